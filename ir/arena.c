@@ -1,0 +1,84 @@
+/* arena.c - arenas: chunks freed together; see base.h for the out-of-memory contract. */
+#include <stdlib.h>
+
+#include "ir/base.h"
+
+typedef struct chunk {
+  struct chunk *next;
+  size_t used, size;
+} chunk;
+
+struct ir_arena {
+  chunk *chunks;
+  jmp_buf *on_out_of_memory;
+  size_t bytes;
+};
+
+enum { ALIGN = 16, FIRST_CHUNK = 16 * 1024, HEADER = (sizeof(chunk) + ALIGN - 1) / ALIGN * ALIGN };
+
+ir_arena *ir_arena_new(void) { return calloc(1, sizeof(ir_arena)); }
+
+void ir_arena_free(ir_arena *arena) {
+  if (!arena) return;
+  for (chunk *c = arena->chunks, *next; c; c = next) {
+    next = c->next;
+    free(c);
+  }
+  free(arena);
+}
+
+void ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory) {
+  arena->on_out_of_memory = on_out_of_memory;
+}
+
+size_t ir_arena_bytes(const ir_arena *arena) { return arena->bytes; }
+
+static IR_NORETURN void out_of_memory(ir_arena *arena) {
+  if (arena->on_out_of_memory) longjmp(*arena->on_out_of_memory, 1);
+  fputs("spc: out of memory\n", stderr);
+  abort();
+}
+
+static size_t chunk_size(const ir_arena *arena, size_t bytes) {
+#ifdef SPC_ARENA_MALLOC
+  (void)arena;
+  return bytes;
+#else
+  size_t size = arena->chunks ? arena->chunks->size * 2 : FIRST_CHUNK;
+  if (size > (size_t)1 << 20) size = (size_t)1 << 20;
+  return size > bytes ? size : bytes;
+#endif
+}
+
+static chunk *chunk_new(ir_arena *arena, size_t bytes) {
+  size_t size = chunk_size(arena, bytes);
+  if (size > SIZE_MAX - HEADER) out_of_memory(arena);
+  chunk *c = malloc(HEADER + size);
+  if (!c) out_of_memory(arena);
+  *c = (chunk){.next = arena->chunks, .size = size};
+  arena->chunks = c;
+  return c;
+}
+
+void *ir_alloc(ir_arena *arena, size_t bytes) {
+  if (bytes > SIZE_MAX - ALIGN) out_of_memory(arena);
+  size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+#ifdef SPC_ARENA_MALLOC
+  chunk *c = chunk_new(arena, bytes ? bytes : 1);
+#else
+  chunk *c = arena->chunks;
+  if (!c || c->size - c->used < rounded) c = chunk_new(arena, rounded);
+#endif
+  char *at = (char *)c + HEADER + c->used;
+  c->used += rounded;
+  arena->bytes += rounded;
+  return memset(at, 0, bytes);
+}
+
+void *ir_vec_grow(ir_arena *arena, void *old, int *capacity, size_t element_bytes) {
+  int grown = *capacity ? *capacity * 2 : 8;
+  void *data = ir_alloc(arena, (size_t)grown * element_bytes);
+  if (*capacity) memcpy(data, old, (size_t)*capacity * element_bytes);
+  *capacity = grown;
+  return data;
+}

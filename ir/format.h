@@ -1,0 +1,76 @@
+/* format.h - storage formats as a list of levels (LANGUAGE section 5).
+ *
+ * A format maps the dimensions of a tensor to levels, outermost first.  A level takes a dimension
+ * whole (`i`), its block number (`i/b`) or its place in the block (`i%b`).
+ *
+ *     csr          [i: dense, j: compressed]                     pos[1], crd[1], vals
+ *     bsr(b,c)     [i/b: dense, j/c: compressed, i%b: dense, j%c: dense]
+ *     nm(2,4)      [i: dense, j/4: dense, j%4: nm(2)]            crd[2] (u8), vals
+ *     ell(w)       [i: dense, j: packed(w)]                      crd[1], padded with -1, vals
+ *     bitmap(r,c)  [i/r: dense, j/c: dense, i%r: dense, j%c: bitmap]   pos[3] = start of each tile's
+ *                  values, crd[3] = bits, r*c a tile, row-major, least significant first, whole bytes a tile
+ *     twell(w,cap) [i: dense, j/w: dense, j%w: packed(cap)]      pos[2] = counts, crd[2], vals
+ *
+ * Position p of a level: dense p*extent + c; compressed, singleton: index into crd; nm p*n + slot;
+ * packed p*capacity + slot; bitmap: index into vals.  The values' index is the last position. */
+#ifndef SPC_IR_FORMAT_H
+#define SPC_IR_FORMAT_H
+
+#include "ir/dtype.h"
+
+enum { IR_MAX_RANK = 8, IR_MAX_LEVELS = 12 };
+
+typedef enum ir_level_kind {
+#define SPC_LEVEL(NAME, TEXT, FULL, ORDERED, UNIQUE, COMPACT, POS, CRD, MEANING) IR_LEVEL_##NAME,
+#include "ir/level.def"
+#undef SPC_LEVEL
+  IR_LEVEL_COUNT
+} ir_level_kind;
+
+typedef enum ir_level_array { IR_ARRAY_NONE, IR_ARRAY_POS, IR_ARRAY_OFFSETS, IR_ARRAY_COUNTS,
+                              IR_ARRAY_CRD, IR_ARRAY_BITS, IR_ARRAY_POSITIONS } ir_level_array;
+
+typedef struct ir_level_row {
+  const char *text;
+  bool full, ordered, unique, compact;
+  ir_level_array pos, crd; /* which arrays a tensor view holds for such a level */
+  const char *meaning;
+} ir_level_row;
+extern const ir_level_row ir_level_rows[IR_LEVEL_COUNT];
+
+typedef enum ir_level_map { IR_MAP_WHOLE, IR_MAP_DIV, IR_MAP_MOD } ir_level_map;
+
+typedef struct ir_level {
+  ir_level_kind kind;
+  int dim;           /* which dimension of the tensor */
+  ir_level_map map;
+  int64_t factor;    /* block size of div and mod, else 0 */
+  int64_t parameter; /* nm: n; packed: capacity; else 0 */
+  bool unique;       /* false: coordinates may repeat (upper levels of coo) */
+  bool has_pos;      /* packed: true when counts are stored (twell), false for ell */
+} ir_level;
+
+typedef struct ir_format {
+  const char *name; /* "csr", "bsr", a user's name */
+  int rank;         /* dimensions it applies to */
+  int argument_count;
+  int64_t argument[4];
+  int level_count;
+  ir_level level[IR_MAX_LEVELS];
+} ir_format;
+
+/* The built-in `name` with its arguments for a tensor of this rank; NULL with *why set when the
+ * name is unknown or the arguments or rank do not fit. */
+const ir_format *ir_format_builtin(ir_arena *arena, const char *name, int rank,
+                                   const int64_t *arguments, int argument_count, const char **why);
+int ir_format_builtin_count(void);
+const char *ir_format_builtin_name(int i); /* for fix-its and `spc show format` */
+
+bool ir_format_equal(const ir_format *a, const ir_format *b); /* same levels; names may differ */
+bool ir_format_is_dense(const ir_format *f);                  /* every level dense, none mapped */
+bool ir_format_is_row_major(const ir_format *f);              /* dense, dimensions in order */
+int64_t ir_format_extent(const ir_format *f, int level, const int64_t *dims); /* of one level */
+void ir_format_print(const ir_format *f, ir_text *out);        /* "bsr(64,64)", parses back */
+void ir_format_print_map(const ir_format *f, ir_text *out);    /* "[i,j] -> [ i/64: dense, ... ]" */
+
+#endif

@@ -1,0 +1,26 @@
+/* kernels.h - the table of composed CUDA kernels as data (see kernels.def). */
+#ifndef SPC_IR_KERNELS_H
+#define SPC_IR_KERNELS_H
+
+#include "ir/dtype.h"
+
+typedef enum ir_load { IR_LOADER_NONE, IR_LOADER_TILE, IR_LOADER_KGATHER, IR_LOADER_ROWS, IR_LOADER_PACKED } ir_load_kind;
+typedef enum ir_multiply { IR_MULTIPLY_NONE, IR_MULTIPLY_MMA, IR_MULTIPLY_WGMMA, IR_MULTIPLY_FMA } ir_multiply;
+
+typedef struct ir_kernel_row {
+  const char *name, *skeleton;
+  ir_load_kind load_a, load_b;
+  ir_multiply multiply;
+  const char *schedule, *store;
+  int m, n, k, depth, threads;
+  unsigned dtypes;
+  char layout_a, layout_b;
+  int align, least_arch, most_arch;
+  const char *profile;
+} ir_kernel_row;
+
+extern const ir_kernel_row ir_kernel_rows[];
+extern const int ir_kernel_row_count;
+const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there is none */
+
+#endif

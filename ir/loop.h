@@ -1,0 +1,116 @@
+/* loop.h - the loop dialect: structured code over flat buffers.
+ *
+ * A function is a few buffers, the program's sizes, mutable scalar or vector locals, and structured
+ * statements; every offset is written out.  It is the CPU's code, the generic CUDA kernels' code
+ * and every fused fragment.  Locals are typed and assigned with `set`; there are no pointers.
+ *
+ * Entry convention on the CPU:
+ *     void name(void *const *buf, const int64_t *size, int64_t begin, int64_t end);
+ * buf in the order of func->bufs (locals excluded), size by dim->number, [begin, end) a part of the
+ * range of the function's top-level parallel loop (0, 1 when it has none).  A function's body is
+ * either sequential or exactly one parallel `for` (preceded only by `let`s that are cheap to repeat).
+ * On CUDA the same buffers and sizes are fields of the kernel's one argument struct. */
+#ifndef SPC_IR_LOOP_H
+#define SPC_IR_LOOP_H
+
+#include "ir/tile.h"
+
+typedef enum ir_buf_kind {
+  IR_BUF_VALS, IR_BUF_POS, IR_BUF_CRD, /* an array of tensor (level for pos and crd) */
+  IR_BUF_WORKSPACE,                    /* bytes the plan provides, count elements */
+  IR_BUF_LOCAL                         /* registers or stack: count is a constant */
+} ir_buf_kind;
+
+struct ir_buf {
+  const char *name; /* "x.vals", "S.pos1", "h.ids", "acc" */
+  ir_buf_kind kind;
+  ir_dtype dtype;
+  ir_tensor *tensor;
+  int level;
+  ir_expr *count;    /* elements; for workspaces an i64 expression of sizes */
+  bool zeroed;       /* workspaces: must be zero before the first stage that writes it */
+  int first, last;   /* stage numbers of its life, inclusive; set by `stage` */
+};
+
+struct ir_var {
+  const char *name;
+  ir_dtype dtype;
+  int lanes;
+};
+
+typedef enum ir_code_kind {
+  IR_FOR,     /* for var = lo .. hi step `step` { body } */
+  IR_WHILE,   /* while cond { body } */
+  IR_IF,      /* if cond { body } else { orelse } */
+  IR_LET,     /* declares var with value */
+  IR_SET,     /* var = value */
+  IR_LOCAL,   /* declares the local buffer buf */
+  IR_STORE,   /* buf[offset] = value, or combined with what is there */
+  IR_BARRIER, /* all threads of the block */
+  IR_COMMENT  /* a line for the reader: where the code came from */
+} ir_code_kind;
+
+typedef enum ir_run { IR_RUN_SEQUENTIAL, IR_RUN_PARALLEL, IR_RUN_VECTOR, IR_RUN_UNROLL,
+                      IR_RUN_GRID_X, IR_RUN_GRID_Y, IR_RUN_THREAD } ir_run;
+
+typedef struct ir_code ir_code;
+typedef struct ir_block { IR_VEC(ir_code *) codes; } ir_block;
+
+struct ir_code {
+  ir_code_kind kind;
+  ir_run run;           /* IR_FOR */
+  ir_var *var;
+  ir_expr *lo, *hi, *step;
+  ir_expr *cond;        /* IR_WHILE, IR_IF; IR_STORE: a lane mask or NULL */
+  ir_expr *value;
+  ir_buf *buf;
+  ir_expr *offset;      /* elements; a vector value stores `lanes` consecutive ones */
+  ir_op combine;        /* IR_STORE: IR_OP_COUNT for a plain store, else buf[o] = op(buf[o], value) */
+  bool atomic;
+  ir_block body, orelse;
+  const char *text;
+};
+
+typedef enum ir_func_kind {
+  IR_FUNC_KERNEL,
+  IR_FUNC_FRAGMENT /* a scalar expression for a skeleton: value of params, `result` */
+} ir_func_kind;
+
+struct ir_func {
+  const char *name; /* "ffn.y", unique in the program, a C identifier once '.' is '_' */
+  ir_func_kind kind;
+  IR_VEC(ir_buf *) bufs;    /* outside memory it touches, in the order of the entry convention */
+  IR_VEC(ir_var *) params;  /* fragments: acc, m, n, batch */
+  IR_VEC(ir_var *) vars;    /* all locals */
+  ir_block body;
+  ir_expr *result;          /* fragments */
+};
+
+/* Building (ir/loop_build.c).  A builder keeps the block that is open. */
+typedef struct ir_builder {
+  ir_arena *arena;
+  ir_func *func;
+  ir_block *block;
+} ir_builder;
+
+ir_func *ir_func_new(ir_kernel *kernel, const char *name);
+ir_buf *ir_buf_new(ir_arena *a, const char *name, ir_buf_kind kind, ir_dtype dtype);
+ir_var *ir_let(ir_builder *b, const char *name, ir_dtype dtype, ir_expr *value);
+ir_var *ir_let_lanes(ir_builder *b, const char *name, ir_dtype dtype, int lanes, ir_expr *value);
+void ir_set(ir_builder *b, ir_var *var, ir_expr *value);
+ir_code *ir_store(ir_builder *b, ir_buf *buf, ir_expr *offset, ir_expr *value);
+ir_buf *ir_local(ir_builder *b, const char *name, ir_dtype dtype, int64_t count);
+void ir_comment(ir_builder *b, const char *format, ...) IR_PRINTF(2, 3);
+/* open_*: what follows goes inside, until the matching ir_close with the block that was open. */
+ir_var *ir_open_for(ir_builder *b, const char *name, ir_expr *lo, ir_expr *hi, ir_run run,
+                    ir_block **outer);
+void ir_open_while(ir_builder *b, ir_expr *cond, ir_block **outer);
+ir_code *ir_open_if(ir_builder *b, ir_expr *cond, ir_block **outer);
+void ir_open_else(ir_builder *b, ir_code *the_if);
+void ir_close(ir_builder *b, ir_block *outer);
+ir_expr *ir_var_ref(ir_arena *a, ir_var *var);
+ir_expr *ir_load(ir_arena *a, ir_buf *buf, ir_expr *offset);
+ir_expr *ir_splat(ir_arena *a, ir_expr *scalar, int lanes); /* a cast with more lanes */
+void ir_func_use(ir_func *func, ir_buf *buf); /* adds it to bufs unless it is there */
+
+#endif

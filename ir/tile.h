@@ -1,0 +1,92 @@
+/* tile.h - the tile dialect: stages, lists, candidates.
+ *
+ * A stage is what one launch (or a few launches of generated loops) computes: its statements, the
+ * kernel row that runs it, tile sizes, the lists it reads.  Lists are PIT's index lists: for each
+ * strip of `strip` consecutive values of one index, the ascending micro-tiles of `gran` consecutive
+ * values of the axis that hold a non-zero.
+ *
+ *     strip_index = t, strip = 64, axis = f, gran = 1
+ *     counts  i32 [strips]               how many micro-tiles of each strip
+ *     ids     i32 [strips][capacity]     ascending micro-tile numbers along the axis
+ *     bits    u32 [strips][words]        the same as a bit set; words = ceil(capacity / 32)
+ * capacity = ceil(extent(axis) / gran) is exact: nothing can overflow.
+ *
+ * `sread`: the loop over the axis becomes a loop over the list, index = ids[s][n]*gran + r.
+ * `swrite`: a result whose index is listed goes back to its original position. */
+#ifndef SPC_IR_TILE_H
+#define SPC_IR_TILE_H
+
+#include "ir/ir.h"
+
+struct ir_list {
+  const char *name;
+  ir_tensor *tensor;     /* whose zeros it lists */
+  ir_index *strip_index; /* NULL: one strip, the list is for the whole axis */
+  ir_index *axis;
+  int64_t strip, gran;
+  ir_expr *strips, *capacity; /* i64 */
+  ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
+  ir_buf *verdict;   /* i32 [1]: 0 sparse, 1 dense; written by the guard stage; NULL: no guard */
+  ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
+  bool fused; /* detected in the epilogue of the stage that makes the tensor */
+};
+
+/* Where a stage's `when` looks: the measured cover of a list against a break-even. */
+typedef struct ir_guard {
+  ir_list *list;     /* NULL: always */
+  bool above;        /* runs when cover >= threshold (the dense branch), else when below */
+  double threshold;  /* covered density at which dense is as fast; a run-time argument */
+} ir_guard;
+
+typedef enum ir_stage_kind {
+  IR_STAGE_COMPUTE, /* statements by a kernel row, or by functions of the loop dialect */
+  IR_STAGE_DETECT,  /* builds lists[0] from a tensor's values or from its bits */
+  IR_STAGE_CONVERT, /* target = source in target's format */
+  IR_STAGE_GUARD    /* measures the cover of lists[0] and writes the verdict */
+} ir_stage_kind;
+
+typedef struct ir_tile_size { ir_index *index; int64_t size; } ir_tile_size;
+
+/* An assembled stage has two functions.  funcs[0] writes the number of entries to the workspace
+ * `T.count` (i64 [1]); the plan then provides `T.at` (i64 [count][rank]) and `T.value` (the accumulator's
+ * dtype, [count]), whose count expression is NULL; funcs[1] fills them in any order; the plan sorts, sums
+ * duplicates in order of emission and packs them into T's format. */
+struct ir_stage {
+  int number;
+  const char *name; /* unique in the kernel; "h", "y", "y.dense", "detect.h" */
+  ir_stage_kind kind;
+  IR_VEC(ir_stmt *) stmts;
+  const char *row;           /* name of a row of kernels.def; "loop": generated loops */
+  IR_VEC(ir_tile_size) tiles;
+  IR_VEC(ir_list *) reads;   /* sread / swrite lists */
+  ir_list *detects;          /* list made here (kind DETECT, or fused into the epilogue) */
+  ir_tensor *source, *dest;  /* CONVERT */
+  ir_guard when;
+  bool assembled;            /* sparse output whose pattern is computed: see below */
+  int stages_deep, warps;    /* software pipeline depth, warps; 0: the row's own */
+  double microseconds;       /* predicted, at the sizes and density assumed */
+  IR_VEC(ir_candidate *) runners_up; /* at most three, in order */
+  const char *why;           /* one sentence: why this kernel */
+  IR_VEC(ir_func *) funcs;   /* after lower: generated functions in order, or the fragment of a row */
+};
+
+typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
+
+/* One row of the table that `microtile` decides on and `explain` prints. */
+struct ir_candidate {
+  ir_tensor *target;    /* the statement it is for */
+  const char *label;    /* "k lists 64x1, 64x128x32" */
+  const char *row;      /* kernels.def name, "loop" or "library" */
+  const char *fusion;   /* what runs in the same stage, "" when nothing does */
+  const char *formats;  /* formats of the intermediates it needs, "h=dense_t" */
+  ir_tensor *operand;   /* the sparse operand, NULL: dense */
+  ir_index *axis, *strip_index;
+  int64_t strip, gran;
+  IR_VEC(ir_tile_size) tiles;
+  double density, cover; /* assumed density of the operand, covered density at this micro-tile */
+  double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
+  ir_verdict verdict;
+  const char *why;      /* reason of the verdict, one line */
+};
+
+#endif

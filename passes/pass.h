@@ -1,0 +1,55 @@
+/* pass.h - the pass table, the manager, and what a pass is given. */
+#ifndef SPC_PASSES_PASS_H
+#define SPC_PASSES_PASS_H
+
+#include "ir/loop.h"
+#include "ir/target.h"
+
+typedef struct pass_profile pass_profile; /* cost.h: rates of a device */
+
+/* What the user asked for; all fields zero is the default. */
+typedef struct pass_options {
+  const ir_target *target;
+  const pass_profile *profile;    /* NULL: the built-in one of the target */
+  const int64_t *sizes;           /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
+  bool strict_nan, reproducible, batch_invariant;
+  bool ignore_schedule;
+  int force_guard;                /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
+  /* the developer's switches */
+  const char *passes;             /* "canon,propagate": exactly these; NULL: the pipeline */
+  const char *start_at, *stop_after;
+  const char *disable;            /* comma-separated names */
+  const char *print_before, *print_after; /* names, comma-separated, or "all" */
+  bool print_after_change, verify_each, time_report;
+  const char *reproducer_dir;     /* NULL: none is written */
+  void (*print)(void *user, const char *title, const char *text);
+  void *print_user;
+} pass_options;
+
+typedef struct pass_context {
+  ir_program *program;
+  ir_arena *arena; /* the program's */
+  ir_sink *sink;
+  const pass_options *options;
+  const pass_profile *profile;
+} pass_context;
+
+typedef spc_status pass_function(pass_context *context, ir_kernel *kernel);
+
+typedef struct pass_row {
+  int number;
+  const char *name;
+  pass_function *run;
+  const char *needs, *keeps, *meaning;
+} pass_row;
+extern const pass_row pass_rows[];
+extern const int pass_row_count;
+
+/* The whole compiler between the front end and the code generators (pipeline.c). */
+spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink);
+
+#define SPC_PASS(NUMBER, NAME, FUNCTION, NEEDS, KEEPS, MEANING) pass_function FUNCTION;
+#include "passes/pass.def"
+#undef SPC_PASS
+
+#endif

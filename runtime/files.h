@@ -1,0 +1,41 @@
+/* files.h - arrays on disk: .npy, .npz (scipy.sparse), .mtx, .smtx, .tns, safetensors.
+ *
+ * Readers never trust a count in a file: every size is checked against the file's length and against
+ * overflow before memory is taken.  An unreadable or malformed file is SPC_IO with a diagnostic that says
+ * what was expected and what was found; an array that does not fit a declaration is SPC_INVALID_INPUT. */
+#ifndef SPC_RUNTIME_FILES_H
+#define SPC_RUNTIME_FILES_H
+
+#include "ir/tensor.h"
+
+/* What a declaration wants of a file: dtype (IR_NONE: a pattern), rank, format. */
+typedef struct rt_wanted {
+  const char *name; /* of the tensor, for messages */
+  ir_dtype dtype;
+  int rank;
+  const ir_format *format;
+  ir_dtype index_dtype; /* IR_I32 or IR_I64, used where a conversion packs anew */
+} rt_wanted;
+
+/* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (TESTING.md: bf16 from
+ * uint16 bits or float32, f8 from uint8 bits or float32, i4/u4 from int8/uint8 in range, b1 from bool or uint8,
+ * C and Fortran order; a sparse operand from any sparse file or a dense .npy, with a remark). */
+spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *wanted, ir_sink *sink,
+                        ir_view *out);
+/* Writes by the ending of PATH: .npy dense (a sparse view is written dense), .npz in scipy's form of the
+ * view's format (a format scipy lacks: coo).  A dense view to .npz is SPC_INVALID_ARGUMENT. */
+spc_status rt_file_write(ir_arena *arena, const char *path, const ir_view *view, ir_sink *sink);
+
+/* The parsers themselves, over memory: what the fuzz targets call. */
+spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink, ir_view *out);
+spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink, ir_view *out);
+spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
+                        ir_entries *out, int64_t *dims, bool *pattern);
+spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
+                         ir_entries *out, int64_t *dims);
+spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
+                        ir_entries *out, int64_t *dims);
+spc_status rt_safetensors_parse(ir_arena *arena, const void *data, size_t bytes, const char *tensor,
+                                ir_sink *sink, ir_view *out);
+
+#endif

@@ -1,0 +1,51 @@
+/* plan.h - a compiled kernel bound to sizes: workspace, launches, statistics.
+ *
+ * rt_plan_new sizes every workspace and temporary from the sizes; rt_plan_run executes the stages in order,
+ * on the CPU's pool or on a CUDA stream.  Host views in, host views out (the command line's path); the engine
+ * path with device pointers goes through the same code with `device` bindings. */
+#ifndef SPC_RUNTIME_PLAN_H
+#define SPC_RUNTIME_PLAN_H
+
+#include "ir/image.h"
+#include "ir/interp.h"
+#include "runtime/cuda.h"
+
+typedef struct rt_plan rt_plan;
+typedef struct rt_pool rt_pool; /* threads.h */
+
+typedef struct rt_stage_stats {
+  const char *stage, *kernel; /* "y", "gemm_kgather_mma_64x128x32" or "loop" */
+  bool ran;                   /* false: the guard said no */
+  double cover;               /* of the list it reads, -1 where it has none */
+  double milliseconds;
+} rt_stage_stats;
+
+typedef struct rt_stats {
+  const char *backend; /* "cpu", "cuda", "interp" */
+  IR_VEC(rt_stage_stats) stages;
+  int64_t bytes_to_device, bytes_to_host, workspace_bytes;
+  unsigned sticky;
+} rt_stats;
+
+typedef struct rt_plan_options {
+  rt_pool *pool; /* CPU: NULL runs on the calling thread */
+  rt_cuda *cuda; /* CUDA images need it */
+  int force_guard; /* 1: always sparse, 2: always dense (a debug switch) */
+} rt_plan_options;
+
+spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
+                       ir_sink *sink, rt_plan **out);
+/* bindings: every input; outputs are appended, arrays from `arena`. */
+spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt_stats *stats,
+                       ir_sink *sink);
+void rt_plan_free(rt_plan *plan);
+
+/* Threads (threads.c). */
+rt_pool *rt_pool_new(int threads); /* 0: one a core */
+void rt_pool_free(rt_pool *pool);
+int rt_pool_size(const rt_pool *pool);
+/* Calls work(user, begin, end) over parts of [lo, hi); returns when all are done. */
+void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
+                 void (*work)(void *user, int64_t begin, int64_t end), void *user);
+
+#endif
