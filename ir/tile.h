@@ -29,6 +29,7 @@ struct ir_list {
   ir_buf *verdict;   /* i32 [1]: 0 sparse, 1 dense; written by the guard stage; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   bool fused; /* detected in the epilogue of the stage that makes the tensor */
+  double break_even; /* covered density from which dense is as fast: what the plan writes to `threshold` */
 };
 
 /* Where a stage's `when` looks: the measured cover of a list against a break-even. */
@@ -87,6 +88,11 @@ struct ir_candidate {
   double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
   ir_verdict verdict;
   const char *why;      /* reason of the verdict, one line */
+  bool asked;           /* a directive of the schedule asked for it */
+  /* pass guard, on the chosen candidate: */
+  bool guarded;         /* a dense branch stands beside it */
+  double break_even;    /* covered density from which dense is as fast */
+  ir_candidate *otherwise; /* the dense branch: a candidate of the same target; NULL: none */
 };
 
 #endif
