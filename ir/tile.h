@@ -22,7 +22,8 @@ struct ir_list {
   const char *name;
   ir_tensor *tensor;     /* whose zeros it lists */
   ir_index *strip_index; /* NULL: one strip, the list is for the whole axis */
-  ir_index *axis;
+  ir_index *axis;        /* both as the stage that reads the list names them */
+  int strip_dim, axis_dim; /* the dimensions of `tensor` they stand for; strip_dim -1: one strip */
   int64_t strip, gran;
   ir_expr *strips, *capacity; /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
@@ -41,9 +42,9 @@ typedef struct ir_guard {
 
 typedef enum ir_stage_kind {
   IR_STAGE_COMPUTE, /* statements by a kernel row, or by functions of the loop dialect */
-  IR_STAGE_DETECT,  /* builds lists[0] from a tensor's values or from its bits */
+  IR_STAGE_DETECT,  /* builds the list `detects` from its tensor's values, or from its bits when list->fused */
   IR_STAGE_CONVERT, /* target = source in target's format */
-  IR_STAGE_GUARD    /* measures the cover of lists[0] and writes the verdict */
+  IR_STAGE_GUARD    /* measures the cover of reads.at[0] and writes its verdict; `when` stays empty */
 } ir_stage_kind;
 
 typedef struct ir_tile_size { ir_index *index; int64_t size; } ir_tile_size;
