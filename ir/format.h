@@ -66,11 +66,25 @@ const ir_format *ir_format_builtin(ir_arena *arena, const char *name, int rank,
 int ir_format_builtin_count(void);
 const char *ir_format_builtin_name(int i); /* for fix-its and `spc show format` */
 
+/* Why a list of levels is not a format (constant text), or NULL.  Every dimension is covered exactly
+ * once, whole or as i/b outside i%b with one factor; singleton stands after compressed or singleton;
+ * nm is over i%m with n <= m <= 256; packed has a capacity. */
+const char *ir_format_fault(const ir_format *f);
+/* Sets what follows from the list of levels: `unique` is false before a singleton, else true. */
+void ir_format_settle(ir_format *f);
+
 bool ir_format_equal(const ir_format *a, const ir_format *b); /* same levels; names may differ */
 bool ir_format_is_dense(const ir_format *f);                  /* every level dense, none mapped */
 bool ir_format_is_row_major(const ir_format *f);              /* dense, dimensions in order */
 int64_t ir_format_extent(const ir_format *f, int level, const int64_t *dims); /* of one level */
+/* Bits of one tile of a bitmap level: its extent times those of the i%b dense levels right before it. */
+int64_t ir_format_bitmap_tile(const ir_format *f, int level, const int64_t *dims);
+/* Last level of the run of singletons after `level`; `level` itself when none follows. */
+int ir_format_chain_end(const ir_format *f, int level);
+/* Every stored position is an entry that was put there (csr, coo), rather than a slot that the
+ * format makes by itself (dense, bsr, nm). */
+bool ir_format_lists_entries(const ir_format *f);
 void ir_format_print(const ir_format *f, ir_text *out);        /* "bsr(64,64)", parses back */
-void ir_format_print_map(const ir_format *f, ir_text *out);    /* "[i,j] -> [ i/64: dense, ... ]" */
+void ir_format_print_map(const ir_format *f, ir_text *out);    /* "[i,j] -> [ i/64: dense, ... ]"; packed(c,1) stores counts */
 
 #endif
