@@ -1,0 +1,137 @@
+/* backend.c - which back end and target, the pipeline with the session's switches, code generation. */
+#include <stdlib.h>
+
+#include "driver/driver.h"
+#include "passes/cost.h"
+
+static spc_status need_gpu(drv_session *s, const char *why) {
+  ir_diag_add(s->sink, IR_DIAG_NO_GPU, IR_NOWHERE, "the cuda back end needs a GPU: %s", why);
+  return SPC_UNAVAILABLE;
+}
+
+static spc_status open_cuda(drv_session *s, bool demanded, rt_cuda **cuda) {
+  const char *why = "";
+  spc_status status = rt_cuda_open(cuda, &why);
+  if (status) return demanded ? need_gpu(s, why) : status;
+  if (cg_nvrtc_available()) return SPC_OK;
+  rt_cuda_close(*cuda);
+  *cuda = NULL;
+  return demanded ? need_gpu(s, cg_nvrtc_version()) : SPC_UNAVAILABLE;
+}
+
+static spc_status need_cpu(drv_session *s) {
+  if (cg_cpu_available()) return SPC_OK;
+  ir_diag_add(s->sink, IR_DIAG_NO_LLVM, IR_NOWHERE, "the cpu back end is not in this build: %s",
+              cg_cpu_version());
+  return SPC_UNAVAILABLE;
+}
+
+static spc_status named_backend(drv_session *s, const char *name, drv_backend *backend, rt_cuda **cuda) {
+  if (!strcmp(name, "interp")) *backend = DRV_INTERP;
+  else if (!strcmp(name, "cpu")) *backend = DRV_CPU;
+  else if (!strcmp(name, "cuda")) *backend = DRV_CUDA;
+  else {
+    drv_usage_error(s, "--backend is interp, cpu or cuda, not `%s`", name);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (*backend == DRV_CPU) return need_cpu(s);
+  return *backend == DRV_CUDA ? open_cuda(s, true, cuda) : SPC_OK;
+}
+
+/* What --fallback allows when the demanded back end is not there. */
+static spc_status fall_back(drv_session *s, spc_status status, drv_backend *backend) {
+  const char *to = s->options.fallback;
+  if (status != SPC_UNAVAILABLE || !to || !strcmp(to, "dense")) return status;
+  *backend = !strcmp(to, "cpu") && cg_cpu_available() ? DRV_CPU : DRV_INTERP;
+  s->sink->diags.count = 0;
+  s->sink->errors = 0;
+  ir_diag_add(s->sink, IR_DIAG_FELL_BACK, IR_NOWHERE, "the cuda or cpu back end is not there; running on %s",
+              *backend == DRV_CPU ? "cpu" : "interp");
+  return SPC_OK;
+}
+
+spc_status drv_pick_backend(drv_session *s, drv_backend *backend, rt_cuda **cuda) {
+  const char *fallback = s->options.fallback;
+  *cuda = NULL;
+  if (fallback && strcmp(fallback, "interp") && strcmp(fallback, "cpu") && strcmp(fallback, "dense")) {
+    drv_usage_error(s, "--fallback is interp, cpu or dense, not `%s`", fallback);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (s->options.backend)
+    return fall_back(s, named_backend(s, s->options.backend, backend, cuda), backend);
+  if (open_cuda(s, false, cuda) == SPC_OK) *backend = DRV_CUDA;
+  else *backend = cg_cpu_available() ? DRV_CPU : DRV_INTERP;
+  return SPC_OK;
+}
+
+/* The CPU target with the vector width that code will be made for. */
+static const ir_target *cpu_target(drv_session *s) {
+  ir_target *target = IR_NEW(s->arena, ir_target);
+  *target = *ir_target_find("cpu");
+  if (cg_cpu_available()) target->vector_bits = cg_cpu_vector_bits(s->options.mcpu);
+  return target;
+}
+
+const ir_target *drv_target_of(drv_session *s, drv_backend backend, rt_cuda *cuda) {
+  const char *name = s->options.target;
+  if (!name && s->program && s->program->target) name = s->program->target;
+  if (name) {
+    const ir_target *target = ir_target_find(name);
+    if (!target) {
+      const char *known[32];
+      for (int i = 0; i < ir_target_count(); i++) known[i] = ir_target_at(i)->name;
+      const char *near = ir_nearest(name, known, ir_target_count());
+      drv_usage_error(s, "no target `%s`%s%s%s; `spc show targets` lists them", name,
+                      near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
+      return NULL;
+    }
+    return target->kind == IR_TARGET_CPU ? cpu_target(s) : target;
+  }
+  if (backend == DRV_CUDA) return ir_target_find(cuda ? rt_cuda_arch(cuda) : "sm_90a");
+  return backend == DRV_CPU || cg_cpu_available() ? cpu_target(s) : ir_target_find("interp");
+}
+
+static void print_ir(void *user, const char *title, const char *text) {
+  (void)user;
+  fprintf(stderr, "// ---- %s\n%s", title, text);
+}
+
+static spc_status load_profile(drv_session *s, pass_options *options) {
+  if (!s->options.profile) return SPC_OK;
+  char *text;
+  size_t length;
+  if (drv_read_file(s->arena, s->options.profile, &text, &length)) {
+    ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read the profile `%s`", s->options.profile);
+    return SPC_IO;
+  }
+  return pass_profile_parse(s->arena, s->options.profile, text, length, options->target, s->sink,
+                            &options->profile);
+}
+
+spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes) {
+  const drv_options *o = &s->options;
+  pass_options options = {
+      .target = target, .sizes = sizes, .strict_nan = o->strict_nan, .reproducible = o->reproducible,
+      .batch_invariant = o->batch_invariant, .passes = o->passes, .start_at = o->start_at,
+      .stop_after = o->stop_after, .disable = o->disable,
+      .print_before = o->print_before_all ? "all" : o->print_before,
+      .print_after = o->print_after_all ? "all" : o->print_after,
+      .print_after_change = o->print_after_change, .verify_each = o->verify_each,
+      .time_report = o->time_report, .reproducer_dir = o->reproducer, .print = print_ir};
+  if (o->force_guard && strcmp(o->force_guard, "sparse") && strcmp(o->force_guard, "dense")) {
+    drv_usage_error(s, "--force-guard is sparse or dense, not `%s`", o->force_guard);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;
+  SPC_TRY(load_profile(s, &options));
+  return pass_pipeline(s->program, &options, s->sink);
+}
+
+spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target, bool text_only,
+                       ir_image **image) {
+  cg_options options = {.target = target, .mcpu = s->options.mcpu, .line_info = s->options.line_info,
+                        .override_dir = s->options.override_dir};
+  if (target->kind == IR_TARGET_CPU) return cg_cpu_compile(s->arena, kernel, &options, s->sink, image);
+  return text_only ? cg_cuda_emit(s->arena, kernel, &options, s->sink, image)
+                   : cg_cuda_compile(s->arena, kernel, &options, s->sink, image);
+}

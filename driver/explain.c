@@ -1,0 +1,79 @@
+/* explain.c - `spc explain`: why each kernel is what it is, or the long text of a diagnostic. */
+#include <ctype.h>
+
+#include "driver/driver.h"
+#include "passes/explain.h"
+
+static bool is_code(const char *text) {
+  if (strlen(text) != 5 || !strchr("EWRM", text[0])) return false;
+  for (int i = 1; i < 5; i++)
+    if (!isdigit((unsigned char)text[i])) return false;
+  return true;
+}
+
+static int explain_code(drv_session *s, const char *code) {
+  const ir_diag_row *row = ir_diag_find(code);
+  if (!row) return drv_usage_error(s, "no diagnostic %s; `spc show diagnostics` lists them", code);
+  printf("%s: %s\n\n%s\n", row->code, row->title, row->help);
+  return 0;
+}
+
+static spc_status explain_kernels(drv_session *s) {
+  ir_text text = ir_text_new(s->arena);
+  bool schedule = s->options.emit && !strcmp(s->options.emit, "schedule");
+  int printed = 0;
+  if (s->options.emit && !schedule) {
+    drv_usage_error(s, "explain emits only `schedule`, not `%s`", s->options.emit);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (s->options.json) ir_text_put(&text, "[");
+  for (int k = 0; k < s->program->kernels.count; k++) {
+    ir_kernel *kernel = s->program->kernels.at[k];
+    if (s->options.kernel && strcmp(s->options.kernel, kernel->name)) continue;
+    if (printed++) ir_text_put(&text, s->options.json ? ",\n" : "\n");
+    if (schedule) pass_explain_schedule(s->program, kernel, &text);
+    else if (s->options.json) pass_explain_json(s->program, kernel, &text);
+    else pass_explain(s->program, kernel, &text);
+  }
+  if (s->options.json) ir_text_put(&text, "]\n");
+  return drv_write_file(s, s->options.output, text.data, text.length);
+}
+
+/* Sizes for the estimates: fixed dims, -D, bindings when they are all given. */
+static spc_status estimate_sizes(drv_session *s, int64_t **out) {
+  int64_t *sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
+  *out = sizes;
+  SPC_TRY(drv_sizes_from_defines(s, sizes));
+  if (!s->options.binds.items.count) return SPC_OK;
+  ir_kernel *kernel;
+  ir_bindings bindings = {0};
+  SPC_TRY(drv_pick_kernel(s, &kernel));
+  return drv_bind_inputs(s, kernel, sizes, &bindings);
+}
+
+static const ir_target *explain_target(drv_session *s) {
+  rt_cuda *cuda = NULL;
+  const char *why;
+  const char *backend = s->options.backend;
+  bool look = !s->options.target && !s->program->target && (!backend || !strcmp(backend, "cuda"));
+  drv_backend kind = DRV_CPU;
+  if (look && rt_cuda_open(&cuda, &why) == SPC_OK) kind = DRV_CUDA;
+  else if (backend && !strcmp(backend, "cuda")) kind = DRV_CUDA;
+  const ir_target *target = drv_target_of(s, kind, cuda);
+  if (cuda) rt_cuda_close(cuda);
+  return target;
+}
+
+int drv_explain(drv_session *s) {
+  if (s->arguments.items.count != 1)
+    return drv_usage_error(s, "explain wants a file or the code of a diagnostic (E0201)");
+  if (is_code(s->arguments.items.at[0])) return explain_code(s, s->arguments.items.at[0]);
+  int64_t *sizes = NULL;
+  spc_status status = drv_load(s, s->arguments.items.at[0]);
+  if (!status) status = estimate_sizes(s, &sizes);
+  const ir_target *target = status ? NULL : explain_target(s);
+  if (!status && !target) status = SPC_INVALID_ARGUMENT;
+  if (!status) status = drv_run_passes(s, target, sizes);
+  if (!status) status = explain_kernels(s);
+  return drv_finish(s, status);
+}

@@ -1,0 +1,107 @@
+/* run.c - `spc run`: bind, compile, execute, write. */
+#include "driver/driver.h"
+
+typedef struct running {
+  drv_backend backend;
+  rt_cuda *cuda;
+  ir_kernel *kernel;
+  int64_t *sizes;
+  ir_bindings bindings;
+  rt_stats stats;
+  int compilations;
+} running;
+
+static bool has_stages(const drv_session *s) { return s->program->after >= 80; }
+
+/* The reference interpreter walks the statements; a dump that already has stages runs as staged. */
+static spc_status run_reference(drv_session *s, running *run) {
+  ir_interp_options options = {.strict_nan = s->options.strict_nan || s->program->strict_nan};
+  double begin = drv_now_ms();
+  SPC_TRY(ir_interp_ein(s->arena, run->kernel, run->sizes, &run->bindings, &options, s->sink));
+  rt_stage_stats row = {.stage = run->kernel->name, .kernel = "interp", .ran = true, .cover = -1,
+                        .milliseconds = drv_now_ms() - begin};
+  run->stats.backend = "interp";
+  IR_PUSH(s->arena, &run->stats.stages, row);
+  return SPC_OK;
+}
+
+/* An image without machine code: the plan interprets every function of the loop dialect. */
+static ir_image *interpreted_image(drv_session *s, const ir_kernel *kernel) {
+  ir_image *image = IR_NEW(s->arena, ir_image);
+  *image = (ir_image){.arena = s->arena, .kernel = kernel};
+  for (int i = 0; i < kernel->stages.count; i++)
+    for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
+      ir_func *func = kernel->stages.at[i]->funcs.at[f];
+      if (func->kind != IR_FUNC_KERNEL) continue;
+      ir_code_image code = {.stage = kernel->stages.at[i], .func = func, .label = "interp",
+                            .entry = func->name};
+      for (int c = 0; c < func->body.codes.count; c++) {
+        const ir_code *loop = func->body.codes.at[c];
+        if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
+        code.parallel_lo = loop->lo;
+        code.parallel_hi = loop->hi;
+      }
+      IR_PUSH(s->arena, &image->codes, code);
+    }
+  return image;
+}
+
+static spc_status execute_plan(drv_session *s, running *run, const ir_image *image) {
+  rt_plan_options options = {.cuda = run->cuda};
+  rt_plan *plan = NULL;
+  if (s->options.force_guard) options.force_guard = !strcmp(s->options.force_guard, "sparse") ? 1 : 2;
+  if (s->options.fallback && !strcmp(s->options.fallback, "dense")) options.force_guard = 2;
+  if (run->backend == DRV_CPU) options.pool = rt_pool_new((int)s->options.threads);
+  spc_status status = rt_plan_new(image, run->sizes, &options, s->sink, &plan);
+  if (!status) status = rt_plan_run(plan, s->arena, &run->bindings, &run->stats, s->sink);
+  rt_plan_free(plan);
+  rt_pool_free(options.pool);
+  return status;
+}
+
+static spc_status run_compiled(drv_session *s, running *run) {
+  drv_backend target_backend = run->backend == DRV_INTERP ? DRV_CPU : run->backend;
+  const ir_target *target = drv_target_of(s, target_backend, run->cuda);
+  ir_image *image = NULL;
+  if (!target) return SPC_INVALID_ARGUMENT;
+  SPC_TRY(drv_run_passes(s, target, run->sizes));
+  if (run->backend == DRV_INTERP) return execute_plan(s, run, interpreted_image(s, run->kernel));
+  SPC_TRY(drv_codegen(s, run->kernel, target, false, &image));
+  run->compilations = image->codes.count;
+  spc_status status = execute_plan(s, run, image);
+  if (image->release) image->release(image->owner);
+  return status;
+}
+
+static spc_status check_target_agrees(drv_session *s, const running *run) {
+  const ir_target *target = s->program->target ? ir_target_find(s->program->target) : NULL;
+  if (!target || run->backend == DRV_INTERP) return SPC_OK;
+  ir_target_kind wanted = run->backend == DRV_CPU ? IR_TARGET_CPU : IR_TARGET_CUDA;
+  if (target->kind == wanted) return SPC_OK;
+  drv_usage_error(s, "this IR was made for %s; run it with --backend=%s", target->name,
+                  target->kind == IR_TARGET_CPU ? "cpu" : "cuda");
+  return SPC_INVALID_ARGUMENT;
+}
+
+static spc_status run_kernel(drv_session *s, running *run) {
+  SPC_TRY(drv_pick_kernel(s, &run->kernel));
+  run->sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
+  SPC_TRY(drv_sizes_from_defines(s, run->sizes));
+  s->options.kernel = run->kernel->name;
+  SPC_TRY(drv_bind_inputs(s, run->kernel, run->sizes, &run->bindings));
+  if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->bindings));
+  SPC_TRY(drv_pick_backend(s, &run->backend, &run->cuda));
+  SPC_TRY(check_target_agrees(s, run));
+  SPC_TRY(run->backend == DRV_INTERP && !has_stages(s) ? run_reference(s, run) : run_compiled(s, run));
+  SPC_TRY(drv_write_outputs(s, run->kernel, &run->bindings));
+  return s->options.stats ? drv_write_stats(s, run->kernel, &run->stats, run->compilations) : SPC_OK;
+}
+
+int drv_run(drv_session *s) {
+  if (s->arguments.items.count != 1) return drv_usage_error(s, "run wants one file; see `spc help run`");
+  running run = {0};
+  spc_status status = drv_load(s, s->arguments.items.at[0]);
+  if (!status) status = run_kernel(s, &run);
+  if (run.cuda) rt_cuda_close(run.cuda);
+  return drv_finish(s, status);
+}
