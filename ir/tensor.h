@@ -22,6 +22,13 @@ typedef struct ir_view {
   ir_array vals;
 } ir_view;
 
+ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count); /* zeroed; IR_NONE: empty */
+static inline int64_t ir_array_int(const ir_array *array, int64_t i) {
+  if (array->dtype == IR_I32) return ((const int32_t *)array->data)[i];
+  if (array->dtype == IR_I64) return ((const int64_t *)array->data)[i];
+  return ir_dtype_load_int(array->dtype, array->data, i);
+}
+
 /* Coordinates and values as a list: the common currency of conversions.  Entry e has coordinates
  * at[e * rank .. +rank) and value[e] (value NULL: pattern). Values are exact: f64 holds floats of
  * up to 64 bits, int_value holds integers. */
@@ -40,6 +47,10 @@ void ir_view_walk(const ir_view *view, ir_visit *visit, void *user);
 
 /* Position in vals of the element at `coordinates`, or -1 when it is not stored (its value is 0). */
 int64_t ir_view_locate(const ir_view *view, const int64_t *coordinates);
+
+/* The element's value, 0 where nothing is stored; a pattern gives 1 where an entry is stored. */
+double ir_view_value(const ir_view *view, const int64_t *coordinates);
+int64_t ir_view_value_int(const ir_view *view, const int64_t *coordinates);
 
 /* Checks every structural promise of the format: monotone positions, coordinates in range, sorted,
  * unique, counts within capacity.  Returns SPC_INVALID_INPUT and *why (arena text) at the first fault. */

@@ -1,0 +1,66 @@
+/* tensor_convert.c - a tensor as a list of entries, and from there into another format.
+ *
+ * Explicit zeros of a format that lists its entries (csr, coo, ell) survive a conversion; zeros that
+ * a format makes by itself (dense, blocks, nm filling) do not become entries of the new one. */
+#include "ir/tensor.h"
+
+typedef struct gather {
+  const ir_view *view;
+  ir_entries *out; /* NULL arrays while counting */
+  bool drop_zeros;
+} gather;
+
+static bool is_zero(const ir_view *view, int64_t p) {
+  if (view->dtype == IR_NONE) return false;
+  if (ir_dtype_is_float(view->dtype)) return ir_dtype_load(view->dtype, view->vals.data, p) == 0.0;
+  return ir_dtype_load_int(view->dtype, view->vals.data, p) == 0;
+}
+
+static bool count_entry(void *user, const int64_t *at, int64_t p) {
+  (void)at;
+  gather *g = user;
+  g->out->capacity += !(g->drop_zeros && is_zero(g->view, p));
+  return true;
+}
+
+static bool take_entry(void *user, const int64_t *at, int64_t p) {
+  gather *g = user;
+  ir_entries *out = g->out;
+  if (g->drop_zeros && is_zero(g->view, p)) return true;
+  int64_t e = out->count++;
+  for (int d = 0; d < out->rank; d++) out->at[e * out->rank + d] = at[d];
+  if (out->value) out->value[e] = ir_dtype_load(g->view->dtype, g->view->vals.data, p);
+  if (out->int_value) out->int_value[e] = ir_dtype_load_int(g->view->dtype, g->view->vals.data, p);
+  return true;
+}
+
+static void collect(ir_arena *arena, const ir_view *view, bool drop_zeros, ir_entries *out) {
+  *out = (ir_entries){.rank = view->rank};
+  gather g = {view, out, drop_zeros};
+  ir_view_walk(view, count_entry, &g);
+  out->at = ir_array_new(arena, IR_I64, out->capacity * (view->rank ? view->rank : 1)).data;
+  if (ir_dtype_is_float(view->dtype)) out->value = ir_array_new(arena, IR_F64, out->capacity).data;
+  else if (view->dtype != IR_NONE) out->int_value = ir_array_new(arena, IR_I64, out->capacity).data;
+  ir_view_walk(view, take_entry, &g);
+}
+
+void ir_view_entries(ir_arena *arena, const ir_view *view, ir_entries *out) {
+  collect(arena, view, false, out);
+}
+
+spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
+                           ir_dtype index_dtype, ir_view *out, const char **why) {
+  if (ir_format_equal(from->format, format)) {
+    *out = *from;
+    out->format = format;
+    return SPC_OK;
+  }
+  if (from->rank != format->rank) {
+    if (why) *why = ir_format_text(arena, "a tensor of %d dimensions does not fit `%s`, which has %d",
+                                   from->rank, format->name, format->rank);
+    return SPC_INVALID_INPUT;
+  }
+  ir_entries entries;
+  collect(arena, from, !ir_format_lists_entries(from->format), &entries);
+  return ir_view_pack(arena, from->dtype, from->dim, format, index_dtype, &entries, out, why);
+}
