@@ -231,7 +231,8 @@ ir_expr *ir_index_ref(ir_arena *a, ir_index *index);
 ir_expr *ir_access(ir_arena *a, ir_tensor *tensor, ir_expr **subs); /* copies rank pointers */
 ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y); /* y NULL for unary; folds i64 constants */
 ir_expr *ir_apply3(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y, ir_expr *z);
-ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x);
+ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor); /* (x + (divisor-1)) / divisor: i64, rounded up */
+ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x); /* x itself when it has that dtype */
 ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body);
 ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body, int64_t k);
 ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args); /* same node, other args */
@@ -253,7 +254,7 @@ ir_expr *ir_expr_substitute(ir_arena *a, const ir_expr *e, ir_index *const *from
 bool ir_expr_walk(ir_expr *e, bool (*visit)(void *user, ir_expr *node), void *user);
 
 /* Value of a size expression for given dim sizes (by dim->number; -1 unknown).  False when a dim is
- * unknown, a division is not exact or it overflows. */
+ * unknown, a division is not exact (but ir_ceil_div's shape rounds up) or it overflows. */
 bool ir_size_value(const ir_expr *size, const int64_t *sizes, int64_t *value);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);

@@ -82,11 +82,14 @@ struct ir_func {
   IR_VEC(ir_buf *) bufs;    /* outside memory it touches, in the order of the entry convention */
   IR_VEC(ir_var *) params;  /* fragments: acc, m, n, batch */
   IR_VEC(ir_var *) vars;    /* all locals */
+  IR_VEC(ir_buf *) locals;  /* local buffers, in order of declaration */
   ir_block body;
   ir_expr *result;          /* fragments */
+  ir_arena *arena;          /* the program's; set by ir_func_new */
 };
 
-/* Building (ir/loop_build.c).  A builder keeps the block that is open. */
+/* Building (ir/loop_build.c).  A builder keeps the block that is open.  Names of locals, parameters
+ * and local buffers are unique in a function: the builder appends `_2`, `_3` where they are not. */
 typedef struct ir_builder {
   ir_arena *arena;
   ir_func *func;

@@ -1,0 +1,211 @@
+/* build.c - making programs: declarations and expressions.
+ *
+ * Builders set the dtype of what they make; the operands must already agree (the front end inserts
+ * casts).  i64 arithmetic is folded as it is built, so that offsets stay readable. */
+#include "ir/ir.h"
+
+/* ---- declarations -------------------------------------------------------------------------- */
+ir_program *ir_program_new(ir_arena *arena) {
+  ir_program *program = IR_NEW(arena, ir_program);
+  program->arena = arena;
+  return program;
+}
+
+ir_kernel *ir_kernel_new(ir_program *program, const char *name) {
+  ir_kernel *kernel = IR_NEW(program->arena, ir_kernel);
+  kernel->program = program;
+  kernel->name = ir_strdup(program->arena, name);
+  IR_PUSH(program->arena, &program->kernels, kernel);
+  return kernel;
+}
+
+ir_dim *ir_dim_new(ir_program *program, const char *name) {
+  ir_dim *dim = IR_NEW(program->arena, ir_dim);
+  *dim = (ir_dim){.name = ir_strdup(program->arena, name), .number = program->dims.count,
+                  .value = -1, .multiple = 1};
+  IR_PUSH(program->arena, &program->dims, dim);
+  return dim;
+}
+
+ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent) {
+  ir_arena *arena = kernel->program->arena;
+  ir_index *index = IR_NEW(arena, ir_index);
+  *index = (ir_index){.name = ir_strdup(arena, name), .extent = extent};
+  IR_PUSH(arena, &kernel->indices, index);
+  return index;
+}
+
+ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_dtype dtype) {
+  ir_arena *arena = kernel->program->arena;
+  ir_tensor *tensor = IR_NEW(arena, ir_tensor);
+  *tensor = (ir_tensor){.name = ir_strdup(arena, name), .role = role, .dtype = dtype};
+  tensor->pattern = (ir_pattern){.density_low = -1, .density_high = -1, .axis = -1};
+  IR_PUSH(arena, &kernel->tensors, tensor);
+  return tensor;
+}
+
+ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target) {
+  ir_stmt *stmt = IR_NEW(kernel->program->arena, ir_stmt);
+  stmt->target = target;
+  stmt->combine = IR_RED_COUNT;
+  stmt->acc = ir_dtype_rows[target->dtype].accumulator;
+  target->def = stmt;
+  return stmt;
+}
+
+static bool name_taken(const ir_kernel *kernel, const char *name) {
+  for (int i = 0; i < kernel->program->dims.count; i++)
+    if (!strcmp(kernel->program->dims.at[i]->name, name)) return true;
+  return ir_tensor_named(kernel, name) || ir_index_named(kernel, name);
+}
+
+const char *ir_fresh_name(ir_kernel *kernel, const char *stem) {
+  ir_arena *arena = kernel->program->arena;
+  const char *name = ir_strdup(arena, stem);
+  for (int n = 2; name_taken(kernel, name); n++) name = ir_format_text(arena, "%s_%d", stem, n);
+  return name;
+}
+
+/* ---- leaves -------------------------------------------------------------------------------- */
+static ir_expr *node(ir_arena *a, ir_kind kind, ir_dtype dtype, int arg_count) {
+  ir_expr *e = IR_NEW(a, ir_expr);
+  *e = (ir_expr){.kind = kind, .dtype = dtype, .lanes = 1, .op = IR_OP_COUNT,
+                 .reducer = IR_RED_COUNT, .arg_count = arg_count};
+  if (arg_count) e->args = IR_NEW_ARRAY(a, ir_expr *, arg_count);
+  return e;
+}
+
+ir_expr *ir_const_i(ir_arena *a, ir_dtype t, int64_t value) {
+  if (ir_dtype_is_float(t)) return ir_const_f(a, t, (double)value);
+  ir_expr *e = node(a, IR_CONST, t, 0);
+  e->i = value;
+  return e;
+}
+
+ir_expr *ir_const_f(ir_arena *a, ir_dtype t, double value) {
+  if (!ir_dtype_is_float(t)) return ir_const_i(a, t, (int64_t)value);
+  ir_expr *e = node(a, IR_CONST, t, 0);
+  e->f = value;
+  return e;
+}
+
+ir_expr *ir_int(ir_arena *a, int64_t value) { return ir_const_i(a, IR_I64, value); }
+
+ir_expr *ir_dim_ref(ir_arena *a, ir_dim *dim) {
+  ir_expr *e = node(a, IR_DIM, IR_I64, 0);
+  e->dim = dim;
+  return e;
+}
+
+ir_expr *ir_index_ref(ir_arena *a, ir_index *index) {
+  ir_expr *e = node(a, IR_INDEX, IR_I64, 0);
+  e->index = index;
+  return e;
+}
+
+ir_expr *ir_access(ir_arena *a, ir_tensor *tensor, ir_expr **subs) {
+  ir_expr *e = node(a, IR_ACCESS, tensor->dtype ? tensor->dtype : IR_B1, tensor->rank);
+  for (int i = 0; i < tensor->rank; i++) e->args[i] = subs[i];
+  e->tensor = tensor;
+  return e;
+}
+
+/* ---- ops ----------------------------------------------------------------------------------- */
+static bool is_int(const ir_expr *e) {
+  return e && e->kind == IR_CONST && e->dtype == IR_I64 && e->lanes == 1;
+}
+
+static bool is_value(const ir_expr *e, int64_t value) { return is_int(e) && e->i == value; }
+
+/* Folds i64: two constants, x+0, 0+x, x-0, x*1, 1*x, x/1, x*0.  NULL: nothing to fold. */
+static ir_expr *fold(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y) {
+  if (x->dtype != IR_I64 || x->lanes != 1 || (y && y->lanes != 1)) return NULL;
+  const ir_op_row *row = &ir_op_rows[op];
+  if (is_int(x) && (!y || is_int(y)) && row->result == IR_RESULT_SAME && row->eval_int)
+    return ir_int(a, row->eval_int((int64_t[]){x->i, y ? y->i : 0}));
+  if (op == IR_OP_ADD && is_value(x, 0)) return y;
+  if ((op == IR_OP_ADD || op == IR_OP_SUB) && is_value(y, 0)) return x;
+  if (op == IR_OP_MUL && (is_value(x, 1) || is_value(y, 0))) return y;
+  if (op == IR_OP_MUL && (is_value(y, 1) || is_value(x, 0))) return x;
+  if (op == IR_OP_DIV && is_value(y, 1)) return x;
+  return NULL;
+}
+
+static int most_lanes(ir_expr *const *args, int count) {
+  int lanes = 1;
+  for (int i = 0; i < count; i++)
+    if (args[i]->lanes > lanes) lanes = args[i]->lanes;
+  return lanes;
+}
+
+static ir_dtype result_dtype(ir_op op, ir_expr *const *args) {
+  ir_result result = ir_op_rows[op].result;
+  return result == IR_RESULT_BOOL ? IR_B1 : args[result == IR_RESULT_RIGHT]->dtype;
+}
+
+static ir_expr *apply(ir_arena *a, ir_op op, ir_expr **args, int count) {
+  ir_expr *e = node(a, IR_OP, result_dtype(op, args), count);
+  e->op = op;
+  e->lanes = most_lanes(args, count);
+  for (int i = 0; i < count; i++) e->args[i] = args[i];
+  return e;
+}
+
+ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y) {
+  ir_expr *folded = fold(a, op, x, y);
+  return folded ? folded : apply(a, op, (ir_expr *[]){x, y}, y ? 2 : 1);
+}
+
+ir_expr *ir_apply3(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y, ir_expr *z) {
+  return apply(a, op, (ir_expr *[]){x, y, z}, 3);
+}
+
+ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor) {
+  return ir_apply(a, IR_OP_DIV, ir_apply(a, IR_OP_ADD, x, ir_int(a, divisor - 1)),
+                  ir_int(a, divisor));
+}
+
+ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x) {
+  if (x->dtype == t) return x;
+  ir_expr *e = node(a, IR_CAST, t, 1);
+  e->args[0] = x;
+  e->lanes = x->lanes;
+  return e;
+}
+
+/* ---- reductions and row ops ---------------------------------------------------------------- */
+static ir_dtype reduced_dtype(ir_reducer r, ir_dtype body) {
+  if (r == IR_RED_ARGMAX) return IR_I64;
+  return ir_op_rows[ir_reducer_rows[r].combine].result == IR_RESULT_BOOL ? IR_B1 : body;
+}
+
+static void set_bound(ir_arena *a, ir_expr *e, ir_index *const *bound, int count) {
+  e->bound = IR_NEW_ARRAY(a, ir_index *, count);
+  e->bound_count = count;
+  for (int i = 0; i < count; i++) e->bound[i] = bound[i];
+}
+
+ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body) {
+  ir_expr *e = node(a, IR_REDUCE, reduced_dtype(r, body->dtype), 1);
+  e->reducer = r;
+  e->args[0] = body;
+  set_bound(a, e, bound, count);
+  return e;
+}
+
+ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body,
+                   int64_t k) {
+  ir_expr *e = node(a, softmax_or_topk, body->dtype, 1);
+  e->args[0] = body;
+  e->i = k;
+  set_bound(a, e, &along, 1);
+  return e;
+}
+
+ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args) {
+  ir_expr *copy = IR_NEW(a, ir_expr);
+  *copy = *e;
+  if (e->arg_count) copy->args = IR_NEW_ARRAY(a, ir_expr *, e->arg_count);
+  for (int i = 0; i < e->arg_count; i++) copy->args[i] = args[i];
+  return copy;
+}
