@@ -104,7 +104,7 @@ static spc_status load_profile(drv_session *s, pass_options *options) {
     ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read the profile `%s`", s->options.profile);
     return SPC_IO;
   }
-  return pass_profile_parse(s->arena, s->options.profile, text, length, options->target, s->sink,
+  return pass_profile_parse(s->arena, options->target, s->options.profile, text, length, s->sink,
                             &options->profile);
 }
 
