@@ -44,9 +44,34 @@ typedef struct pass_row {
 } pass_row;
 extern const pass_row pass_rows[];
 extern const int pass_row_count;
+const pass_row *pass_find(const char *name); /* NULL when unknown */
 
 /* The whole compiler between the front end and the code generators (pipeline.c). */
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink);
+
+/* The manager (manager.c): runs single passes under the developer's switches, checks their needs,
+ * verifies what they leave, times them and keeps what a reproducer needs. */
+typedef struct pass_record {
+  const pass_row *row;
+  double milliseconds;
+  bool changed; /* known only when a dump after change was asked for */
+} pass_record;
+
+typedef struct pass_manager {
+  pass_context context;
+  IR_VEC(pass_record) records; /* passes that ran, in order */
+  int resumed_after;           /* what the program had seen when it came */
+  bool started;                /* start_at has been met */
+  bool stopped;                /* stop_after has run */
+} pass_manager;
+
+/* Prepares the program for the target: its name, modes and each kernel's schedule. Refuses unknown
+ * pass names in the switches. */
+spc_status pass_manager_open(pass_manager *m, ir_program *program, const pass_options *options,
+                             ir_sink *sink);
+spc_status pass_manager_run(pass_manager *m, const char *name); /* unless a switch leaves it out */
+spc_status pass_manager_close(pass_manager *m);                 /* the report, when it was asked for */
+void pass_report(const pass_manager *m, ir_text *out);          /* a line a pass: milliseconds, share */
 
 #define SPC_PASS(NUMBER, NAME, FUNCTION, NEEDS, KEEPS, MEANING) pass_function FUNCTION;
 #include "passes/pass.def"
