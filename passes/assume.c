@@ -1,0 +1,61 @@
+/* assume.c - what estimates take for granted where nothing is known: sizes of dyn dims, densities without a
+ * hint.  Nothing here may change what is computed, only which way is chosen; docs/cost-model.md lists it. */
+#include <math.h>
+
+#include "passes/cost.h"
+#include "passes/storage.h"
+
+static int64_t dim_assumed(const pass_context *context, const ir_dim *dim) {
+  if (dim->value >= 0) return dim->value;
+  const int64_t *sizes = context->options ? context->options->sizes : NULL;
+  if (sizes && sizes[dim->number] >= 0) return sizes[dim->number];
+  int64_t size = (int64_t)context->profile->size_dyn;
+  if (dim->bound > 0 && dim->bound < size) size = dim->bound;
+  return dim->multiple > 1 ? (size + dim->multiple - 1) / dim->multiple * dim->multiple : size;
+}
+
+double pass_size_assumed(const pass_context *context, const ir_expr *size) {
+  const ir_program *program = context->program;
+  int64_t *sizes = IR_NEW_ARRAY(context->arena, int64_t, program->dims.count + 1);
+  int64_t value;
+  for (int i = 0; i < program->dims.count; i++) {
+    int number = program->dims.at[i]->number;
+    if (number >= 0 && number < program->dims.count) sizes[number] = dim_assumed(context, program->dims.at[i]);
+  }
+  if (size && ir_size_value(size, sizes, &value)) return fmax(1, (double)value);
+  return context->profile->size_dyn;
+}
+
+double pass_index_assumed(const pass_context *context, const ir_index *index) {
+  return pass_size_assumed(context, index->extent);
+}
+
+static pass_zeros hinted(const ir_pattern *pattern) {
+  pass_zeros zeros = {.low = pattern->density_low, .high = pattern->density_high, .known = true};
+  if (zeros.high < zeros.low) zeros.high = zeros.low;
+  zeros.likely = zeros.low > 0 ? sqrt(zeros.low * zeros.high) : zeros.high / 2;
+  return zeros;
+}
+
+static pass_zeros assumed(double density) {
+  return (pass_zeros){.low = density, .high = density, .likely = density};
+}
+
+pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
+  const ir_pattern *pattern = &tensor->pattern;
+  pass_zeros zeros;
+  if (pattern->density_low >= 0 && pattern->zeros != IR_ZEROS_UNKNOWN) zeros = hinted(pattern);
+  else if (pass_tensor_is_sparse(tensor)) zeros = assumed(context->profile->density_stored);
+  else if (pattern->zeros == IR_ZEROS_STATIC) zeros = assumed(context->profile->density_static);
+  else zeros = assumed(context->profile->density_dynamic);
+  zeros.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1;
+  zeros.cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1;
+  return zeros;
+}
+
+double pass_tensor_bytes(const pass_context *context, const ir_tensor *tensor) {
+  double elements = 1, bytes = (double)ir_dtype_bytes(tensor->dtype);
+  for (int d = 0; d < tensor->rank; d++) elements *= pass_size_assumed(context, tensor->dim[d]);
+  if (!pass_tensor_is_sparse(tensor)) return elements * bytes;
+  return elements * pass_zeros_of(context, tensor).likely * (bytes + 4);
+}

@@ -1,0 +1,130 @@
+/* cost.c - the cost model: docs/cost-model.md has the derivation and the measurements it was fitted to.
+ *
+ *     t = launch + waves * tile flops / rate + bytes of the result / bandwidth     (or the memory bound)
+ *     rate = min(share * peak, gather bandwidth * 2 S N / ((S + N) * element bytes))
+ *
+ * S and N are the edges of the dense tile: a tile that is narrow on one side moves more bytes a flop, which
+ * is why lists over narrow strips lose although their cover is smaller. */
+#include <math.h>
+
+#include "passes/cost.h"
+
+/* ---- cover ----------------------------------------------------------------------------------- */
+static double blocks_touched(const pass_zeros *zeros, double strip, double gran) {
+  double rows = zeros->rows > 1 ? zeros->rows : 1, cols = zeros->cols > 1 ? zeros->cols : 1;
+  return fmax(1, strip / rows) * fmax(1, gran / cols);
+}
+
+double pass_cover(const pass_zeros *zeros, double density, double strip, double gran) {
+  if (density <= 0) return 0;
+  if (density >= 1) return 1;
+  return 1 - pow(1 - density, blocks_touched(zeros, strip, gran));
+}
+
+double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran) {
+  if (cover <= 0) return 0;
+  if (cover >= 1) return 1;
+  return 1 - pow(1 - cover, 1 / blocks_touched(zeros, strip, gran));
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+static double microseconds_of_bytes(double bytes, double gbs) { return bytes / (gbs * 1e3); }
+
+static double row_peak_tflops(const pass_profile *p, const ir_kernel_row *row, ir_dtype dtype) {
+  for (int i = 0; i < p->rates.count; i++)
+    if (!strcmp(p->rates.at[i].key, row->profile)) return p->rates.at[i].tflops / p->tile_share;
+  if (row->multiply == IR_MULTIPLY_FMA)
+    return ir_dtype_rows[dtype].bits > 32 ? p->fma64_tflops : p->fma32_tflops;
+  if (row->multiply == IR_MULTIPLY_WGMMA && p->wgmma16_tflops > 0)
+    return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->wgmma16_tflops;
+  return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->mma16_tflops;
+}
+
+static double core_peak_gflops(const pass_profile *p, const ir_target *t, ir_dtype dtype) {
+  double f32 = t->vector_bits >= 512   ? p->fma512_gflops
+               : t->vector_bits >= 256 ? p->fma256_gflops
+                                       : p->fma128_gflops;
+  return ir_dtype_rows[dtype].bits > 32 ? f32 / 2 : f32;
+}
+
+static double share_of_peak(const pass_profile *p, const pass_tiling *tiling) {
+  bool listed = tiling->strip > 0;
+  return p->tile_share * (listed ? p->gather_share : 1);
+}
+
+/* GFLOP/s of the whole device on tiles of this shape. */
+static double rate_of(const pass_profile *p, const ir_target *t, const pass_product *product,
+                      const pass_tiling *tiling) {
+  double bytes = fmax(1, (double)ir_dtype_bytes(product->a));
+  double peak = tiling->row ? 1e3 * row_peak_tflops(p, tiling->row, product->a)
+                            : p->units * core_peak_gflops(p, t, product->a);
+  double moved = p->gather_gbs * 2 * tiling->m * tiling->n / ((tiling->m + tiling->n) * bytes);
+  return fmin(share_of_peak(p, tiling) * peak, moved);
+}
+
+static double product_bytes(const pass_product *q, double m, double k, double cover) {
+  return q->batch * (cover * q->m * q->k * (double)ir_dtype_bytes(q->a) +
+                     k * q->n * (double)ir_dtype_bytes(q->b) +
+                     m * q->n * (double)ir_dtype_bytes(q->c));
+}
+
+static double round_up(double x, double step) { return step > 1 ? ceil(x / step) * step : x; }
+
+static double waves_of(double tiles, double units) {
+  double waves = tiles / units;
+  return waves < 8 ? ceil(waves) : waves;
+}
+
+double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
+                         const pass_tiling *tiling) {
+  bool listed = tiling->strip > 0 || tiling->rows;
+  double cover = listed ? tiling->cover : 1;
+  double m = tiling->rows ? cover * q->m : q->m;
+  double k = tiling->rows || !listed ? q->k : cover * q->k;
+  if (t->kind == IR_TARGET_CUDA && !tiling->row)
+    return pass_cost_loops(p, q->batch * m * q->n * k, 0, product_bytes(q, m, k, cover));
+  double tm = fmax(1, fmin(tiling->m, q->m)), tn = fmax(1, fmin(tiling->n, q->n));
+  double steps = round_up(k, tiling->k);
+  double rate = rate_of(p, t, q, tiling) / p->units;
+  double compute;
+  if (tiling->row) {
+    double tiles = q->batch * ceil(m / tiling->m) * ceil(q->n / tiling->n);
+    compute = waves_of(tiles, p->units) * 2 * tiling->m * tiling->n * steps / (rate * 1e3);
+  } else {
+    compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);
+  }
+  double result = microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
+  double memory = microseconds_of_bytes(product_bytes(q, m, k, cover), p->bandwidth_gbs);
+  return p->launch_us + fmax(compute + result, memory);
+}
+
+/* ---- everything else ------------------------------------------------------------------------- */
+double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype, double strip,
+                        double gran, double cover, bool fused) {
+  double tiles = ceil(rows / fmax(1, strip)) * ceil(cols / fmax(1, gran));
+  double bytes = fused ? tiles / 8 : rows * cols * (double)ir_dtype_bytes(dtype);
+  double read = microseconds_of_bytes(bytes, p->bandwidth_gbs * p->detect_share);
+  double write = microseconds_of_bytes(tiles * cover * 4, p->bandwidth_gbs);
+  double scan = tiles * cover / (p->list_gids * 1e3);
+  return p->launch_us + read + fmax(write, scan);
+}
+
+double pass_cost_guard(const pass_profile *p, int skipped_launches) {
+  return p->launch_us + p->skipped_us * skipped_launches;
+}
+
+double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations, double bytes) {
+  double compute = iterations / (p->loop_gops * 1e3) + sparse_iterations / (p->loop_gathered_gops * 1e3);
+  return p->launch_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
+}
+
+double pass_cost_convert(const pass_profile *p, double bytes) {
+  return p->launch_us + microseconds_of_bytes(2 * bytes, p->bandwidth_gbs) +
+         microseconds_of_bytes(bytes, p->random_gbs);
+}
+
+double pass_break_even(double at_zero, double at_one, double dense) {
+  if (at_zero >= dense) return 0;
+  if (at_one <= dense) return 1;
+  return (dense - at_zero) / (at_one - at_zero);
+}

@@ -1,0 +1,88 @@
+/* format.c - pass `format`: a storage format for every intermediate, with the reason.
+ *
+ * needs: statements as `fuse` left them, with their support
+ * keeps: the meaning; storage never changes what an element is worth
+ * breaks: nothing; new statements copy an operand into another order of levels
+ *
+ *     let u[i,j] = S[i,j] * v[i];             let u : f32[I,J] as like(S)  // its zeros are S's
+ *     let y[i,j] = sum[k] A[i,k]*B[k,j]       (A, B csr)   y as csr, assembled
+ *     out C[i,j] = A[i,j] + B[j,i]            (both csr)   B_t[j,i] = B[j,i] as csc, C reads B_t
+ *
+ * A dense intermediate starts row-major; pass `microtile` may turn it round (dense_t) when that lets the
+ * consumer gather it, because only the joint choice of kernels can tell. */
+#include "passes/storage.h"
+
+static const ir_format *builtin(pass_context *context, const char *name, int rank) {
+  const char *why = NULL;
+  return ir_format_builtin(context->arena, name, rank, NULL, 0, &why);
+}
+
+static const ir_format *dense(pass_context *context, int rank) {
+  return builtin(context, "dense", rank);
+}
+
+enum { SMALL_ELEMENTS = 1 << 20 }; /* assembling less than this costs more than a dense buffer */
+
+static bool bounded_small(const ir_tensor *tensor) {
+  int64_t elements = 1, extent;
+  for (int d = 0; d < tensor->rank; d++) {
+    if (!ir_size_bound(tensor->dim[d], &extent)) return false;
+    if (extent > SMALL_ELEMENTS || elements * extent > SMALL_ELEMENTS) return false;
+    elements *= extent;
+  }
+  return true;
+}
+
+/* A dense buffer of a product of sparse operands may be larger than memory: unless the sizes are bounded,
+ * what can be stored sparse is. */
+static bool assembles(const ir_stmt *stmt) {
+  return stmt->target->rank >= 2 && stmt->fill == 0 && pass_support_is_sparse(stmt->support) &&
+         !ir_is_scatter(stmt) && !bounded_small(stmt->target);
+}
+
+static const char *sampled_why(pass_context *context, const ir_tensor *model) {
+  return ir_format_text(context->arena,
+                        "non-zero only where `%s` stores an entry: one value an entry, no dense buffer",
+                        model->name);
+}
+
+static void choose(pass_context *context, ir_tensor *tensor) {
+  ir_stmt *stmt = tensor->def;
+  ir_tensor *model = stmt && stmt->fill == 0 && !ir_is_scatter(stmt) ? pass_support_like(stmt) : NULL;
+  if (model) {
+    tensor->like = model;
+    tensor->format = model->format;
+    tensor->format_why = sampled_why(context, model);
+  } else if (stmt && assembles(stmt)) {
+    tensor->format = builtin(context, tensor->rank == 2 ? "csr" : "csf", tensor->rank);
+    tensor->format_why = "every operand that bounds its pattern is sparse: assembled, never dense";
+  }
+  if (tensor->format) return;
+  tensor->format = dense(context, tensor->rank);
+  if (!stmt || !stmt->support)
+    tensor->format_why = "every element can be non-zero: dense, row-major";
+  else if (stmt->fill != 0)
+    tensor->format_why = "what is not computed has a value of its own (fill): dense, row-major";
+  else
+    tensor->format_why = "dense bytes with zeros known at run time only: dense, row-major";
+}
+
+static bool is_chosen_here(const ir_tensor *tensor) {
+  return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
+}
+
+spc_status pass_format(pass_context *context, ir_kernel *kernel) {
+  SPC_TRY(pass_format_directives(context, kernel));
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    ir_tensor *tensor = kernel->tensors.at[i];
+    if (tensor->like && !tensor->format) tensor->format = tensor->like->format;
+    if (!tensor->format && !is_chosen_here(tensor)) tensor->format = dense(context, tensor->rank);
+  }
+  for (int s = 0; s < kernel->stmts.count; s++) {
+    ir_tensor *tensor = kernel->stmts.at[s]->target;
+    if (!tensor->format && is_chosen_here(tensor)) choose(context, tensor);
+  }
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (!kernel->tensors.at[i]->format) choose(context, kernel->tensors.at[i]);
+  return pass_format_orders(context, kernel);
+}

@@ -1,0 +1,132 @@
+/* profile.c - device profiles: the built-in ones, their text form, changed ones read from text.
+ *
+ * A profile is a flat list of figures, so its text form is lines of `name = number`; reading starts from
+ * the built-in profile of the target, so a file holds only what it changes. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "passes/cost.h"
+
+typedef struct figure {
+  const char *name, *unit;
+  size_t offset;
+  double h200, cuda, cpu;
+  const char *meaning;
+} figure;
+
+static const figure figures[] = {
+#define PROFILE_FIGURE(NAME, UNIT, H200, CUDA, CPU, MEANING)                                        \
+  {#NAME, UNIT, offsetof(pass_profile, NAME), H200, CUDA, CPU, MEANING},
+#include "passes/profile.def"
+};
+
+static const pass_rate built_in_rates[] = {
+#define PROFILE_RATE(KEY, TFLOPS) {KEY, TFLOPS},
+#include "passes/profile.def"
+};
+
+static double *figure_at(pass_profile *profile, const figure *f) {
+  return (double *)(void *)((char *)profile + f->offset);
+}
+
+const pass_profile *pass_profile_of(ir_arena *arena, const ir_target *target) {
+  pass_profile *profile = IR_NEW(arena, pass_profile);
+  bool cuda = target->kind == IR_TARGET_CUDA;
+  bool hopper = cuda && target->arch >= 90;
+  profile->name = hopper ? "h200" : cuda ? "cuda" : "cpu";
+  for (int i = 0; i < IR_COUNT(figures); i++)
+    *figure_at(profile, &figures[i]) =
+        hopper ? figures[i].h200 : cuda ? figures[i].cuda : figures[i].cpu;
+  for (int i = 0; hopper && i < IR_COUNT(built_in_rates); i++)
+    IR_PUSH(arena, &profile->rates, built_in_rates[i]);
+  return profile;
+}
+
+bool pass_profile_set(ir_arena *arena, pass_profile *profile, const char *key, double value) {
+  for (int i = 0; i < IR_COUNT(figures); i++)
+    if (!strcmp(figures[i].name, key)) {
+      *figure_at(profile, &figures[i]) = value;
+      return true;
+    }
+  if (strncmp(key, "rate ", 5)) return false;
+  for (int i = 0; i < profile->rates.count; i++)
+    if (!strcmp(profile->rates.at[i].key, key + 5)) {
+      profile->rates.at[i].tflops = value;
+      return true;
+    }
+  IR_PUSH(arena, &profile->rates, ((pass_rate){ir_strdup(arena, key + 5), value}));
+  return true;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+static const char *trimmed(ir_arena *arena, const char *begin, const char *end) {
+  while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
+  while (end > begin && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r')) end--;
+  return ir_strndup(arena, begin, (size_t)(end - begin));
+}
+
+static const char *nearest_figure(const char *key) {
+  const char *names[IR_COUNT(figures)];
+  for (int i = 0; i < IR_COUNT(figures); i++) names[i] = figures[i].name;
+  return ir_nearest(key, names, IR_COUNT(figures));
+}
+
+static spc_status bad_line(ir_sink *sink, ir_span span, const char *key) {
+  const char *near = nearest_figure(key);
+  ir_diag *diag = ir_diag_add(sink, IR_DIAG_PROFILE, span, "`%s` is not a figure of a device profile", key);
+  if (near) ir_diag_note(sink, diag, IR_NOWHERE, "did you mean `%s`?", near);
+  return SPC_INVALID_INPUT;
+}
+
+static spc_status parse_line(ir_arena *arena, pass_profile *profile, const char *begin,
+                             const char *end, ir_span span, ir_sink *sink) {
+  const char *hash = memchr(begin, '#', (size_t)(end - begin));
+  if (hash) end = hash;
+  const char *equals = memchr(begin, '=', (size_t)(end - begin));
+  if (!*trimmed(arena, begin, end)) return SPC_OK;
+  if (!equals) {
+    ir_diag_add(sink, IR_DIAG_PROFILE, span, "expected `name = number`");
+    return SPC_INVALID_INPUT;
+  }
+  const char *key = trimmed(arena, begin, equals), *text = trimmed(arena, equals + 1, end);
+  char *rest = NULL;
+  double value = strtod(text, &rest);
+  if (rest == text || *rest || !isfinite(value) || value < 0) {
+    ir_diag_add(sink, IR_DIAG_PROFILE, span, "`%s` is not a figure for `%s`: a number of at least 0 is",
+                text, key);
+    return SPC_INVALID_INPUT;
+  }
+  return pass_profile_set(arena, profile, key, value) ? SPC_OK : bad_line(sink, span, key);
+}
+
+spc_status pass_profile_parse(ir_arena *arena, const ir_target *target, const char *name,
+                              const char *text, size_t length, ir_sink *sink,
+                              const pass_profile **out) {
+  pass_profile *profile = IR_NEW(arena, pass_profile);
+  *profile = *pass_profile_of(arena, target);
+  profile->name = ir_strdup(arena, name);
+  uint32_t file = sink ? ir_sink_source(sink, name, text, length) : 0;
+  spc_status status = SPC_OK;
+  for (size_t at = 0; at < length;) {
+    const char *newline = memchr(text + at, '\n', length - at);
+    size_t end = newline ? (size_t)(newline - text) : length;
+    ir_span span = {file, (uint32_t)at, (uint32_t)end};
+    spc_status line = parse_line(arena, profile, text + at, text + end, span, sink);
+    if (line) status = line;
+    at = end + 1;
+  }
+  *out = profile;
+  return status;
+}
+
+void pass_profile_print(const pass_profile *profile, ir_text *out) {
+  ir_text_printf(out, "# device profile %s\n", profile->name);
+  for (int i = 0; i < IR_COUNT(figures); i++) {
+    const double *value = (const double *)(const void *)((const char *)profile + figures[i].offset);
+    ir_text_printf(out, "%s = %.9g  # %s%s%s\n", figures[i].name, *value, figures[i].unit,
+                   *figures[i].unit ? ", " : "", figures[i].meaning);
+  }
+  for (int i = 0; i < profile->rates.count; i++)
+    ir_text_printf(out, "rate %s = %.9g  # TFLOP/s\n", profile->rates.at[i].key,
+                   profile->rates.at[i].tflops);
+}

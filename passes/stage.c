@@ -1,0 +1,194 @@
+/* stage.c - pass `stage`: the tile program of a kernel.
+ *
+ * needs: formats; the chosen candidate of every statement that has a choice, with its guard
+ * keeps: the meaning; the order of statements
+ * breaks: nothing
+ *
+ *     h = relu(..);  y = sum[f] h*W2          stage h      loop                      (h detected into list h)
+ *     candidate y: k lists 8x1, guarded   ->  stage detect.h, guard.h
+ *                                             stage y      loop reads h when cover(h) below
+ *                                             stage y.dense loop when cover(h) above
+ *
+ * One statement is one compute stage.  A list is made once and read by every stage that walks the same
+ * micro-tiles: what one writes compact the next reads compact. */
+#include <assert.h>
+
+#include "ir/loop.h"
+#include "passes/cost.h"
+#include "passes/stage.h"
+#include "passes/storage.h"
+
+ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind, const char *name) {
+  ir_stage *stage = IR_NEW(context->arena, ir_stage);
+  stage->number = kernel->stages.count;
+  stage->kind = kind;
+  stage->name = name;
+  stage->row = "loop";
+  IR_PUSH(context->arena, &kernel->stages, stage);
+  return stage;
+}
+
+const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->candidates.count; i++)
+    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_CHOSEN)
+      return kernel->candidates.at[i];
+  return NULL;
+}
+
+/* ---- compute stages -------------------------------------------------------------------------- */
+static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_stage *stage,
+                           const ir_candidate *candidate) {
+  stage->row = candidate->row;
+  stage->why = candidate->why;
+  stage->microseconds = candidate->microseconds - candidate->index_microseconds;
+  for (int i = 0; i < candidate->tiles.count; i++)
+    IR_PUSH(context->arena, &stage->tiles, candidate->tiles.at[i]);
+  for (int i = 0; i < kernel->candidates.count && stage->runners_up.count < 3; i++) {
+    ir_candidate *other = kernel->candidates.at[i];
+    if (other != candidate && other->target == candidate->target && other->verdict == IR_RUNNER_UP &&
+        other->operand == candidate->operand && other->strip == candidate->strip)
+      IR_PUSH(context->arena, &stage->runners_up, other);
+  }
+}
+
+/* Workspaces of a result whose pattern is computed (tile.h). */
+static void add_assembly(pass_context *context, ir_kernel *kernel, ir_stage *stage) {
+  ir_arena *a = context->arena;
+  ir_stmt *stmt = stage->stmts.at[0];
+  const char *name = stmt->target->name;
+  static const char *const parts[] = {"count", "at", "value"};
+  ir_dtype dtypes[] = {IR_I64, IR_I64, stmt->acc != IR_NONE ? stmt->acc : stmt->target->dtype};
+  for (int i = 0; i < IR_COUNT(parts); i++) {
+    if (dtypes[i] == IR_NONE) continue;
+    ir_buf *buf = pass_workspace_new(context, kernel, ir_format_text(a, "%s.%s", name, parts[i]), dtypes[i],
+                                     i == 0 ? ir_int(a, 1) : NULL);
+    buf->tensor = stmt->target;
+    buf->zeroed = i == 0;
+  }
+  stage->assembled = true;
+  if (!stage->why) stage->why = "its pattern is computed: entries are counted, written, then packed";
+}
+
+static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
+                               const ir_candidate *candidate, const char *name) {
+  ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_COMPUTE, name);
+  IR_PUSH(context->arena, &stage->stmts, stmt);
+  if (candidate) take_candidate(context, kernel, stage, candidate);
+  if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
+  if (!stage->why) stage->why = "generated loops";
+  return stage;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
+  return list->tensor == candidate->operand && list->strip == candidate->strip &&
+         list->gran == candidate->gran && (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
+         list->axis == candidate->axis && list->strip_index == candidate->strip_index;
+}
+
+static ir_list *list_there(const ir_kernel *kernel, const ir_candidate *candidate) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (same_micro_tiles(kernel->lists.at[i], candidate)) return kernel->lists.at[i];
+  return NULL;
+}
+
+static ir_stage *stage_of(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    ir_stage *stage = kernel->stages.at[i];
+    if (stage->kind == IR_STAGE_COMPUTE && stage->stmts.at[0]->target == target) return stage;
+  }
+  return NULL;
+}
+
+static int64_t tile_of(const ir_stage *stage, const ir_index *index) {
+  for (int i = 0; i < stage->tiles.count; i++)
+    if (stage->tiles.at[i].index == index) return stage->tiles.at[i].size;
+  return 0;
+}
+
+/* A product's epilogue holds whole tiles: it can make the bits where a strip does not cross one. */
+static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel, const ir_list *list) {
+  if (context->options->target->kind != IR_TARGET_CUDA) return false;
+  const ir_stage *producer = stage_of(kernel, list->tensor);
+  if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list) return false;
+  if (!list->strip_index || list->strip_dim < 0) return false;
+  const ir_expr *sub = producer->stmts.at[0]->subs[list->strip_dim];
+  int64_t tile = sub->kind == IR_INDEX ? tile_of(producer, sub->index) : 0;
+  return tile > 0 && tile % list->strip == 0;
+}
+
+static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
+                         const ir_candidate *candidate) {
+  ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_DETECT,
+                                   ir_format_text(context->arena, "detect.%s", list->name));
+  stage->detects = list;
+  stage->microseconds = candidate->index_microseconds;
+  bool cuda = context->options->target->kind == IR_TARGET_CUDA;
+  if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
+  stage->why = list->fused ? "the epilogue that makes the zeros has left bits: no second read of the values"
+                           : "one read of the values at memory speed";
+}
+
+static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list, double break_even) {
+  ir_arena *a = context->arena;
+  list->verdict = pass_workspace_new(context, kernel, ir_format_text(a, "%s.verdict", list->name), IR_I32,
+                                     ir_int(a, 1));
+  list->threshold = pass_workspace_new(context, kernel, ir_format_text(a, "%s.threshold", list->name),
+                                       IR_F64, ir_int(a, 1));
+  list->break_even = break_even;
+  ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
+  IR_PUSH(a, &stage->reads, list);
+  if (context->options->target->kind == IR_TARGET_CUDA) stage->row = "guard";
+  stage->microseconds = pass_cost_guard(context->profile, 0);
+  stage->why = ir_format_text(a, "measured cover decides: dense from %.3g on", break_even);
+}
+
+static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
+  ir_list *list = list_there(kernel, candidate);
+  if (list) return list;
+  bool cuda = context->options->target->kind == IR_TARGET_CUDA;
+  list = pass_list_new(context, kernel, candidate, cuda);
+  list->fused = epilogue_detects(context, kernel, list);
+  if (list->fused) stage_of(kernel, list->tensor)->detects = list;
+  detect_stage(context, kernel, list, candidate);
+  return list;
+}
+
+static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
+                          const ir_candidate *candidate) {
+  ir_list *list = list_for(context, kernel, candidate);
+  bool guarded = candidate->guarded;
+  if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate->break_even);
+  ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+  IR_PUSH(context->arena, &stage->reads, list);
+  if (!guarded) return;
+  stage->when = (ir_guard){list, false, list->break_even};
+  const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
+  ir_stage *twin = compute_stage(context, kernel, stmt, candidate->otherwise, name);
+  twin->when = (ir_guard){list, true, list->break_even};
+  twin->why = ir_format_text(context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
+                             list->tensor->name, list->break_even);
+}
+
+static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, ir_tensor *source) {
+  ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_CONVERT,
+                                   ir_format_text(context->arena, "convert.%s", source->name));
+  stage->source = source;
+  stage->dest = stmt->target;
+  stage->microseconds = pass_cost_convert(context->profile, pass_tensor_bytes(context, source));
+  stage->why = stmt->target->format_why;
+}
+
+spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
+  assert(kernel->stages.count == 0);
+  for (int s = 0; s < kernel->stmts.count; s++) {
+    ir_stmt *stmt = kernel->stmts.at[s];
+    const ir_candidate *candidate = pass_chosen(kernel, stmt->target);
+    ir_tensor *source = pass_stmt_converts(stmt);
+    if (source && pass_tensor_is_sparse(stmt->target)) convert_stage(context, kernel, stmt, source);
+    else if (candidate && candidate->operand && candidate->axis) sparse_stages(context, kernel, stmt, candidate);
+    else compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+  }
+  pass_stage_lifetimes(kernel);
+  return SPC_OK;
+}

@@ -1,0 +1,128 @@
+/* stage_list.c - lists and workspaces of the tile program, and how long they live.
+ *
+ *     h.counts i32 [strips]   h.ids i32 [strips * capacity]   h.bits u32 [strips * words]
+ * capacity = ceil(extent(axis) / gran): nothing can overflow. */
+#include <assert.h>
+
+#include "ir/loop.h"
+#include "passes/stage.h"
+
+ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name, ir_dtype dtype,
+                           ir_expr *count) {
+  ir_buf *buf = ir_buf_new(context->arena, name, IR_BUF_WORKSPACE, dtype);
+  buf->count = count;
+  buf->first = buf->last = -1;
+  IR_PUSH(context->arena, &kernel->workspaces, buf);
+  return buf;
+}
+
+static ir_expr *divided_up(ir_arena *a, ir_expr *size, int64_t step) {
+  if (step <= 1) return size;
+  ir_expr *padded = ir_apply(a, IR_OP_ADD, size, ir_int(a, step - 1));
+  return ir_apply(a, IR_OP_DIV, padded, ir_int(a, step));
+}
+
+static int dim_with_index(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *index);
+
+static bool find_dim(const ir_expr *e, const ir_tensor *tensor, const ir_index *index, int *dim) {
+  if (e->kind == IR_ACCESS && e->tensor == tensor)
+    for (int d = 0; d < e->arg_count; d++)
+      if (ir_is_bare(e->args[d], index)) {
+        *dim = d;
+        return true;
+      }
+  for (int i = 0; i < e->arg_count; i++)
+    if (find_dim(e->args[i], tensor, index, dim)) return true;
+  return false;
+}
+
+static int dim_with_index(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *index) {
+  int dim = -1;
+  if (index && !find_dim(stmt->value, tensor, index, &dim) && stmt->sample)
+    find_dim(stmt->sample, tensor, index, &dim);
+  return dim;
+}
+
+static bool list_name_taken(const ir_kernel *kernel, const char *name) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (!strcmp(kernel->lists.at[i]->name, name)) return true;
+  return false;
+}
+
+static const char *list_name(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
+  const char *stem = candidate->operand->name, *name = stem;
+  for (int n = 0; list_name_taken(kernel, name); n++)
+    name = n ? ir_format_text(context->arena, "%s.%s%d", stem, candidate->axis->name, n)
+             : ir_format_text(context->arena, "%s.%s", stem, candidate->axis->name);
+  return name;
+}
+
+static ir_buf *part(pass_context *context, ir_kernel *kernel, const ir_list *list, const char *suffix,
+                    ir_dtype dtype, ir_expr *count) {
+  const char *name = ir_format_text(context->arena, "%s.%s", list->name, suffix);
+  return pass_workspace_new(context, kernel, name, dtype, count);
+}
+
+static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits) {
+  ir_arena *a = context->arena;
+  list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
+  list->ids = part(context, kernel, list, "ids", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
+  if (!bits) return;
+  ir_expr *words = divided_up(a, list->capacity, 32);
+  /* u32 words: i32 holds the same bits. */
+  list->bits = part(context, kernel, list, "bits", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, words));
+}
+
+ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate, bool bits) {
+  ir_list *list = IR_NEW(context->arena, ir_list);
+  list->name = list_name(context, kernel, candidate);
+  list->tensor = candidate->operand;
+  list->axis = candidate->axis;
+  list->strip_index = candidate->strip_index;
+  list->strip = candidate->strip;
+  list->gran = candidate->gran;
+  list->axis_dim = dim_with_index(candidate->target->def, list->tensor, list->axis);
+  list->strip_dim = dim_with_index(candidate->target->def, list->tensor, list->strip_index);
+  assert(list->axis_dim >= 0 && (!list->strip_index || list->strip_dim >= 0));
+  list->strips = list->strip_index ? divided_up(context->arena, list->strip_index->extent, list->strip)
+                                   : ir_int(context->arena, 1);
+  list->capacity = divided_up(context->arena, list->axis->extent, list->gran);
+  IR_PUSH(context->arena, &kernel->lists, list);
+  add_buffers(context, kernel, list, bits);
+  return list;
+}
+
+/* ---- life times ------------------------------------------------------------------------------ */
+static void live(ir_buf *buf, int stage) {
+  if (!buf) return;
+  if (buf->first < 0 || stage < buf->first) buf->first = stage;
+  if (stage > buf->last) buf->last = stage;
+}
+
+static void live_list(ir_list *list, int stage) {
+  if (!list) return;
+  live(list->counts, stage);
+  live(list->ids, stage);
+  live(list->bits, stage);
+}
+
+static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {
+  for (int i = 0; stage->assembled && i < kernel->workspaces.count; i++) {
+    ir_buf *buf = kernel->workspaces.at[i];
+    if (buf->tensor && buf->tensor == stage->stmts.at[0]->target) live(buf, stage->number);
+  }
+}
+
+void pass_stage_lifetimes(ir_kernel *kernel) {
+  for (int s = 0; s < kernel->stages.count; s++) {
+    ir_stage *stage = kernel->stages.at[s];
+    live_list(stage->detects, stage->number);
+    for (int i = 0; i < stage->reads.count; i++) live_list(stage->reads.at[i], stage->number);
+    if (stage->kind == IR_STAGE_GUARD) {
+      live(stage->reads.at[0]->verdict, stage->number);
+      live(stage->reads.at[0]->threshold, stage->number);
+    }
+    if (stage->when.list) live(stage->when.list->verdict, stage->number);
+    live_assembled(kernel, stage);
+  }
+}

@@ -1,0 +1,68 @@
+/* storage.c - see storage.h.  Support expressions are b1 trees of `and`, `or`, `any[..]`, accesses and
+ * predicates; what is not one of these says nothing about storage. */
+#include "passes/storage.h"
+
+bool pass_tensor_is_sparse(const ir_tensor *tensor) {
+  if (tensor->like) return true;
+  if (!tensor->format) return false;
+  for (int l = 0; l < tensor->format->level_count; l++)
+    if (!ir_level_rows[tensor->format->level[l].kind].full) return true;
+  return false;
+}
+
+static bool same_subs_as_target(const ir_stmt *stmt, const ir_expr *access) {
+  if (access->arg_count != stmt->target->rank) return false;
+  for (int d = 0; d < access->arg_count; d++)
+    if (!ir_expr_equal(access->args[d], stmt->subs[d])) return false;
+  return true;
+}
+
+ir_tensor *pass_stmt_converts(const ir_stmt *stmt) {
+  const ir_expr *value = stmt->value;
+  if (value->kind != IR_ACCESS || stmt->cond || ir_is_scatter(stmt)) return NULL;
+  ir_tensor *source = value->tensor;
+  if (source->dtype != stmt->target->dtype || !same_subs_as_target(stmt, value)) return NULL;
+  if (!source->format || !stmt->target->format || stmt->target->like) return NULL;
+  return ir_format_equal(source->format, stmt->target->format) ? NULL : source;
+}
+
+bool pass_stmt_is_assembled(const ir_stmt *stmt) {
+  return pass_tensor_is_sparse(stmt->target) && !stmt->target->like;
+}
+
+static ir_tensor *like_in(const ir_stmt *stmt, const ir_expr *support) {
+  if (!support) return NULL;
+  if (support->kind == IR_ACCESS)
+    return pass_tensor_is_sparse(support->tensor) && same_subs_as_target(stmt, support)
+               ? support->tensor
+               : NULL;
+  if (support->kind == IR_CAST) return like_in(stmt, support->args[0]);
+  if (support->kind != IR_OP) return NULL;
+  if (support->op == IR_OP_AND) {
+    ir_tensor *left = like_in(stmt, support->args[0]);
+    return left ? left : like_in(stmt, support->args[1]);
+  }
+  /* `A != 0`: stored entries bound it. */
+  return support->op == IR_OP_NE ? like_in(stmt, support->args[0]) : NULL;
+}
+
+ir_tensor *pass_support_like(const ir_stmt *stmt) {
+  ir_tensor *model = like_in(stmt, stmt->support);
+  return model && model->like ? model->like : model;
+}
+
+bool pass_support_is_sparse(const ir_expr *support) {
+  if (!support) return false;
+  switch (support->kind) {
+    case IR_ACCESS: return pass_tensor_is_sparse(support->tensor);
+    case IR_CAST:
+    case IR_REDUCE: return pass_support_is_sparse(support->args[0]);
+    case IR_OP: break;
+    default: return false;
+  }
+  if (support->op == IR_OP_AND)
+    return pass_support_is_sparse(support->args[0]) || pass_support_is_sparse(support->args[1]);
+  if (support->op == IR_OP_OR)
+    return pass_support_is_sparse(support->args[0]) && pass_support_is_sparse(support->args[1]);
+  return support->op == IR_OP_NE && pass_support_is_sparse(support->args[0]);
+}
