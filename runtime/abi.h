@@ -19,7 +19,9 @@ typedef struct spc_args {
 
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
-#ifndef __CUDACC_RTC__
+#ifdef __cplusplus
+static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16, "layout of spc_args");
+#else
 _Static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16, "layout of spc_args");
 #endif
 

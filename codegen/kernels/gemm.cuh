@@ -1,0 +1,119 @@
+// gemm.cuh - T = epilogue(A * B): the pipeline that the composed kernels share.
+//
+// One block computes one tile.  Its k tiles travel through a ring of `depth` slots in shared memory:
+//
+//     load 0 .. depth-2 | wait, load i+depth-1, multiply i | ... | epilogue: stage, detect, store
+//
+// Parts: loaders (panel.cuh), multiply (multiply_*.cuh), epilogue (epilogue.cuh).  A k-gathering kernel reads A
+// and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.
+// Blocks walk `raster` tiles of m before the next n, so that neighbours share B's columns in L2.
+#pragma once
+#include "spc/epilogue.cuh"
+#include "spc/guard.cuh"
+#include "spc/panel.cuh"
+
+template <class Config> struct spc_operands {
+  static constexpr bool a_rows_are_k = Config::layout_a == 'c', b_rows_are_k = Config::layout_b == 'r';
+  using A = typename Config::A;
+  using B = typename Config::B;
+  static_assert(!Config::gathers || (a_rows_are_k && b_rows_are_k),
+                "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
+  template <class T, int Rows, int Columns, bool RowsAreK, bool Gathers> struct pick {
+    using loader = spc_tile_loader<T, Rows, Columns, Config::threads, RowsAreK>;
+  };
+  template <class T, int Rows, int Columns, bool RowsAreK> struct pick<T, Rows, Columns, RowsAreK, true> {
+    using loader = spc_gather_loader<T, Rows, Columns, Config::threads, Config::gran>;
+  };
+  using loader_a = typename pick<A, a_rows_are_k ? Config::tile_k : Config::tile_m,
+                                 a_rows_are_k ? Config::tile_m : Config::tile_k, a_rows_are_k,
+                                 Config::gathers>::loader;
+  using loader_b = typename pick<B, b_rows_are_k ? Config::tile_k : Config::tile_n,
+                                 b_rows_are_k ? Config::tile_n : Config::tile_k, b_rows_are_k,
+                                 Config::gathers>::loader;
+  static constexpr int slot_bytes = loader_a::panel::bytes + loader_b::panel::bytes;
+};
+
+// Block number to tile, in groups of `raster` tiles of m.
+template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args) {
+  spc_tile_place place;
+  place.m = (int)Config::m(args), place.n = (int)Config::n(args);
+  int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
+  int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
+  int tile = (int)(blockIdx.x % (spc_u32)(tiles_m * tiles_n));
+  place.batch = blockIdx.x / (spc_u32)(tiles_m * tiles_n);
+  int group = tile / (Config::raster * tiles_n), first = group * Config::raster;
+  int height = min(Config::raster, tiles_m - first), rest = tile - first * tiles_n;
+  place.m0 = (first + rest % height) * Config::tile_m;
+  place.n0 = rest / height * Config::tile_n;
+  return place;
+}
+
+template <class Config, class Sums, class LoaderA, class LoaderB>
+SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char *shared) {
+  using operands = spc_operands<Config>;
+#pragma unroll
+  for (int s = 0; s < Config::depth - 1; s++) {
+    if (s < tiles) {
+      a.load(shared + s * operands::slot_bytes);
+      b.load(shared + s * operands::slot_bytes + LoaderA::panel::bytes);
+    }
+    ptx_copy_async_commit();
+  }
+  int read = 0, write = Config::depth - 1;
+#pragma unroll 1
+  for (int i = 0; i < tiles; i++) {
+    ptx_copy_async_wait<Config::depth - 2>();
+    __syncthreads();
+    if (i + Config::depth - 1 < tiles) {
+      a.load(shared + write * operands::slot_bytes);
+      b.load(shared + write * operands::slot_bytes + LoaderA::panel::bytes);
+    }
+    ptx_copy_async_commit();
+    const char *slot = shared + read * operands::slot_bytes;
+    sums.template multiply<typename LoaderA::panel, typename LoaderB::panel>(slot, slot + LoaderA::panel::bytes);
+    read = read + 1 == Config::depth ? 0 : read + 1;
+    write = write + 1 == Config::depth ? 0 : write + 1;
+  }
+  ptx_copy_async_wait<0>();
+  __syncthreads();
+}
+
+template <class Config, class Sums>
+SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char *shared, const spc_args &args) {
+  using operands = spc_operands<Config>;
+  spc_matrix<typename Config::A> a = {Config::a(args, place.batch), Config::pitch_a(args)};
+  spc_matrix<typename Config::B> b = {Config::b(args, place.batch), Config::pitch_b(args)};
+  int k = (int)Config::k(args);
+  if constexpr (Config::gathers) {
+    int strip = place.m0 / Config::strip;
+    spc_list list = {Config::ids(args) + strip * Config::capacity(args), Config::counts(args)[strip], k};
+    typename operands::loader_a load_a(a, list, place.m, place.m0);
+    typename operands::loader_b load_b(b, list, place.n, place.n0);
+    int steps = list.count * Config::gran;
+    spc_pipeline<Config>(sums, load_a, load_b, (steps + Config::tile_k - 1) / Config::tile_k, shared);
+  } else {
+    typename operands::loader_a load_a(a, k, place.m, place.m0);
+    typename operands::loader_b load_b(b, k, place.n, place.n0);
+    spc_pipeline<Config>(sums, load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k, shared);
+  }
+}
+
+template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &args) {
+  using operands = spc_operands<Config>;
+  static_assert(Config::depth >= 2, "the pipeline needs at least two slots");
+  static_assert(!Config::gathers || Config::strip % Config::tile_m == 0,
+                "a tile must lie in one strip of the list");
+  static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
+                    Config::shared_bytes >= spc_staged_tile<Config>::bytes,
+                "shared_bytes is less than the pipeline or the staged tile needs");
+  extern __shared__ __align__(128) char spc_shared[];
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_tile_place place = spc_place_tile<Config>(args);
+  Sums sums;
+  sums.clear();
+  spc_multiply_tile<Config>(sums, place, spc_shared, args);
+  spc_stage_tile<Config>(spc_shared, sums, place, args);
+  __syncthreads();
+  if constexpr (Config::detects) spc_detect_tile<Config>(spc_shared, place, args);
+  spc_store_tile<Config>(spc_shared, place, args);
+}

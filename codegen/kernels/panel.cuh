@@ -1,0 +1,150 @@
+// panel.cuh - loaders: how a tile of an operand gets from global to shared memory.
+//
+// A panel is `Rows` rows of `Columns` elements; a row is contiguous in global memory.  In shared memory its
+// 16-byte chunks are swizzled so that eight rows of one chunk column lie in eight different bank groups:
+//
+//     chunk c of row r is stored at chunk  c ^ swizzle(r)  of row r
+//
+//                      rows are      columns are
+//     A layout 'r'     m             k                A[m][k]
+//     A layout 'c'     k             m                A[k][m]
+//     B layout 'r'     k             n                B[k][n]
+//     B layout 'c'     n             k                B[n][k]
+//
+// Sizes and alignment are free: what lies outside is zero, a row start that is not 16-byte aligned is copied
+// element by element.  A gathering loader takes its k rows from an index list (sread): one list for A and B.
+#pragma once
+#include "spc/dtypes.cuh"
+
+template <class T, int Rows, int Columns> struct spc_panel {
+  static constexpr int per_chunk = 16 / (int)sizeof(T);
+  static constexpr int chunks = Columns / per_chunk; // of a row
+  static constexpr int bytes = Rows * chunks * 16;
+  static_assert(Columns % per_chunk == 0 && (chunks & (chunks - 1)) == 0,
+                "a panel's row must be a power of two of 16-byte chunks");
+  SPC_DEVICE int swizzle(int row) {
+    return chunks >= 8 ? row & 7 : (row / (8 / chunks)) & (chunks - 1);
+  }
+  SPC_DEVICE int chunk_at(int row, int chunk) { return (row * chunks + (chunk ^ swizzle(row))) * 16; }
+  SPC_DEVICE int element_at(int row, int column) {
+    return chunk_at(row, column / per_chunk) + column % per_chunk * (int)sizeof(T);
+  }
+};
+
+// Where the operand lies: element (row r, column c) is at origin[r * pitch + c].
+template <class T> struct spc_matrix {
+  const T *origin;
+  long long pitch;
+  SPC_DEVICE bool is_aligned(const spc_matrix &x) {
+    return (((spc_u64)x.origin | (spc_u64)x.pitch * sizeof(T)) & 15) == 0;
+  }
+};
+
+// One chunk element by element: the slow road for rows that are not aligned.
+template <class T> SPC_DEVICE void spc_copy_chunk_slowly(char *to, const T *from, int valid) {
+  union { T element[16 / sizeof(T)]; uint4 whole; } chunk;
+  chunk.whole = make_uint4(0, 0, 0, 0);
+  for (int e = 0; e < 16 / (int)sizeof(T); e++)
+    if (e < valid) chunk.element[e] = from[e];
+  *(uint4 *)to = chunk.whole;
+}
+
+// ---- tile: rows [row0, ...), columns [column0, ...) ------------------------------------------------------
+template <class T, int Rows, int Columns, int Threads, bool RowsAreK> struct spc_tile_loader {
+  using panel = spc_panel<T, Rows, Columns>;
+  static constexpr int pass_rows = Threads / panel::chunks; // rows that all threads copy at once
+  static constexpr int passes = Rows / pass_rows;
+  static_assert(Threads % panel::chunks == 0 && Rows % pass_rows == 0,
+                "the threads of a block must cover a panel in whole passes");
+  static constexpr bool gathers = false;
+
+  spc_matrix<T> source;
+  int rows, columns; // extent of the operand
+  int row, column;   // this thread's first element in the next tile
+  bool aligned;
+
+  __device__ __forceinline__ spc_tile_loader(spc_matrix<T> from, int extent_k, int extent_free, int free0)
+      : source(from), rows(RowsAreK ? extent_k : extent_free), columns(RowsAreK ? extent_free : extent_k) {
+    row = (int)threadIdx.x / panel::chunks + (RowsAreK ? 0 : free0);
+    column = (int)threadIdx.x % panel::chunks * panel::per_chunk + (RowsAreK ? free0 : 0);
+    aligned = spc_matrix<T>::is_aligned(from);
+  }
+  // Copies the next tile along k; call it once for every tile, in order.
+  __device__ __forceinline__ void load(char *shared) {
+    int first = (int)threadIdx.x / panel::chunks, chunk = (int)threadIdx.x % panel::chunks;
+    int valid = min(max(columns - column, 0), panel::per_chunk);
+    const T *from = source.origin + row * source.pitch + column;
+    if (aligned) {
+#pragma unroll
+      for (int p = 0; p < passes; p++) {
+        int bytes = row + p * pass_rows < rows ? valid * (int)sizeof(T) : 0;
+        ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(first + p * pass_rows, chunk)),
+                          bytes ? from + p * pass_rows * source.pitch : source.origin, bytes);
+      }
+    } else {
+#pragma unroll 1
+      for (int p = 0; p < passes; p++)
+        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * pass_rows, chunk),
+                              from + p * pass_rows * source.pitch,
+                              row + p * pass_rows < rows ? valid : 0);
+    }
+    if (RowsAreK) row += Rows; else column += Columns;
+  }
+};
+
+// ---- gather: rows are the k's of an ascending list of micro-tiles of Gran k's ------------------------------
+struct spc_list {
+  const int *ids;
+  int count;  // micro-tiles
+  int extent; // of k: the last micro-tile may reach over it
+};
+
+template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gather_loader {
+  using panel = spc_panel<T, Rows, Columns>;
+  static constexpr int pass_rows = Threads / panel::chunks;
+  static constexpr int passes = Rows / pass_rows;
+  static_assert(Threads % panel::chunks == 0 && Rows % pass_rows == 0,
+                "the threads of a block must cover a panel in whole passes");
+  static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along k must be a power of two long");
+  static constexpr bool gathers = true;
+
+  spc_matrix<T> source;
+  spc_list list;
+  int valid, column, position; // position: in the list, in k's, of this thread's first row of the next tile
+  int next[passes];            // k's of the next tile, read one tile ahead; -1: past the list
+  bool aligned;
+
+  __device__ __forceinline__ spc_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0)
+      : source(from), list(of), position((int)threadIdx.x / panel::chunks) {
+    column = (int)threadIdx.x % panel::chunks * panel::per_chunk + free0;
+    valid = min(max(extent_free - column, 0), panel::per_chunk);
+    aligned = spc_matrix<T>::is_aligned(from);
+    look_ahead();
+  }
+  __device__ __forceinline__ void look_ahead() {
+#pragma unroll
+    for (int p = 0; p < passes; p++) {
+      int at = position + p * pass_rows;
+      int k = at / Gran < list.count ? __ldg(list.ids + at / Gran) * Gran + at % Gran : -1;
+      next[p] = k < list.extent ? k : -1;
+    }
+    position += Rows;
+  }
+  __device__ __forceinline__ void load(char *shared) {
+    int first = (int)threadIdx.x / panel::chunks, chunk = (int)threadIdx.x % panel::chunks;
+    if (aligned) {
+#pragma unroll
+      for (int p = 0; p < passes; p++) {
+        int bytes = next[p] >= 0 ? valid * (int)sizeof(T) : 0;
+        ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(first + p * pass_rows, chunk)),
+                          bytes ? source.origin + next[p] * source.pitch + column : source.origin, bytes);
+      }
+    } else {
+#pragma unroll
+      for (int p = 0; p < passes; p++)
+        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * pass_rows, chunk),
+                              source.origin + next[p] * source.pitch + column, next[p] >= 0 ? valid : 0);
+    }
+    look_ahead();
+  }
+};

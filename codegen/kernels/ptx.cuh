@@ -1,0 +1,89 @@
+// ptx.cuh - the PTX instructions that C++ has no word for, one named wrapper each.
+//
+// No headers: a kernel that includes this compiles in tens of milliseconds.  Shared memory is addressed by
+// its 32-bit window address (spc_shared_address).  "memory" stands only where a compiler must not move
+// loads and stores across.  Everything here exists from sm_80 on.
+#pragma once
+
+#define SPC_DEVICE static __device__ __forceinline__
+
+typedef unsigned int spc_u32;
+typedef unsigned long long spc_u64;
+
+SPC_DEVICE spc_u32 spc_shared_address(const void *p) {
+  return (spc_u32)__cvta_generic_to_shared(p);
+}
+
+// ---- asynchronous copies, global to shared ----------------------------------------------------
+// 16 bytes past L1; what lies behind `bytes` (0 or 16) is filled with zeros.
+SPC_DEVICE void ptx_copy_async_16(spc_u32 to, const void *from, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+SPC_DEVICE void ptx_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Returns when at most `Pending` of this thread's groups are still under way.
+template <int Pending> SPC_DEVICE void ptx_copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
+// ---- matrices of 8 x 8 16-bit elements, shared to registers ------------------------------------
+SPC_DEVICE void ptx_load_matrix(spc_u32 (&r)[4], spc_u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+SPC_DEVICE void ptx_load_matrix_transposed(spc_u32 (&r)[4], spc_u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+// ---- tensor cores, m16n8k16, f32 sums ------------------------------------------------------------
+SPC_DEVICE void ptx_mma_bf16(float (&c)[4], const spc_u32 (&a)[4], spc_u32 b0, spc_u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+SPC_DEVICE void ptx_mma_f16(float (&c)[4], const spc_u32 (&a)[4], spc_u32 b0, spc_u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- conversions ----------------------------------------------------------------------------------
+SPC_DEVICE float ptx_f16_to_f32(unsigned short bits) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(bits));
+  return f;
+}
+SPC_DEVICE unsigned short ptx_f32_to_f16(float f) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+  return bits;
+}
+SPC_DEVICE unsigned short ptx_f64_to_f16(double f) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f64 %0, %1;" : "=h"(bits) : "d"(f));
+  return bits;
+}
+SPC_DEVICE unsigned short ptx_f32_to_bf16(float f) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
+  return bits;
+}
+// Smaller and larger of two; NaN when either is.
+SPC_DEVICE float ptx_min_nan(float x, float y) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
+SPC_DEVICE float ptx_max_nan(float x, float y) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
+
+// ---- votes -----------------------------------------------------------------------------------------
+SPC_DEVICE spc_u32 ptx_ballot(bool vote) { return __ballot_sync(0xffffffffu, vote); }
+SPC_DEVICE spc_u32 ptx_lanes_below() {
+  spc_u32 mask;
+  asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
+  return mask;
+}
