@@ -62,7 +62,7 @@ static ir_expr *retype(ir_arena *arena, ir_expr *e) {
   return e;
 }
 
-static ir_expr *with_args(ir_arena *arena, ir_expr *e, ir_expr **args) {
+ir_expr *pass_with_args(ir_arena *arena, ir_expr *e, ir_expr **args) {
   bool wider = false;
   for (int i = 0; i < e->arg_count; i++) wider |= args[i]->dtype != e->args[i]->dtype;
   ir_expr *copy = ir_copy_with(arena, e, args);
@@ -78,7 +78,7 @@ ir_expr *pass_rewrite(ir_arena *arena, ir_expr *e, pass_change *change, void *us
     args[i] = pass_rewrite(arena, e->args[i], change, user);
     same &= args[i] == e->args[i];
   }
-  return change(user, same ? e : with_args(arena, e, args));
+  return change(user, same ? e : pass_with_args(arena, e, args));
 }
 
 ir_expr *pass_replace_node(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_expr *to) {
@@ -90,7 +90,7 @@ ir_expr *pass_replace_node(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_
     args[i] = pass_replace_node(arena, e->args[i], from, to);
     same &= args[i] == e->args[i];
   }
-  return same ? e : with_args(arena, e, args);
+  return same ? e : pass_with_args(arena, e, args);
 }
 
 /* A reduction in e binds an index that the subscripts of `use` mean otherwise. */

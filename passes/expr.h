@@ -20,6 +20,7 @@ void pass_indices_bound(ir_arena *arena, const ir_expr *e, pass_indices *set);
  * are retyped (LANGUAGE rule 3): siblings are converted, constants take the new dtype. */
 typedef ir_expr *pass_change(void *user, ir_expr *node);
 ir_expr *pass_rewrite(ir_arena *arena, ir_expr *e, pass_change *change, void *user);
+ir_expr *pass_with_args(ir_arena *arena, ir_expr *e, ir_expr **args); /* one node, retyped */
 /* e with the node `from` (by address) replaced by `to`. */
 ir_expr *pass_replace_node(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_expr *to);
 /* The definition of a tensor, or a condition over its indices, as seen by the access `use` of it:

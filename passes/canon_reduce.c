@@ -1,0 +1,101 @@
+/* canon_reduce.c - normal forms of reductions.
+ *
+ *     sum[i] sum[j] e              sum[i,j] e
+ *     sum[k] a[i] * b[i,k]         a[i] * sum[k] b[i,k]       floats: the order of rounding is free
+ *     sum[k] -(a * b)              -(sum[k] a * b)
+ * Integers narrower than their accumulator keep their factors inside, where products are formed at
+ * the accumulator's width; strict_nan keeps them too, because a sum over nothing is 0 and 0 * Inf
+ * is not.  A reduction over a ragged index is not merged with one over its segments. */
+#include "passes/canon.h"
+
+/* ---- merging --------------------------------------------------------------------------------- */
+static bool binds_segment_of(const ir_expr *outer, const ir_expr *inner) {
+  for (int i = 0; i < inner->bound_count; i++)
+    for (int j = 0; j < outer->bound_count; j++)
+      if (inner->bound[i]->segment == outer->bound[j]) return true;
+  return false;
+}
+
+static bool binds_twice(const ir_expr *outer, const ir_expr *inner) {
+  for (int i = 0; i < inner->bound_count; i++)
+    for (int j = 0; j < outer->bound_count; j++)
+      if (inner->bound[i] == outer->bound[j]) return true;
+  return false;
+}
+
+static ir_expr *merge(ir_arena *arena, ir_expr *e) {
+  ir_expr *inner = e->args[0];
+  if (inner->kind != IR_REDUCE || inner->reducer != e->reducer) return e;
+  if (e->reducer == IR_RED_ARGMAX || binds_segment_of(e, inner) || binds_twice(e, inner)) return e;
+  int count = e->bound_count + inner->bound_count;
+  ir_index **bound = IR_NEW_ARRAY(arena, ir_index *, count);
+  for (int i = 0; i < e->bound_count; i++) bound[i] = e->bound[i];
+  for (int i = 0; i < inner->bound_count; i++) bound[e->bound_count + i] = inner->bound[i];
+  return ir_reduce(arena, e->reducer, bound, count, inner->args[0]);
+}
+
+/* ---- factors --------------------------------------------------------------------------------- */
+typedef struct factors {
+  IR_VEC(ir_expr *) inside, outside;
+  bool negative;
+} factors;
+
+static bool depends_on(const ir_expr *e, const ir_expr *reduce) {
+  for (int i = 0; i < reduce->bound_count; i++)
+    if (ir_expr_uses_index(e, reduce->bound[i])) return true;
+  return false;
+}
+
+static void collect(ir_arena *arena, ir_expr *e, const ir_expr *reduce, factors *out) {
+  if (e->kind == IR_OP && e->op == IR_OP_MUL) {
+    collect(arena, e->args[0], reduce, out);
+    collect(arena, e->args[1], reduce, out);
+  } else if (e->kind == IR_OP && e->op == IR_OP_NEG) {
+    out->negative = !out->negative;
+    collect(arena, e->args[0], reduce, out);
+  } else if (depends_on(e, reduce)) {
+    IR_PUSH(arena, &out->inside, e);
+  } else {
+    IR_PUSH(arena, &out->outside, e);
+  }
+}
+
+static ir_expr *product(ir_arena *arena, ir_expr **factor, int count) {
+  ir_expr *all = factor[0];
+  for (int i = 1; i < count; i++) all = ir_apply(arena, IR_OP_MUL, all, factor[i]);
+  return all;
+}
+
+static bool may_hoist(const pass_context *c, const ir_stmt *stmt, const ir_expr *e) {
+  if (e->reducer != IR_RED_SUM || c->program->strict_nan) return false;
+  if (ir_dtype_is_float(e->dtype)) return true;
+  return ir_dtype_is_int(e->dtype) && stmt->acc == e->dtype;
+}
+
+static ir_expr *hoist(const pass_context *c, const ir_stmt *stmt, ir_expr *e) {
+  factors f = {0};
+  if (!may_hoist(c, stmt, e)) return e;
+  collect(c->arena, e->args[0], e, &f);
+  if (f.inside.count == 0 || (f.outside.count == 0 && !f.negative)) return e;
+  ir_expr *body = product(c->arena, f.inside.at, f.inside.count);
+  ir_expr *all = ir_reduce(c->arena, IR_RED_SUM, e->bound, e->bound_count, body);
+  if (f.negative) all = ir_apply(c->arena, IR_OP_NEG, all, NULL);
+  if (f.outside.count == 0) return all;
+  return ir_apply(c->arena, IR_OP_MUL, product(c->arena, f.outside.at, f.outside.count), all);
+}
+
+typedef struct reduce_job {
+  pass_context *context;
+  const ir_stmt *stmt;
+} reduce_job;
+
+static ir_expr *reduce_node(void *user, ir_expr *e) {
+  reduce_job *job = user;
+  if (e->kind != IR_REDUCE) return e;
+  return hoist(job->context, job->stmt, merge(job->context->arena, e));
+}
+
+ir_expr *pass_canon_reduce(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
+  reduce_job job = {c, stmt};
+  return pass_rewrite(c->arena, e, reduce_node, &job);
+}
