@@ -14,28 +14,51 @@ typedef struct rt_wanted {
   ir_dtype dtype;
   int rank;
   const ir_format *format;
-  ir_dtype index_dtype; /* IR_I32 or IR_I64, used where a conversion packs anew */
+  ir_dtype index_dtype; /* IR_I32 or IR_I64, of the arrays that are packed */
 } rt_wanted;
 
-/* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (TESTING.md: bf16 from
- * uint16 bits or float32, f8 from uint8 bits or float32, i4/u4 from int8/uint8 in range, b1 from bool or uint8,
- * C and Fortran order; a sparse operand from any sparse file or a dense .npy, with a remark). */
+/* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (bf16 from uint16 bits or
+ * float32, f8 from uint8 bits or float32, i4/u4 from int8/uint8 in range, b1 from bool or uint8, C and Fortran
+ * order; a sparse operand from any sparse file or a dense .npy, with a remark). */
 spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *wanted, ir_sink *sink,
                         ir_view *out);
 /* Writes by the ending of PATH: .npy dense (a sparse view is written dense), .npz in scipy's form of the
- * view's format (a format scipy lacks: coo).  A dense view to .npz is SPC_INVALID_ARGUMENT. */
+ * view's format (a format scipy lacks: coo). */
 spc_status rt_file_write(ir_arena *arena, const char *path, const ir_view *view, ir_sink *sink);
 
-/* The parsers themselves, over memory: what the fuzz targets call. */
-spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink, ir_view *out);
-spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink, ir_view *out);
-spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
-                        ir_entries *out, int64_t *dims, bool *pattern);
-spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
-                         ir_entries *out, int64_t *dims);
-spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, ir_sink *sink,
-                        ir_entries *out, int64_t *dims);
+/* An array as a file holds it: kind 'f', 'i', 'u', 'b', 'h' (bfloat16), 'e' (f8e4m3), 'g' (f8e5m2), 'S', 'U'. */
+typedef struct rt_raw {
+  char kind;
+  int bytes; /* of an element */
+  int rank;
+  int64_t dim[IR_MAX_RANK], count;
+  bool fortran;
+  const unsigned char *data; /* inside the file's bytes, or inflated into the arena; may be unaligned */
+} rt_raw;
+
+/* A file's contents: a dense array or entries. */
+typedef struct rt_contents {
+  bool sparse, integer; /* integer: values are int_value */
+  bool pattern;         /* no values */
+  int rank;
+  int64_t dim[IR_MAX_RANK];
+  ir_entries entries;
+  char kind; /* dtype of sparse values as in rt_raw; 't': text, which fits every numeric dtype */
+  int bytes;
+  rt_raw dense;
+} rt_contents;
+
+/* The parsers themselves, over memory: what the fuzz targets call.  `why` is set (arena text) on SPC_IO. */
+spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_raw *out);
+spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
+spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
+spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
+spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
 spc_status rt_safetensors_parse(ir_arena *arena, const void *data, size_t bytes, const char *tensor,
-                                ir_sink *sink, ir_view *out);
+                                const char **why, rt_raw *out);
+
+/* One element of a raw array, by linear index in storage order. */
+double rt_raw_float(const rt_raw *raw, int64_t i);
+int64_t rt_raw_int(const rt_raw *raw, int64_t i);
 
 #endif
