@@ -207,6 +207,7 @@ struct ir_program {
   ir_arena *arena;
   const char *target; /* "cpu", "sm_90a", ...; NULL before the pipeline starts */
   int after;          /* number of the last pass that ran; 0: fresh from the front end */
+  const char *after_name; /* its name, for the reader of a dump; may be NULL */
   bool strict_nan, reproducible, batch_invariant;
   IR_VEC(ir_dim *) dims;
   IR_VEC(const ir_format *) formats; /* the user's own, for printing */
@@ -268,6 +269,8 @@ spc_status ir_parse(ir_arena *arena, const char *name, const char *text, size_t 
 bool ir_looks_like_ir(const char *text, size_t length); /* begins with the `spc.ir` header */
 spc_status ir_verify(const ir_program *program, ir_sink *sink); /* errors are IR_DIAG_INTERNAL unless parsed text */
 void ir_print_dot(const ir_program *program, ir_text *out);
-ir_program *ir_clone(ir_arena *arena, const ir_program *program); /* by print and parse of the same fields */
+/* A deep copy, by print and parse of the same fields, spans included; NULL when the program cannot
+ * be printed and read (it does not verify). */
+ir_program *ir_clone(ir_arena *arena, const ir_program *program);
 
 #endif
