@@ -1,0 +1,131 @@
+/* cpu.h - shared by codegen/cpu_*.c only: the emitter of one LLVM module, and how files divide the work.
+ *
+ *   cpu_target.c  CPU names, features, vector width        cpu_expr.c   expressions
+ *   cpu_types.c   dtypes as LLVM types, memory accesses    cpu_emit.c   statements
+ *   cpu_cast.c    conversions between dtypes               cpu_module.c functions, passes
+ *   cpu_ops.c     one lowering an op, from ops.def         cpu_jit.c    ORC: code to addresses
+ *   cpu_math.c    exp, log, tanh, gelu without calls       cpu_text.c   LLVM and assembler text
+ *
+ * Values: f64 and f32 are floating point; every smaller float travels as its bits (i16, i8) and is
+ * widened to f32 where arithmetic happens; i4 and u4 are i8 kept in range; b1 is i1.  A vector of
+ * the loop dialect is an LLVM vector of those.  In memory b1 is a byte that is 0 or 1. */
+#ifndef SPC_CODEGEN_CPU_H
+#define SPC_CODEGEN_CPU_H
+
+#include "codegen/codegen.h"
+
+/* What a --mcpu names, or what this machine is. */
+typedef struct cg_cpu_machine {
+  const char *cpu, *features; /* LLVM's strings */
+  int vector_bits;
+  bool half;  /* conversions of f16 in hardware */
+  bool fused; /* multiply-add in one rounding */
+} cg_cpu_machine;
+
+spc_status cg_cpu_machine_find(ir_arena *arena, const char *mcpu, ir_sink *sink,
+                               cg_cpu_machine *out);
+
+#ifdef SPC_HAVE_LLVM
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm/Config/llvm-config.h>
+
+/* A name of the loop dialect and its LLVM value: the value itself, or a stack slot of `type`. */
+typedef struct cg_cpu_bound {
+  const void *key;
+  LLVMValueRef value;
+  LLVMTypeRef type;
+  bool slot;
+} cg_cpu_bound;
+
+typedef struct cg_cpu_map {
+  cg_cpu_bound *at;
+  int count, capacity; /* capacity is a power of two */
+} cg_cpu_map;
+
+typedef struct cg_cpu {
+  ir_arena *arena;
+  ir_sink *sink;
+  cg_cpu_machine machine;
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMTargetMachineRef target;
+  LLVMBuilderRef builder;
+  LLVMTypeRef pointer;
+  /* the function in work */
+  const ir_func *func;
+  LLVMValueRef function, sizes, begin, end;
+  LLVMBasicBlockRef entry; /* stack slots live here */
+  cg_cpu_map names;        /* variables and buffers */
+  cg_cpu_map assigned;     /* variables that `set` changes: they get a slot */
+} cg_cpu;
+
+/* ---- cpu_types.c ---- */
+LLVMTypeRef cg_cpu_scalar_type(cg_cpu *c, ir_dtype t);             /* of a value */
+LLVMTypeRef cg_cpu_type(cg_cpu *c, ir_dtype t, int lanes);
+LLVMTypeRef cg_cpu_int_type(cg_cpu *c, unsigned bits, int lanes);
+LLVMTypeRef cg_cpu_memory_type(cg_cpu *c, ir_dtype t, int lanes);  /* of an element in memory */
+int cg_cpu_lanes(LLVMValueRef v);
+LLVMValueRef cg_cpu_splat(cg_cpu *c, LLVMValueRef scalar, int lanes);
+LLVMValueRef cg_cpu_lane(cg_cpu *c, LLVMValueRef v, int lane);
+LLVMValueRef cg_cpu_int(cg_cpu *c, unsigned bits, int lanes, uint64_t value);
+LLVMValueRef cg_cpu_i64(cg_cpu *c, int64_t value);
+LLVMValueRef cg_cpu_const_f(cg_cpu *c, ir_dtype t, int lanes, double value);
+LLVMValueRef cg_cpu_const_i(cg_cpu *c, ir_dtype t, int lanes, int64_t value);
+LLVMValueRef cg_cpu_like(cg_cpu *c, LLVMValueRef model, double value); /* f32 or f64, same lanes */
+LLVMValueRef cg_cpu_intrinsic(cg_cpu *c, const char *name, LLVMTypeRef *overloads, int overload_count,
+                              LLVMValueRef *args, int count);
+LLVMValueRef cg_cpu_unary(cg_cpu *c, const char *name, LLVMValueRef x);  /* overloaded on x */
+LLVMValueRef cg_cpu_fma(cg_cpu *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef addend);
+LLVMValueRef cg_cpu_select(cg_cpu *c, LLVMValueRef cond, LLVMValueRef yes, LLVMValueRef no);
+/* Memory: scalars and consecutive lanes; a vector of offsets gathers or scatters.  mask may be NULL. */
+LLVMValueRef cg_cpu_load(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset, int lanes,
+                         LLVMValueRef mask);
+void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
+                  LLVMValueRef value, LLVMValueRef mask);
+LLVMValueRef cg_cpu_from_memory(cg_cpu *c, ir_dtype t, LLVMValueRef raw);
+LLVMValueRef cg_cpu_to_memory(cg_cpu *c, ir_dtype t, LLVMValueRef value);
+LLVMValueRef cg_cpu_element(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset);
+
+/* ---- cpu_cast.c ---- */
+LLVMValueRef cg_cpu_cast(cg_cpu *c, ir_dtype from, ir_dtype to, LLVMValueRef v);
+LLVMValueRef cg_cpu_wrap(cg_cpu *c, ir_dtype t, LLVMValueRef v); /* i4, u4 back into range */
+
+/* ---- cpu_ops.c, cpu_math.c ---- */
+LLVMValueRef cg_cpu_op(cg_cpu *c, ir_op op, ir_dtype t, LLVMValueRef *x); /* t: of the operands */
+LLVMValueRef cg_cpu_exp(cg_cpu *c, LLVMValueRef x);
+LLVMValueRef cg_cpu_log(cg_cpu *c, LLVMValueRef x);
+LLVMValueRef cg_cpu_tanh(cg_cpu *c, LLVMValueRef x);
+LLVMValueRef cg_cpu_gelu(cg_cpu *c, LLVMValueRef x);
+LLVMValueRef cg_cpu_pow(cg_cpu *c, LLVMValueRef x, LLVMValueRef y);
+
+/* ---- cpu_expr.c, cpu_emit.c ---- */
+LLVMValueRef cg_cpu_expr(cg_cpu *c, const ir_expr *e);
+void cg_cpu_block(cg_cpu *c, const ir_block *block);
+/* The range of a top-level parallel loop comes from the arguments begin and end. */
+void cg_cpu_body(cg_cpu *c, const ir_func *func);
+LLVMBasicBlockRef cg_cpu_new_block(cg_cpu *c, const char *name);
+LLVMValueRef cg_cpu_slot(cg_cpu *c, LLVMTypeRef type, const char *name, unsigned align);
+cg_cpu_bound *cg_cpu_find(const cg_cpu_map *map, const void *key);
+void cg_cpu_bind(cg_cpu *c, cg_cpu_map *map, cg_cpu_bound bound);
+
+/* ---- cpu_module.c ---- */
+/* A module with every function of the kernel (of `stage` when given), verified and optimised. */
+spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
+                             const cg_options *options, ir_sink *sink, cg_cpu *out);
+void cg_cpu_module_free(cg_cpu *c);
+const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
+/* The object or assembler text; the caller disposes it. */
+spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);
+/* The top-level parallel loop of a function, or NULL: also when its range does not follow from sizes
+ * alone, for then the plan cannot cut it into parts.  lo and hi, over dims only, may be NULL. */
+const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi);
+
+/* ---- cpu_jit.c ---- */
+typedef struct cg_cpu_jit cg_cpu_jit;
+spc_status cg_cpu_jit_new(LLVMMemoryBufferRef object, ir_sink *sink, cg_cpu_jit **out);
+ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit, const char *entry); /* NULL when it is not there */
+void cg_cpu_jit_free(void *jit);
+#endif
+
+#endif
