@@ -10,6 +10,7 @@
  *
  * A dense intermediate starts row-major; pass `microtile` may turn it round (dense_t) when that lets the
  * consumer gather it, because only the joint choice of kernels can tell. */
+#include "passes/choice.h"
 #include "passes/storage.h"
 
 static const ir_format *builtin(pass_context *context, const char *name, int rank) {
@@ -72,6 +73,7 @@ static bool is_chosen_here(const ir_tensor *tensor) {
 }
 
 spc_status pass_format(pass_context *context, ir_kernel *kernel) {
+  pass_context_prepare(context);
   SPC_TRY(pass_format_directives(context, kernel));
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *tensor = kernel->tensors.at[i];

@@ -14,7 +14,7 @@
 #include <assert.h>
 
 #include "ir/loop.h"
-#include "passes/cost.h"
+#include "passes/choice.h"
 #include "passes/stage.h"
 #include "passes/storage.h"
 
@@ -108,7 +108,7 @@ static int64_t tile_of(const ir_stage *stage, const ir_index *index) {
 
 /* A product's epilogue holds whole tiles: it can make the bits where a strip does not cross one. */
 static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel, const ir_list *list) {
-  if (context->options->target->kind != IR_TARGET_CUDA) return false;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA) return false;
   const ir_stage *producer = stage_of(kernel, list->tensor);
   if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list) return false;
   if (!list->strip_index || list->strip_dim < 0) return false;
@@ -123,7 +123,7 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
                                    ir_format_text(context->arena, "detect.%s", list->name));
   stage->detects = list;
   stage->microseconds = candidate->index_microseconds;
-  bool cuda = context->options->target->kind == IR_TARGET_CUDA;
+  bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
   stage->why = list->fused ? "the epilogue that makes the zeros has left bits: no second read of the values"
                            : "one read of the values at memory speed";
@@ -138,7 +138,7 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
   list->break_even = break_even;
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
   IR_PUSH(a, &stage->reads, list);
-  if (context->options->target->kind == IR_TARGET_CUDA) stage->row = "guard";
+  if (pass_target_of(context)->kind == IR_TARGET_CUDA) stage->row = "guard";
   stage->microseconds = pass_cost_guard(context->profile, 0);
   stage->why = ir_format_text(a, "measured cover decides: dense from %.3g on", break_even);
 }
@@ -146,7 +146,7 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
 static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
   ir_list *list = list_there(kernel, candidate);
   if (list) return list;
-  bool cuda = context->options->target->kind == IR_TARGET_CUDA;
+  bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   list = pass_list_new(context, kernel, candidate, cuda);
   list->fused = epilogue_detects(context, kernel, list);
   if (list->fused) stage_of(kernel, list->tensor)->detects = list;
@@ -180,6 +180,7 @@ static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stm
 }
 
 spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
+  pass_context_prepare(context);
   assert(kernel->stages.count == 0);
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_stmt *stmt = kernel->stmts.at[s];

@@ -1,0 +1,145 @@
+/* candidate.c - one candidate: making it, its predicted time at any cover, the layouts it needs.
+ *
+ * A candidate's cost is computed from what it says (row, micro-tile, tiles) and nothing else, so that a
+ * table read back from text costs the same. */
+#include <math.h>
+
+#include "passes/choice.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+const ir_target *pass_target_of(const pass_context *context) {
+  if (context->options && context->options->target) return context->options->target;
+  const ir_target *named = context->program->target ? ir_target_find(context->program->target) : NULL;
+  return named ? named : ir_target_find("cpu");
+}
+
+void pass_context_prepare(pass_context *context) {
+  if (!context->profile) context->profile = pass_profile_of(context->arena, pass_target_of(context));
+}
+
+ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row) {
+  ir_candidate *candidate = IR_NEW(context->arena, ir_candidate);
+  candidate->target = ways->stmt->target;
+  candidate->row = row;
+  candidate->label = candidate->fusion = candidate->formats = candidate->why = "";
+  candidate->density = candidate->cover = 1;
+  candidate->verdict = IR_REJECTED;
+  IR_PUSH(context->arena, &ways->list, ((pass_way){.candidate = candidate}));
+  return candidate;
+}
+
+void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index, int64_t size) {
+  if (index) IR_PUSH(context->arena, &candidate->tiles, ((ir_tile_size){index, size}));
+}
+
+/* ---- cost -------------------------------------------------------------------------------------- */
+typedef struct walk_cost {
+  pass_context *context;
+  double density; /* of the sparsest operand that is walked */
+  double bytes;
+  double extent;  /* of the indices bound inside */
+} walk_cost;
+
+static bool add_node(void *user, ir_expr *node) {
+  walk_cost *walk = user;
+  for (int i = 0; i < node->bound_count && node->kind == IR_REDUCE; i++)
+    walk->extent *= pass_index_assumed(walk->context, node->bound[i]);
+  if (node->kind != IR_ACCESS) return true;
+  walk->bytes += pass_tensor_bytes(walk->context, node->tensor);
+  if (pass_tensor_is_sparse(node->tensor))
+    walk->density = fmin(walk->density, pass_zeros_of(walk->context, node->tensor).likely);
+  return true;
+}
+
+static double loops_cost(pass_context *context, const ir_stmt *stmt) {
+  walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1};
+  ir_expr_walk(stmt->value, add_node, &walk);
+  for (int i = 0; i < stmt->free.count; i++) walk.extent *= pass_index_assumed(context, stmt->free.at[i]);
+  double iterations = walk.extent * walk.density;
+  return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
+                          : pass_cost_loops(context->profile, iterations, 0, walk.bytes);
+}
+
+static const ir_expr *factor_of(const pass_sum *sum, const ir_tensor *tensor) {
+  for (int i = 0; i < sum->factors.count; i++)
+    if (sum->factors.at[i]->kind == IR_ACCESS && sum->factors.at[i]->tensor == tensor)
+      return sum->factors.at[i];
+  return NULL;
+}
+
+static bool detects_in_producer(pass_context *context, const ir_tensor *operand) {
+  pass_sum producer;
+  return pass_target_of(context)->kind == IR_TARGET_CUDA && operand->def &&
+         pass_sum_of(context, operand->def, &producer) && producer.matrices;
+}
+
+static double index_cost(pass_context *context, const ir_candidate *candidate, double cover) {
+  const pass_profile *p = context->profile;
+  const ir_tensor *x = candidate->operand;
+  double elements = 1, cols = pass_index_assumed(context, candidate->axis);
+  for (int d = 0; d < x->rank; d++) elements *= pass_size_assumed(context, x->dim[d]);
+  bool fused = detects_in_producer(context, x);
+  double time = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
+                                 (double)candidate->gran, cover, fused);
+  pass_sum producer;
+  if (fused && pass_sum_of(context, x->def, &producer)) {
+    pass_product q = pass_sum_product(&producer, NULL);
+    pass_tiling whole = {.row = ir_kernel_row_named("gemm_mma_128x128x32"), .m = 128, .n = 128, .k = 32};
+    time += p->fused_detect_share * pass_cost_product(p, pass_target_of(context), &q, &whole);
+  }
+  return time + pass_cost_guard(p, 1);
+}
+
+static pass_tiling tiling_of(const ir_candidate *candidate, double cover) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  pass_tiling tiling = {.row = row, .m = 64, .n = 64, .k = 1, .cover = cover};
+  if (row) {
+    tiling.m = row->m;
+    tiling.n = row->n;
+    tiling.k = row->k;
+  } else if (candidate->operand) {
+    tiling.m = (double)candidate->strip;
+  }
+  tiling.strip = candidate->operand ? (double)candidate->strip : 0;
+  tiling.gran = (double)candidate->gran;
+  return tiling;
+}
+
+double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
+                           double cover, double *index) {
+  bool listed = candidate->operand && candidate->axis;
+  *index = listed ? index_cost(context, candidate, cover) : 0;
+  if (!sum || (!sum->matrices && !listed)) return loops_cost(context, candidate->target->def);
+  pass_tiling tiling = tiling_of(candidate, cover);
+  pass_product q = pass_sum_product(sum, listed ? factor_of(sum, candidate->operand) : NULL);
+  return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
+}
+
+void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate) {
+  if (candidate->operand && candidate->axis) {
+    pass_zeros zeros = pass_zeros_of(context, candidate->operand);
+    candidate->density = zeros.likely;
+    candidate->cover = pass_cover(&zeros, zeros.likely, (double)candidate->strip, (double)candidate->gran);
+  }
+  candidate->microseconds =
+      pass_candidate_cost(context, sum, candidate, candidate->cover, &candidate->index_microseconds);
+}
+
+/* ---- layouts ------------------------------------------------------------------------------------ */
+bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
+  bool inner = tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
+  if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2) return false;
+  if (tensor->format && !ir_format_is_dense(tensor->format)) return false;
+  return !pass_schedule_find(kernel, IR_DO_FORMAT, tensor->name);
+}
+
+ir_index *pass_contiguous_index(const ir_expr *access, bool turned) {
+  const ir_tensor *tensor = access->tensor;
+  int dim = tensor->rank - 1;
+  if (tensor->format && tensor->format->level_count)
+    dim = tensor->format->level[tensor->format->level_count - 1].dim;
+  if (turned) dim = tensor->rank - 1 - dim;
+  const ir_expr *sub = tensor->rank ? access->args[dim] : NULL;
+  return sub && sub->kind == IR_INDEX ? sub->index : NULL;
+}

@@ -1,0 +1,78 @@
+/* choice.h - the table of candidates while it is made: sums of products as the kernels see them, one
+ * candidate a way to run a statement, and what the schedule says about them.
+ *
+ * A statement has a choice when it is `epilogue(sum[k] product)`; everything else runs as generated loops.
+ * Candidates name statements by their target, so that the table survives printing and parsing. */
+#ifndef SPC_PASSES_CHOICE_H
+#define SPC_PASSES_CHOICE_H
+
+#include "passes/cost.h"
+
+/* ---- a sum of products ------------------------------------------------------------------------ */
+typedef struct pass_sum {
+  ir_stmt *stmt;
+  ir_expr *reduce;
+  IR_VEC(ir_expr *) factors;  /* of the summand, casts stripped */
+  /* when it is one product of two dense matrices (batched): what composed kernels can run */
+  bool matrices;
+  const char *not_matrices;   /* why it is not */
+  ir_expr *a, *b;             /* a holds the result's rows */
+  ir_index *k;                /* the only summed index, NULL when there are several */
+  double batch, m, n, k_size; /* assumed sizes; set when matrices, else m = all free, n = 1 */
+  ir_index *m_index, *n_index;/* NULL when there is not exactly one */
+} pass_sum;
+bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
+pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
+
+/* A factor whose zeros are known at run time only, and how its index list would lie. */
+typedef struct pass_listed {
+  ir_expr *access;
+  ir_index *axis, *strip_index;
+  int axis_dim, strip_dim;
+  const char *cannot; /* why no list can be made; NULL when one can */
+} pass_listed;
+/* Dense bytes, and zeros that are hinted, sampled or asked about by a `compact` directive. */
+bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor);
+pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor);
+
+/* ---- candidates ------------------------------------------------------------------------------- */
+typedef struct pass_way {
+  ir_candidate *candidate;
+  ir_tensor *turned; /* the intermediate whose layout it needs; NULL: any layout will do */
+  bool strip_last;   /* it needs the strip's dimension contiguous (dense_t); else row-major */
+} pass_way;
+
+typedef struct pass_ways {
+  ir_stmt *stmt;
+  pass_sum sum;
+  bool is_sum;
+  IR_VEC(pass_way) list;
+} pass_ways; /* of one statement */
+
+const ir_target *pass_target_of(const pass_context *context);
+void pass_context_prepare(pass_context *context); /* the built-in profile, where none was given */
+ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row);
+void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index, int64_t size);
+/* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
+double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
+                           double cover, double *index);
+void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate);
+/* Layout: may pass microtile still turn this intermediate round?  Which index is contiguous? */
+bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);
+ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
+
+void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+/* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
+void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
+
+/* ---- the schedule ----------------------------------------------------------------------------- */
+/* Restricts the ways to what the directives ask for; errors E05xx where nothing fits. */
+spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
+/* The `compact` directive for this operand, NULL when there is none; its micro-tile by dimension. */
+const ir_directive *pass_schedule_compact(const ir_kernel *kernel, const ir_tensor *tensor);
+bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, int *axis_dim,
+                        int64_t *strip, int64_t *gran);
+ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind, const char *tensor);
+
+#endif

@@ -1,0 +1,151 @@
+/* sum.c - statements of the form `epilogue(sum[k] product)`: factors, matrix roles, operands with zeros.
+ *
+ * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it occurs
+ * (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
+#include "passes/choice.h"
+#include "passes/contract.h"
+#include "passes/storage.h"
+
+static void flatten(ir_arena *arena, ir_expr *e, pass_sum *sum) {
+  while (e->kind == IR_CAST) e = e->args[0];
+  if (e->kind == IR_OP && e->op == IR_OP_MUL) {
+    flatten(arena, e->args[0], sum);
+    flatten(arena, e->args[1], sum);
+  } else {
+    IR_PUSH(arena, &sum->factors, e);
+  }
+}
+
+static bool is_dense_access(const ir_expr *e) {
+  return e && e->kind == IR_ACCESS && pass_bare_access(e) && !pass_tensor_is_sparse(e->tensor) &&
+         (!e->tensor->format || ir_format_is_dense(e->tensor->format));
+}
+
+static double size_of(pass_context *context, const pass_indices *indices) {
+  double size = 1;
+  for (int i = 0; i < indices->list.count; i++) size *= pass_index_assumed(context, indices->list.at[i]);
+  return size;
+}
+
+static ir_index *only(const pass_indices *indices) {
+  return indices->list.count == 1 ? indices->list.at[0] : NULL;
+}
+
+static const char *operand_misfit(const pass_operand *side) {
+  if (side->scale || side->factor_count != 1) return "one side is itself a product";
+  if (side->prologue) return "an operand is computed on the way in";
+  return is_dense_access(side->access) ? NULL : "an operand is not a dense tensor with bare indices";
+}
+
+static const char *statement_misfit(const ir_stmt *stmt) {
+  if (ir_is_scatter(stmt) || !pass_plain_subs(stmt)) return "its result is scattered";
+  if (stmt->cond) return "it is computed only under a condition";
+  return pass_tensor_is_sparse(stmt->target) ? "its result is stored sparse" : NULL;
+}
+
+/* a holds the first index of the result that is not a batch index. */
+static bool a_has_rows(const ir_stmt *stmt, const pass_contraction_info *info) {
+  for (int d = 0; d < stmt->target->rank; d++) {
+    const ir_index *index = stmt->subs[d]->kind == IR_INDEX ? stmt->subs[d]->index : NULL;
+    if (pass_indices_has(&info->m, index)) return true;
+    if (pass_indices_has(&info->n, index)) return false;
+  }
+  return true;
+}
+
+static void take_roles(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
+  bool straight = a_has_rows(sum->stmt, info);
+  const pass_indices *m = straight ? &info->m : &info->n, *n = straight ? &info->n : &info->m;
+  sum->a = straight ? info->a.access : info->b.access;
+  sum->b = straight ? info->b.access : info->a.access;
+  sum->batch = size_of(context, &info->batch);
+  sum->m = size_of(context, m);
+  sum->n = size_of(context, n);
+  sum->m_index = only(m);
+  sum->n_index = only(n);
+}
+
+static const char *take_matrices(pass_context *context, pass_sum *sum) {
+  pass_contraction_info info;
+  const char *misfit;
+  if (!pass_contraction(context->arena, sum->stmt, &info)) return "it is not a product of two operands";
+  if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
+  if (info.guard || info.factor || info.negative) return "the summand is more than a product";
+  if (info.ragged) return "its rows come in ragged groups";
+  if ((misfit = operand_misfit(&info.a)) || (misfit = operand_misfit(&info.b))) return misfit;
+  if ((misfit = statement_misfit(sum->stmt))) return misfit;
+  if (info.a.tensor->dtype != info.b.tensor->dtype) return "the operands have different dtypes";
+  take_roles(context, sum, &info);
+  return NULL;
+}
+
+bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
+  *out = (pass_sum){.stmt = stmt, .batch = 1, .m = 1, .n = 1, .k_size = 1};
+  out->reduce = pass_reduction_of(stmt);
+  if (!out->reduce || out->reduce->reducer != IR_RED_SUM) return false;
+  if (out->reduce->bound_count == 1) out->k = out->reduce->bound[0];
+  for (int i = 0; i < out->reduce->bound_count; i++)
+    out->k_size *= pass_index_assumed(context, out->reduce->bound[i]);
+  flatten(context->arena, out->reduce->args[0], out);
+  out->not_matrices = take_matrices(context, out);
+  out->matrices = !out->not_matrices;
+  for (int i = 0; !out->matrices && i < stmt->free.count; i++)
+    out->n *= pass_index_assumed(context, stmt->free.at[i]);
+  return true;
+}
+
+pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
+  const ir_stmt *stmt = sum->stmt;
+  pass_product q = {sum->batch, sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
+                    stmt->target->dtype};
+  if (!sum->matrices) return q;
+  q.a = sum->a->tensor->dtype;
+  q.b = sum->b->tensor->dtype;
+  if (listed != sum->b) return q;
+  q.m = sum->n;
+  q.n = sum->m;
+  return q;
+}
+
+/* ---- operands with zeros ----------------------------------------------------------------------- */
+bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor) {
+  if (factor->kind != IR_ACCESS || pass_tensor_is_sparse(factor->tensor)) return false;
+  const ir_tensor *tensor = factor->tensor;
+  if (tensor->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, tensor)) return true;
+  return tensor->def && tensor->def->sample && tensor->def->fill == 0;
+}
+
+static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->axes.count; i++)
+    if (stmt->axes.at[i].index == index) return &stmt->axes.at[i];
+  return NULL;
+}
+
+static const char *cannot_list(pass_context *context, const pass_sum *sum, const pass_listed *operand) {
+  if (!sum->k) return "the statement sums over several indices at once";
+  const ir_axis *axis = axis_of(sum->stmt, sum->k);
+  if (axis && !axis->invariant) return axis->why;
+  if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
+  if (context->program->batch_invariant)
+    return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend on its neighbours";
+  if (!pass_bare_access(operand->access)) return "a subscript is computed, not a bare index (rule L1)";
+  if (operand->axis_dim < 0) return "the operand does not have the summed index";
+  if (operand->access->tensor->rank != 2) return "index lists are made of matrices; this operand has another rank";
+  if (operand->strip_dim < 0) return "no index of the result runs along its strips";
+  return NULL;
+}
+
+pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor) {
+  pass_listed operand = {.access = factor, .axis = sum->k, .axis_dim = -1, .strip_dim = -1};
+  for (int d = 0; d < factor->arg_count; d++) {
+    ir_index *index = factor->args[d]->kind == IR_INDEX ? factor->args[d]->index : NULL;
+    if (!index) continue;
+    if (index == sum->k) operand.axis_dim = d;
+    else if (pass_indices_has(&(pass_indices){{sum->stmt->free.at, sum->stmt->free.count, 0}}, index)) {
+      operand.strip_dim = d;
+      operand.strip_index = index;
+    }
+  }
+  operand.cannot = cannot_list(context, sum, &operand);
+  return operand;
+}

@@ -1,0 +1,69 @@
+/* ways_cpu.c - how a statement can run on the CPU: generated loops, walking everything or index lists.
+ *
+ * A strip of a few rows shares one list: the wider the strip, the more often a loaded row of the other
+ * operand is used, and the more of the axis is covered.  Stored-sparse operands are walked by their own
+ * levels and need no list. */
+#include "passes/choice.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+static const int64_t strips[] = {1, 2, 4, 8, 16};
+
+static bool finds_sparse(void *user, ir_expr *node) {
+  const ir_tensor **found = user;
+  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor) && !*found) *found = node->tensor;
+  return !*found;
+}
+
+static void add_loops(pass_context *context, pass_ways *ways) {
+  const ir_tensor *sparse = NULL;
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  ir_expr_walk(ways->stmt->value, finds_sparse, &sparse);
+  candidate->label = sparse ? ir_format_text(context->arena, "loops over the stored entries of %s", sparse->name)
+                            : "dense loops";
+  pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
+}
+
+static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand, int64_t strip,
+                     int64_t gran) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->operand = operand->access->tensor;
+  candidate->axis = operand->axis;
+  candidate->strip_index = operand->strip_index;
+  candidate->strip = strip;
+  candidate->gran = gran;
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, strips of %lld", operand->axis->name,
+                                    candidate->operand->name, (long long)strip);
+  pass_candidate_tile(context, candidate, operand->strip_index, strip);
+  pass_candidate_estimate(context, &ways->sum, candidate);
+}
+
+static void refuse_list(pass_context *context, pass_ways *ways, const pass_listed *operand) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->operand = operand->access->tensor;
+  candidate->label = ir_format_text(context->arena, "lists of %s", candidate->operand->name);
+  candidate->why = operand->cannot;
+}
+
+static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
+  pass_listed operand = pass_listed_of(context, &ways->sum, factor);
+  const ir_directive *asked = pass_schedule_compact(kernel, factor->tensor);
+  int64_t strip, gran;
+  int axis_dim;
+  if (operand.cannot) {
+    refuse_list(context, ways, &operand);
+  } else if (asked && pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran) &&
+             axis_dim == operand.axis_dim) {
+    add_list(context, ways, &operand, strip, gran);
+  } else {
+    for (int i = 0; i < IR_COUNT(strips); i++) add_list(context, ways, &operand, strips[i], 1);
+  }
+}
+
+void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
+  add_loops(context, ways);
+  if (!ways->is_sum || !ways->sum.matrices) return;
+  for (int i = 0; i < ways->sum.factors.count; i++)
+    if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
+      lists_of(context, kernel, ways, ways->sum.factors.at[i]);
+}

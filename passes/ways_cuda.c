@@ -1,0 +1,166 @@
+/* ways_cuda.c - how a statement can run on a GPU: rows of the kernel table that take its dtypes and layouts,
+ * with an index list or without, and generated loops.
+ *
+ * A listed row gathers both operands by one list: the listed one must have its strips contiguous in memory,
+ * or a 2-byte gather along the contiguous axis would move a sector an element. */
+#include "passes/choice.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+/* ---- which rows fit ---------------------------------------------------------------------------- */
+static bool fits_machine(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
+  if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
+  return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
+}
+
+static bool is_listed_row(const ir_kernel_row *row) {
+  return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
+}
+
+static bool is_dense_row(const ir_kernel_row *row) {
+  return row->load_a == IR_LOADER_TILE && row->load_b == IR_LOADER_TILE;
+}
+
+/* Contiguous extents are multiples of the row's alignment at every size that the dims allow. */
+static bool is_aligned(const ir_expr *access, int align) {
+  const ir_tensor *tensor = access->tensor;
+  if (align <= 1 || !tensor->rank) return true;
+  const ir_expr *extent = tensor->dim[tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
+                                                     : tensor->rank - 1];
+  int64_t step = 1;
+  if (extent->kind == IR_CONST) step = extent->i;
+  else if (extent->kind == IR_DIM) step = extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple;
+  return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
+}
+
+/* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
+static char layout_of(const pass_sum *sum, const ir_expr *access, bool is_a) {
+  bool k_last = pass_contiguous_index(access, false) == sum->k;
+  return k_last == is_a ? 'r' : 'c';
+}
+
+static bool takes_layout(char row, char stored) { return row == '*' || row == stored; }
+
+/* ---- candidates -------------------------------------------------------------------------------- */
+static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kernel_row *row, bool swapped,
+                      ir_candidate *candidate) {
+  pass_candidate_tile(context, candidate, swapped ? sum->n_index : sum->m_index, row->m);
+  pass_candidate_tile(context, candidate, swapped ? sum->m_index : sum->n_index, row->n);
+  pass_candidate_tile(context, candidate, sum->k, row->k);
+}
+
+static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_row *row) {
+  const pass_sum *sum = &ways->sum;
+  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  candidate->label = ir_format_text(context->arena, "dense %dx%dx%d", row->m, row->n, row->k);
+  add_tiles(context, sum, row, false, candidate);
+  if (!takes_layout(row->layout_a, layout_of(sum, sum->a, true)) ||
+      !takes_layout(row->layout_b, layout_of(sum, sum->b, false)))
+    candidate->why = "an operand is stored the other way round";
+  else if (!is_aligned(sum->a, row->align) || !is_aligned(sum->b, row->align))
+    candidate->why = ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+  pass_candidate_estimate(context, sum, candidate);
+}
+
+static const char *other_operand_fits(const pass_sum *sum, const pass_listed *operand) {
+  const ir_expr *other = operand->access == sum->a ? sum->b : sum->a;
+  return pass_contiguous_index(other, false) == sum->k
+             ? "the other operand has the summed axis contiguous: its rows cannot be gathered"
+             : NULL;
+}
+
+static void missed_layout(pass_context *context, const pass_listed *operand) {
+  const ir_tensor *tensor = operand->access->tensor;
+  ir_diag_add(context->sink, IR_DIAG_LAYOUT_MISSED, tensor->span,
+              "lists of `%s` along %s need its %s axis contiguous; it is stored with %s contiguous. "
+              "`as dense_t` would allow them",
+              tensor->name, operand->axis->name, operand->strip_index->name, operand->axis->name);
+}
+
+static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_listed *operand,
+                          pass_way *way) {
+  ir_tensor *tensor = operand->access->tensor;
+  bool strip_last = pass_contiguous_index(operand->access, false) == operand->strip_index;
+  if (pass_layout_is_free(kernel, tensor)) {
+    way->turned = tensor;
+    way->strip_last = operand->strip_dim == 0;
+    way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name,
+                                             operand->strip_dim == 0 ? "dense_t" : "dense");
+  } else if (!strip_last) {
+    way->candidate->why = ir_format_text(
+        context->arena, "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
+        tensor->name);
+  }
+}
+
+static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways, const pass_listed *operand,
+                     const ir_kernel_row *row, int64_t gran) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  candidate->operand = operand->access->tensor;
+  candidate->axis = operand->axis;
+  candidate->strip_index = operand->strip_index;
+  candidate->strip = row->m;
+  candidate->gran = gran;
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, %dx%lld, tile %dx%dx%d",
+                                    operand->axis->name, candidate->operand->name, row->m, (long long)gran,
+                                    row->m, row->n, row->k);
+  add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
+  const char *misfit = other_operand_fits(&ways->sum, operand);
+  if (misfit) candidate->why = misfit;
+  else settle_layout(context, kernel, operand, &ways->list.at[ways->list.count - 1]);
+  pass_candidate_estimate(context, &ways->sum, candidate);
+}
+
+static void refuse(pass_context *context, pass_ways *ways, const ir_tensor *tensor, const char *why) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->label = ir_format_text(context->arena, "lists of %s", tensor->name);
+  candidate->why = why;
+}
+
+static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
+  const ir_target *target = pass_target_of(context);
+  pass_listed operand = pass_listed_of(context, &ways->sum, factor);
+  if (operand.cannot) {
+    refuse(context, ways, factor->tensor, operand.cannot);
+    return;
+  }
+  const ir_directive *asked = pass_schedule_compact(kernel, factor->tensor);
+  int64_t strip = 0, gran = 1;
+  int axis_dim, found = 0;
+  if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
+  for (int i = 0; i < ir_kernel_row_count; i++) {
+    const ir_kernel_row *row = &ir_kernel_rows[i];
+    if (!is_listed_row(row) || !fits_machine(row, target, factor->tensor->dtype)) continue;
+    add_list(context, kernel, ways, &operand, row, asked ? gran : 1);
+    found++;
+  }
+  bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
+  if (!found) refuse(context, ways, factor->tensor, "no kernel of this target gathers operands of this dtype");
+  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor)) missed_layout(context, &operand);
+}
+
+static void add_loops(pass_context *context, pass_ways *ways) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->label = "generated loops";
+  pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
+}
+
+static void add_library(pass_context *context, pass_ways *ways) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, "library");
+  candidate->label = "cuBLASLt: the plain product, its epilogue in a second kernel where it has none for it";
+  candidate->why = "not in this build";
+}
+
+void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
+  const ir_target *target = pass_target_of(context);
+  add_loops(context, ways);
+  if (!ways->is_sum || !ways->sum.matrices) return;
+  for (int i = 0; i < ir_kernel_row_count; i++)
+    if (is_dense_row(&ir_kernel_rows[i]) &&
+        fits_machine(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
+      add_dense(context, ways, &ir_kernel_rows[i]);
+  add_library(context, ways);
+  for (int i = 0; i < ways->sum.factors.count; i++)
+    if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
+      lists_of(context, kernel, ways, ways->sum.factors.at[i]);
+}
