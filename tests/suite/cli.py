@@ -1,0 +1,74 @@
+"""The command line: exit codes, what goes to stdout and what to stderr, one-line usage errors, hostile input."""
+import json, os
+import numpy as np
+from harness_data import *
+
+GOOD = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = 2 * x[i]; }\n"
+BAD = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = x[j]; }\n"
+good, bad = write("good.spx", GOOD), write("bad.spx", BAD)
+two = write("two.spx", GOOD + GOOD.replace("kernel k", "kernel l").replace("spx 1; dim N: dyn; ", ""))
+np.save(path("x.npy"), np.arange(5, dtype=np.float32))
+np.save(path("x64.npy"), np.arange(5, dtype=np.float64))
+np.save(path("x2.npy"), np.zeros((2, 2), np.float32))
+write("torn.npy", open(path("x.npy"), "rb").read()[:70])
+write("empty.npy", b"")
+
+EXITS = [
+    (0, ["run", good, "--bind", "x=" + path("x.npy")]), (0, ["compile", good]), (0, ["check", good]), (0, ["fmt", good]),
+    (0, ["opt", good]), (0, ["explain", good]), (0, ["explain", "E0101"]), (0, ["doctor"]), (0, ["help"]), (0, ["help", "run"]),
+    (0, ["--version"]), (0, ["--version", "--json"]), (0, ["show", "ops"]), (0, ["show", "format"]), (0, ["show", "format", "bsr(4,4)"]),
+    (0, ["completions", "bash"]), (0, ["completions", "zsh"]), (0, ["completions", "fish"]), (0, ["opt", "--list-passes"]),
+    (1, ["run", bad]), (1, ["compile", bad]), (1, ["check", bad]), (1, ["run", bad, "--bind", "nothing=here"]),
+    (1, ["run", good, "--bind", "x=" + path("x64.npy")]), (1, ["run", good, "--bind", "x=" + path("x2.npy")]),
+    (1, ["run", good, "--bind", "x=rand:1"]),
+    (2, []), (2, ["run"]), (2, ["nonsense"]), (2, ["run", good]), (2, ["run", good, "--bind", "z=rand:1"]), (2, ["run", good, "--bakend=cpu"]),
+    (2, ["run", good, "--backend=gpu", "--bind", "x=" + path("x.npy")]), (2, ["run", two, "--bind", "x=rand:1"]), (2, ["compile", good, "--kernel", "z"]),
+    (2, ["compile", good, "--emit=cud"]), (2, ["compile", good, "--target=sm_1"]), (2, ["run", good, "-D", "N"]), (2, ["run", good, "-D", "Q=3"]),
+    (2, ["explain", "E9999"]), (2, ["show"]), (2, ["show", "opps"]), (2, ["completions", "tcsh"]), (2, ["help", "nothing"]),
+    (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.txt")]), (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "q=" + path("y.npy")]),
+    (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.npz")]),
+    (5, ["run", path("absent.spx")]), (5, ["run", good, "--bind", "x=" + path("absent.npy")]), (5, ["run", good, "--bind", "x=" + path("torn.npy")]),
+    (5, ["run", good, "--bind", "x=" + path("empty.npy")]), (5, ["run", TMP]), (5, ["compile", good, "--emit=tile", "-o", path("no/such/folder/f")]),
+    (5, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("no/such/y.npy")]),
+]
+for code, arguments in EXITS:
+    r = spc(*arguments)
+    check("exit %d: spc %s" % (code, " ".join(arguments)), r.returncode == code, "got %d\n%s%s" % (r.returncode, r.stdout[-400:], r.stderr))
+    if code:
+        check("a failure says why on stderr: spc %s" % " ".join(arguments), r.stderr.strip() != "")
+    if code == 2 and arguments:
+        check("a usage error is one line: spc %s" % " ".join(arguments), len(r.stderr.strip().splitlines()) == 1, r.stderr)
+
+check("a mistyped option gets a suggestion", "did you mean `--backend`" in spc("run", good, "--bakend=cpu").stderr)
+check("a mistyped command gets a suggestion", "did you mean `compile`" in spc("complie", good).stderr)
+check("a mistyped input gets a suggestion", "did you mean" in spc("run", write("w.spx", GOOD.replace("x", "weights").replace("spweights", "spx")), "--bind", "weight=rand:1").stderr)
+r = spc("compile", bad, "--diagnostics=json")
+check("diagnostics as JSON lines", all(json.loads(line)["code"] for line in r.stderr.strip().splitlines()) and r.stdout == "", r.stderr)
+r = spc("compile", bad)
+check("a diagnostic has place, code, line and caret", "bad.spx:1:" in r.stderr and "error[E" in r.stderr and "^" in r.stderr, r.stderr)
+r = spc("compile", "-", stdin=GOOD)
+check("`-` is standard input", r.returncode == 0, r.stderr)
+r = spc("run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.npy"))
+check("--out writes and stdout stays empty", r.stdout == "" and np.array_equal(np.load(path("y.npy")), 2 * np.arange(5, dtype=np.float32)), r.stdout + r.stderr)
+r = spc("run", good, "--bind", "x=" + path("x.npy"))
+check("a summary line has dtype, shape, non-zeros, min, max, norm", all(t in r.stdout for t in ("y: f32[5]", "nonzeros 4", "min 0", "max 8", "norm")), r.stdout)
+r = spc("run", good, "--bind", "x=" + path("x.npy"), "--stats=-")
+stats = json.loads(r.stdout[r.stdout.index("{"):])
+check("--stats names back end and kernels", stats["stages"] and stats["backend"] in ("cpu", "cuda", "interp"), r.stdout)
+check("the version as JSON", json.loads(spc("--version", "--json").stdout)["name"] == "spc")
+check("colour only where asked for", "\x1b[" in spc("compile", bad, "--color=always").stderr and "\x1b[" not in r.stderr)
+
+HOSTILE = {
+    "deep": "spx 1; kernel k { in x: f32[]; out y = " + "(" * 100000 + "x" + ")" * 100000 + "; }",
+    "long name": "spx 1; dim " + "N" * 200000 + " = 4; kernel k { out y[i] = 1; }",
+    "binary": bytes(range(256)) * 40, "nul": b"spx 1;\0kernel k { }", "huge size": "spx 1; dim N = 99999999999999999999; kernel k { in x: f32[N]; out y[i] = x[i]; }",
+    "overflow": "spx 1; dim N = 9000000000000000000; dim M = N*4; kernel k { in x: f32[M]; out y[i] = x[i]; }",
+    "invalid UTF-8": b"spx 1; // \xff\xfe\nkernel \xc3( { }", "empty": "", "many errors": "spx 1; kernel k { " + "in x: q32[; " * 500 + "}",
+    "IR header": "spc.ir 1\nkernel {{{{", "negative": "spx 1; dim N = 1-5; kernel k { in x: f32[N]; out y[i] = x[i]; }",
+}
+for name, text in HOSTILE.items():
+    r = spc("compile", write("hostile.spx", text))
+    check("hostile input, %s: an error and exit 1" % name, r.returncode == 1 and r.stderr and len(r.stderr) < 6000, "exit %d, %d bytes\n%s" % (r.returncode, len(r.stderr), r.stderr[:300]))
+r = spc("compile", write("five.spx", "spx 1; dim N: dyn;\nkernel k {\n  in x: f33[N];\n  in z: f32[M];\n  out a[i] = q[i];\n  out b[i] = z[i] +;\n  out c[i] = relux(z[i]);\n}\n"))
+check("several errors are reported at once", r.stderr.count("error[") >= 3, r.stderr)
+close()

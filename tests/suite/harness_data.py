@@ -1,0 +1,48 @@
+"""What the suite's Python parts share: running `spc`, counting, closing with the plain line of counts."""
+import json, os, subprocess, sys, tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SPC = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "spc"
+counts = {"passed": 0, "failed": 0, "skipped": 0}
+_folder = tempfile.TemporaryDirectory()
+TMP = _folder.name
+
+
+def spc(*arguments, stdin=None, env=None, timeout=300):
+    return subprocess.run([SPC, *map(str, arguments)], capture_output=True, text=True, errors="replace", input=stdin, cwd=ROOT,
+                          timeout=timeout, env=dict(os.environ, NO_COLOR="1", **(env or {})))
+
+
+def path(name):
+    return os.path.join(TMP, name)
+
+
+def write(name, text):
+    with open(path(name), "w" if isinstance(text, str) else "wb") as f:
+        f.write(text)
+    return path(name)
+
+
+def check(what, good, detail=""):
+    counts["passed" if good else "failed"] += 1
+    if not good:
+        print("FAIL %s\n     %s" % (what, str(detail).strip().replace("\n", "\n     ")[:1500]), flush=True)
+    return good
+
+
+def skip(why):
+    counts["skipped"] += 1
+    print("skip: " + why)
+
+
+def found(what):
+    return any(f["what"] == what and f["found"] for f in json.loads(spc("doctor", "--json").stdout))
+
+
+def backends():
+    return ["interp"] + ["cpu"] * found("LLVM") + ["cuda"] * (found("GPU") and found("NVRTC"))
+
+
+def close():
+    print("%d passed, %d failed, %d skipped" % (counts["passed"], counts["failed"], counts["skipped"]))
+    sys.exit(1 if counts["failed"] else 0)
