@@ -1,0 +1,138 @@
+/* threads.c - the pool that runs parts of a range on several cores.
+ *
+ * A range is cut into parts whose bounds depend on the range and the pool's size alone, so a
+ * function whose parts write different memory gives the same bits whoever runs them.  Parts are
+ * handed out by one atomic counter; there are a few more than threads, because sparse rows differ
+ * in length.  One run at a time owns the pool: a caller that finds it taken works alone, on its own
+ * thread, and so does work that calls the pool again. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "runtime/plan.h"
+
+enum { MOST_THREADS = 256, PARTS_A_THREAD = 4 };
+
+typedef struct job {
+  int64_t lo, hi, parts;
+  void (*work)(void *user, int64_t begin, int64_t end);
+  void *user;
+  atomic_llong next; /* the part that nobody has taken yet */
+} job;
+
+struct rt_pool {
+  pthread_mutex_t owner; /* held by the run that owns the pool */
+  pthread_mutex_t lock;  /* guards what follows */
+  pthread_cond_t begun, ended;
+  job *current;          /* NULL between jobs */
+  uint64_t generation;   /* counts jobs, so that a thread takes part in each once */
+  int busy;              /* threads inside the current job */
+  bool closing;
+  int threads, workers;  /* workers = threads - 1: the caller is the last one */
+  pthread_t worker[];
+};
+
+/* ---- a job ---------------------------------------------------------------------------------- */
+/* Parts differ by at most one element: the first `extra` are one longer. */
+static int64_t part_begin(const job *j, int64_t part) {
+  int64_t count = j->hi - j->lo, each = count / j->parts, extra = count % j->parts;
+  return j->lo + part * each + (part < extra ? part : extra);
+}
+
+static void take_parts(job *j) {
+  for (;;) {
+    int64_t part = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+    if (part >= j->parts) return;
+    j->work(j->user, part_begin(j, part), part_begin(j, part + 1));
+  }
+}
+
+static void *worker_main(void *user) {
+  rt_pool *pool = user;
+  uint64_t seen = 0;
+  pthread_mutex_lock(&pool->lock);
+  for (;;) {
+    while (!pool->closing && (!pool->current || pool->generation == seen))
+      pthread_cond_wait(&pool->begun, &pool->lock);
+    if (pool->closing) break;
+    seen = pool->generation;
+    job *j = pool->current;
+    pool->busy++;
+    pthread_mutex_unlock(&pool->lock);
+    take_parts(j);
+    pthread_mutex_lock(&pool->lock);
+    if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
+  }
+  pthread_mutex_unlock(&pool->lock);
+  return NULL;
+}
+
+/* The caller works too; when it finds no part left, only threads that are inside still matter. */
+static void run_job(rt_pool *pool, job *j) {
+  pthread_mutex_lock(&pool->lock);
+  pool->current = j;
+  pool->generation++;
+  pthread_cond_broadcast(&pool->begun);
+  pthread_mutex_unlock(&pool->lock);
+  take_parts(j);
+  pthread_mutex_lock(&pool->lock);
+  pool->current = NULL;
+  while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
+  pthread_mutex_unlock(&pool->lock);
+}
+
+void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
+                 void (*work)(void *user, int64_t begin, int64_t end), void *user) {
+  if (hi <= lo) return;
+  if (least < 1) least = 1;
+  int64_t parts = (hi - lo) / least;
+  if (pool && parts > (int64_t)PARTS_A_THREAD * pool->threads) parts = (int64_t)PARTS_A_THREAD * pool->threads;
+  if (!pool || !pool->workers || parts < 2 || pthread_mutex_trylock(&pool->owner)) {
+    work(user, lo, hi);
+    return;
+  }
+  job j = {.lo = lo, .hi = hi, .parts = parts, .work = work, .user = user};
+  atomic_init(&j.next, 0);
+  run_job(pool, &j);
+  pthread_mutex_unlock(&pool->owner);
+}
+
+/* ---- the pool ------------------------------------------------------------------------------- */
+int rt_pool_size(const rt_pool *pool) { return pool ? pool->threads : 1; }
+
+static int cores(void) {
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online < 1 ? 1 : online > MOST_THREADS ? MOST_THREADS : (int)online;
+}
+
+/* Fewer threads than asked for are no fault: the caller's own is always there. */
+rt_pool *rt_pool_new(int threads) {
+  if (threads <= 0) threads = cores();
+  if (threads > MOST_THREADS) threads = MOST_THREADS;
+  rt_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof(pthread_t));
+  if (!pool) return NULL;
+  pthread_mutex_init(&pool->owner, NULL);
+  pthread_mutex_init(&pool->lock, NULL);
+  pthread_cond_init(&pool->begun, NULL);
+  pthread_cond_init(&pool->ended, NULL);
+  while (pool->workers < threads - 1 &&
+         !pthread_create(&pool->worker[pool->workers], NULL, worker_main, pool))
+    pool->workers++;
+  pool->threads = pool->workers + 1;
+  return pool;
+}
+
+void rt_pool_free(rt_pool *pool) {
+  if (!pool) return;
+  pthread_mutex_lock(&pool->lock);
+  pool->closing = true;
+  pthread_cond_broadcast(&pool->begun);
+  pthread_mutex_unlock(&pool->lock);
+  for (int i = 0; i < pool->workers; i++) pthread_join(pool->worker[i], NULL);
+  pthread_cond_destroy(&pool->begun);
+  pthread_cond_destroy(&pool->ended);
+  pthread_mutex_destroy(&pool->lock);
+  pthread_mutex_destroy(&pool->owner);
+  free(pool);
+}
