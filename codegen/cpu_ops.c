@@ -188,9 +188,14 @@ static LLVMValueRef lower_max(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
 static LLVMValueRef reciprocal(cg_cpu *c, LLVMValueRef v) {
   return LLVMBuildFDiv(c->builder, cg_cpu_like(c, v, 1), v, "");
 }
-static LLVMValueRef one_plus_exp_of_minus(cg_cpu *c, LLVMValueRef v) {
-  LLVMValueRef e = cg_cpu_exp(c, LLVMBuildFNeg(c->builder, v, ""));
-  return LLVMBuildFAdd(c->builder, cg_cpu_like(c, v, 1), e, "");
+/* e^-|x| does not overflow, so the tails below zero keep their value: numerator / (1 + e^-|x|). */
+static LLVMValueRef logistic(cg_cpu *c, LLVMValueRef x, bool times_x) {
+  LLVMValueRef size = cg_cpu_unary(c, "llvm.fabs", x), one = cg_cpu_like(c, x, 1);
+  LLVMValueRef e = cg_cpu_exp(c, LLVMBuildFNeg(c->builder, size, ""));
+  LLVMValueRef below = times_x ? LLVMBuildFMul(c->builder, x, e, "") : e;
+  LLVMValueRef negative = LLVMBuildFCmp(c->builder, LLVMRealOLT, x, cg_cpu_like(c, x, 0), "");
+  LLVMValueRef above = cg_cpu_select(c, negative, below, times_x ? x : one);
+  return LLVMBuildFDiv(c->builder, above, LLVMBuildFAdd(c->builder, one, e, ""), "");
 }
 static LLVMValueRef lower_exp(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   (void)t;
@@ -213,11 +218,11 @@ static LLVMValueRef lower_tanh(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
 }
 static LLVMValueRef lower_sigmoid(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   (void)t;
-  return reciprocal(c, one_plus_exp_of_minus(c, x[0]));
+  return logistic(c, x[0], false);
 }
 static LLVMValueRef lower_silu(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   (void)t;
-  return LLVMBuildFDiv(c->builder, x[0], one_plus_exp_of_minus(c, x[0]), "");
+  return logistic(c, x[0], true);
 }
 static LLVMValueRef lower_gelu(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   (void)t;
