@@ -1,0 +1,16 @@
+"""Every snippet in README and docs is run; every table that comes from the program equals what the program prints."""
+import glob, re
+from harness_data import *
+
+for f in ["README.md"] + sorted(glob.glob(os.path.join(ROOT, "docs/*.md"))):
+    text = open(os.path.join(ROOT, f)).read()
+    name = os.path.relpath(os.path.join(ROOT, f), ROOT)
+    for n, block in enumerate(re.findall(r"^```(?:spx)?\n(spx 1;.*?)^```", text, re.M | re.S)):
+        r = spc("compile", write("snippet.spx", block), "--target=" + ("cpu" if found("LLVM") else "interp"))
+        check("snippet %d of %s compiles" % (n + 1, name), r.returncode == 0, block[:300] + r.stderr)
+    for command, table in re.findall(r"<!-- `spc ([^`]*)` -->\n(.*?)<!-- end -->", text, re.S):
+        r = spc(*command.split())
+        check("the table of `spc %s` in %s is the program's" % (command, name), r.stdout.strip() == table.strip(), "run it and paste")
+    for target in re.findall(r"\]\(([^)#:]+\.md)\)", text):
+        check("%s links to %s" % (name, target), os.path.exists(os.path.join(ROOT, os.path.dirname(f) if not f.startswith(ROOT) else os.path.dirname(os.path.relpath(f, ROOT)), target)))
+close()

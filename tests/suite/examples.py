@@ -1,0 +1,51 @@
+"""Every example on every back end that is here: its test blocks, compile, explain, the schedule fed back."""
+import glob, json, os, subprocess, sys
+from harness_data import *
+
+files = sorted(glob.glob(os.path.join(ROOT, "examples/*.spx")) + glob.glob(os.path.join(ROOT, "examples/*/*.spx")))
+check("there are examples", len(files) >= 13, files)
+cuda = found("NVRTC")
+for f in files:
+    name = os.path.relpath(f, ROOT)
+    for backend in backends():
+        r = spc("check", f, "--backend=" + backend)
+        check("%s on %s" % (name, backend), r.returncode == 0 and "passed, 0 failed" in r.stdout, r.stdout + r.stderr)
+    for force in ("sparse", "dense"):
+        if "cpu" in backends():
+            r = spc("check", f, "--backend=cpu", "--force-guard=" + force)
+            check("%s with the guard forced to %s" % (name, force), r.returncode == 0, r.stdout + r.stderr)
+    r = spc("compile", f)
+    check("compile %s" % name, r.returncode == 0 and r.stdout.strip(), r.stderr)
+    for target in ["cpu"] + ["sm_80", "sm_90a"]:
+        r = spc("explain", f, "--target=" + target)
+        check("explain %s for %s" % (name, target), r.returncode == 0 and len(r.stdout) > 100, r.stderr)
+        r = spc("explain", f, "--target=" + target, "--json")
+        check("explain --json %s for %s" % (name, target), r.returncode == 0 and json.loads(r.stdout), r.stderr + r.stdout[:300])
+        schedule = spc("explain", f, "--target=" + target, "--emit=schedule")
+        tile = spc("compile", f, "--target=" + target, "--emit=tile")
+        text = open(f).read()
+        text = "".join(part for part in [text.split("schedule ")[0]]) if "\nschedule " in text else text
+        again = spc("compile", write("scheduled.spx", text + "\n" + schedule.stdout), "--target=" + target, "--emit=tile")
+        strip = lambda t: "\n".join(l for l in t.splitlines() if "schedule" not in l and "why" not in l)
+        body = lambda t: t[t.find("kernel "):]
+        check("the chosen schedule of %s for %s gives the same tile IR" % (name, target),
+              again.returncode == 0 and tile_lines(tile.stdout) == tile_lines(again.stdout) if (tile_lines := lambda t: [l.strip() for l in t.splitlines() if l.strip().startswith(("stage ", "list ", "guard ", "row ", "tile "))]) else False,
+              again.stderr or schedule.stdout)
+        if target != "cpu":
+            r = spc("compile", f, "--target=" + target, "--emit=cuda")
+            check("CUDA text of %s for %s" % (name, target), r.returncode == 0 and "__global__" in r.stdout, r.stderr)
+            if cuda:
+                r = spc("compile", f, "--target=" + target)
+                check("%s compiles to cubins for %s" % (name, target), r.returncode == 0, r.stderr)
+    r = spc("fmt", f)
+    again = spc("fmt", "-", stdin=r.stdout)
+    check("fmt of %s is stable" % name, r.returncode == 0 and again.stdout == r.stdout, r.stderr)
+    check("%s is in canonical form or opens with its own comment" % name, open(f).read().lstrip().startswith("//"))
+for backend in backends():
+    r = subprocess.run([sys.executable, os.path.join(ROOT, "examples/digits/run.py"), SPC, "--backend=" + backend], capture_output=True, text=True)
+    check("digits on %s: accuracy and sparsity" % backend, r.returncode == 0 and "accuracy 91.9 %" in r.stdout and "(4.3 %)" in r.stdout, r.stdout + r.stderr)
+if not cuda:
+    skip("cubins of the examples: NVRTC is not here")
+if not found("GPU"):
+    skip("examples on cuda: no GPU here")
+close()
