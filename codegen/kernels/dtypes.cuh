@@ -15,6 +15,9 @@ struct spc_f8e5m2 { unsigned char bits; };
 template <class T> struct spc_same_type { typedef T type; };
 template <class T> using spc_same = typename spc_same_type<T>::type; // takes no part in deduction
 
+SPC_DEVICE float spc_inf() { return __uint_as_float(0x7f800000u); }
+SPC_DEVICE float spc_nan() { return __uint_as_float(0x7fc00000u); }
+
 // ---- 8-bit floats: integer code, the same on every architecture --------------------------------------
 // The bits of a magnitude, rounded to `Mantissa` bits with exponent bias `Bias`; subnormals included.
 template <int Mantissa, int Bias> SPC_DEVICE spc_u32 spc_round_magnitude(spc_u32 magnitude) {

@@ -1,0 +1,94 @@
+/* cuda.h - shared by codegen/cuda_*.c only: from stages to CUDA C, from CUDA C to cubins.
+ *
+ *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
+ *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
+ *   cuda_config.c   prints the config struct and the entry of a composed kernel
+ *   cuda_print.c    prints loop IR: expressions, statements, functions
+ *   cuda_compile.c  the pool of compiles, the log gate, runners-up
+ *   cuda_nvrtc.c    the NVRTC library, one compile, its log
+ * CUDA keywords stand in strings of cuda_config.c and cuda_print.c only. */
+#ifndef SPC_CODEGEN_CUDA_H
+#define SPC_CODEGEN_CUDA_H
+
+#include "codegen/codegen.h"
+#include "ir/kernels.h"
+
+/* ---- matrix products (cuda_product.c) ---------------------------------------------------------- */
+typedef struct cg_operand {
+  const ir_tensor *tensor;
+  ir_expr *stride_m, *stride_n, *stride_k; /* elements; NULL where the operand lacks the index */
+  ir_expr *stride_batch[IR_MAX_RANK];
+  char layout; /* A: 'r' [m][k], 'c' [k][m]; B: 'r' [k][n], 'c' [n][k]; T: 'r' [m][n], 'c' [n][m] */
+  ir_expr *pitch; /* stride of the index that is not contiguous */
+} cg_operand;
+
+typedef struct cg_product {
+  ir_stmt *stmt;
+  ir_index *m, *n, *k;
+  int batch_count;
+  ir_index *batch[IR_MAX_RANK];
+  cg_operand a, b, t;
+  bool swapped; /* the fragment's m and n are ours exchanged */
+} cg_product;
+
+/* Reads stmt as a product; false with *why (arena text) when it is none that the kernels compute. */
+bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why);
+/* Exchanges the roles of m and n: T transposed = B transposed * A transposed. */
+void cg_product_swap(cg_product *p);
+/* The strides of a dense tensor, by dimension; false when the format is not dense. */
+bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
+
+/* ---- one launch -------------------------------------------------------------------------------- */
+typedef struct cg_launch {
+  const ir_stage *stage;
+  const ir_kernel_row *row;      /* NULL: a generic kernel */
+  const ir_func *func;           /* generic: its function; composed: the fragment, or NULL */
+  const char *part;              /* device function of the skeleton: "gemm_mma", "detect_bits", ... */
+  const ir_list *list;           /* read, made or measured */
+  cg_product product;            /* of a gemm row */
+  bool gathers, detects;
+  int shared_bytes, threads;
+  const char *entry;
+  IR_VEC(ir_buf *) bufs;
+  int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
+} cg_launch;
+
+typedef struct cg_launches { IR_VEC(cg_launch) at; } cg_launches;
+
+/* The launches of a stage with this row (the stage's own or a runner-up's). producer_detects: for DETECT
+ * stages of a fused list, whether the epilogue that was chosen makes the bits. */
+spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
+                           const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
+/* Launch shape: grid, threads, shared memory, buffers. */
+void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
+int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+
+/* ---- text -------------------------------------------------------------------------------------- */
+void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
+void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
+
+/* Pieces of loop IR.  Sizes are read from `args`; a buffer is args.buf[its number]. */
+typedef struct cg_printer {
+  ir_text *out;
+  const ir_func *func;
+  const cg_launch *launch;
+  int depth; /* of indentation */
+} cg_printer;
+void cg_print_size(ir_arena *arena, const ir_expr *size, ir_text *out); /* an expression of dims alone */
+void cg_print_fragment(cg_printer *p);   /* parameters' declarations aside: body and return */
+const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier, never a keyword */
+const char *cg_value_type(ir_dtype t);   /* of t in arithmetic: "float" for bf16 */
+
+/* ---- NVRTC ------------------------------------------------------------------------------------- */
+/* Thread-safe and without arenas: data and log are malloc'ed. */
+typedef struct cg_nvrtc_raw {
+  void *data;
+  size_t bytes;
+  char *log;
+  bool failed;
+} cg_nvrtc_raw;
+void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch, bool ptx,
+                          bool line_info, cg_nvrtc_raw *out);
+void cg_nvrtc_read_log(const char *log, cg_nvrtc_result *out);
+
+#endif

@@ -1,0 +1,242 @@
+/* cuda_compile.c - a whole kernel to an image: text of every launch, compiled by a pool, judged by its log.
+ *
+ * A skeleton variant whose log shows a spill, a stack frame or a C75xx note is rejected, and the stage's
+ * next runner-up is tried; when none is left the best that compiled is used and a remark says so.  Generic
+ * kernels may keep local arrays in a stack frame.  Texts are kept beside the code in every case. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "codegen/cuda.h"
+
+/* One stage and the variant of it that stands: candidate 0 is the stage's own row. */
+typedef struct variant {
+  const ir_stage *stage;
+  const char *row;
+  int next; /* runner-up to try when this one is rejected */
+  cg_launches launches;
+  int first; /* its first code in the image */
+} variant;
+
+typedef struct job {
+  const char *name, *source;
+  cg_nvrtc_raw raw;
+} job;
+
+typedef struct pool {
+  job *jobs;
+  int count, next;
+  const cg_options *options;
+  pthread_mutex_t lock;
+} pool;
+
+typedef struct compilation {
+  ir_arena *arena;
+  const ir_kernel *kernel;
+  const cg_options *options;
+  ir_sink *sink;
+  variant *variants;
+  ir_image *image;
+} compilation;
+
+/* ---- the pool ------------------------------------------------------------------------------------------ */
+static void *work(void *user) {
+  pool *p = user;
+  for (;;) {
+    pthread_mutex_lock(&p->lock);
+    int i = p->next < p->count ? p->next++ : -1;
+    pthread_mutex_unlock(&p->lock);
+    if (i < 0) return NULL;
+    cg_nvrtc_raw_compile(p->jobs[i].name, p->jobs[i].source, p->options->target->name, false,
+                         p->options->line_info, &p->jobs[i].raw);
+  }
+}
+
+static void compile_all(job *jobs, int count, const cg_options *options) {
+  enum { MOST_THREADS = 16 };
+  pthread_t threads[MOST_THREADS];
+  pool p = {.jobs = jobs, .count = count, .options = options};
+  long wanted = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
+  int started = 0;
+  pthread_mutex_init(&p.lock, NULL);
+  while (started < MOST_THREADS && started < count - 1 && started < wanted - 1 &&
+         !pthread_create(&threads[started], NULL, work, &p))
+    started++;
+  work(&p);
+  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  pthread_mutex_destroy(&p.lock);
+}
+
+/* ---- text ------------------------------------------------------------------------------------------------ */
+static const char *file_text(ir_arena *arena, const char *folder, const char *name) {
+  FILE *file = fopen(ir_format_text(arena, "%s/%s.cu", folder, name), "rb");
+  if (!file) return NULL;
+  ir_text text = ir_text_new(arena);
+  char part[4096];
+  size_t got;
+  while ((got = fread(part, 1, sizeof part, file)) > 0) ir_text_putn(&text, part, got);
+  fclose(file);
+  return text.data;
+}
+
+static void emit_launch(compilation *c, const cg_launch *launch, ir_code_image *code) {
+  ir_text text = ir_text_new(c->arena);
+  cg_launch_image(c->arena, launch, code);
+  cg_config_print(c->arena, c->kernel, launch, &text);
+  code->source = text.data;
+  const char *own = c->options->override_dir
+                        ? file_text(c->arena, c->options->override_dir, launch->entry) : NULL;
+  if (own) code->source = own;
+}
+
+/* Whether the epilogue that was chosen for the list's tensor makes its bits. */
+static bool bits_are_made(const compilation *c, const ir_list *list) {
+  for (int i = 0; list && i < c->kernel->stages.count; i++) {
+    const variant *v = &c->variants[i];
+    if (v->stage && v->stage->kind == IR_STAGE_COMPUTE && v->stage->detects == list &&
+        v->launches.at.count && v->launches.at.at[0].detects)
+      return true;
+  }
+  return false;
+}
+
+static spc_status select_variant(compilation *c, int i) {
+  variant *v = &c->variants[i];
+  return cg_select_stage(c->arena, c->kernel, v->stage, v->row, bits_are_made(c, v->stage->detects), c->sink,
+                         &v->launches);
+}
+
+static spc_status select_all(compilation *c) {
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    variant *v = &c->variants[i];
+    if (!v->stage) *v = (variant){.stage = c->kernel->stages.at[i], .row = c->kernel->stages.at[i]->row};
+    SPC_TRY(select_variant(c, i));
+  }
+  return SPC_OK;
+}
+
+static void emit_all(compilation *c) {
+  c->image->codes.count = 0;
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    variant *v = &c->variants[i];
+    v->first = c->image->codes.count;
+    for (int n = 0; n < v->launches.at.count; n++) {
+      ir_code_image code;
+      emit_launch(c, &v->launches.at.at[n], &code);
+      IR_PUSH(c->arena, &c->image->codes, code);
+    }
+  }
+}
+
+static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
+                        compilation *c) {
+  *c = (compilation){arena, kernel, options, sink, NULL, NULL};
+  c->variants = IR_NEW_ARRAY(arena, variant, kernel->stages.count + 1);
+  c->image = IR_NEW(arena, ir_image);
+  *c->image = (ir_image){.arena = arena, .kernel = kernel, .cuda = true};
+  SPC_TRY(select_all(c));
+  emit_all(c);
+  return SPC_OK;
+}
+
+spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
+                        ir_image **out) {
+  compilation c;
+  SPC_TRY(start(arena, kernel, options, sink, &c));
+  *out = c.image;
+  return SPC_OK;
+}
+
+/* ---- judging --------------------------------------------------------------------------------------------- */
+static const char *fault_of(const cg_launch *launch, const cg_nvrtc_result *r) {
+  if (r->serialised) return "tensor core work was serialised";
+  if (r->spill_bytes > 0) return "registers were spilled";
+  if (launch->row && r->stack_bytes > 0) return "it uses a stack frame";
+  return NULL;
+}
+
+/* A candidate of the stage that can run here and has not been tried. */
+static const ir_candidate *next_runner_up(const compilation *c, variant *v) {
+  while (v->next < v->stage->runners_up.count) {
+    const ir_candidate *candidate = v->stage->runners_up.at[v->next++];
+    cg_launches trial;
+    if (ir_kernel_row_named(candidate->row) &&
+        !cg_select_stage(c->arena, c->kernel, v->stage, candidate->row, false, NULL, &trial))
+      return candidate;
+  }
+  return NULL;
+}
+
+static spc_status rejected_text(const compilation *c, const ir_code_image *code, const char *log) {
+  size_t length = strlen(log);
+  ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s", code->entry,
+              c->options->target->name, length > 1500 ? log + length - 1500 : log);
+  return SPC_INTERNAL;
+}
+
+static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *again) {
+  ir_code_image *code = &c->image->codes.at[v->first + n];
+  cg_nvrtc_result r = {0};
+  cg_nvrtc_read_log(j->raw.log, &r);
+  if (j->raw.failed) return rejected_text(c, code, j->raw.log ? j->raw.log : "no memory");
+  void *copy = ir_alloc(c->arena, j->raw.bytes + 1);
+  memcpy(copy, j->raw.data, j->raw.bytes);
+  code->cubin = copy;
+  code->cubin_bytes = j->raw.bytes;
+  code->registers = r.registers;
+  code->spill_bytes = r.spill_bytes;
+  const char *fault = fault_of(&v->launches.at.at[n], &r);
+  if (!fault) return SPC_OK;
+  const ir_candidate *other = next_runner_up(c, v);
+  ir_diag_add(c->sink, IR_DIAG_VARIANT_REJECTED, IR_NOWHERE, "stage `%s`: %s in `%s`; %s%s", v->stage->name, fault,
+              code->label, other ? "trying " : "no other candidate is left, so it stays", other ? other->row : "");
+  if (!other) return SPC_OK;
+  v->row = other->row;
+  *again = true;
+  return SPC_OK;
+}
+
+static spc_status judge(compilation *c, job *jobs, bool *again) {
+  *again = false;
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    variant *v = &c->variants[i];
+    for (int n = 0; n < v->launches.at.count; n++)
+      SPC_TRY(take_result(c, v, n, &jobs[v->first + n], again));
+  }
+  return SPC_OK;
+}
+
+static spc_status compile_round(compilation *c, bool *again) {
+  int count = c->image->codes.count;
+  job *jobs = IR_NEW_ARRAY(c->arena, job, count + 1);
+  for (int i = 0; i < count; i++)
+    jobs[i] = (job){.name = ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
+                    .source = c->image->codes.at[i].source};
+  compile_all(jobs, count, c->options);
+  spc_status status = judge(c, jobs, again);
+  for (int i = 0; i < count; i++) {
+    free(jobs[i].raw.data);
+    free(jobs[i].raw.log);
+  }
+  return status;
+}
+
+spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
+                           ir_image **out) {
+  compilation c;
+  bool again = true;
+  if (!cg_nvrtc_available()) {
+    ir_diag_add(sink, IR_DIAG_NO_NVRTC, IR_NOWHERE, "%s", cg_nvrtc_version());
+    return SPC_UNAVAILABLE;
+  }
+  SPC_TRY(start(arena, kernel, options, sink, &c));
+  while (again) {
+    SPC_TRY(compile_round(&c, &again));
+    if (again) {
+      SPC_TRY(select_all(&c));
+      emit_all(&c);
+    }
+  }
+  *out = c.image;
+  return SPC_OK;
+}

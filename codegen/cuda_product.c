@@ -1,0 +1,183 @@
+/* cuda_product.c - a statement read as a matrix product with an epilogue.
+ *
+ *     T[.., m, .., n, ..] = e(sum[k] A[.., m, .., k, ..] * B[.., k, .., n, ..])
+ *
+ * An index in A and T only is m, in B and T only is n, in A, B and T a batch index, in A and B only k.
+ * A is the factor that holds the first index of T that only one factor has: the order of the factors in
+ * the text says nothing.  Strides come from the dense formats of the tensors, whatever their order of
+ * dimensions; the layout is which of the two indices of an operand has stride 1. */
+#include "codegen/cuda.h"
+
+/* ---- strides ------------------------------------------------------------------------------------- */
+bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
+  ir_expr *stride = ir_int(arena, 1);
+  if (tensor->like) return false;
+  if (!tensor->format) {
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+      strides[d] = stride;
+      stride = ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
+    }
+    return true;
+  }
+  if (!ir_format_is_dense(tensor->format)) return false;
+  for (int l = tensor->format->level_count - 1; l >= 0; l--) {
+    int d = tensor->format->level[l].dim;
+    strides[d] = stride;
+    stride = ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
+  }
+  return true;
+}
+
+static bool is_one(const ir_expr *e) { return e && e->kind == IR_CONST && e->i == 1; }
+
+/* ---- finding the parts ----------------------------------------------------------------------------- */
+typedef struct found { ir_expr *reduce; int count; } found;
+
+static bool note_reduction(void *user, ir_expr *node) {
+  found *f = user;
+  if (node->kind == IR_SOFTMAX || node->kind == IR_TOPK) f->count += 2;
+  if (node->kind != IR_REDUCE) return true;
+  f->reduce = node;
+  f->count++;
+  return false;
+}
+
+static ir_expr *through_casts(ir_expr *e) {
+  while (e->kind == IR_CAST && ir_dtype_is_float(e->dtype) && ir_dtype_is_float(e->args[0]->dtype))
+    e = e->args[0];
+  return e;
+}
+
+static int place_of(ir_expr *const *subs, int count, const ir_index *index) {
+  for (int d = 0; d < count; d++)
+    if (ir_is_bare(subs[d], index)) return d;
+  return -1;
+}
+
+static bool all_bare(ir_expr *const *subs, int count) {
+  for (int d = 0; d < count; d++) {
+    if (subs[d]->kind != IR_INDEX) return false;
+    if (place_of(subs, d, subs[d]->index) >= 0) return false;
+  }
+  return true;
+}
+
+static bool has(const ir_expr *access, const ir_index *index) {
+  return place_of(access->args, access->arg_count, index) >= 0;
+}
+
+static bool take_factors(ir_stmt *stmt, ir_expr **a, ir_expr **b, ir_index **k, const char **why) {
+  found f = {0};
+  ir_expr_walk(stmt->value, note_reduction, &f);
+  *why = "its value has not exactly one reduction";
+  if (f.count != 1) return false;
+  *why = "its reduction is not a sum over one index";
+  if (f.reduce->reducer != IR_RED_SUM || f.reduce->bound_count != 1) return false;
+  ir_expr *product = through_casts(f.reduce->args[0]);
+  *why = "what it sums is not the product of two tensors";
+  if (product->kind != IR_OP || product->op != IR_OP_MUL) return false;
+  *a = through_casts(product->args[0]);
+  *b = through_casts(product->args[1]);
+  if ((*a)->kind != IR_ACCESS || (*b)->kind != IR_ACCESS) return false;
+  *k = f.reduce->bound[0];
+  *why = "a subscript is not a bare index";
+  if (!all_bare((*a)->args, (*a)->arg_count) || !all_bare((*b)->args, (*b)->arg_count)) return false;
+  return all_bare(stmt->subs, stmt->target->rank) && has(*a, *k) && has(*b, *k);
+}
+
+/* Which factor is A, and the roles of T's indices. */
+static bool take_roles(cg_product *p, ir_expr **a, ir_expr **b, const char **why) {
+  *why = "its indices are not one m, one n, one k and batches";
+  for (int d = 0; d < p->stmt->target->rank && !p->m; d++) {
+    ir_index *index = p->stmt->subs[d]->index;
+    bool in_a = has(*a, index), in_b = has(*b, index);
+    if (in_a == in_b) continue;
+    if (in_b) {
+      ir_expr *swap = *a;
+      *a = *b;
+      *b = swap;
+    }
+    p->m = index;
+  }
+  for (int i = 0; i < p->stmt->free.count; i++) {
+    ir_index *index = p->stmt->free.at[i];
+    bool in_a = has(*a, index), in_b = has(*b, index);
+    if (place_of(p->stmt->subs, p->stmt->target->rank, index) < 0 || index->offsets) return false;
+    if (in_a && in_b) p->batch[p->batch_count++] = index;
+    else if (in_b && !p->n) p->n = index;
+    else if (!in_a || index != p->m) return false;
+  }
+  int ranks = p->batch_count + 2;
+  return p->m && p->n && !p->k->offsets && (*a)->arg_count == ranks && (*b)->arg_count == ranks &&
+         p->stmt->target->rank == ranks;
+}
+
+/* ---- operands -------------------------------------------------------------------------------------- */
+static ir_expr *stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank, const ir_index *index) {
+  int d = index ? place_of(subs, rank, index) : -1;
+  return d >= 0 ? strides[d] : NULL;
+}
+
+static bool take_operand(ir_arena *arena, const cg_product *p, const ir_tensor *tensor,
+                         ir_expr *const *subs, cg_operand *out, const char **why) {
+  ir_expr *strides[IR_MAX_RANK];
+  out->tensor = tensor;
+  *why = ir_format_text(arena, "`%s` is not stored dense", tensor->name);
+  if (!cg_dense_strides(arena, tensor, strides)) return false;
+  out->stride_m = stride_of(strides, subs, tensor->rank, p->m);
+  out->stride_n = stride_of(strides, subs, tensor->rank, p->n);
+  out->stride_k = stride_of(strides, subs, tensor->rank, p->k);
+  for (int i = 0; i < p->batch_count; i++)
+    out->stride_batch[i] = stride_of(strides, subs, tensor->rank, p->batch[i]);
+  return true;
+}
+
+/* 'r' when `fast` is contiguous, 'c' when `slow` is, 0 when neither is. */
+static void take_layout(cg_operand *o, ir_expr *fast, ir_expr *slow) {
+  o->layout = is_one(fast) ? 'r' : is_one(slow) ? 'c' : 0;
+  o->pitch = o->layout == 'r' ? slow : fast;
+}
+
+static void take_layouts(cg_product *p) {
+  take_layout(&p->a, p->a.stride_k, p->a.stride_m);
+  take_layout(&p->b, p->b.stride_n, p->b.stride_k);
+  take_layout(&p->t, p->t.stride_n, p->t.stride_m);
+}
+
+bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why) {
+  ir_expr *a, *b;
+  *out = (cg_product){.stmt = stmt};
+  if (ir_is_scatter(stmt)) {
+    *why = "it is a scatter";
+    return false;
+  }
+  if (!take_factors(stmt, &a, &b, &out->k, why) || !take_roles(out, &a, &b, why)) return false;
+  if (!take_operand(arena, out, a->tensor, a->args, &out->a, why) ||
+      !take_operand(arena, out, b->tensor, b->args, &out->b, why) ||
+      !take_operand(arena, out, stmt->target, stmt->subs, &out->t, why))
+    return false;
+  take_layouts(out);
+  const cg_operand *bad = !out->a.layout ? &out->a : !out->b.layout ? &out->b : &out->t;
+  *why = ir_format_text(arena, "neither matrix index of `%s` is contiguous in memory", bad->tensor->name);
+  return out->a.layout && out->b.layout && out->t.layout;
+}
+
+static void exchange_operand(cg_operand *o) {
+  ir_expr *m = o->stride_m;
+  o->stride_m = o->stride_n;
+  o->stride_n = m;
+}
+
+void cg_product_swap(cg_product *p) {
+  cg_operand a = p->a;
+  ir_index *m = p->m;
+  p->a = p->b;
+  p->b = a;
+  p->m = p->n;
+  p->n = m;
+  exchange_operand(&p->a);
+  exchange_operand(&p->b);
+  exchange_operand(&p->t);
+  take_layouts(p);
+  p->swapped = !p->swapped;
+}
