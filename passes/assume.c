@@ -31,7 +31,7 @@ double pass_index_assumed(const pass_context *context, const ir_index *index) {
 }
 
 static pass_zeros hinted(const ir_pattern *pattern) {
-  pass_zeros zeros = {.low = pattern->density_low, .high = pattern->density_high, .known = true};
+  pass_zeros zeros = {.low = fmax(0, pattern->density_low), .high = pattern->density_high, .known = true};
   if (zeros.high < zeros.low) zeros.high = zeros.low;
   zeros.likely = zeros.low > 0 ? sqrt(zeros.low * zeros.high) : zeros.high / 2;
   return zeros;
@@ -44,7 +44,8 @@ static pass_zeros assumed(double density) {
 pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
   const ir_pattern *pattern = &tensor->pattern;
   pass_zeros zeros;
-  if (pattern->density_low >= 0 && pattern->zeros != IR_ZEROS_UNKNOWN) zeros = hinted(pattern);
+  bool given = pattern->density_low > 0 || pattern->density_high > 0;
+  if (given && pattern->zeros != IR_ZEROS_UNKNOWN) zeros = hinted(pattern);
   else if (pass_tensor_is_sparse(tensor)) zeros = assumed(context->profile->density_stored);
   else if (pattern->zeros == IR_ZEROS_STATIC) zeros = assumed(context->profile->density_static);
   else zeros = assumed(context->profile->density_dynamic);

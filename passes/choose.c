@@ -33,7 +33,7 @@ static turned_set turnable(const pass_ways *all, int count) {
 }
 
 static bool allowed(const pass_way *way, const turned_set *set, unsigned turned) {
-  if (*way->candidate->why) return false; /* it was refused already */
+  if (*way->candidate->why || way->struck) return false;
   if (!way->turned) return true;
   int place = place_of(set, way->turned);
   bool is_turned = place >= 0 && turned >> place & 1;
@@ -69,8 +69,9 @@ static double total(const pass_context *context, const pass_ways *all, int count
 }
 
 /* ---- verdicts ----------------------------------------------------------------------------------- */
+/* What a directive asks for and what the estimates say is told apart only where they differ, so that the
+ * schedule of a choice, fed back, leaves the same table. */
 static const char *chosen_why(pass_context *context, const pass_ways *ways, const ir_candidate *winner) {
-  if (winner->asked) return "the schedule asks for it";
   const ir_candidate *next = NULL;
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *other = ways->list.at[i].candidate;
@@ -78,6 +79,9 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways, cons
     if (other != winner && !*other->why && other_kind && (!next || other->microseconds < next->microseconds))
       next = other;
   }
+  for (int i = 0; winner->asked && i < ways->list.count; i++)
+    if (!*ways->list.at[i].candidate->why && weight(context, ways->list.at[i].candidate) < weight(context, winner) + ASKED_FOR)
+      return "the schedule asks for it";
   if (!next) return "the cheapest of its kernels";
   return ir_format_text(context->arena, "%.3g us predicted, against %.3g us for %s", winner->microseconds,
                         next->microseconds, next->label);
@@ -85,23 +89,26 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways, cons
 
 static const char *lost_why(pass_context *context, const pass_way *way, const ir_candidate *winner,
                             const turned_set *set, unsigned turned) {
-  if (!allowed(way, set, turned))
+  double ratio = way->candidate->microseconds / fmax(1e-9, winner->microseconds);
+  if (way->struck && ratio < 1) return way->struck;
+  if (!way->struck && !allowed(way, set, turned))
     return ir_format_text(context->arena, "it needs %s, and another statement is faster with the other layout",
                           way->candidate->formats);
-  double ratio = way->candidate->microseconds / fmax(1e-9, winner->microseconds);
   if (ratio < 1) return winner->asked ? "the schedule asks for another"
                                       : "faster on paper, but by less than the margin a guard costs";
   return ir_format_text(context->arena, "%.3g us predicted, %.2f times the chosen one",
                         way->candidate->microseconds, ratio);
 }
 
-/* Makes the cheapest candidate without a place a runner-up. */
-static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned, bool dense) {
+/* Makes the cheapest candidate that walks the same lists, or none, a runner-up. */
+static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned, const ir_candidate *like) {
   ir_candidate *best = NULL;
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
     ir_candidate *candidate = way->candidate;
-    if (candidate->verdict != IR_REJECTED || !allowed(way, set, turned) || (dense && candidate->operand)) continue;
+    if (candidate->verdict != IR_REJECTED || !allowed(way, set, turned)) continue;
+    if (like ? candidate->operand != like->operand || candidate->strip != like->strip : candidate->operand != NULL)
+      continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }
   if (best) best->verdict = IR_RUNNER_UP;
@@ -113,8 +120,8 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   chosen->why = chosen_why(context, ways, chosen);
   chosen->verdict = IR_CHOSEN;
   int place = 0;
-  if (chosen->operand && next_best(ways, set, turned, true)) place++; /* the dense branch is always kept */
-  while (place < MOST_RUNNERS_UP && next_best(ways, set, turned, false)) place++;
+  if (chosen->operand && next_best(ways, set, turned, NULL)) place++; /* the dense branch */
+  while (place < MOST_RUNNERS_UP && next_best(ways, set, turned, chosen)) place++;
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     if (candidate != chosen && !*candidate->why)

@@ -55,6 +55,8 @@ static pass_ways *ways_of(pass_ways *all, int count, const char *target) {
   return NULL;
 }
 
+static bool stands(const pass_way *way) { return !*way->candidate->why && !way->struck; }
+
 /* ---- compact ------------------------------------------------------------------------------------- */
 static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip, int64_t gran) {
   return candidate->operand == tensor && candidate->axis && candidate->strip == strip && candidate->gran == gran;
@@ -105,7 +107,7 @@ static bool keep_lists(pass_ways *ways, const ir_tensor *tensor, int64_t strip, 
   bool found = false;
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
-    if (*candidate->why || !lists_operand(candidate, tensor, strip, gran)) continue;
+    if (!stands(&ways->list.at[i]) || !lists_operand(candidate, tensor, strip, gran)) continue;
     candidate->asked = found = true;
   }
   return found;
@@ -143,10 +145,10 @@ static bool strike(pass_ways *ways, bool (*fits)(const ir_candidate *, const ir_
                    const ir_directive *d, const char *why) {
   bool left = false;
   for (int i = 0; i < ways->list.count; i++) {
-    ir_candidate *candidate = ways->list.at[i].candidate;
-    if (*candidate->why) continue;
-    if (fits(candidate, d)) left = true;
-    else candidate->why = why;
+    pass_way *way = &ways->list.at[i];
+    if (!stands(way)) continue;
+    if (fits(way->candidate, d)) left = true;
+    else way->struck = why;
   }
   return left;
 }
@@ -202,8 +204,8 @@ static bool has_tile(const ir_candidate *candidate, const ir_directive *d) {
   return true;
 }
 
-static bool takes_tile(const ir_candidate *candidate, const ir_directive *d, bool compacted) {
-  return !*candidate->why && has_tile(candidate, d) && (!compacted || candidate->asked);
+static bool takes_tile(const pass_way *way, const ir_directive *d, bool compacted) {
+  return stands(way) && has_tile(way->candidate, d) && (!compacted || way->candidate->asked);
 }
 
 static void note_tiles(pass_context *context, ir_diag *diag, const pass_ways *ways) {
@@ -236,7 +238,7 @@ static spc_status do_tile(pass_context *context, pass_ways *all, int count, ir_d
                   ir_format_text(context->arena, "`%s` is not an index of `%s`", unknown, d->tensor));
   bool compacted = false, any = false;
   for (int i = 0; i < ways->list.count; i++) compacted |= ways->list.at[i].candidate->asked;
-  for (int i = 0; i < ways->list.count; i++) any |= takes_tile(ways->list.at[i].candidate, d, compacted);
+  for (int i = 0; i < ways->list.count; i++) any |= takes_tile(&ways->list.at[i], d, compacted);
   if (!any) {
     ir_diag *diag = ir_diag_add(context->sink, IR_DIAG_DIRECTIVE_TILE, d->span,
                                 "no kernel for `%s` has this tile%s", d->tensor,
@@ -246,8 +248,8 @@ static spc_status do_tile(pass_context *context, pass_ways *all, int count, ir_d
   }
   /* The dense branch beside a list keeps its own tile. */
   for (int i = 0; i < ways->list.count; i++) {
-    ir_candidate *candidate = ways->list.at[i].candidate;
-    candidate->asked = takes_tile(candidate, d, compacted);
+    pass_way *way = &ways->list.at[i];
+    way->candidate->asked = takes_tile(way, d, compacted);
   }
   d->applied = true;
   return SPC_OK;
@@ -278,8 +280,8 @@ static spc_status do_depth(pass_context *context, pass_ways *all, int count, ir_
   for (int s = 0; s < count; s++) {
     strike(&all[s], fits_depth, d, "the schedule asks for another depth or block size");
     for (int i = 0; i < all[s].list.count; i++) {
-      const ir_candidate *c = all[s].list.at[i].candidate;
-      any |= !*c->why && ir_kernel_row_named(c->row) != NULL;
+      const pass_way *way = &all[s].list.at[i];
+      any |= stands(way) && ir_kernel_row_named(way->candidate->row) != NULL;
     }
   }
   if (!any)

@@ -1,0 +1,62 @@
+/* explain_schedule.c - the choices made, as directives: what can be edited and fed back.
+ *
+ * Only what a directive can say is printed: lists of lets (an input's zeros are a matter of its hint), tiles
+ * of composed kernels, and dense where lists were possible. Storage and fusion follow from these again. */
+#include "ir/tile.h"
+#include "passes/explain.h"
+
+static bool is_let(const ir_tensor *tensor) { return tensor->def != NULL; }
+
+static bool had_lists(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->target == target && c->operand && c->axis) return true;
+  }
+  return false;
+}
+
+static bool compacted_before(const ir_kernel *kernel, int upto, const ir_tensor *operand) {
+  for (int i = 0; i < upto; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->verdict == IR_CHOSEN && c->operand == operand && c->axis) return true;
+  }
+  return false;
+}
+
+/* Index names of a let are those of its definition, by dimension of the operand. */
+static void put_compact(const ir_kernel *kernel, const ir_candidate *c, ir_text *out) {
+  const ir_stmt *def = c->operand->def;
+  for (int i = 0; i < kernel->lists.count; i++) {
+    const ir_list *list = kernel->lists.at[i];
+    if (list->tensor != c->operand || list->axis != c->axis || list->strip != c->strip) continue;
+    const ir_expr *axis = def->subs[list->axis_dim];
+    long long rows = list->axis_dim == 1 ? list->strip : list->gran;
+    long long cols = list->axis_dim == 1 ? list->gran : list->strip;
+    if (axis->kind == IR_INDEX)
+      ir_text_printf(out, "  compact %s axis=%s gran=%lldx%lld;\n", c->operand->name, axis->index->name, rows, cols);
+    return;
+  }
+}
+
+static void put_tile(const ir_candidate *c, ir_text *out) {
+  if (!c->tiles.count || !strcmp(c->row, "loop")) return;
+  ir_text_printf(out, "  tile %s", c->target->name);
+  for (int i = 0; i < c->tiles.count; i++)
+    ir_text_printf(out, " %s=%lld", c->tiles.at[i].index->name, (long long)c->tiles.at[i].size);
+  ir_text_put(out, ";\n");
+}
+
+void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
+  ir_text_printf(out, "schedule %s", kernel->name);
+  if (program->target && strcmp(program->target, "interp")) ir_text_printf(out, " for %s", program->target);
+  ir_text_put(out, " {\n");
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->verdict != IR_CHOSEN) continue;
+    bool listed = c->operand && c->axis;
+    if (listed && is_let(c->operand) && !compacted_before(kernel, i, c->operand)) put_compact(kernel, c, out);
+    if (!listed && had_lists(kernel, c->target)) ir_text_printf(out, "  dense %s;\n", c->target->name);
+    put_tile(c, out);
+  }
+  ir_text_put(out, "}\n");
+}
