@@ -45,8 +45,9 @@ static void put_sizes(ir_writer *w, const ir_tile_size *tiles, int count) {
 
 /* ---- candidates ---------------------------------------------------------------------------- */
 static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
-  ir_text_printf(w->out, "  candidate %d for ", number);
-  ir_put_name(w->out, c->target ? c->target->name : "nothing");
+  ir_text_printf(w->out, "  candidate %d", number);
+  if (c->target) ir_text_put(w->out, " for ");
+  if (c->target) ir_put_name(w->out, c->target->name);
   ir_text_printf(w->out, " %s {\n", ir_words_verdict[c->verdict]);
   put_text(w, "label", c->label);
   put_named(w, "row", c->row);
@@ -63,6 +64,11 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "microseconds", c->microseconds);
   put_double(w, "index_microseconds", c->index_microseconds);
   put_text(w, "why", c->why);
+  put_flag(w, "asked", c->asked);
+  put_flag(w, "guarded", c->guarded);
+  put_double(w, "break_even", c->break_even);
+  for (int n = 0; c->otherwise && n < w->kernel->candidates.count; n++)
+    if (w->kernel->candidates.at[n] == c->otherwise) ir_text_printf(w->out, "    otherwise %d;\n", n);
   ir_text_put(w->out, "  }\n");
 }
 
@@ -111,6 +117,8 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_named(w, "axis", list->axis ? list->axis->name : NULL);
   put_int(w, "strip", list->strip, 0);
   put_int(w, "gran", list->gran, 0);
+  put_int(w, "strip_dim", list->strip_dim, 0);
+  put_int(w, "axis_dim", list->axis_dim, 0);
   put_size(w, "strips", list->strips);
   put_size(w, "capacity", list->capacity);
   put_buf_field(w, "counts", list->counts);
@@ -119,6 +127,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
   put_flag(w, "fused", list->fused);
+  put_double(w, "break_even", list->break_even);
   ir_text_put(w->out, "  }\n");
 }
 
