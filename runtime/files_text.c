@@ -150,8 +150,12 @@ static spc_status mtx_coordinates(reader *r, const mtx_header *h, rt_contents *o
 }
 
 static spc_status mtx_array(reader *r, const mtx_header *h, rt_contents *out) {
-  if (out->dim[0] && out->dim[1] > (r->end - r->at + 1) / out->dim[0] * 2 + 2) return bad(r, "the file is too short for its size");
-  SPC_TRY(start(r, out, out->dim[0] * out->dim[1] <= r->end - r->at + 1 ? out->dim[0] * out->dim[1] : r->end - r->at + 1, 2));
+  int64_t room = r->end - r->at + 1, mirrored = h->symmetric || h->skew ? 2 : 1;
+  bool empty = !out->dim[0] || !out->dim[1];
+  if (!empty && out->dim[1] > room * mirrored / out->dim[0] + mirrored)
+    return bad(r, "the file is too short for its size");
+  SPC_TRY(start(r, out, empty ? 0 : room, mirrored));
+  if (empty) return content_line(r, '%') ? bad(r, "there are more values than the header says") : SPC_OK;
   for (int64_t j = 0; j < out->dim[1]; j++)
     for (int64_t i = h->symmetric ? j : h->skew ? j + 1 : 0; i < out->dim[0]; i++) {
       int64_t at[2] = {i, j}, integer = 0;
