@@ -17,6 +17,7 @@
  * A `compact` directive on an axis that is not invariant is an error that names the statement. */
 #include "passes/expr.h"
 #include "passes/pass.h"
+#include "passes/permute.h"
 
 typedef struct question {
   ir_arena *arena;
@@ -142,7 +143,7 @@ static ir_axis axis_of(ir_arena *arena, ir_stmt *stmt, const ir_index *index) {
   return judge(&q, !is_free_index(stmt, index));
 }
 
-static void find_axes(ir_arena *arena, ir_stmt *stmt) {
+void pass_find_axes(ir_arena *arena, ir_stmt *stmt) {
   pass_indices bound = {0};
   stmt->axes.count = 0;
   for (int i = 0; i < stmt->free.count; i++)
@@ -211,7 +212,7 @@ static bool check_compact(pass_context *c, ir_kernel *kernel, const ir_directive
 
 spc_status pass_permute(pass_context *context, ir_kernel *kernel) {
   bool ok = true;
-  for (int i = 0; i < kernel->stmts.count; i++) find_axes(context->arena, kernel->stmts.at[i]);
+  for (int i = 0; i < kernel->stmts.count; i++) pass_find_axes(context->arena, kernel->stmts.at[i]);
   if (kernel->schedule == NULL) return SPC_OK;
   for (int i = 0; i < kernel->schedule->directives.count; i++) {
     const ir_directive *d = &kernel->schedule->directives.at[i];

@@ -1,0 +1,238 @@
+/* fuse_merge.c - puts one statement's definition into another. */
+#include "passes/canon.h"
+#include "passes/fuse.h"
+#include "passes/support.h"
+
+/* ---- renaming -------------------------------------------------------------------------------- */
+static ir_index *renamed_index(ir_kernel *kernel, const ir_index *index) {
+  ir_index *fresh = ir_index_new(kernel, ir_fresh_name(kernel, index->name), index->extent);
+  fresh->offsets = index->offsets;
+  fresh->segment = index->segment;
+  fresh->span = index->span;
+  return fresh;
+}
+
+/* The same reduction over indices that nothing else in the kernel uses. */
+static ir_expr *with_fresh_bound(ir_arena *arena, ir_kernel *kernel, ir_expr *e) {
+  if (e->kind != IR_REDUCE) {
+    if (pass_is_elementwise(e)) return e;
+    ir_expr **args = IR_NEW_ARRAY(arena, ir_expr *, e->arg_count);
+    for (int i = 0; i < e->arg_count; i++) args[i] = with_fresh_bound(arena, kernel, e->args[i]);
+    return ir_copy_with(arena, e, args);
+  }
+  ir_index **bound = IR_NEW_ARRAY(arena, ir_index *, e->bound_count);
+  ir_expr **to = IR_NEW_ARRAY(arena, ir_expr *, e->bound_count);
+  for (int i = 0; i < e->bound_count; i++) {
+    bound[i] = renamed_index(kernel, e->bound[i]);
+    to[i] = ir_index_ref(arena, bound[i]);
+  }
+  ir_expr *body = ir_expr_substitute(arena, e->args[0], e->bound, to, e->bound_count);
+  ir_expr *copy = ir_reduce(arena, e->reducer, bound, e->bound_count, body);
+  copy->span = e->span;
+  return copy;
+}
+
+/* A reader's index that the producer's reduction binds would be captured. */
+static bool collides(ir_arena *arena, const ir_expr *value, const ir_stmt *into) {
+  pass_indices bound = {0};
+  pass_indices_bound(arena, value, &bound);
+  for (int i = 0; i < into->free.count; i++)
+    if (pass_indices_has(&bound, into->free.at[i])) return true;
+  return false;
+}
+
+/* ---- the value, as the reader sees it -------------------------------------------------------- */
+/* Rounding to a 16-bit or wider float may be skipped; any other conversion is part of the meaning. */
+static ir_expr *converted(ir_arena *arena, ir_dtype t, ir_expr *value) {
+  if (value->dtype == t) return value;
+  bool floats = ir_dtype_is_float(t) && ir_dtype_is_float(value->dtype);
+  if (floats && ir_dtype_rows[t].bits >= 16 && ir_dtype_rows[value->dtype].bits >= ir_dtype_rows[t].bits)
+    return value;
+  return pass_as_dtype(arena, t, value);
+}
+
+static ir_expr *value_at(pass_context *c, ir_kernel *kernel, const pass_pair *p, ir_expr *use) {
+  ir_arena *arena = c->arena;
+  ir_expr *value = p->from->value;
+  if (pass_captures(arena, value, use) || collides(arena, value, p->into))
+    value = with_fresh_bound(arena, kernel, value);
+  value = converted(arena, p->from->target->dtype, pass_at_access(arena, p->from, value, use));
+  ir_expr *cond = pass_at_access(arena, p->from, p->from->cond, use);
+  if (cond == NULL || pass_implies(arena, p->into->cond, cond)) return value;
+  return ir_apply3(arena, IR_OP_WHERE, cond, value, ir_const_f(arena, value->dtype, p->from->fill));
+}
+
+/* ---- removing -------------------------------------------------------------------------------- */
+static void remove_stmt(ir_kernel *kernel, const ir_stmt *stmt) {
+  int kept = 0;
+  for (int i = 0; i < kernel->stmts.count; i++)
+    if (kernel->stmts.at[i] != stmt) kernel->stmts.at[kept++] = kernel->stmts.at[i];
+  kernel->stmts.count = kept;
+  kept = 0;
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i] != stmt->target)
+      kernel->tensors.at[kept++] = kernel->tensors.at[i];
+  kernel->tensors.count = kept;
+}
+
+static void insert_before(ir_arena *arena, ir_kernel *kernel, ir_stmt *stmt, const ir_stmt *place) {
+  IR_PUSH(arena, &kernel->stmts, stmt);
+  int at = kernel->stmts.count - 1;
+  while (at > 0 && kernel->stmts.at[at] != place) {
+    kernel->stmts.at[at] = kernel->stmts.at[at - 1];
+    at--;
+  }
+  kernel->stmts.at[at] = stmt;
+}
+
+static ir_expr *without_terms_of(ir_arena *arena, ir_expr *condition, const ir_tensor *tensor) {
+  pass_terms terms = {0};
+  ir_expr *kept = NULL;
+  pass_terms_of(arena, condition, &terms);
+  for (int i = 0; i < terms.list.count; i++)
+    if (!ir_expr_uses_tensor(terms.list.at[i], tensor))
+      kept = pass_and(arena, kept, terms.list.at[i]);
+  return kept;
+}
+
+/* A tensor that is not in memory any more cannot say where to compute. */
+static void forget(ir_arena *arena, ir_kernel *kernel, const ir_tensor *tensor) {
+  for (int i = 0; i < kernel->stmts.count; i++) {
+    ir_stmt *stmt = kernel->stmts.at[i];
+    stmt->sample = without_terms_of(arena, stmt->sample, tensor);
+    stmt->support = without_terms_of(arena, stmt->support, tensor);
+  }
+}
+
+/* ---- inlining -------------------------------------------------------------------------------- */
+/* What was known about the producer's zeros is known of a reader that keeps them. */
+static void inherit_zeros(ir_tensor *into, const ir_tensor *from, const ir_expr *value) {
+  if (into->pattern.zeros != IR_ZEROS_UNKNOWN && into->pattern.density_low >= 0) return;
+  if (from->pattern.zeros == IR_ZEROS_UNKNOWN || !pass_makes_zeros(value)) return;
+  int axis = into->pattern.axis;
+  into->pattern = from->pattern;
+  into->pattern.axis = axis;
+}
+
+static void widen_acc(ir_stmt *into, const ir_stmt *from) {
+  if (!pass_is_elementwise(from->value)) into->acc = from->acc;
+}
+
+void pass_fuse_inline(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
+  ir_expr *value = p->into->value;
+  inherit_zeros(p->into->target, p->from->target, value);
+  widen_acc(p->into, p->from);
+  for (ir_expr *use = p->use; use != NULL; use = pass_find_access(value, p->from->target))
+    value = pass_replace_node(c->arena, value, use, value_at(c, kernel, p, use));
+  p->into->value = pass_canon_fold(c, value);
+  remove_stmt(kernel, p->from);
+  forget(c->arena, kernel, p->from->target);
+}
+
+/* ---- absorbing factors ----------------------------------------------------------------------- */
+static void collect_factors(ir_arena *arena, ir_expr *e, pass_terms *factors) {
+  if (e->kind == IR_OP && e->op == IR_OP_MUL) {
+    collect_factors(arena, e->args[0], factors);
+    collect_factors(arena, e->args[1], factors);
+  } else {
+    IR_PUSH(arena, &factors->list, e);
+  }
+}
+
+static const ir_expr *without_casts(const ir_expr *e) {
+  return e->kind == IR_CAST ? without_casts(e->args[0]) : e;
+}
+
+void pass_partners(ir_arena *arena, const pass_pair *p, pass_terms *partners, pass_terms *others) {
+  pass_terms factors = {0};
+  pass_indices own = {0};
+  bool found = false;
+  collect_factors(arena, pass_reduction_of(p->into)->args[0], &factors);
+  pass_indices_of(arena, p->use, &own);
+  for (int i = 0; i < factors.list.count; i++) {
+    ir_expr *e = factors.list.at[i];
+    pass_indices used = {0};
+    if (without_casts(e) == p->use) {
+      found = true;
+      continue;
+    }
+    bool inside = pass_is_elementwise(e);
+    pass_indices_of(arena, e, &used);
+    for (int j = 0; j < used.list.count; j++) inside &= pass_indices_has(&own, used.list.at[j]);
+    if (inside && used.list.count > 0)
+      IR_PUSH(arena, &partners->list, e);
+    else
+      IR_PUSH(arena, &others->list, e);
+  }
+  if (!found) partners->list.count = 0;
+}
+
+static ir_expr *product(ir_arena *arena, ir_expr *first, const pass_terms *factors) {
+  for (int i = 0; i < factors->list.count; i++) {
+    ir_expr *args[2] = {first != NULL ? first : factors->list.at[i], factors->list.at[i]};
+    if (first == NULL) {
+      first = args[0];
+      continue;
+    }
+    ir_dtype t = ir_dtype_join(args[0]->dtype, args[1]->dtype);
+    first = ir_apply(arena, IR_OP_MUL, pass_as_dtype(arena, t, args[0]),
+                     pass_as_dtype(arena, t, args[1]));
+  }
+  return first;
+}
+
+static const char *temporary_name(ir_kernel *kernel, const ir_tensor *of) {
+  const char *name = NULL;
+  for (int n = 0; name == NULL || ir_tensor_named(kernel, name) != NULL; n++)
+    name = ir_format_text(kernel->program->arena, "%s.%d", of->name, n);
+  return ir_fresh_name(kernel, name);
+}
+
+/* A tensor indexed like the use, with the indices that the reader gives it. */
+static ir_stmt *product_stmt(pass_context *c, ir_kernel *kernel, const pass_pair *p,
+                             const pass_terms *partners) {
+  ir_dtype t = p->from->target->dtype;
+  for (int i = 0; i < partners->list.count; i++)
+    t = ir_dtype_join(t, partners->list.at[i]->dtype);
+  ir_tensor *tensor = ir_tensor_new(kernel, temporary_name(kernel, p->into->target), IR_ROLE_TEMP, t);
+  tensor->span = p->from->target->span;
+  tensor->rank = p->use->arg_count;
+  ir_stmt *stmt = ir_stmt_new(kernel, tensor);
+  for (int d = 0; d < tensor->rank; d++) {
+    tensor->dim[d] = p->from->target->dim[d];
+    stmt->subs[d] = p->use->args[d];
+    IR_PUSH(c->arena, &stmt->free, p->use->args[d]->index);
+  }
+  stmt->acc = p->from->acc;
+  stmt->span = p->from->span;
+  stmt->cond = pass_at_access(c->arena, p->from, p->from->cond, p->use);
+  return stmt;
+}
+
+ir_stmt *pass_fuse_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
+  ir_arena *arena = c->arena;
+  pass_terms partners = {0}, others = {0};
+  ir_expr *reduce = pass_reduction_of(p->into);
+  pass_partners(arena, p, &partners, &others);
+  ir_stmt *stmt = product_stmt(c, kernel, p, &partners);
+  const pass_pair inner = {p->from, stmt, p->use};
+  ir_expr *factors = product(arena, NULL, &partners);
+  pass_terms last = {0};
+  IR_PUSH(arena, &last.list, value_at(c, kernel, &inner, p->use));
+  stmt->value = product(arena, factors, &last);
+  stmt->support = pass_and(arena, pass_support_of(c, stmt, factors),
+                           pass_at_access(arena, p->from, p->from->support, p->use));
+  stmt->sample = pass_and(arena, pass_at_access(arena, p->from, p->from->sample, p->use), stmt->support);
+  for (int i = 0; i < partners.list.count; i++) {
+    ir_expr *access = partners.list.at[i];
+    while (access->kind == IR_CAST) access = access->args[0];
+    if (access->kind == IR_ACCESS) inherit_zeros(stmt->target, access->tensor, stmt->value);
+  }
+  ir_expr *body = product(arena, ir_access(arena, stmt->target, stmt->subs), &others);
+  ir_expr *sum = ir_reduce(arena, reduce->reducer, reduce->bound, reduce->bound_count, body);
+  p->into->value = pass_replace_node(arena, p->into->value, reduce, sum);
+  insert_before(arena, kernel, stmt, p->into);
+  remove_stmt(kernel, p->from);
+  forget(arena, kernel, p->from->target);
+  return stmt;
+}
