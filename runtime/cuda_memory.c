@@ -1,0 +1,42 @@
+/* cuda_memory.c - device memory: allocation, copies, fills; every byte that crosses is counted. */
+#include "runtime/cuda_driver.h"
+
+spc_status rt_cuda_alloc(rt_cuda *cuda, size_t bytes, void **device) {
+  cu_address address = 0;
+  *device = NULL;
+  SPC_TRY(RT_CUDA(cuda, allocate, &address, bytes ? bytes : 1));
+  cuda->counters.allocations++;
+  *device = (void *)(uintptr_t)address;
+  return SPC_OK;
+}
+
+void rt_cuda_release(rt_cuda *cuda, void *device) {
+  if (device) (void)RT_CUDA(cuda, release, rt_address(device));
+}
+
+spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes) {
+  if (!bytes) return SPC_OK;
+  cuda->counters.to_device_bytes += (int64_t)bytes;
+  return RT_CUDA(cuda, upload, rt_address(device), host, bytes);
+}
+
+spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_t bytes) {
+  if (!bytes) return SPC_OK;
+  cuda->counters.to_host_bytes += (int64_t)bytes;
+  cuda->counters.synchronisations++;
+  return RT_CUDA(cuda, download, host, rt_address(device), bytes);
+}
+
+spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes, void *stream) {
+  if (!bytes) return SPC_OK;
+  return RT_CUDA(cuda, fill, rt_address(device), byte, bytes, stream);
+}
+
+spc_status rt_cuda_zero(rt_cuda *cuda, void *device, size_t bytes, void *stream) {
+  return rt_cuda_fill(cuda, device, 0, bytes, stream);
+}
+
+spc_status rt_cuda_synchronise(rt_cuda *cuda, void *stream) {
+  cuda->counters.synchronisations++;
+  return RT_CUDA(cuda, stream_wait, stream);
+}
