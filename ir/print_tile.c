@@ -64,7 +64,6 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "microseconds", c->microseconds);
   put_double(w, "index_microseconds", c->index_microseconds);
   put_text(w, "why", c->why);
-  put_flag(w, "asked", c->asked);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
   for (int n = 0; c->otherwise && n < w->kernel->candidates.count; n++)
