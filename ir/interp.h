@@ -19,9 +19,33 @@ typedef struct ir_interp_options {
   int64_t max_steps; /* 0: no limit; for fuzzing. Reached: SPC_CAPACITY */
 } ir_interp_options;
 
-/* sizes: by dim->number, all known.  bindings: one an input (in any order); on success one is
- * appended for every let and out, in the format it declares (dense when it declares none). */
-typedef struct ir_bindings { IR_VEC(ir_binding) list; } ir_bindings;
+typedef struct ir_bindings {
+  IR_VEC(ir_binding) list;
+  /* Set by the interpreter when a subscript read from memory, or an offset of a ragged index, was
+   * out of range (it read 0 and wrote nothing): the first one in words, else NULL. */
+  const char *out_of_range;
+} ir_bindings;
+
+/* Solves the sizes of dims from the shapes of the tensors that are bound (LANGUAGE rule 2): a size
+ * with one unknown dim (`N+4`, `2*N`, `K/128`) is solved for it.  sizes: by dim->number, -1 unknown,
+ * filled where it can be; what is known already must agree.  A disagreement names both tensors, axes
+ * and sizes.  May be called again when more is bound. */
+spc_status ir_solve_sizes(const ir_kernel *kernel, ir_bindings *bindings, int64_t *sizes, ir_sink *sink);
+/* With all sizes known: every dim that the kernel uses has one and keeps its declaration (`<= N`,
+ * `% N`), divisions are exact, and no computed subscript can leave its axis (rule 12). */
+spc_status ir_check_sizes(const ir_kernel *kernel, const int64_t *sizes, ir_sink *sink);
+
+/* sizes: by dim->number, all known.  bindings: one an input (in any order, in any legal format); on
+ * success one is appended for every let and out, in the format it declares (dense when it declares
+ * none, or when the values of a `let` do not fit what it declares).
+ * What the interpreter adds to the language's rules, where these leave room:
+ *   - without strict_nan a product with a factor that is exactly 0 is 0, whatever the other is, and
+ *     0 / y is 0 where the 0 belongs to a sparse or hinted operand; with it, IEEE everywhere;
+ *   - integers are exact in 64 bits and wrap at the statement's accumulator at each operation, at
+ *     the dtype at the end; float to integer truncates and saturates, NaN gives 0;
+ *   - NaN counts as the largest in argmax and topk; softmax of a row with a NaN is NaN;
+ *   - the stored pattern of an assembled sparse output is structural (explicit zeros of operands
+ *     count as stored); where a result's pattern is full, its non-zero values are stored. */
 spc_status ir_interp_ein(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes,
                          ir_bindings *bindings, const ir_interp_options *options, ir_sink *sink);
 

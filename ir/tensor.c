@@ -40,12 +40,14 @@ typedef struct walk {
   void *user;
   int64_t at[IR_MAX_RANK];
   int64_t extent[IR_MAX_LEVELS];
-  int64_t tile[IR_MAX_LEVELS]; /* bitmap levels: bits of a tile */
+  int64_t tile[IR_MAX_LEVELS];   /* bitmap levels: bits of a tile */
+  int64_t wanted[IR_MAX_LEVELS]; /* the only coordinate to visit, or -1: all */
 } walk;
 
 static bool walk_level(walk *w, int k, int64_t p);
 
 static bool walk_child(walk *w, int k, int64_t coordinate, int64_t p) {
+  if (w->wanted[k] >= 0 && coordinate != w->wanted[k]) return true;
   const ir_level *l = &w->view->format->level[k];
   int64_t before = w->at[l->dim];
   w->at[l->dim] = l->map == IR_MAP_WHOLE ? coordinate
@@ -79,6 +81,36 @@ static bool walk_packed(walk *w, int k, int64_t p) {
   return true;
 }
 
+/* First entry of the sorted segment whose coordinate is at least c. */
+static int64_t lower_bound(const ir_array *crd, int64_t begin, int64_t end, int64_t c) {
+  while (begin < end) {
+    int64_t middle = begin + (end - begin) / 2;
+    if (ir_array_int(crd, middle) < c) begin = middle + 1;
+    else end = middle;
+  }
+  return begin;
+}
+
+static bool walk_compressed(walk *w, int k, int64_t begin, int64_t end) {
+  const ir_array *crd = &w->view->crd[k];
+  int64_t wanted = w->wanted[k];
+  int64_t q = wanted < 0 ? begin : lower_bound(crd, begin, end, wanted);
+  for (; q < end; q++) {
+    int64_t c = ir_array_int(crd, q);
+    if (wanted >= 0 && c != wanted) break;
+    if (!walk_child(w, k, c, q)) return false;
+  }
+  return true;
+}
+
+static bool walk_dense(walk *w, int k, int64_t p) {
+  int64_t extent = w->extent[k], wanted = w->wanted[k];
+  if (wanted >= 0) return walk_child(w, k, wanted, p * extent + wanted);
+  for (int64_t c = 0; c < extent; c++)
+    if (!walk_child(w, k, c, p * extent + c)) return false;
+  return true;
+}
+
 static bool walk_listed(walk *w, int k, int64_t begin, int64_t end) {
   for (int64_t q = begin; q < end; q++)
     if (!walk_child(w, k, ir_array_int(&w->view->crd[k], q), q)) return false;
@@ -91,11 +123,8 @@ static bool walk_level(walk *w, int k, int64_t p) {
   const ir_array *pos = &w->view->pos[k];
   int64_t n = f->level[k].parameter;
   switch (f->level[k].kind) {
-  case IR_LEVEL_DENSE:
-    for (int64_t c = 0; c < w->extent[k]; c++)
-      if (!walk_child(w, k, c, p * w->extent[k] + c)) return false;
-    return true;
-  case IR_LEVEL_COMPRESSED: return walk_listed(w, k, ir_array_int(pos, p), ir_array_int(pos, p + 1));
+  case IR_LEVEL_DENSE: return walk_dense(w, k, p);
+  case IR_LEVEL_COMPRESSED: return walk_compressed(w, k, ir_array_int(pos, p), ir_array_int(pos, p + 1));
   case IR_LEVEL_SINGLETON: return walk_listed(w, k, p, p + 1);
   case IR_LEVEL_NM: return walk_listed(w, k, p * n, p * n + n);
   case IR_LEVEL_BITMAP: return walk_bitmap(w, k, p);
@@ -106,8 +135,17 @@ static bool walk_level(walk *w, int k, int64_t p) {
 }
 
 void ir_view_walk(const ir_view *view, ir_visit *visit, void *user) {
+  static const int64_t anywhere[IR_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  ir_view_walk_where(view, anywhere, visit, user);
+}
+
+void ir_view_walk_where(const ir_view *view, const int64_t *fixed, ir_visit *visit, void *user) {
   walk w = {.view = view, .visit = visit, .user = user};
+  for (int d = 0; d < view->rank; d++)
+    if (fixed[d] >= view->dim[d]) return;
   for (int k = 0; k < view->format->level_count; k++) {
+    const ir_level *l = &view->format->level[k];
+    w.wanted[k] = fixed[l->dim] < 0 ? -1 : ir_level_coordinate(l, fixed);
     w.extent[k] = ir_format_extent(view->format, k, view->dim);
     if (view->format->level[k].kind == IR_LEVEL_BITMAP)
       w.tile[k] = ir_format_bitmap_tile(view->format, k, view->dim);

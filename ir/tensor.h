@@ -44,6 +44,8 @@ typedef struct ir_entries {
  * returns false.  `position` indexes vals. */
 typedef bool ir_visit(void *user, const int64_t *coordinates, int64_t position);
 void ir_view_walk(const ir_view *view, ir_visit *visit, void *user);
+/* Only the entries whose coordinate along axis d is fixed[d]; -1: any. */
+void ir_view_walk_where(const ir_view *view, const int64_t *fixed, ir_visit *visit, void *user);
 
 /* Position in vals of the element at `coordinates`, or -1 when it is not stored (its value is 0). */
 int64_t ir_view_locate(const ir_view *view, const int64_t *coordinates);
