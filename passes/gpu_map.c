@@ -1,0 +1,208 @@
+/* gpu_map.c - pass `gpu_map`: parallel loops to threads.
+ *
+ * needs: functions of the loop dialect (lower)
+ * keeps: the meaning
+ * breaks: nothing; only CUDA targets are touched
+ *
+ *     for i in 0 .. M parallel {                for p in 0 .. M*N thread {
+ *       for j in 0 .. N {                         let i = p / N
+ *         y.vals[i*N + j] = ..          ->        let j = p % N
+ *       }                                         y.vals[i*N + j] = ..
+ *     }                                         }
+ *
+ * The outermost parallel loop becomes a grid-stride loop over threads.  Loops perfectly nested in it join it
+ * when their iterations are independent: they are marked parallel, or their body writes memory only
+ * through plain stores whose offsets are (invariant + loop variable * positive constant) and reads none
+ * of the buffers that it writes.  Scatters in fixed order and reductions stay loops of one thread. */
+#include "passes/pass.h"
+
+
+/* ---- questions --------------------------------------------------------------------------------- */
+static bool uses_var(const ir_expr *e, const ir_var *var) {
+  if (e->kind == IR_VAR) return e->var == var;
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses_var(e->args[i], var)) return true;
+  return false;
+}
+
+static bool loads_from(const ir_expr *e, const ir_buf *buf) {
+  if (e->kind == IR_LOAD && e->buf == buf) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (loads_from(e->args[i], buf)) return true;
+  return false;
+}
+
+static bool block_loads(const ir_block *block, const ir_buf *buf) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, c->value, c->offset};
+    for (int k = 0; k < IR_COUNT(parts); k++)
+      if (parts[k] && loads_from(parts[k], buf)) return true;
+    if (block_loads(&c->body, buf) || block_loads(&c->orelse, buf)) return true;
+  }
+  return false;
+}
+
+static bool is_positive(const ir_expr *e) {
+  return (e->kind == IR_CONST && e->i > 0) || (e->kind == IR_DIM);
+}
+
+/* e = something without var + var * positive: different values of var give different values of e. */
+static bool is_injective(const ir_expr *e, const ir_var *var) {
+  if (e->kind == IR_VAR) return e->var == var;
+  if (e->kind != IR_OP || e->arg_count != 2) return false;
+  bool left = uses_var(e->args[0], var), right = uses_var(e->args[1], var);
+  if (left == right) return false;
+  const ir_expr *with = e->args[left ? 0 : 1], *without = e->args[left ? 1 : 0];
+  if (e->op == IR_OP_ADD) return is_injective(with, var);
+  return e->op == IR_OP_MUL && is_positive(without) && is_injective(with, var);
+}
+
+/* Expressions must not reach the loop variable through a local: only offsets without locals made from it count. */
+static bool stores_are_private(const ir_block *block, const ir_var *var, const ir_block *whole) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_BARRIER) return false;
+    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
+        (c->combine != IR_OP_COUNT || c->atomic || !is_injective(c->offset, var) || block_loads(whole, c->buf)))
+      return false;
+    if (!stores_are_private(&c->body, var, whole) || !stores_are_private(&c->orelse, var, whole)) return false;
+  }
+  return true;
+}
+
+static bool declares(const ir_block *block, const ir_var *var) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if ((c->kind == IR_LET || c->kind == IR_FOR) && c->var == var) return true;
+    if (declares(&c->body, var) || declares(&c->orelse, var)) return true;
+  }
+  return false;
+}
+
+static bool declares_local(const ir_block *block, const ir_buf *buf) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_LOCAL && c->buf == buf) return true;
+    if (declares_local(&c->body, buf) || declares_local(&c->orelse, buf)) return true;
+  }
+  return false;
+}
+
+/* Nothing is carried from one iteration to the next in locals. */
+static bool carries_nothing(const ir_block *block, const ir_block *whole) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_SET && !declares(whole, c->var)) return false;
+    if (c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !declares_local(whole, c->buf)) return false;
+    if (!carries_nothing(&c->body, whole) || !carries_nothing(&c->orelse, whole)) return false;
+  }
+  return true;
+}
+
+static bool offset_uses_lets(const ir_expr *e, const ir_block *whole) {
+  if (e->kind == IR_VAR && declares(whole, e->var)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (offset_uses_lets(e->args[i], whole)) return true;
+  return false;
+}
+
+static bool offsets_are_plain(const ir_block *block, const ir_block *whole) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL && offset_uses_lets(c->offset, whole)) return false;
+    if (!offsets_are_plain(&c->body, whole) || !offsets_are_plain(&c->orelse, whole)) return false;
+  }
+  return true;
+}
+
+static bool is_independent(const ir_code *loop) {
+  if (loop->step && !(loop->step->kind == IR_CONST && loop->step->i == 1)) return false;
+  if (loop->run == IR_RUN_PARALLEL) return true;
+  return stores_are_private(&loop->body, loop->var, &loop->body) && carries_nothing(&loop->body, &loop->body) &&
+         offsets_are_plain(&loop->body, &loop->body);
+}
+
+static bool is_size(const ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
+  if (e->kind != IR_OP) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_size(e->args[i])) return false;
+  return true;
+}
+
+static bool starts_at_zero(const ir_code *loop) { return loop->lo->kind == IR_CONST && loop->lo->i == 0; }
+
+/* The loop that is all there is in the body (comments aside), or NULL. */
+static ir_code *only_loop(const ir_code *loop) {
+  ir_code *found = NULL;
+  for (int i = 0; i < loop->body.codes.count; i++) {
+    ir_code *c = loop->body.codes.at[i];
+    if (c->kind == IR_COMMENT) continue;
+    if (found || c->kind != IR_FOR) return NULL;
+    found = c;
+  }
+  return found;
+}
+
+/* ---- rewriting ----------------------------------------------------------------------------------- */
+enum { MOST_LOOPS = 6 };
+
+static int nest_of(ir_code *outer, ir_code **loops) {
+  int count = 0;
+  loops[count++] = outer;
+  while (count < MOST_LOOPS) {
+    ir_code *inner = only_loop(loops[count - 1]);
+    if (!inner || !starts_at_zero(inner) || !is_size(inner->hi) || !is_independent(inner)) break;
+    loops[count++] = inner;
+  }
+  return starts_at_zero(outer) && is_size(outer->hi) ? count : 1;
+}
+
+static ir_code *let_code(ir_arena *a, ir_var *var, ir_expr *value) {
+  ir_code *code = IR_NEW(a, ir_code);
+  *code = (ir_code){.kind = IR_LET, .var = var, .value = value, .combine = IR_OP_COUNT};
+  return code;
+}
+
+/* Joins the nest into one loop over points; each index comes back by division. */
+static void join(pass_context *context, ir_func *func, ir_code *outer, ir_code **loops, int count) {
+  ir_arena *a = context->arena;
+  ir_block body = {{NULL, 0, 0}};
+  ir_var *point = IR_NEW(a, ir_var);
+  *point = (ir_var){ir_format_text(a, "point_%s", outer->var->name), IR_I64, 1};
+  IR_PUSH(a, &func->vars, point);
+  ir_expr *inner = ir_int(a, 1);
+  for (int i = count - 1; i >= 0; i--) {
+    ir_expr *value = ir_var_ref(a, point);
+    if (i < count - 1) value = ir_apply(a, IR_OP_DIV, value, inner);
+    if (i > 0) value = ir_apply(a, IR_OP_MOD, value, loops[i]->hi);
+    IR_PUSH(a, &body.codes, let_code(a, loops[i]->var, value));
+    inner = ir_apply(a, IR_OP_MUL, loops[i]->hi, inner);
+  }
+  const ir_block *last = &loops[count - 1]->body;
+  for (int i = 0; i < last->codes.count; i++) IR_PUSH(a, &body.codes, last->codes.at[i]);
+  outer->var = point;
+  outer->hi = inner;
+  outer->body = body;
+}
+
+static void map_function(pass_context *context, ir_func *func) {
+  for (int i = 0; i < func->body.codes.count; i++) {
+    ir_code *outer = func->body.codes.at[i], *loops[MOST_LOOPS];
+    if (outer->kind != IR_FOR || outer->run != IR_RUN_PARALLEL) continue;
+    int count = nest_of(outer, loops);
+    if (count > 1) join(context, func, outer, loops, count);
+    outer->run = IR_RUN_THREAD;
+  }
+}
+
+spc_status pass_gpu_map(pass_context *context, ir_kernel *kernel) {
+  if (context->options->target->kind != IR_TARGET_CUDA) return SPC_OK;
+  for (int s = 0; s < kernel->stages.count; s++) {
+    const ir_stage *stage = kernel->stages.at[s];
+    for (int i = 0; i < stage->funcs.count; i++)
+      if (stage->funcs.at[i]->kind == IR_FUNC_KERNEL) map_function(context, stage->funcs.at[i]);
+  }
+  return SPC_OK;
+}
