@@ -110,7 +110,8 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_
                            double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
   *index = listed ? index_cost(context, candidate, cover) : 0;
-  if (!sum || (!sum->matrices && !listed)) return loops_cost(context, candidate->target->def);
+  if (!sum || !sum->matrices)
+    return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
   pass_tiling tiling = tiling_of(candidate, cover);
   pass_product q = pass_sum_product(sum, listed ? factor_of(sum, candidate->operand) : NULL);
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);

@@ -106,15 +106,20 @@ static int64_t tile_of(const ir_stage *stage, const ir_index *index) {
   return 0;
 }
 
-/* A product's epilogue holds whole tiles: it can make the bits where a strip does not cross one. */
+enum { BITS_A_WORD = 32 };
+
+/* A product's epilogue holds whole tiles: it can make the bits where strips and words of bits do not
+ * cross one. */
 static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel, const ir_list *list) {
   if (pass_target_of(context)->kind != IR_TARGET_CUDA) return false;
   const ir_stage *producer = stage_of(kernel, list->tensor);
   if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list) return false;
   if (!list->strip_index || list->strip_dim < 0) return false;
-  const ir_expr *sub = producer->stmts.at[0]->subs[list->strip_dim];
-  int64_t tile = sub->kind == IR_INDEX ? tile_of(producer, sub->index) : 0;
-  return tile > 0 && tile % list->strip == 0;
+  const ir_expr *strip = producer->stmts.at[0]->subs[list->strip_dim];
+  const ir_expr *axis = producer->stmts.at[0]->subs[list->axis_dim];
+  if (strip->kind != IR_INDEX || axis->kind != IR_INDEX) return false;
+  int64_t rows = tile_of(producer, strip->index), columns = tile_of(producer, axis->index);
+  return rows > 0 && columns > 0 && rows % list->strip == 0 && columns % (BITS_A_WORD * list->gran) == 0;
 }
 
 static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,

@@ -62,7 +62,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
 
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
-  if (!ways->is_sum || !ways->sum.matrices) return;
+  if (!ways->is_sum) return;
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);

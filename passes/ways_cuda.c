@@ -93,19 +93,21 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
   }
 }
 
+/* A strip may be several tiles high: they share its list. */
 static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways, const pass_listed *operand,
-                     const ir_kernel_row *row, int64_t gran) {
+                     const ir_kernel_row *row, int64_t strip, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->axis;
   candidate->strip_index = operand->strip_index;
-  candidate->strip = row->m;
+  candidate->strip = strip;
   candidate->gran = gran;
-  candidate->label = ir_format_text(context->arena, "%s lists of %s, %dx%lld, tile %dx%dx%d",
-                                    operand->axis->name, candidate->operand->name, row->m, (long long)gran,
-                                    row->m, row->n, row->k);
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld, tile %dx%dx%d",
+                                    operand->axis->name, candidate->operand->name, (long long)strip,
+                                    (long long)gran, row->m, row->n, row->k);
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
+  if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   if (misfit) candidate->why = misfit;
   else settle_layout(context, kernel, operand, &ways->list.at[ways->list.count - 1]);
   pass_candidate_estimate(context, &ways->sum, candidate);
@@ -131,7 +133,8 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!is_listed_row(row) || !fits_machine(row, target, factor->tensor->dtype)) continue;
-    add_list(context, kernel, ways, &operand, row, asked ? gran : 1);
+    bool whole = asked && strip > row->m && strip % row->m == 0;
+    add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
     found++;
   }
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
@@ -154,7 +157,7 @@ static void add_library(pass_context *context, pass_ways *ways) {
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   const ir_target *target = pass_target_of(context);
   add_loops(context, ways);
-  if (!ways->is_sum || !ways->sum.matrices) return;
+  if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (is_dense_row(&ir_kernel_rows[i]) &&
         fits_machine(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))

@@ -1,0 +1,122 @@
+/* The cost model: covers, the direction in which each figure of a profile moves a time, profile text. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "passes/cost.h"
+
+static ir_arena *arena;
+static void setup(void) { arena = ir_arena_new(); }
+static void teardown(void) { ir_arena_free(arena); }
+TestSuite(passes_b_cost, .init = setup, .fini = teardown);
+
+static const ir_target *target(const char *name) { return ir_target_find(name); }
+
+Test(passes_b_cost, cover_of_random_zeros) {
+  pass_zeros fine = {.rows = 1, .cols = 1};
+  cr_assert_float_eq(pass_cover(&fine, 0.1, 32, 1), 1 - pow(0.9, 32), 1e-12);
+  cr_assert_float_eq(pass_cover(&fine, 0.1, 1, 1), 0.1, 1e-12);
+  cr_assert_eq(pass_cover(&fine, 0, 64, 1), 0);
+  cr_assert_eq(pass_cover(&fine, 1, 64, 1), 1);
+  double before = 0;
+  for (double strip = 1; strip <= 256; strip *= 2) {
+    double cover = pass_cover(&fine, 0.02, strip, 1);
+    cr_assert_gt(cover, before);
+    before = cover;
+  }
+}
+
+/* Blocks of 2x1 under strips of 4 touch two, of 16 touch eight: s^2 and s^8 stay zero. */
+Test(passes_b_cost, cover_of_blocks) {
+  pass_zeros blocks = {.rows = 2, .cols = 1};
+  cr_assert_float_eq(1 - pass_cover(&blocks, 0.1, 4, 1), pow(0.9, 2), 1e-12);
+  cr_assert_float_eq(1 - pass_cover(&blocks, 0.1, 16, 1), pow(0.9, 8), 1e-12);
+  pass_zeros coarse = {.rows = 128, .cols = 64};
+  cr_assert_float_eq(pass_cover(&coarse, 0.1, 64, 8), 0.1, 1e-12, "a micro-tile inside one block");
+}
+
+Test(passes_b_cost, cover_inverse) {
+  pass_zeros zeros = {.rows = 4, .cols = 1};
+  for (double density = 0.01; density < 0.5; density += 0.07) {
+    double cover = pass_cover(&zeros, density, 64, 1);
+    cr_assert_float_eq(pass_cover_inverse(&zeros, cover, 64, 1), density, 1e-9);
+  }
+}
+
+static double product_time(const pass_profile *p, const char *row, double strip, double cover) {
+  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16};
+  const ir_kernel_row *r = ir_kernel_row_named(row);
+  pass_tiling tiling = {.row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};
+  return pass_cost_product(p, target("sm_90a"), &q, &tiling);
+}
+
+Test(passes_b_cost, cover_shortens_a_listed_product) {
+  const pass_profile *p = pass_profile_of(arena, target("sm_90a"));
+  double before = 0;
+  for (double cover = 0; cover <= 1; cover += 0.125) {
+    double time = product_time(p, "gemm_kgather_mma_128x128x32", 128, cover);
+    cr_assert_geq(time, before);
+    before = time;
+  }
+  cr_assert_lt(product_time(p, "gemm_kgather_mma_128x128x32", 128, 0.1),
+               product_time(p, "gemm_mma_128x128x32", 0, 1) / 3);
+}
+
+/* A profile with one figure changed. */
+static const pass_profile *with(const char *key, double factor) {
+  pass_profile *p = IR_NEW(arena, pass_profile);
+  *p = *pass_profile_of(arena, target("sm_90a"));
+  if (!strcmp(key, "bandwidth_gbs")) p->bandwidth_gbs *= factor;
+  else if (!strcmp(key, "launch_us")) p->launch_us *= factor;
+  else if (!strcmp(key, "gather_gbs")) p->gather_gbs *= factor;
+  else cr_fatal("unknown figure %s", key);
+  return p;
+}
+
+Test(passes_b_cost, directions) {
+  const pass_profile *p = with("bandwidth_gbs", 1), *narrow = with("bandwidth_gbs", 0.1);
+  const pass_profile *slow = with("launch_us", 10), *far = with("gather_gbs", 0.1);
+  double detect = pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, false);
+  cr_assert_gt(pass_cost_detect(narrow, 4096, 4096, IR_BF16, 64, 1, 0.3, false), 5 * detect);
+  cr_assert_gt(pass_cost_detect(slow, 4096, 4096, IR_BF16, 64, 1, 0.3, false), detect + 20);
+  cr_assert_gt(pass_cost_guard(slow, 1), pass_cost_guard(p, 1) + 20);
+  const char *row = "gemm_kgather_mma_64x128x32";
+  cr_assert_gt(product_time(far, row, 64, 0.5), 3 * product_time(p, row, 64, 0.5));
+  cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect, "bits are 16 times less than values");
+}
+
+Test(passes_b_cost, break_even) {
+  cr_assert_float_eq(pass_break_even(10, 110, 60), 0.5, 1e-12);
+  cr_assert_eq(pass_break_even(70, 110, 60), 0, "never");
+  cr_assert_eq(pass_break_even(10, 50, 60), 1, "always");
+}
+
+Test(passes_b_cost, profile_text_round_trip) {
+  for (int i = 0; i < ir_target_count(); i++) {
+    const pass_profile *p = pass_profile_of(arena, ir_target_at(i)), *again;
+    ir_text text = ir_text_new(arena), second = ir_text_new(arena);
+    pass_profile_print(p, &text);
+    cr_assert_eq(pass_profile_parse(arena, ir_target_at(i), p->name, text.data, text.length, NULL, &again), SPC_OK);
+    pass_profile_print(again, &second);
+    cr_assert_str_eq(text.data, second.data);
+  }
+}
+
+Test(passes_b_cost, profile_text_changes_one_figure) {
+  const char *text = "# half the memory\nbandwidth_gbs = 2000 # GB/s\nrate mma_128x128 = 321\n";
+  const pass_profile *p;
+  cr_assert_eq(pass_profile_parse(arena, target("sm_90a"), "mine", text, strlen(text), NULL, &p), SPC_OK);
+  cr_assert_eq(p->bandwidth_gbs, 2000);
+  cr_assert_eq(p->launch_us, pass_profile_of(arena, target("sm_90a"))->launch_us);
+}
+
+Test(passes_b_cost, profile_text_faults) {
+  static const char *const faults[] = {"bandwith_gbs = 1\n", "launch_us\n", "launch_us = fast\n",
+                                       "launch_us = -1\n", "launch_us = inf\n", "= 3\n"};
+  for (int i = 0; i < IR_COUNT(faults); i++) {
+    ir_sink *sink = ir_sink_new(arena);
+    const pass_profile *p;
+    spc_status status = pass_profile_parse(arena, target("cpu"), "bad", faults[i], strlen(faults[i]), sink, &p);
+    cr_assert_eq(status, SPC_INVALID_INPUT, "%s", faults[i]);
+    cr_assert_eq(sink->errors, 1, "%s", faults[i]);
+  }
+}
