@@ -84,6 +84,10 @@ static void drop_tensor(ir_kernel *kernel, const ir_tensor *tensor) {
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i] != tensor) kernel->tensors.at[kept++] = kernel->tensors.at[i];
   kernel->tensors.count = kept;
+  kept = 0;
+  for (int i = 0; i < kernel->needs.count; i++)
+    if (kernel->needs.at[i].tensor != tensor) kernel->needs.at[kept++] = kernel->needs.at[i];
+  kernel->needs.count = kept;
 }
 
 static bool has_output(const ir_kernel *kernel) {

@@ -20,6 +20,8 @@ static bool is_structural(const ir_kernel *kernel, const ir_tensor *tensor) {
     if (kernel->indices.at[i]->offsets == tensor) return true;
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->like == tensor) return true;
+  for (int i = 0; i < kernel->needs.count; i++)
+    if (kernel->needs.at[i].tensor == tensor) return true;
   return false;
 }
 
@@ -129,7 +131,7 @@ static const char *storage_refusal(pass_context *c, const ir_kernel *kernel, con
   const ir_tensor *t = p->from->target;
   if (t->role == IR_ROLE_OUT) return "it is an output";
   if (!pass_plain_subs(p->from)) return "it is a scatter: all of it must be there before it is read";
-  if (is_structural(kernel, t)) return "its arrays shape another tensor or index";
+  if (is_structural(kernel, t)) return "its arrays or sizes shape something else";
   if (t->like != NULL || t->format != NULL) return "its declaration says how it is stored";
   if (!forced && pass_schedule_names(kernel, t)) return "the schedule shapes its own stage";
   int readers = count_readers(kernel, t);

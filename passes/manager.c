@@ -217,7 +217,10 @@ static void dump_after(pass_manager *m, const pass_row *row, const char *before)
   pass_record *record = &m->records.at[m->records.count - 1];
   const char *now = o->print_after_change ? printed(c) : NULL;
   if (now != NULL) record->changed = strcmp(now, before) != 0;
-  c->program->after = row->number > c->program->after ? row->number : c->program->after;
+  if (row->number > c->program->after) {
+    c->program->after = row->number;
+    c->program->after_name = row->name;
+  }
   if (names_or_all(c->arena, o->print_after, row->name) || (now != NULL && record->changed))
     dump(c, "after", row, NULL);
 }

@@ -17,11 +17,12 @@
 #include "passes/support.h"
 
 /* ---- forwards -------------------------------------------------------------------------------- */
-static void mark_dynamic(ir_stmt *stmt) {
+static void mark_dynamic(ir_stmt *stmt, const ir_expr *support) {
   ir_tensor *t = stmt->target;
   int64_t extent;
   if (t->pattern.zeros != IR_ZEROS_UNKNOWN || !ir_dtype_is_float(t->dtype)) return;
   if (stmt->fill != 0 || ir_is_scatter(stmt) || !pass_makes_zeros(stmt->value)) return;
+  if (pass_rests_on_storage(support)) return; /* those zeros are known from storage */
   t->pattern.zeros = IR_ZEROS_DYNAMIC;
   const ir_expr *value = stmt->value;
   if (value->kind != IR_TOPK || !ir_size_bound(value->bound[0]->extent, &extent)) return;
@@ -49,9 +50,9 @@ static bool may_sample(const ir_stmt *stmt) {
 
 static void go_forward(pass_context *c, ir_stmt *stmt) {
   ir_expr *inside = pass_support_of(c, stmt, stmt->value);
-  mark_dynamic(stmt);
   if (pass_is_false(inside)) inside = NULL; /* a constant zero: nothing to skip by a list */
   if (stmt->fill == 0 && stmt->cond != NULL) inside = pass_and(c->arena, stmt->cond, inside);
+  mark_dynamic(stmt, inside);
   if (stmt->sample == NULL) stmt->sample = stmt->cond;
   if (may_sample(stmt))
     stmt->sample = pass_and(c->arena, stmt->sample, elementwise_terms(c->arena, inside));
@@ -196,16 +197,25 @@ static void order_stmts(ir_kernel *kernel) {
 }
 
 /* ---- remarks --------------------------------------------------------------------------------- */
-static const char *text_of(ir_arena *arena, const ir_expr *e) {
+/* "g[t, f] is not zero and j <= i" */
+static const char *in_words(ir_arena *arena, ir_expr *condition) {
   ir_text text = ir_text_new(arena);
-  ir_print_expr(e, &text);
+  pass_terms terms = {0};
+  pass_terms_of(arena, condition, &terms);
+  for (int i = 0; i < terms.list.count; i++) {
+    const ir_expr *term = terms.list.at[i];
+    bool zero = term->kind == IR_OP && term->op == IR_OP_NE && pass_is_number(term->args[1], 0);
+    if (i > 0) ir_text_put(&text, " and ");
+    ir_print_expr(zero ? term->args[0] : term, &text);
+    if (zero) ir_text_put(&text, " is not zero");
+  }
   return text.data;
 }
 
 static void remark_sampled(pass_context *c, ir_stmt *stmt) {
   if (pass_implies(c->arena, stmt->cond, stmt->sample) || pass_is_elementwise(stmt->value)) return;
   ir_diag_add(c->sink, IR_DIAG_SAMPLED, stmt->span, "'%s' is computed only where %s",
-              stmt->target->name, text_of(c->arena, stmt->sample));
+              stmt->target->name, in_words(c->arena, stmt->sample));
 }
 
 static void remark_missed(pass_context *c, const ir_stmt *stmt) {

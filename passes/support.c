@@ -34,6 +34,15 @@ static ir_expr *access_support(pass_context *c, ir_expr *e) {
                                                   : pass_at_access(c->arena, def, def->support, e);
 }
 
+bool pass_rests_on_storage(const ir_expr *support) {
+  if (support == NULL) return false;
+  if (support->kind == IR_ACCESS)
+    return support->tensor->dtype == IR_NONE || stores_part(support->tensor);
+  for (int i = 0; i < support->arg_count; i++)
+    if (pass_rests_on_storage(support->args[i])) return true;
+  return false;
+}
+
 /* ---- conditions ------------------------------------------------------------------------------ */
 static bool is_index_value(const ir_expr *e) {
   if (e->kind == IR_ACCESS || pass_is_heavy(e)) return false;
@@ -171,13 +180,27 @@ static bool made_by_tensor(const ir_expr *e) {
   return e->tensor->pattern.zeros == IR_ZEROS_DYNAMIC;
 }
 
+/* Every index in e is one that the condition looks at: it decides element by element. */
+static bool decides_all(const ir_expr *condition, const ir_expr *e) {
+  if (e->kind == IR_INDEX) return ir_expr_uses_index(condition, e->index);
+  for (int i = 0; i < e->arg_count; i++)
+    if (e->kind != IR_REDUCE && !decides_all(condition, e->args[i])) return false;
+  return true;
+}
+
+/* where(x > limit, x, 0); not where(j <= i, ..), whose zeros are known from the indices. */
+static bool where_makes_zeros(const ir_expr *e) {
+  if (is_index_value(e->args[0]) || !decides_all(e->args[0], e)) return false;
+  return pass_makes_zeros(e->args[1]) || pass_makes_zeros(e->args[2]);
+}
+
 bool pass_makes_zeros(const ir_expr *e) {
   if (e->kind == IR_ACCESS) return made_by_tensor(e);
   if (e->kind == IR_TOPK) return true;
   if (e->kind == IR_CAST) return pass_makes_zeros(e->args[0]);
   if (e->kind == IR_CONST) return pass_is_number(e, 0);
   if (e->kind != IR_OP || e->dtype == IR_B1) return false;
-  if (e->op == IR_OP_WHERE) return pass_makes_zeros(e->args[1]) || pass_makes_zeros(e->args[2]);
+  if (e->op == IR_OP_WHERE) return where_makes_zeros(e);
   if (e->arg_count == 1 && op_makes_zeros(e->op)) return true;
   switch (ir_op_rule(e->op)) {
   case IR_RULE_KEEP:

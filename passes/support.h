@@ -11,6 +11,8 @@ ir_expr *pass_support_of(pass_context *c, const ir_stmt *stmt, ir_expr *e);
 ir_expr *pass_condition_support(pass_context *c, const ir_stmt *stmt, ir_expr *condition);
 /* The value is exactly zero for many inputs: relu, step, topk, where(.., 0), and what keeps such zeros. */
 bool pass_makes_zeros(const ir_expr *e);
+/* The support looks at what a sparse format or a pattern stores. */
+bool pass_rests_on_storage(const ir_expr *support);
 /* The outermost function that keeps a value from being zero, for a message; IR_OP_COUNT: none. */
 ir_op pass_zero_loser(const ir_expr *e);
 /* `tensor` is read, directly or through other definitions, by e. */
