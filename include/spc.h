@@ -1,18 +1,23 @@
 /* spc.h - the public interface of the sparse kernel compiler.
  *
- * Three handles: a context owns the settings that programs share (log, cache, threads, device);
- * a program is `.spx` text that was checked and compiled for one target, immutable and shared by
- * threads; a plan binds the sizes and can be run again and again.
+ * Three handles.  A context owns what programs share: the machine that was found, threads, the GPU.
+ * A program is `.spx` text (or an IR dump), checked and compiled for one target; it is immutable and
+ * may be shared by threads.  A plan binds the sizes of a kernel and is run again and again; one
+ * thread uses a plan at a time, any number of plans may come from one program.
  *
- *     spc_context *ctx;  spc_program *prog;  spc_plan *plan;  spc_error err = SPC_ERROR_INIT;
- *     spc_context_new(NULL, &ctx, &err);
- *     spc_program_from_text(ctx, text, strlen(text), NULL, &prog, &err);
- *     spc_plan_new(prog, NULL, 0, &plan, &err);
- *     spc_run(plan, bindings, n, workspace, bytes, stream, &err);
+ *     spc_error err = SPC_ERROR_INIT;
+ *     spc_context *context;  spc_program *program;  spc_plan *plan;
+ *     spc_context_new(NULL, &context, &err);
+ *     spc_program_from_text(context, text, strlen(text), NULL, &program, &err);
+ *     spc_plan_new(program, NULL, NULL, 0, &plan, &err);            // the only kernel, sizes from tensors
+ *     spc_run(plan, tensors, 4, &err);                              // x, W1, W2 in; y out
  *
- * The library never exits, aborts, prints or starts a thread that it does not own.  Every fallible
- * call takes an optional spc_error as its last argument, filled by value in the caller's memory;
- * there is no last-error state. */
+ * The library never exits, aborts or prints.  Every fallible call takes an optional spc_error as its
+ * last argument, filled by value in the caller's memory; there is no last-error state.  A call that
+ * fails leaves nothing half-built: its out parameter is NULL and nothing needs to be freed.
+ *
+ * This version takes tensors in host memory; on a GPU they are copied for each run.  Everything below
+ * may still change before version 1. */
 #ifndef SPC_H
 #define SPC_H
 
@@ -27,6 +32,7 @@ extern "C" {
 #define SPC_VERSION_MINOR 1
 #define SPC_VERSION_PATCH 0
 #define SPC_VERSION "0.1.0"
+#define SPC_VERSION_NUMBER 100 /* major * 10000 + minor * 100 + patch */
 
 #if defined(SPC_BUILDING) && defined(__GNUC__)
 #define SPC_API __attribute__((visibility("default")))
@@ -34,23 +40,29 @@ extern "C" {
 #define SPC_API
 #endif
 
+/* ---- status and errors ---------------------------------------------------------------------- */
+
 /* What a call can answer.  The numbers are stable. */
 typedef enum spc_status {
   SPC_OK = 0,
-  SPC_INVALID_INPUT = 1,   /* errors in the user's program, sizes, ranks or dtypes */
-  SPC_INVALID_ARGUMENT = 2, /* misuse of the interface: NULL, unknown name, wrong state */
-  SPC_MISMATCH = 3,        /* a verification or a `test` block failed */
-  SPC_UNAVAILABLE = 4,     /* target or tool chain not there: no GPU, no NVRTC, no LLVM */
-  SPC_IO = 5,              /* a file is unreadable or malformed */
-  SPC_CAPACITY = 6,        /* an assembled output needs more room; sizes are in the result */
+  SPC_INVALID_INPUT = 1,    /* errors in the program, or sizes, ranks and dtypes that do not fit */
+  SPC_INVALID_ARGUMENT = 2, /* misuse of the interface: NULL, an unknown name, a wrong state */
+  SPC_MISMATCH = 3,         /* a verification or a `test` block failed */
+  SPC_UNAVAILABLE = 4,      /* target or tool chain not there: no GPU, no NVRTC, no LLVM */
+  SPC_IO = 5,               /* a file is unreadable or malformed */
+  SPC_CAPACITY = 6,         /* an output needs more room than the caller gave; sizes are in the tensor */
   SPC_OUT_OF_MEMORY = 7,
-  SPC_INTERNAL = 70        /* a defect of the compiler; the message names a reproducer */
+  SPC_INTERNAL = 70         /* a defect of the compiler; please report the message */
 } spc_status;
 
+/* "invalid input" and so on; never NULL.  Any thread. */
 SPC_API const char *spc_status_name(spc_status status);
 
-/* Detail of a failure, by value.  `message` is one paragraph for a person; `diagnostics` is the
- * rendered text with source lines and carets where the fault is in the program, cut to fit. */
+/* The library's version as SPC_VERSION_NUMBER: compare it with the header's. */
+SPC_API int spc_version_number(void);
+
+/* Detail of a failure, by value.  `message` is one line for a person; `diagnostics` is the rendered
+ * text with source lines and carets where the fault is in the program, cut to fit. */
 typedef struct spc_error {
   size_t struct_size; /* sizeof(spc_error), set by SPC_ERROR_INIT */
   spc_status status;
@@ -59,8 +71,88 @@ typedef struct spc_error {
 } spc_error;
 #define SPC_ERROR_INIT { sizeof(spc_error), SPC_OK, "", "" }
 
-/* Fenced: the command line as a function.  The `spc` binary is this call and nothing else, so that
- * the compiler is linked once.  Returns the documented exit code; writes to stdout and stderr. */
+/* ---- context ---------------------------------------------------------------------------------- */
+typedef struct spc_context spc_context;
+
+/* All zero (or NULL for the whole struct) is the default. */
+typedef struct spc_context_options {
+  size_t struct_size;  /* sizeof(spc_context_options) */
+  const char *backend; /* "cuda", "cpu" or "interp"; NULL: the best that is here */
+  int threads;         /* CPU threads; 0: one a core */
+} spc_context_options;
+
+/* Looks for the back end and starts the threads.  SPC_UNAVAILABLE when a named back end is not here.
+ * The context is used by one thread at a time and must outlive its programs. */
+SPC_API spc_status spc_context_new(const spc_context_options *options, spc_context **context,
+                                   spc_error *err);
+SPC_API void spc_context_free(spc_context *context); /* NULL is allowed */
+SPC_API const char *spc_context_backend(const spc_context *context); /* "cuda", "cpu", "interp" */
+
+/* ---- program ---------------------------------------------------------------------------------- */
+typedef struct spc_program spc_program;
+
+/* A size for a dim, by name. */
+typedef struct spc_size {
+  const char *name;
+  int64_t value;
+} spc_size;
+
+typedef struct spc_program_options {
+  size_t struct_size;    /* sizeof(spc_program_options) */
+  const spc_size *fixed; /* fixed dims to compile for another value */
+  int fixed_count;
+  int reproducible, batch_invariant, strict_nan; /* as the command's options of these names */
+} spc_program_options;
+
+/* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
+ * SPC_INVALID_INPUT: err->diagnostics has the messages with places. */
+SPC_API spc_status spc_program_from_text(spc_context *context, const char *text, size_t length,
+                                         const spc_program_options *options, spc_program **program,
+                                         spc_error *err);
+/* The same from a file; SPC_IO when it cannot be read. */
+SPC_API spc_status spc_program_from_file(spc_context *context, const char *path,
+                                         const spc_program_options *options, spc_program **program,
+                                         spc_error *err);
+SPC_API void spc_program_free(spc_program *program); /* after its plans; NULL is allowed */
+SPC_API int spc_program_kernel_count(const spc_program *program);
+SPC_API const char *spc_program_kernel_name(const spc_program *program, int i); /* NULL out of range */
+
+/* ---- plan and run ------------------------------------------------------------------------------- */
+typedef struct spc_plan spc_plan;
+
+/* A plan of a kernel (NULL: the only one).  `sizes` gives dims that no tensor settles; sizes that
+ * tensors settle are read from them at each run. */
+SPC_API spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size *sizes,
+                                int size_count, spc_plan **plan, spc_error *err);
+SPC_API void spc_plan_free(spc_plan *plan); /* NULL is allowed */
+
+enum { SPC_MAX_RANK = 8, SPC_MAX_LEVELS = 12 };
+
+/* A tensor in host memory, row-major in the format that its declaration names.  Dense: `values` alone.
+ * Sparse: the arrays of each level of the format, as docs/formats.md draws them; positions and
+ * coordinates are int32.  The caller owns every array; inputs are only read.
+ * Outputs: dense ones, and those `as like(X)`, are written to `values` (room in `value_count` elements);
+ * any other sparse output is written to the arrays given, whose rooms stand in pos_count, crd_count and
+ * value_count; these are set to what was needed, and too little room is SPC_CAPACITY, nothing written. */
+typedef struct spc_tensor {
+  size_t struct_size; /* sizeof(spc_tensor) */
+  const char *name;   /* as declared */
+  const char *dtype;  /* "f32", "bf16", ...: must be the declared one; NULL for a pattern */
+  int rank;
+  int64_t shape[SPC_MAX_RANK];
+  void *values;
+  int64_t value_count;
+  void *pos[SPC_MAX_LEVELS], *crd[SPC_MAX_LEVELS];
+  int64_t pos_count[SPC_MAX_LEVELS], crd_count[SPC_MAX_LEVELS];
+} spc_tensor;
+
+/* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the
+ * results are in the caller's arrays.  SPC_INVALID_INPUT names the tensors and sizes that disagree. */
+SPC_API spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
+
+/* ---- fenced ------------------------------------------------------------------------------------- */
+/* The command line as a function.  The `spc` binary is this call and nothing else, so that the
+ * compiler is linked once.  Returns the documented exit code; writes to stdout and stderr. */
 SPC_API int spc_command(int argc, char **argv);
 
 #ifdef __cplusplus

@@ -1,0 +1,189 @@
+/* api.c - contexts and programs of the public interface. */
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "driver/api.h"
+
+int spc_version_number(void) { return SPC_VERSION_NUMBER; }
+
+/* The first error's own words, when the caller of this function has none. */
+static const char *first_error(const ir_sink *sink) {
+  for (int i = 0; sink && i < sink->diags.count; i++)
+    if (sink->diags.at[i]->severity == IR_ERROR) return sink->diags.at[i]->text;
+  return NULL;
+}
+
+spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...) {
+  if (!err || err->struct_size < offsetof(spc_error, diagnostics)) return status;
+  va_list args;
+  err->status = status;
+  err->message[0] = 0;
+  if (format) {
+    va_start(args, format);
+    vsnprintf(err->message, sizeof err->message, format, args);
+    va_end(args);
+  } else {
+    const char *text = first_error(sink);
+    snprintf(err->message, sizeof err->message, "%s", text ? text : spc_status_name(status));
+  }
+  if (err->struct_size < sizeof(spc_error)) return status;
+  err->diagnostics[0] = 0;
+  if (sink && sink->diags.count) {
+    ir_text text = ir_text_new(sink->arena);
+    ir_sink_render(sink, &text, false);
+    snprintf(err->diagnostics, sizeof err->diagnostics, "%s", text.data);
+  }
+  return status;
+}
+
+/* ---- context ---------------------------------------------------------------------------------- */
+static spc_status choose(spc_context *context, const char *name, const char **why) {
+  bool any = !name;
+  *why = "";
+  if (any || !strcmp(name, "cuda")) {
+    if (!cg_nvrtc_available()) *why = cg_nvrtc_version();
+    else if (rt_cuda_open(&context->cuda, why) == SPC_OK) return context->backend = DRV_CUDA, SPC_OK;
+    if (!any) return SPC_UNAVAILABLE;
+  }
+  if (any || !strcmp(name, "cpu")) {
+    if (cg_cpu_available()) return context->backend = DRV_CPU, SPC_OK;
+    *why = cg_cpu_version();
+    if (!any) return SPC_UNAVAILABLE;
+  }
+  context->backend = DRV_INTERP;
+  return any || !strcmp(name, "interp") ? SPC_OK : SPC_INVALID_ARGUMENT;
+}
+
+spc_status spc_context_new(const spc_context_options *options, spc_context **out, spc_error *err) {
+  spc_context_options given = {0};
+  const char *why;
+  if (!out) return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
+  *out = NULL;
+  if (options) memcpy(&given, options, options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  if (given.threads < 0)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `threads` is %d", given.threads);
+  spc_context *context = calloc(1, sizeof *context);
+  if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
+  spc_status status = choose(context, given.backend, &why);
+  if (status) {
+    free(context);
+    if (status == SPC_INVALID_ARGUMENT)
+      return drv_api_fail(err, status, NULL, "spc_context_new: `backend` is cuda, cpu or interp, not `%s`", given.backend);
+    return drv_api_fail(err, status, NULL, "the %s back end is not here: %s", given.backend, why);
+  }
+  if (context->backend == DRV_CPU) context->pool = rt_pool_new(given.threads);
+  *out = context;
+  return SPC_OK;
+}
+
+void spc_context_free(spc_context *context) {
+  if (!context) return;
+  rt_pool_free(context->pool);
+  if (context->cuda) rt_cuda_close(context->cuda);
+  free(context);
+}
+
+const char *spc_context_backend(const spc_context *context) {
+  if (!context) return "";
+  return context->backend == DRV_CUDA ? "cuda" : context->backend == DRV_CPU ? "cpu" : "interp";
+}
+
+/* ---- program ---------------------------------------------------------------------------------- */
+static spc_status parse(spc_program *p, const char *name, const char *text, size_t length,
+                        const spc_program_options *given) {
+  fe_define *defines = IR_NEW_ARRAY(p->arena, fe_define, given->fixed_count + 1);
+  fe_options options = {.defines = defines, .define_count = given->fixed_count};
+  for (int i = 0; i < given->fixed_count; i++)
+    defines[i] = (fe_define){given->fixed[i].name, given->fixed[i].value};
+  char *copy = ir_strndup(p->arena, text, length);
+  if (ir_looks_like_ir(copy, length)) return ir_parse(p->arena, name, copy, length, p->sink, &p->ir);
+  SPC_TRY(fe_compile(p->arena, name, copy, length, &options, p->sink, &p->ir));
+  return p->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
+}
+
+static spc_status compile(spc_program *p, const spc_program_options *given) {
+  drv_session session = {.arena = p->arena, .sink = p->sink, .program = p->ir};
+  session.options.strict_nan = given->strict_nan != 0;
+  session.options.reproducible = given->reproducible != 0;
+  session.options.batch_invariant = given->batch_invariant != 0;
+  p->strict_nan = given->strict_nan != 0;
+  p->images = IR_NEW_ARRAY(p->arena, ir_image *, p->ir->kernels.count + 1);
+  if (p->context->backend == DRV_INTERP) return SPC_OK;
+  const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
+  SPC_TRY(drv_run_passes(&session, target, NULL));
+  for (int k = 0; k < p->ir->kernels.count; k++)
+    SPC_TRY(drv_codegen(&session, p->ir->kernels.at[k], target, false, &p->images[k]));
+  return SPC_OK;
+}
+
+void spc_program_free(spc_program *program) {
+  if (!program) return;
+  for (int k = 0; program->images && k < program->ir->kernels.count; k++)
+    if (program->images[k] && program->images[k]->release) program->images[k]->release(program->images[k]->owner);
+  ir_arena_free(program->arena);
+  free(program);
+}
+
+static spc_status build(spc_program *p, const char *name, const char *text, size_t length,
+                        const spc_program_options *given) {
+  jmp_buf out_of_memory;
+  if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
+  ir_arena_guard(p->arena, &out_of_memory);
+  p->sink = ir_sink_new(p->arena);
+  spc_status status = parse(p, name, text, length, given);
+  if (!status) status = compile(p, given);
+  ir_arena_guard(p->arena, NULL);
+  return status;
+}
+
+static spc_status program_new(spc_context *context, const char *name, const char *text, size_t length,
+                              const spc_program_options *options, spc_program **out, spc_error *err) {
+  spc_program_options given = {0};
+  if (options) memcpy(&given, options, options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  spc_program *p = calloc(1, sizeof *p);
+  if (!p || !(p->arena = ir_arena_new())) {
+    free(p);
+    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a program");
+  }
+  p->context = context;
+  spc_status status = build(p, name, text, length, &given);
+  if (!status) {
+    *out = p;
+    return SPC_OK;
+  }
+  drv_api_fail(err, status, status == SPC_OUT_OF_MEMORY ? NULL : p->sink, NULL);
+  spc_program_free(p);
+  return status;
+}
+
+spc_status spc_program_from_text(spc_context *context, const char *text, size_t length,
+                                 const spc_program_options *options, spc_program **program, spc_error *err) {
+  if (program) *program = NULL;
+  if (!context || !text || !program)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_from_text: `%s` is NULL",
+                        !context ? "context" : !text ? "text" : "program");
+  return program_new(context, "<text>", text, length, options, program, err);
+}
+
+spc_status spc_program_from_file(spc_context *context, const char *path, const spc_program_options *options,
+                                 spc_program **program, spc_error *err) {
+  if (program) *program = NULL;
+  if (!context || !path || !program)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_from_file: `%s` is NULL",
+                        !context ? "context" : !path ? "path" : "program");
+  ir_arena *arena = ir_arena_new();
+  char *text;
+  size_t length;
+  spc_status status = arena ? SPC_OK : SPC_OUT_OF_MEMORY;
+  if (!status) status = drv_read_file(arena, path, &text, &length);
+  if (status) drv_api_fail(err, status, NULL, "cannot read `%s`", path);
+  else status = program_new(context, path, text, length, options, program, err);
+  ir_arena_free(arena);
+  return status;
+}
+
+int spc_program_kernel_count(const spc_program *program) { return program ? program->ir->kernels.count : 0; }
+
+const char *spc_program_kernel_name(const spc_program *program, int i) {
+  return program && i >= 0 && i < program->ir->kernels.count ? program->ir->kernels.at[i]->name : NULL;
+}

@@ -1,0 +1,211 @@
+/* api_run.c - plans and runs of the public interface: the caller's arrays in, the caller's arrays out. */
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "driver/api.h"
+
+static spc_status find_kernel(spc_program *program, const char *name, int *number, spc_error *err) {
+  int count = program->ir->kernels.count;
+  if (!name && count != 1)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: the program has %d kernels; name one", count);
+  for (*number = 0; *number < count; ++*number)
+    if (!name || !strcmp(program->ir->kernels.at[*number]->name, name)) return SPC_OK;
+  return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: the program has no kernel `%s`", name);
+}
+
+spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size *sizes, int size_count,
+                        spc_plan **out, spc_error *err) {
+  int number = 0;
+  if (out) *out = NULL;
+  if (!program || !out || size_count < 0 || (size_count && !sizes))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: `%s` is not valid",
+                        !program ? "program" : !out ? "plan" : "sizes");
+  SPC_TRY(find_kernel(program, kernel, &number, err));
+  int dims = program->ir->dims.count;
+  spc_plan *plan = calloc(1, sizeof *plan);
+  if (plan) plan->given = calloc((size_t)dims + 1, sizeof *plan->given);
+  if (!plan || !plan->given) {
+    free(plan);
+    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a plan");
+  }
+  plan->program = program;
+  plan->kernel = program->ir->kernels.at[number];
+  plan->kernel_number = number;
+  for (int d = 0; d < dims; d++) plan->given[d] = program->ir->dims.at[d]->value;
+  for (int i = 0; i < size_count; i++) {
+    int d = 0;
+    while (d < dims && (!sizes[i].name || strcmp(program->ir->dims.at[d]->name, sizes[i].name))) d++;
+    bool fixed = d < dims && program->ir->dims.at[d]->value >= 0 && program->ir->dims.at[d]->value != sizes[i].value;
+    if (d == dims || fixed || sizes[i].value < 0) {
+      spc_plan_free(plan);
+      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: sizes[%d]: `%s` = %lld %s", i,
+                          sizes[i].name ? sizes[i].name : "(null)", (long long)sizes[i].value,
+                          d == dims ? "names no dim" : fixed ? "is another value than the program was compiled for" : "is negative");
+    }
+    plan->given[d] = sizes[i].value;
+  }
+  *out = plan;
+  return SPC_OK;
+}
+
+void spc_plan_free(spc_plan *plan) {
+  if (!plan) return;
+  free(plan->given);
+  free(plan);
+}
+
+/* ---- tensors in --------------------------------------------------------------------------------- */
+typedef struct api_run {
+  spc_plan *plan;
+  ir_arena *arena;
+  ir_sink *sink;
+  spc_error *err;
+  spc_tensor *tensors;
+  int count;
+  int64_t *sizes;
+  ir_bindings bindings;
+} api_run;
+
+static spc_status misuse(api_run *run, const spc_tensor *t, const char *what) {
+  return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: tensor `%s`: %s", t->name ? t->name : "(null)", what);
+}
+
+static spc_tensor *given(api_run *run, const char *name) {
+  for (int i = 0; i < run->count; i++)
+    if (run->tensors[i].name && !strcmp(run->tensors[i].name, name)) return &run->tensors[i];
+  return NULL;
+}
+
+static spc_status check_tensor(api_run *run, const spc_tensor *t, const ir_tensor *declared) {
+  if (t->struct_size < sizeof(spc_tensor)) return misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
+  if (t->rank != declared->rank)
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d", t->name, t->rank, declared->rank);
+  const char *want = declared->dtype == IR_NONE ? NULL : ir_dtype_text(declared->dtype);
+  if (want ? !t->dtype || strcmp(t->dtype, want) : t->dtype != NULL)
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: dtype %s, declared %s", t->name,
+                        t->dtype ? t->dtype : "(none)", want ? want : "pattern");
+  for (int d = 0; d < t->rank; d++)
+    if (t->shape[d] < 0) return misuse(run, t, "a size in `shape` is negative");
+  return SPC_OK;
+}
+
+static void view_of(const spc_tensor *t, const ir_tensor *declared, ir_view *view) {
+  *view = (ir_view){.dtype = declared->dtype, .rank = t->rank, .format = declared->format};
+  memcpy(view->dim, t->shape, sizeof(int64_t) * (size_t)t->rank);
+  view->vals = (ir_array){t->values, t->value_count, declared->dtype};
+  for (int l = 0; declared->format && l < declared->format->level_count; l++) {
+    const ir_level_row *row = &ir_level_rows[declared->format->level[l].kind];
+    bool bytes = row->crd == IR_ARRAY_BITS || row->crd == IR_ARRAY_POSITIONS;
+    if (t->pos[l]) view->pos[l] = (ir_array){t->pos[l], t->pos_count[l], IR_I32};
+    if (t->crd[l]) view->crd[l] = (ir_array){t->crd[l], t->crd_count[l], bytes ? IR_U8 : IR_I32};
+  }
+}
+
+static spc_status bind_input(api_run *run, ir_tensor *declared) {
+  spc_tensor *t = given(run, declared->name);
+  ir_binding binding = {.tensor = declared};
+  const char *why = "";
+  if (!t) return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: input `%s` is missing", declared->name);
+  SPC_TRY(check_tensor(run, t, declared));
+  view_of(t, declared, &binding.view);
+  if (ir_format_is_dense(declared->format)) {
+    int64_t elements = ir_view_elements(&binding.view);
+    if (elements && !t->values) return misuse(run, t, "`values` is NULL");
+    binding.view.vals.count = elements;
+  } else if (ir_view_check(run->arena, &binding.view, &why)) {
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s` breaks its format: %s", t->name, why);
+  }
+  IR_PUSH(run->arena, &run->bindings.list, binding);
+  return SPC_OK;
+}
+
+/* ---- results out --------------------------------------------------------------------------------- */
+static bool copy_out(void *to, int64_t *room, const ir_array *from) {
+  bool fits = from->count == 0 || (to && *room >= from->count);
+  if (fits && from->count) memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
+  return fits;
+}
+
+static spc_status write_output(api_run *run, const ir_binding *result) {
+  spc_tensor *t = given(run, result->tensor->name);
+  const ir_view *view = &result->view;
+  if (!t) return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: output `%s` is missing", result->tensor->name);
+  SPC_TRY(check_tensor(run, t, result->tensor));
+  for (int d = 0; d < t->rank; d++)
+    if (t->shape[d] != view->dim[d])
+      return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
+                          (long long)t->shape[d], (long long)view->dim[d]);
+  bool shared = ir_format_is_dense(view->format) || result->tensor->like, fits = true;
+  fits = copy_out(t->values, &t->value_count, &view->vals);
+  for (int l = 0; !shared && l < view->format->level_count; l++) {
+    if (view->pos[l].data) fits = copy_out(t->pos[l], &t->pos_count[l], &view->pos[l]) && fits;
+    if (view->crd[l].data) fits = copy_out(t->crd[l], &t->crd_count[l], &view->crd[l]) && fits;
+  }
+  t->value_count = view->vals.count;
+  for (int l = 0; !shared && l < view->format->level_count; l++) {
+    t->pos_count[l] = view->pos[l].count;
+    t->crd_count[l] = view->crd[l].count;
+  }
+  if (fits) return SPC_OK;
+  return drv_api_fail(run->err, SPC_CAPACITY, NULL, "output `%s` needs room for %lld values; the counts needed are in the tensor",
+                      t->name, (long long)view->vals.count);
+}
+
+static spc_status known_names(api_run *run) {
+  for (int i = 0; i < run->count; i++) {
+    const ir_tensor *tensor = run->tensors[i].name ? ir_tensor_named(run->plan->kernel, run->tensors[i].name) : NULL;
+    if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
+      return misuse(run, &run->tensors[i], "the kernel has no input or output of that name");
+  }
+  return SPC_OK;
+}
+
+static spc_status execute(api_run *run) {
+  spc_plan *plan = run->plan;
+  spc_program *program = plan->program;
+  const ir_image *image = program->images[plan->kernel_number];
+  if (!image) {
+    ir_interp_options options = {.strict_nan = program->strict_nan};
+    return ir_interp_ein(run->arena, plan->kernel, run->sizes, &run->bindings, &options, run->sink);
+  }
+  rt_plan_options options = {.pool = program->context->pool, .cuda = program->context->cuda};
+  rt_plan *rt = NULL;
+  spc_status status = rt_plan_new(image, run->sizes, &options, run->sink, &rt);
+  if (!status) status = rt_plan_run(rt, run->arena, &run->bindings, NULL, run->sink);
+  rt_plan_free(rt);
+  return status;
+}
+
+static spc_status run_all(api_run *run) {
+  const ir_kernel *kernel = run->plan->kernel;
+  SPC_TRY(known_names(run));
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
+  spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
+  if (!status) status = execute(run);
+  if (status) return drv_api_fail(run->err, status, run->sink, NULL);
+  for (int i = 0; i < run->bindings.list.count; i++)
+    if (run->bindings.list.at[i].tensor->role == IR_ROLE_OUT) SPC_TRY(write_output(run, &run->bindings.list.at[i]));
+  return SPC_OK;
+}
+
+static spc_status guarded(api_run *run) {
+  jmp_buf out_of_memory;
+  if (setjmp(out_of_memory)) return drv_api_fail(run->err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+  ir_arena_guard(run->arena, &out_of_memory);
+  int dims = run->plan->program->ir->dims.count;
+  run->sink = ir_sink_new(run->arena);
+  run->sizes = IR_NEW_ARRAY(run->arena, int64_t, dims + 1);
+  memcpy(run->sizes, run->plan->given, sizeof(int64_t) * (size_t)dims);
+  return run_all(run);
+}
+
+spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err) {
+  if (!plan || count < 0 || (count && !tensors))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_run: `%s` is not valid", !plan ? "plan" : "tensors");
+  api_run run = {.plan = plan, .err = err, .tensors = tensors, .count = count, .arena = ir_arena_new()};
+  if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+  spc_status status = guarded(&run);
+  ir_arena_free(run.arena);
+  return status;
+}
