@@ -1,0 +1,205 @@
+/* lower.h - what the files of pass `lower` share: the state of one stage, what is known about each
+ * operand at a point of the loop nest, and the steps of the work.
+ *
+ * A statement is a nest over its indices.  Every distinct access of the statement has a cursor in the
+ * environment: the levels of its format that are known at this point, the position they lead to, and
+ * the condition under which that position exists.  Opening a loop on an index walks the level that is
+ * next in the operands whose zeros let points be skipped; every other level is located by its
+ * coordinate as soon as that is known.  The target of the statement is an access like any other: its
+ * position is where the result goes. */
+#ifndef SPC_PASSES_LOWER_H
+#define SPC_PASSES_LOWER_H
+
+#include "passes/pass.h"
+
+typedef struct lower_access {
+  const ir_expr *expr; /* IR_ACCESS; equal expressions are one access */
+  const ir_format *format;
+  ir_buf *buf;         /* values in a workspace; NULL: the tensor's own */
+  bool target;
+} lower_access;
+
+typedef struct lower_cursor {
+  int next;          /* first level that is not known yet */
+  ir_expr *pos;      /* position in the level before; NULL at the root (0) */
+  ir_expr *end;      /* a level whose coordinates repeat: positions pos .. end; else NULL */
+  ir_expr *present;  /* NULL: always; else the condition under which pos exists */
+} lower_cursor;
+
+/* The value of an index; for a split loop also its block and the place in it. */
+typedef struct lower_bound {
+  const ir_index *index;
+  ir_expr *value, *block, *rest;
+  int64_t factor;
+} lower_bound;
+
+/* A reduction or row op that was computed in an outer loop. */
+typedef struct lower_memo {
+  const ir_expr *node;
+  ir_expr *value[2];
+  ir_expr *hit; /* it met a stored entry; NULL: not asked */
+} lower_memo;
+
+enum { LOWER_INDICES = 40 };
+
+typedef struct lower_env {
+  int bound_count, memo_count;
+  lower_bound bound[LOWER_INDICES];
+  lower_cursor *cursor; /* by number of access */
+  lower_memo *memo;
+  const ir_index *strip_index; /* the loop over strips that is open */
+  int64_t strip;
+  ir_expr *strip_number;
+} lower_env;
+
+typedef struct lower_state {
+  pass_context *context;
+  ir_kernel *kernel;
+  ir_stage *stage;
+  ir_stmt *stmt;
+  ir_arena *arena;
+  ir_builder b;
+  IR_VEC(lower_access) accesses;
+  int memo_room;
+  int target;      /* number of the target's access */
+  bool hits;       /* reductions also record whether they met a stored entry */
+  bool only_hits;  /* ... and nothing else: the counting function */
+  ir_tensor *sums; /* of combining stores that need a workspace; NULL: the output itself */
+  ir_buf *sums_buf;
+  const ir_index *part_index; /* an index that is cut into parallel parts, lo .. hi of the current one */
+  ir_expr *part_lo, *part_hi;
+  bool skipped;    /* a loop over the left side's indices left points out */
+} lower_state;
+
+/* ---- offsets and conditions (lower_code.c): b1 expressions where NULL is true ---------------- */
+ir_expr *pass_code_add(lower_state *s, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_sub(lower_state *s, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_mul(lower_state *s, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_op(lower_state *s, ir_op op, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_int(lower_state *s, int64_t value);
+ir_expr *pass_code_bool(lower_state *s, bool value);
+ir_expr *pass_code_and(lower_state *s, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_or(lower_state *s, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_where(lower_state *s, ir_expr *condition, ir_expr *x, ir_expr *y);
+ir_expr *pass_code_cast(lower_state *s, ir_dtype t, ir_expr *x);
+ir_expr *pass_code_load(lower_state *s, ir_buf *buf, ir_expr *offset, ir_expr *mask);
+ir_expr *pass_code_load_int(lower_state *s, ir_buf *buf, ir_expr *offset, ir_expr *mask);
+ir_expr *pass_code_ref(lower_state *s, ir_var *var);
+ir_expr *pass_code_let(lower_state *s, const char *name, ir_expr *value); /* a reference to it */
+ir_code *pass_code_store(lower_state *s, ir_buf *buf, ir_expr *offset, ir_expr *value);
+void pass_code_fill(lower_state *s, const char *name, ir_buf *buf, ir_expr *count, ir_expr *value);
+bool pass_code_is_false(const ir_expr *condition);
+/* buf of an array of a tensor; one object a kernel. */
+ir_buf *pass_code_buffer(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level);
+ir_buf *pass_code_workspace(lower_state *s, const char *name, ir_dtype dtype, ir_expr *count);
+/* A new function; it becomes the one that is built.  The suffix is NULL for the main one. */
+ir_func *pass_code_function(lower_state *s, const char *suffix);
+
+/* ---- environments and accesses (lower_access.c) ---------------------------------------------- */
+int pass_access_add(lower_state *s, const ir_expr *access);
+int pass_access_number(lower_state *s, const ir_expr *access);
+void pass_access_collect(lower_state *s, const ir_expr *e); /* all in e, subscripts too */
+lower_env *pass_env_new(lower_state *s);
+lower_env *pass_env_copy(lower_state *s, const lower_env *env);
+lower_bound *pass_env_find(lower_env *env, const ir_index *index);
+void pass_env_bind(lower_env *env, const ir_index *index, ir_expr *value);
+/* Forgets an index and what was known because of it: a reduction binds it anew. */
+void pass_env_forget(lower_state *s, lower_env *env, const ir_index *index);
+lower_memo *pass_env_memo(lower_env *env, const ir_expr *node);
+void pass_env_keep(lower_env *env, lower_memo memo);
+bool pass_env_closes(lower_state *s, lower_env *env, const ir_expr *e); /* every free index of e is bound */
+
+/* ---- levels (lower_level.c) ------------------------------------------------------------------ */
+const ir_format *pass_level_format(lower_state *s, const ir_tensor *tensor);
+ir_tensor *pass_level_owner(const ir_tensor *tensor); /* whose level arrays it has: follows `like` */
+ir_expr *pass_level_extent(lower_state *s, const lower_access *access, int level);
+/* Positions lo .. hi of the level's children under the cursor; empty where it is not present. */
+void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,
+                      ir_expr **lo, ir_expr **hi);
+ir_expr *pass_level_coordinate(lower_state *s, const lower_access *access, int level, ir_expr *pos,
+                               ir_expr *mask);
+void pass_level_dense(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at);
+void pass_level_locate(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at);
+/* Bitmaps: whether bit `flat` of the tile sequence is set, and how many are before it in its tile. */
+ir_expr *pass_level_bit(lower_state *s, const lower_access *access, int level, ir_expr *flat, ir_expr *mask);
+ir_expr *pass_level_rank(lower_state *s, const lower_access *access, int level, ir_expr *flat, ir_expr *mask);
+/* Locates every level whose coordinate is known: of one access, of all. */
+void pass_level_finish(lower_state *s, lower_env *env, int number);
+void pass_level_resolve(lower_state *s, lower_env *env);
+ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor); /* how many values are stored */
+
+/* ---- values (lower_expr.c), what zeros make of them (lower_fold.c) ---------------------------- */
+ir_dtype pass_value_dtype(lower_state *s, ir_dtype t); /* what t is computed in */
+ir_expr *pass_value(lower_state *s, lower_env *env, const ir_expr *e);
+ir_expr *pass_value_const(lower_state *s, ir_dtype t, double value);
+ir_expr *pass_value_condition(lower_state *s, lower_env *env, const ir_expr *e); /* b1; NULL: true */
+ir_expr *pass_value_subscript(lower_state *s, lower_env *env, const ir_expr *sub);
+/* The condition under which a sparse result stores an entry for e here: the pattern rule. */
+ir_expr *pass_value_stored(lower_state *s, lower_env *env, const ir_expr *e);
+
+typedef struct lower_fold { bool known; double value; } lower_fold;
+/* The value of e where the accesses with absent[number] read their fill; at: the index that is
+ * being opened, or NULL. absent NULL: every sparse access of e is absent. */
+lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const bool *absent,
+                     const ir_index *at);
+bool pass_access_is_sparse(const lower_access *access);
+
+/* ---- nests (lower_nest.c, lower_walk.c) -------------------------------------------------------- */
+typedef struct lower_nest lower_nest;
+struct lower_nest {
+  lower_state *s;
+  const ir_expr *root; /* whose points are visited */
+  bool skips;          /* points where root is `skip` need not be visited */
+  double skip;
+  int driver;          /* access that must be present at every visited point; -1: none */
+  ir_index **index;
+  int count;
+  bool parallel;       /* the outermost loop may be */
+  bool spatial;        /* the left side's indices: outer loops compute what they can, skips are noted */
+  void (*leaf)(lower_nest *nest, lower_env *env);
+  void *user;
+};
+void pass_nest(lower_nest *nest, lower_env *env);
+void pass_nest_from(lower_nest *nest, lower_env *env, int n); /* loops n and deeper */
+/* One loop over the coordinates of an index: the operands that can be walked decide how. */
+void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);
+
+/* ---- the order of loops (lower_loops.c) -------------------------------------------------------- */
+typedef struct lower_loops {
+  int count;
+  ir_index *index[LOWER_INDICES];
+  bool before[LOWER_INDICES][LOWER_INDICES];
+  bool walked[LOWER_INDICES]; /* a sparse operand has an opinion about it */
+} lower_loops;
+void pass_loops_index(lower_loops *o, ir_index *index); /* with its segment first; once */
+void pass_loops_access(lower_loops *o, const lower_access *access);
+void pass_loops_edge(lower_loops *o, const ir_index *first, const ir_index *second);
+void pass_loops_lists(lower_loops *o, const ir_stage *stage);
+void pass_loops_rows(lower_loops *o, const ir_expr *e);      /* softmax and topk: innermost */
+void pass_loops_sort(lower_loops *o);
+
+/* ---- heavy nodes (lower_reduce.c, lower_rowops.c) ---------------------------------------------- */
+ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e);
+ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *x, ir_expr *y);
+ir_expr *pass_reduce_identity(lower_state *s, ir_reducer r, ir_dtype t);
+double pass_reduce_zero(ir_reducer r, ir_dtype t); /* the identity as the fold sees it */
+/* prepare: what depends on the row alone, kept in env; value: of one element. */
+void pass_softmax_prepare(lower_state *s, lower_env *env, const ir_expr *e);
+void pass_topk_prepare(lower_state *s, lower_env *env, const ir_expr *e);
+ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e);
+ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e);
+void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e); /* computes what is closed */
+
+/* ---- whole stages ------------------------------------------------------------------------------ */
+void pass_lower_gather(lower_state *s);    /* lower_gather.c: dense and like outputs */
+void pass_lower_scatter(lower_state *s);   /* lower_scatter.c: combining stores */
+void pass_lower_assembled(lower_state *s); /* lower_assemble.c: count and fill */
+bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order);
+void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order);
+void pass_lower_detect(lower_state *s);    /* lower_list.c */
+void pass_lower_guard(lower_state *s);
+void pass_lower_fragment(lower_state *s);  /* lower_fragment.c */
+void pass_lower_open(lower_state *s, lower_loops *order); /* accesses and order of the left side */
+ir_expr *pass_lower_root(lower_state *s);  /* where(cond, value, fill) */
+
+#endif

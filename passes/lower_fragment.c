@@ -1,0 +1,61 @@
+/* lower_fragment.c - the epilogue of a contraction as a scalar function for a composed kernel.
+ *
+ *     y[t,o] = relu(b[o] + sum[k] x[t,k]*W[k,o])      fragment(acc, m, n, batch) = relu(b[n] + acc)
+ *
+ * acc is the finished sum in f32; m, n and batch number the element, each group of indices flattened
+ * row-major in the order of the left side.  Constant factors and the sign of the sum's body are part of it. */
+#include "passes/contract.h"
+#include "passes/lower.h"
+
+static ir_expr *parameter(lower_state *s, ir_func *func, const char *name, ir_dtype dtype) {
+  ir_var *var = IR_NEW(s->arena, ir_var);
+  *var = (ir_var){.name = name, .dtype = dtype, .lanes = 1};
+  IR_PUSH(s->arena, &func->params, var);
+  return pass_code_ref(s, var);
+}
+
+static bool has(const pass_indices *set, const ir_index *index) { return pass_indices_has(set, index); }
+
+/* Takes the flattened number apart, last index first. */
+static void bind_group(lower_state *s, lower_env *env, const pass_indices *group, ir_expr *number) {
+  int left = 0;
+  for (int i = 0; i < s->stmt->free.count; i++) left += has(group, s->stmt->free.at[i]);
+  for (int i = s->stmt->free.count - 1; i >= 0; i--) {
+    const ir_index *index = s->stmt->free.at[i];
+    if (!has(group, index)) continue;
+    ir_expr *value = --left ? pass_code_op(s, IR_OP_MOD, number, index->extent) : number;
+    pass_env_bind(env, index, value);
+    if (left) number = pass_code_op(s, IR_OP_DIV, number, index->extent);
+  }
+}
+
+static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, ir_expr *acc) {
+  if (info->factor) acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, IR_F32, info->factor), acc);
+  return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
+}
+
+void pass_lower_fragment(lower_state *s) {
+  pass_contraction_info info;
+  if (!pass_contraction(s->arena, s->stmt, &info)) return;
+  if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
+  ir_func *func = pass_code_function(s, "epilogue");
+  func->kind = IR_FUNC_FRAGMENT;
+  ir_expr *acc = parameter(s, func, "acc", IR_F32);
+  ir_expr *m = parameter(s, func, "m", IR_I64), *n = parameter(s, func, "n", IR_I64);
+  ir_expr *batch = parameter(s, func, "batch", IR_I64);
+  ir_expr *value = pass_epilogue_with(s->arena, &info, finished_sum(s, &info, acc));
+  ir_stmt *stmt = s->stmt, copy = *stmt;
+  copy.value = value;
+  s->stmt = &copy;
+  ir_expr *root = pass_lower_root(s);
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  lower_env *env = pass_env_new(s);
+  bind_group(s, env, &info.m, m);
+  bind_group(s, env, &info.n, n);
+  bind_group(s, env, &info.batch, batch);
+  pass_level_resolve(s, env);
+  func->result = pass_value(s, env, root);
+  s->stmt = stmt;
+}

@@ -1,0 +1,128 @@
+/* lower_gather.c - outputs that are written where they lie: dense ones, and those that share the pattern
+ * of another tensor.  Each element of the left side is computed whole, reductions innermost, and stored
+ * once; what the loops leave out is filled before.
+ *
+ *     y[i] = relu(sum[k] A[i,k]*x[k])     for i parallel { acc = 0; for k { .. }  y[i] = relu(acc) }   */
+#include "passes/expr.h"
+#include "passes/lower.h"
+
+ir_expr *pass_lower_root(lower_state *s) {
+  const ir_stmt *stmt = s->stmt;
+  if (!stmt->cond) return stmt->value;
+  ir_dtype t = stmt->value->dtype;
+  double fill = stmt->fill;
+  if (ir_is_scatter(stmt)) fill = pass_reduce_zero(stmt->combine, t);
+  return ir_apply3(s->arena, IR_OP_WHERE, stmt->cond, stmt->value, pass_value_const(s, t, fill));
+}
+
+static bool is_like(const lower_state *s) { return s->stmt->target->like != NULL; }
+
+static void add_target(lower_state *s) {
+  lower_access target = {.expr = ir_access(s->arena, s->stmt->target, s->stmt->subs), .target = true,
+                         .format = pass_level_format(s, s->stmt->target)};
+  IR_PUSH(s->arena, &s->accesses, target);
+  s->target = s->accesses.count - 1;
+}
+
+/* The left side's indices in the order in which the target is stored, the others behind. */
+static void add_indices(lower_state *s, lower_loops *order) {
+  const ir_stmt *stmt = s->stmt;
+  const ir_format *format = pass_level_format(s, stmt->target);
+  for (int l = 0; !ir_is_scatter(stmt) && l < format->level_count; l++) {
+    const ir_expr *sub = stmt->subs[format->level[l].dim];
+    if (sub->kind == IR_INDEX) pass_loops_index(order, sub->index);
+  }
+  for (int i = 0; i < stmt->free.count; i++) pass_loops_index(order, stmt->free.at[i]);
+}
+
+static int heavy_nodes(const ir_expr *e) {
+  int count = e && pass_is_heavy(e);
+  for (int i = 0; e && i < e->arg_count; i++) count += heavy_nodes(e->args[i]);
+  return count;
+}
+
+void pass_lower_open(lower_state *s, lower_loops *order) {
+  s->accesses.count = 0;
+  s->target = -1;
+  s->memo_room = heavy_nodes(s->stmt->value) + heavy_nodes(s->stmt->cond);
+  add_indices(s, order);
+  if (s->stmt->cond) pass_access_collect(s, s->stmt->cond);
+  pass_access_collect(s, s->stmt->value);
+  for (int d = 0; d < s->stmt->target->rank; d++) pass_access_collect(s, s->stmt->subs[d]);
+  pass_loops_lists(order, s->stage);
+}
+
+/* ---- the leaf -------------------------------------------------------------------------------- */
+static void store_value(lower_state *s, lower_env *env, const ir_expr *value) {
+  const lower_cursor *c = &env->cursor[s->target];
+  ir_block *outer = NULL;
+  if (c->present) ir_open_if(&s->b, c->present, &outer);
+  ir_buf *buf = pass_code_buffer(s, s->stmt->target, IR_BUF_VALS, 0);
+  pass_code_store(s, buf, c->pos ? c->pos : pass_code_int(s, 0), pass_value(s, env, value));
+  if (c->present) ir_close(&s->b, outer);
+}
+
+static void gather_leaf(lower_nest *nest, lower_env *env) {
+  lower_state *s = nest->s;
+  pass_level_finish(s, env, s->target);
+  ir_expr *condition = s->stmt->cond ? pass_value_condition(s, env, s->stmt->cond) : NULL;
+  if (!condition) {
+    store_value(s, env, s->stmt->value);
+    return;
+  }
+  ir_block *outer;
+  ir_code *test = ir_open_if(&s->b, condition, &outer);
+  store_value(s, pass_env_copy(s, env), s->stmt->value);
+  ir_open_else(&s->b, test);
+  store_value(s, pass_env_copy(s, env), pass_value_const(s, s->stmt->value->dtype, s->stmt->fill));
+  ir_close(&s->b, outer);
+}
+
+/* ---- what the loops leave out ------------------------------------------------------------------ */
+/* Some stored positions stand for no element: edges of blocks, padding. */
+static bool has_padding(const ir_format *format) {
+  for (int l = 0; l < format->level_count; l++)
+    if (format->level[l].map != IR_MAP_WHOLE || format->level[l].kind == IR_LEVEL_PACKED) return true;
+  return false;
+}
+
+static void fill_first(lower_state *s, int first_func, double value) {
+  const ir_tensor *target = s->stmt->target;
+  ir_builder saved = s->b;
+  ir_func *func = pass_code_function(s, "fill");
+  ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
+  ir_expr *count = pass_level_stored(s, target), *constant = pass_value_const(s, target->dtype, value);
+  ir_block *outer;
+  ir_run run = is_like(s) ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
+  ir_var *n = ir_open_for(&s->b, "n", pass_code_int(s, 0), count, run, &outer);
+  pass_code_store(s, buf, pass_code_ref(s, n), constant);
+  ir_close(&s->b, outer);
+  s->b = saved;
+  for (int i = s->stage->funcs.count - 1; i > first_func; i--) s->stage->funcs.at[i] = s->stage->funcs.at[i - 1];
+  s->stage->funcs.at[first_func] = func;
+}
+
+void pass_lower_gather(lower_state *s) {
+  lower_loops order = {0};
+  pass_lower_open(s, &order);
+  add_target(s);
+  if (is_like(s)) pass_loops_access(&order, &s->accesses.at[s->target]);
+  for (int i = 0; i < s->accesses.count; i++)
+    if (i != s->target) pass_loops_access(&order, &s->accesses.at[i]);
+  pass_loops_rows(&order, s->stmt->value);
+  pass_loops_sort(&order);
+  int first_func = s->stage->funcs.count;
+  pass_code_function(s, NULL);
+  const ir_expr *root = pass_lower_root(s);
+  lower_nest nest = {.s = s, .root = root, .driver = is_like(s) ? s->target : -1, .index = order.index,
+                     .count = order.count, .parallel = true, .spatial = true, .leaf = gather_leaf};
+  lower_fold outside = pass_fold(s, NULL, root, NULL, NULL);
+  nest.skips = outside.known && !is_like(s);
+  nest.skip = outside.value;
+  s->skipped = false;
+  pass_nest(&nest, pass_env_new(s));
+  const ir_format *format = pass_level_format(s, s->stmt->target);
+  double rest = nest.skips ? nest.skip : is_like(s) ? 0 : s->stmt->fill;
+  bool fills = is_like(s) ? has_padding(format) : s->skipped || has_padding(format);
+  if (fills) fill_first(s, first_func, rest);
+}

@@ -1,0 +1,120 @@
+/* lower_nest.c - nests of loops over indices: strips and lists, ragged segments, and plain extents.
+ *
+ * One loop an index, outermost first; when all are open the leaf is written.  A list that the stage reads
+ * replaces the loop over its axis:
+ *
+ *     for s in 0 .. strips, for t in s*64 .. min(s*64 + 64, T)
+ *       for n in 0 .. counts[s]:  f = ids[s*capacity + n]                                         */
+#include "passes/lower.h"
+
+static ir_run run_of(const lower_nest *nest, const lower_env *env) {
+  return nest->parallel && env->bound_count == 0 ? IR_RUN_PARALLEL : IR_RUN_SEQUENTIAL;
+}
+
+static void next_loop(lower_nest *nest, lower_env *env, int n) {
+  pass_level_resolve(nest->s, env);
+  pass_nest_from(nest, env, n + 1);
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+static ir_list *list_by(const lower_nest *nest, const ir_index *index, bool strips) {
+  const ir_stage *stage = nest->s->stage;
+  for (int i = 0; i < stage->reads.count; i++) {
+    ir_list *list = stage->reads.at[i];
+    if ((strips ? list->strip_index : list->axis) == index) return list;
+  }
+  return NULL;
+}
+
+static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list) {
+  lower_state *s = nest->s;
+  const ir_index *t = nest->index[n];
+  ir_block *strips, *rows;
+  ir_var *strip = ir_open_for(&s->b, ir_format_text(s->arena, "strip_%s", t->name), pass_code_int(s, 0),
+                              list->strips, run_of(nest, env), &strips);
+  ir_expr *first = pass_code_mul(s, pass_code_ref(s, strip), pass_code_int(s, list->strip));
+  ir_expr *end = pass_code_op(s, IR_OP_MIN, pass_code_add(s, first, pass_code_int(s, list->strip)), t->extent);
+  ir_var *row = ir_open_for(&s->b, t->name, first, end, IR_RUN_SEQUENTIAL, &rows);
+  lower_env *inner = pass_env_copy(s, env);
+  pass_env_bind(inner, t, pass_code_ref(s, row));
+  inner->strip_index = t;
+  inner->strip = list->strip;
+  inner->strip_number = pass_code_ref(s, strip);
+  next_loop(nest, inner, n);
+  ir_close(&s->b, rows);
+  ir_close(&s->b, strips);
+}
+
+/* The number of the strip that the current row lies in; NULL while its index is not known. */
+static ir_expr *strip_number(lower_state *s, lower_env *env, const ir_list *list) {
+  if (!list->strip_index) return pass_code_int(s, 0);
+  if (env->strip_index == list->strip_index && env->strip == list->strip) return env->strip_number;
+  lower_bound *bound = pass_env_find(env, list->strip_index);
+  return bound ? pass_code_op(s, IR_OP_DIV, bound->value, pass_code_int(s, list->strip)) : NULL;
+}
+
+static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *list, ir_expr *strip) {
+  lower_state *s = nest->s;
+  const ir_index *f = nest->index[n];
+  ir_block *tiles, *places = NULL;
+  ir_expr *hi = pass_code_load_int(s, list->counts, strip, NULL);
+  ir_var *entry = ir_open_for(&s->b, "n", pass_code_int(s, 0), hi, IR_RUN_SEQUENTIAL, &tiles);
+  ir_expr *at = pass_code_add(s, pass_code_mul(s, strip, list->capacity), pass_code_ref(s, entry));
+  ir_expr *id = pass_code_load_int(s, list->ids, at, NULL), *value;
+  if (list->gran == 1) {
+    value = pass_code_let(s, f->name, id);
+  } else {
+    ir_expr *gran = pass_code_int(s, list->gran);
+    ir_expr *first = pass_code_let(s, ir_format_text(s->arena, "tile_%s", f->name), pass_code_mul(s, id, gran));
+    ir_expr *end = pass_code_op(s, IR_OP_MIN, pass_code_add(s, first, gran), f->extent);
+    value = pass_code_ref(s, ir_open_for(&s->b, f->name, first, end, IR_RUN_SEQUENTIAL, &places));
+  }
+  lower_env *inner = pass_env_copy(s, env);
+  pass_env_bind(inner, f, value);
+  next_loop(nest, inner, n);
+  if (places) ir_close(&s->b, places);
+  ir_close(&s->b, tiles);
+}
+
+/* ---- ragged segments -------------------------------------------------------------------------- */
+static void open_ragged(lower_nest *nest, lower_env *env, int n) {
+  lower_state *s = nest->s;
+  const ir_index *r = nest->index[n];
+  ir_expr *e = pass_env_find(env, r->segment)->value, *zero = pass_code_int(s, 0);
+  ir_buf *offsets = pass_code_buffer(s, r->offsets, IR_BUF_VALS, 0);
+  ir_expr *first = pass_code_load_int(s, offsets, e, NULL);
+  ir_expr *last = pass_code_load_int(s, offsets, pass_code_add(s, e, pass_code_int(s, 1)), NULL);
+  first = pass_code_let(s, "first", pass_code_op(s, IR_OP_MAX, first, zero));
+  last = pass_code_let(s, "last", pass_code_op(s, IR_OP_MIN, last, r->extent));
+  if (nest->spatial) s->skipped = true;
+  pass_walk(nest, env, n, first, last);
+}
+
+/* ---- one loop after the other ------------------------------------------------------------------ */
+void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
+  lower_state *s = nest->s;
+  if (n == nest->count) {
+    nest->leaf(nest, env);
+    return;
+  }
+  const ir_index *index = nest->index[n];
+  if (pass_env_find(env, index)) {
+    pass_nest_from(nest, env, n + 1);
+    return;
+  }
+  if (nest->spatial && env->bound_count) pass_hoist(s, env, nest->root);
+  const ir_list *strips = list_by(nest, index, true), *list = list_by(nest, index, false);
+  ir_expr *strip = list ? strip_number(s, env, list) : NULL;
+  if (strip) {
+    if (nest->spatial) s->skipped = true;
+    open_list(nest, env, n, list, strip);
+  } else if (strips) open_strips(nest, env, n, strips);
+  else if (index->offsets) open_ragged(nest, env, n);
+  else if (index == s->part_index) pass_walk(nest, env, n, s->part_lo, s->part_hi);
+  else pass_walk(nest, env, n, pass_code_int(s, 0), index->extent);
+}
+
+void pass_nest(lower_nest *nest, lower_env *env) {
+  if (!nest->parallel) pass_level_resolve(nest->s, env); /* only `let`s stand before a parallel loop */
+  pass_nest_from(nest, env, 0);
+}
