@@ -66,8 +66,6 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_text(w, "why", c->why);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
-  for (int n = 0; c->otherwise && n < w->kernel->candidates.count; n++)
-    if (w->kernel->candidates.at[n] == c->otherwise) ir_text_printf(w->out, "    otherwise %d;\n", n);
   ir_text_put(w->out, "  }\n");
 }
 
@@ -116,7 +114,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_named(w, "axis", list->axis ? list->axis->name : NULL);
   put_int(w, "strip", list->strip, 0);
   put_int(w, "gran", list->gran, 0);
-  put_int(w, "strip_dim", list->strip_dim, 0);
+  if (list->strip_index) put_int(w, "strip_dim", list->strip_dim, 0);
   put_int(w, "axis_dim", list->axis_dim, 0);
   put_size(w, "strips", list->strips);
   put_size(w, "capacity", list->capacity);

@@ -30,6 +30,7 @@ struct ir_list {
   ir_buf *verdict;   /* i32 [1]: 0 sparse, 1 dense; written by the guard stage; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   bool fused; /* detected in the epilogue of the stage that makes the tensor */
+  ir_span span;
   double break_even; /* covered density from which dense is as fast: what the plan writes to `threshold` */
 };
 
@@ -70,6 +71,7 @@ struct ir_stage {
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */
   const char *why;           /* one sentence: why this kernel */
   IR_VEC(ir_func *) funcs;   /* after lower: generated functions in order, or the fragment of a row */
+  ir_span span;
 };
 
 typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
@@ -93,7 +95,6 @@ struct ir_candidate {
   /* pass guard, on the chosen candidate: */
   bool guarded;         /* a dense branch stands beside it */
   double break_even;    /* covered density from which dense is as fast */
-  ir_candidate *otherwise; /* the dense branch: a candidate of the same target; NULL: none */
 };
 
 #endif

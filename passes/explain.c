@@ -110,6 +110,11 @@ static void put_list(const ir_list *list, ir_text *out) {
                  list->fused ? "bits made in the epilogue that makes the zeros" : "detected from its values");
 }
 
+static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chosen) {
+  const ir_candidate *dense = pass_dense_branch(kernel, chosen->target);
+  return dense ? dense->label : "none";
+}
+
 static double break_even_density(const ir_candidate *c) {
   const ir_pattern *pattern = &c->operand->pattern;
   pass_zeros zeros = {.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
@@ -132,7 +137,7 @@ static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *
   if (!c->guarded) return;
   ir_text_printf(out, "    break-even cover %.3g, which zeros at random reach at density %.3g; from there on the "
                       "dense branch runs: %s\n",
-                 c->break_even, break_even_density(c), c->otherwise->label);
+                 c->break_even, break_even_density(c), dense_label(kernel, c));
 }
 
 static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
@@ -197,7 +202,7 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
     if (stage->kind != IR_STAGE_COMPUTE || (stage->when.list && stage->when.above)) continue;
     const ir_candidate *chosen = pass_chosen(kernel, stage->stmts.at[0]->target);
     ir_text_printf(out, "%s %s by %s", shown++ ? ";" : "", stage->name, chosen ? chosen->label : stage->row);
-    if (chosen && chosen->guarded) ir_text_printf(out, ", else %s", chosen->otherwise->label);
+    if (chosen && chosen->guarded) ir_text_printf(out, ", else %s", dense_label(kernel, chosen));
   }
   if (!shown) ir_text_put(out, " interpreted");
 }

@@ -56,7 +56,6 @@ static void put_candidate(const ir_candidate *c, ir_text *out) {
   text_field(out, "verdict", verdicts[c->verdict], false);
   flag_field(out, "guarded", c->guarded);
   if (c->guarded) number_field(out, "break_even_cover", c->break_even);
-  if (c->otherwise) text_field(out, "dense_branch", c->otherwise->row, false);
   text_field(out, "why", c->why, false);
   ir_text_put(out, "}");
 }

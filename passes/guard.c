@@ -10,8 +10,9 @@
  * compared with the cover at which dense would have been as fast, all costs of looking included.  A plan that
  * is batch invariant has no lists and therefore no guards. */
 #include "passes/choice.h"
+#include "passes/stage.h"
 
-static ir_candidate *dense_branch(ir_kernel *kernel, const ir_tensor *target) {
+ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target) {
   ir_candidate *best = NULL;
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
@@ -37,10 +38,10 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
     if (candidate->verdict != IR_CHOSEN || !candidate->operand || !candidate->axis) continue;
-    candidate->otherwise = dense_branch(kernel, candidate->target);
-    if (!candidate->otherwise) continue;
+    ir_candidate *dense = pass_dense_branch(kernel, candidate->target);
+    if (!dense) continue;
     candidate->guarded = true;
-    candidate->break_even = break_even(context, candidate, candidate->otherwise);
+    candidate->break_even = break_even(context, candidate, dense);
   }
   return SPC_OK;
 }

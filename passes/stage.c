@@ -169,7 +169,7 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   if (!guarded) return;
   stage->when = (ir_guard){list, false, list->break_even};
   const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
-  ir_stage *twin = compute_stage(context, kernel, stmt, candidate->otherwise, name);
+  ir_stage *twin = compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
   twin->when = (ir_guard){list, true, list->break_even};
   twin->why = ir_format_text(context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
                              list->tensor->name, list->break_even);

@@ -13,5 +13,7 @@ void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every w
 
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
+/* The dense candidate that runs when the guard of a list says dense: the best runner-up without a list. */
+ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target);
 
 #endif
