@@ -1,0 +1,158 @@
+/* The public interface: from text to results on every back end that is here, and misuse. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "spc.h"
+
+static const char *const scale =
+    "spx 1; dim N: dyn; kernel k { in x: f32[N]; in a: f32[]; out y[i] = a * x[i]; }";
+static const char *const spmv =
+    "spx 1; dim N: dyn; dim M: dyn; kernel spmv { in A: f32[N,M] as csr; in x: f32[M]; out y[i] = sum[j] A[i,j]*x[j]; }";
+static const char *const add =
+    "spx 1; dim N: dyn; dim M: dyn; kernel add { in A: f32[N,M] as csr; in B: f32[N,M] as csr;"
+    " out C[i,j] = A[i,j] + B[i,j] as csr; }";
+
+static const char *backends[] = {"interp", "cpu"};
+static int backend_count(void) { return cg_cpu_available() ? 2 : 1; }
+
+static spc_context *context_of(const char *backend) {
+  spc_context *context = NULL;
+  spc_error err = SPC_ERROR_INIT;
+  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
+  cr_assert_eq(spc_context_new(&options, &context, &err), SPC_OK, "%s", err.message);
+  return context;
+}
+
+static spc_program *program_of(spc_context *context, const char *text) {
+  spc_program *program = NULL;
+  spc_error err = SPC_ERROR_INIT;
+  cr_assert_eq(spc_program_from_text(context, text, strlen(text), NULL, &program, &err), SPC_OK, "%s\n%s", err.message,
+               err.diagnostics);
+  return program;
+}
+
+static spc_plan *plan_of(spc_program *program) {
+  spc_plan *plan = NULL;
+  cr_assert_eq(spc_plan_new(program, NULL, NULL, 0, &plan, NULL), SPC_OK);
+  return plan;
+}
+
+static spc_tensor vector(const char *name, float *values, int64_t n) {
+  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 1, .values = values, .value_count = n};
+  t.shape[0] = n;
+  return t;
+}
+
+static spc_tensor csr(const char *name, int64_t rows, int64_t cols, int32_t *pos, int32_t *crd, float *values, int64_t n) {
+  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2, .values = values, .value_count = n};
+  t.shape[0] = rows;
+  t.shape[1] = cols;
+  t.pos[1] = pos;
+  t.pos_count[1] = rows + 1;
+  t.crd[1] = crd;
+  t.crd_count[1] = n;
+  return t;
+}
+
+Test(driver_api, runs_again_with_other_sizes) {
+  for (int b = 0; b < backend_count(); b++) {
+    spc_context *context = context_of(backends[b]);
+    cr_expect_str_eq(spc_context_backend(context), backends[b]);
+    spc_program *program = program_of(context, scale);
+    spc_plan *plan = plan_of(program);
+    cr_expect_str_eq(spc_program_kernel_name(program, 0), "k");
+    for (int n = 0; n < 40; n += 13) {
+      float x[40], y[40], a = 3;
+      for (int i = 0; i < n; i++) x[i] = (float)i - 4;
+      spc_tensor t[3] = {vector("y", y, n), vector("x", x, n), vector("a", &a, 1)};
+      t[2].rank = 0;
+      spc_error err = SPC_ERROR_INIT;
+      cr_assert_eq(spc_run(plan, t, 3, &err), SPC_OK, "%s: %s", backends[b], err.message);
+      for (int i = 0; i < n; i++) cr_expect_eq(y[i], 3 * x[i]);
+    }
+    spc_plan_free(plan);
+    spc_program_free(program);
+    spc_context_free(context);
+  }
+}
+
+Test(driver_api, sparse_operands_and_computed_patterns) {
+  int32_t pa[] = {0, 2, 2, 3}, ca[] = {0, 2, 1}, pb[] = {0, 1, 2, 2}, cb[] = {2, 0};
+  float va[] = {1, 2, 3}, vb[] = {10, 20}, x[] = {1, 10, 100}, y[3];
+  for (int b = 0; b < backend_count(); b++) {
+    spc_context *context = context_of(backends[b]);
+    spc_program *p = program_of(context, spmv), *q = program_of(context, add);
+    spc_plan *plan = plan_of(p), *sum = plan_of(q);
+    spc_error err = SPC_ERROR_INIT;
+    spc_tensor t[3] = {csr("A", 3, 3, pa, ca, va, 3), vector("x", x, 3), vector("y", y, 3)};
+    cr_assert_eq(spc_run(plan, t, 3, &err), SPC_OK, "%s", err.message);
+    cr_expect(y[0] == 201 && y[1] == 0 && y[2] == 30);
+    int32_t pc[4], cc[4];
+    float vc[4];
+    spc_tensor u[3] = {csr("A", 3, 3, pa, ca, va, 3), csr("B", 3, 3, pb, cb, vb, 2), csr("C", 3, 3, pc, cc, vc, 2)};
+    cr_expect_eq(spc_run(sum, u, 3, &err), SPC_CAPACITY);
+    cr_expect_eq(u[2].value_count, 4, "the needed count is %lld", (long long)u[2].value_count);
+    u[2] = csr("C", 3, 3, pc, cc, vc, 4);
+    cr_assert_eq(spc_run(sum, u, 3, &err), SPC_OK, "%s", err.message);
+    cr_expect(pc[3] == 4 && cc[1] == 2 && vc[1] == 12 && vc[2] == 20);
+    spc_plan_free(plan);
+    spc_plan_free(sum);
+    spc_program_free(p);
+    spc_program_free(q);
+    spc_context_free(context);
+  }
+}
+
+Test(driver_api, every_failure_says_what_and_leaves_nothing) {
+  spc_context *context = context_of("interp");
+  spc_program *program = NULL;
+  spc_plan *plan = NULL;
+  spc_error err = SPC_ERROR_INIT;
+  const char *bad = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = x[j]; }";
+  cr_expect_eq(spc_program_from_text(context, bad, strlen(bad), NULL, &program, &err), SPC_INVALID_INPUT);
+  cr_expect(program == NULL && strstr(err.diagnostics, "error[E") && strstr(err.diagnostics, "^"), "%s", err.diagnostics);
+  cr_expect_eq(spc_program_from_text(NULL, bad, 1, NULL, &program, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "context"));
+  cr_expect_eq(spc_program_from_file(context, "/nowhere/at/all.spx", NULL, &program, &err), SPC_IO);
+  cr_expect_eq(spc_context_new(NULL, NULL, &err), SPC_INVALID_ARGUMENT);
+  spc_context_options options = {.struct_size = sizeof options, .backend = "abacus"};
+  spc_context *none = NULL;
+  cr_expect_eq(spc_context_new(&options, &none, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(none == NULL && strstr(err.message, "abacus"));
+  program = program_of(context, scale);
+  cr_expect_eq(spc_plan_new(program, "other", NULL, 0, &plan, &err), SPC_INVALID_ARGUMENT);
+  spc_size wrong = {"Q", 3};
+  cr_expect_eq(spc_plan_new(program, NULL, &wrong, 1, &plan, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "Q"));
+  plan = plan_of(program);
+  float x[2] = {1, 2}, y[2], a = 1;
+  spc_tensor t[3] = {vector("y", y, 2), vector("x", x, 2), vector("a", &a, 1)};
+  cr_expect_eq(spc_run(plan, t, 3, &err), SPC_INVALID_INPUT, "a has rank 0");
+  cr_expect(strstr(err.message, "`a`") && strstr(err.message, "rank"), "%s", err.message);
+  t[2].rank = 0;
+  t[1].dtype = "f64";
+  cr_expect_eq(spc_run(plan, t, 3, &err), SPC_INVALID_INPUT);
+  cr_expect(strstr(err.message, "dtype"), "%s", err.message);
+  t[1].dtype = "f32";
+  cr_expect_eq(spc_run(plan, t, 2, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "`a`"), "%s", err.message);
+  t[0].name = "z";
+  cr_expect_eq(spc_run(plan, t, 3, &err), SPC_INVALID_ARGUMENT);
+  t[0] = vector("y", y, 1);
+  cr_expect_eq(spc_run(plan, t, 3, &err), SPC_INVALID_INPUT);
+  cr_expect_eq(spc_run(NULL, t, 3, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_run(NULL, t, 3, NULL), SPC_INVALID_ARGUMENT, "the error is optional");
+  spc_plan_free(plan);
+  spc_plan_free(NULL);
+  spc_program_free(program);
+  spc_program_free(NULL);
+  spc_context_free(context);
+  spc_context_free(NULL);
+}
+
+Test(driver_api, statuses_have_names) {
+  for (int s = -1; s < 80; s++) cr_expect(spc_status_name((spc_status)s)[0]);
+  cr_expect_eq(spc_version_number(), SPC_VERSION_NUMBER);
+}
