@@ -1,0 +1,228 @@
+/* What is decided for small programs: stages, kernels, formats, guards, and how a profile moves that. */
+#include <criterion/criterion.h>
+
+#include "passes/cost.h"
+#include "passes/explain.h"
+#include "passes/stage.h"
+#include "tests/unit/passes_a_run.h"
+
+#define FFN(DTYPE, HINT)                                                                           \
+  "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: " DTYPE "[T,D]; in W1: " DTYPE \
+  "[D,F]; in W2: " DTYPE "[F,D]; let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : " DTYPE " acc f32 ~ zeros(dynamic" HINT \
+  "); out y[t,o] = sum[f] h[t,f]*W2[f,o] : " DTYPE " acc f32; } "
+
+static a_run compile(const char *text, const char *target, const pass_profile *profile) {
+  pass_options options = {.target = ir_target_find(target), .profile = profile, .stop_after = "stage"};
+  a_run run = a_run_with(text, &options);
+  cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
+  return run;
+}
+
+static const ir_stage *stage(const a_run *run, const char *name) {
+  for (int i = 0; i < run->kernel->stages.count; i++)
+    if (!strcmp(run->kernel->stages.at[i]->name, name)) return run->kernel->stages.at[i];
+  return NULL;
+}
+
+static const char *stages(const a_run *run) {
+  ir_text text = ir_text_new(run->arena);
+  for (int i = 0; i < run->kernel->stages.count; i++)
+    ir_text_printf(&text, "%s%s", i ? " " : "", run->kernel->stages.at[i]->name);
+  return text.data;
+}
+
+static const char *format_of(const a_run *run, const char *tensor) {
+  ir_text text = ir_text_new(run->arena);
+  const ir_tensor *t = ir_tensor_named(run->kernel, tensor);
+  if (t->like) ir_text_printf(&text, "like(%s)", t->like->name);
+  else ir_format_print(t->format, &text);
+  return text.data;
+}
+
+Test(passes_b_choice, ffn_on_the_cpu) {
+  a_run run = compile(FFN("f32", ", density=0.02"), "cpu", NULL);
+  cr_assert_str_eq(stages(&run), "h detect.h guard.h y y.dense");
+  const ir_stage *y = stage(&run, "y"), *dense = stage(&run, "y.dense"), *guard = stage(&run, "guard.h");
+  cr_assert_eq(y->reads.count, 1);
+  const ir_list *list = y->reads.at[0];
+  cr_assert_str_eq(list->tensor->name, "h");
+  cr_assert_str_eq(list->axis->name, "f");
+  cr_assert_str_eq(list->strip_index->name, "t");
+  cr_assert(list->strip_dim == 0 && list->axis_dim == 1 && list->gran == 1);
+  cr_assert_eq(stage(&run, "detect.h")->detects, list);
+  cr_assert_eq(guard->reads.at[0], list);
+  cr_assert(list->verdict && list->threshold && list->counts && list->ids);
+  cr_assert(y->when.list == list && !y->when.above && dense->when.list == list && dense->when.above);
+  cr_assert_eq(y->stmts.at[0], dense->stmts.at[0]);
+  cr_assert(y->when.threshold > 0 && y->when.threshold < 1 && y->when.threshold == dense->when.threshold);
+  cr_assert_eq(dense->reads.count, 0);
+  for (int i = 0; i < run.kernel->stages.count; i++) cr_assert_str_eq(run.kernel->stages.at[i]->row, "loop");
+  a_free(&run);
+}
+
+Test(passes_b_choice, ffn_on_gpus) {
+  static const char *const targets[] = {"sm_80", "sm_90a"};
+  for (int i = 0; i < IR_COUNT(targets); i++) {
+    a_run run = compile(FFN("bf16", ", density=0.002"), targets[i], NULL);
+    cr_assert_str_eq(stages(&run), "h detect.h guard.h y y.dense", "%s", targets[i]);
+    cr_assert_str_eq(format_of(&run, "h"), "dense_t");
+    const ir_stage *h = stage(&run, "h"), *y = stage(&run, "y"), *dense = stage(&run, "y.dense");
+    const ir_kernel_row *listed = ir_kernel_row_named(y->row);
+    cr_assert(listed && listed->load_a == IR_LOADER_KGATHER, "%s", y->row);
+    cr_assert(ir_kernel_row_named(h->row) && ir_kernel_row_named(dense->row));
+    cr_assert(ir_kernel_row_named(dense->row)->layout_a != 'r', "the dense branch reads h as it lies");
+    cr_assert_eq(h->detects, y->reads.at[0]);
+    cr_assert(y->reads.at[0]->fused && y->reads.at[0]->bits);
+    cr_assert_str_eq(stage(&run, "detect.h")->row, "lists_from_bits");
+    cr_assert_str_eq(stage(&run, "guard.h")->row, "guard");
+    a_free(&run);
+  }
+}
+
+/* 0.95 zeros at random fill every strip: nothing to skip, and the table says so. */
+Test(passes_b_choice, fine_random_zeros_stay_dense) {
+  a_run run = compile(FFN("bf16", ", density=0.05"), "sm_90a", NULL);
+  cr_assert_str_eq(stages(&run), "h y");
+  bool weighed = false;
+  for (int i = 0; i < run.kernel->candidates.count; i++) {
+    const ir_candidate *c = run.kernel->candidates.at[i];
+    if (c->operand && c->axis && c->cover > 0.95) weighed |= c->verdict == IR_REJECTED && *c->why;
+  }
+  cr_assert(weighed);
+  a_free(&run);
+  a_run coarse = compile(FFN("bf16", ", density=0.05, gran=128x1"), "sm_90a", NULL);
+  cr_assert_neq(stage(&coarse, "y.dense"), NULL, "the same share in columns of 128 is worth lists");
+  a_free(&coarse);
+}
+
+Test(passes_b_choice, every_candidate_has_a_reason) {
+  a_run run = compile(FFN("bf16", ", density=0.01"), "sm_90a", NULL);
+  int chosen = 0;
+  for (int i = 0; i < run.kernel->candidates.count; i++) {
+    const ir_candidate *c = run.kernel->candidates.at[i];
+    cr_assert(*c->label && *c->why, "candidate %d", i);
+    chosen += c->verdict == IR_CHOSEN;
+  }
+  cr_assert_eq(chosen, run.kernel->stmts.count);
+  a_free(&run);
+}
+
+static double threshold(const char *text, const pass_profile *profile) {
+  a_run run = compile(text, "sm_90a", profile);
+  const ir_stage *y = stage(&run, "y");
+  double at = y->when.list ? y->when.threshold : 0;
+  a_free(&run);
+  return at;
+}
+
+/* Small enough that launches matter; columns of 128 so that lists pay. */
+static const char *const small =
+    "spx 1; dim T = 512; dim D = 1024; dim F = 4096; kernel net { in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,D]; "
+    "let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.02, gran=128x1); "
+    "out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32; }";
+
+Test(passes_b_choice, a_profile_moves_the_break_even) {
+  ir_arena *arena = ir_arena_new();
+  pass_profile slow_launch = *pass_profile_of(arena, ir_target_find("sm_90a")), far = slow_launch;
+  slow_launch.launch_us *= 10;
+  far.gather_gbs /= 4;
+  const char *large = FFN("bf16", ", density=0.02, gran=128x1");
+  double base = threshold(large, NULL);
+  cr_assert(base > 0.3 && base <= 1, "%g", base);
+  cr_assert_lt(threshold(large, &slow_launch), base);
+  cr_assert_lt(threshold(large, &far), base);
+  cr_assert_eq(threshold(small, &slow_launch), 0, "lists are not worth their launches any more");
+  ir_arena_free(arena);
+}
+
+Test(passes_b_choice, options_that_forbid_lists) {
+  for (int i = 0; i < 2; i++) {
+    pass_options options = {.target = ir_target_find("cpu"), .stop_after = "stage"};
+    if (i == 0) options.strict_nan = true;
+    else options.batch_invariant = true;
+    a_run run = a_run_with(FFN("f32", ", density=0.01"), &options);
+    cr_assert_eq(run.status, SPC_OK);
+    cr_assert_str_eq(stages(&run), "h y", "%s", i ? "batch invariant" : "strict NaN");
+    a_free(&run);
+  }
+}
+
+Test(passes_b_choice, forced_verdicts) {
+  for (int force = 1; force <= 2; force++) {
+    pass_options options = {.target = ir_target_find("cpu"), .stop_after = "stage", .force_guard = force};
+    a_run run = a_run_with(FFN("f32", ", density=0.01"), &options);
+    double at = stage(&run, "y")->when.threshold;
+    cr_assert(force == 1 ? at > 1 : at == 0, "%g", at);
+    a_free(&run);
+  }
+}
+
+Test(passes_b_choice, sparse_storage_is_never_made_dense) {
+  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in A: f32[I,K] as csr; in B: f32[K,J] as csr; "
+                      "in v: f32[J]; let C[i,j] = sum[k] A[i,k]*B[k,j]; out y[i] = sum[j] C[i,j]*v[j] + v[0]; }",
+                      "cpu", NULL);
+  for (int i = 0; i < run.kernel->stmts.count; i++) {
+    const ir_tensor *t = run.kernel->stmts.at[i]->target;
+    if (t->rank == 2) cr_assert_str_eq(format_of(&run, t->name), "csr");
+  }
+  a_free(&run);
+}
+
+Test(passes_b_choice, assembled_outputs_have_their_workspaces) {
+  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; kernel t { in A: f32[I,J] as csr; in B: f32[I,J] as csr; "
+                      "out C[i,j] = A[i,j] + B[i,j] as csr; }",
+                      "cpu", NULL);
+  static const char *const parts[] = {"C.count", "C.at", "C.value"};
+  cr_assert(stage(&run, "C")->assembled);
+  cr_assert_eq(run.kernel->workspaces.count, 3);
+  for (int i = 0; i < 3; i++) {
+    const ir_buf *buf = run.kernel->workspaces.at[i];
+    cr_assert_str_eq(buf->name, parts[i]);
+    cr_assert_eq(buf->count != NULL, i == 0);
+    cr_assert(buf->first == 0 && buf->last == 0);
+  }
+  a_free(&run);
+}
+
+Test(passes_b_choice, sampled_values_take_the_structure_of_the_sample) {
+  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; "
+                      "in v: f32[J]; let C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k]; let E[i,j] = relu(C[i,j]); "
+                      "out y[i] = sum[j] E[i,j]*v[j]; }",
+                      "cpu", NULL);
+  for (int i = 0; i < run.kernel->stmts.count; i++) {
+    const ir_tensor *t = run.kernel->stmts.at[i]->target;
+    if (t->rank == 2) cr_assert_str_eq(format_of(&run, t->name), "like(S)");
+  }
+  a_free(&run);
+}
+
+Test(passes_b_choice, contradicting_level_orders_read_a_copy) {
+  a_run run = compile("spx 1; dim N: dyn; kernel t { in A: f32[N,N] as csr; in B: f32[N,N] as csr; "
+                      "out C[i,j] = A[i,j] * B[j,i] as csr; }",
+                      "cpu", NULL);
+  cr_assert_eq(run.kernel->stages.count, 2);
+  const ir_stage *convert = run.kernel->stages.at[0];
+  cr_assert_eq(convert->kind, IR_STAGE_CONVERT);
+  cr_assert_str_eq(convert->source->name, "B");
+  cr_assert_str_eq(format_of(&run, convert->dest->name), "csc");
+  cr_assert(a_says(&run, "R0410"));
+  a_free(&run);
+}
+
+/* Another name for everything gives the same decisions. */
+Test(passes_b_choice, names_do_not_matter) {
+  a_run one = compile(FFN("bf16", ", density=0.002"), "sm_90a", NULL);
+  a_run two = compile("spx 1; dim A: dyn <= 4096; dim B = 4096; dim C = 16384; kernel other { in W2: bf16[C,B]; in p: bf16[A,B]; "
+                      "in q: bf16[B,C]; let r[a,b] = relu(sum[c] p[a,c]*q[c,b]) : bf16 acc f32 ~ zeros(dynamic, density=0.002); "
+                      "out s[a,d] = sum[b] r[a,b]*W2[b,d] : bf16 acc f32; }",
+                      "sm_90a", NULL);
+  cr_assert_eq(one.kernel->stages.count, two.kernel->stages.count);
+  for (int i = 0; i < one.kernel->stages.count; i++) {
+    const ir_stage *a = one.kernel->stages.at[i], *b = two.kernel->stages.at[i];
+    cr_assert_str_eq(a->row, b->row);
+    cr_assert_eq(a->microseconds, b->microseconds);
+    cr_assert_eq(a->when.threshold, b->when.threshold);
+  }
+  a_free(&one);
+  a_free(&two);
+}
