@@ -67,9 +67,9 @@ const char *ir_fresh_name(ir_kernel *kernel, const char *stem) {
 }
 
 /* ---- leaves -------------------------------------------------------------------------------- */
-static ir_expr *node(ir_arena *a, ir_kind kind, ir_dtype dtype, int arg_count) {
+ir_expr *ir_node_new(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, int arg_count) {
   ir_expr *e = IR_NEW(a, ir_expr);
-  *e = (ir_expr){.kind = kind, .dtype = dtype, .lanes = 1, .op = IR_OP_COUNT,
+  *e = (ir_expr){.kind = kind, .dtype = dtype, .lanes = lanes, .op = IR_OP_COUNT,
                  .reducer = IR_RED_COUNT, .arg_count = arg_count};
   if (arg_count) e->args = IR_NEW_ARRAY(a, ir_expr *, arg_count);
   return e;
@@ -77,14 +77,14 @@ static ir_expr *node(ir_arena *a, ir_kind kind, ir_dtype dtype, int arg_count) {
 
 ir_expr *ir_const_i(ir_arena *a, ir_dtype t, int64_t value) {
   if (ir_dtype_is_float(t)) return ir_const_f(a, t, (double)value);
-  ir_expr *e = node(a, IR_CONST, t, 0);
+  ir_expr *e = ir_node_new(a, IR_CONST, t, 1, 0);
   e->i = value;
   return e;
 }
 
 ir_expr *ir_const_f(ir_arena *a, ir_dtype t, double value) {
   if (!ir_dtype_is_float(t)) return ir_const_i(a, t, (int64_t)value);
-  ir_expr *e = node(a, IR_CONST, t, 0);
+  ir_expr *e = ir_node_new(a, IR_CONST, t, 1, 0);
   e->f = value;
   return e;
 }
@@ -92,19 +92,19 @@ ir_expr *ir_const_f(ir_arena *a, ir_dtype t, double value) {
 ir_expr *ir_int(ir_arena *a, int64_t value) { return ir_const_i(a, IR_I64, value); }
 
 ir_expr *ir_dim_ref(ir_arena *a, ir_dim *dim) {
-  ir_expr *e = node(a, IR_DIM, IR_I64, 0);
+  ir_expr *e = ir_node_new(a, IR_DIM, IR_I64, 1, 0);
   e->dim = dim;
   return e;
 }
 
 ir_expr *ir_index_ref(ir_arena *a, ir_index *index) {
-  ir_expr *e = node(a, IR_INDEX, IR_I64, 0);
+  ir_expr *e = ir_node_new(a, IR_INDEX, IR_I64, 1, 0);
   e->index = index;
   return e;
 }
 
 ir_expr *ir_access(ir_arena *a, ir_tensor *tensor, ir_expr **subs) {
-  ir_expr *e = node(a, IR_ACCESS, tensor->dtype ? tensor->dtype : IR_B1, tensor->rank);
+  ir_expr *e = ir_node_new(a, IR_ACCESS, tensor->dtype ? tensor->dtype : IR_B1, 1, tensor->rank);
   for (int i = 0; i < tensor->rank; i++) e->args[i] = subs[i];
   e->tensor = tensor;
   return e;
@@ -143,21 +143,20 @@ static ir_dtype result_dtype(ir_op op, ir_expr *const *args) {
   return result == IR_RESULT_BOOL ? IR_B1 : args[result == IR_RESULT_RIGHT]->dtype;
 }
 
-static ir_expr *apply(ir_arena *a, ir_op op, ir_expr **args, int count) {
-  ir_expr *e = node(a, IR_OP, result_dtype(op, args), count);
+ir_expr *ir_op_new(ir_arena *a, ir_op op, ir_expr *const *args, int count) {
+  ir_expr *e = ir_node_new(a, IR_OP, result_dtype(op, args), most_lanes(args, count), count);
   e->op = op;
-  e->lanes = most_lanes(args, count);
   for (int i = 0; i < count; i++) e->args[i] = args[i];
   return e;
 }
 
 ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y) {
   ir_expr *folded = fold(a, op, x, y);
-  return folded ? folded : apply(a, op, (ir_expr *[]){x, y}, y ? 2 : 1);
+  return folded ? folded : ir_op_new(a, op, (ir_expr *[]){x, y}, y ? 2 : 1);
 }
 
 ir_expr *ir_apply3(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y, ir_expr *z) {
-  return apply(a, op, (ir_expr *[]){x, y, z}, 3);
+  return ir_op_new(a, op, (ir_expr *[]){x, y, z}, 3);
 }
 
 ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor) {
@@ -167,7 +166,7 @@ ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor) {
 
 ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x) {
   if (x->dtype == t) return x;
-  ir_expr *e = node(a, IR_CAST, t, 1);
+  ir_expr *e = ir_node_new(a, IR_CAST, t, 1, 1);
   e->args[0] = x;
   e->lanes = x->lanes;
   return e;
@@ -186,7 +185,7 @@ static void set_bound(ir_arena *a, ir_expr *e, ir_index *const *bound, int count
 }
 
 ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body) {
-  ir_expr *e = node(a, IR_REDUCE, reduced_dtype(r, body->dtype), 1);
+  ir_expr *e = ir_node_new(a, IR_REDUCE, reduced_dtype(r, body->dtype), 1, 1);
   e->reducer = r;
   e->args[0] = body;
   set_bound(a, e, bound, count);
@@ -195,7 +194,7 @@ ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_ex
 
 ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body,
                    int64_t k) {
-  ir_expr *e = node(a, softmax_or_topk, body->dtype, 1);
+  ir_expr *e = ir_node_new(a, softmax_or_topk, body->dtype, 1, 1);
   e->args[0] = body;
   e->i = k;
   set_bound(a, e, &along, 1);

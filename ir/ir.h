@@ -51,7 +51,7 @@ typedef enum ir_kind {
   IR_ACCESS,  /* tensor[args...]; a pattern gives b1; args are i64 subscripts */
   IR_OP,      /* op applied to args, in the dtype of the operands */
   IR_CAST,    /* args[0] converted to dtype */
-  IR_REDUCE,  /* reducer over bound[] of args[0] */
+  IR_REDUCE,  /* reducer over bound[] of args[0]; loop dialect: bound none, over the lanes of args[0] */
   IR_SOFTMAX, /* softmax along bound[0] of args[0]; all -inf gives zeros */
   IR_TOPK,    /* args[0] where it is among the i largest along bound[0], else 0 */
   IR_VAR,     /* loop dialect: the value of a local */
@@ -158,6 +158,18 @@ struct ir_stmt {
   const char *fused_why;      /* fuse: what was fused into it, or why not */
 };
 
+/* What must hold when sizes are bound and could not be decided before (the front end lists it):
+ * 0 <= least and most < tensor->dim[dim], unless an index of `over` ranges over nothing;
+ * and, where multiple > 0, tensor->dim[dim] % multiple == 0. */
+typedef struct ir_require {
+  ir_tensor *tensor;
+  int dim;
+  ir_expr *least, *most; /* size expressions: the ends of what a subscript takes; NULL: nothing to check */
+  IR_VEC(ir_index *) over;
+  int64_t multiple;
+  ir_span span;
+} ir_require;
+
 /* ---- schedules ----------------------------------------------------------------------------- */
 typedef enum ir_directive_kind {
   IR_DO_COMPACT, IR_DO_TILE, IR_DO_FUSE, IR_DO_FORMAT, IR_DO_SPLIT, IR_DO_DENSE, IR_DO_LIBRARY,
@@ -193,6 +205,7 @@ struct ir_kernel {
   IR_VEC(ir_index *) indices;
   IR_VEC(ir_stmt *) stmts;     /* in an order that can be executed */
   const ir_schedule *schedule; /* the one that fits the target, or NULL */
+  IR_VEC(ir_require) needs;    /* checked when sizes are bound */
   ir_span span;
   /* tile dialect */
   IR_VEC(ir_candidate *) candidates; /* the table of choices, winners and rejected, with costs */
@@ -236,6 +249,9 @@ ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor); /* (x + (divisor
 ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x); /* x itself when it has that dtype */
 ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body);
 ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body, int64_t k);
+/* The parts of the above that decide nothing: a node with room for its args; an op that is not folded. */
+ir_expr *ir_node_new(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, int arg_count);
+ir_expr *ir_op_new(ir_arena *a, ir_op op, ir_expr *const *args, int count);
 ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args); /* same node, other args */
 
 /* ---- asking (ir/query.c) -------------------------------------------------------------------- */

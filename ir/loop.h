@@ -69,6 +69,7 @@ struct ir_code {
   bool atomic;
   ir_block body, orelse;
   const char *text;
+  ir_span span; /* when it was read from text */
 };
 
 typedef enum ir_func_kind {
@@ -86,6 +87,7 @@ struct ir_func {
   ir_block body;
   ir_expr *result;          /* fragments */
   ir_arena *arena;          /* the program's; set by ir_func_new */
+  ir_span span;
 };
 
 /* Building (ir/loop_build.c).  A builder keeps the block that is open.  Names of locals, parameters

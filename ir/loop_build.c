@@ -137,29 +137,23 @@ void ir_open_else(ir_builder *b, ir_code *the_if) { b->block = &the_if->orelse; 
 void ir_close(ir_builder *b, ir_block *outer) { b->block = outer; }
 
 /* ---- expressions --------------------------------------------------------------------------- */
-static ir_expr *node(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, ir_expr *arg) {
-  ir_expr *e = IR_NEW(a, ir_expr);
-  *e = (ir_expr){.kind = kind, .dtype = dtype, .lanes = lanes, .op = IR_OP_COUNT,
-                 .reducer = IR_RED_COUNT, .arg_count = arg ? 1 : 0};
-  if (arg) {
-    e->args = IR_NEW_ARRAY(a, ir_expr *, 2); /* room for a load's mask */
-    e->args[0] = arg;
-  }
-  return e;
-}
-
 ir_expr *ir_var_ref(ir_arena *a, ir_var *var) {
-  ir_expr *e = node(a, IR_VAR, var->dtype, var->lanes, NULL);
+  ir_expr *e = ir_node_new(a, IR_VAR, var->dtype, var->lanes, 0);
   e->var = var;
   return e;
 }
 
 ir_expr *ir_load(ir_arena *a, ir_buf *buf, ir_expr *offset) {
-  ir_expr *e = node(a, IR_LOAD, buf->dtype, offset->lanes, offset);
+  ir_expr *e = ir_node_new(a, IR_LOAD, buf->dtype, offset->lanes, 2); /* room for a mask */
+  e->arg_count = 1;
+  e->args[0] = offset;
   e->buf = buf;
   return e;
 }
 
 ir_expr *ir_splat(ir_arena *a, ir_expr *scalar, int lanes) {
-  return lanes == scalar->lanes ? scalar : node(a, IR_CAST, scalar->dtype, lanes, scalar);
+  if (lanes == scalar->lanes) return scalar;
+  ir_expr *e = ir_node_new(a, IR_CAST, scalar->dtype, lanes, 1);
+  e->args[0] = scalar;
+  return e;
 }

@@ -144,12 +144,11 @@ static void put_condition(ir_writer *w, const ir_stmt *stmt, const char *before)
 }
 
 static void put_range(ir_writer *w, const ir_stmt *stmt) {
-  ir_text_put(w->out, "\n    for ");
+  ir_text_put(w->out, "\n   ");
   for (int i = 0; i < stmt->free.count; i++) {
-    if (i) ir_text_put(w->out, ", ");
+    ir_text_put(w->out, i ? ", " : " for ");
     ir_put_name(w->out, stmt->free.at[i]->name);
   }
-  if (!stmt->free.count) ir_text_put(w->out, "nothing");
   ir_text_printf(w->out, " acc %s", ir_dtype_text(stmt->acc));
   if (stmt->race != IR_RACE_NONE) ir_text_printf(w->out, " race %s", ir_words_race[stmt->race]);
 }

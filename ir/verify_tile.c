@@ -1,0 +1,176 @@
+/* verify_tile.c - the rules of candidates, workspaces, lists and stages. */
+#include <math.h>
+
+#include "ir/kernels.h"
+#include "ir/verify.h"
+
+static void enter(ir_checker *c, const char *kind, const char *name, ir_span span) {
+  c->where = ir_format_text(c->arena, "%s `%s`", kind, name ? name : "?");
+  c->span = span;
+}
+
+static void need_tensor(ir_checker *c, const ir_tensor *tensor, const char *what) {
+  if (!tensor || !ir_owns_tensor(c->kernel, tensor))
+    ir_fault(c, c->span, "%s is missing or not a tensor of the kernel", what);
+}
+
+static void allow_index(ir_checker *c, const ir_index *index, const char *what) {
+  if (index && !ir_owns_index(c->kernel, index))
+    ir_fault(c, c->span, "%s is not an index of the kernel", what);
+}
+
+static void check_tiles(ir_checker *c, const ir_tile_size *tiles, int count) {
+  for (int i = 0; i < count; i++) {
+    if (!tiles[i].index) ir_fault(c, c->span, "a tile size has no index");
+    allow_index(c, tiles[i].index, "what a tile cuts");
+    if (tiles[i].size < 1) ir_fault(c, c->span, "a tile size is at least 1");
+  }
+}
+
+static bool owns_list(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (kernel->lists.at[i] == list) return true;
+  return false;
+}
+
+static bool owns_candidate(const ir_kernel *kernel, const ir_candidate *candidate) {
+  for (int i = 0; i < kernel->candidates.count; i++)
+    if (kernel->candidates.at[i] == candidate) return true;
+  return false;
+}
+
+static bool owns_func(const ir_kernel *kernel, const ir_func *func) {
+  for (int i = 0; i < kernel->funcs.count; i++)
+    if (kernel->funcs.at[i] == func) return true;
+  return false;
+}
+
+static bool owns_stmt(const ir_kernel *kernel, const ir_stmt *stmt) {
+  for (int i = 0; i < kernel->stmts.count; i++)
+    if (kernel->stmts.at[i] == stmt) return true;
+  return false;
+}
+
+static void check_row(ir_checker *c, const char *row) {
+  if (!row || !strcmp(row, "loop") || !strcmp(row, "library") || ir_kernel_row_named(row)) return;
+  const char **known = IR_NEW_ARRAY(c->arena, const char *, ir_kernel_row_count + 2);
+  for (int i = 0; i < ir_kernel_row_count; i++) known[i] = ir_kernel_rows[i].name;
+  known[ir_kernel_row_count] = "loop";
+  known[ir_kernel_row_count + 1] = "library";
+  const char *near = ir_nearest(row, known, ir_kernel_row_count + 2);
+  ir_fault(c, c->span, "there is no kernel row `%s`%s", row,
+           near ? ir_format_text(c->arena, "; did you mean `%s`?", near) : "");
+}
+
+/* ---- candidates ---------------------------------------------------------------------------- */
+static void check_candidate(ir_checker *c, const ir_candidate *k) {
+  enter(c, "candidate", k->label, k->target ? k->target->span : IR_NOWHERE);
+  if (k->target) need_tensor(c, k->target, "its target");
+  if (k->operand) need_tensor(c, k->operand, "its sparse operand");
+  allow_index(c, k->axis, "its axis");
+  allow_index(c, k->strip_index, "its strip index");
+  check_tiles(c, k->tiles.at, k->tiles.count);
+  check_row(c, k->row);
+  if ((unsigned)k->verdict > IR_REJECTED) ir_fault(c, c->span, "its verdict is out of range");
+}
+
+/* ---- workspaces and lists ------------------------------------------------------------------ */
+static void check_workspace(ir_checker *c, int at) {
+  const ir_buf *buf = c->kernel->workspaces.at[at];
+  enter(c, "workspace", buf->name, IR_NOWHERE);
+  for (int i = 0; i < at; i++)
+    if (!strcmp(c->kernel->workspaces.at[i]->name, buf->name)) ir_fault(c, c->span, "two have this name");
+  if (buf->kind != IR_BUF_WORKSPACE) ir_fault(c, c->span, "it is of another kind");
+  if (buf->dtype <= IR_NONE || buf->dtype >= IR_DTYPE_COUNT) ir_fault(c, c->span, "it has no dtype");
+  if (buf->tensor) need_tensor(c, buf->tensor, "its tensor");
+  if (buf->count) ir_check_size(c, buf->count, "the size of a workspace");
+}
+
+static void check_list_buf(ir_checker *c, const ir_buf *buf, ir_dtype dtype, const char *what) {
+  if (!buf) return;
+  if (!ir_owns_workspace(c->kernel, buf)) ir_fault(c, c->span, "its %s are no workspace of the kernel", what);
+  else if (buf->dtype != dtype) ir_fault(c, c->span, "its %s must be %s", what, ir_dtype_text(dtype));
+}
+
+static void check_list(ir_checker *c, int at) {
+  const ir_list *list = c->kernel->lists.at[at];
+  enter(c, "list", list->name, list->span);
+  for (int i = 0; i < at; i++)
+    if (!strcmp(c->kernel->lists.at[i]->name, list->name)) ir_fault(c, list->span, "two have this name");
+  need_tensor(c, list->tensor, "the tensor whose zeros it lists");
+  if (!list->axis) ir_fault(c, list->span, "it has no axis");
+  allow_index(c, list->axis, "its axis");
+  allow_index(c, list->strip_index, "its strip index");
+  if (list->strip < 1 || list->gran < 1) ir_fault(c, list->span, "its strip and gran are at least 1");
+  ir_check_size(c, list->strips, "the number of strips");
+  ir_check_size(c, list->capacity, "the capacity of a strip");
+  if (!list->counts || !list->ids) ir_fault(c, list->span, "it has no counts or no ids");
+  check_list_buf(c, list->counts, IR_I32, "counts");
+  check_list_buf(c, list->ids, IR_I32, "ids");
+  check_list_buf(c, list->bits, IR_I32, "bits");
+  check_list_buf(c, list->verdict, IR_I32, "verdicts");
+  check_list_buf(c, list->threshold, IR_F64, "thresholds");
+}
+
+/* ---- stages -------------------------------------------------------------------------------- */
+static void check_kind(ir_checker *c, const ir_stage *s) {
+  switch (s->kind) {
+  case IR_STAGE_COMPUTE:
+    if (!s->stmts.count) ir_fault(c, s->span, "it computes nothing");
+    break;
+  case IR_STAGE_DETECT:
+    if (!s->detects) ir_fault(c, s->span, "it detects no list");
+    break;
+  case IR_STAGE_CONVERT:
+    need_tensor(c, s->source, "the source of a conversion");
+    need_tensor(c, s->dest, "the destination of a conversion");
+    break;
+  case IR_STAGE_GUARD:
+    if (!s->reads.count && !s->detects) ir_fault(c, s->span, "it guards no list");
+    break;
+  }
+}
+
+static void check_stage_parts(ir_checker *c, const ir_stage *s) {
+  for (int i = 0; i < s->stmts.count; i++)
+    if (!owns_stmt(c->kernel, s->stmts.at[i])) ir_fault(c, s->span, "it computes no statement of the kernel");
+  for (int i = 0; i < s->reads.count; i++)
+    if (!owns_list(c->kernel, s->reads.at[i])) ir_fault(c, s->span, "it reads no list of the kernel");
+  for (int i = 0; i < s->runners_up.count; i++)
+    if (!owns_candidate(c->kernel, s->runners_up.at[i]))
+      ir_fault(c, s->span, "a runner-up is no candidate of the kernel");
+  for (int i = 0; i < s->funcs.count; i++)
+    if (!owns_func(c->kernel, s->funcs.at[i])) ir_fault(c, s->span, "it runs no function of the kernel");
+  if (s->detects && !owns_list(c->kernel, s->detects)) ir_fault(c, s->span, "it detects no list of the kernel");
+  if (s->when.list && !owns_list(c->kernel, s->when.list))
+    ir_fault(c, s->span, "it is guarded by no list of the kernel");
+  if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");
+}
+
+static void check_stage(ir_checker *c, int at) {
+  const ir_stage *s = c->kernel->stages.at[at];
+  enter(c, "stage", s->name, s->span);
+  for (int i = 0; i < at; i++) {
+    const ir_stage *other = c->kernel->stages.at[i];
+    if (!strcmp(other->name, s->name)) ir_fault(c, s->span, "two have this name");
+    if (other->number >= s->number) ir_fault(c, s->span, "numbers of stages ascend");
+  }
+  if ((unsigned)s->kind > IR_STAGE_GUARD) {
+    ir_fault(c, s->span, "its kind is out of range");
+    return;
+  }
+  check_row(c, s->row);
+  check_tiles(c, s->tiles.at, s->tiles.count);
+  check_stage_parts(c, s);
+  if (!c->faults) check_kind(c, s);
+  if (s->assembled && s->funcs.count && s->funcs.count != 2)
+    ir_fault(c, s->span, "an assembled stage has two functions: count and fill");
+}
+
+void ir_check_tile(ir_checker *c) {
+  const ir_kernel *kernel = c->kernel;
+  for (int i = 0; i < kernel->candidates.count; i++) check_candidate(c, kernel->candidates.at[i]);
+  for (int i = 0; i < kernel->workspaces.count; i++) check_workspace(c, i);
+  for (int i = 0; i < kernel->lists.count; i++) check_list(c, i);
+  for (int i = 0; i < kernel->stages.count && c->faults < IR_MOST_FAULTS; i++) check_stage(c, i);
+}
