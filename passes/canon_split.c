@@ -176,7 +176,7 @@ static ir_expr *place_softmax(splitter *s, const place *p, ir_expr *e, bool root
   if (!root || (p->stmt->cond != NULL && p->stmt->fill != 0))
     return guarded(s->arena, mask, value, 0);
   p->stmt->cond = pass_and(s->arena, p->stmt->cond, mask);
-  p->stmt->fill = 0;
+  p->stmt->fill = p->stmt->target->fill = 0;
   return value;
 }
 

@@ -12,7 +12,8 @@
  * Forwards: `support` of a value (support.c). A statement with a support is sampled on it.
  * Backwards: a let is needed only where some reader's use of it is not multiplied by zero; the terms
  * that can be said in the let's own indices become its sample. Both are repeated until nothing changes;
- * terms are only ever added, and a term that depends on the let itself is never added.
+ * terms are only ever added, and a term that depends on the let itself is never added. A fill that no
+ * reader sees becomes 0, so that the tensor can be stored sparse.
  * Results of relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
 #include "passes/support.h"
 
@@ -170,6 +171,10 @@ static ir_expr *needed_at(pass_context *c, const ir_kernel *kernel, const ir_stm
 static bool go_backward(pass_context *c, const ir_kernel *kernel, ir_stmt *stmt) {
   if (ir_is_scatter(stmt)) return false;
   ir_expr *need = needed_at(c, kernel, stmt);
+  if (need != NULL && stmt->fill != 0 && pass_implies(c->arena, need, stmt->cond)) {
+    stmt->fill = stmt->target->fill = 0; /* nobody sees the fill: what is not computed may as well not be stored */
+    return true;
+  }
   if (need == NULL || pass_implies(c->arena, stmt->sample, need)) return false;
   stmt->sample = pass_and(c->arena, stmt->sample, need);
   if (stmt->fill == 0) stmt->support = pass_and(c->arena, stmt->support, need);
