@@ -69,7 +69,8 @@ static void read_kernel_schedule(ir_reader *r) {
 
 static void read_item(ir_reader *r) {
   static const char *const words[] = {"in",   "let",       "out", "temp", "index", "stmt", "candidate",
-                                      "buf",  "list",      "stage", "func", "fragment", "schedule", NULL};
+                                      "buf",  "list",      "stage", "func", "fragment", "needs", "schedule",
+                                      NULL};
   switch (ir_read_word(r, words, "a line of a kernel")) {
   case 0: ir_read_tensor_line(r, IR_ROLE_IN); break;
   case 1: ir_read_tensor_line(r, IR_ROLE_LET); break;
@@ -83,6 +84,7 @@ static void read_item(ir_reader *r) {
   case 9: ir_read_stage(r); break;
   case 10: ir_read_func(r, IR_FUNC_KERNEL); break;
   case 11: ir_read_func(r, IR_FUNC_FRAGMENT); break;
+  case 12: ir_read_need(r); break;
   default: read_kernel_schedule(r); break;
   }
 }

@@ -96,6 +96,7 @@ void ir_read_format_declaration(ir_reader *r);
 void ir_read_schedule(ir_reader *r);
 void ir_read_tensor_line(ir_reader *r, ir_role role);
 void ir_read_index_line(ir_reader *r);
+void ir_read_need(ir_reader *r);
 void ir_read_stmt(ir_reader *r);
 void ir_read_candidate(ir_reader *r);
 void ir_read_workspace(ir_reader *r);

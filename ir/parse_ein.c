@@ -78,6 +78,28 @@ void ir_read_index_line(ir_reader *r) {
   ir_read_expect(r, ";");
 }
 
+static void read_over(ir_reader *r, ir_require *need) {
+  do {
+    ir_index *index = ir_read_index(r);
+    if (index && ir_read_room(r, need->over.count)) IR_PUSH(r->arena, &need->over, index);
+  } while (ir_read_if(r, ","));
+}
+
+/* needs x dim 0 from -1 to N over i multiple 4; */
+void ir_read_need(ir_reader *r) {
+  ir_require need = {.span = r->token.span};
+  need.tensor = ir_read_tensor(r);
+  ir_read_expect(r, "dim");
+  need.dim = (int)ir_read_int(r, 0, IR_MAX_RANK - 1);
+  if (ir_read_if(r, "from")) need.least = ir_read_expr(r);
+  if (ir_read_if(r, "to")) need.most = ir_read_expr(r);
+  if (ir_read_if(r, "over")) read_over(r, &need);
+  if (ir_read_if(r, "multiple")) need.multiple = ir_read_int(r, 0, INT64_MAX);
+  ir_read_expect(r, ";");
+  if (need.tensor && ir_read_room(r, r->kernel->needs.count))
+    IR_PUSH(r->arena, &r->kernel->needs, need);
+}
+
 /* ---- statements ---------------------------------------------------------------------------- */
 static ir_reducer read_combine(ir_reader *r) {
   if (ir_read_if(r, "=")) return IR_RED_COUNT;

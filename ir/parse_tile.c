@@ -6,7 +6,7 @@
 #include "ir/print.h"
 
 typedef enum value_kind {
-  VALUE_TEXT, VALUE_NAME, VALUE_INT, VALUE_INT64, VALUE_NUMBER, VALUE_FLAG, VALUE_TENSOR,
+  VALUE_TEXT, VALUE_NAME, VALUE_INT, VALUE_DIM, VALUE_INT64, VALUE_NUMBER, VALUE_FLAG, VALUE_TENSOR,
   VALUE_INDEX, VALUE_LIST, VALUE_BUF, VALUE_EXPR, VALUE_TILES, VALUE_OTHER
 } value_kind;
 
@@ -40,6 +40,7 @@ static void read_value(ir_reader *r, value_kind kind, void *at) {
   case VALUE_TEXT: SET(const char *, ir_read_string(r)); break;
   case VALUE_NAME: SET(const char *, ir_read_name(r)); break;
   case VALUE_INT: SET(int, (int)ir_read_int(r, 0, INT32_MAX)); break;
+  case VALUE_DIM: SET(int, (int)ir_read_int(r, -1, IR_MAX_RANK - 1)); break;
   case VALUE_INT64: SET(int64_t, ir_read_int(r, 0, INT64_MAX)); break;
   case VALUE_NUMBER: SET(double, ir_read_number(r)); break;
   case VALUE_FLAG: SET(bool, true); break;
@@ -140,6 +141,7 @@ void ir_read_workspace(ir_reader *r) {
 /* ---- lists --------------------------------------------------------------------------------- */
 static const field list_fields[] = {
     FIELD(ir_list, tensor, TENSOR), FIELD(ir_list, strip_index, INDEX), FIELD(ir_list, axis, INDEX),
+    FIELD(ir_list, strip_dim, DIM), FIELD(ir_list, axis_dim, DIM),      FIELD(ir_list, break_even, NUMBER),
     FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),        FIELD(ir_list, strips, EXPR),
     FIELD(ir_list, capacity, EXPR), FIELD(ir_list, counts, BUF),        FIELD(ir_list, ids, BUF),
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, verdict, BUF),       FIELD(ir_list, threshold, BUF),

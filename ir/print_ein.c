@@ -191,9 +191,27 @@ void ir_print_stmt(const ir_stmt *stmt, ir_text *out) {
   if (stmt->cond) put_condition(&w, stmt, " ");
 }
 
+/* needs x dim 0 from -1 to N over i multiple 4; */
+static void put_need(ir_writer *w, const ir_require *need) {
+  ir_text_put(w->out, "  needs ");
+  ir_put_name(w->out, need->tensor->name);
+  ir_text_printf(w->out, " dim %d", need->dim);
+  if (need->least) ir_text_put(w->out, " from ");
+  if (need->least) ir_put_expr(w, need->least);
+  if (need->most) ir_text_put(w->out, " to ");
+  if (need->most) ir_put_expr(w, need->most);
+  for (int i = 0; i < need->over.count; i++) {
+    ir_text_put(w->out, i ? ", " : " over ");
+    ir_put_name(w->out, need->over.at[i]->name);
+  }
+  if (need->multiple) ir_text_printf(w->out, " multiple %lld", (long long)need->multiple);
+  ir_text_put(w->out, ";\n");
+}
+
 void ir_put_ein(ir_writer *w) {
   const ir_kernel *kernel = w->kernel;
   for (int i = 0; i < kernel->tensors.count; i++) put_tensor(w, kernel->tensors.at[i]);
   for (int i = 0; i < kernel->indices.count; i++) put_index(w, kernel->indices.at[i]);
+  for (int i = 0; i < kernel->needs.count; i++) put_need(w, &kernel->needs.at[i]);
   for (int i = 0; i < kernel->stmts.count; i++) put_stmt(w, kernel->stmts.at[i]);
 }

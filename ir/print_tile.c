@@ -63,6 +63,9 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "cover", c->cover);
   put_double(w, "microseconds", c->microseconds);
   put_double(w, "index_microseconds", c->index_microseconds);
+  put_flag(w, "asked", c->asked);
+  put_flag(w, "guarded", c->guarded);
+  put_double(w, "break_even", c->break_even);
   put_text(w, "why", c->why);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
@@ -112,6 +115,8 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_named(w, "tensor", list->tensor ? list->tensor->name : NULL);
   put_named(w, "strip_index", list->strip_index ? list->strip_index->name : NULL);
   put_named(w, "axis", list->axis ? list->axis->name : NULL);
+  put_int(w, "strip_dim", list->strip_dim, INT64_MIN);
+  put_int(w, "axis_dim", list->axis_dim, INT64_MIN);
   put_int(w, "strip", list->strip, 0);
   put_int(w, "gran", list->gran, 0);
   if (list->strip_index) put_int(w, "strip_dim", list->strip_dim, 0);
@@ -123,6 +128,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "bits", list->bits);
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
+  put_double(w, "break_even", list->break_even);
   put_flag(w, "fused", list->fused);
   put_double(w, "break_even", list->break_even);
   ir_text_put(w->out, "  }\n");

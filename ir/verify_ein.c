@@ -178,11 +178,24 @@ static void check_stmt(ir_checker *c, const ir_stmt *s) {
   check_findings(c, s);
 }
 
+static void check_need(ir_checker *c, const ir_require *need) {
+  c->where = "a condition on sizes";
+  c->span = need->span;
+  if (!need->tensor || !ir_owns_tensor(c->kernel, need->tensor) || need->dim < 0 ||
+      need->dim >= need->tensor->rank || need->multiple < 0)
+    ir_fault(c, need->span, "it is about no dimension of the kernel");
+  if (need->least) ir_check_size(c, need->least, "the least subscript");
+  if (need->most) ir_check_size(c, need->most, "the greatest subscript");
+  for (int i = 0; i < need->over.count; i++)
+    if (!ir_owns_index(c->kernel, need->over.at[i])) ir_fault(c, need->span, "it is about an index of no kernel");
+}
+
 void ir_check_ein(ir_checker *c) {
   const ir_kernel *kernel = c->kernel;
   check_names(c);
   for (int i = 0; i < kernel->tensors.count; i++) check_tensor(c, kernel->tensors.at[i]);
   for (int i = 0; i < kernel->indices.count; i++) check_index(c, kernel->indices.at[i]);
+  for (int i = 0; i < kernel->needs.count; i++) check_need(c, &kernel->needs.at[i]);
   if (c->faults) return;
   for (int i = 0; i < kernel->stmts.count; i++) check_stmt(c, kernel->stmts.at[i]);
 }

@@ -98,9 +98,13 @@ static void check_list(ir_checker *c, int at) {
   for (int i = 0; i < at; i++)
     if (!strcmp(c->kernel->lists.at[i]->name, list->name)) ir_fault(c, list->span, "two have this name");
   need_tensor(c, list->tensor, "the tensor whose zeros it lists");
+  if (c->faults) return;
   if (!list->axis) ir_fault(c, list->span, "it has no axis");
   allow_index(c, list->axis, "its axis");
   allow_index(c, list->strip_index, "its strip index");
+  int rank = list->tensor ? list->tensor->rank : 0;
+  if (list->axis_dim < 0 || list->axis_dim >= rank || list->strip_dim < -1 || list->strip_dim >= rank)
+    ir_fault(c, list->span, "its axis or strip is not a dimension of the tensor");
   if (list->strip < 1 || list->gran < 1) ir_fault(c, list->span, "its strip and gran are at least 1");
   ir_check_size(c, list->strips, "the number of strips");
   ir_check_size(c, list->capacity, "the capacity of a strip");
