@@ -43,7 +43,8 @@ typedef struct fe_test {
   const char *kernel;
   IR_VEC(fe_set) sets;
   IR_VEC(fe_expect) expects;
-  ir_span span;
+  bool broken;  /* a line did not parse: what it would have set is unknown */
+  ir_span span; /* of the kernel's name */
 } fe_test;
 int fe_test_count(const fe_file *file);
 const fe_test *fe_test_at(const fe_file *file, int i);

@@ -1,0 +1,210 @@
+/* check_sparsity.c - can the pattern of a sparse result be determined (rule 7)?
+ *
+ * Support of an expression: EMPTY (always 0), SPARSE (zero outside a pattern that its operands'
+ * storage or a predicate of the indices gives), FULL.  It follows from the zero rules of the op table.
+ * `as like(X)` asks for more: the value must be zero wherever X stores nothing. */
+#include "frontend/check.h"
+
+typedef enum support { EMPTY, SPARSE, FULL } support;
+
+static support support_of(const ir_expr *e);
+
+static bool is_full(const ir_format *f) {
+  for (int k = 0; k < f->level_count; k++)
+    if (!ir_level_rows[f->level[k].kind].full) return false;
+  return true;
+}
+
+static bool is_zero(const ir_expr *e) {
+  double value;
+  return ir_const_value(e, &value) && value == 0;
+}
+
+/* ---- support ------------------------------------------------------------------------------- */
+static support smaller(support a, support b) { return a < b ? a : b; }
+static support larger(support a, support b) { return a > b ? a : b; }
+
+static support support_of_stmt(const ir_stmt *s) {
+  support value = support_of(s->value);
+  if (ir_is_scatter(s)) return FULL;
+  if (!s->cond) return value;
+  return s->fill == 0 ? smaller(value, support_of(s->cond)) : FULL;
+}
+
+static support support_of_tensor(const ir_tensor *t) {
+  if (t->like) return SPARSE;
+  if (t->format) return is_full(t->format) ? FULL : SPARSE;
+  return t->def ? support_of_stmt(t->def) : FULL;
+}
+
+static bool only_indices(const ir_expr *e) {
+  if (e->kind == IR_ACCESS || e->kind == IR_REDUCE || e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!only_indices(e->args[i])) return false;
+  return true;
+}
+
+static support support_of_binary(const ir_expr *e) {
+  const ir_zero *zero = ir_op_rows[e->op].zero;
+  support x = support_of(e->args[0]), y = support_of(e->args[1]);
+  if (zero[0] != IR_ZERO_Z && !(zero[1] == IR_ZERO_Z || zero[2] == IR_ZERO_Z)) return FULL;
+  bool by_right = zero[1] == IR_ZERO_Z, by_left = zero[2] == IR_ZERO_Z;
+  if (by_left && by_right) return smaller(x, y);
+  if (by_left || by_right) return by_left ? x : y;
+  return larger(x, y);
+}
+
+static support support_of_op(const ir_expr *e) {
+  if (e->dtype == IR_B1 && ir_op_rows[e->op].arity == 2 && only_indices(e)) return SPARSE;
+  if (e->arg_count == 1) return ir_op_rows[e->op].zero[0] == IR_ZERO_Z ? support_of(e->args[0]) : FULL;
+  if (e->arg_count == 2) return support_of_binary(e);
+  support yes = support_of(e->args[1]), no = support_of(e->args[2]);
+  return larger(smaller(support_of(e->args[0]), yes), no);
+}
+
+static support support_of(const ir_expr *e) {
+  switch (e->kind) {
+  case IR_CONST: return is_zero(e) ? EMPTY : FULL;
+  case IR_ACCESS: return support_of_tensor(e->tensor);
+  case IR_OP: return support_of_op(e);
+  case IR_CAST: case IR_TOPK: return support_of(e->args[0]);
+  case IR_REDUCE: return e->reducer == IR_RED_ARGMAX ? FULL : support_of(e->args[0]);
+  case IR_DIM: case IR_INDEX: case IR_SOFTMAX: case IR_VAR: case IR_LOAD: break;
+  }
+  return FULL;
+}
+
+/* The part that makes a full value full. */
+static const ir_expr *culprit(const ir_expr *e) {
+  for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++)
+    if (support_of(e->args[i]) == FULL && !(e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0)) return culprit(e->args[i]);
+  return e;
+}
+
+/* ---- as like(X) ---------------------------------------------------------------------------- */
+typedef struct likeness {
+  const ir_tensor *root;
+  ir_expr *const *subs;
+} likeness;
+
+static const ir_tensor *root_of(const ir_tensor *t) {
+  while (t->like) t = t->like;
+  return t;
+}
+
+static bool covered(const likeness *k, const ir_expr *e);
+
+static bool same_subs(const likeness *k, const ir_expr *access) {
+  for (int i = 0; i < access->tensor->rank; i++)
+    if (!ir_expr_equal(k->subs[i], access->args[i])) return false;
+  return true;
+}
+
+static bool covered_let(const likeness *k, const ir_tensor *t) {
+  const ir_stmt *s = t->def;
+  if (!s || t->format || ir_is_scatter(s)) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (!ir_expr_equal(k->subs[i], s->subs[i])) return false;
+  return covered(k, s->value) || (s->cond && s->fill == 0 && covered(k, s->cond));
+}
+
+static bool covered_access(const likeness *k, const ir_expr *e) {
+  if (e->tensor->rank != k->root->rank || !same_subs(k, e)) return false;
+  return root_of(e->tensor) == k->root || covered_let(k, e->tensor);
+}
+
+static bool covered_binary(const likeness *k, const ir_expr *e) {
+  const ir_zero *zero = ir_op_rows[e->op].zero;
+  bool x = covered(k, e->args[0]), y = covered(k, e->args[1]);
+  if ((zero[2] == IR_ZERO_Z && x) || (zero[1] == IR_ZERO_Z && y)) return true;
+  return zero[0] == IR_ZERO_Z && x && y;
+}
+
+static bool covered(const likeness *k, const ir_expr *e) {
+  switch (e->kind) {
+  case IR_CONST: return is_zero(e);
+  case IR_ACCESS: return covered_access(k, e);
+  case IR_CAST: case IR_TOPK: return covered(k, e->args[0]);
+  case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && covered(k, e->args[0]);
+  case IR_OP: break;
+  case IR_DIM: case IR_INDEX: case IR_SOFTMAX: case IR_VAR: case IR_LOAD: return false;
+  }
+  if (e->arg_count == 1) return ir_op_rows[e->op].zero[0] == IR_ZERO_Z && covered(k, e->args[0]);
+  if (e->arg_count == 2) return covered_binary(k, e);
+  return covered(k, e->args[2]) && (covered(k, e->args[0]) || covered(k, e->args[1]));
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+/* A sparse operand that is read at exactly the elements of the left side. */
+static const ir_tensor *model(const ir_stmt *s, const ir_expr *e) {
+  if (e->kind == IR_ACCESS && e->tensor->rank == s->target->rank && e->tensor->role == IR_ROLE_IN && support_of(e) == SPARSE) {
+    likeness k = {e->tensor, s->subs};
+    return same_subs(&k, e) ? e->tensor : NULL;
+  }
+  for (int i = 0; i < e->arg_count; i++) {
+    const ir_tensor *t = model(s, e->args[i]);
+    if (t) return t;
+  }
+  return NULL;
+}
+
+static void no_pattern(fe_check *c, const fe_stmt *stmt) {
+  const ir_stmt *s = stmt->lowered;
+  const ir_expr *why = s->cond && s->fill != 0 ? s->cond : culprit(s->value);
+  const ir_tensor *like = s->cond ? model(s, s->cond) : NULL;
+  if (!like) like = model(s, s->value);
+  ir_diag *d = fe_error(c, IR_DIAG_SPARSE_OUTPUT, stmt->as_span, "no pattern of `%s` can be determined: its value may be non-zero everywhere", s->target->name);
+  ir_diag_note(c->sink, d, why->span, why->kind == IR_ACCESS ? "`%s` is dense" : "this is not zero where its operands are zero",
+               why->kind == IR_ACCESS ? why->tensor->name : "");
+  if (like) ir_diag_fix(c->sink, d, stmt->as_span, ir_format_text(c->arena, "as like(%s)", like->name), "share the positions of `%s`", like->name);
+  else ir_diag_fix(c->sink, d, stmt->as_span, "as dense", "store it dense");
+}
+
+static void not_like(fe_check *c, const fe_stmt *stmt, const ir_tensor *x) {
+  const ir_stmt *s = stmt->lowered;
+  ir_diag *d = fe_error(c, IR_DIAG_LIKE, stmt->as_span, "`%s` may be non-zero where `%s` stores nothing, and those values would be lost", s->target->name, x->name);
+  ir_diag_note(c->sink, d, x->span, "multiply by `%s`, write `on %s[...]`, or choose a format such as `as csr`", x->name, x->name);
+}
+
+/* ---- like ---------------------------------------------------------------------------------- */
+static bool like_fault(fe_check *c, const fe_stmt *stmt, const char *text) {
+  fe_error(c, IR_DIAG_LIKE, stmt->like.span, "%s", text);
+  return false;
+}
+
+static bool like_fits(fe_check *c, const fe_stmt *stmt, const ir_tensor *t, const ir_tensor *x) {
+  const char *n = stmt->like.text;
+  if (t == x) return like_fault(c, stmt, ir_format_text(c->arena, "`%s` cannot be like itself", n));
+  if (!x->format && !x->like) return like_fault(c, stmt, ir_format_text(c->arena, "the storage of `%s` is the compiler's choice; give it a format with `as`", n));
+  if (x->rank != t->rank) return like_fault(c, stmt, ir_format_text(c->arena, "`%s` has %d dimensions, `%s` has %d", n, x->rank, t->name, t->rank));
+  for (int i = 0; i < t->rank; i++)
+    if (!fe_size_same(x->dim[i], t->dim[i]))
+      return like_fault(c, stmt, ir_format_text(c->arena, "dimension %d of `%s` has size %s, of `%s` %s", i, n, fe_size_text(c, x->dim[i]), t->name,
+                                                fe_size_text(c, t->dim[i])));
+  return true;
+}
+
+static void check_like(fe_check *c, fe_stmt *stmt) {
+  fe_symbol *x = fe_symbol_find(c, stmt->like.text);
+  ir_tensor *t = stmt->symbol->tensor;
+  if (!x || x->kind != FE_SYM_TENSOR) {
+    if (!x && fe_is_lost(c, stmt->like.text)) return;
+    ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, stmt->like.span, "there is no tensor `%s`", stmt->like.text);
+    fe_suggest(c, d, stmt->like.span, stmt->like.text, 1u << FE_SYM_TENSOR);
+    return;
+  }
+  x->uses++;
+  if (x->bad || !like_fits(c, stmt, t, x->tensor)) return;
+  t->like = x->tensor;
+  t->format = root_of(x->tensor)->format;
+  likeness k = {root_of(x->tensor), stmt->lowered->subs};
+  const ir_stmt *s = stmt->lowered;
+  if (is_full(t->format)) return;
+  bool fits = covered(&k, s->value) || (s->cond && covered(&k, s->cond));
+  if (!fits || ir_is_scatter(s)) not_like(c, stmt, x->tensor);
+}
+
+void fe_sparsity_check(fe_check *c, fe_stmt *stmt) {
+  if (stmt->like.text) check_like(c, stmt);
+  else if (stmt->format && !is_full(stmt->symbol->tensor->format) && support_of_stmt(stmt->lowered) == FULL) no_pattern(c, stmt);
+}
