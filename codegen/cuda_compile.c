@@ -149,9 +149,10 @@ spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_optio
 
 /* ---- judging --------------------------------------------------------------------------------------------- */
 static const char *fault_of(const cg_launch *launch, const cg_nvrtc_result *r) {
+  if (!launch->row) return NULL;
   if (r->serialised) return "tensor core work was serialised";
   if (r->spill_bytes > 0) return "registers were spilled";
-  if (launch->row && r->stack_bytes > 0) return "it uses a stack frame";
+  if (r->stack_bytes > 0) return "it uses a stack frame";
   return NULL;
 }
 

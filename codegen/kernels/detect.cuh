@@ -49,9 +49,10 @@ template <class Config> SPC_DEVICE spc_u32 spc_find_word(const spc_args &args, l
 // values -> bits; one warp a word.
 template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  long long words = (Config::capacity(args) + 31) / 32;
-  long long warp = (long long)blockIdx.x * (Config::threads / 32) + threadIdx.x / 32;
-  if (warp >= Config::strips(args) * words) return;
+  // 32 bits are enough for a number of words, and their division is no call.
+  spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32);
+  spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;
+  if (warp >= (spc_u32)Config::strips(args) * words) return;
   spc_u32 bits = spc_find_word<Config>(args, warp / words, warp % words);
   if ((threadIdx.x & 31) == 0) Config::bits(args)[warp] = bits;
 }

@@ -18,16 +18,16 @@ template <class Config> struct spc_operands {
   using B = typename Config::B;
   static_assert(!Config::gathers || (a_rows_are_k && b_rows_are_k),
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
-  template <class T, int Rows, int Columns, bool RowsAreK, bool Gathers> struct pick {
-    using loader = spc_tile_loader<T, Rows, Columns, Config::threads, RowsAreK>;
+  template <class C, class T, int Rows, int Columns, bool RowsAreK, bool Gathers> struct pick {
+    using loader = spc_tile_loader<T, Rows, Columns, C::threads, RowsAreK>;
   };
-  template <class T, int Rows, int Columns, bool RowsAreK> struct pick<T, Rows, Columns, RowsAreK, true> {
-    using loader = spc_gather_loader<T, Rows, Columns, Config::threads, Config::gran>;
+  template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, true> {
+    using loader = spc_gather_loader<T, Rows, Columns, C::threads, C::gran>;
   };
-  using loader_a = typename pick<A, a_rows_are_k ? Config::tile_k : Config::tile_m,
+  using loader_a = typename pick<Config, A, a_rows_are_k ? Config::tile_k : Config::tile_m,
                                  a_rows_are_k ? Config::tile_m : Config::tile_k, a_rows_are_k,
                                  Config::gathers>::loader;
-  using loader_b = typename pick<B, b_rows_are_k ? Config::tile_k : Config::tile_n,
+  using loader_b = typename pick<Config, B, b_rows_are_k ? Config::tile_k : Config::tile_n,
                                  b_rows_are_k ? Config::tile_n : Config::tile_k, b_rows_are_k,
                                  Config::gathers>::loader;
   static constexpr int slot_bytes = loader_a::panel::bytes + loader_b::panel::bytes;
@@ -85,6 +85,7 @@ SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char 
   spc_matrix<typename Config::B> b = {Config::b(args, place.batch), Config::pitch_b(args)};
   int k = (int)Config::k(args);
   if constexpr (Config::gathers) {
+    static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
     int strip = place.m0 / Config::strip;
     spc_list list = {Config::ids(args) + strip * Config::capacity(args), Config::counts(args)[strip], k};
     typename operands::loader_a load_a(a, list, place.m, place.m0);
@@ -101,8 +102,6 @@ SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &args) {
   using operands = spc_operands<Config>;
   static_assert(Config::depth >= 2, "the pipeline needs at least two slots");
-  static_assert(!Config::gathers || Config::strip % Config::tile_m == 0,
-                "a tile must lie in one strip of the list");
   static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the pipeline or the staged tile needs");

@@ -1,0 +1,533 @@
+/* parts.c - runs every composed kernel, the list kernels and every op on a GPU, against float64 on the host.
+ *
+ * Sizes are multiples of nothing; lists are empty, full and ragged; arrays start at odd addresses when the
+ * case says so; results are poisoned (NaN) and stand between canaries.  Usage: gpu-parts [check | small | time]
+ *   check  everything        small  a subset for compute-sanitizer        time  rates of the gemm rows */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/tensor.h"
+#include "runtime/cuda.h"
+#include "tests/unit/codegen_cuda_case.h"
+
+enum { CANARY = 256 };
+typedef struct array { /* one buffer of a launch */
+  const ir_buf *buf;
+  void *host, *device; /* device points behind the front canary */
+  size_t bytes, shift;
+  int64_t count;
+} array;
+
+typedef struct bench {
+  rt_cuda *cuda;
+  cuda_cases cases;
+  ir_image *image;
+  int64_t size[CASE_DIMS];
+  array array[64];
+  int array_count, checks, failures;
+  size_t shift;
+  uint64_t random;
+} bench;
+
+static void fail(bench *b, const ir_stage *s, const char *row, const char *what, double at, double got, double want) {
+  if (b->failures++ < 40)
+    printf("FAIL %s %s M=%lld N=%lld K=%lld shift=%zu: %s at %.0f: %g, expected %g\n", s->name, row,
+           (long long)b->size[0], (long long)b->size[1], (long long)b->size[2], b->shift, what, at, got, want);
+}
+
+static double uniform(bench *b) {
+  b->random = b->random * 6364136223846793005ull + 1442695040888963407ull;
+  return (double)(b->random >> 11) / 9007199254740992.0;
+}
+
+static double value(bench *b) { return 2 * uniform(b) - 1; }
+
+/* ---- device arrays ---------------------------------------------------------------------------------- */
+static void die(bench *b, const char *what) {
+  printf("FAIL %s: %s\n", what, rt_cuda_error(b->cuda));
+  exit(3);
+}
+
+static array *find(bench *b, const char *stem) {
+  for (int i = 0; i < b->array_count; i++)
+    if (!strncmp(b->array[i].buf->name, stem, strlen(stem))) return &b->array[i];
+  return NULL;
+}
+
+static int64_t count_of(bench *b, const ir_buf *buf) {
+  int64_t count = 1, extent;
+  if (buf->kind == IR_BUF_WORKSPACE) return ir_size_value(buf->count, b->size, &count) ? count : 0;
+  for (int d = 0; d < buf->tensor->rank; d++)
+    count *= ir_size_value(buf->tensor->dim[d], b->size, &extent) ? extent : 0;
+  return count;
+}
+
+static array *array_of(bench *b, const ir_buf *buf) {
+  for (int i = 0; i < b->array_count; i++)
+    if (b->array[i].buf == buf || (buf->kind == IR_BUF_VALS && b->array[i].buf->tensor == buf->tensor &&
+                                   b->array[i].buf->kind == IR_BUF_VALS))
+      return &b->array[i];
+  array *a = &b->array[b->array_count++];
+  *a = (array){.buf = buf, .count = count_of(b, buf)};
+  a->shift = buf->kind == IR_BUF_VALS ? b->shift * ir_dtype_bytes(buf->dtype) : 0;
+  a->bytes = (size_t)a->count * ir_dtype_bytes(buf->dtype);
+  a->host = malloc(a->bytes + 16);
+  memset(a->host, 0xff, a->bytes + 16);
+  return a;
+}
+
+static void upload(bench *b, array *a) {
+  size_t all = a->bytes + a->shift + 2 * CANARY;
+  unsigned char *image = malloc(all);
+  void *device;
+  memset(image, 0xa5, all);
+  memcpy(image + CANARY + a->shift, a->host, a->bytes);
+  if (rt_cuda_alloc(b->cuda, all, &device) || rt_cuda_upload(b->cuda, device, image, all)) die(b, "upload");
+  a->device = (char *)device + CANARY + a->shift;
+  free(image);
+}
+
+static bool download(bench *b, array *a) {
+  size_t all = a->bytes + a->shift + 2 * CANARY;
+  unsigned char *image = malloc(all);
+  bool whole = true;
+  if (rt_cuda_download(b->cuda, image, (char *)a->device - CANARY - a->shift, all)) die(b, "download");
+  for (size_t i = 0; i < all; i++)
+    if (i < CANARY + a->shift || i >= CANARY + a->shift + a->bytes) whole = whole && image[i] == 0xa5;
+  memcpy(a->host, image + CANARY + a->shift, a->bytes);
+  free(image);
+  return whole;
+}
+
+static void forget(bench *b) {
+  for (int i = 0; i < b->array_count; i++) {
+    array *a = &b->array[i];
+    if (a->device) rt_cuda_release(b->cuda, (char *)a->device - CANARY - a->shift);
+    free(a->host);
+  }
+  b->array_count = 0;
+}
+
+static void collect(bench *b, const ir_stage *s) {
+  for (int i = 0; i < b->image->codes.count; i++)
+    for (int n = 0; b->image->codes.at[i].stage == s && n < b->image->codes.at[i].bufs.count; n++)
+      array_of(b, b->image->codes.at[i].bufs.at[n]);
+}
+
+static void launch(bench *b, const ir_code_image *code, rt_cuda_module *module) {
+  spc_args args;
+  int64_t grid[3] = {0, 1, 1};
+  memset(&args, 0, sizeof args);
+  for (int n = 0; n < code->bufs.count; n++) args.buf[n] = array_of(b, code->bufs.at[n])->device;
+  for (int d = 0; d < CASE_DIMS; d++) args.size[d] = b->size[d];
+  for (int d = 0; d < 3; d++)
+    if (code->grid[d] && !ir_size_value(code->grid[d], b->size, &grid[d])) die(b, "grid");
+  if (code->grid[0] && grid[0] == 0) return;
+  if (rt_cuda_launch(b->cuda, module, grid, &args, NULL)) die(b, "launch");
+}
+
+static void run(bench *b, const ir_stage *s) {
+  for (int i = 0; i < b->array_count; i++) upload(b, &b->array[i]);
+  for (int i = 0; i < b->image->codes.count; i++) {
+    const ir_code_image *code = &b->image->codes.at[i];
+    rt_cuda_module *module;
+    if (code->stage != s) continue;
+    if (rt_cuda_load(b->cuda, code, &module)) die(b, code->entry);
+    launch(b, code, module);
+    if (rt_cuda_synchronise(b->cuda, NULL)) die(b, code->entry);
+    rt_cuda_unload(b->cuda, module);
+  }
+  for (int i = 0; i < b->array_count; i++)
+    if (!download(b, &b->array[i])) fail(b, s, s->row, b->array[i].buf->name, 0, 0, 0);
+  b->checks++;
+}
+
+/* ---- products --------------------------------------------------------------------------------------- */
+static void fill_values(bench *b, array *a) {
+  for (int64_t i = 0; a && i < a->count; i++) ir_dtype_store(a->buf->dtype, a->host, i, value(b));
+}
+
+/* kind 0: ragged, some strips empty; 1: all empty; 2: all full. */
+static void fill_list(bench *b, const ir_list *l, int kind) {
+  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
+  int64_t capacity = counts->count ? ids->count / counts->count : 0;
+  for (int64_t s = 0; s < counts->count; s++) {
+    double keep = kind == 1 || (kind == 0 && s % 3 == 1) ? 0 : kind == 2 ? 1 : uniform(b);
+    int n = 0;
+    for (int64_t t = 0; t < capacity; t++)
+      if (uniform(b) < keep) ((int32_t *)ids->host)[s * capacity + n++] = (int32_t)t;
+    ((int32_t *)counts->host)[s] = n;
+  }
+}
+
+static int64_t element(const bench *b, char layout, int64_t g, int64_t x, int64_t y, int dx, int dy) {
+  int64_t X = b->size[dx], Y = b->size[dy];
+  return g * X * Y + (layout == 'r' ? x * Y + y : y * X + x);
+}
+
+typedef struct sums { double sum, magnitude; } sums;
+
+static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g, int64_t m, int64_t n,
+                int64_t k, sums *s) {
+  double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, g, m, k, CASE_M, CASE_K));
+  double y = ir_dtype_load(p->in, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+  s->sum += x * y;
+  s->magnitude += fabs(x * y);
+}
+
+static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t g, int64_t m, int64_t n) {
+  array *A = find(b, "A"), *B = find(b, "B");
+  sums s = {0, 0};
+  if (!l) {
+    for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, &s);
+    return s;
+  }
+  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
+  int64_t strip = m / l->strip, capacity = ids->count / counts->count;
+  for (int i = 0; i < ((int32_t *)counts->host)[strip]; i++)
+    for (int64_t r = 0; r < l->gran; r++) {
+      int64_t k = ((int32_t *)ids->host)[strip * capacity + i] * l->gran + r;
+      if (k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, &s);
+    }
+  return s;
+}
+
+static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m, int64_t n) {
+  sums r = reference(b, p, s->reads.count ? s->reads.at[0] : NULL, g, m, n);
+  double want = r.sum;
+  if (p->epilogue == CASE_BIAS_RELU) {
+    want += ir_dtype_load(IR_F32, find(b, "bias")->host, n);
+    want = want > 0 ? want : 0;
+  } else if (p->epilogue == CASE_RESIDUAL) {
+    want += ir_dtype_load(IR_BF16, find(b, "residual")->host, m * b->size[CASE_N] + n);
+  }
+  int64_t at = element(b, p->layout_t, g, m, n, CASE_M, CASE_N);
+  double got = ir_dtype_load(p->out, find(b, "T")->host, at);
+  double bound = 4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
+  if (p->out == IR_F16) bound += 3e-8;
+  if (!(fabs(got - want) <= bound)) fail(b, s, p->row, "T", (double)at, got, want);
+}
+
+static void check_bits(bench *b, const ir_stage *s, const product_case *p) {
+  const ir_list *l = s->detects;
+  array *bits = array_of(b, l->bits), *t = find(b, "T");
+  int64_t strips = (b->size[CASE_M] + l->strip - 1) / l->strip, capacity = (b->size[CASE_N] + l->gran - 1) / l->gran;
+  int64_t words = (capacity + 31) / 32;
+  for (int64_t i = 0; i < strips * words * 32; i++) {
+    int64_t strip = i / (words * 32), tile = i % (words * 32);
+    bool want = false, got = ((uint32_t *)bits->host)[i / 32] >> (i % 32) & 1;
+    for (int64_t m = strip * l->strip; m < (strip + 1) * l->strip && m < b->size[CASE_M]; m++)
+      for (int64_t n = tile * l->gran; n < (tile + 1) * l->gran && n < b->size[CASE_N]; n++)
+        want |= ir_dtype_load(p->out, t->host, element(b, p->layout_t, 0, m, n, CASE_M, CASE_N)) != 0;
+    if (got != want) fail(b, s, p->row, "bit", (double)i, got, want);
+  }
+}
+
+/* Every element when there are few, a sample with all edges otherwise. */
+static void check_product(bench *b, const ir_stage *s, const product_case *p) {
+  int64_t M = b->size[CASE_M], N = b->size[CASE_N], G = p->batched ? b->size[CASE_BATCH] : 1;
+  int64_t step = M * N * G > 40000 ? 7 : 1;
+  for (int64_t g = 0; g < G; g++)
+    for (int64_t m = 0; m < M; m++)
+      for (int64_t n = 0; n < N; n++)
+        if (step == 1 || (m * 31 + n * 17) % step == 0 || m + 2 > M || n + 2 > N) check_element(b, s, p, g, m, n);
+  if (s->detects) check_bits(b, s, p);
+}
+
+static void check_untouched(bench *b, const ir_stage *s, const product_case *p) {
+  const array *t = find(b, "T");
+  for (size_t i = 0; i < t->bytes; i++)
+    if (((unsigned char *)t->host)[i] != 0xff) {
+      fail(b, s, p->row, "written although the guard said no", (double)i, 0, 0);
+      return;
+    }
+}
+
+static void product(bench *b, const ir_stage *s, const product_case *p, int kind, int verdict) {
+  collect(b, s);
+  fill_values(b, find(b, "A"));
+  fill_values(b, find(b, "B"));
+  fill_values(b, find(b, "bias"));
+  fill_values(b, find(b, "residual"));
+  /* Half of the result's columns are dead under relu, so that detection has something to find. */
+  array *bias = find(b, "bias");
+  for (int64_t n = 0; bias && n < bias->count; n++)
+    if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
+  if (s->reads.count) fill_list(b, s->reads.at[0], kind);
+  if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = verdict;
+  run(b, s);
+  if (p->guard && (verdict == 1) != (p->guard == 2)) check_untouched(b, s, p);
+  else check_product(b, s, p);
+  forget(b);
+}
+
+/* ---- lists -------------------------------------------------------------------------------------------- */
+static const double special[] = {0.0, -0.0, 1e-7, NAN, -1};
+
+static void fill_sparse(bench *b, array *v) {
+  bool integer = !ir_dtype_is_float(v->buf->dtype);
+  double keep = uniform(b) < 0.3 ? 0.5 : 0.01;
+  for (int64_t i = 0; i < v->count; i++) {
+    double x = uniform(b) < keep ? value(b) : uniform(b) < 0.02 ? special[(int)(uniform(b) * 5)] : 0;
+    if (integer) ir_dtype_store_int(v->buf->dtype, v->host, i, uniform(b) < keep);
+    else ir_dtype_store(v->buf->dtype, v->host, i, x);
+  }
+}
+
+static bool is_set(bench *b, const list_case *c, const array *v, int64_t m, int64_t n) {
+  int64_t at = c->strip ? element(b, c->layout, 0, m, n, CASE_M, CASE_N) : n;
+  return ir_dtype_is_float(c->dtype) ? ir_dtype_load(c->dtype, v->host, at) != 0
+                                     : ir_dtype_load_int(c->dtype, v->host, at) != 0;
+}
+
+static void check_lists(bench *b, const ir_stage *s, const list_case *c) {
+  const ir_list *l = s->detects;
+  array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
+  int64_t M = c->strip ? b->size[CASE_M] : 1, strip = c->strip ? c->strip : 1, N = b->size[CASE_N];
+  int64_t capacity = (N + c->gran - 1) / c->gran;
+  for (int64_t t = 0; t * strip < M; t++) {
+    int n = 0;
+    for (int64_t tile = 0; tile < capacity; tile++) {
+      bool set = false;
+      for (int64_t m = t * strip; m < (t + 1) * strip && m < M; m++)
+        for (int64_t f = tile * c->gran; f < (tile + 1) * c->gran && f < N; f++) set |= is_set(b, c, v, m, f);
+      if (!set) continue;
+      int32_t got = ((int32_t *)ids->host)[t * capacity + n++];
+      if (got != tile) fail(b, s, s->row, "id", (double)(t * capacity + n - 1), got, (double)tile);
+    }
+    if (((int32_t *)counts->host)[t] != n) fail(b, s, s->row, "count", (double)t, ((int32_t *)counts->host)[t], n);
+  }
+}
+
+static void lists(bench *b, const ir_stage *s, const list_case *c) {
+  collect(b, s);
+  array *v = NULL;
+  for (int i = 0; i < b->array_count; i++)
+    if (b->array[i].buf->kind == IR_BUF_VALS) v = &b->array[i];
+  fill_sparse(b, v);
+  run(b, s);
+  check_lists(b, s, c);
+  forget(b);
+}
+
+static void guard(bench *b, const ir_stage *s) {
+  for (int t = 0; t < 4; t++) {
+    static const double thresholds[] = {-1, 0.2, 0.8, INFINITY};
+    collect(b, s);
+    const ir_list *l = s->reads.at[0];
+    array *counts = array_of(b, l->counts);
+    int64_t capacity, sum = 0;
+    if (!ir_size_value(l->capacity, b->size, &capacity)) die(b, "capacity");
+    for (int64_t i = 0; i < counts->count; i++) {
+      ((int32_t *)counts->host)[i] = (int32_t)(uniform(b) * (double)capacity);
+      sum += ((int32_t *)counts->host)[i];
+    }
+    ((double *)array_of(b, l->threshold)->host)[0] = thresholds[t];
+    run(b, s);
+    double all = (double)counts->count * (double)capacity;
+    int want = (all > 0 ? (double)sum / all : 0) >= thresholds[t];
+    int got = ((int32_t *)array_of(b, l->verdict)->host)[0];
+    if (got != want) fail(b, s, "guard", "verdict", 0, got, want);
+    forget(b);
+  }
+}
+
+/* ---- ops ------------------------------------------------------------------------------------------------ */
+static double operand_value(bench *b, ir_dtype t, int64_t i) {
+  static const double edges[] = {0, -0.0, 1, -1, NAN, INFINITY, -INFINITY, 0.5, -2.5, 3};
+  if (t == IR_B1) return (double)(i % 2);
+  if (!ir_dtype_is_float(t)) return floor(uniform(b) * 256 - 128);
+  return i % 3 == 0 ? edges[(int)(uniform(b) * 10)] : 4 * value(b);
+}
+
+static void fill_operand(bench *b, array *a) {
+  for (int64_t i = 0; i < a->count; i++) {
+    double x = operand_value(b, a->buf->dtype, i);
+    if (ir_dtype_is_float(a->buf->dtype)) ir_dtype_store(a->buf->dtype, a->host, i, x);
+    else ir_dtype_store_int(a->buf->dtype, a->host, i, ir_dtype_wrap(a->buf->dtype, (int64_t)x));
+  }
+}
+
+static bool agree(ir_dtype t, double got, double want) {
+  if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+  if (got == want) return true;
+  return fabs(got - want) <= (t == IR_F64 ? 1e-13 : 8 * ir_dtype_epsilon(t)) * (fabs(want) + 1e-30) + 1e-37;
+}
+
+static void check_op(bench *b, const ir_stage *s, ir_op op, ir_dtype t) {
+  const ir_func *f = s->funcs.at[0];
+  int arity = ir_op_rows[op].arity;
+  array *y = array_of(b, f->bufs.at[arity]);
+  for (int64_t i = 0; i < b->size[CASE_M]; i++) {
+    double x[3] = {0}, want, got;
+    int64_t xi[3] = {0};
+    for (int n = 0; n < arity; n++) {
+      array *a = array_of(b, f->bufs.at[n]);
+      x[n] = ir_dtype_load(a->buf->dtype, a->host, i);
+      xi[n] = ir_dtype_is_float(a->buf->dtype) ? 0 : ir_dtype_load_int(a->buf->dtype, a->host, i);
+    }
+    bool integer = !ir_dtype_is_float(t) && ir_op_rows[op].eval_int;
+    want = integer ? (double)ir_op_rows[op].eval_int(xi) : ir_op_rows[op].eval(x);
+    got = ir_dtype_load(y->buf->dtype, y->host, i);
+    if (ir_dtype_is_float(y->buf->dtype)) want = ir_dtype_round(y->buf->dtype, want);
+    else want = (double)ir_dtype_wrap(y->buf->dtype, (int64_t)want);
+    if (!agree(y->buf->dtype, got, want)) {
+      char text[128];
+      snprintf(text, sizeof text, "%s(%g, %g)", f->name, x[0], x[1]);
+      fail(b, s, text, "y", (double)i, got, want);
+    }
+  }
+}
+
+static void op(bench *b, const ir_stage *s, ir_op which, ir_dtype t) {
+  collect(b, s);
+  for (int n = 0; n < ir_op_rows[which].arity; n++) fill_operand(b, array_of(b, s->funcs.at[0]->bufs.at[n]));
+  run(b, s);
+  check_op(b, s, which, t);
+  forget(b);
+}
+
+/* ---- whole runs ------------------------------------------------------------------------------------------- */
+static void compile(bench *b) {
+  cg_options options = {.target = ir_target_find(rt_cuda_arch(b->cuda))};
+  spc_status status = cg_cuda_compile(b->cases.arena, b->cases.kernel, &options, b->cases.sink, &b->image);
+  ir_text text = ir_text_new(b->cases.arena);
+  ir_sink_render(b->cases.sink, &text, false);
+  if (text.length) printf("%s\n", text.data);
+  if (status) exit(4);
+}
+
+static void products(bench *b, bool small) {
+  static const int64_t sizes[][4] = {{37, 53, 29, 3}, {129, 130, 131, 2}, {300, 77, 515, 2}, {256, 256, 256, 2},
+                                     {1, 1, 1, 1},    {200, 136, 64, 1},  {64, 200, 0, 2},   {515, 264, 40, 1}};
+  const ir_stage *stages[64];
+  cuda_cases_new(&b->cases);
+  for (int i = 0; i < cuda_product_case_count; i++)
+    stages[i] = cuda_case_product(&b->cases, &cuda_product_cases[i]);
+  compile(b);
+  for (int z = 0; z < (small ? 2 : IR_COUNT(sizes)); z++)
+    for (int i = 0; i < cuda_product_case_count; i++) {
+      memcpy(b->size, sizes[z], sizeof b->size);
+      const product_case *p = &cuda_product_cases[i];
+      for (int kind = 0; kind < (p->strip ? 3 : 1); kind++)
+        for (int verdict = 0; verdict < (p->guard ? 2 : 1); verdict++)
+          for (b->shift = 0; b->shift < (small ? 1 : 2); b->shift++) product(b, stages[i], p, kind, verdict);
+    }
+  cuda_cases_free(&b->cases);
+}
+
+static void list_kernels(bench *b, bool small) {
+  static const int64_t sizes[][4] = {{37, 53, 0, 0}, {300, 1030, 0, 0}, {1, 1, 0, 0}, {129, 9000, 0, 0}, {64, 32, 0, 0}};
+  const ir_stage *stages[64], *guards;
+  cuda_cases_new(&b->cases);
+  b->shift = 0;
+  for (int i = 0; i < cuda_list_case_count; i++) stages[i] = cuda_case_list(&b->cases, &cuda_list_cases[i]);
+  guards = cuda_case_guard(&b->cases, stages[0]->detects);
+  compile(b);
+  for (int z = 0; z < (small ? 2 : IR_COUNT(sizes)); z++) {
+    memcpy(b->size, sizes[z], sizeof b->size);
+    for (int i = 0; i < cuda_list_case_count; i++) lists(b, stages[i], &cuda_list_cases[i]);
+    guard(b, guards);
+  }
+  cuda_cases_free(&b->cases);
+}
+
+static void ops(bench *b, bool small) {
+  const ir_stage *stages[IR_OP_COUNT][IR_DTYPE_COUNT] = {{NULL}};
+  cuda_cases_new(&b->cases);
+  b->shift = 0;
+  for (int o = 0; o < IR_OP_COUNT; o++)
+    for (int t = IR_NONE + 1; t < IR_DTYPE_COUNT; t++)
+      if (!small || t == IR_F32) stages[o][t] = cuda_case_op(&b->cases, (ir_op)o, (ir_dtype)t);
+  compile(b);
+  memcpy(b->size, (int64_t[]){1000, 1, 1, 1}, sizeof b->size);
+  for (int o = 0; o < IR_OP_COUNT; o++)
+    for (int t = 0; t < IR_DTYPE_COUNT; t++)
+      if (stages[o][t]) op(b, stages[o][t], (ir_op)o, (ir_dtype)t);
+  cuda_cases_free(&b->cases);
+}
+
+/* ---- rates -------------------------------------------------------------------------------------------------- */
+static double milliseconds(bench *b, const ir_code_image *code) {
+  enum { ROUNDS = 9, LAUNCHES = 4 };
+  rt_cuda_module *module;
+  double best[ROUNDS];
+  if (rt_cuda_load(b->cuda, code, &module)) die(b, code->entry);
+  for (int r = -1; r < ROUNDS; r++) {
+    double ms = 0;
+    rt_cuda_time_begin(b->cuda, NULL);
+    for (int l = 0; l < LAUNCHES; l++) launch(b, code, module);
+    if (rt_cuda_time_end(b->cuda, NULL, &ms)) die(b, "timing");
+    if (r >= 0) best[r] = ms / LAUNCHES;
+  }
+  rt_cuda_unload(b->cuda, module);
+  for (int i = 0; i < ROUNDS; i++)
+    for (int j = i + 1; j < ROUNDS; j++)
+      if (best[j] < best[i]) {
+        double t = best[i];
+        best[i] = best[j], best[j] = t;
+      }
+  return best[ROUNDS / 2];
+}
+
+static void time_case(bench *b, const product_case *p, int64_t extent, double keep) {
+  cuda_cases_new(&b->cases);
+  const ir_stage *s = cuda_case_product(&b->cases, p);
+  memcpy(b->size, (int64_t[]){extent, extent, extent, 1}, sizeof b->size);
+  compile(b);
+  collect(b, s);
+  fill_values(b, find(b, "A"));
+  fill_values(b, find(b, "B"));
+  fill_values(b, find(b, "bias"));
+  if (s->reads.count) {
+    const ir_list *l = s->reads.at[0];
+    int64_t strips = array_of(b, l->counts)->count, capacity = array_of(b, l->ids)->count / strips;
+    for (int64_t t = 0; t < strips; t++) {
+      int32_t n = 0;
+      for (int64_t i = 0; i < capacity; i++)
+        if (uniform(b) < keep) ((int32_t *)array_of(b, l->ids)->host)[t * capacity + n++] = (int32_t)i;
+      ((int32_t *)array_of(b, l->counts)->host)[t] = n;
+    }
+  }
+  for (int i = 0; i < b->array_count; i++) upload(b, &b->array[i]);
+  double ms = milliseconds(b, &b->image->codes.at[0]);
+  double flops = 2.0 * (double)extent * (double)extent * (double)extent * keep;
+  printf("%-30s %c%c%c %-5s %5lld^3 keep %4.2f  %8.3f ms  %7.1f useful TFLOP/s  %3d registers\n", p->row, p->layout_a,
+         p->layout_b, p->layout_t, ir_dtype_text(p->in), (long long)extent, keep, ms, flops / ms * 1e-9,
+         b->image->codes.at[0].registers);
+  fflush(stdout);
+  forget(b);
+  cuda_cases_free(&b->cases);
+}
+
+static void time_rows(bench *b) {
+  static const double keeps[] = {1.0, 0.5, 0.25, 0.1, 0.05};
+  b->shift = 0;
+  for (int i = 0; i < cuda_product_case_count; i++) {
+    product_case p = cuda_product_cases[i];
+    if (p.batched || p.guard) continue;
+    bool fma = p.in == IR_F32;
+    for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++) time_case(b, &p, fma ? 2048 : 4096, keeps[k]);
+  }
+}
+
+int main(int argc, char **argv) {
+  const char *mode = argc > 1 ? argv[1] : "check", *why = "";
+  bench b = {.random = 12345};
+  if (rt_cuda_open(&b.cuda, &why)) {
+    printf("skipped: %s\n", why);
+    return 77;
+  }
+  printf("%s, %s, driver %d, %s\n", rt_cuda_name(b.cuda), rt_cuda_arch(b.cuda), rt_cuda_driver_version(b.cuda),
+         cg_nvrtc_version());
+  bool small = !strcmp(mode, "small");
+  if (!strcmp(mode, "time")) time_rows(&b);
+  else {
+    products(&b, small);
+    list_kernels(&b, small);
+    ops(&b, small);
+    printf("%d launches checked, %d failures\n", b.checks, b.failures);
+  }
+  rt_cuda_close(b.cuda);
+  return b.failures ? 3 : 0;
+}

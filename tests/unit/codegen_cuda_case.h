@@ -1,0 +1,55 @@
+/* codegen_cuda_case.h - stages for the tests of the composed CUDA kernels, one description each.
+ *
+ * Used by the compile tests (no GPU) and by tests/gpu/parts.c, which runs the same stages. */
+#ifndef SPC_TESTS_CODEGEN_CUDA_CASE_H
+#define SPC_TESTS_CODEGEN_CUDA_CASE_H
+
+#include "codegen/codegen.h"
+#include "ir/kernels.h"
+
+typedef enum case_epilogue { CASE_PLAIN, CASE_BIAS_RELU, CASE_RESIDUAL } case_epilogue;
+
+/* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T. */
+typedef struct product_case {
+  const char *row;
+  ir_dtype in, out;
+  char layout_a, layout_b, layout_t;
+  bool batched;
+  int strip, gran;               /* of the list of A; 0: none */
+  int detect_strip, detect_gran; /* of the list made of T; 0: none */
+  case_epilogue epilogue;
+  int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
+} product_case;
+
+/* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */
+typedef struct list_case {
+  ir_dtype dtype;
+  char layout; /* 'r' V[R][F] row-major, 'c' transposed */
+  int strip, gran;
+  bool bits; /* through bits in memory */
+} list_case;
+
+enum { CASE_M, CASE_N, CASE_K, CASE_BATCH, CASE_DIMS };
+
+typedef struct cuda_cases {
+  ir_arena *arena;
+  ir_program *program;
+  ir_kernel *kernel;
+  ir_sink *sink;
+  ir_dim *dim[CASE_DIMS];
+} cuda_cases;
+
+void cuda_cases_new(cuda_cases *c);
+void cuda_cases_free(cuda_cases *c);
+ir_stage *cuda_case_product(cuda_cases *c, const product_case *p);
+ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CASE_M, F is CASE_N */
+ir_stage *cuda_case_guard(cuda_cases *c, ir_list *list);
+/* y[i] = op(x[i], z[i], w[i]) for i < M, operands of dtype t (b1 where the op wants it); NULL where t has no such op. */
+ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
+
+extern const product_case cuda_product_cases[];
+extern const int cuda_product_case_count;
+extern const list_case cuda_list_cases[];
+extern const int cuda_list_case_count;
+
+#endif

@@ -1,0 +1,111 @@
+/* codegen_cuda_rows.c - every row of the kernel table, and every op's CUDA spelling, becomes a cubin without
+ * spills, stack frames or C75xx notes for each architecture that NVRTC knows.  Skipped without NVRTC. */
+#include <criterion/criterion.h>
+
+#include "codegen_cuda_case.h"
+
+static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a", "sm_120"};
+
+static void need_nvrtc(void) {
+  if (!cg_nvrtc_available()) cr_skip_test("%s", cg_nvrtc_version());
+}
+
+static const char *messages(cuda_cases *c) {
+  ir_text text = ir_text_new(c->arena);
+  ir_sink_render(c->sink, &text, false);
+  return text.data ? text.data : "";
+}
+
+static ir_image *compiled(cuda_cases *c, const char *target) {
+  cg_options options = {.target = ir_target_find(target), .threads = 2};
+  ir_image *image = NULL;
+  cr_assert_eq(cg_cuda_compile(c->arena, c->kernel, &options, c->sink, &image), SPC_OK, "%s", messages(c));
+  return image;
+}
+
+/* Registers that a row may use: two blocks of 128 x 128 and four of 64 x 64 fit a multiprocessor. */
+static int budget(const char *label) {
+  if (strstr(label, "mma_128")) return 255;
+  if (strstr(label, "mma_64x128")) return 168;
+  if (strstr(label, "mma_64")) return 128;
+  if (strstr(label, "fma")) return 128;
+  return 64;
+}
+
+static void check(cuda_cases *c, const ir_image *image, const char *target) {
+  for (int i = 0; i < image->codes.count; i++) {
+    const ir_code_image *code = &image->codes.at[i];
+    cr_expect(code->cubin_bytes > 0, "%s %s: no code", target, code->entry);
+    if (!strcmp(code->label, "loop")) continue;
+    cr_expect_eq(code->spill_bytes, 0, "%s %s (%s) spills %d bytes", target, code->entry, code->label,
+                 code->spill_bytes);
+    cr_expect(code->registers > 0 && code->registers <= budget(code->label), "%s %s (%s) uses %d registers",
+              target, code->entry, code->label, code->registers);
+  }
+  cr_expect_str_empty(messages(c), "%s: %s", target, messages(c));
+}
+
+/* All cases, or the first of every row: enough for an architecture that shares its instructions with another. */
+static void cases(cuda_cases *c, bool all) {
+  for (int i = 0; i < cuda_product_case_count; i++)
+    if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
+      cuda_case_product(c, &cuda_product_cases[i]);
+  for (int i = 0; i < (all ? cuda_list_case_count : 1); i++) {
+    ir_stage *s = cuda_case_list(c, &cuda_list_cases[i]);
+    if (i == 0) cuda_case_guard(c, s->detects);
+  }
+}
+
+Test(codegen_cuda_rows, every_row_has_a_case) {
+  for (int r = 0; r < ir_kernel_row_count; r++) {
+    bool found = ir_kernel_rows[r].multiply == IR_MULTIPLY_NONE;
+    for (int i = 0; i < cuda_product_case_count; i++)
+      found |= !strcmp(cuda_product_cases[i].row, ir_kernel_rows[r].name);
+    cr_expect(found, "no test case for the row %s", ir_kernel_rows[r].name);
+  }
+}
+
+Test(codegen_cuda_rows, compile_within_their_budgets) {
+  need_nvrtc();
+  for (int t = 0; t < IR_COUNT(targets); t++) {
+    if (!ir_target_find(targets[t])) continue;
+    cuda_cases c;
+    cuda_cases_new(&c);
+    cases(&c, t < 2);
+    check(&c, compiled(&c, targets[t]), targets[t]);
+    cuda_cases_free(&c);
+  }
+}
+
+Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
+  need_nvrtc();
+  cuda_cases c;
+  cuda_cases_new(&c);
+  for (int op = 0; op < IR_OP_COUNT; op++)
+    for (int t = IR_NONE + 1; t < IR_DTYPE_COUNT; t++)
+      if (t == IR_F32 || t == IR_F64 || t == IR_BF16 || t == IR_I32 || t == IR_U4 || t == IR_I64 || t == IR_B1)
+        cuda_case_op(&c, (ir_op)op, (ir_dtype)t);
+  check(&c, compiled(&c, "sm_90a"), "sm_90a");
+  cuda_cases_free(&c);
+}
+
+/* A stage that no kernel can run is refused with a sentence, never compiled to something else. */
+Test(codegen_cuda_rows, misfits_are_refused) {
+  static const product_case misfits[] = {
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
+      {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 3, 0, 0, CASE_PLAIN, 0},
+      {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
+      {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0}};
+  for (int i = 0; i < IR_COUNT(misfits); i++) {
+    cuda_cases c;
+    cuda_cases_new(&c);
+    cuda_case_product(&c, &misfits[i]);
+    cg_options options = {.target = ir_target_find("sm_90a")};
+    ir_image *image;
+    cr_expect_eq(cg_cuda_emit(c.arena, c.kernel, &options, c.sink, &image), SPC_INVALID_INPUT, "case %d", i);
+    cr_expect_eq(c.sink->errors, 1);
+    cuda_cases_free(&c);
+  }
+}
