@@ -182,6 +182,7 @@ static spc_status run_all(api_run *run) {
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
   spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
+  if (!status) status = ir_check_sizes(kernel, run->sizes, run->sink);
   if (!status) status = execute(run);
   if (status) return drv_api_fail(run->err, status, run->sink, NULL);
   for (int i = 0; i < run->bindings.list.count; i++)

@@ -149,6 +149,7 @@ static spc_status run_test(check_run *run) {
       if (!strcmp(s->program->dims.at[d]->name, run->test->sets.at[i].name))
         run->sizes[d] = run->test->sets.at[i].size;
   SPC_TRY(bind_test(run));
+  SPC_TRY(ir_check_sizes(run->kernel, run->sizes, s->sink));
   if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->inputs));
   SPC_TRY(run_reference(run));
   SPC_TRY(run_backend(run));

@@ -89,6 +89,7 @@ static spc_status run_kernel(drv_session *s, running *run) {
   SPC_TRY(drv_sizes_from_defines(s, run->sizes));
   s->options.kernel = run->kernel->name;
   SPC_TRY(drv_bind_inputs(s, run->kernel, run->sizes, &run->bindings));
+  SPC_TRY(ir_check_sizes(run->kernel, run->sizes, s->sink));
   if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->bindings));
   SPC_TRY(drv_pick_backend(s, &run->backend, &run->cuda));
   SPC_TRY(check_target_agrees(s, run));

@@ -1,0 +1,264 @@
+/* matrix.c - every expression in every mix of formats, dtypes and shape classes, on every back end that is here, against
+ * the reference interpreter.  Usage: matrix [--groups N] [--seed S] [--only NAME] [--keep DIR]
+ *
+ * A group is one program (expression, formats, dtype, result format, pipeline), compiled once; each group runs over all
+ * shape classes.  Default: a pseudo-random choice of groups that covers every pair (expression, format) first. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/compare.h"
+#include "ir/interp.h"
+#include "passes/pass.h"
+#include "runtime/plan.h"
+#include "tests/matrix/cases.h"
+
+enum { MOST_OPERANDS = 4 };
+
+typedef struct operand {
+  char name[8], dims[32];
+  int rank;
+  const char *format;
+} operand;
+
+typedef struct group {
+  const matrix_expr *expr;
+  operand operands[MOST_OPERANDS];
+  int operand_count;
+  const char *dtype, *result; /* result format, "" dense */
+  int pipeline;               /* 0 default, 1 no fusion, 2 strict_nan, 3 reproducible, 4 batch invariant */
+} group;
+
+typedef struct tally {
+  long cases, failed, refused;
+} tally;
+
+static uint64_t state = 1;
+static uint32_t random_u32(void) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(state >> 33);
+}
+static int pick(int n) { return (int)(random_u32() % (uint32_t)n); }
+
+static void parse_operands(const char *text, group *g) {
+  g->operand_count = 0;
+  while (*text) {
+    operand *o = &g->operands[g->operand_count++];
+    int n = 0;
+    sscanf(text, "%7[^:]:%31[^ ]%n", o->name, o->dims, &n);
+    o->rank = 1;
+    for (const char *c = o->dims; *c; c++) o->rank += *c == ',';
+    text += n;
+    while (*text == ' ') text++;
+  }
+}
+
+static const char *choose_format(int rank, int i) {
+  if (rank == 1) return matrix_formats1[i % IR_COUNT(matrix_formats1)];
+  if (rank == 2) return matrix_formats2[i % IR_COUNT(matrix_formats2)];
+  return matrix_formats3[i % IR_COUNT(matrix_formats3)];
+}
+
+/* The program as .spx text. */
+static const char *program_text(ir_arena *arena, const group *g) {
+  ir_text t = ir_text_new(arena);
+  ir_text_put(&t, "spx 1;\ndim N: dyn;  dim M: dyn;  dim K: dyn;\n"
+                  "format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\nkernel k {\n");
+  for (int i = 0; i < g->operand_count; i++) {
+    const operand *o = &g->operands[i];
+    ir_text_printf(&t, "  in %s: %s[%s]%s%s;\n", o->name, g->dtype, o->dims, o->format[0] ? " as " : "", o->format);
+  }
+  ir_text_put(&t, "  ");
+  for (const char *c = g->expr->text; *c; c++) {
+    if (*c != '$') ir_text_putn(&t, c, 1);
+    else if (c++, g->result[0]) ir_text_printf(&t, " as %s", g->result);
+  }
+  ir_text_put(&t, "\n}\n");
+  return t.data;
+}
+
+/* ---- data --------------------------------------------------------------------------------------- */
+static bool is_stored(const matrix_shape *shape, const int64_t *at, int rank, const int64_t *dims) {
+  if (shape->special == 1 && rank >= 1 && at[0] == dims[0] / 2) return true;
+  if (shape->special == 2) return rank < 2 || llabs((long long)(at[0] - at[1])) <= 1;
+  return (double)(random_u32() % 1000) < shape->density * 1000;
+}
+
+static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matrix_shape *shape, const int64_t *sizes,
+                            ir_view *out, const char **why) {
+  int64_t dims[IR_MAX_RANK], at[IR_MAX_RANK] = {0}, elements = 1;
+  ir_entries e = {.rank = tensor->rank};
+  for (int d = 0; d < tensor->rank; d++) {
+    if (!ir_size_value(tensor->dim[d], sizes, &dims[d])) return SPC_INTERNAL;
+    elements *= dims[d];
+  }
+  bool dense = ir_format_is_dense(tensor->format);
+  e.at = IR_NEW_ARRAY(arena, int64_t, elements * tensor->rank + 1);
+  e.value = IR_NEW_ARRAY(arena, double, elements + 1);
+  e.int_value = IR_NEW_ARRAY(arena, int64_t, elements + 1);
+  for (int64_t i = 0; i < elements; i++) {
+    bool stored = is_stored(shape, at, tensor->rank, dims);
+    int64_t value = pick(7) - 3;
+    if (value == 0 && shape->special != 3) value = 1;
+    if (stored || dense) {
+      memcpy(e.at + e.count * tensor->rank, at, sizeof(int64_t) * (size_t)tensor->rank);
+      e.value[e.count] = (double)(e.int_value[e.count] = stored ? value : 0);
+      e.count++;
+    }
+    for (int d = tensor->rank; d-- > 0 && ++at[d] == dims[d];) at[d] = 0;
+  }
+  e.capacity = e.count;
+  if (ir_dtype_is_float(tensor->dtype)) e.int_value = NULL;
+  else e.value = NULL;
+  return ir_view_pack(arena, tensor->dtype, dims, tensor->format, IR_I32, &e, out, why);
+}
+
+/* ---- one group ----------------------------------------------------------------------------------- */
+typedef struct compiled {
+  ir_program *reference, *lowered;
+  ir_image *image;
+} compiled;
+
+static pass_options options_of(const group *g, const ir_target *target) {
+  return (pass_options){.target = target, .disable = g->pipeline == 1 ? "fuse" : NULL, .strict_nan = g->pipeline == 2,
+                        .reproducible = g->pipeline == 3, .batch_invariant = g->pipeline == 4, .verify_each = true};
+}
+
+static spc_status compile(ir_arena *arena, const group *g, const char *text, const ir_target *target, ir_sink *sink,
+                          compiled *out) {
+  pass_options options = options_of(g, target);
+  cg_options code = {.target = target};
+  fe_options none = {0};
+  SPC_TRY(fe_compile(arena, "case.spx", text, strlen(text), &none, sink, &out->reference));
+  SPC_TRY(fe_compile(arena, "case.spx", text, strlen(text), &none, sink, &out->lowered));
+  SPC_TRY(pass_pipeline(out->lowered, &options, sink));
+  ir_kernel *kernel = out->lowered->kernels.at[0];
+  return target->kind == IR_TARGET_CUDA ? cg_cuda_compile(arena, kernel, &code, sink, &out->image)
+                                        : cg_cpu_compile(arena, kernel, &code, sink, &out->image);
+}
+
+static const char *first_words(ir_arena *arena, ir_sink *sink) {
+  ir_text t = ir_text_new(arena);
+  ir_sink_render(sink, &t, false);
+  return t.data;
+}
+
+static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c, const matrix_shape *shape, rt_cuda *cuda,
+                            const char **detail) {
+  const ir_kernel *reference = c->reference->kernels.at[0], *lowered = c->lowered->kernels.at[0];
+  int64_t sizes[4] = {shape->n, shape->m, shape->k, 0};
+  ir_bindings want = {0}, got = {0};
+  ir_sink *sink = ir_sink_new(arena);
+  ir_interp_options interp = {.strict_nan = g->pipeline == 2};
+  for (int i = 0; i < reference->tensors.count; i++) {
+    ir_tensor *t = reference->tensors.at[i];
+    ir_binding b = {.tensor = t};
+    if (t->role != IR_ROLE_IN) continue;
+    spc_status packed = make_view(arena, t, shape, sizes, &b.view, detail);
+    if (packed) return packed;
+    IR_PUSH(arena, &want.list, b);
+    b.tensor = ir_tensor_named(lowered, t->name);
+    if (b.tensor) IR_PUSH(arena, &got.list, b);
+  }
+  rt_plan *plan = NULL;
+  rt_plan_options options = {.cuda = cuda};
+  spc_status status = ir_interp_ein(arena, reference, sizes, &want, &interp, sink);
+  if (!status) status = rt_plan_new(c->image, sizes, &options, sink, &plan);
+  if (!status) status = rt_plan_run(plan, arena, &got, NULL, sink);
+  rt_plan_free(plan);
+  if (status) {
+    *detail = first_words(arena, sink);
+    return status;
+  }
+  const ir_view *a = NULL, *b = NULL;
+  for (int i = 0; i < want.list.count; i++)
+    if (!strcmp(want.list.at[i].tensor->name, g->expr->result)) b = &want.list.at[i].view;
+  for (int i = 0; i < got.list.count; i++)
+    if (!strcmp(got.list.at[i].tensor->name, g->expr->result)) a = &got.list.at[i].view;
+  ir_compare_result result;
+  if (!a || !b) return *detail = "there is no result", SPC_INTERNAL;
+  status = ir_compare(a, b, 0, 0, &result);
+  if (status) *detail = ir_compare_text(arena, &result);
+  return status;
+}
+
+static void report(const group *g, const char *backend, const char *shape, const char *text, const char *detail) {
+  printf("FAIL %s on %s, shape %s, pipeline %d\n%s     %s\n", g->expr->name, backend, shape, g->pipeline, text, detail);
+}
+
+static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, tally *t) {
+  ir_arena *arena = ir_arena_new();
+  ir_sink *sink = ir_sink_new(arena);
+  const char *text = program_text(arena, g), *detail = "";
+  compiled c = {0};
+  spc_status status = compile(arena, g, text, target, sink, &c);
+  if (status) {
+    t->cases++, t->failed++, t->refused++;
+    report(g, target->name, "(compiling)", text, first_words(arena, sink));
+  }
+  for (int s = 0; !status && s < IR_COUNT(matrix_shapes); s++) {
+    ir_arena *scratch = ir_arena_new();
+    spc_status ran = run_shape(scratch, g, &c, &matrix_shapes[s], cuda, &detail);
+    t->cases++;
+    if (ran) {
+      t->failed++;
+      report(g, target->name, matrix_shapes[s].name, text, detail);
+    }
+    ir_arena_free(scratch);
+    if (ran) break;
+  }
+  if (c.image && c.image->release) c.image->release(c.image->owner);
+  ir_arena_free(arena);
+}
+
+/* ---- choosing ------------------------------------------------------------------------------------- */
+static void fill_group(group *g, int expr, int number) {
+  *g = (group){.expr = &matrix_exprs[expr], .result = "", .dtype = "f32"};
+  parse_operands(g->expr->operands, g);
+  for (int i = 0; i < g->operand_count; i++)
+    g->operands[i].format = choose_format(g->operands[i].rank, number < IR_COUNT(matrix_formats2) && i == number % g->operand_count ? number : pick(64));
+  if (strstr(g->expr->text, "like(A)"))
+    while (!g->operands[0].format[0] || !strcmp(g->operands[0].format, "dense_t")) g->operands[0].format = choose_format(2, pick(64));
+  if (pick(3) == 0) g->dtype = matrix_dtypes[pick(g->expr->floats ? 4 : IR_COUNT(matrix_dtypes))];
+  bool all_sparse = true;
+  for (int i = 0; i < g->operand_count; i++)
+    all_sparse = all_sparse && g->operands[i].format[0] && strcmp(g->operands[i].format, "dense_t");
+  if (g->expr->sparse && all_sparse && g->expr->dims == 2) g->result = matrix_results[pick(IR_COUNT(matrix_results))];
+  g->pipeline = pick(2) ? 0 : pick(5);
+}
+
+int main(int argc, char **argv) {
+  int groups = 500;
+  const char *only = NULL, *target_name = "cpu";
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (!strcmp(argv[i], "--groups")) groups = atoi(argv[i + 1]);
+    if (!strcmp(argv[i], "--seed")) state = (uint64_t)atoll(argv[i + 1]);
+    if (!strcmp(argv[i], "--only")) only = argv[i + 1];
+    if (!strcmp(argv[i], "--target")) target_name = argv[i + 1];
+  }
+  ir_target target = *ir_target_find(target_name);
+  rt_cuda *cuda = NULL;
+  const char *why = "";
+  if (target.kind == IR_TARGET_CUDA && rt_cuda_open(&cuda, &why)) {
+    printf("skip: matrix on %s: %s\n0 passed, 0 failed, 1 skipped\n", target_name, why);
+    return 0;
+  }
+  if (target.kind == IR_TARGET_CPU && !cg_cpu_available()) {
+    printf("skip: matrix on the cpu: %s\n0 passed, 0 failed, 1 skipped\n", cg_cpu_version());
+    return 0;
+  }
+  if (target.kind == IR_TARGET_CPU) target.vector_bits = cg_cpu_vector_bits(NULL);
+  tally t = {0};
+  int exprs = IR_COUNT(matrix_exprs);
+  for (int n = 0; n < groups; n++) {
+    group g;
+    fill_group(&g, n % exprs, n / exprs);
+    if (only && strcmp(only, g.expr->name)) continue;
+    run_group(&g, &target, cuda, &t);
+  }
+  if (cuda) rt_cuda_close(cuda);
+  printf("%ld passed, %ld failed\n", t.cases - t.failed, t.failed);
+  return t.failed != 0;
+}
