@@ -11,7 +11,7 @@ ir_expr *pass_lower_root(lower_state *s) {
   if (!stmt->cond) return stmt->value;
   ir_dtype t = stmt->value->dtype;
   double fill = stmt->fill;
-  if (ir_is_scatter(stmt)) fill = pass_reduce_zero(stmt->combine, t);
+  if (ir_is_scatter(stmt)) fill = pass_reduce_zero(stmt->combine, stmt->target->dtype);
   return ir_apply3(s->arena, IR_OP_WHERE, stmt->cond, stmt->value, pass_value_const(s, t, fill));
 }
 

@@ -69,7 +69,7 @@ static void accumulate(lower_nest *nest, lower_env *env) {
 static void open_accumulators(lower_state *s, reduction *r) {
   const ir_expr *e = r->node;
   ir_dtype t = pass_value_dtype(s, e->dtype);
-  r->acc = ir_let(&s->b, "acc", t, pass_reduce_identity(s, e->reducer, t));
+  r->acc = ir_let(&s->b, "acc", t, pass_code_cast(s, t, pass_reduce_identity(s, e->reducer, e->dtype)));
   if (e->reducer == IR_RED_ARGMAX) {
     ir_dtype value = pass_value_dtype(s, e->args[0]->dtype);
     r->best = ir_let(&s->b, "best", value, pass_reduce_identity(s, IR_RED_MAX, value));

@@ -94,7 +94,7 @@ static bool is_direct(lower_state *s, bool plain, ir_dtype dtype) {
   return plain && target->dtype == dtype && is_dense(pass_level_format(s, target));
 }
 
-static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer reducer) {
+static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer reducer, ir_dtype result) {
   s->sums = NULL;
   if (!is_direct(s, plain, dtype)) keep_sums_apart(s, dtype);
   ir_tensor *where = s->sums ? s->sums : s->stmt->target;
@@ -103,7 +103,7 @@ static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer red
   IR_PUSH(s->arena, &s->accesses, target);
   s->target = s->accesses.count - 1;
   pass_code_fill(s, "init", pass_code_buffer(s, where, IR_BUF_VALS, 0), pass_level_stored(s, where),
-                 pass_reduce_identity(s, reducer, dtype));
+                 pass_code_cast(s, dtype, pass_reduce_identity(s, reducer, result)));
 }
 
 /* ---- the combining loops -------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ static void finish(lower_state *s, ir_expr *value, ir_expr *condition) {
 void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order) {
   const ir_stmt *stmt = s->stmt;
   combining c = {hole->args[0], hole->reducer, pass_value_dtype(s, hole->dtype), false};
-  open_sums(s, stmt->value == hole && !stmt->cond, c.dtype, c.reducer);
+  open_sums(s, stmt->value == hole && !stmt->cond, c.dtype, c.reducer, hole->dtype);
   pass_code_function(s, NULL);
   lower_nest nest = {.s = s, .root = hole->args[0], .driver = -1, .index = order->index, .count = order->count,
                      .parallel = is_free(stmt, order->index[0]), .skips = true,
@@ -209,14 +209,14 @@ void pass_lower_scatter(lower_state *s) {
   for (int i = 0; i < s->accesses.count; i++) pass_loops_access(&order, &s->accesses.at[i]);
   pass_loops_sort(&order);
   combining c = {stmt->value, stmt->combine, pass_value_dtype(s, stmt->target->dtype), false};
-  open_sums(s, true, c.dtype, c.reducer);
+  open_sums(s, true, c.dtype, c.reducer, stmt->target->dtype);
   c.atomic = stmt->race == IR_RACE_ATOMIC && c.reducer == IR_RED_SUM && ir_dtype_rows[c.dtype].bits >= 32;
   const ir_index *part = c.atomic ? NULL : independent_index(s, &order);
   if (part) last_of_all(&order, part);
   pass_code_function(s, NULL);
   lower_nest nest = {.s = s, .root = pass_lower_root(s), .driver = -1, .index = order.index, .count = order.count,
                      .parallel = c.atomic, .skips = true, .spatial = !part,
-                     .skip = pass_reduce_zero(stmt->combine, c.dtype), .leaf = combine_leaf, .user = &c};
+                     .skip = pass_reduce_zero(stmt->combine, stmt->target->dtype), .leaf = combine_leaf, .user = &c};
   ir_block *outer;
   if (part) open_parts(s, part, &outer);
   pass_nest(&nest, pass_env_new(s));

@@ -171,12 +171,27 @@ static void enter_block(walk *k, lower_env *env, ir_expr *at) {
   walk_phase(&inner);
 }
 
+static bool divides(const walk *k) {
+  const ir_expr *extent = k->index->extent;
+  if (extent->kind == IR_CONST) return extent->i % k->factor == 0;
+  if (extent->kind != IR_DIM) return false;
+  return (extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple) % k->factor == 0;
+}
+
+/* Slots of the last block can stand for places behind the end of the axis. */
+static bool may_overhang(const walk *k) {
+  for (int i = 0; i < k->count; i++)
+    if (level_of(k, &k->w[i])->kind == IR_LEVEL_NM && !divides(k)) return true;
+  return false;
+}
+
 /* `at` is the coordinate of this phase; the env already holds the walkers' positions. */
 static void enter(walk *k, lower_env *env, ir_expr *at) {
   if (k->phase == PHASE_FIRST && k->factor) {
     enter_block(k, env, at);
     return;
   }
+  ir_block *outer = NULL;
   if (k->phase == PHASE_FIRST) {
     pass_env_bind(env, k->index, at);
   } else {
@@ -186,8 +201,10 @@ static void enter(walk *k, lower_env *env, ir_expr *at) {
     bound->block = k->block;
     bound->rest = at;
     bound->factor = k->factor;
+    if (may_overhang(k)) ir_open_if(&k->s->b, pass_code_op(k->s, IR_OP_LT, bound->value, k->index->extent), &outer);
   }
   descend(k, env);
+  if (outer) ir_close(&k->s->b, outer);
 }
 
 static const char *coordinate_name(const walk *k) {
