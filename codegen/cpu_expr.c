@@ -147,6 +147,31 @@ static LLVMValueRef cast(cg_cpu *c, const ir_expr *e) {
   return cg_cpu_splat(c, cg_cpu_cast(c, e->args[0]->dtype, e->dtype, v), e->lanes);
 }
 
+static LLVMValueRef half_of(cg_cpu *c, LLVMValueRef v, int from, int count) {
+  if (count == 1) return cg_cpu_lane(c, v, from);
+  LLVMValueRef *which = IR_NEW_ARRAY(c->arena, LLVMValueRef, count);
+  for (int i = 0; i < count; i++) which[i] = cg_cpu_int(c, 32, 1, (uint64_t)(from + i));
+  return LLVMBuildShuffleVector(c->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                LLVMConstVector(which, (unsigned)count), "");
+}
+
+/* Over the lanes of a vector: halves are combined until one is left; what is odd comes last. */
+static LLVMValueRef over_lanes(cg_cpu *c, const ir_expr *e) {
+  ir_op op = ir_reducer_rows[e->reducer].combine;
+  LLVMValueRef v = cg_cpu_expr(c, e->args[0]), odd = NULL;
+  assert(op < IR_OP_COUNT && e->bound_count == 0);
+  for (int lanes = cg_cpu_lanes(v); lanes > 1; lanes /= 2) {
+    if (lanes % 2) {
+      LLVMValueRef last[2] = {cg_cpu_lane(c, v, lanes - 1), odd};
+      odd = odd ? cg_cpu_op(c, op, e->dtype, last) : last[0];
+    }
+    LLVMValueRef x[2] = {half_of(c, v, 0, lanes / 2), half_of(c, v, lanes / 2, lanes / 2)};
+    v = cg_cpu_op(c, op, e->dtype, x);
+  }
+  LLVMValueRef x[2] = {v, odd};
+  return odd ? cg_cpu_op(c, op, e->dtype, x) : v;
+}
+
 LLVMValueRef cg_cpu_expr(cg_cpu *c, const ir_expr *e) {
   switch (e->kind) {
   case IR_CONST: return constant(c, e);
@@ -155,9 +180,9 @@ LLVMValueRef cg_cpu_expr(cg_cpu *c, const ir_expr *e) {
   case IR_LOAD: return load(c, e);
   case IR_CAST: return cast(c, e);
   case IR_OP: return apply(c, e);
+  case IR_REDUCE: return over_lanes(c, e);
   case IR_INDEX:
   case IR_ACCESS:
-  case IR_REDUCE:
   case IR_SOFTMAX:
   case IR_TOPK: break;
   }

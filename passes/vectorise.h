@@ -1,0 +1,94 @@
+/* vectorise.h - what the files of pass `vectorise` share: what is known about a loop nest, and the
+ * copier that writes several iterations of it side by side.
+ *
+ * A region is the body of one loop, the columns (`col`), and perhaps of one around it, the rows
+ * (`row`).  Every local of the body depends on none, one or both of the two. */
+#ifndef SPC_PASSES_VECTORISE_H
+#define SPC_PASSES_VECTORISE_H
+
+#include "passes/pass.h"
+
+enum { VEC_ROW = 1, VEC_COL = 2 };
+
+typedef struct vec_local {
+  const ir_var *var;
+  ir_expr *value;  /* of its one `let`; NULL for what is set, and for loop variables */
+  unsigned deps;   /* VEC_ROW | VEC_COL */
+  bool inside;     /* declared in the region */
+  bool set;
+} vec_local;
+
+typedef struct vec_region {
+  ir_arena *arena;
+  const ir_var *row, *col; /* row may be NULL */
+  vec_local *table;        /* by pointer; capacity is a power of two */
+  int count, capacity;
+  IR_VEC(const ir_code *) stores;
+} vec_region;
+
+/* ---- vectorise_depend.c ---------------------------------------------------------------------- */
+/* before: the `let`s between the row loop and the column loop, may be NULL. */
+vec_region *pass_vec_region(ir_arena *arena, const ir_var *row, const ir_var *col,
+                            const ir_block *before, const ir_block *body);
+const vec_local *pass_vec_local(const vec_region *g, const ir_var *var);
+unsigned pass_vec_deps(const vec_region *g, const ir_expr *e);
+/* e = base + stride * col for a constant stride; false when that is not known. */
+bool pass_vec_stride(const vec_region *g, const ir_expr *e, int64_t *stride);
+bool pass_vec_reads(const ir_expr *e); /* a load of memory outside the function */
+
+/* Whether iterations over the columns (and rows, when there are) may run side by side; lanes: as
+ * vectors.  `reduction`: locals from outside may be accumulated. */
+bool pass_vec_legal(const vec_region *g, const ir_block *body, bool lanes, bool reduction);
+/* Work of one iteration of the columns when `lanes` of them are done at once, loops weighted. */
+double pass_vec_cost(const vec_region *g, const ir_block *body, int lanes);
+int64_t pass_vec_trips(const ir_code *loop, int64_t otherwise); /* constant trip count, or otherwise */
+int pass_vec_bits(const vec_region *g, const ir_block *body); /* widest element that varies, at least 32 */
+int pass_vec_accumulators(const ir_block *body); /* locals that inner loops change */
+bool pass_vec_branches(const vec_region *g, const ir_block *body); /* on the column */
+
+/* ---- vectorise_copy.c, vectorise_expr.c ------------------------------------------------------ */
+typedef struct vec_name {
+  const void *key; /* variable or local buffer of the original */
+  void **copy;     /* rows * cols of them */
+} vec_name;
+
+typedef struct vec_shared {
+  const ir_expr *e;
+  int row, col;
+  ir_expr *value;
+} vec_shared;
+
+typedef struct vec_copier {
+  const vec_region *g;
+  ir_builder *b;
+  ir_arena *arena;
+  int rows, cols, lanes;
+  int only_row;      /* inside a branch that one row takes; -1: all rows */
+  ir_expr *row_at, *col_at; /* the new loop variables */
+  ir_expr *tail;     /* lanes that exist, b1; NULL: all */
+  bool mask_sets;    /* `set` must keep the lanes that do not exist */
+  ir_expr *lane;     /* i64: 0, 1, 2 ... */
+  IR_VEC(vec_name) names;
+  IR_VEC(vec_shared) shared; /* of the statement in work */
+} vec_copier;
+
+void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond);
+void pass_vec_bind(vec_copier *k, const void *key, int row, int col, void *copy);
+void *pass_vec_bound(const vec_copier *k, const void *key, int row, int col);
+ir_var *pass_vec_let(ir_builder *b, const char *stem, ir_dtype t, int lanes, ir_expr *value);
+/* 0, 1 .. lanes-1 as a vector of t, made by a loop that is unrolled. */
+ir_expr *pass_vec_lanes(ir_builder *b, ir_dtype t, int lanes);
+ir_expr *pass_vec_tail(ir_builder *b, ir_expr *at, ir_expr *hi, int lanes);
+
+ir_expr *pass_vec_scalar(vec_copier *k, const ir_expr *e, int row, int col);
+ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond);
+ir_expr *pass_vec_and(ir_arena *a, ir_expr *x, ir_expr *y); /* masks; NULL is true */
+bool pass_vec_block_wants_lanes(const vec_region *g, const ir_block *block); /* wide, it uses lane numbers */
+bool pass_vec_is_wide(const vec_copier *k, const ir_var *var);
+
+/* ---- vectorise_reduce.c ---------------------------------------------------------------------- */
+bool pass_vec_reducible(const vec_region *g, const ir_code *loop);
+/* Writes the loop with lanes of partial results, `copies` of each. */
+void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes, int copies);
+
+#endif

@@ -1,0 +1,176 @@
+/* vectorise_reduce.c - a loop that accumulates, with a vector of partial results.
+ *
+ *     for k { acc = acc + f(k) }      part = splat(0); for k step 16 { part = part + f(k .. k+16) }
+ *                                     (the rest under a mask);  acc = acc + sum of part's lanes
+ *
+ * The order of additions differs from the loop's, but is fixed: lanes, then a tree. */
+#include "passes/vectorise.h"
+
+static ir_reducer reducer_of(ir_op op) {
+  for (int r = 0; r < IR_RED_COUNT; r++)
+    if (ir_reducer_rows[r].combine == op) return (ir_reducer)r;
+  return IR_RED_COUNT;
+}
+
+static bool is_outer(const vec_region *g, const ir_var *var) {
+  const vec_local *l = pass_vec_local(g, var);
+  return l && l->set && !l->inside;
+}
+
+static bool uses_outer(const vec_region *g, const ir_expr *e) {
+  if (e->kind == IR_VAR && is_outer(g, e->var)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses_outer(g, e->args[i])) return true;
+  return false;
+}
+
+/* var = op(var, f) or op(f, var), f free of accumulators */
+static bool accumulates(const vec_region *g, const ir_code *set) {
+  const ir_expr *e = set->value;
+  if (e->kind != IR_OP || e->arg_count != 2 || reducer_of(e->op) == IR_RED_COUNT) return false;
+  for (int i = 0; i < 2; i++)
+    if (e->args[i]->kind == IR_VAR && e->args[i]->var == set->var) return !uses_outer(g, e->args[1 - i]);
+  return false;
+}
+
+static bool only_accumulates(const vec_region *g, const ir_block *block, int *sets) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_FOR || code->kind == IR_STORE) return false;
+    if (code->cond && uses_outer(g, code->cond)) return false;
+    if (code->kind == IR_SET && is_outer(g, code->var)) {
+      ++*sets;
+      if (!accumulates(g, code)) return false;
+    } else if (code->value && uses_outer(g, code->value)) {
+      return false;
+    }
+    if (!only_accumulates(g, &code->body, sets) || !only_accumulates(g, &code->orelse, sets)) return false;
+  }
+  return true;
+}
+
+/* The ops of one accumulator must agree: a sum and a maximum cannot share partial results. */
+static bool one_op_each(const vec_region *g, const ir_block *block, const ir_var *var, ir_op *op) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_SET && code->var == var) {
+      if (*op != IR_OP_COUNT && *op != code->value->op) return false;
+      *op = code->value->op;
+    }
+    if (!one_op_each(g, &code->body, var, op) || !one_op_each(g, &code->orelse, var, op)) return false;
+  }
+  return true;
+}
+
+bool pass_vec_reducible(const vec_region *g, const ir_code *loop) {
+  int sets = 0;
+  if (loop->step && (loop->step->kind != IR_CONST || loop->step->i != 1)) return false;
+  if (!only_accumulates(g, &loop->body, &sets) || !sets || !pass_vec_legal(g, &loop->body, true, true)) return false;
+  for (int i = 0; i < g->capacity; i++) {
+    ir_op op = IR_OP_COUNT;
+    if (!g->table[i].var || !is_outer(g, g->table[i].var)) continue;
+    if (!one_op_each(g, &loop->body, g->table[i].var, &op) || reducer_of(op) == IR_RED_COUNT) return false;
+  }
+  return true;
+}
+
+/* ---- writing it ---------------------------------------------------------------------------------- */
+typedef struct partial {
+  const ir_var *var;
+  ir_op op;
+  ir_var *part[8];
+} partial;
+
+typedef struct reduction {
+  ir_builder *b;
+  const vec_region *g;
+  const ir_code *loop;
+  int lanes, copies;
+  ir_expr *lo, *hi;
+  IR_VEC(partial) partials;
+} reduction;
+
+static ir_expr *identity(ir_arena *a, ir_op op, ir_dtype t, int lanes) {
+  ir_reducer r = reducer_of(op);
+  ir_expr *e = ir_dtype_is_float(t) ? ir_const_f(a, t, ir_reducer_identity(r, t))
+                                    : ir_const_i(a, t, ir_reducer_identity_int(r, t));
+  return ir_splat(a, e, lanes);
+}
+
+static bool has_partial(const reduction *r, const ir_var *var) {
+  for (int i = 0; i < r->partials.count; i++)
+    if (r->partials.at[i].var == var) return true;
+  return false;
+}
+
+/* In order of the statements, so that the text does not depend on addresses. */
+static void open_partials(reduction *r, const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_SET && is_outer(r->g, code->var) && !has_partial(r, code->var)) {
+      partial p = {.var = code->var, .op = code->value->op};
+      for (int u = 0; u < r->copies; u++)
+        p.part[u] = pass_vec_let(r->b, "part", code->var->dtype, r->lanes,
+                                 identity(r->b->arena, p.op, code->var->dtype, r->lanes));
+      IR_PUSH(r->b->arena, &r->partials, p);
+    }
+    open_partials(r, &code->body);
+    open_partials(r, &code->orelse);
+  }
+}
+
+static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool tail) {
+  ir_arena *a = r->b->arena;
+  ir_block *outer;
+  ir_var *k = ir_open_for(r->b, r->loop->var->name, lo, hi, IR_RUN_VECTOR, &outer);
+  outer->codes.at[outer->codes.count - 1]->step = ir_int(a, (int64_t)copies * r->lanes);
+  vec_copier c = {.g = r->g, .b = r->b, .arena = a, .rows = 1, .cols = copies, .lanes = r->lanes,
+                  .only_row = -1, .col_at = ir_var_ref(a, k), .mask_sets = true};
+  if (tail) c.tail = pass_vec_tail(r->b, c.col_at, r->hi, r->lanes);
+  if (pass_vec_block_wants_lanes(r->g, &r->loop->body)) c.lane = pass_vec_lanes(r->b, IR_I64, r->lanes);
+  for (int i = 0; i < r->partials.count; i++)
+    for (int u = 0; u < copies; u++) pass_vec_bind(&c, r->partials.at[i].var, 0, u, r->partials.at[i].part[u]);
+  pass_vec_block(&c, &r->loop->body, NULL);
+  ir_close(r->b, outer);
+}
+
+/* The first multiple of `step` after lo from which fewer than step are left. */
+static ir_expr *rest_from(ir_arena *a, ir_expr *lo, ir_expr *hi, int64_t step) {
+  ir_expr *span = ir_apply(a, IR_OP_MAX, ir_apply(a, IR_OP_SUB, hi, lo), ir_int(a, 0));
+  ir_expr *whole = ir_apply(a, IR_OP_DIV, span, ir_int(a, step));
+  return ir_apply(a, IR_OP_ADD, lo, ir_apply(a, IR_OP_MUL, whole, ir_int(a, step)));
+}
+
+static void close_partials(reduction *r) {
+  ir_arena *a = r->b->arena;
+  for (int i = 0; i < r->partials.count; i++) {
+    partial *p = &r->partials.at[i];
+    for (int half = r->copies / 2; half; half /= 2)
+      for (int u = 0; u < half; u++)
+        ir_set(r->b, p->part[u], ir_apply(a, p->op, ir_var_ref(a, p->part[u]), ir_var_ref(a, p->part[u + half])));
+    ir_expr *all = ir_reduce(a, reducer_of(p->op), NULL, 0, ir_var_ref(a, p->part[0]));
+    all->dtype = p->var->dtype;
+    all->lanes = 1;
+    ir_var *var = (ir_var *)p->var;
+    ir_set(r->b, var, ir_apply(a, p->op, ir_var_ref(a, var), all));
+  }
+}
+
+static ir_expr *once(ir_builder *b, const char *name, ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM || e->kind == IR_VAR) return e;
+  return ir_var_ref(b->arena, pass_vec_let(b, name, IR_I64, 1, e));
+}
+
+void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes, int copies) {
+  ir_arena *a = b->arena;
+  reduction r = {.b = b, .g = g, .loop = loop, .lanes = lanes, .copies = copies};
+  int64_t step = (int64_t)lanes * copies, trips = pass_vec_trips(loop, -1);
+  r.lo = once(b, "first", loop->lo);
+  r.hi = once(b, "end", loop->hi);
+  open_partials(&r, &loop->body);
+  ir_expr *last = ir_apply(a, IR_OP_SUB, r.hi, ir_int(a, step - 1));
+  write_loop(&r, r.lo, last, copies, false);
+  if (trips < 0 || trips % step)
+    write_loop(&r, once(b, "rest", rest_from(a, r.lo, r.hi, step)), r.hi, 1, true);
+  close_partials(&r);
+}
