@@ -67,8 +67,6 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
   put_text(w, "why", c->why);
-  put_flag(w, "guarded", c->guarded);
-  put_double(w, "break_even", c->break_even);
   ir_text_put(w->out, "  }\n");
 }
 
@@ -119,8 +117,6 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_int(w, "axis_dim", list->axis_dim, INT64_MIN);
   put_int(w, "strip", list->strip, 0);
   put_int(w, "gran", list->gran, 0);
-  if (list->strip_index) put_int(w, "strip_dim", list->strip_dim, 0);
-  put_int(w, "axis_dim", list->axis_dim, 0);
   put_size(w, "strips", list->strips);
   put_size(w, "capacity", list->capacity);
   put_buf_field(w, "counts", list->counts);
@@ -130,7 +126,6 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "threshold", list->threshold);
   put_double(w, "break_even", list->break_even);
   put_flag(w, "fused", list->fused);
-  put_double(w, "break_even", list->break_even);
   ir_text_put(w->out, "  }\n");
 }
 
