@@ -145,8 +145,7 @@ static const field list_fields[] = {
     FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),        FIELD(ir_list, strips, EXPR),
     FIELD(ir_list, capacity, EXPR), FIELD(ir_list, counts, BUF),        FIELD(ir_list, ids, BUF),
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, verdict, BUF),       FIELD(ir_list, threshold, BUF),
-    FIELD(ir_list, fused, FLAG),    FIELD(ir_list, strip_dim, INT),     FIELD(ir_list, axis_dim, INT),
-    FIELD(ir_list, break_even, NUMBER)};
+    FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {
   ir_list *list = IR_NEW(r->arena, ir_list);
@@ -158,7 +157,6 @@ void ir_read_list(ir_reader *r) {
     if (!strcmp(r->kernel->lists.at[i]->name, list->name))
       ir_read_fail(r, span, "the list `%s` is declared twice", list->name);
   read_fields(r, list_fields, IR_COUNT(list_fields), list, NULL);
-  if (!list->strip_index) list->strip_dim = -1;
   IR_PUSH(r->arena, &r->kernel->lists, list);
 }
 
