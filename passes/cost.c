@@ -104,7 +104,7 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
   double tiles = ceil(rows / fmax(1, strip)) * ceil(cols / fmax(1, gran));
   double bytes = fused ? tiles / 8 : rows * cols * (double)ir_dtype_bytes(dtype);
   double read = microseconds_of_bytes(bytes, p->bandwidth_gbs * p->detect_share);
-  double write = microseconds_of_bytes(tiles * cover * 4, p->bandwidth_gbs);
+  double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)), p->bandwidth_gbs);
   double scan = tiles * cover / (p->list_gids * 1e3);
   return p->launch_us + read + fmax(write, scan);
 }

@@ -60,12 +60,14 @@ static void choose(pass_context *context, ir_tensor *tensor) {
   }
   if (tensor->format) return;
   tensor->format = dense(context, tensor->rank);
-  if (!stmt || !stmt->support)
+  if (tensor->pattern.zeros != IR_ZEROS_UNKNOWN)
+    tensor->format_why = "its zeros are known at run time only: dense bytes, row-major";
+  else if (!stmt || !stmt->support)
     tensor->format_why = "every element can be non-zero: dense, row-major";
   else if (stmt->fill != 0)
     tensor->format_why = "what is not computed has a value of its own (fill): dense, row-major";
   else
-    tensor->format_why = "dense bytes with zeros known at run time only: dense, row-major";
+    tensor->format_why = "what bounds its pattern is dense itself: dense, row-major";
 }
 
 static bool is_chosen_here(const ir_tensor *tensor) {

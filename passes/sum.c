@@ -39,30 +39,17 @@ static const char *operand_misfit(const pass_operand *side) {
 
 static const char *statement_misfit(const ir_stmt *stmt) {
   if (ir_is_scatter(stmt) || !pass_plain_subs(stmt)) return "its result is scattered";
-  if (stmt->cond) return "it is computed only under a condition";
   return pass_tensor_is_sparse(stmt->target) ? "its result is stored sparse" : NULL;
 }
 
-/* a holds the first index of the result that is not a batch index. */
-static bool a_has_rows(const ir_stmt *stmt, const pass_contraction_info *info) {
-  for (int d = 0; d < stmt->target->rank; d++) {
-    const ir_index *index = stmt->subs[d]->kind == IR_INDEX ? stmt->subs[d]->index : NULL;
-    if (pass_indices_has(&info->m, index)) return true;
-    if (pass_indices_has(&info->n, index)) return false;
-  }
-  return true;
-}
-
 static void take_roles(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
-  bool straight = a_has_rows(sum->stmt, info);
-  const pass_indices *m = straight ? &info->m : &info->n, *n = straight ? &info->n : &info->m;
-  sum->a = straight ? info->a.access : info->b.access;
-  sum->b = straight ? info->b.access : info->a.access;
+  sum->a = info->a.access;
+  sum->b = info->b.access;
   sum->batch = size_of(context, &info->batch);
-  sum->m = size_of(context, m);
-  sum->n = size_of(context, n);
-  sum->m_index = only(m);
-  sum->n_index = only(n);
+  sum->m = size_of(context, &info->m);
+  sum->n = size_of(context, &info->n);
+  sum->m_index = only(&info->m);
+  sum->n_index = only(&info->n);
 }
 
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
