@@ -161,16 +161,12 @@ static bool stores_part(const ir_tensor *t) {
 static int weight(const ir_expr *access) {
   if (access == NULL) return -1;
   const ir_tensor *t = access->tensor;
-  return t->rank + (stores_part(t) ? 200 : 0) + (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
+  return 2 * t->rank + pass_bare_access(access) + (stores_part(t) ? 200 : 0) + (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
 }
 
-static bool is_gathered(const ir_expr *access) {
-  for (int i = 0; i < access->arg_count; i++)
-    if (access->args[i]->kind != IR_INDEX) {
-      const ir_expr *sub = access->args[i];
-      while (sub->kind == IR_OP) sub = sub->args[0];
-      if (sub->kind == IR_ACCESS) return true;
-    }
+static bool is_gathered(const ir_expr *e) {
+  for (int i = 0; i < e->arg_count; i++)
+    if (e->args[i]->kind == IR_ACCESS || is_gathered(e->args[i])) return true;
   return false;
 }
 

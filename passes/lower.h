@@ -152,6 +152,7 @@ struct lower_nest {
   bool skips;          /* points where root is `skip` need not be visited */
   double skip;
   int driver;          /* access that must be present at every visited point; -1: none */
+  int target;          /* access that is stored to: outside it nothing is done; -1: none */
   ir_index **index;
   int count;
   bool parallel;       /* the outermost loop may be */

@@ -108,7 +108,7 @@ void pass_lower_assembled(lower_state *s) {
   if (s->stmt->cond)
     root = ir_apply3(s->arena, IR_OP_WHERE, s->stmt->cond, root, pass_value_const(s, root->dtype, 0));
   lower_nest nest = {.s = s, .root = root, .driver = -1, .index = order.index, .count = order.count,
-                     .skips = true, .skip = 0, .spatial = true, .leaf = entry_leaf, .user = &a};
+                     .skips = true, .skip = 0, .spatial = true, .target = -1, .leaf = entry_leaf, .user = &a};
   one_pass(s, &a, &nest, false);
   one_pass(s, &a, &nest, true);
 }

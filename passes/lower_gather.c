@@ -115,7 +115,7 @@ void pass_lower_gather(lower_state *s) {
   pass_code_function(s, NULL);
   const ir_expr *root = pass_lower_root(s);
   lower_nest nest = {.s = s, .root = root, .driver = is_like(s) ? s->target : -1, .index = order.index,
-                     .count = order.count, .parallel = true, .spatial = true, .leaf = gather_leaf};
+                     .count = order.count, .parallel = true, .spatial = true, .target = s->target, .leaf = gather_leaf};
   lower_fold outside = pass_fold(s, NULL, root, NULL, NULL);
   nest.skips = outside.known && !is_like(s);
   nest.skip = outside.value;

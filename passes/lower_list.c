@@ -101,14 +101,14 @@ void pass_lower_guard(lower_state *s) {
   const ir_list *list = s->stage->reads.at[0];
   pass_code_function(s, NULL);
   ir_comment(&s->b, "cover of %s against its break-even: 1 is dense", list->name);
-  ir_var *sum = ir_let(&s->b, "sum", IR_I64, pass_code_int(s, 0));
+  ir_var *total = ir_let(&s->b, "total", IR_I64, pass_code_int(s, 0));
   ir_block *outer;
   ir_var *strip = ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_SEQUENTIAL, &outer);
   ir_expr *count = pass_code_load_int(s, list->counts, pass_code_ref(s, strip), NULL);
-  ir_set(&s->b, sum, pass_code_add(s, pass_code_ref(s, sum), count));
+  ir_set(&s->b, total, pass_code_add(s, pass_code_ref(s, total), count));
   ir_close(&s->b, outer);
   ir_expr *all = pass_code_op(s, IR_OP_MAX, pass_code_mul(s, list->strips, list->capacity), pass_code_int(s, 1));
-  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, pass_code_ref(s, sum)), pass_code_cast(s, IR_F64, all));
+  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, pass_code_ref(s, total)), pass_code_cast(s, IR_F64, all));
   ir_expr *limit = pass_code_load(s, list->threshold, pass_code_int(s, 0), NULL);
   ir_expr *dense = pass_code_op(s, IR_OP_GE, cover, pass_code_cast(s, IR_F64, limit));
   pass_code_store(s, list->verdict, pass_code_int(s, 0), pass_code_cast(s, IR_I32, dense));

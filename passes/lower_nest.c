@@ -26,15 +26,19 @@ static ir_list *list_by(const lower_nest *nest, const ir_index *index, bool stri
   return NULL;
 }
 
-static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list) {
+/* Rows first .. end of one index, strip by strip. */
+static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list, ir_expr *first, ir_expr *end) {
   lower_state *s = nest->s;
   const ir_index *t = nest->index[n];
+  bool whole = first->kind == IR_CONST;
   ir_block *strips, *rows;
-  ir_var *strip = ir_open_for(&s->b, ir_format_text(s->arena, "strip_%s", t->name), pass_code_int(s, 0),
-                              list->strips, run_of(nest, env), &strips);
-  ir_expr *first = pass_code_mul(s, pass_code_ref(s, strip), pass_code_int(s, list->strip));
-  ir_expr *end = pass_code_op(s, IR_OP_MIN, pass_code_add(s, first, pass_code_int(s, list->strip)), t->extent);
-  ir_var *row = ir_open_for(&s->b, t->name, first, end, IR_RUN_SEQUENTIAL, &rows);
+  ir_expr *size = pass_code_int(s, list->strip);
+  ir_expr *from = pass_code_op(s, IR_OP_DIV, first, size);
+  ir_expr *to = whole ? list->strips : ir_ceil_div(s->arena, end, list->strip);
+  ir_var *strip = ir_open_for(&s->b, ir_format_text(s->arena, "strip_%s", t->name), from, to, run_of(nest, env), &strips);
+  ir_expr *lo = pass_code_mul(s, pass_code_ref(s, strip), size), *hi = pass_code_add(s, lo, size);
+  if (!whole) lo = pass_code_op(s, IR_OP_MAX, lo, first);
+  ir_var *row = ir_open_for(&s->b, t->name, lo, pass_code_op(s, IR_OP_MIN, hi, end), IR_RUN_SEQUENTIAL, &rows);
   lower_env *inner = pass_env_copy(s, env);
   pass_env_bind(inner, t, pass_code_ref(s, row));
   inner->strip_index = t;
@@ -77,7 +81,7 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
 }
 
 /* ---- ragged segments -------------------------------------------------------------------------- */
-static void open_ragged(lower_nest *nest, lower_env *env, int n) {
+static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *strips) {
   lower_state *s = nest->s;
   const ir_index *r = nest->index[n];
   ir_expr *e = pass_env_find(env, r->segment)->value, *zero = pass_code_int(s, 0);
@@ -87,12 +91,43 @@ static void open_ragged(lower_nest *nest, lower_env *env, int n) {
   first = pass_code_let(s, "first", pass_code_op(s, IR_OP_MAX, first, zero));
   last = pass_code_let(s, "last", pass_code_op(s, IR_OP_MIN, last, r->extent));
   if (nest->spatial) s->skipped = true;
-  pass_walk(nest, env, n, first, last);
+  if (strips && strips->strip > 1) open_strips(nest, env, n, strips, first, last);
+  else pass_walk(nest, env, n, first, last);
+}
+
+/* ---- what need not be visited ------------------------------------------------------------------ */
+/* An operand that is not there here, and without which nothing is left to do. */
+static int decisive_access(const lower_nest *nest, lower_env *env) {
+  lower_state *s = nest->s;
+  if (nest->target >= 0 && env->cursor[nest->target].present) return nest->target;
+  bool *absent = IR_NEW_ARRAY(s->arena, bool, s->accesses.count + 1);
+  for (int i = 0; nest->skips && !nest->spatial && i < s->accesses.count; i++) {
+    if (!env->cursor[i].present || s->accesses.at[i].target) continue;
+    absent[i] = true;
+    lower_fold value = pass_fold(s, env, nest->root, absent, NULL);
+    if (value.known && value.value == nest->skip) return i;
+    absent[i] = false;
+  }
+  return -1;
+}
+
+static bool open_decided(lower_nest *nest, lower_env *env, int n) {
+  lower_state *s = nest->s;
+  int number = decisive_access(nest, env);
+  if (number < 0) return false;
+  ir_block *outer;
+  ir_open_if(&s->b, env->cursor[number].present, &outer);
+  lower_env *inner = pass_env_copy(s, env);
+  inner->cursor[number].present = NULL;
+  pass_nest_from(nest, inner, n);
+  ir_close(&s->b, outer);
+  return true;
 }
 
 /* ---- one loop after the other ------------------------------------------------------------------ */
 void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
   lower_state *s = nest->s;
+  if (open_decided(nest, env, n)) return;
   if (n == nest->count) {
     nest->leaf(nest, env);
     return;
@@ -108,8 +143,8 @@ void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
   if (strip) {
     if (nest->spatial) s->skipped = true;
     open_list(nest, env, n, list, strip);
-  } else if (strips) open_strips(nest, env, n, strips);
-  else if (index->offsets) open_ragged(nest, env, n);
+  } else if (index->offsets) open_ragged(nest, env, n, strips);
+  else if (strips && strips->strip > 1) open_strips(nest, env, n, strips, pass_code_int(s, 0), index->extent);
   else if (index == s->part_index) pass_walk(nest, env, n, s->part_lo, s->part_hi);
   else pass_walk(nest, env, n, pass_code_int(s, 0), index->extent);
 }

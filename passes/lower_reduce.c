@@ -97,7 +97,7 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   reduction r = {.node = e};
   open_accumulators(s, &r);
   double identity = pass_reduce_zero(e->reducer, e->args[0]->dtype);
-  lower_nest nest = {.s = s, .root = e->args[0], .driver = -1, .index = order->index, .count = order->count,
+  lower_nest nest = {.s = s, .root = e->args[0], .driver = -1, .target = -1, .index = order->index, .count = order->count,
                      .leaf = accumulate, .user = &r};
   nest.skips = e->reducer != IR_RED_ARGMAX;
   nest.skip = identity;

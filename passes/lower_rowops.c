@@ -29,7 +29,7 @@ static void each_element(lower_state *s, lower_env *env, row *r, bool skips, dou
   lower_env *inner = pass_env_copy(s, env);
   ir_index *along = r->node->bound[0];
   pass_env_forget(s, inner, along);
-  lower_nest nest = {.s = s, .root = r->node->args[0], .driver = -1, .index = &along, .count = 1,
+  lower_nest nest = {.s = s, .root = r->node->args[0], .driver = -1, .target = -1, .index = &along, .count = 1,
                      .leaf = row_leaf, .user = r, .skips = skips, .skip = skip};
   pass_nest(&nest, inner);
 }

@@ -25,13 +25,18 @@ static bool is_free(const ir_stmt *stmt, const ir_index *index) {
   return false;
 }
 
+static bool is_segment(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->free.count; i++)
+    if (stmt->free.at[i]->segment == index) return true;
+  return false;
+}
+
 static bool reduction_comes_first(const lower_state *s, const lower_loops *order) {
   bool met = false;
   for (int i = 0; i < order->count; i++) {
     bool spatial = is_free(s->stmt, order->index[i]);
     if (met && spatial) return true;
-    for (int j = 0; !spatial && j < s->stmt->free.count && !met; j++)
-      met = s->stmt->free.at[j]->segment != order->index[i];
+    met = met || !(spatial || is_segment(s->stmt, order->index[i]));
   }
   return false;
 }
@@ -120,7 +125,7 @@ static void combine_leaf(lower_nest *nest, lower_env *env) {
   pass_level_finish(s, env, s->target);
   const lower_cursor *at = &env->cursor[s->target];
   ir_expr *condition = s->stmt->cond && ir_is_scatter(s->stmt) ? pass_value_condition(s, env, s->stmt->cond) : NULL;
-  condition = pass_code_and(s, condition, at->present);
+  condition = pass_code_and(s, condition, at->present); /* present: what the loops have not asked yet */
   ir_block *outer = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = condition ? pass_env_copy(s, env) : env;
@@ -151,7 +156,7 @@ void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *or
   pass_code_function(s, NULL);
   lower_nest nest = {.s = s, .root = hole->args[0], .driver = -1, .index = order->index, .count = order->count,
                      .parallel = is_free(stmt, order->index[0]), .skips = true,
-                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype), .leaf = combine_leaf, .user = &c};
+                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
   pass_nest(&nest, pass_env_new(s));
   if (!s->sums) return;
   ir_expr *total = ir_access(s->arena, s->sums, s->stmt->subs);
@@ -216,7 +221,7 @@ void pass_lower_scatter(lower_state *s) {
   pass_code_function(s, NULL);
   lower_nest nest = {.s = s, .root = pass_lower_root(s), .driver = -1, .index = order.index, .count = order.count,
                      .parallel = c.atomic, .skips = true, .spatial = !part,
-                     .skip = pass_reduce_zero(stmt->combine, stmt->target->dtype), .leaf = combine_leaf, .user = &c};
+                     .skip = pass_reduce_zero(stmt->combine, stmt->target->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
   ir_block *outer;
   if (part) open_parts(s, part, &outer);
   pass_nest(&nest, pass_env_new(s));

@@ -291,7 +291,7 @@ static void body(walk *k, walker *steady, int steady_count, ir_expr *at) {
   ir_block *outer = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = pass_env_copy(s, k->env);
-  for (int i = 0; i < k->count; i++) settle(k, inner, &k->w[i], k->w[i].flag);
+  for (int i = 0; i < k->count; i++) settle(k, inner, &k->w[i], condition && k->needed[i] ? NULL : k->w[i].flag);
   step_steady(k, inner, steady, steady_count, at);
   enter(k, inner, at);
   if (condition) ir_close(&s->b, outer);

@@ -17,6 +17,14 @@
  * Results of relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
 #include "passes/support.h"
 
+enum { MOST_NODES = 100 }; /* of a condition: beyond it, testing costs more than it saves */
+
+static int count_nodes(const ir_expr *e) {
+  int count = 1;
+  for (int i = 0; i < e->arg_count; i++) count += count_nodes(e->args[i]);
+  return count;
+}
+
 /* ---- forwards -------------------------------------------------------------------------------- */
 static void mark_dynamic(ir_stmt *stmt, const ir_expr *support) {
   ir_tensor *t = stmt->target;
@@ -52,6 +60,7 @@ static bool may_sample(const ir_stmt *stmt) {
 static void go_forward(pass_context *c, ir_stmt *stmt) {
   ir_expr *inside = pass_support_of(c, stmt, stmt->value);
   if (pass_is_false(inside)) inside = NULL; /* a constant zero: nothing to skip by a list */
+  if (inside != NULL && count_nodes(inside) > MOST_NODES) inside = NULL;
   if (stmt->fill == 0 && stmt->cond != NULL) inside = pass_and(c->arena, stmt->cond, inside);
   mark_dynamic(stmt, inside);
   if (stmt->sample == NULL) stmt->sample = stmt->cond;
@@ -176,6 +185,7 @@ static bool go_backward(pass_context *c, const ir_kernel *kernel, ir_stmt *stmt)
     return true;
   }
   if (need == NULL || pass_implies(c->arena, stmt->sample, need)) return false;
+  if (count_nodes(need) > MOST_NODES) return false;
   stmt->sample = pass_and(c->arena, stmt->sample, need);
   if (stmt->fill == 0) stmt->support = pass_and(c->arena, stmt->support, need);
   return true;

@@ -58,10 +58,10 @@ Test(canon, keeps_what_is_not_safe) {
 
 Test(canon, reductions) {
   static const value_case cases[] = {
-      {"sum[k] a * w[i,k]", "a * sum[k](w[i, k])"},
+      {"sum[k] a * w[i,k]", "a[] * sum[k](w[i, k])"},
       {"sum[k] w[i,k] * x[i] * v[k]", "x[i] * sum[k](w[i, k] * v[k])"},
       {"sum[k] -w[i,k] * v[k]", "-sum[k](w[i, k] * v[k])"},
-      {"max[k] a * w[i,k]", "max[k](a * w[i, k])"},
+      {"max[k] a * w[i,k]", "max[k](a[] * w[i, k])"},
   };
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = run_value(cases[i].value, "");

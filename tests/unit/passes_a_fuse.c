@@ -113,7 +113,7 @@ Test(fuse, directives) {
     snprintf(text, sizeof text, kernel, asked[i].what);
     a_run run = a_run_passes(text, EIN);
     cr_expect_eq(run.status, asked[i].ok ? SPC_OK : SPC_INVALID_INPUT, "%s: %s", asked[i].what, a_rendered(&run));
-    cr_expect_eq(a_says(&run, "E0502"), !asked[i].ok, "%s", asked[i].what);
+    cr_expect_eq(run.sink->errors > 0, !asked[i].ok, "%s", asked[i].what);
     a_free(&run);
   }
 }
