@@ -91,7 +91,7 @@ struct ir_candidate {
   double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
   ir_verdict verdict;
   const char *why;      /* reason of the verdict, one line */
-  bool asked;           /* a directive of the schedule asked for it */
+  bool asked;           /* a directive of the schedule asks for it; cleared once the choice is made */
   /* pass guard, on the chosen candidate: */
   bool guarded;         /* a dense branch stands beside it */
   double break_even;    /* covered density from which dense is as fast */

@@ -79,9 +79,11 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways, cons
     if (other != winner && !*other->why && other_kind && (!next || other->microseconds < next->microseconds))
       next = other;
   }
-  for (int i = 0; winner->asked && i < ways->list.count; i++)
-    if (!*ways->list.at[i].candidate->why && weight(context, ways->list.at[i].candidate) < weight(context, winner) + ASKED_FOR)
+  for (int i = 0; winner->asked && i < ways->list.count; i++) {
+    const ir_candidate *other = ways->list.at[i].candidate;
+    if (other != winner && !*other->why && weight(context, other) < weight(context, winner) + ASKED_FOR)
       return "the schedule asks for it";
+  }
   if (!next) return "the cheapest of its kernels";
   return ir_format_text(context->arena, "%.3g us predicted, against %.3g us for %s", winner->microseconds,
                         next->microseconds, next->label);
@@ -127,6 +129,7 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
     if (candidate != chosen && !*candidate->why)
       candidate->why = lost_why(context, &ways->list.at[i], chosen, set, turned);
   }
+  for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }
 
 /* ---- taking it ---------------------------------------------------------------------------------- */

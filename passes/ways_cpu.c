@@ -45,6 +45,12 @@ static void refuse_list(pass_context *context, pass_ways *ways, const pass_liste
   candidate->why = operand->cannot;
 }
 
+static bool is_usual(int64_t strip, int64_t gran) {
+  for (int i = 0; i < IR_COUNT(strips); i++)
+    if (strip == strips[i] && gran == 1) return true;
+  return false;
+}
+
 static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
   pass_listed operand = pass_listed_of(context, &ways->sum, factor);
   const ir_directive *asked = pass_schedule_compact(kernel, factor->tensor);
@@ -52,12 +58,12 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   int axis_dim;
   if (operand.cannot) {
     refuse_list(context, ways, &operand);
-  } else if (asked && pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran) &&
-             axis_dim == operand.axis_dim) {
-    add_list(context, ways, &operand, strip, gran);
-  } else {
-    for (int i = 0; i < IR_COUNT(strips); i++) add_list(context, ways, &operand, strips[i], 1);
+    return;
   }
+  for (int i = 0; i < IR_COUNT(strips); i++) add_list(context, ways, &operand, strips[i], 1);
+  if (asked && pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran) &&
+      axis_dim == operand.axis_dim && !is_usual(strip, gran))
+    add_list(context, ways, &operand, strip, gran);
 }
 
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
