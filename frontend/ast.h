@@ -48,7 +48,7 @@ struct fe_expr {
   ir_span span, at;       /* all of it; the token that names it (operator, function, name) */
   /* set by the checker */
   fe_symbol *symbol;      /* FE_ACCESS: what the name stands for; NULL: unknown, reported */
-  IR_VEC(fe_symbol *) over; /* FE_REDUCE, FE_SOFTMAX, FE_TOPK: bound[], with implied segments before ragged indices */
+  IR_VEC(fe_symbol *) over; /* FE_REDUCE, FE_SOFTMAX, FE_TOPK: what bound[] stands for */
   bool fraction;          /* a number (or an expression of numbers) that needs a float */
 };
 
@@ -114,7 +114,7 @@ typedef struct fe_stmt {
   /* set by the checker */
   bool bad;           /* a fault was reported: not lowered */
   fe_symbol *symbol;
-  IR_VEC(fe_symbol *) free; /* indices of the left side, a segment before its ragged index */
+  IR_VEC(fe_symbol *) free; /* indices of the left side */
   bool scatter;
   ir_stmt *lowered;
 } fe_stmt;
@@ -160,8 +160,7 @@ typedef struct fe_format_def {
   IR_VEC(fe_name) params, dims;
   IR_VEC(fe_level) levels;
   ir_span span;
-  /* set by the checker */
-  bool bad, used;
+  bool bad; /* a fault was reported */
 } fe_format_def;
 
 typedef struct fe_size { fe_name name; int64_t value; } fe_size;

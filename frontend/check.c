@@ -55,7 +55,7 @@ void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigne
   if (nearest && strcmp(nearest, name) != 0) ir_diag_fix(c->sink, d, span, nearest, "did you mean `%s`?", nearest);
 }
 
-fe_format_def *fe_format_find(const fe_check *c, const char *name) {
+const fe_format_def *fe_format_find(const fe_check *c, const char *name) {
   for (int i = 0; i < c->file->items.count; i++) {
     const fe_item *item = &c->file->items.at[i];
     if (item->kind == FE_ITEM_FORMAT && !strcmp(item->format->name.text, name)) return item->format;
@@ -199,11 +199,6 @@ static void warn_unused(fe_check *c) {
   if (c->file->errors || c->errors) return;
   for (int i = 0; i < c->dims.count; i++)
     if (!c->dims.at[i]->uses) fe_error(c, IR_DIAG_UNUSED, c->dims.at[i]->span, "the dim `%s` is never used", c->dims.at[i]->name);
-  for (int i = 0; i < c->file->items.count; i++) {
-    const fe_item *item = &c->file->items.at[i];
-    if (item->kind == FE_ITEM_FORMAT && !item->format->used)
-      fe_error(c, IR_DIAG_UNUSED, item->format->name.span, "the format `%s` is never used", item->format->name.text);
-  }
 }
 
 /* ---- the whole file ------------------------------------------------------------------------ */

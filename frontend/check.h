@@ -16,6 +16,7 @@ struct fe_symbol {
   const char *name;
   ir_span span;        /* declaration, or first use of an index */
   bool bad;            /* a fault was reported: say nothing that follows from it */
+  bool disagrees;      /* index: two sizes were reported */
   int uses;            /* reads, not counting the declaration */
   ir_expr *size;       /* dim: its value; index: its extent once known */
   ir_span size_span;   /* index: the access that gave the size */
@@ -51,7 +52,7 @@ fe_symbol *fe_symbol_find(const fe_check *c, const char *name); /* kernel first,
 fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_span span); /* added to its table */
 bool fe_is_lost(const fe_check *c, const char *name); /* its declaration may be among what did not parse */
 void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigned kinds); /* 1 << fe_symbol_kind */
-fe_format_def *fe_format_find(const fe_check *c, const char *name);
+const fe_format_def *fe_format_find(const fe_check *c, const char *name);
 ir_expr *fe_size_lower(fe_check *c, const fe_expr *e); /* a size; NULL after a fault */
 const char *fe_size_text(fe_check *c, const ir_expr *size);
 

@@ -167,10 +167,9 @@ static const ir_format *unknown_format(fe_check *c, const fe_fmt *fmt) {
 }
 
 const ir_format *fe_format_make(fe_check *c, const fe_fmt *fmt, int rank) {
-  fe_format_def *def = fe_format_find(c, fmt->name.text);
+  const fe_format_def *def = fe_format_find(c, fmt->name.text);
   const char *why = NULL;
   if (def && !is_builtin(fmt->name.text)) {
-    def->used = true;
     if (def->bad || !arguments_fit(c, fmt, def, rank)) return NULL;
     const ir_format *own = make_own(c, def, fmt->args.at, fmt->span);
     if (own) IR_PUSH(c->arena, &c->program->formats, own);

@@ -61,8 +61,8 @@ static void bound_twice(walk *w, const fe_name *name, const fe_symbol *s) {
   bool left = listed(w->stmt->free.at, w->stmt->free.count, s);
   w->stmt->bad = true;
   if (w->silent) return;
-  fe_error(w->c, IR_DIAG_SHADOWING, name->span, "`%s` is already %s; a reducer needs an index of its own", name->text,
-           left ? "an index of the left side" : "bound by the reducer around this one");
+  fe_error(w->c, IR_DIAG_SHADOWING, name->span, "`%s` is already %s; take another index", name->text,
+           left ? "an index of the left side" : "bound by a reducer here");
 }
 
 static void bound_segment(walk *w, const fe_name *name, const fe_symbol *ragged) {
@@ -72,22 +72,13 @@ static void bound_segment(walk *w, const fe_name *name, const fe_symbol *ragged)
            name->text, ragged->name);
 }
 
-/* Binds the indices of a reducer; the segment of a ragged one stands before it. */
-static void push_bound(walk *w, fe_expr *e) {
-  IR_VEC(fe_symbol *) over = {0};
+static void push_bound(walk *w, const fe_expr *e) {
   for (int i = 0; i < e->over.count; i++) {
     fe_symbol *s = e->over.at[i];
-    const fe_name *name = i < e->bound.count ? &e->bound.at[i] : &e->bound.at[e->bound.count - 1];
-    if (names_it(w, s)) bound_twice(w, name, s);
-    else if (implied_by(w, s)) bound_segment(w, name, implied_by(w, s));
-    else if (s->segment && !names_it(w, s->segment) && !listed(e->over.at, e->over.count, s->segment) && !listed(over.at, over.count, s->segment))
-      IR_PUSH(w->c->arena, &over, s->segment);
-    if (!listed(over.at, over.count, s)) IR_PUSH(w->c->arena, &over, s);
+    if (names_it(w, s) || listed(e->over.at, i, s)) bound_twice(w, &e->bound.at[i], s);
+    else if (implied_by(w, s)) bound_segment(w, &e->bound.at[i], implied_by(w, s));
   }
-  for (int i = 0; i < over.count; i++) IR_PUSH(w->c->arena, &w->bound, over.at[i]);
-  e->over.at = over.at;
-  e->over.count = over.count;
-  e->over.capacity = over.capacity;
+  for (int i = 0; i < e->over.count; i++) IR_PUSH(w->c->arena, &w->bound, e->over.at[i]);
 }
 
 static void walk_reduce(walk *w, fe_expr *e, const fe_expr *function) {
@@ -164,7 +155,7 @@ static void report_unbound(walk *w) {
   const char *code = sum_text(w, u->product);
   ir_span place = {u->product->span.file, u->product->span.begin, u->product->span.begin};
   ir_diag *d = fe_error(w->c, IR_DIAG_UNBOUND_INDEX, u->at, "the index `%s` is not on the left side and no reducer binds it", u->symbol->name);
-  ir_diag_fix(w->c->sink, d, place, code, "did you mean `%.*s`?", (int)strlen(code) - 1, code);
+  ir_diag_fix(w->c->sink, d, place, code, "did you mean `%s`?", code);
 }
 
 /* ---- rule 1: `+=`, `max=`, `min=` ---------------------------------------------------------- */
@@ -187,7 +178,7 @@ static bool report_hidden(walk *w) {
     ir_span place = {u->product->span.file, u->product->span.begin, u->product->span.begin};
     ir_diag *d = fe_error(w->c, IR_DIAG_HIDDEN_REDUCTION, u->at,
                           "the reduction over `%s` is hidden under `%s`: it is not clear whether the sum stands inside or outside", u->symbol->name, name);
-    ir_diag_fix(w->c->sink, d, place, code, "write it: `%s(%s...)`", name, code);
+    ir_diag_fix(w->c->sink, d, place, code, "if inside, `%s` here", code);
     return true;
   }
   return false;
@@ -223,11 +214,9 @@ static fe_expr *sum_terms(fe_check *c, fe_stmt *stmt, fe_expr *e) {
 static void make_explicit(walk *w) {
   fe_stmt *s = w->stmt;
   s->value = s->combine == IR_RED_SUM ? sum_terms(w->c, s, s->value) : wrap(w->c, s->combine, w, s->value);
-  walk again = {.c = w->c, .stmt = s}; /* segments of ragged indices that were just bound */
-  walk_expr(&again, s->value, NULL, NULL);
 }
 
-/* ---- rule 5, rule 8 ------------------------------------------------------------------------ */
+/* ---- rule 5 -------------------------------------------------------------------------------- */
 static void check_condition(fe_check *c, fe_stmt *stmt) {
   walk w = {.c = c, .stmt = stmt};
   walk_expr(&w, stmt->cond, NULL, NULL);
@@ -238,18 +227,6 @@ static void check_condition(fe_check *c, fe_stmt *stmt) {
   ir_diag_note(c->sink, d, stmt->target->span, "the left side");
 }
 
-static void add_segments(fe_check *c, fe_stmt *stmt) {
-  IR_VEC(fe_symbol *) all = {0};
-  for (int i = 0; i < stmt->free.count; i++) {
-    fe_symbol *s = stmt->free.at[i];
-    if (s->segment && !listed(all.at, all.count, s->segment)) IR_PUSH(c->arena, &all, s->segment);
-    if (!listed(all.at, all.count, s)) IR_PUSH(c->arena, &all, s);
-  }
-  stmt->free.at = all.at;
-  stmt->free.count = all.count;
-  stmt->free.capacity = all.capacity;
-}
-
 void fe_unbound_check(fe_check *c, fe_stmt *stmt) {
   walk w = {.c = c, .stmt = stmt};
   if (stmt->cond) check_condition(c, stmt);
@@ -257,5 +234,4 @@ void fe_unbound_check(fe_check *c, fe_stmt *stmt) {
   if (stmt->bad) return;
   if (w.found.count && stmt->combine == IR_RED_COUNT) report_unbound(&w);
   else if (w.found.count && !report_hidden(&w)) make_explicit(&w);
-  if (!stmt->bad) add_segments(c, stmt);
 }

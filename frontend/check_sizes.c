@@ -53,6 +53,7 @@ bool fe_size_same(const ir_expr *a, const ir_expr *b) {
 /* ---- constraints --------------------------------------------------------------------------- */
 typedef struct pass {
   fe_check *c;
+  fe_stmt *stmt;
   bool changed;
   bool report; /* the last round: compare and say what disagrees */
 } pass;
@@ -64,11 +65,14 @@ static const char *shown_size(fe_check *c, const ir_expr *size) {
   return text;
 }
 
-static void disagree(fe_check *c, fe_symbol *s, const ir_expr *size, ir_span span, const char *of) {
+/* Said once an index; every statement in which it disagrees is bad. */
+static void disagree(fe_check *c, fe_stmt *stmt, fe_symbol *s, const ir_expr *size, ir_span span, const char *of) {
+  stmt->bad = true;
+  if (s->disagrees) return;
+  s->disagrees = true;
   ir_diag *d = fe_error(c, IR_DIAG_INDEX_SIZES, span, "the index `%s` has size %s here (%s), but %s elsewhere", s->name,
                         shown_size(c, size), of, shown_size(c, s->size));
   ir_diag_note(c->sink, d, s->size_span, "%s gives it %s", s->size_of, shown_size(c, s->size));
-  s->bad = true;
 }
 
 static void constrain(pass *p, fe_symbol *s, ir_expr *size, ir_span span, const char *of) {
@@ -79,7 +83,7 @@ static void constrain(pass *p, fe_symbol *s, ir_expr *size, ir_span span, const 
     s->size_of = of;
     p->changed = true;
   } else if (p->report && !fe_size_same(s->size, size)) {
-    disagree(p->c, s, size, span, of);
+    disagree(p->c, p->stmt, s, size, span, of);
   }
 }
 
@@ -126,6 +130,7 @@ static void visit_all(pass *p, const fe_kernel *kernel) {
   for (int i = 0; i < kernel->members.count; i++) {
     fe_stmt *stmt = kernel->members.at[i].kind == FE_STMT ? kernel->members.at[i].stmt : NULL;
     if (!stmt || stmt->bad || !stmt->symbol) continue;
+    p->stmt = stmt;
     stmt->target->symbol = stmt->symbol;
     visit(p, stmt->value);
     if (stmt->cond) visit(p, stmt->cond);
@@ -209,6 +214,7 @@ void fe_sizes_check(fe_check *c, fe_kernel *kernel) {
   for (int i = 0; i < kernel->members.count; i++) {
     fe_stmt *stmt = kernel->members.at[i].kind == FE_STMT ? kernel->members.at[i].stmt : NULL;
     if (stmt && !stmt->bad && stmt->symbol) check_stmt(c, stmt);
+    if (stmt && stmt->bad && stmt->symbol) stmt->symbol->bad = true;
   }
   for (int i = 0; i < c->symbols.count; i++)
     if (c->symbols.at[i]->kind == FE_SYM_INDEX) c->symbols.at[i]->index->extent = c->symbols.at[i]->size;
