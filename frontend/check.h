@@ -30,6 +30,7 @@ struct fe_symbol {
   ir_index *index;
   fe_symbol *offsets;  /* index: ragged */
   fe_symbol *segment;  /* index: the segment of a ragged index */
+  fe_symbol *counted;  /* index: a segment; the offsets that it counts, which are one longer */
 };
 
 typedef struct fe_check {

@@ -150,6 +150,7 @@ static fe_symbol *segment_index(fe_check *c, const fe_ragged *r, fe_symbol *offs
   }
   if (!s) s = index_new(c, e->name, e->at);
   if (!offsets) s->bad = true;
+  else s->counted = offsets;
   if (offsets && !s->size) {
     s->size = one_less(c, offsets->tensor->dim[0]);
     s->size_span = r->from->span;

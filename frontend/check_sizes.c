@@ -97,7 +97,7 @@ static void visit_access(pass *p, const fe_expr *e) {
   for (int i = 0; i < e->args.count; i++) {
     if (!is_index(e->args.at[i])) continue;
     if (!t->shaped && t->bad) e->args.at[i]->symbol->bad = e->args.at[i]->symbol->size == NULL || e->args.at[i]->symbol->bad;
-    if (!t->shaped) continue;
+    if (!t->shaped || e->args.at[i]->symbol->counted == t) continue; /* off[e]: e is one short of the axis */
     const char *of = ir_format_text(p->c->arena, "dimension %d of `%s`", i, t->name);
     constrain(p, e->args.at[i]->symbol, t->tensor->dim[i], e->args.at[i]->at, of);
   }
