@@ -142,6 +142,9 @@ typedef struct lower_fold { bool known; double value; } lower_fold;
  * being opened, or NULL. absent NULL: every sparse access of e is absent. */
 lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const bool *absent,
                      const ir_index *at);
+/* e with what folds in it replaced by constants. */
+ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const bool *absent,
+                        const ir_index *at);
 bool pass_access_is_sparse(const lower_access *access);
 
 /* ---- nests (lower_nest.c, lower_walk.c) -------------------------------------------------------- */
@@ -151,6 +154,7 @@ struct lower_nest {
   const ir_expr *root; /* whose points are visited */
   bool skips;          /* points where root is `skip` need not be visited */
   double skip;
+  const ir_expr *rest; /* value of root at the points that are left out, which the leaf's owner adds; NULL: `skip` */
   int driver;          /* access that must be present at every visited point; -1: none */
   int target;          /* access that is stored to: outside it nothing is done; -1: none */
   ir_index **index;
@@ -161,6 +165,7 @@ struct lower_nest {
   void *user;
 };
 void pass_nest(lower_nest *nest, lower_env *env);
+bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent, const ir_index *at);
 void pass_nest_from(lower_nest *nest, lower_env *env, int n); /* loops n and deeper */
 /* One loop over the coordinates of an index: the operands that can be walked decide how. */
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);

@@ -129,3 +129,32 @@ lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const boo
                      const ir_index *at) {
   return fold(&(folding){s, env, absent, at}, e);
 }
+
+/* ---- trees -------------------------------------------------------------------------------------- */
+static ir_expr *constant_of(lower_state *s, const ir_expr *e, double value) {
+  if (ir_dtype_is_float(e->dtype)) return ir_const_f(s->arena, e->dtype, value);
+  return ir_const_i(s->arena, e->dtype, (int64_t)value);
+}
+
+static ir_expr *fold_tree(const folding *f, const ir_expr *e) {
+  lower_fold value = fold(f, e);
+  if (value.known && (isfinite(value.value) || ir_dtype_is_float(e->dtype)))
+    return constant_of(f->s, e, value.value);
+  bool whole = e->kind == IR_REDUCE && binds_anew(f, e);
+  if (whole || e->kind == IR_ACCESS || e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return (ir_expr *)e;
+  ir_expr *args[3] = {NULL, NULL, NULL};
+  for (int i = 0; i < e->arg_count; i++) args[i] = fold_tree(f, e->args[i]);
+  return e->arg_count ? ir_copy_with(f->s->arena, e, args) : (ir_expr *)e;
+}
+
+ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const bool *absent,
+                        const ir_index *at) {
+  return fold_tree(&(folding){s, env, absent, at}, e);
+}
+
+bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent, const ir_index *at) {
+  if (nest->rest) return ir_expr_equal(pass_fold_tree(nest->s, env, nest->root, absent, at), nest->rest);
+  if (!nest->skips) return false;
+  lower_fold value = pass_fold(nest->s, env, nest->root, absent, at);
+  return value.known && value.value == nest->skip;
+}

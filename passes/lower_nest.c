@@ -101,11 +101,10 @@ static int decisive_access(const lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   if (nest->target >= 0 && env->cursor[nest->target].present) return nest->target;
   bool *absent = IR_NEW_ARRAY(s->arena, bool, s->accesses.count + 1);
-  for (int i = 0; nest->skips && !nest->spatial && i < s->accesses.count; i++) {
+  for (int i = 0; !nest->spatial && i < s->accesses.count; i++) {
     if (!env->cursor[i].present || s->accesses.at[i].target) continue;
     absent[i] = true;
-    lower_fold value = pass_fold(s, env, nest->root, absent, NULL);
-    if (value.known && value.value == nest->skip) return i;
+    if (pass_nest_skips(nest, env, absent, NULL)) return i;
     absent[i] = false;
   }
   return -1;

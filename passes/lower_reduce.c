@@ -2,6 +2,10 @@
  *
  *     sum[k] A[i,k] * x[k]     let acc = 0;  for p in pos[i] .. pos[i+1] { acc = acc + vals[p] * x[crd[p]] }
  *
+ * Elements that nothing stores are not visited.  Where they do not give the identity (max over a csr row,
+ * a sum of exp(A[i,j])) they all give the same value: it is combined once at the end, as often as points
+ * were left out.
+ *
  * A reduction that does not depend on the innermost indices of a statement is computed outside them. */
 #include <math.h>
 
@@ -29,6 +33,8 @@ typedef struct reduction {
   const ir_expr *node;
   ir_var *acc, *best; /* best: the largest value so far, of argmax */
   ir_var *hit;
+  const ir_expr *rest; /* the value of points that are left out; NULL: the identity */
+  ir_var *seen;        /* how many were visited; argmax: the first one that was not */
 } reduction;
 
 static void keep_first_largest(lower_state *s, lower_env *env, reduction *r, ir_expr *value) {
@@ -50,9 +56,19 @@ static void note_hit(lower_state *s, lower_env *env, reduction *r) {
   ir_set(&s->b, r->hit, hit ? hit : pass_code_bool(s, true));
 }
 
+static void count_point(lower_state *s, lower_env *env, reduction *r) {
+  ir_expr *seen = pass_code_ref(s, r->seen), *one = pass_code_int(s, 1);
+  if (r->best) {
+    ir_expr *next = pass_code_op(s, IR_OP_EQ, pass_env_find(env, r->node->bound[0])->value, seen);
+    one = pass_code_where(s, next, one, pass_code_int(s, 0));
+  }
+  ir_set(&s->b, r->seen, pass_code_add(s, seen, one));
+}
+
 static void accumulate(lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   reduction *r = nest->user;
+  if (r->seen) count_point(s, env, r);
   if (!s->only_hits) {
     ir_expr *value = pass_value(s, env, r->node->args[0]);
     if (r->best) {
@@ -66,6 +82,65 @@ static void accumulate(lower_nest *nest, lower_env *env) {
   if (r->hit) note_hit(s, env, r);
 }
 
+/* ---- points that are left out ------------------------------------------------------------------- */
+static bool has_sparse(lower_state *s, const ir_expr *e) {
+  if (e->kind == IR_ACCESS && pass_access_is_sparse(&s->accesses.at[pass_access_number(s, e)])) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (has_sparse(s, e->args[i])) return true;
+  return false;
+}
+
+static bool on_list(const lower_state *s, const ir_index *index) {
+  for (int i = 0; i < s->stage->reads.count; i++)
+    if (s->stage->reads.at[i]->axis == index) return true;
+  return false;
+}
+
+/* What every point gives where no sparse operand stores anything, when that is not the identity and
+ * can be combined at the end. */
+static const ir_expr *rest_of(lower_state *s, lower_env *env, const ir_expr *e) {
+  if (s->hits || !has_sparse(s, e->args[0])) return NULL;
+  if (e->reducer == IR_RED_ARGMAX && e->bound_count != 1) return NULL;
+  for (int i = 0; i < e->bound_count; i++)
+    if (e->bound[i]->offsets || on_list(s, e->bound[i])) return NULL;
+  const ir_expr *rest = pass_fold_tree(s, NULL, e->args[0], NULL, NULL);
+  double value;
+  bool constant = ir_const_value(rest, &value);
+  if (constant && value == pass_reduce_zero(e->reducer, e->args[0]->dtype)) return NULL;
+  if (e->reducer == IR_RED_PROD && !(constant && value == 0)) return NULL;
+  return pass_env_closes(s, env, rest) ? rest : NULL;
+}
+
+static ir_expr *all_points(lower_state *s, const ir_expr *e) {
+  ir_expr *points = pass_code_int(s, 1);
+  for (int i = 0; i < e->bound_count; i++) points = pass_code_mul(s, points, e->bound[i]->extent);
+  return points;
+}
+
+static void combine_gap(lower_state *s, reduction *r, ir_expr *value) {
+  ir_expr *best = pass_code_ref(s, r->best), *at = pass_code_ref(s, r->acc), *gap = pass_code_ref(s, r->seen);
+  ir_expr *earlier = pass_code_and(s, pass_code_op(s, IR_OP_EQ, value, best), pass_code_op(s, IR_OP_LT, gap, at));
+  ir_expr *none = pass_code_op(s, IR_OP_LT, at, pass_code_int(s, 0));
+  ir_expr *better = pass_code_or(s, pass_code_op(s, IR_OP_GT, value, best), pass_code_or(s, earlier, none));
+  ir_set(&s->b, r->acc, pass_code_where(s, better, gap, at));
+}
+
+static void combine_rest(lower_state *s, lower_env *env, reduction *r) {
+  ir_expr *left = pass_code_sub(s, all_points(s, r->node), pass_code_ref(s, r->seen));
+  ir_dtype t = r->best ? r->best->dtype : r->acc->dtype;
+  ir_block *outer;
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_GT, left, pass_code_int(s, 0)), &outer);
+  ir_expr *value = pass_code_cast(s, t, pass_value(s, pass_env_copy(s, env), r->rest));
+  if (r->best) {
+    combine_gap(s, r, pass_code_let(s, "rest", value));
+  } else {
+    if (r->node->reducer == IR_RED_SUM) value = ir_apply(s->arena, IR_OP_MUL, pass_code_cast(s, t, left), value);
+    ir_set(&s->b, r->acc, pass_reduce_combine(s, r->node->reducer, t, pass_code_ref(s, r->acc), value));
+  }
+  ir_close(&s->b, outer);
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------- */
 static void open_accumulators(lower_state *s, reduction *r) {
   const ir_expr *e = r->node;
   ir_dtype t = pass_value_dtype(s, e->dtype);
@@ -94,14 +169,17 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   if (memo) return memo->value[0];
   lower_env *inner = pass_env_copy(s, env);
   lower_loops *order = loops_of(s, inner, e);
-  reduction r = {.node = e};
+  reduction r = {.node = e, .rest = rest_of(s, inner, e)};
   open_accumulators(s, &r);
+  if (r.rest) r.seen = ir_let(&s->b, e->reducer == IR_RED_ARGMAX ? "gap" : "seen", IR_I64, pass_code_int(s, 0));
   double identity = pass_reduce_zero(e->reducer, e->args[0]->dtype);
   lower_nest nest = {.s = s, .root = e->args[0], .driver = -1, .target = -1, .index = order->index, .count = order->count,
                      .leaf = accumulate, .user = &r};
+  nest.rest = r.rest;
   nest.skips = e->reducer != IR_RED_ARGMAX;
   nest.skip = identity;
   pass_nest(&nest, inner);
+  if (r.rest) combine_rest(s, inner, &r);
   ir_expr *result = pass_code_ref(s, r.acc);
   pass_env_keep(env, (lower_memo){e, {result, NULL}, r.hit ? pass_code_ref(s, r.hit) : NULL});
   return result;

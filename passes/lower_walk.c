@@ -89,9 +89,7 @@ static bool can_skip(walk *k, int present) {
     absent[k->w[i].number] = true;
     if (k->w[i].number == k->nest->driver) return true;
   }
-  if (!k->nest->skips) return false;
-  lower_fold value = pass_fold(k->s, k->env, k->nest->root, absent, k->index);
-  return value.known && value.value == k->nest->skip;
+  return pass_nest_skips(k->nest, k->env, absent, k->index);
 }
 
 static void analyse(walk *k) {
@@ -287,7 +285,7 @@ static void advance(walk *k, walker *w) {
 /* ---- the body under its condition ---------------------------------------------------------------------- */
 static void body(walk *k, walker *steady, int steady_count, ir_expr *at) {
   lower_state *s = k->s;
-  ir_expr *condition = k->nest->skips || k->nest->driver >= 0 ? body_condition(k) : NULL;
+  ir_expr *condition = body_condition(k);
   ir_block *outer = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = pass_env_copy(s, k->env);

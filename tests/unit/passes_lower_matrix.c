@@ -215,3 +215,39 @@ Test(passes_lower, dtypes) {
         every_data((lower_case){.text = one[programs[p]], .format = {formats[a]}, .dtype = all[t], .sizes = "I=5 J=8 K=3"});
   verdict();
 }
+
+/* ---- whole kernels of the language's tour, small -------------------------------------------------------------------- */
+static const char *const tour[] = {
+    "spx 1; dim T: dyn; dim D = 6; dim F = 12; kernel ffn { in x: @t[T,D]; in W1: @t[D,F] const; in W2: @t[F,D] const;"
+    " let h[t,f] = relu(sum[d] x[t,d] * W1[d,f]) : @t acc f32 ~ zeros(dynamic, density=0.02..0.15);"
+    " out y[t,o] = sum[f] h[t,f] * W2[f,o] : @t acc f32; }",
+    "spx 1; dim T: dyn; dim D = 6; dim F = 12; kernel ffn { in x: @t[T,D]; in W1: @t[D,F] const; in W2: @t[F,D] const;"
+    " let h[t,f] = relu(sum[d] x[t,d] * W1[d,f]) : @t acc f32 ~ zeros(dynamic, density=0.02..0.15);"
+    " out y[t,o] = sum[f] h[t,f] * W2[f,o] : @t acc f32; }"
+    " schedule ffn { compact h axis=f gran=4x1; }",
+    "spx 1; dim T: dyn; dim D = 6; dim F = 10; kernel ffn { in x: @t[T,D]; in W1: @t[D,F] const; in W2: @t[F,D] const;"
+    " let h[t,f] = relu(sum[d] x[t,d] * W1[d,f]) : @t acc f32 ~ zeros(dynamic, density=0.02..0.15);"
+    " out y[t,o] = sum[f] h[t,f] * W2[f,o] : @t acc f32; }"
+    " schedule ffn { compact h axis=f gran=2x4; }",
+    "spx 1; dim T: dyn; dim D = 6; dim F = 12; kernel gated { in x: @t[T,D]; in Wg: @t[D,F]; in Wu: @t[D,F]; in Wd: @t[F,D];"
+    " let g[t,f] = relu(sum[d] x[t,d]*Wg[d,f]) ~ zeros(dynamic); let u[t,f] = sum[d] x[t,d]*Wu[d,f] on g[t,f];"
+    " out y[t,o] = sum[f] g[t,f]*u[t,f]*Wd[f,o]; }",
+    "spx 1; dim T: dyn; dim J = 6; dim K = 256; kernel qlin24 { in x: @t[T,K]; in q: i8[J,K] as nm(2,4); in s: @t[J,K/128]; in b: @t[J];"
+    " let W[j,k] = s[j,k/128] * q[j,k]; out y[t,j] = b[j] + sum[k] x[t,k]*W[j,k]; }",
+    "spx 1; dim Nb: dyn; dim Nh: dyn; dim Ns: dyn; kernel bsattn { in Q: @t[Nb,Nh,Ns,4]; in Kx: @t[Nb,Nh,Ns,4]; in V: @t[Nb,Nh,Ns,4];"
+    " in M: pattern[Ns,Ns] as bsr(3,3); let p[b,h,i,j] = 0.5 * sum[d] Q[b,h,i,d]*Kx[b,h,j,d] on M[i,j] and j <= i fill -inf;"
+    " let a[b,h,i,j] = softmax[j](p[b,h,i,j]); out O[b,h,i,d] = sum[j] a[b,h,i,j]*V[b,h,j,d]; }",
+    "spx 1; dim T: dyn; dim D = 8; format myblocks(bi,bj) = [i,j] -> [ i/bi: dense, j/bj: compressed, i%bi: dense, j%bj: dense ];"
+    " kernel k { in A: @t[T,D] as myblocks(2,3); in x: @t[D]; out y[t] = sum[d] A[t,d]*x[d]; }",
+};
+
+Test(passes_lower, tour) {
+  static const char *const floats[] = {"f32", "bf16", "f64", "f16"};
+  for (int p = 0; p < IR_COUNT(tour); p++)
+    for (int t = 0; t < IR_COUNT(floats); t++) {
+      every_data((lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=7 Nb=2 Nh=2 Ns=7"});
+      every_data((lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=1 Nb=1 Nh=1 Ns=1"});
+      every_data((lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=9 Nb=1 Nh=3 Ns=4", .guard = 1 + t % 2});
+    }
+  verdict();
+}

@@ -54,6 +54,7 @@ static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *prog
   pass_options options = {.target = ir_target_find("cpu")};
   if (c->pipeline) {
     options.stop_after = "lower";
+    options.force_guard = c->guard;
     return pass_pipeline(program, &options, sink);
   }
   pass_context context = {.program = program, .arena = arena, .sink = sink, .options = &options};
@@ -87,9 +88,9 @@ static ir_image *image_of(ir_arena *arena, const ir_kernel *kernel) {
 }
 
 spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes, ir_bindings *bindings,
-                     ir_sink *sink) {
+                     int guard, ir_sink *sink) {
   rt_plan *plan;
-  rt_plan_options options = {0};
+  rt_plan_options options = {.force_guard = guard};
   SPC_TRY(rt_plan_new(image_of(arena, kernel), sizes, &options, sink, &plan));
   spc_status status = rt_plan_run(plan, arena, bindings, NULL, sink);
   rt_plan_free(plan);
@@ -234,7 +235,7 @@ static bool same(double a, double b, double tolerance) {
 
 static const char *difference(ir_arena *arena, const ir_tensor *tensor, const ir_view *got, const ir_view *want) {
   int64_t at[IR_MAX_RANK] = {0}, total = ir_view_elements(want);
-  double tolerance = ir_dtype_is_float(tensor->dtype) ? 4 * ir_dtype_epsilon(tensor->dtype) : 0;
+  double tolerance = ir_dtype_is_float(tensor->dtype) ? 16 * ir_dtype_epsilon(tensor->dtype) : 0;
   for (int64_t n = 0; n < total; n++) {
     int64_t rest = n;
     for (int i = tensor->rank - 1; i >= 0; i--) at[i] = rest % want->dim[i], rest /= want->dim[i];
@@ -309,7 +310,7 @@ const char *lower_check(ir_arena *arena, const lower_case *c) {
   }
   ir_interp_options options = {0};
   if (ir_interp_ein(arena, first, sizes, &want, &options, sink)) return complaint(arena, sink, "interpreter");
-  if (lower_run(arena, kernel, sizes, &got, sink)) return with_text(arena, program, complaint(arena, sink, "loops"));
+  if (lower_run(arena, kernel, sizes, &got, c->guard, sink)) return with_text(arena, program, complaint(arena, sink, "loops"));
   const char *why = compare(arena, kernel, &got, &want);
   return why ? with_text(arena, program, why) : NULL;
 }

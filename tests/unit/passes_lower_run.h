@@ -17,6 +17,7 @@ typedef struct lower_case {
   const char *sizes;      /* "I=5 J=7" */
   lower_data data;
   bool pipeline;          /* all passes up to lower; else a stage a statement, nothing else */
+  int guard;              /* 1: always sparse, 2: always dense */
   unsigned seed;
 } lower_case;
 
@@ -28,6 +29,6 @@ const char *lower_text(ir_arena *arena, const lower_case *c);
 void lower_stages_plainly(ir_kernel *kernel);
 /* Runs every stage in the loop interpreter; outputs are appended to bindings. */
 spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes, ir_bindings *bindings,
-                     ir_sink *sink);
+                     int guard, ir_sink *sink);
 
 #endif
