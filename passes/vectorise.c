@@ -24,7 +24,8 @@ typedef struct vectoriser {
   int bits; /* of a vector register */
 } vectoriser;
 
-typedef struct shape { int rows, cols, lanes; } shape;
+typedef vec_shape shape;
+typedef vec_tile tile;
 
 static void write_block(vectoriser *v, const ir_block *block);
 
@@ -126,25 +127,11 @@ static double share_by_reductions(vectoriser *v, const ir_code *loop) {
 }
 
 /* ---- shapes of register tiles -------------------------------------------------------------------- */
-/* Rows of a strip: `min(first + 16, T)` from `first`. */
-static int64_t most_trips(const ir_code *loop) {
-  int64_t trips = pass_vec_trips(loop, -1);
-  const ir_expr *hi = loop->hi;
-  if (trips >= 0 || hi->kind != IR_OP || hi->op != IR_OP_MIN) return trips;
-  for (int i = 0; i < 2; i++) {
-    const ir_expr *sum = hi->args[i];
-    if (sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST &&
-        ir_expr_equal(sum->args[0], loop->lo))
-      return sum->args[1]->i;
-  }
-  return -1;
-}
-
 static int at_most(int64_t a, int b) { return a < b ? (int)a : b; }
 
 static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes, int accumulators) {
   bool wide = v->bits == 512;
-  int64_t rows = row ? most_trips(row) : 1, cols = pass_vec_trips(col, -1);
+  int64_t rows = row ? pass_vec_most_trips(row) : 1, cols = pass_vec_trips(col, -1);
   shape s = {1, 2, lanes};
   if (accumulators) {
     s = wide ? (shape){6, 4, lanes} : (shape){6, 2, lanes};
@@ -163,94 +150,9 @@ static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *
   return s;
 }
 
-/* ---- writing a tile -------------------------------------------------------------------------------- */
-typedef struct tile {
-  vectoriser *v;
-  const vec_region *g;
-  const ir_code *row, *col; /* row may be NULL */
-  const ir_block *before, *body;
-  shape shape;
-} tile;
-
-static ir_expr *add(vectoriser *v, ir_expr *x, int64_t n) { return ir_apply(v->arena, IR_OP_ADD, x, ir_int(v->arena, n)); }
-
-static ir_var *open_step(vectoriser *v, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step, ir_run run,
-                         ir_block **outer) {
-  const char *name = ir_format_text(v->arena, "%s_%d", like->var->name, v->b.func->vars.count);
-  ir_var *var = ir_open_for(&v->b, name, lo, hi, run, outer);
-  (*outer)->codes.at[(*outer)->codes.count - 1]->step = ir_int(v->arena, step);
-  return var;
-}
-
-/* k: rows and their names are set. */
-static void write_copies(tile *t, vec_copier *k, ir_expr *at, int cols, ir_expr *tail) {
-  k->cols = cols;
-  k->col_at = at;
-  k->tail = tail;
-  k->lane = NULL;
-  if (k->lanes > 1 && pass_vec_block_wants_lanes(t->g, t->body)) k->lane = pass_vec_lanes(k->b, IR_I64, k->lanes);
-  k->names.count = 0;
-  if (t->before) pass_vec_block(k, t->before, NULL);
-  pass_vec_block(k, t->body, NULL);
-}
-
-static void write_edge(tile *t, vec_copier *k, ir_expr *from, ir_expr *hi) {
-  ir_block *outer;
-  ir_var *at = open_step(t->v, t->col, from, hi, t->shape.lanes, IR_RUN_SEQUENTIAL, &outer);
-  ir_expr *ref = ir_var_ref(t->v->arena, at);
-  write_copies(t, k, ref, 1, t->shape.lanes > 1 ? pass_vec_tail(k->b, ref, hi, t->shape.lanes) : NULL);
-  ir_close(&t->v->b, outer);
-}
-
-/* Bounds of the column loop may use what stands before it in the row: the same for all rows. */
-static void write_columns(tile *t, int rows, ir_expr *row_at) {
-  vectoriser *v = t->v;
-  int64_t step = (int64_t)t->shape.cols * t->shape.lanes, trips = pass_vec_trips(t->col, -1);
-  vec_copier k = {.g = t->g, .b = &v->b, .arena = v->arena, .rows = rows, .cols = 1, .lanes = t->shape.lanes,
-                  .only_row = -1, .row_at = row_at};
-  if (t->before) pass_vec_block(&k, t->before, NULL);
-  ir_expr *lo = pass_vec_scalar(&k, t->col->lo, 0, 0), *hi = pass_vec_scalar(&k, t->col->hi, 0, 0);
-  ir_block *outer, *branch;
-  ir_run run = t->row ? IR_RUN_SEQUENTIAL : t->col->run;
-  ir_expr *at = ir_var_ref(v->arena, open_step(v, t->col, lo, hi, step, run, &outer));
-  if (trips >= 0 && trips % step == 0) {
-    write_copies(t, &k, at, t->shape.cols, NULL);
-  } else {
-    ir_code *test = ir_open_if(&v->b, ir_apply(v->arena, IR_OP_LE, add(v, at, step), hi), &branch);
-    write_copies(t, &k, at, t->shape.cols, NULL);
-    ir_open_else(&v->b, test);
-    write_edge(t, &k, at, hi);
-    ir_close(&v->b, branch);
-  }
-  ir_close(&v->b, outer);
-}
-
-static void write_tile(tile *t) {
-  vectoriser *v = t->v;
-  if (!t->row) {
-    write_columns(t, 1, NULL);
-    return;
-  }
-  ir_block *outer, *branch, *single;
-  int64_t rows = t->shape.rows, trips = pass_vec_trips(t->row, -1);
-  ir_expr *at = ir_var_ref(v->arena, open_step(v, t->row, t->row->lo, t->row->hi, rows, t->row->run, &outer));
-  if (trips >= 0 && trips % rows == 0) {
-    write_columns(t, t->shape.rows, at);
-  } else {
-    ir_code *test = ir_open_if(&v->b, ir_apply(v->arena, IR_OP_LE, add(v, at, rows), t->row->hi), &branch);
-    write_columns(t, t->shape.rows, at);
-    ir_open_else(&v->b, test);
-    ir_var *one = open_step(v, t->row, at, t->row->hi, 1, IR_RUN_SEQUENTIAL, &single);
-    write_columns(t, 1, ir_var_ref(v->arena, one));
-    ir_close(&v->b, single);
-    ir_close(&v->b, branch);
-  }
-  ir_close(&v->b, outer);
-}
-
 /* The region of loop[at] with the rows of the loop around it, when both may run side by side. */
 static tile tile_of(vectoriser *v, chain *c, int at, const ir_block *body, bool lanes) {
-  tile t = {.v = v, .col = c->loop[at], .body = body};
+  tile t = {.b = &v->b, .col = c->loop[at], .body = body};
   const ir_code *row = at > 0 ? c->loop[at - 1] : NULL;
   if (row && steps_by_one(row) && pass_vec_accumulators(body)) {
     t.g = pass_vec_region(v->arena, row->var, t.col->var, &c->before[at], body);
@@ -296,7 +198,7 @@ static void write_by_lanes(vectoriser *v, chain *c, int at) {
   if (pass_vec_branches(t.g, &col->body)) t.shape.cols = 1;
   ir_block *outer;
   open_outer(v, c, t.row ? at - 1 : at, &outer);
-  write_tile(&t);
+  if (!pass_vec_panel(&t)) pass_vec_tile(&t);
   ir_close(&v->b, outer);
 }
 
@@ -340,12 +242,12 @@ static void write_by_reductions(vectoriser *v, chain *c) {
     int side = v->bits == 512 ? 4 : 3;
     t = tile_of(v, c, last, &body, false);
     tiled = t.row != NULL;
-    t.shape = (shape){at_most(most_trips(t.row ? t.row : col) < 0 ? side : most_trips(t.row ? t.row : col), side),
+    t.shape = (shape){at_most(pass_vec_most_trips(t.row ? t.row : col) < 0 ? side : pass_vec_most_trips(t.row ? t.row : col), side),
                       at_most(pass_vec_trips(col, side), side), 1};
   }
   if (tiled && t.shape.rows > 0 && t.shape.cols > 0) {
     open_outer(v, c, last - 1, &outer);
-    write_tile(&t);
+    pass_vec_tile(&t);
   } else {
     ir_block *ignored;
     open_outer(v, c, last, &outer);

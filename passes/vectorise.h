@@ -86,6 +86,26 @@ ir_expr *pass_vec_and(ir_arena *a, ir_expr *x, ir_expr *y); /* masks; NULL is tr
 bool pass_vec_block_wants_lanes(const vec_region *g, const ir_block *block); /* wide, it uses lane numbers */
 bool pass_vec_is_wide(const vec_copier *k, const ir_var *var);
 
+/* ---- vectorise_tile.c -------------------------------------------------------------------------- */
+typedef struct vec_shape { int rows, cols, lanes; } vec_shape;
+
+typedef struct vec_tile {
+  ir_builder *b;
+  const vec_region *g;
+  const ir_code *row, *col;  /* the original loops; row may be NULL */
+  const ir_block *before, *body;
+  vec_shape shape;
+} vec_tile;
+
+void pass_vec_tile(vec_tile *t);
+int64_t pass_vec_most_trips(const ir_code *loop); /* -1: no bound is known */
+ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step, ir_run run,
+                      ir_block **outer);
+
+/* ---- vectorise_panel.c ------------------------------------------------------------------------- */
+/* Writes the tile with its operands packed in panels; false when that does not pay or does not fit. */
+bool pass_vec_panel(vec_tile *t);
+
 /* ---- vectorise_reduce.c ---------------------------------------------------------------------- */
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop);
 /* Writes the loop with lanes of partial results, `copies` of each. */

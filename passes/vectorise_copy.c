@@ -125,7 +125,8 @@ static void store_wide(vec_copier *k, const ir_code *code, int row, int col, ir_
 
 /* Every iteration stores, whatever the offset depends on. */
 static void copy_store(vec_copier *k, const ir_code *code, ir_expr *cond) {
-  extent x = extent_of(k, code->buf->kind == IR_BUF_LOCAL ? 0 : VEC_ROW | VEC_COL);
+  unsigned own = pass_vec_deps(k->g, code->offset) | pass_vec_deps(k->g, code->value);
+  extent x = extent_of(k, code->buf->kind == IR_BUF_LOCAL ? own : VEC_ROW | VEC_COL);
   for (int row = x.row_lo; row < x.row_hi; row++)
     for (int col = 0; col < x.cols; col++) {
       if (k->lanes > 1) store_wide(k, code, row, col, cond);

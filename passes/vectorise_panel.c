@@ -1,0 +1,368 @@
+/* vectorise_panel.c - cache blocking of a product: operands packed in panels, sums kept in a tile.
+ *
+ *     for block of rows {
+ *       for f0 step 64 {
+ *         sums[row, f] = initial values
+ *         for k0 step 256 {
+ *           panel[k, f] = W[k0 + k, f0 + f]           consecutive, converted once
+ *           sums[row, f] += x[row, k] * panel[k, f]   the register tile
+ *         }
+ *         the rest of the body reads sums[row, f]
+ *       } }
+ *
+ * The panel is read by every row of the block, so packing it costs a few per cent, and what it saves
+ * is most of the time of a large product: misses, conversions, and lines that evict each other.
+ * The shape is that of Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008). */
+#include "passes/vectorise.h"
+
+enum { DEPTH = 256, MOST_ROWS = 96, FEW_ROWS = 16, MOST_PACKED = 4, MOST_SUMS = 2 };
+
+typedef struct packed {
+  const ir_expr *e;
+  ir_buf *buf;
+  bool by_row;
+} packed;
+
+typedef struct sum {
+  const ir_code *let; /* declares it, with its initial value */
+  ir_buf *buf;
+} sum;
+
+typedef struct panel {
+  vec_tile *t;
+  ir_arena *a;
+  const ir_code *k; /* the reduction */
+  ir_block pre, post;
+  int packed_count, sum_count;
+  packed packed[MOST_PACKED];
+  sum sums[MOST_SUMS];
+  int64_t width, rows;
+  ir_expr *row_lo, *row_hi, *col_lo, *col_hi, *k_lo, *k_hi; /* of the block in work */
+} panel;
+
+static ir_expr *ref(panel *p, const ir_var *var) { return ir_var_ref(p->a, (ir_var *)var); }
+static ir_expr *op(panel *p, ir_op o, ir_expr *x, ir_expr *y) { return ir_apply(p->a, o, x, y); }
+static ir_expr *number(panel *p, int64_t n) { return ir_int(p->a, n); }
+
+static ir_expr *let(panel *p, const char *name, ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM || e->kind == IR_VAR) return e;
+  return ref(p, pass_vec_let(p->t->b, name, IR_I64, 1, e));
+}
+
+/* ---- whether the body has the form ------------------------------------------------------------ */
+static bool uses_inside(const vec_region *g, const ir_expr *e) {
+  if (e->kind == IR_VAR) {
+    const vec_local *l = pass_vec_local(g, e->var);
+    return e->var == g->row || e->var == g->col || (l && l->inside);
+  }
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses_inside(g, e->args[i])) return true;
+  return false;
+}
+
+static bool add_sum(panel *p, const ir_var *var) {
+  for (int i = 0; i < p->sum_count; i++)
+    if (p->sums[i].let->var == var) return true;
+  for (int i = 0; i < p->pre.codes.count; i++) {
+    const ir_code *code = p->pre.codes.at[i];
+    if (code->kind != IR_LET || code->var != var) continue;
+    if (!code->value || p->sum_count == MOST_SUMS) return false;
+    p->sums[p->sum_count++] = (sum){.let = code};
+    return true;
+  }
+  return false;
+}
+
+static bool is_sum(const panel *p, const ir_var *var) {
+  for (int i = 0; i < p->sum_count; i++)
+    if (p->sums[i].let->var == var) return true;
+  return false;
+}
+
+/* lets, one loop of lets and sums, then lets and stores */
+static bool split_body(panel *p) {
+  const ir_block *body = p->t->body;
+  for (int i = 0; i < body->codes.count; i++) {
+    ir_code *code = body->codes.at[i];
+    if (code->kind == IR_FOR && !p->k) p->k = code;
+    else if (code->kind == IR_LET || code->kind == IR_COMMENT || (code->kind == IR_STORE && p->k))
+      IR_PUSH(p->a, p->k ? &p->post.codes : &p->pre.codes, code);
+    else return false;
+  }
+  for (int i = 0; p->k && i < p->k->body.codes.count; i++) {
+    const ir_code *code = p->k->body.codes.at[i];
+    if (code->kind != IR_LET && code->kind != IR_SET && code->kind != IR_COMMENT) return false;
+    if (code->kind == IR_SET && !add_sum(p, code->var) && !pass_vec_local(p->t->g, code->var)->inside) return false;
+  }
+  return p->k && p->sum_count > 0;
+}
+
+static bool steps_by_one(const ir_code *loop) {
+  return !loop->step || (loop->step->kind == IR_CONST && loop->step->i == 1);
+}
+
+static bool suits(panel *p) {
+  const vec_tile *t = p->t;
+  if (!t->row || t->shape.lanes < 4 || t->shape.rows < 2 || !split_body(p)) return false;
+  int64_t rows = pass_vec_most_trips(t->row), depth = pass_vec_trips(p->k, 1 << 20);
+  if ((rows >= 0 && rows < 8) || depth < 64 || !steps_by_one(p->k)) return false;
+  const ir_expr *const bounds[] = {t->col->lo, t->col->hi, p->k->lo, p->k->hi};
+  for (int i = 0; i < IR_COUNT(bounds); i++)
+    if (uses_inside(t->g, bounds[i])) return false;
+  return true;
+}
+
+/* ---- what is packed ------------------------------------------------------------------------------ */
+/* e changes by one element with each k, and with no `let` of the loop. */
+static bool runs_along_k(const panel *p, const ir_expr *e) {
+  vec_region *g = pass_vec_region(p->a, NULL, p->k->var, NULL, &p->k->body);
+  int64_t stride;
+  while (e->kind == IR_CAST) e = e->args[0];
+  return e->kind == IR_LOAD && e->arg_count == 1 && pass_vec_stride(g, e->args[0], &stride) && stride == 1;
+}
+
+static ir_buf *pack_of(panel *p, const ir_expr *e, bool by_row) {
+  for (int i = 0; i < p->packed_count; i++)
+    if (p->packed[i].by_row == by_row && ir_expr_equal(p->packed[i].e, e)) return p->packed[i].buf;
+  if (p->packed_count == MOST_PACKED) return NULL;
+  int64_t count = DEPTH * (by_row ? p->rows : p->width);
+  ir_buf *buf = ir_local(p->t->b, by_row ? "rows" : "panel", e->dtype, count);
+  p->packed[p->packed_count++] = (packed){e, buf, by_row};
+  return buf;
+}
+
+static ir_expr *place(panel *p, ir_expr *major, int64_t width, ir_expr *minor) {
+  return op(p, IR_OP_ADD, op(p, IR_OP_MUL, major, number(p, width)), minor);
+}
+static ir_expr *row_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->t->row->var), p->row_lo); }
+static ir_expr *col_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->t->col->var), p->col_lo); }
+static ir_expr *k_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->k->var), p->k_lo); }
+
+static ir_expr *panel_place(panel *p, bool by_row) {
+  return by_row ? place(p, row_in(p), DEPTH, k_in(p)) : place(p, k_in(p), p->width, col_in(p));
+}
+
+/* e with its largest parts that only the columns (or only the rows) change read from panels. */
+static ir_expr *from_panels(panel *p, ir_expr *e) {
+  unsigned deps = pass_vec_deps(p->t->g, e);
+  bool column = deps == VEC_COL && e->kind != IR_VAR && pass_vec_reads(e);
+  bool row = deps == VEC_ROW && e->kind == IR_CAST && runs_along_k(p, e);
+  ir_buf *buf = column || row ? pack_of(p, e, row) : NULL;
+  if (buf) return ir_load(p->a, buf, panel_place(p, row));
+  if (!e->arg_count || e->kind == IR_LOAD) return e;
+  ir_expr **args = IR_NEW_ARRAY(p->a, ir_expr *, e->arg_count);
+  for (int i = 0; i < e->arg_count; i++) args[i] = from_panels(p, e->args[i]);
+  return ir_copy_with(p->a, e, args);
+}
+
+/* ---- templates: the bodies of the parts ------------------------------------------------------------ */
+static ir_code *put(panel *p, ir_block *block, ir_code code) {
+  ir_code *made = IR_NEW(p->a, ir_code);
+  *made = code;
+  IR_PUSH(p->a, &block->codes, made);
+  return made;
+}
+
+static void put_store(panel *p, ir_block *block, ir_buf *buf, ir_expr *offset, ir_expr *value) {
+  put(p, block, (ir_code){.kind = IR_STORE, .buf = buf, .offset = offset, .value = value, .combine = IR_OP_COUNT});
+}
+
+/* lets that are not sums; without rows only those that do not need one */
+static void put_lets(panel *p, ir_block *block, const ir_block *from, bool rows) {
+  for (int i = 0; i < from->codes.count; i++) {
+    ir_code *code = from->codes.at[i];
+    if (code->kind != IR_LET || is_sum(p, code->var)) continue;
+    if (rows || !(pass_vec_local(p->t->g, code->var)->deps & VEC_ROW)) IR_PUSH(p->a, &block->codes, code);
+  }
+}
+
+static ir_expr *sum_place(panel *p) { return place(p, row_in(p), p->width, col_in(p)); }
+
+static void put_sums(panel *p, ir_block *block, bool initial) {
+  for (int i = 0; i < p->sum_count; i++) {
+    const ir_code *code = p->sums[i].let;
+    ir_expr *value = initial ? code->value : ir_load(p->a, p->sums[i].buf, sum_place(p));
+    put(p, block, (ir_code){.kind = IR_LET, .var = code->var, .value = value, .combine = IR_OP_COUNT});
+  }
+}
+
+static void put_sum_stores(panel *p, ir_block *block) {
+  for (int i = 0; i < p->sum_count; i++)
+    put_store(p, block, p->sums[i].buf, sum_place(p), ref(p, p->sums[i].let->var));
+}
+
+static ir_code *put_k(panel *p, ir_block *block) {
+  ir_code loop = *p->k;
+  loop.lo = p->k_lo;
+  loop.hi = p->k_hi;
+  loop.body = (ir_block){0};
+  return put(p, block, loop);
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------- */
+static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
+  ir_code copy = *loop;
+  copy.run = IR_RUN_SEQUENTIAL;
+  copy.lo = lo;
+  copy.hi = hi;
+  return copy;
+}
+
+static void write_part(panel *p, const ir_block *body, bool rows, const ir_code *col_loop, ir_expr *lo, ir_expr *hi,
+                       vec_shape shape) {
+  ir_block before = {0};
+  if (p->t->before) put_lets(p, &before, p->t->before, rows);
+  ir_code row = limited(p->t->row, p->row_lo, p->row_hi), col = limited(col_loop, lo, hi);
+  vec_tile part = {.b = p->t->b, .row = rows ? &row : NULL, .col = &col, .before = &before, .body = body,
+                   .shape = shape};
+  part.g = pass_vec_region(p->a, rows ? row.var : NULL, col.var, &before, body);
+  pass_vec_tile(&part);
+}
+
+static void write_columns(panel *p, const ir_block *body, bool rows, int row_copies) {
+  vec_shape shape = p->t->shape;
+  shape.rows = row_copies;
+  write_part(p, body, rows, p->t->col, p->col_lo, p->col_hi, shape);
+}
+
+static void write_initial(panel *p) {
+  ir_block body = {0};
+  put_lets(p, &body, &p->pre, true);
+  put_sums(p, &body, true);
+  put_sum_stores(p, &body);
+  write_columns(p, &body, true, 1);
+}
+
+static void write_packing(panel *p, const packed *one) {
+  ir_block body = {0};
+  if (one->by_row) {
+    put_store(p, &body, one->buf, panel_place(p, true), (ir_expr *)one->e);
+    write_part(p, &body, true, p->k, p->k_lo, p->k_hi, (vec_shape){1, 4, p->t->shape.lanes});
+    return;
+  }
+  put_lets(p, &body, &p->pre, false);
+  ir_code *loop = put_k(p, &body);
+  put_lets(p, &loop->body, &p->k->body, false);
+  put_store(p, &loop->body, one->buf, panel_place(p, false), (ir_expr *)one->e);
+  write_columns(p, &body, false, 1);
+}
+
+static void write_product(panel *p, const ir_block *steps) {
+  ir_block body = {0};
+  put_lets(p, &body, &p->pre, true);
+  put_sums(p, &body, false);
+  put_k(p, &body)->body = *steps;
+  put_sum_stores(p, &body);
+  write_columns(p, &body, true, p->t->shape.rows);
+}
+
+static void write_rest(panel *p) {
+  ir_block body = {0};
+  put_lets(p, &body, &p->pre, true);
+  put_sums(p, &body, false);
+  for (int i = 0; i < p->post.codes.count; i++) IR_PUSH(p->a, &body.codes, p->post.codes.at[i]);
+  write_columns(p, &body, true, 1);
+}
+
+/* The loop's statements with panels in place of memory; declares the panels. */
+static ir_block panel_steps(panel *p) {
+  ir_block steps = {0};
+  for (int i = 0; i < p->k->body.codes.count; i++) {
+    ir_code code = *p->k->body.codes.at[i];
+    if (code.value) code.value = from_panels(p, code.value);
+    put(p, &steps, code);
+  }
+  return steps;
+}
+
+static ir_expr *end_of(panel *p, ir_expr *from, int64_t step, ir_expr *hi) {
+  return let(p, "end", op(p, IR_OP_MIN, op(p, IR_OP_ADD, from, number(p, step)), hi));
+}
+
+static void write_depths(panel *p, ir_expr *lo, ir_expr *hi) {
+  ir_block *outer;
+  p->k_lo = ref(p, pass_vec_open(p->t->b, p->k, lo, hi, DEPTH, IR_RUN_SEQUENTIAL, &outer));
+  p->k_hi = end_of(p, p->k_lo, DEPTH, hi);
+  ir_block steps = panel_steps(p);
+  for (int i = 0; i < p->packed_count; i++) write_packing(p, &p->packed[i]);
+  write_product(p, &steps);
+  ir_close(p->t->b, outer);
+}
+
+static void write_block_of_rows(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
+  ir_block *outer;
+  ir_builder *b = p->t->b;
+  ir_expr *lo = p->t->col->lo, *hi = p->t->col->hi;
+  for (int i = 0; i < p->sum_count; i++)
+    p->sums[i].buf = ir_local(b, "sums", p->sums[i].let->var->dtype, p->rows * p->width);
+  p->col_lo = ref(p, pass_vec_open(b, p->t->col, lo, hi, p->width, IR_RUN_SEQUENTIAL, &outer));
+  p->col_hi = end_of(p, p->col_lo, p->width, hi);
+  write_initial(p);
+  write_depths(p, k_lo, k_hi);
+  write_rest(p);
+  ir_close(b, outer);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------- */
+/* Enough blocks for several threads, each a multiple of the tile's rows. */
+static ir_expr *rows_a_block(panel *p) {
+  int64_t tile = p->t->shape.rows, most = p->rows / tile;
+  if (p->t->row->run != IR_RUN_PARALLEL) return number(p, tile * most);
+  ir_expr *rows = op(p, IR_OP_SUB, p->t->row->hi, p->t->row->lo);
+  ir_expr *tiles = op(p, IR_OP_DIV, rows, number(p, tile * 8));
+  tiles = op(p, IR_OP_MIN, op(p, IR_OP_MAX, tiles, number(p, 4)), number(p, most));
+  return op(p, IR_OP_MUL, tiles, number(p, tile));
+}
+
+static void write_few(panel *p) {
+  ir_code row = limited(p->t->row, p->row_lo, p->row_hi);
+  vec_tile few = *p->t;
+  few.row = &row;
+  if (few.shape.rows > 4) few.shape.rows = 4;
+  pass_vec_tile(&few);
+}
+
+/* Too few rows to pay for packing are done from memory. */
+static void write_by_count(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
+  ir_block *branch;
+  ir_expr *rows = op(p, IR_OP_SUB, p->row_hi, p->row_lo);
+  if (pass_vec_trips(p->t->row, -1) % MOST_ROWS == 0) {
+    write_block_of_rows(p, k_lo, k_hi);
+    return;
+  }
+  ir_code *test = ir_open_if(p->t->b, op(p, IR_OP_LT, rows, number(p, FEW_ROWS)), &branch);
+  write_few(p);
+  ir_open_else(p->t->b, test);
+  write_block_of_rows(p, k_lo, k_hi);
+  ir_close(p->t->b, branch);
+}
+
+static bool packs_anything(panel *p) {
+  for (int i = 0; i < p->k->body.codes.count; i++) {
+    const ir_code *code = p->k->body.codes.at[i];
+    if (code->kind == IR_SET && code->value && pass_vec_deps(p->t->g, code->value) == (VEC_ROW | VEC_COL)) return true;
+  }
+  return false;
+}
+
+bool pass_vec_panel(vec_tile *t) {
+  panel p = {.t = t, .a = t->b->arena};
+  if (!suits(&p) || !packs_anything(&p)) return false;
+  int64_t most = pass_vec_most_trips(t->row);
+  p.width = (int64_t)t->shape.cols * t->shape.lanes;
+  p.rows = MOST_ROWS / t->shape.rows * t->shape.rows;
+  ir_block *outer = NULL;
+  if (most >= 0 && most <= p.rows && t->row->run != IR_RUN_PARALLEL) {
+    p.rows = most;
+    p.row_lo = let(&p, "first", t->row->lo);
+    p.row_hi = let(&p, "end", t->row->hi);
+  } else {
+    p.row_lo = ref(&p, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, 1, t->row->run, &outer));
+    outer->codes.at[outer->codes.count - 1]->step = rows_a_block(&p);
+    ir_expr *step = outer->codes.at[outer->codes.count - 1]->step;
+    p.row_hi = let(&p, "end", op(&p, IR_OP_MIN, op(&p, IR_OP_ADD, p.row_lo, step), t->row->hi));
+  }
+  write_by_count(&p, let(&p, "first", p.k->lo), let(&p, "last", p.k->hi));
+  if (outer) ir_close(t->b, outer);
+  return true;
+}
