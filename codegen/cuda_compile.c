@@ -100,8 +100,20 @@ static bool bits_are_made(const compilation *c, const ir_list *list) {
   return false;
 }
 
+/* wgmma exists in the architecture-specific target only. */
+static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
+  if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a")) return false;
+  return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
+}
+
 static spc_status select_variant(compilation *c, int i) {
   variant *v = &c->variants[i];
+  const ir_kernel_row *row = v->row ? ir_kernel_row_named(v->row) : NULL;
+  if (row && !runs_on(row, c->options->target)) {
+    ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE, "stage `%s` names the kernel `%s`, which does not run on %s",
+                v->stage->name, v->row, c->options->target->name);
+    return SPC_INVALID_INPUT;
+  }
   return cg_select_stage(c->arena, c->kernel, v->stage, v->row, bits_are_made(c, v->stage->detects), c->sink,
                          &v->launches);
 }
@@ -161,7 +173,8 @@ static const ir_candidate *next_runner_up(const compilation *c, variant *v) {
   while (v->next < v->stage->runners_up.count) {
     const ir_candidate *candidate = v->stage->runners_up.at[v->next++];
     cg_launches trial;
-    if (ir_kernel_row_named(candidate->row) &&
+    const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+    if (row && runs_on(row, c->options->target) &&
         !cg_select_stage(c->arena, c->kernel, v->stage, candidate->row, false, NULL, &trial))
       return candidate;
   }

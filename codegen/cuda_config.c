@@ -102,7 +102,13 @@ static void put_operand(const config *c, const char *name, const char *constant,
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------- */
+/* How warps (of a wgmma row: warpgroups of 64 rows) cut the tile. */
 static void warps_of(const ir_kernel_row *row, int *m, int *n) {
+  if (row->multiply == IR_MULTIPLY_WGMMA) {
+    *m = row->m / 64;
+    *n = row->threads / 128 / *m;
+    return;
+  }
   int warps = row->threads / 32;
   *m = 1;
   while (warps / *m > 1 && *m * row->n < warps / *m * row->m) *m *= 2;

@@ -14,6 +14,7 @@ typedef struct nvrtc_program nvrtc_program;
 
 typedef struct nvrtc_library {
   void *handle;
+  int major;
   char version[320]; /* "NVRTC 13.0 (/path)", or why it is not there */
   int (*get_version)(int *major, int *minor);
   int (*create)(nvrtc_program **, const char *source, const char *name, int count,
@@ -57,6 +58,7 @@ static bool open_path(const char *path) {
   }
   int major = 0, minor = 0;
   library.get_version(&major, &minor);
+  library.major = major;
   snprintf(library.version, sizeof library.version, "NVRTC %d.%d (%s)", major, minor, path);
   return true;
 }
@@ -142,11 +144,15 @@ void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch
   /* A virtual architecture gives PTX, a real one a cubin. */
   snprintf(architecture, sizeof architecture, "--gpu-architecture=%s%s", ptx ? "compute_" : "sm_",
            strncmp(arch, "sm_", 3) ? arch : arch + 3);
-  const char *options[] = {architecture, "--std=c++17", "--ptxas-options=-v", "--line-info"};
+  /* NVRTC 13 keeps a cache of its own, whose answers have no log to judge. */
+  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v"};
+  int option_count = 3;
+  if (l->major >= 13) options[option_count++] = "--no-cache";
+  if (line_info) options[option_count++] = "--line-info";
   nvrtc_program *program = NULL;
   int count = embedded_files(names, texts);
   if (l->create(&program, source, name, count, texts, names)) return;
-  bool bad = l->compile(program, IR_COUNT(options) - (line_info ? 0 : 1), options) != 0;
+  bool bad = l->compile(program, option_count, options) != 0;
   out->log = log_of(l, program);
   if (!bad) take_code(l, program, ptx, out);
   l->destroy(&program);

@@ -4,6 +4,8 @@
 //
 //     load 0 .. depth-2 | wait, load i+depth-1, multiply i | ... | epilogue: stage, detect, store
 //
+// An asynchronous multiply (wgmma) is issued first and runs under the loads and the next wait; the ring then
+// loads one tile less ahead, because the multiply before still reads its slot.
 // Parts: loaders (panel.cuh), multiply (multiply_*.cuh), epilogue (epilogue.cuh).  A k-gathering kernel reads A
 // and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.
 // Blocks walk `raster` tiles of m before the next n, so that neighbours share B's columns in L2.
@@ -50,30 +52,39 @@ template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args 
 
 template <class Config, class Sums, class LoaderA, class LoaderB>
 SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char *shared) {
-  using operands = spc_operands<Config>;
+  using panel_a = typename LoaderA::panel;
+  using panel_b = typename LoaderB::panel;
+  const int slot_bytes = spc_operands<Config>::slot_bytes;
+  const int lag = Sums::asynchronous ? 2 : 1; // slots that a multiply may still read when the next load starts
+  static_assert(Config::depth > lag, "the pipeline needs more slots than the multiply keeps busy");
 #pragma unroll
-  for (int s = 0; s < Config::depth - 1; s++) {
+  for (int s = 0; s < Config::depth - lag; s++) {
     if (s < tiles) {
-      a.load(shared + s * operands::slot_bytes);
-      b.load(shared + s * operands::slot_bytes + LoaderA::panel::bytes);
+      a.load(shared + s * slot_bytes);
+      b.load(shared + s * slot_bytes + panel_a::bytes);
     }
     ptx_copy_async_commit();
   }
-  int read = 0, write = Config::depth - 1;
+  int read = 0, write = Config::depth - lag;
 #pragma unroll 1
   for (int i = 0; i < tiles; i++) {
-    ptx_copy_async_wait<Config::depth - 2>();
+    const char *slot = shared + read * slot_bytes;
+    ptx_copy_async_wait<Config::depth - lag - 1>();
+    if constexpr (Sums::asynchronous) sums.publish();
     __syncthreads();
-    if (i + Config::depth - 1 < tiles) {
-      a.load(shared + write * operands::slot_bytes);
-      b.load(shared + write * operands::slot_bytes + LoaderA::panel::bytes);
+    if constexpr (Sums::asynchronous) sums.template issue<panel_a, panel_b>(slot, slot + panel_a::bytes, i == 0);
+    if (i + Config::depth - lag < tiles) {
+      a.load(shared + write * slot_bytes);
+      b.load(shared + write * slot_bytes + panel_a::bytes);
     }
     ptx_copy_async_commit();
-    const char *slot = shared + read * operands::slot_bytes;
-    sums.template multiply<typename LoaderA::panel, typename LoaderB::panel>(slot, slot + LoaderA::panel::bytes);
+    if constexpr (Sums::asynchronous) sums.template retire<1>();
+    else sums.template multiply<panel_a, panel_b>(slot, slot + panel_a::bytes);
     read = read + 1 == Config::depth ? 0 : read + 1;
     write = write + 1 == Config::depth ? 0 : write + 1;
   }
+  if constexpr (Sums::asynchronous) sums.template retire<0>();
+  if (Sums::asynchronous && tiles == 0) sums.clear();
   ptx_copy_async_wait<0>();
   __syncthreads();
 }
@@ -101,15 +112,14 @@ SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char 
 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &args) {
   using operands = spc_operands<Config>;
-  static_assert(Config::depth >= 2, "the pipeline needs at least two slots");
   static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the pipeline or the staged tile needs");
-  extern __shared__ __align__(128) char spc_shared[];
+  extern __shared__ __align__(1024) char spc_shared[];
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   spc_tile_place place = spc_place_tile<Config>(args);
   Sums sums;
-  sums.clear();
+  if (!Sums::asynchronous) sums.clear();
   spc_multiply_tile<Config>(sums, place, spc_shared, args);
   spc_stage_tile<Config>(spc_shared, sums, place, args);
   __syncthreads();

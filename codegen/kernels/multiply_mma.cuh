@@ -15,6 +15,7 @@ SPC_DEVICE void spc_mma(float (&c)[4], const spc_u32 (&a)[4], spc_u32 b0, spc_u3
 }
 
 template <class Config> struct spc_mma_sums {
+  static constexpr bool asynchronous = false;
   using T = typename Config::A;
   static constexpr int rows = Config::tile_m / Config::warps_m;    // of a warp
   static constexpr int columns = Config::tile_n / Config::warps_n;

@@ -1,9 +1,10 @@
 // panel.cuh - loaders: how a tile of an operand gets from global to shared memory.
 //
-// A panel is `Rows` rows of `Columns` elements; a row is contiguous in global memory.  In shared memory its
-// 16-byte chunks are swizzled so that eight rows of one chunk column lie in eight different bank groups:
+// A panel is `Rows` rows of `Columns` elements; a row is contiguous in global memory.  In shared memory it is cut
+// into slabs of at most 128 bytes of a row, and a slab's 16-byte chunks are swizzled so that eight rows of one
+// chunk column lie in eight different bank groups (the 128-byte swizzle of wgmma, its 64-byte one for short rows):
 //
-//     chunk c of row r is stored at chunk  c ^ swizzle(r)  of row r
+//     chunk c of row r of a slab is stored at chunk  c ^ swizzle(r)  of row r
 //
 //                      rows are      columns are
 //     A layout 'r'     m             k                A[m][k]
@@ -25,7 +26,10 @@ template <class T, int Rows, int Columns> struct spc_panel {
   SPC_DEVICE int swizzle(int row) {
     return chunks >= 8 ? row & 7 : (row / (8 / chunks)) & (chunks - 1);
   }
-  SPC_DEVICE int chunk_at(int row, int chunk) { return (row * chunks + (chunk ^ swizzle(row))) * 16; }
+  SPC_DEVICE int chunk_at(int row, int chunk) {
+    if (chunks <= 8) return (row * chunks + (chunk ^ swizzle(row))) * 16;
+    return ((chunk / 8 * Rows + row) * 8 + (chunk % 8 ^ swizzle(row))) * 16;
+  }
   SPC_DEVICE int element_at(int row, int column) {
     return chunk_at(row, column / per_chunk) + column % per_chunk * (int)sizeof(T);
   }

@@ -16,6 +16,16 @@ const product_case cuda_product_cases[] = {
     {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 64, 64, 1, CASE_BIAS_RELU, 0},
     {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 1},
     {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 2, 64, 1, CASE_RESIDUAL, 0},
+    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
+    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0},
+    {"gemm_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0},
+    {"gemm_wgmma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0},
+    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 4, CASE_PLAIN, 0},
+    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_BIAS_RELU, 2},
+    {"gemm_kgather_wgmma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0, CASE_PLAIN, 0},
+    {"gemm_kgather_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 8, 0, 0, CASE_BIAS_RELU, 0},
+    {"gemm_kgather_wgmma_64x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 64, 1, CASE_BIAS_RELU, 0},
+    {"gemm_kgather_wgmma_64x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 4, 0, 0, CASE_RESIDUAL, 1},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', true, 0, 0, 0, 0, CASE_PLAIN, 0},
     {"gemm_fma_64x64x16", IR_F32, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0},
@@ -33,6 +43,11 @@ const list_case cuda_list_cases[] = {
     {IR_I32, 'r', 0, 5, false},   {IR_B1, 'r', 64, 1, true},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
+
+bool cuda_case_fits(const product_case *p, const char *target) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return !row || row->multiply != IR_MULTIPLY_WGMMA || !strcmp(target, "sm_90a");
+}
 
 void cuda_cases_new(cuda_cases *c) {
   static const char *const names[] = {"M", "N", "K", "G"};

@@ -47,6 +47,8 @@ ir_stage *cuda_case_guard(cuda_cases *c, ir_list *list);
 /* y[i] = op(x[i], z[i], w[i]) for i < M, operands of dtype t (b1 where the op wants it); NULL where t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
+bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
+
 extern const product_case cuda_product_cases[];
 extern const int cuda_product_case_count;
 extern const list_case cuda_list_cases[];
