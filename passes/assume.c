@@ -37,8 +37,18 @@ static pass_zeros hinted(const ir_pattern *pattern) {
   return zeros;
 }
 
-static pass_zeros assumed(double density) {
-  return (pass_zeros){.low = density, .high = density, .likely = density};
+static pass_zeros assumed(double low, double high) {
+  return (pass_zeros){.low = low, .high = high, .likely = sqrt(low * high)};
+}
+
+/* What the format itself says of how much it stores: n of every m. */
+static double stored_density(const pass_context *context, const ir_tensor *tensor) {
+  for (int l = 0; tensor->format && l < tensor->format->level_count; l++) {
+    const ir_level *level = &tensor->format->level[l];
+    if (level->kind == IR_LEVEL_NM && level->factor > 0)
+      return (double)level->parameter / (double)level->factor;
+  }
+  return context->profile->density_stored;
 }
 
 pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
@@ -46,9 +56,8 @@ pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
   pass_zeros zeros;
   bool given = pattern->density_low > 0 || pattern->density_high > 0;
   if (given && pattern->zeros != IR_ZEROS_UNKNOWN) zeros = hinted(pattern);
-  else if (pass_tensor_is_sparse(tensor)) zeros = assumed(context->profile->density_stored);
-  else if (pattern->zeros == IR_ZEROS_STATIC) zeros = assumed(context->profile->density_static);
-  else zeros = assumed(context->profile->density_dynamic);
+  else if (pass_tensor_is_sparse(tensor)) zeros = assumed(stored_density(context, tensor), stored_density(context, tensor));
+  else zeros = assumed(context->profile->density_low, context->profile->density_high);
   zeros.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1;
   zeros.cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1;
   return zeros;

@@ -55,6 +55,7 @@ static bool add_node(void *user, ir_expr *node) {
 static double loops_cost(pass_context *context, const ir_stmt *stmt) {
   walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1};
   ir_expr_walk(stmt->value, add_node, &walk);
+  if (stmt->sample || stmt->cond) ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
   for (int i = 0; i < stmt->free.count; i++) walk.extent *= pass_index_assumed(context, stmt->free.at[i]);
   double iterations = walk.extent * walk.density;
   return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)

@@ -40,6 +40,7 @@ typedef struct pass_way {
   ir_candidate *candidate;
   ir_tensor *turned; /* the intermediate whose layout it needs; NULL: any layout will do */
   bool strip_last;   /* it needs the strip's dimension contiguous (dense_t); else row-major */
+  double expected;   /* microseconds over the whole range of densities, the guard taking the faster branch */
   const char *struck; /* a directive excludes it, and why; NULL: none does */
 } pass_way;
 

@@ -7,7 +7,7 @@
 
 #include "passes/choice.h"
 
-enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3 };
+enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, STEPS = 12 };
 static const double ASKED_FOR = 1e12; /* microseconds: what a directive asks for wins over any estimate */
 
 typedef struct turned_set {
@@ -40,11 +40,44 @@ static bool allowed(const pass_way *way, const turned_set *set, unsigned turned)
   return is_turned == way->strip_last;
 }
 
+/* ---- what a way is worth ------------------------------------------------------------------------ */
+static bool is_listed(const ir_candidate *candidate) { return candidate->operand && candidate->axis; }
+
+static double best_dense(const pass_ways *ways) {
+  double best = INFINITY;
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *candidate = ways->list.at[i].candidate;
+    if (!candidate->operand && !*candidate->why) best = fmin(best, candidate->microseconds);
+  }
+  return best;
+}
+
+/* The mean over densities between low and high, evenly spaced in their logarithm, of what the guarded pair
+ * takes: lists, guard, and the faster of the two branches. */
+static double expect(pass_context *context, const pass_ways *ways, const ir_candidate *candidate) {
+  pass_zeros zeros = pass_zeros_of(context, candidate->operand);
+  double dense = best_dense(ways), sum = 0, low = fmax(zeros.low, 1e-6), index;
+  int steps = zeros.high > low * 1.01 ? STEPS : 1;
+  for (int i = 0; i < steps; i++) {
+    double density = steps == 1 ? zeros.likely : low * pow(zeros.high / low, (i + 0.5) / steps);
+    double cover = pass_cover(&zeros, density, (double)candidate->strip, (double)candidate->gran);
+    double time = pass_candidate_cost(context, ways->is_sum ? &ways->sum : NULL, candidate, cover, &index);
+    sum += index + fmin(time - index, dense);
+  }
+  return sum / steps;
+}
+
+static void expect_all(pass_context *context, pass_ways *ways) {
+  for (int i = 0; i < ways->list.count; i++) {
+    pass_way *way = &ways->list.at[i];
+    way->expected = is_listed(way->candidate) ? expect(context, ways, way->candidate) : way->candidate->microseconds;
+  }
+}
+
 /* A sparse way has to win by a margin: it brings launches and a branch. */
-static double weight(const pass_context *context, const ir_candidate *candidate) {
-  bool listed = candidate->operand && candidate->axis;
-  double time = candidate->microseconds * (listed ? 1 + context->profile->guard_margin : 1);
-  return candidate->asked ? time - ASKED_FOR : time;
+static double weight(const pass_context *context, const pass_way *way) {
+  double time = way->expected * (is_listed(way->candidate) ? 1 + context->profile->guard_margin : 1);
+  return way->candidate->asked ? time - ASKED_FOR : time;
 }
 
 static int cheapest(const pass_context *context, const pass_ways *ways, const turned_set *set, unsigned turned) {
@@ -52,7 +85,7 @@ static int cheapest(const pass_context *context, const pass_ways *ways, const tu
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
     if (!allowed(way, set, turned)) continue;
-    if (best < 0 || weight(context, way->candidate) < weight(context, ways->list.at[best].candidate)) best = i;
+    if (best < 0 || weight(context, way) < weight(context, &ways->list.at[best])) best = i;
   }
   return best;
 }
@@ -63,7 +96,7 @@ static double total(const pass_context *context, const pass_ways *all, int count
   for (int s = 0; s < count; s++) {
     int best = cheapest(context, &all[s], set, turned);
     if (best < 0) return INFINITY;
-    sum += weight(context, all[s].list.at[best].candidate);
+    sum += weight(context, &all[s].list.at[best]);
   }
   return sum;
 }
@@ -71,35 +104,57 @@ static double total(const pass_context *context, const pass_ways *all, int count
 /* ---- verdicts ----------------------------------------------------------------------------------- */
 /* What a directive asks for and what the estimates say is told apart only where they differ, so that the
  * schedule of a choice, fed back, leaves the same table. */
-static const char *chosen_why(pass_context *context, const pass_ways *ways, const ir_candidate *winner) {
-  const ir_candidate *next = NULL;
-  for (int i = 0; i < ways->list.count; i++) {
-    const ir_candidate *other = ways->list.at[i].candidate;
-    bool other_kind = (other->operand != NULL) != (winner->operand != NULL);
-    if (other != winner && !*other->why && other_kind && (!next || other->microseconds < next->microseconds))
-      next = other;
+static bool only_asked(pass_context *context, const pass_ways *ways, const pass_way *winner) {
+  for (int i = 0; winner->candidate->asked && i < ways->list.count; i++) {
+    const pass_way *other = &ways->list.at[i];
+    if (other != winner && !*other->candidate->why && weight(context, other) < weight(context, winner) + ASKED_FOR)
+      return true;
   }
-  for (int i = 0; winner->asked && i < ways->list.count; i++) {
-    const ir_candidate *other = ways->list.at[i].candidate;
-    if (other != winner && !*other->why && weight(context, other) < weight(context, winner) + ASKED_FOR)
-      return "the schedule asks for it";
-  }
-  if (!next) return "the cheapest of its kernels";
-  return ir_format_text(context->arena, "%.3g us predicted, against %.3g us for %s", winner->microseconds,
-                        next->microseconds, next->label);
+  return false;
 }
 
-static const char *lost_why(pass_context *context, const pass_way *way, const ir_candidate *winner,
+static const pass_way *nearest_of_other_kind(const pass_ways *ways, const pass_way *winner) {
+  const pass_way *next = NULL;
+  for (int i = 0; i < ways->list.count; i++) {
+    const pass_way *other = &ways->list.at[i];
+    bool other_kind = is_listed(other->candidate) != is_listed(winner->candidate);
+    if (!*other->candidate->why && other_kind && (!next || other->expected < next->expected)) next = other;
+  }
+  return next;
+}
+
+static const char *range_text(pass_context *context, const ir_candidate *a, const ir_candidate *b) {
+  pass_zeros zeros = pass_zeros_of(context, is_listed(a) ? a->operand : b->operand);
+  if (zeros.high <= zeros.low * 1.01) return "predicted";
+  return ir_format_text(context->arena, "expected over densities %.3g to %.3g", zeros.low, zeros.high);
+}
+
+static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
+  if (ways->list.count > 1) return "the cheapest of its kernels";
+  if (ways->is_sum && ways->sum.not_matrices)
+    return ir_format_text(context->arena, "generated for it: %s", ways->sum.not_matrices);
+  return "generated for it";
+}
+
+static const char *chosen_why(pass_context *context, const pass_ways *ways, const pass_way *winner) {
+  const pass_way *next = nearest_of_other_kind(ways, winner);
+  if (only_asked(context, ways, winner)) return "the schedule asks for it";
+  if (!next) return no_choice_why(context, ways);
+  return ir_format_text(context->arena, "%.3g us %s, against %.3g us for %s", winner->expected,
+                        range_text(context, winner->candidate, next->candidate), next->expected,
+                        next->candidate->label);
+}
+
+static const char *lost_why(pass_context *context, const pass_way *way, const pass_way *winner,
                             const turned_set *set, unsigned turned) {
-  double ratio = way->candidate->microseconds / fmax(1e-9, winner->microseconds);
+  double ratio = way->expected / fmax(1e-9, winner->expected);
   if (way->struck && ratio < 1) return way->struck;
   if (!way->struck && !allowed(way, set, turned))
-    return ir_format_text(context->arena, "it needs %s, and another statement is faster with the other layout",
-                          way->candidate->formats);
-  if (ratio < 1) return winner->asked ? "the schedule asks for another"
-                                      : "faster on paper, but by less than the margin a guard costs";
-  return ir_format_text(context->arena, "%.3g us predicted, %.2f times the chosen one",
-                        way->candidate->microseconds, ratio);
+    return ir_format_text(context->arena, "%.3g us with %s, and the statements together are faster without",
+                          way->expected, way->candidate->formats);
+  if (ratio < 1) return winner->candidate->asked ? "the schedule asks for another"
+                                                 : "faster on paper, but by less than the margin a guard costs";
+  return ir_format_text(context->arena, "%.3g us, %.2f times the chosen one", way->expected, ratio);
 }
 
 /* Makes the cheapest candidate that walks the same lists, or none, a runner-up. */
@@ -119,7 +174,7 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned, c
 
 static void rank(pass_context *context, pass_ways *ways, const turned_set *set, unsigned turned, int winner) {
   ir_candidate *chosen = ways->list.at[winner].candidate;
-  chosen->why = chosen_why(context, ways, chosen);
+  chosen->why = chosen_why(context, ways, &ways->list.at[winner]);
   chosen->verdict = IR_CHOSEN;
   int place = 0;
   if (chosen->operand && next_best(ways, set, turned, NULL)) place++; /* the dense branch */
@@ -127,7 +182,7 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     if (candidate != chosen && !*candidate->why)
-      candidate->why = lost_why(context, &ways->list.at[i], chosen, set, turned);
+      candidate->why = lost_why(context, &ways->list.at[i], &ways->list.at[winner], set, turned);
   }
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }
@@ -153,6 +208,7 @@ static void add_to_table(pass_context *context, ir_kernel *kernel, const pass_wa
 
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count) {
   turned_set set = turnable(all, count);
+  for (int s = 0; s < count; s++) expect_all(context, &all[s]);
   unsigned best = 0;
   double least = total(context, all, count, &set, 0);
   for (unsigned turned = 1; turned < 1u << set.count; turned++) {

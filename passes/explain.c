@@ -47,10 +47,25 @@ static void put_totals(const ir_kernel *kernel, ir_text *out) {
   ir_text_put(out, "\n");
 }
 
-static void put_sizes(const ir_program *program, ir_text *out) {
+static bool uses_dim(const ir_expr *size, const ir_dim *dim) {
+  if (size->kind == IR_DIM && size->dim == dim) return true;
+  for (int i = 0; i < size->arg_count; i++)
+    if (uses_dim(size->args[i], dim)) return true;
+  return false;
+}
+
+static bool kernel_uses_dim(const ir_kernel *kernel, const ir_dim *dim) {
+  for (int i = 0; i < kernel->tensors.count; i++)
+    for (int d = 0; d < kernel->tensors.at[i]->rank; d++)
+      if (uses_dim(kernel->tensors.at[i]->dim[d], dim)) return true;
+  return false;
+}
+
+static void put_sizes(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   int shown = 0;
   for (int i = 0; i < program->dims.count; i++) {
     const ir_dim *dim = program->dims.at[i];
+    if (!kernel_uses_dim(kernel, dim)) continue;
     ir_text_put(out, shown++ ? ", " : "  sizes: ");
     if (dim->value >= 0) ir_text_printf(out, "%s = %lld", dim->name, (long long)dim->value);
     else if (dim->bound > 0) ir_text_printf(out, "%s dyn, at most %lld", dim->name, (long long)dim->bound);
@@ -185,7 +200,7 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
 
 void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   ir_text_printf(out, "kernel %s for %s\n", kernel->name, program->target ? program->target : "no target yet");
-  put_sizes(program, out);
+  put_sizes(program, kernel, out);
   if (!kernel->stages.count) {
     ir_text_put(out, "  nothing was decided: the interpreter computes the statements as they stand\n");
     return;

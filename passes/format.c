@@ -37,7 +37,7 @@ static bool bounded_small(const ir_tensor *tensor) {
 /* A dense buffer of a product of sparse operands may be larger than memory: unless the sizes are bounded,
  * what can be stored sparse is. */
 static bool assembles(const ir_stmt *stmt) {
-  return stmt->target->rank >= 2 && stmt->fill == 0 && pass_support_is_sparse(stmt->support) &&
+  return stmt->target->rank >= 2 && stmt->fill == 0 && pass_support_is_sparse(stmt) &&
          !ir_is_scatter(stmt) && !bounded_small(stmt->target);
 }
 

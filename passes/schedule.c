@@ -113,6 +113,18 @@ static bool keep_lists(pass_ways *ways, const ir_tensor *tensor, int64_t strip, 
   return found;
 }
 
+/* A tile that is higher than the micro-tile merges the lists of those it covers. */
+static int64_t merged_strip(const ir_kernel *kernel, const pass_ways *ways, const ir_tensor *tensor,
+                            int64_t strip) {
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->stmt->target->name);
+  for (int i = 0; tile && i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    for (int t = 0; c->operand == tensor && c->strip_index && t < tile->count; t++)
+      if (!strcmp(tile->name[t], c->strip_index->name) && tile->size[t] % strip == 0) return tile->size[t];
+  }
+  return strip;
+}
+
 static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways *all, int count,
                              ir_directive *d) {
   ir_tensor *tensor = ir_tensor_named(kernel, d->tensor);
@@ -130,7 +142,8 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
     if (pass_schedule_find(kernel, IR_DO_DENSE, all[s].stmt->target->name))
       return refuse(context, IR_DIAG_DIRECTIVE_CONFLICT, d,
                     ir_format_text(context->arena, "the schedule also says `dense %s`", all[s].stmt->target->name));
-    if (!keep_lists(&all[s], tensor, strip, gran)) return no_list(context, d, tensor, &all[s]);
+    int64_t merged = merged_strip(kernel, &all[s], tensor, strip);
+    if (!keep_lists(&all[s], tensor, merged, gran)) return no_list(context, d, tensor, &all[s]);
   }
   if (!users)
     return refuse(context, IR_DIAG_DIRECTIVE_AXIS, d,

@@ -51,18 +51,28 @@ ir_tensor *pass_support_like(const ir_stmt *stmt) {
   return model && model->like ? model->like : model;
 }
 
-bool pass_support_is_sparse(const ir_expr *support) {
-  if (!support) return false;
-  switch (support->kind) {
-    case IR_ACCESS: return pass_tensor_is_sparse(support->tensor);
-    case IR_CAST:
-    case IR_REDUCE: return pass_support_is_sparse(support->args[0]);
-    case IR_OP: break;
-    default: return false;
-  }
-  if (support->op == IR_OP_AND)
-    return pass_support_is_sparse(support->args[0]) || pass_support_is_sparse(support->args[1]);
-  if (support->op == IR_OP_OR)
-    return pass_support_is_sparse(support->args[0]) && pass_support_is_sparse(support->args[1]);
-  return support->op == IR_OP_NE && pass_support_is_sparse(support->args[0]);
+/* Outside finitely many stored entries that carry this index the support is false. */
+static bool bounds(const ir_expr *support, const ir_index *index) {
+  if (support->kind == IR_ACCESS)
+    return pass_tensor_is_sparse(support->tensor) && ir_expr_uses_index(support, index);
+  if (support->kind == IR_CAST || support->kind == IR_REDUCE) return bounds(support->args[0], index);
+  if (support->kind != IR_OP) return false;
+  if (support->op == IR_OP_AND) return bounds(support->args[0], index) || bounds(support->args[1], index);
+  if (support->op == IR_OP_OR) return bounds(support->args[0], index) && bounds(support->args[1], index);
+  return support->op == IR_OP_NE && bounds(support->args[0], index);
+}
+
+bool pass_support_is_sparse(const ir_stmt *stmt) {
+  for (int d = 0; d < stmt->target->rank; d++)
+    if (stmt->subs[d]->kind != IR_INDEX || !stmt->support || !bounds(stmt->support, stmt->subs[d]->index))
+      return false;
+  return stmt->target->rank > 0;
+}
+
+bool pass_expr_reads_sparse(const ir_expr *e) {
+  if (!e) return false;
+  if (e->kind == IR_ACCESS && pass_tensor_is_sparse(e->tensor)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (pass_expr_reads_sparse(e->args[i])) return true;
+  return false;
 }

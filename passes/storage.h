@@ -13,8 +13,9 @@ ir_tensor *pass_stmt_converts(const ir_stmt *stmt);
 
 /* A sparse tensor S such that the support implies S[subs of the target]; NULL when there is none. */
 ir_tensor *pass_support_like(const ir_stmt *stmt);
-/* The support is bounded by the stored entries of sparse operands alone (nothing dense is walked). */
-bool pass_support_is_sparse(const ir_expr *support);
+/* Every index of the result is bounded by stored entries of sparse operands: no axis is full. */
+bool pass_support_is_sparse(const ir_stmt *stmt);
+bool pass_expr_reads_sparse(const ir_expr *e); /* NULL reads nothing */
 
 /* ---- the order of levels (format_order.c) ------------------------------------------------------ */
 typedef struct pass_before { const ir_index *first, *second; } pass_before; /* first is an outer loop of second */

@@ -39,6 +39,8 @@ static const char *operand_misfit(const pass_operand *side) {
 
 static const char *statement_misfit(const ir_stmt *stmt) {
   if (ir_is_scatter(stmt) || !pass_plain_subs(stmt)) return "its result is scattered";
+  if (pass_expr_reads_sparse(stmt->cond)) return "a sparse operand says where it is computed";
+  if (pass_expr_reads_sparse(stmt->value)) return "a sparse operand stands in its epilogue";
   return pass_tensor_is_sparse(stmt->target) ? "its result is stored sparse" : NULL;
 }
 
