@@ -15,7 +15,7 @@
  * The shape is that of Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008). */
 #include "passes/vectorise.h"
 
-enum { DEPTH = 256, MOST_ROWS = 96, FEW_ROWS = 16, MOST_PACKED = 4, MOST_SUMS = 2 };
+enum { DEPTH = 256, MOST_ROWS = 192, FEW_ROWS = 16, MOST_PACKED = 4, MOST_SUMS = 2 };
 
 typedef struct packed {
   const ir_expr *e;
@@ -309,8 +309,8 @@ static ir_expr *rows_a_block(panel *p) {
   int64_t tile = p->t->shape.rows, most = p->rows / tile;
   if (p->t->row->run != IR_RUN_PARALLEL) return number(p, tile * most);
   ir_expr *rows = op(p, IR_OP_SUB, p->t->row->hi, p->t->row->lo);
-  ir_expr *tiles = op(p, IR_OP_DIV, rows, number(p, tile * 8));
-  tiles = op(p, IR_OP_MIN, op(p, IR_OP_MAX, tiles, number(p, 4)), number(p, most));
+  ir_expr *tiles = op(p, IR_OP_DIV, rows, number(p, tile * 4));
+  tiles = op(p, IR_OP_MIN, op(p, IR_OP_MAX, tiles, number(p, 8)), number(p, most));
   return op(p, IR_OP_MUL, tiles, number(p, tile));
 }
 
