@@ -27,6 +27,50 @@ static bool is_assembled(lower_state *s) {
   return false;
 }
 
+/* ---- stages that lowering adds ------------------------------------------------------------------ */
+static void insert_stmt(lower_state *s, ir_stmt *stmt) {
+  int at = 0;
+  while (at < s->kernel->stmts.count && s->kernel->stmts.at[at] != s->stmt) at++;
+  IR_PUSH(s->arena, &s->kernel->stmts, NULL);
+  for (int i = s->kernel->stmts.count - 1; i > at; i--) s->kernel->stmts.at[i] = s->kernel->stmts.at[i - 1];
+  s->kernel->stmts.at[at] = stmt;
+}
+
+static void renumber(lower_state *s, int from) {
+  for (int i = from; i < s->kernel->stages.count; i++) s->kernel->stages.at[i]->number = i;
+  for (int i = 0; i < s->kernel->workspaces.count; i++) {
+    ir_buf *buf = s->kernel->workspaces.at[i];
+    if (buf->first >= from) buf->first++;
+    if (buf->last >= from) buf->last++;
+  }
+}
+
+void pass_lower_insert(lower_state *s, ir_stmt *stmt) {
+  ir_stage *stage = IR_NEW(s->arena, ir_stage);
+  int at = s->stage->number;
+  stage->name = stmt->target->name;
+  stage->row = "loop";
+  stage->when = s->stage->when;
+  stage->why = "entries of one place are summed before the epilogue";
+  IR_PUSH(s->arena, &stage->stmts, stmt);
+  IR_PUSH(s->arena, &s->kernel->stages, NULL);
+  for (int i = s->kernel->stages.count - 1; i > at; i--) s->kernel->stages.at[i] = s->kernel->stages.at[i - 1];
+  s->kernel->stages.at[at] = stage;
+  renumber(s, at);
+  insert_stmt(s, stmt);
+}
+
+/* Before anything is lowered: a stage may turn into two. */
+static void split_stage(lower_state *s) {
+  if (s->stage->kind != IR_STAGE_COMPUTE || !is_loop(s->stage)) return;
+  for (int i = 0; i < s->stage->stmts.count; i++) {
+    s->stmt = s->stage->stmts.at[i];
+    s->sums = NULL;
+    if (is_assembled(s)) pass_assembled_splits(s);
+  }
+}
+
+/* ---- one stage ------------------------------------------------------------------------------------ */
 static void lower_statement(lower_state *s) {
   const ir_expr *hole;
   lower_loops order = {0};
@@ -66,11 +110,20 @@ static void lower_stage(lower_state *s) {
   }
 }
 
+static lower_state state_of(pass_context *context, ir_kernel *kernel, int i) {
+  return (lower_state){.context = context, .kernel = kernel, .stage = kernel->stages.at[i], .arena = context->arena,
+                       .target = -1};
+}
+
 spc_status pass_lower(pass_context *context, ir_kernel *kernel) {
   kernel->funcs.count = 0;
   for (int i = 0; i < kernel->stages.count; i++) {
-    lower_state s = {.context = context, .kernel = kernel, .stage = kernel->stages.at[i], .arena = context->arena,
-                     .target = -1};
+    lower_state s = state_of(context, kernel, i);
+    split_stage(&s);
+    i = s.stage->number;
+  }
+  for (int i = 0; i < kernel->stages.count; i++) {
+    lower_state s = state_of(context, kernel, i);
     s.stage->funcs.count = 0;
     lower_stage(&s);
   }

@@ -200,6 +200,8 @@ void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e); /* computes w
 void pass_lower_gather(lower_state *s);    /* lower_gather.c: dense and like outputs */
 void pass_lower_scatter(lower_state *s);   /* lower_scatter.c: combining stores */
 void pass_lower_assembled(lower_state *s); /* lower_assemble.c: count and fill */
+bool pass_assembled_splits(lower_state *s); /* puts the sum of the statement in a stage before it */
+void pass_lower_insert(lower_state *s, ir_stmt *stmt); /* a compute stage before the current one */
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order);
 void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order);
 void pass_lower_detect(lower_state *s);    /* lower_list.c */

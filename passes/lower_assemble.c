@@ -81,10 +81,40 @@ static void one_pass(lower_state *s, assembly *a, lower_nest *nest, bool fills) 
   a->fills = fills;
   a->n = ir_let(&s->b, "n", IR_I64, pass_code_int(s, 0));
   s->hits = true;
-  s->only_hits = !fills && !needs_values(a->value) && !s->stmt->cond;
+  s->only_hits = !fills && !needs_values(a->value) && (!s->stmt->cond || pass_is_elementwise(s->stmt->cond));
   pass_nest(nest, pass_env_new(s));
   s->hits = s->only_hits = false;
   if (!fills) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
+}
+
+/* ---- sums that something follows ------------------------------------------------------------------- */
+/* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.  The sum
+ * becomes a tensor and a stage of its own, in the same format; the statement is elementwise from then on. */
+static void split_sum(lower_state *s, const ir_expr *hole) {
+  ir_stmt *stmt = s->stmt;
+  const ir_tensor *target = stmt->target;
+  const char *name = ir_fresh_name(s->kernel, ir_format_text(s->arena, "%s.sum", target->name));
+  ir_tensor *sums = ir_tensor_new(s->kernel, name, IR_ROLE_TEMP, pass_value_dtype(s, hole->dtype));
+  sums->rank = target->rank;
+  memcpy(sums->dim, target->dim, sizeof sums->dim);
+  sums->format = target->format;
+  sums->format_why = "a sum of sparse products that an epilogue follows: assembled first";
+  ir_stmt *first = ir_stmt_new(s->kernel, sums);
+  memcpy(first->subs, stmt->subs, sizeof first->subs);
+  first->free = stmt->free;
+  first->acc = stmt->acc;
+  first->value = (ir_expr *)hole;
+  stmt->value = pass_replace_node(s->arena, stmt->value, hole, ir_access(s->arena, sums, stmt->subs));
+  pass_lower_insert(s, first);
+}
+
+bool pass_assembled_splits(lower_state *s) {
+  const ir_expr *hole = NULL;
+  lower_loops order = {0};
+  if (!pass_scatter_order(s, &hole, &order) || hole->reducer != IR_RED_SUM) return false;
+  if (is_linear(s->stmt->value, hole)) return false;
+  split_sum(s, hole);
+  return true;
 }
 
 void pass_lower_assembled(lower_state *s) {

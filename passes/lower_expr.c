@@ -151,6 +151,9 @@ static ir_expr *op_stored(lower_state *s, lower_env *env, const ir_expr *e) {
     ir_expr *condition = pass_value_condition(s, env, e->args[0]);
     ir_expr *yes = pass_value_stored(s, env, e->args[1]), *no = pass_value_stored(s, env, e->args[2]);
     if (!yes && !no) return NULL;
+    if (pass_code_is_false(no)) return pass_code_and(s, condition, yes);
+    if (pass_code_is_false(yes) && condition)
+      return pass_code_and(s, ir_apply(s->arena, IR_OP_NOT, condition, NULL), no);
     ir_expr *always = pass_code_bool(s, true);
     return pass_code_where(s, condition, yes ? yes : always, no ? no : always);
   }

@@ -149,7 +149,7 @@ static void open_accumulators(lower_state *s, reduction *r) {
     ir_dtype value = pass_value_dtype(s, e->args[0]->dtype);
     r->best = ir_let(&s->b, "best", value, pass_reduce_identity(s, IR_RED_MAX, value));
   }
-  if (s->hits) r->hit = ir_let(&s->b, "hit", IR_B1, pass_code_bool(s, false));
+  if (s->hits && has_sparse(s, e->args[0])) r->hit = ir_let(&s->b, "hit", IR_B1, pass_code_bool(s, false));
 }
 
 static lower_loops *loops_of(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -167,6 +167,10 @@ static lower_loops *loops_of(lower_state *s, lower_env *env, const ir_expr *e) {
 ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_memo *memo = pass_env_memo(env, e);
   if (memo) return memo->value[0];
+  if (s->only_hits && !has_sparse(s, e->args[0])) { /* it is stored, that is all that is asked */
+    pass_env_keep(env, (lower_memo){.node = e});
+    return NULL;
+  }
   lower_env *inner = pass_env_copy(s, env);
   lower_loops *order = loops_of(s, inner, e);
   reduction r = {.node = e, .rest = rest_of(s, inner, e)};

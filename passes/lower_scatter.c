@@ -137,33 +137,7 @@ static void combine_leaf(lower_nest *nest, lower_env *env) {
   if (condition) ir_close(&s->b, outer);
 }
 
-/* value is now read from the sums, with what the statement does around them. */
-static void finish(lower_state *s, ir_expr *value, ir_expr *condition) {
-  ir_stmt *stmt = s->stmt, *last = IR_NEW(s->arena, ir_stmt);
-  *last = *stmt;
-  last->value = value;
-  last->cond = condition;
-  last->combine = IR_RED_COUNT;
-  s->stmt = last;
-  pass_lower_gather(s);
-  s->stmt = stmt;
-}
-
-void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order) {
-  const ir_stmt *stmt = s->stmt;
-  combining c = {hole->args[0], hole->reducer, pass_value_dtype(s, hole->dtype), false};
-  open_sums(s, stmt->value == hole && !stmt->cond, c.dtype, c.reducer, hole->dtype);
-  pass_code_function(s, NULL);
-  lower_nest nest = {.s = s, .root = hole->args[0], .driver = -1, .index = order->index, .count = order->count,
-                     .parallel = is_free(stmt, order->index[0]), .skips = true,
-                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
-  pass_nest(&nest, pass_env_new(s));
-  if (!s->sums) return;
-  ir_expr *total = ir_access(s->arena, s->sums, s->stmt->subs);
-  finish(s, pass_replace_node(s->arena, stmt->value, hole, total), stmt->cond);
-}
-
-/* ---- scatters -------------------------------------------------------------------------------------- */
+/* ---- parts for threads ------------------------------------------------------------------------------ */
 static bool heavy_without(const ir_expr *e, const ir_index *index) {
   if (pass_is_heavy(e)) return !ir_expr_uses_index(e, index);
   for (int i = 0; i < e->arg_count; i++)
@@ -173,12 +147,12 @@ static bool heavy_without(const ir_expr *e, const ir_index *index) {
 
 /* A bare index of the left side that nothing else on it depends on: its parts can run in parallel,
  * each adding in the same order as a sequential run. */
-static const ir_index *independent_index(lower_state *s, const lower_loops *order) {
+static const ir_index *independent_index(lower_state *s, const lower_loops *order, const ir_expr *value) {
   const ir_stmt *stmt = s->stmt;
   for (int d = stmt->target->rank - 1; d >= 0; d--) {
     if (stmt->subs[d]->kind != IR_INDEX) continue;
     const ir_index *index = stmt->subs[d]->index;
-    bool alone = !index->offsets && !heavy_without(stmt->value, index);
+    bool alone = !index->offsets && !heavy_without(value, index);
     for (int e = 0; e < stmt->target->rank; e++)
       if (e != d && ir_expr_uses_index(stmt->subs[e], index)) alone = false;
     for (int i = 0; i < order->count; i++) {
@@ -201,6 +175,38 @@ static void open_parts(lower_state *s, const ir_index *index, ir_block **outer) 
   s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, pass_code_int(s, PART)), index->extent);
 }
 
+/* value is now read from the sums, with what the statement does around them. */
+static void finish(lower_state *s, ir_expr *value, ir_expr *condition) {
+  ir_stmt *stmt = s->stmt, *last = IR_NEW(s->arena, ir_stmt);
+  *last = *stmt;
+  last->value = value;
+  last->cond = condition;
+  last->combine = IR_RED_COUNT;
+  s->stmt = last;
+  pass_lower_gather(s);
+  s->stmt = stmt;
+}
+
+void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order) {
+  const ir_stmt *stmt = s->stmt;
+  combining c = {hole->args[0], hole->reducer, pass_value_dtype(s, hole->dtype), false};
+  open_sums(s, stmt->value == hole && !stmt->cond, c.dtype, c.reducer, hole->dtype);
+  const ir_index *part = is_free(stmt, order->index[0]) ? NULL : independent_index(s, order, hole->args[0]);
+  pass_code_function(s, NULL);
+  lower_nest nest = {.s = s, .root = hole->args[0], .driver = -1, .index = order->index, .count = order->count,
+                     .parallel = is_free(stmt, order->index[0]), .skips = true,
+                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
+  ir_block *outer;
+  if (part) open_parts(s, part, &outer);
+  pass_nest(&nest, pass_env_new(s));
+  if (part) ir_close(&s->b, outer);
+  s->part_index = NULL;
+  if (!s->sums) return;
+  ir_expr *total = ir_access(s->arena, s->sums, s->stmt->subs);
+  finish(s, pass_replace_node(s->arena, stmt->value, hole, total), stmt->cond);
+}
+
+/* ---- scatters -------------------------------------------------------------------------------------- */
 static void last_of_all(lower_loops *order, const ir_index *index) {
   for (int i = 0; i < order->count; i++)
     if (order->index[i] != index) pass_loops_edge(order, order->index[i], index);
@@ -216,7 +222,7 @@ void pass_lower_scatter(lower_state *s) {
   combining c = {stmt->value, stmt->combine, pass_value_dtype(s, stmt->target->dtype), false};
   open_sums(s, true, c.dtype, c.reducer, stmt->target->dtype);
   c.atomic = stmt->race == IR_RACE_ATOMIC && c.reducer == IR_RED_SUM && ir_dtype_rows[c.dtype].bits >= 32;
-  const ir_index *part = c.atomic ? NULL : independent_index(s, &order);
+  const ir_index *part = c.atomic ? NULL : independent_index(s, &order, stmt->value);
   if (part) last_of_all(&order, part);
   pass_code_function(s, NULL);
   lower_nest nest = {.s = s, .root = pass_lower_root(s), .driver = -1, .index = order.index, .count = order.count,
