@@ -51,7 +51,7 @@ static void compare_floats(comparison *c, const int64_t *at, double got, double 
     return;
   }
   double difference = fabs(got - want), size = fmax(fabs(want), c->scale);
-  double bound = c->result->atol + 8 * c->result->rtol * size;
+  double bound = c->result->atol + 4 * c->result->rtol * size;
   c->error += difference * difference;
   c->norm += want * want;
   if (difference > bound) note_worst(c, at, difference - bound, got, want);

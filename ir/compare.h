@@ -1,7 +1,7 @@
 /* compare.h - is a result the reference's?  The one place where tolerances live.
  *
  * Two bounds: norm-wise, |got - want|_2 <= rtol * |want|_2, and per element,
- * |got - want| <= atol + 8 * rtol * max(|want|, rms(want)); integers and patterns must be equal.
+ * |got - want| <= atol + 4 * rtol * max(|want|, rms(want)); integers and patterns must be equal.
  * NaN equals NaN, infinities equal themselves.  Sparse views are compared by meaning, and by
  * structure when both have one format. */
 #ifndef SPC_IR_COMPARE_H

@@ -41,8 +41,25 @@ static pattern *either(interp *r, pattern *a, pattern *b) {
 
 static pattern *make_pattern(interp *r, const ir_expr *e);
 
+/* where(c, a, b) is non-zero where c is true and a is not zero, or where b is not zero. */
+static pattern *pattern_of_where(interp *r, const ir_expr *e) {
+  pattern *yes = both(r, make_pattern(r, e->args[0]), make_pattern(r, e->args[1]));
+  return either(r, yes, make_pattern(r, e->args[2]));
+}
+
+/* f(x, c) with a constant c and f(0, c) = 0 keeps x's zeros: x / 2, x > 0. */
+static const ir_expr *kept_operand(const ir_expr *e) {
+  for (int i = 0; i < 2 && e->arg_count == 2; i++) {
+    double x[2] = {0, 0};
+    if (ir_const_value(e->args[1 - i], &x[1 - i]) && ir_op_rows[e->op].eval(x) == 0) return e->args[i];
+  }
+  return NULL;
+}
+
 static pattern *pattern_of_op(interp *r, const ir_expr *e) {
   ir_pattern_rule rule = ir_op_rule(e->op);
+  if (e->op == IR_OP_WHERE) return pattern_of_where(r, e);
+  if (kept_operand(e)) return make_pattern(r, kept_operand(e));
   if (rule == IR_RULE_DENSE) return leaf(r, ALL);
   if (rule == IR_RULE_RIGHT) return make_pattern(r, e->args[1]);
   pattern *left = make_pattern(r, e->args[0]);
@@ -60,9 +77,29 @@ static pattern *pattern_of_reduce(interp *r, const ir_expr *e) {
   return p;
 }
 
+static bool binds_index_of(const ir_expr *inside, const ir_expr *sub) {
+  for (int b = 0; b < inside->bound_count; b++)
+    if (ir_expr_uses_index(sub, inside->bound[b])) return true;
+  for (int i = 0; i < inside->arg_count; i++)
+    if (binds_index_of(inside->args[i], sub)) return true;
+  return false;
+}
+
+static pattern *pattern_of_stmt(interp *r, const ir_stmt *stmt, const ir_expr *at);
+
+/* A dense `let` whose definition has a pattern has that pattern: where it is 0 is known. */
+static pattern *pattern_of_dense(interp *r, const ir_expr *e) {
+  const ir_stmt *def = e->tensor->def;
+  if (!def || ir_is_scatter(def) || e->tensor->fill != 0) return leaf(r, ALL);
+  for (int a = 0; a < e->arg_count; a++)
+    if (binds_index_of(def->value, e->args[a])) return leaf(r, ALL);
+  return pattern_of_stmt(r, def, e);
+}
+
 static pattern *pattern_of_access(interp *r, const ir_expr *e) {
   const store *s = ein_store(r, e->tensor);
-  if (s->dense || s->fill != 0) return leaf(r, ALL);
+  if (s->dense) return pattern_of_dense(r, e);
+  if (s->fill != 0) return leaf(r, ALL);
   pattern *p = leaf(r, ENTRIES);
   p->access = ein_compile(r, e);
   return p;
@@ -86,13 +123,23 @@ static pattern *make_pattern(interp *r, const ir_expr *e) {
   return leaf(r, ALL);
 }
 
-static pattern *pattern_of_stmt(interp *r, const ir_stmt *stmt) {
-  pattern *value = make_pattern(r, stmt->value);
-  return stmt->cond && stmt->fill == 0 ? both(r, make_pattern(r, stmt->cond), value) : value;
+/* `at`: the access through which the statement is seen; NULL: the statement itself. */
+static const ir_expr *seen_through(interp *r, const ir_stmt *stmt, const ir_expr *e, const ir_expr *at) {
+  ir_index *from[IR_MAX_RANK];
+  if (!at || !e) return e;
+  for (int d = 0; d < stmt->target->rank; d++) from[d] = stmt->subs[d]->index;
+  return ir_expr_substitute(r->arena, e, from, at->args, stmt->target->rank);
+}
+
+static pattern *pattern_of_stmt(interp *r, const ir_stmt *stmt, const ir_expr *at) {
+  if (stmt->cond && stmt->fill != 0) return leaf(r, ALL);
+  pattern *value = make_pattern(r, seen_through(r, stmt, stmt->value, at));
+  if (!stmt->cond) return value;
+  return both(r, make_pattern(r, seen_through(r, stmt, stmt->cond, at)), value);
 }
 
 bool ein_has_pattern(interp *r, const ir_stmt *stmt) {
-  return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt)->kind != ALL;
+  return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt, NULL)->kind != ALL;
 }
 
 /* ---- enumeration ------------------------------------------------------------------------------ */
@@ -279,7 +326,7 @@ void ein_pattern(interp *r, const ir_stmt *stmt, node *cond, const int64_t *dims
   *out = (ir_entries){.rank = stmt->target->rank};
   for (int i = 0; i < r->kernel->indices.count; i++) r->at[i] = -1;
   search s = {r, stmt, cond, out};
-  pending all = {pattern_of_stmt(r, stmt), NULL, NULL};
+  pending all = {pattern_of_stmt(r, stmt, NULL), NULL, NULL};
   satisfy(&s, &all);
   const char *why = NULL;
   ir_view view;

@@ -96,7 +96,10 @@ static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int
   int by_axis = 0;
   if (!sink) return SPC_INVALID_INPUT;
   const char *size = size_text(sink, b->tensor->dim[axis]);
-  if (!dim) {
+  if (dim && sizes[dim->number] < 0) {
+    ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span, "`%s` has size %lld along axis %d, but no size of `%s` makes `%s` that",
+                b->tensor->name, (long long)b->view.dim[axis], axis, dim->name, size);
+  } else if (!dim) {
     ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span, "`%s` has size %lld along axis %d, its declaration says %s",
                 b->tensor->name, (long long)b->view.dim[axis], axis, size);
   } else if (find_witness(bindings, dim, sizes, b->tensor, axis, &by, &by_axis)) {
