@@ -10,6 +10,7 @@
 /* ---- which rows fit ---------------------------------------------------------------------------- */
 static bool fits_machine(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
   if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
+  if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a") != 0) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && !strchr(target->name, 'a')) return false;
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
