@@ -2,7 +2,7 @@
  *
  * Around every pass: are its needs met, does a switch leave it out, dumps before and after, the
  * verifier, the clock.  When a pass leaves IR that does not verify, or answers SPC_INTERNAL, the
- * program as it was before goes to a reproducer: a file whose first lines say how to run it again.
+ * program as it was before goes to a reproducer: a file whose last line says how to run it again.
  * program->after is the number of the last pass that ran; a dump of it resumes there. */
 #include <stdlib.h>
 #include <time.h>
@@ -64,9 +64,9 @@ static bool check_switches(pass_context *c) {
   return check_names(c, "--passes", o->passes, false) &&
          check_names(c, "--start-at", o->start_at, false) &&
          check_names(c, "--stop-after", o->stop_after, false) &&
-         check_names(c, "--disable", o->disable, false) &&
-         check_names(c, "--print-before", o->print_before, true) &&
-         check_names(c, "--print-after", o->print_after, true);
+         check_names(c, "--disable-pass", o->disable, false) &&
+         check_names(c, "--print-ir-before", o->print_before, true) &&
+         check_names(c, "--print-ir-after", o->print_after, true);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -170,10 +170,9 @@ static const char *write_reproducer(const pass_context *c, const pass_row *row, 
                                     row->name, hash);
   FILE *file = fopen(path, "w");
   if (file == NULL) return NULL;
-  fprintf(file, "%s\n// run again: spc opt %s --passes=%s%s%s%s\n", before, path, row->name,
+  fprintf(file, "%s\n// run again: spc opt %s --passes=%s%s%s\n", before, path, row->name,
           c->program->target != NULL ? " --target=" : "",
-          c->program->target != NULL ? c->program->target : "",
-          c->options->ignore_schedule ? " --ignore-schedule" : "");
+          c->program->target != NULL ? c->program->target : "");
   bool ok = ferror(file) == 0;
   return fclose(file) == 0 && ok ? path : NULL;
 }

@@ -140,8 +140,20 @@ static void visit_op(demand *d, ir_expr *e, ir_expr *when) {
   }
 }
 
+/* A topk or softmax looks at its whole row, wherever its results are wanted. */
+static ir_expr *along_row(demand *d, const ir_expr *e, ir_expr *when) {
+  pass_terms terms = {0};
+  ir_expr *kept = NULL;
+  pass_terms_of(d->c->arena, when, &terms);
+  for (int i = 0; i < terms.list.count; i++)
+    if (!ir_expr_uses_index(terms.list.at[i], e->bound[0]))
+      kept = pass_and(d->c->arena, kept, terms.list.at[i]);
+  return kept;
+}
+
 static void visit_uses(demand *d, ir_expr *e, ir_expr *when) {
   if (e == NULL) return;
+  if (e->kind == IR_TOPK || e->kind == IR_SOFTMAX) when = along_row(d, e, when);
   if (e->kind == IR_ACCESS && e->tensor == d->tensor) add_use(d, e, when);
   if (e->kind == IR_OP) {
     visit_op(d, e, when);

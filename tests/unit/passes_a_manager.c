@@ -134,7 +134,6 @@ Test(manager, a_defect_leaves_a_reproducer) {
   pass_manager m;
   cr_assert_eq(pass_manager_open(&m, run.program, &options, run.sink), SPC_OK);
   cr_assert_eq(pass_manager_run(&m, "canon"), SPC_OK);
-  run.kernel->stmts.at[0]->acc = IR_NONE;
   run.kernel->stmts.at[0]->cond = ir_int(run.arena, 1);
   cr_expect_eq(pass_manager_run(&m, "propagate"), SPC_INTERNAL);
   const char *text = a_rendered(&run), *at = strstr(text, folder);
@@ -147,6 +146,8 @@ Test(manager, a_defect_leaves_a_reproducer) {
   cr_expect_gt(fread(content, 1, sizeof content - 1, file), 0);
   cr_expect(ir_looks_like_ir(content, strlen(content)));
   cr_expect_not_null(strstr(content, "--passes=propagate"), "%s", content);
+  ir_program *again = NULL;
+  cr_expect_eq(ir_parse(run.arena, path, content, strlen(content), run.sink, &again), SPC_INVALID_INPUT);
   fclose(file);
   remove(path);
   rmdir(folder);

@@ -11,6 +11,7 @@
 #include "ir/compare.h"
 #include "ir/interp.h"
 #include "passes/expr.h"
+#include "tests/unit/passes_a_meaning.h"
 #include "tests/unit/passes_a_run.h"
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -178,6 +179,10 @@ static void check_kernel(const char *title, const char *text, int64_t fixed, con
     compare_outputs(&run, &got, &want, ir_format_text(run.arena, "%s after %s", title, steps[i]));
   }
   a_free(&run);
+}
+
+void a_check_meaning(const char *title, const char *text, bool claims, bool strict_nan) {
+  check_kernel(title, text, 0, NULL, claims, strict_nan);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */

@@ -83,6 +83,8 @@ static const support_case samples[] = {
     /* a sum hides nothing, an addition needs it */
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = S[i,j] + u[i,j]", "anywhere"},
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = where(M[i,j], u[i,j], 0)", "M[i, j]"},
+    /* a topk looks at its whole row, wherever it is wanted */
+    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = topk[j](u[i,j], 2) on M[i,j]", "anywhere"},
     /* what depends on u cannot say where u is needed */
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(u[i,j]); out y[i,l] = sum[j] g[i,j]*u[i,j]*B[j,l]",
      "anywhere"},
