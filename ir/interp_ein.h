@@ -131,6 +131,7 @@ bool ein_loop_set(interp *r, const loop *l, int64_t value);
 
 /* interp_ein_expr.c */
 node *ein_compile(interp *r, const ir_expr *e);
+bool ein_reads_memory(const ir_expr *e); /* an access stands in it */
 double node_float(interp *r, node *n);
 int64_t node_int(interp *r, node *n);
 bool node_true(interp *r, node *n);

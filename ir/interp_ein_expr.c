@@ -7,10 +7,10 @@
 #include "ir/interp_ein.h"
 
 /* ---- compile ----------------------------------------------------------------------------- */
-static bool reads_memory(const ir_expr *e) {
+bool ein_reads_memory(const ir_expr *e) {
   if (e->kind == IR_ACCESS) return true;
   for (int i = 0; i < e->arg_count; i++)
-    if (reads_memory(e->args[i])) return true;
+    if (ein_reads_memory(e->args[i])) return true;
   return false;
 }
 
@@ -28,7 +28,7 @@ static void compile_access(interp *r, node *n, const ir_expr *e) {
   n->is_float = ir_dtype_is_float(e->tensor->dtype);
   for (int a = 0; a < e->arg_count; a++) {
     n->sub_slot[a] = e->args[a]->kind == IR_INDEX ? ein_slot(r, e->args[a]->index) : -1;
-    n->sub_memory[a] = reads_memory(e->args[a]);
+    n->sub_memory[a] = ein_reads_memory(e->args[a]);
   }
 }
 

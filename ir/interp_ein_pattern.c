@@ -216,7 +216,7 @@ static bool visit_entry(void *user, const int64_t *at, int64_t position) {
   (void)position;
   entry_visit *v = user;
   interp *r = v->s->r;
-  bool agrees = true;
+  bool agrees = ein_step(r);
   for (int a = 0; a < v->access->count; a++)
     if (v->set[a]) r->at[v->access->sub_slot[a]] = at[a];
   for (int a = 0; a < v->access->count; a++) /* the same index twice: a diagonal */
@@ -242,7 +242,7 @@ static bool set_by_counting(search *s, const pending *todo, const node *access) 
     int64_t extent = 0;
     if (!index) continue;
     (void)ir_size_value(index->extent, r->sizes, &extent);
-    for (int64_t v = 0; v < extent && !r->status; v++) {
+    for (int64_t v = 0; v < extent && ein_step(r); v++) {
       r->at[ein_slot(r, index)] = v;
       satisfy(s, todo);
     }

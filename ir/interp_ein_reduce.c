@@ -77,6 +77,7 @@ static void reduce_loop(interp *r, total *t, int depth) {
   ein_loop_range(r, l, &begin, &end);
   if (n->dot && depth == n->loop_count - 1 && ein_dot(r, n, begin, end, &t->f)) return;
   for (int64_t v = begin; v < end && !r->status; v++) {
+    if (depth + 1 < n->loop_count && !ein_step(r)) return;
     if (ein_loop_set(r, l, v)) reduce_loop(r, t, depth + 1);
     else if (n->reducer == IR_RED_ARGMAX) t->seen++;
   }

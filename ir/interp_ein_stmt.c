@@ -2,8 +2,6 @@
  *
  * Four ways to a result: a dense array, the entries of the tensor it is `like`, an assembled sparse
  * tensor, and a scatter, whose elements are combined in f64 or i64 and rounded once at the end. */
-#include <math.h>
-
 #include "ir/interp_ein.h"
 
 typedef struct work {
@@ -210,13 +208,6 @@ static void combine(work *w, int64_t p, result x) {
   if (w->total_i && ir_dtype_is_int(w->stmt->acc)) w->total_i[p] = ir_dtype_wrap(w->stmt->acc, w->total_i[p]);
 }
 
-static bool reads_memory(const ir_expr *e) {
-  if (e->kind == IR_ACCESS) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (reads_memory(e->args[i])) return true;
-  return false;
-}
-
 static bool scatter_place(work *w, int64_t *p) {
   *p = 0;
   for (int d = 0; d < w->target->rank; d++) {
@@ -225,7 +216,7 @@ static bool scatter_place(work *w, int64_t *p) {
       *p = *p * w->dim[d] + c;
       continue;
     }
-    if (reads_memory(w->stmt->subs[d])) {
+    if (ein_reads_memory(w->stmt->subs[d])) {
       ein_out_of_range(w->r, "`%s` is written at %lld along axis %d, whose size is %lld", w->target->name, (long long)c,
                        d, (long long)w->dim[d]);
     } else {

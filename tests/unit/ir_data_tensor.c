@@ -294,3 +294,50 @@ Test(ir_data_tensor, maps_print_as_the_language_writes_them) {
   cr_assert_str_eq(text.data, "[i,j] -> [ i: dense, j/256: dense, j%256: packed(8,1) ]");
   ir_arena_free(a);
 }
+
+static bool count_entry(void *user, const int64_t *at, int64_t position) {
+  (void)at, (void)position;
+  ++*(int64_t *)user;
+  return true;
+}
+
+static void damage(ir_array *array) {
+  if (!array->count || !array->data || draw(3)) return;
+  static const int64_t odd[] = {-1, 0, 1, 2, 255, INT32_MAX, INT32_MIN, 7};
+  ir_dtype_store_int(array->dtype, array->data, draw((uint32_t)array->count), odd[draw(IR_COUNT(odd))]);
+  if (!draw(8)) array->count = draw((uint32_t)array->count + 1);
+}
+
+/* Arrays from outside: either the check refuses them, or everything that reads them stays inside. */
+Test(ir_data_tensor, damaged_arrays_are_refused_or_harmless) {
+  int refused = 0;
+  for (int round = 0; round < 4000; round++) {
+    ir_arena *a = ir_arena_new();
+    const format_case *c = &cases[draw(IR_COUNT(cases))];
+    const shape_case *s = &shapes[draw(IR_COUNT(shapes))];
+    double dense[1024];
+    const char *why = NULL;
+    ir_view v;
+    if (c->rank == s->rank) {
+      ir_entries e = random_entries(a, s, 40, dense), list;
+      cr_assert_eq(ir_view_pack(a, IR_F32, s->dim, builtin(a, c), IR_I32, &e, &v, &why), SPC_OK, "%s", why);
+      for (int k = 0; k < v.format->level_count; k++) {
+        damage(&v.pos[k]);
+        damage(&v.crd[k]);
+      }
+      if (ir_view_check(a, &v, &why) == SPC_OK) {
+        int64_t count = 0, at[IR_MAX_RANK] = {0};
+        ir_view_walk(&v, count_entry, &count);
+        ir_view_entries(a, &v, &list);
+        for (int64_t i = 0, n = ir_view_elements(&v); i < n; i++) {
+          set_coordinates(s, i, at);
+          cr_assert(ir_view_locate(&v, at) < v.vals.count);
+        }
+      } else {
+        refused++;
+      }
+    }
+    ir_arena_free(a);
+  }
+  cr_assert(refused > 100);
+}
