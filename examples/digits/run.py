@@ -14,7 +14,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = lambda name: os.path.join(folder, name + ".npy")
         np.save(path("x"), images)
-        binds = ["--bind=x=" + path("x")] + ["--bind=%s=%s" % (n, os.path.join(HERE, n + ".npy")) for n in ("W1", "b1", "W2", "b2")]
+        binds = ["--bind=x=" + path("x")] + ["--bind=%s=%s" % (n, os.path.join(HERE, n + ".npy")) for n in ("W1", "bias1", "W2", "bias2")]
         outs = ["--out=%s=%s" % (n, path(n)) for n in ("digit", "active")]
         subprocess.run([sys.argv[1], "run", os.path.join(HERE, "digits.spx")] + binds + outs + sys.argv[2:], check=True)
         digit, active = np.load(path("digit")), np.load(path("active"))

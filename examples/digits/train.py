@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the network of this example: 64 -> 256 ReLU -> 10, with an L1 penalty on the hidden activations.
 
-Needs NumPy only.  Reads digits.npy and labels.npy beside it, writes W1, b1, W2, b2 as float32 .npy files.
+Needs NumPy only.  Reads digits.npy and labels.npy beside it, writes W1, bias1, W2, bias2 as float32 .npy files.
 The penalty is what makes the hidden layer sparse: without it about half of the neurons are active."""
 import os
 import numpy as np
@@ -17,8 +17,8 @@ def load():
 
 
 def forward(x, p):
-    h = np.maximum(x @ p["W1"] + p["b1"], 0)
-    return h, h @ p["W2"] + p["b2"]
+    h = np.maximum(x @ p["W1"] + p["bias1"], 0)
+    return h, h @ p["W2"] + p["bias2"]
 
 
 def gradients(x, y, p):
@@ -28,14 +28,14 @@ def gradients(x, y, p):
     d[np.arange(len(y)), y] -= 1
     d /= len(y)
     dh = (d @ p["W2"].T + PENALTY / len(y) * np.sign(h) * 10) * (h > 0)
-    return {"W1": x.T @ dh, "b1": dh.sum(0), "W2": h.T @ d, "b2": d.sum(0)}
+    return {"W1": x.T @ dh, "bias1": dh.sum(0), "W2": h.T @ d, "bias2": d.sum(0)}
 
 
 def main():
     rng = np.random.default_rng(0)
     x, y, x_test, y_test = load()
-    p = {"W1": rng.normal(0, 0.15, (64, HIDDEN)), "b1": np.zeros(HIDDEN),
-         "W2": rng.normal(0, 0.08, (HIDDEN, 10)), "b2": np.zeros(10)}
+    p = {"W1": rng.normal(0, 0.15, (64, HIDDEN)), "bias1": np.zeros(HIDDEN),
+         "W2": rng.normal(0, 0.08, (HIDDEN, 10)), "bias2": np.zeros(10)}
     m = {k: np.zeros_like(v) for k, v in p.items()}
     v = {k: np.zeros_like(q) for k, q in p.items()}
     step = 0
