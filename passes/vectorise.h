@@ -42,6 +42,7 @@ bool pass_vec_legal(const vec_region *g, const ir_block *body, bool lanes, bool 
 /* Work of one iteration of the columns when `lanes` of them are done at once, loops weighted. */
 double pass_vec_cost(const vec_region *g, const ir_block *body, int lanes);
 int64_t pass_vec_trips(const ir_code *loop, int64_t otherwise); /* constant trip count, or otherwise */
+bool pass_vec_divides(const ir_code *loop, int64_t step); /* no edge is left */
 int pass_vec_bits(const vec_region *g, const ir_block *body); /* widest element that varies, at least 32 */
 int pass_vec_accumulators(const ir_block *body); /* locals that inner loops change */
 bool pass_vec_branches(const vec_region *g, const ir_block *body); /* on the column */
@@ -70,6 +71,7 @@ typedef struct vec_copier {
   ir_expr *lane;     /* i64: 0, 1, 2 ... */
   IR_VEC(vec_name) names;
   IR_VEC(vec_shared) shared; /* of the statement in work */
+  bool inside_shared;        /* its parts need no names of their own */
 } vec_copier;
 
 void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond);

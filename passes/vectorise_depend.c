@@ -228,11 +228,44 @@ bool pass_vec_branches(const vec_region *g, const ir_block *body) {
 /* ---- cost --------------------------------------------------------------------------------------- */
 enum { USUAL_TRIPS = 16, GATHER_PENALTY = 1 };
 
+/* The value of e when it does not depend on the run. */
+static bool fixed(const ir_expr *e, int64_t *value) {
+  int64_t x, y;
+  if (e->kind == IR_CONST) return *value = e->i, true;
+  if (e->kind == IR_DIM) return *value = e->dim->value, *value >= 0;
+  if (e->kind != IR_OP || e->arg_count != 2 || e->dtype != IR_I64) return false;
+  if (!fixed(e->args[0], &x) || !fixed(e->args[1], &y)) return false;
+  *value = ir_op_rows[e->op].eval_int((int64_t[]){x, y});
+  return true;
+}
+
+/* hi = lo + constant, for any lo */
+static bool fixed_span(const ir_code *loop, int64_t *span) {
+  int64_t lo, hi;
+  if (fixed(loop->lo, &lo) && fixed(loop->hi, &hi)) return *span = hi - lo, true;
+  const ir_expr *e = loop->hi;
+  return e->kind == IR_OP && e->op == IR_OP_ADD && ir_expr_equal(e->args[0], loop->lo) && fixed(e->args[1], span);
+}
+
 int64_t pass_vec_trips(const ir_code *loop, int64_t otherwise) {
-  if (loop->lo->kind != IR_CONST || loop->hi->kind != IR_CONST) return otherwise;
-  int64_t step = loop->step && loop->step->kind == IR_CONST ? loop->step->i : 1;
-  int64_t span = loop->hi->i - loop->lo->i;
+  int64_t span, step = 1;
+  if (!fixed_span(loop, &span) || (loop->step && !fixed(loop->step, &step))) return otherwise;
   return span > 0 && step > 0 ? (span + step - 1) / step : 0;
+}
+
+static bool is_multiple(const ir_expr *e, int64_t n) {
+  int64_t value;
+  if (fixed(e, &value)) return value % n == 0;
+  if (e->kind == IR_DIM) return e->dim->multiple % n == 0;
+  if (e->kind != IR_OP) return false;
+  if (e->op == IR_OP_MUL) return is_multiple(e->args[0], n) || is_multiple(e->args[1], n);
+  return (e->op == IR_OP_ADD || e->op == IR_OP_SUB) && is_multiple(e->args[0], n) && is_multiple(e->args[1], n);
+}
+
+bool pass_vec_divides(const ir_code *loop, int64_t step) {
+  int64_t span;
+  if (fixed_span(loop, &span)) return span % step == 0;
+  return is_multiple(loop->lo, step) && is_multiple(loop->hi, step);
 }
 
 /* An access that is neither the same for all columns nor consecutive costs as much as without lanes. */

@@ -66,7 +66,7 @@ static ir_expr *splat(vec_copier *k, ir_expr *e) { return ir_splat(k->arena, e, 
 /* The same for all columns: computed once a row, and splat once. */
 static ir_expr *uniform(vec_copier *k, const ir_expr *e, int row, int col, bool share) {
   int by_row = pass_vec_deps(k->g, e) & VEC_ROW ? row : -1;
-  if (!share || is_leaf(e) || (k->cols == 1 && (by_row >= 0 || k->rows == 1)))
+  if (!share || k->inside_shared || is_leaf(e) || (k->cols == 1 && (by_row >= 0 || k->rows == 1)))
     return splat(k, pass_vec_scalar(k, e, row, col));
   ir_expr *known = recall(k, e, by_row, -1);
   return known ? known : keep(k, e, by_row, -1, splat(k, pass_vec_scalar(k, e, row, col)));
@@ -125,10 +125,14 @@ ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_exp
   unsigned deps = pass_vec_deps(k->g, e);
   if (!(deps & VEC_COL) && !(cond && pass_vec_reads(e))) return uniform(k, e, row, col, !cond);
   if (!(deps & VEC_COL) && is_leaf(e)) return splat(k, pass_vec_scalar(k, e, row, col));
-  bool share = k->rows > 1 && !(deps & VEC_ROW) && !cond && !is_leaf(e);
+  bool share = k->rows > 1 && !(deps & VEC_ROW) && !cond && !is_leaf(e) && !k->inside_shared;
   if (!share) return varying(k, e, row, col, cond);
   ir_expr *known = recall(k, e, -1, col);
-  return known ? known : keep(k, e, -1, col, varying(k, e, row, col, cond));
+  if (known) return known;
+  k->inside_shared = true;
+  ir_expr *value = varying(k, e, row, col, cond);
+  k->inside_shared = false;
+  return keep(k, e, -1, col, value);
 }
 
 /* ---- whether lane numbers are needed ------------------------------------------------------------- */

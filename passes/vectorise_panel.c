@@ -275,14 +275,15 @@ static ir_block panel_steps(panel *p) {
   return steps;
 }
 
-static ir_expr *end_of(panel *p, ir_expr *from, int64_t step, ir_expr *hi) {
+static ir_expr *end_of(panel *p, const ir_code *loop, ir_expr *from, int64_t step, ir_expr *hi) {
+  if (pass_vec_divides(loop, step)) return op(p, IR_OP_ADD, from, number(p, step));
   return let(p, "end", op(p, IR_OP_MIN, op(p, IR_OP_ADD, from, number(p, step)), hi));
 }
 
 static void write_depths(panel *p, ir_expr *lo, ir_expr *hi) {
   ir_block *outer;
   p->k_lo = ref(p, pass_vec_open(p->t->b, p->k, lo, hi, DEPTH, IR_RUN_SEQUENTIAL, &outer));
-  p->k_hi = end_of(p, p->k_lo, DEPTH, hi);
+  p->k_hi = end_of(p, p->k, p->k_lo, DEPTH, hi);
   ir_block steps = panel_steps(p);
   for (int i = 0; i < p->packed_count; i++) write_packing(p, &p->packed[i]);
   write_product(p, &steps);
@@ -296,7 +297,7 @@ static void write_block_of_rows(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   for (int i = 0; i < p->sum_count; i++)
     p->sums[i].buf = ir_local(b, "sums", p->sums[i].let->var->dtype, p->rows * p->width);
   p->col_lo = ref(p, pass_vec_open(b, p->t->col, lo, hi, p->width, IR_RUN_SEQUENTIAL, &outer));
-  p->col_hi = end_of(p, p->col_lo, p->width, hi);
+  p->col_hi = end_of(p, p->t->col, p->col_lo, p->width, hi);
   write_initial(p);
   write_depths(p, k_lo, k_hi);
   write_rest(p);
@@ -326,7 +327,7 @@ static void write_few(panel *p) {
 static void write_by_count(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   ir_block *branch;
   ir_expr *rows = op(p, IR_OP_SUB, p->row_hi, p->row_lo);
-  if (pass_vec_trips(p->t->row, -1) % MOST_ROWS == 0) {
+  if (pass_vec_trips(p->t->row, 0) >= FEW_ROWS && pass_vec_divides(p->t->row, p->rows)) {
     write_block_of_rows(p, k_lo, k_hi);
     return;
   }

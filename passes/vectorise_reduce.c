@@ -164,13 +164,13 @@ static ir_expr *once(ir_builder *b, const char *name, ir_expr *e) {
 void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes, int copies) {
   ir_arena *a = b->arena;
   reduction r = {.b = b, .g = g, .loop = loop, .lanes = lanes, .copies = copies};
-  int64_t step = (int64_t)lanes * copies, trips = pass_vec_trips(loop, -1);
+  int64_t step = (int64_t)lanes * copies;
   r.lo = once(b, "first", loop->lo);
   r.hi = once(b, "end", loop->hi);
   open_partials(&r, &loop->body);
   ir_expr *last = ir_apply(a, IR_OP_SUB, r.hi, ir_int(a, step - 1));
   write_loop(&r, r.lo, last, copies, false);
-  if (trips < 0 || trips % step)
+  if (!pass_vec_divides(loop, step))
     write_loop(&r, once(b, "rest", rest_from(a, r.lo, r.hi, step)), r.hi, 1, true);
   close_partials(&r);
 }

@@ -53,7 +53,7 @@ static void write_edge(vec_tile *t, vec_copier *k, ir_expr *from, ir_expr *hi) {
 /* Bounds of the column loop may use what stands before it in the row: the same for all rows. */
 static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_arena *a = t->b->arena;
-  int64_t step = (int64_t)t->shape.cols * t->shape.lanes, trips = pass_vec_trips(t->col, -1);
+  int64_t step = (int64_t)t->shape.cols * t->shape.lanes;
   vec_copier k = {.g = t->g, .b = t->b, .arena = a, .rows = rows, .cols = 1, .lanes = t->shape.lanes,
                   .only_row = -1, .row_at = row_at};
   if (t->before) pass_vec_block(&k, t->before, NULL);
@@ -61,7 +61,7 @@ static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_block *outer, *branch;
   ir_run run = t->row ? IR_RUN_SEQUENTIAL : t->col->run;
   ir_expr *at = ir_var_ref(a, pass_vec_open(t->b, t->col, lo, hi, step, run, &outer));
-  if (trips >= 0 && trips % step == 0) {
+  if (pass_vec_divides(t->col, step)) {
     write_copies(t, &k, at, t->shape.cols, NULL);
   } else {
     ir_code *test = ir_open_if(t->b, ir_apply(a, IR_OP_LE, add(t, at, step), hi), &branch);
@@ -80,9 +80,9 @@ void pass_vec_tile(vec_tile *t) {
     return;
   }
   ir_block *outer, *branch, *single;
-  int64_t rows = t->shape.rows, trips = pass_vec_trips(t->row, -1);
+  int64_t rows = t->shape.rows;
   ir_expr *at = ir_var_ref(a, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, rows, t->row->run, &outer));
-  if (rows == 1 || (trips >= 0 && trips % rows == 0)) {
+  if (rows == 1 || pass_vec_divides(t->row, rows)) {
     write_columns(t, t->shape.rows, at);
   } else {
     ir_code *test = ir_open_if(t->b, ir_apply(a, IR_OP_LE, add(t, at, rows), t->row->hi), &branch);
