@@ -141,8 +141,16 @@ static ir_dim *dim_new(fe_check *c, const fe_dim *dim, int64_t value) {
   return d;
 }
 
+static bool follows_from_dyn(const fe_check *c, const fe_expr *e) {
+  const fe_symbol *s = e->kind == FE_ACCESS ? dim_find(c, e->name) : NULL;
+  if (s && !s->bad && (!s->dim || s->dim->value < 0)) return true;
+  for (int i = 0; i < e->args.count; i++)
+    if (follows_from_dyn(c, e->args.at[i])) return true;
+  return false;
+}
+
 static void dim_fixed(fe_check *c, const fe_dim *dim, fe_symbol *s) {
-  const fe_define *define = define_find(c, s->name);
+  const fe_define *define = follows_from_dyn(c, dim->value) ? NULL : define_find(c, s->name);
   s->size = define ? ir_int(c->arena, define->value) : fe_size_lower(c, dim->value);
   int64_t value;
   if (!s->size) {

@@ -67,7 +67,9 @@ static bool need_bool(typing *t, const fe_expr *e, const char *what) {
   if (e->dtype == IR_B1) return true;
   ir_diag *d = fe_error(t->c, IR_DIAG_NEEDS_BOOL, e->span, "%s needs a condition, and this is %s", what,
                         is_number(e) ? "a number" : ir_dtype_text(e->dtype));
-  if (!is_number(e)) ir_diag_fix(t->c->sink, d, (ir_span){e->span.file, e->span.end, e->span.end}, " != 0", "compare it with zero");
+  int n = (int)(e->span.end - e->span.begin);
+  if (!is_number(e) && n <= 60)
+    ir_diag_fix(t->c->sink, d, e->span, ir_format_text(t->c->arena, "(%.*s != 0)", n, t->c->file->text + e->span.begin), "compare it with zero");
   return fault(t);
 }
 

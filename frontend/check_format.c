@@ -75,7 +75,7 @@ static bool make_level(fe_check *c, const binding *b, const fe_level *level, ir_
 }
 
 static bool nm_place_fault(fe_check *c, const fe_format_def *def, const ir_format *f, int k) {
-  if (f->level[k].kind != IR_LEVEL_NM || (f->level[k].dim == f->rank - 1 && k == f->level_count - 1)) return false;
+  if (f->level[k].kind != IR_LEVEL_NM || (f->level[k].dim == f->rank - 1 && k == def->levels.count - 1)) return false;
   fe_error(c, IR_DIAG_NM_AXIS, def->levels.at[k].span,
            "`nm` stands on the last dimension, `%s`, as the innermost level", def->dims.at[f->rank - 1].text);
   return true;

@@ -20,11 +20,11 @@ static void declare_in_sub(fe_check *c, const fe_expr *sub) {
 }
 
 static void declare_in_expr(fe_check *c, const fe_expr *e) {
+  for (int i = 0; i < e->bound.count; i++) declare_index(c, e->bound.at[i].text, e->bound.at[i].span);
   for (int i = 0; i < e->args.count; i++) {
     if (e->kind == FE_ACCESS) declare_in_sub(c, e->args.at[i]);
     else declare_in_expr(c, e->args.at[i]);
   }
-  for (int i = 0; i < e->bound.count; i++) declare_index(c, e->bound.at[i].text, e->bound.at[i].span);
 }
 
 /* ---- binding names ------------------------------------------------------------------------- */
@@ -101,7 +101,8 @@ static void bind_sub(fe_check *c, fe_stmt *stmt, fe_expr *sub, bool in_gather) {
 }
 
 /* ---- expressions --------------------------------------------------------------------------- */
-static void bind_along(fe_check *c, fe_stmt *stmt, fe_expr *e) {
+static bool bind_along(fe_check *c, fe_stmt *stmt, fe_expr *e) {
+  int before = c->errors;
   for (int i = 0; i < e->bound.count; i++) {
     const fe_name *name = &e->bound.at[i];
     fe_symbol *s = fe_symbol_find(c, name->text);
@@ -117,15 +118,16 @@ static void bind_along(fe_check *c, fe_stmt *stmt, fe_expr *e) {
                           s->kind == FE_SYM_DIM ? "dim" : "tensor");
     ir_diag_note(c->sink, d, s->span, "it is declared here");
   }
+  return c->errors == before;
 }
 
 static void bind_expr(fe_check *c, fe_stmt *stmt, fe_expr *e) {
+  if (!bind_along(c, stmt, e)) return;
   for (int i = 0; i < e->args.count; i++) {
     if (e->kind == FE_ACCESS) bind_sub(c, stmt, e->args.at[i], false);
     else bind_expr(c, stmt, e->args.at[i]);
   }
   if (e->kind == FE_ACCESS) bind(c, stmt, e);
-  bind_along(c, stmt, e);
 }
 
 /* ---- the left side ------------------------------------------------------------------------- */
@@ -167,9 +169,10 @@ static bool is_injective(fe_stmt *stmt) {
     const fe_expr *sub = stmt->target->args.at[i];
     const fe_expr *atom = sub;
     while (atom->kind == FE_BINARY) {
-      if (atom->op == IR_OP_DIV || atom->op == IR_OP_MOD || !is_fixed(atom->args.at[1])) return false;
-      if (atom->op == IR_OP_MUL && fe_is_zero(atom->args.at[1])) return false;
-      atom = atom->args.at[0];
+      int fixed = is_fixed(atom->args.at[1]) ? 1 : 0;
+      if (atom->op == IR_OP_DIV || atom->op == IR_OP_MOD || !is_fixed(atom->args.at[fixed])) return false;
+      if (atom->op == IR_OP_MUL && fe_is_zero(atom->args.at[fixed])) return false;
+      atom = atom->args.at[1 - fixed];
     }
     if (atom->kind == FE_ACCESS && atom->symbol->kind == FE_SYM_TENSOR) return false;
     seen += atom->kind == FE_ACCESS && atom->symbol->kind == FE_SYM_INDEX;

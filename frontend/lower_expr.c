@@ -119,7 +119,7 @@ static ir_expr *lower_cond(fe_check *c, const fe_stmt *stmt, const fe_expr *e) {
     ir_expr *y = e->args.count > 1 ? lower_cond(c, stmt, e->args.at[1]) : NULL;
     return at(ir_apply(c->arena, e->op, lower_cond(c, stmt, e->args.at[0]), y), e->span);
   }
-  ir_expr *value = fe_expr_lower(c, stmt, e, IR_NONE);
+  ir_expr *value = fe_expr_lower(c, stmt, e, e->kind == FE_ACCESS ? e->dtype : IR_NONE);
   if (value->dtype == IR_B1) return value;
   ir_expr *zero = ir_dtype_is_float(value->dtype) ? ir_const_f(c->arena, value->dtype, 0) : ir_const_i(c->arena, value->dtype, 0);
   return at(ir_apply(c->arena, IR_OP_NE, value, zero), e->span);

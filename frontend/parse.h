@@ -15,6 +15,7 @@ typedef struct fe_parser {
   fe_token *tokens; /* without comments */
   int at, errors, depth;
   bool panic;
+  IR_VEC(const char *) misnamed; /* reserved words that were used as names: said once */
 } fe_parser;
 
 /* parse_token.c */

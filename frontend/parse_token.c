@@ -65,9 +65,16 @@ static const char *found(const fe_parser *p, const fe_token *t) {
   return ir_format_text(p->arena, "%s`%.*s%s`", kind, (int)(n > 40 ? 40 : n), p->file->text + t->begin, cut);
 }
 
+static bool is_misnamed(const fe_parser *p, const fe_token *t) {
+  for (int i = 0; i < p->misnamed.count && t->kind == FE_T_WORD; i++)
+    if (strlen(p->misnamed.at[i]) == t->end - t->begin && !memcmp(p->misnamed.at[i], p->file->text + t->begin, t->end - t->begin)) return true;
+  return false;
+}
+
 void fe_expected(fe_parser *p, const char *what) {
   const fe_token *t = fe_peek(p);
   if (t->kind == FE_T_BAD) p->panic = true; /* the lexer has reported it */
+  if (is_misnamed(p, t) || (p->at > 0 && is_misnamed(p, t - 1))) p->panic = true;
   if (!p->panic) fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, t), "expected %s, found %s", what, found(p, t));
 }
 
@@ -118,10 +125,15 @@ static bool take_name(fe_parser *p, fe_name *name) {
 bool fe_need_name(fe_parser *p, const char *what, fe_name *name) {
   if (p->panic) return false;
   if (fe_at(p, FE_T_NAME)) return take_name(p, name);
-  if (fe_peek(p)->kind == FE_T_WORD)
+  if (is_misnamed(p, fe_peek(p))) {
+    p->panic = true;
+  } else if (fe_peek(p)->kind == FE_T_WORD) {
     fe_fault(p, IR_DIAG_RESERVED, fe_token_span(p, fe_peek(p)), "`%s` is a reserved word and cannot be %s",
              fe_token_text(p, fe_peek(p)), what);
-  else fe_expected(p, what);
+    IR_PUSH(p->arena, &p->misnamed, fe_token_text(p, fe_peek(p)));
+  } else {
+    fe_expected(p, what);
+  }
   return false;
 }
 
