@@ -56,8 +56,7 @@ static int run_command(ir_arena *arena, const drv_command_row *row, int argc, ch
 
 int spc_command(int argc, char **argv) {
   if (argc < 2) {
-    drv_session none = {0};
-    (void)drv_help(&none);
+    fputs("spc: a command is needed: compile, run, check, explain, opt, fmt, show, doctor; `spc help` says more\n", stderr);
     return drv_exit_code(SPC_INVALID_ARGUMENT);
   }
   if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) return print_version(argc, argv);

@@ -138,6 +138,13 @@ static spc_status read_defines(drv_session *s, fe_define **out, int *count) {
   return SPC_OK;
 }
 
+/* A wrong -D is a usage error; the file itself has none. */
+static bool only_defines_are_wrong(const drv_session *s) {
+  for (int i = 0; i < s->sink->diags.count; i++)
+    if (s->sink->diags.at[i]->severity == IR_ERROR && s->sink->diags.at[i]->id != IR_DIAG_DEFINE) return false;
+  return s->sink->errors > 0;
+}
+
 spc_status drv_load(drv_session *s, const char *path) {
   fe_options options = {0};
   fe_define *defines;
@@ -153,8 +160,9 @@ spc_status drv_load(drv_session *s, const char *path) {
     return ir_parse(s->arena, shown, s->text, s->length, s->sink, &s->program);
   spc_status parsed = fe_parse(s->arena, shown, s->text, s->length, s->sink, &s->file);
   if (parsed) return parsed;
-  SPC_TRY(fe_lower(s->arena, s->file, &options, s->sink, &s->program));
-  return s->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
+  spc_status lowered = fe_lower(s->arena, s->file, &options, s->sink, &s->program);
+  if (lowered == SPC_OK && s->sink->errors) lowered = SPC_INVALID_INPUT;
+  return lowered == SPC_INVALID_INPUT && only_defines_are_wrong(s) ? SPC_INVALID_ARGUMENT : lowered;
 }
 
 static const char *kernel_names(drv_session *s) {
