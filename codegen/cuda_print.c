@@ -213,6 +213,10 @@ static void put_body(cg_printer *p, const ir_block *block) {
   put(p, "}");
 }
 
+static bool is_arithmetic(const ir_expr *e) { /* binds tighter than a comparison */
+  return e->kind == IR_OP && ir_op_rows[e->op].result == IR_RESULT_SAME;
+}
+
 static void put_for(cg_printer *p, const ir_code *c) {
   bool threads = c->run == IR_RUN_THREAD || (c->run == IR_RUN_PARALLEL && p->depth == 1);
   if (c->run == IR_RUN_UNROLL) {
@@ -222,11 +226,12 @@ static void put_for(cg_printer *p, const ir_code *c) {
   put(p, "for (long long ");
   put_name(p, c->var->name);
   put(p, " = ");
-  put_expr(p, c->lo, threads ? IN_INFIX : ALONE);
-  put(p, threads ? " + spc_first(); " : "; ");
+  bool zero = c->lo->kind == IR_CONST && c->lo->i == 0;
+  if (!threads || !zero) put_expr(p, c->lo, threads ? IN_INFIX : ALONE);
+  put(p, !threads ? "; " : zero ? "spc_first(); " : " + spc_first(); ");
   put_name(p, c->var->name);
   put(p, " < ");
-  put_expr(p, c->hi, IN_INFIX);
+  put_expr(p, c->hi, is_arithmetic(c->hi) ? ALONE : IN_INFIX);
   put(p, "; ");
   put_name(p, c->var->name);
   if (threads) put(p, " += spc_stride()");
