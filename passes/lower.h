@@ -47,6 +47,7 @@ typedef struct lower_env {
   lower_bound bound[LOWER_INDICES];
   lower_cursor *cursor; /* by number of access */
   lower_memo *memo;
+  const ir_expr *holds;        /* a condition that the innermost walk has established; NULL: none */
   const ir_index *strip_index; /* the loop over strips that is open */
   int64_t strip;
   ir_expr *strip_number;

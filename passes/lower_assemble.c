@@ -40,6 +40,7 @@ static void entry_leaf(lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   assembly *a = nest->user;
   ir_expr *stored = pass_value_stored(s, env, a->value);
+  if (stored && env->holds && ir_expr_equal(stored, env->holds)) stored = NULL;
   if (s->stmt->cond) stored = pass_code_and(s, stored, pass_value_condition(s, env, s->stmt->cond));
   stored = pass_code_and(s, stored, within_target(s, env));
   ir_block *outer = NULL;

@@ -8,8 +8,9 @@
  *     several are                     a merge that ends with the first of them
  *     any of several may do           a merge that ends with the last of them
  *
- * A format in blocks is walked in two such loops, over blocks and over places in a block.  What is not
- * walked here is located by its coordinate.  Bodies are written once, operands that are absent at a
+ * A format in blocks is walked in two such loops, over blocks and over places in a block; beside one in
+ * other blocks or in none, element by element: a position and a place in its block.  What is not walked
+ * here is located by its coordinate.  Bodies are written once, operands that are absent at a
  * point read their fill there. */
 #include "passes/lower.h"
 
@@ -22,6 +23,8 @@ typedef struct walker {
   int64_t factor;      /* of blocks; 0: whole */
   bool steps;          /* its level here leaves coordinates out (else only the one in the block does) */
   ir_var *p, *next;    /* position; end of the run of equal coordinates */
+  ir_var *place;       /* in the block, where blocks are walked element by element; else NULL */
+  bool flat;
   ir_expr *end, *at, *flag;
 } walker;
 
@@ -111,6 +114,16 @@ static void keep_factor(walk *k, int64_t factor) {
   k->factor = factor;
 }
 
+/* Blocks of different sizes, any of which may do: all are walked element by element.  Formats that have
+ * every block (nm) would visit everything: then only those without blocks are walked, in a loop over all. */
+static void flatten(walk *k) {
+  bool all = false;
+  for (int i = 0; i < k->count; i++) all = all || !k->w[i].steps;
+  if (all) keep_factor(k, 0);
+  k->factor = 0;
+  for (int i = 0; i < k->count; i++) k->w[i].flat = k->w[i].factor > 0;
+}
+
 static void choose_factor(walk *k) {
   bool mixed = false;
   int first = -1;
@@ -118,7 +131,7 @@ static void choose_factor(walk *k) {
     mixed = mixed || k->w[i].factor != k->w[0].factor;
     if (k->needed[i] && (first < 0 || k->w[i].number == k->nest->driver)) first = i;
   }
-  if (mixed && first < 0) k->count = 0;
+  if (mixed && first < 0) flatten(k);
   else if (k->count) keep_factor(k, k->w[first < 0 ? 0 : first].factor);
 }
 
@@ -245,11 +258,20 @@ static ir_expr *without_padding(walk *k, walker *w, ir_expr *lo, ir_expr *hi) {
   return e;
 }
 
+/* The coordinate that the finger is on: of its level, or of the element in its block. */
+static ir_expr *finger_coordinate(walk *k, walker *w, ir_expr *mask) {
+  lower_state *s = k->s;
+  ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), mask);
+  if (!w->place) return crd;
+  return pass_code_add(s, pass_code_mul(s, crd, pass_code_int(s, w->factor)), pass_code_ref(s, w->place));
+}
+
 static void start_finger(walk *k, walker *w) {
   lower_state *s = k->s;
   ir_expr *lo, *hi;
   pass_level_range(s, access_of(k, w), cursor_of(k, w), &lo, &hi);
   w->p = ir_let(&s->b, named(k, "p", w), IR_I64, lo);
+  if (w->flat) w->place = ir_let(&s->b, named(k, "place", w), IR_I64, pass_code_int(s, 0));
   if (is_padded(k, w)) w->end = without_padding(k, w, pass_code_ref(s, w->p), hi);
   else w->end = pass_code_let(s, named(k, "end", w), hi);
 }
@@ -262,6 +284,7 @@ static ir_expr *finger_inside(walk *k, walker *w) {
 static void find_run(walk *k, walker *w, ir_expr *at) {
   lower_state *s = k->s;
   if (level_of(k, w)->unique) return;
+  if (w->place) at = pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, w->factor));
   w->next = ir_let(&s->b, named(k, "run", w), IR_I64, pass_code_ref(s, w->p));
   ir_expr *q = pass_code_ref(s, w->next), *inside = pass_code_op(s, IR_OP_LT, q, w->end);
   ir_expr *same = pass_code_op(s, IR_OP_EQ, pass_level_coordinate(s, access_of(k, w), w->level, q, inside), at);
@@ -271,9 +294,29 @@ static void find_run(walk *k, walker *w, ir_expr *at) {
   ir_close(&s->b, outer);
 }
 
+/* To the next element of the block, or to the next block where this one or the axis ends. */
+static void advance_place(walk *k, walker *w) {
+  lower_state *s = k->s;
+  ir_block *outer, *inner;
+  ir_open_if(&s->b, w->flag, &outer);
+  ir_set(&s->b, w->place, pass_code_add(s, pass_code_ref(s, w->place), pass_code_int(s, 1)));
+  ir_expr *full = pass_code_op(s, IR_OP_EQ, pass_code_ref(s, w->place), pass_code_int(s, w->factor));
+  ir_expr *behind = pass_code_op(s, IR_OP_GE, finger_coordinate(k, w, NULL), k->index->extent);
+  ir_open_if(&s->b, pass_code_or(s, full, behind), &inner);
+  ir_expr *after = pass_code_add(s, pass_code_ref(s, w->p), pass_code_int(s, 1));
+  ir_set(&s->b, w->p, w->next ? pass_code_ref(s, w->next) : after);
+  ir_set(&s->b, w->place, pass_code_int(s, 0));
+  ir_close(&s->b, inner);
+  ir_close(&s->b, outer);
+}
+
 static void advance(walk *k, walker *w) {
   lower_state *s = k->s;
   ir_expr *p = pass_code_ref(s, w->p);
+  if (w->place) {
+    advance_place(k, w);
+    return;
+  }
   if (w->next) {
     ir_set(&s->b, w->p, pass_code_ref(s, w->next));
     return;
@@ -283,13 +326,23 @@ static void advance(walk *k, walker *w) {
 }
 
 /* ---- the body under its condition ---------------------------------------------------------------------- */
-static void body(walk *k, walker *steady, int steady_count, ir_expr *at) {
+/* One walker that is present is enough for the body. */
+static bool any_will_do(const walk *k) {
+  for (int i = 0; i < k->count; i++)
+    if (k->skip[1 << i]) return false;
+  return true;
+}
+
+/* some_is: at least one walker is known to be present here. */
+static void body(walk *k, walker *steady, int steady_count, ir_expr *at, bool some_is) {
   lower_state *s = k->s;
-  ir_expr *condition = body_condition(k);
+  ir_expr *condition = body_condition(k), *holds = condition;
   ir_block *outer = NULL;
+  if (some_is && any_will_do(k)) condition = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = pass_env_copy(s, k->env);
   for (int i = 0; i < k->count; i++) settle(k, inner, &k->w[i], condition && k->needed[i] ? NULL : k->w[i].flag);
+  if (holds) inner->holds = holds;
   step_steady(k, inner, steady, steady_count, at);
   enter(k, inner, at);
   if (condition) ir_close(&s->b, outer);
@@ -316,7 +369,7 @@ static void flag_here(walk *k, walker *w, ir_expr *at) {
     flag = pass_level_bit(s, access, w->level, pass_code_add(s, w->end, at), present);
   } else {
     ir_expr *inside = finger_inside(k, w);
-    ir_expr *crd = pass_level_coordinate(s, access, w->level, pass_code_ref(s, w->p), inside);
+    ir_expr *crd = finger_coordinate(k, w, inside);
     flag = pass_code_and(s, inside, pass_code_op(s, IR_OP_EQ, crd, at));
   }
   w->flag = pass_code_let(s, named(k, "in", w), flag);
@@ -335,7 +388,7 @@ static void walk_every(walk *k, walker *steady, int steady_count) {
   ir_block *outer;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), k->lo, k->hi, run, &outer));
   for (int i = 0; i < k->count; i++) flag_here(k, &k->w[i], at);
-  if (k->count) body(k, steady, steady_count, at);
+  if (k->count) body(k, steady, steady_count, at, false);
   else {
     lower_env *inner = pass_env_copy(s, k->env);
     step_steady(k, inner, steady, steady_count, at);
@@ -353,7 +406,7 @@ static void walk_runs(walk *k, walker *w, walker *steady, int steady_count) {
   ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
   find_run(k, w, at);
-  body(k, steady, steady_count, at);
+  body(k, steady, steady_count, at, false);
   advance(k, w);
   ir_close(&s->b, outer);
 }
@@ -365,7 +418,7 @@ static void walk_positions(walk *k, walker *w, walker *steady, int steady_count,
   ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
   if (is_padded(k, w)) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
-  body(k, steady, steady_count, at);
+  body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
   ir_close(&s->b, outer);
 }
@@ -423,7 +476,7 @@ static ir_expr *smallest_coordinate(walk *k) {
   for (int i = 0; i < k->count; i++) {
     walker *w = &k->w[i];
     ir_expr *inside = k->needed[i] ? NULL : finger_inside(k, w);
-    ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), inside);
+    ir_expr *crd = finger_coordinate(k, w, inside);
     crd = pass_code_where(s, inside, crd, pass_code_int(s, INT64_MAX));
     w->at = pass_code_let(s, named(k, "at", w), crd);
     least = least ? pass_code_op(s, IR_OP_MIN, least, w->at) : w->at;
@@ -442,7 +495,7 @@ static void walk_merged(walk *k, walker *steady, int steady_count) {
     w->flag = pass_code_let(s, named(k, "in", w), pass_code_op(s, IR_OP_EQ, w->at, at));
     find_run(k, w, at);
   }
-  body(k, steady, steady_count, at);
+  body(k, steady, steady_count, at, true);
   for (int i = 0; i < k->count; i++) advance(k, &k->w[i]);
   ir_close(&s->b, outer);
 }
