@@ -3,17 +3,19 @@
  * The expression becomes a tree of patterns: stored entries of a sparse operand, intersections,
  * unions, and projections (a reduction forgets its indices).  Enumeration goes down the tree with a
  * list of what is still to be satisfied; an access visits its entries that agree with the indices
- * set so far, and sets the others.  Structural: an explicit zero is an entry. */
+ * set so far, and sets the others.  Structural: an explicit zero is an entry.  A reduction that is
+ * the same for all elements of a row is a number there, no pattern. */
 #include "ir/interp_ein.h"
 
-typedef enum pattern_kind { ALL, NOTHING, ENTRIES, BOTH, EITHER, FORGET } pattern_kind;
+typedef enum pattern_kind { ALL, NOTHING, ENTRIES, BOTH, EITHER, FORGET, CHECK } pattern_kind;
 
 typedef struct pattern pattern;
 struct pattern {
   pattern_kind kind;
-  node *access;       /* ENTRIES */
+  node *access;       /* ENTRIES; CHECK: a condition */
+  bool wanted;        /* CHECK: what the condition must be */
   pattern *a, *b;     /* BOTH, EITHER; FORGET has a */
-  const ir_expr *of;  /* FORGET: the reduction */
+  const ir_expr *of;  /* FORGET: the reduction; CHECK: the condition */
 };
 
 /* ---- from an expression to its pattern ------------------------------------------------------ */
@@ -41,10 +43,22 @@ static pattern *either(interp *r, pattern *a, pattern *b) {
 
 static pattern *make_pattern(interp *r, const ir_expr *e);
 
-/* where(c, a, b) is non-zero where c is true and a is not zero, or where b is not zero. */
+static pattern *check(interp *r, const ir_expr *cond, bool wanted) {
+  pattern *p = leaf(r, CHECK);
+  p->access = ein_compile(r, cond);
+  p->wanted = wanted;
+  p->of = cond;
+  return p;
+}
+
+/* where(c, a, b): a's entries where c is true, b's where it is false. */
 static pattern *pattern_of_where(interp *r, const ir_expr *e) {
-  pattern *yes = both(r, make_pattern(r, e->args[0]), make_pattern(r, e->args[1]));
-  return either(r, yes, make_pattern(r, e->args[2]));
+  pattern *yes = make_pattern(r, e->args[1]), *no = make_pattern(r, e->args[2]);
+  if (yes->kind == ALL && no->kind == ALL) return yes;
+  if (yes->kind != NOTHING)
+    yes = both(r, make_pattern(r, e->args[0]), both(r, yes, check(r, e->args[0], true)));
+  if (no->kind != NOTHING) no = both(r, no, check(r, e->args[0], false));
+  return either(r, yes, no);
 }
 
 /* f(x, c) with a constant c and f(0, c) = 0 keeps x's zeros: x / 2, x > 0. */
@@ -68,10 +82,24 @@ static pattern *pattern_of_op(interp *r, const ir_expr *e) {
   return rule == IR_RULE_UNION ? either(r, left, right) : both(r, left, right);
 }
 
+static bool pattern_uses(const pattern *p, const ir_index *index) {
+  if (p->kind == ENTRIES) return ir_expr_uses_index(p->access->expr, index);
+  if (p->kind == CHECK) return ir_expr_uses_index(p->of, index);
+  if (p->kind == FORGET) return pattern_uses(p->a, index);
+  return (p->kind == BOTH || p->kind == EITHER) && (pattern_uses(p->a, index) || pattern_uses(p->b, index));
+}
+
+static bool tells_elements_apart(const interp *r, const pattern *p) {
+  for (int d = 0; d < r->assembled->target->rank; d++)
+    if (!pattern_uses(p, r->assembled->subs[d]->index)) return false;
+  return true;
+}
+
 static pattern *pattern_of_reduce(interp *r, const ir_expr *e) {
   if (e->reducer == IR_RED_PROD || e->reducer == IR_RED_ALL || e->reducer == IR_RED_ARGMAX) return leaf(r, ALL);
   pattern *body = make_pattern(r, e->args[0]);
   if (body->kind == ALL || body->kind == NOTHING) return body;
+  if (!tells_elements_apart(r, body)) return leaf(r, ALL);
   pattern *p = leaf(r, FORGET);
   p->a = body, p->of = e;
   return p;
@@ -139,6 +167,7 @@ static pattern *pattern_of_stmt(interp *r, const ir_stmt *stmt, const ir_expr *a
 }
 
 bool ein_has_pattern(interp *r, const ir_stmt *stmt) {
+  r->assembled = stmt;
   return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt, NULL)->kind != ALL;
 }
 
@@ -148,6 +177,7 @@ typedef struct search {
   const ir_stmt *stmt;
   node *cond;
   ir_entries *out;
+  int64_t *saved; /* indices while a condition is evaluated: its own reductions set theirs */
 } search;
 
 /* What is still to be satisfied; `restore` stands for the end of a FORGET: its indices get back the
@@ -174,6 +204,14 @@ static void push_entry(search *s) {
   out->count++;
 }
 
+static bool holds(search *s, node *cond) {
+  size_t bytes = sizeof(int64_t) * (size_t)s->r->kernel->indices.count;
+  memcpy(s->saved, s->r->at, bytes);
+  bool is_true = node_true(s->r, cond);
+  memcpy(s->r->at, s->saved, bytes);
+  return is_true;
+}
+
 static bool inside_dims(search *s) {
   for (int d = 0; d < s->out->rank; d++) {
     int64_t size = 0;
@@ -187,7 +225,7 @@ static bool inside_dims(search *s) {
 static void emit(search *s, int d) {
   interp *r = s->r;
   if (d == s->out->rank) {
-    if (ein_step(r) && inside_dims(s) && (!s->cond || node_true(r, s->cond))) push_entry(s);
+    if (ein_step(r) && inside_dims(s) && (!s->cond || holds(s, s->cond))) push_entry(s);
     return;
   }
   const ir_index *index = s->stmt->subs[d]->index;
@@ -268,6 +306,24 @@ static void satisfy_entries(search *s, const pending *todo) {
     if (v.set[a]) r->at[access->sub_slot[a]] = -1;
 }
 
+/* A condition is looked at once all its indices are set. */
+static void satisfy_check(search *s, const pending *todo) {
+  interp *r = s->r;
+  for (int i = 0; i < r->kernel->indices.count; i++) {
+    const ir_index *index = r->kernel->indices.at[i];
+    int64_t extent = 0;
+    if (r->at[i] >= 0 || !ir_expr_uses_index(todo->p->of, index)) continue;
+    (void)ir_size_value(index->extent, r->sizes, &extent);
+    for (int64_t v = 0; v < extent && ein_step(r); v++) {
+      r->at[i] = v;
+      satisfy(s, todo);
+    }
+    r->at[i] = -1;
+    return;
+  }
+  if (holds(s, todo->p->access) == todo->p->wanted) satisfy(s, todo->next);
+}
+
 /* The bound indices are unset inside; the `restore` entry after the body gives the outer values back. */
 static void satisfy_forget(search *s, const pending *todo) {
   interp *r = s->r;
@@ -317,6 +373,8 @@ static void satisfy(search *s, const pending *todo) {
     pending one = {p->a, todo->next, NULL}, other = {p->b, todo->next, NULL};
     satisfy(s, &one);
     satisfy(s, &other);
+  } else if (p->kind == CHECK) {
+    satisfy_check(s, todo);
   } else if (p->kind == FORGET) {
     satisfy_forget(s, todo);
   }
@@ -325,7 +383,8 @@ static void satisfy(search *s, const pending *todo) {
 void ein_pattern(interp *r, const ir_stmt *stmt, node *cond, const int64_t *dims, ir_entries *out) {
   *out = (ir_entries){.rank = stmt->target->rank};
   for (int i = 0; i < r->kernel->indices.count; i++) r->at[i] = -1;
-  search s = {r, stmt, cond, out};
+  r->assembled = stmt;
+  search s = {r, stmt, cond, out, IR_NEW_ARRAY(r->arena, int64_t, r->kernel->indices.count)};
   pending all = {pattern_of_stmt(r, stmt, NULL), NULL, NULL};
   satisfy(&s, &all);
   const char *why = NULL;
