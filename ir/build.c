@@ -78,7 +78,7 @@ ir_expr *ir_node_new(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, int a
 ir_expr *ir_const_i(ir_arena *a, ir_dtype t, int64_t value) {
   if (ir_dtype_is_float(t)) return ir_const_f(a, t, (double)value);
   ir_expr *e = ir_node_new(a, IR_CONST, t, 1, 0);
-  e->i = value;
+  e->i = ir_dtype_wrap(t, value);
   return e;
 }
 

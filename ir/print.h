@@ -10,7 +10,7 @@
 typedef struct ir_names {
   IR_VEC(const char *) texts;
   const void **keys; /* open addressing; values index texts */
-  int *values;
+  int *values, *by_text;
   int capacity;
 } ir_names;
 

@@ -78,11 +78,21 @@ static int slot_of(const ir_names *names, const void *key) {
   return at;
 }
 
+/* Where the text `name` is or would be; free slots hold 0, others 1 + the position in texts. */
+static int text_slot(const ir_names *names, const char *name) {
+  int at = (int)(ir_hash(0, name, strlen(name)) & (uint64_t)(names->capacity - 1));
+  while (names->by_text[at] && strcmp(names->texts.at[names->by_text[at] - 1], name))
+    at = (at + 1) & (names->capacity - 1);
+  return at;
+}
+
 static void grow(ir_arena *arena, ir_names *names) {
   ir_names old = *names;
   names->capacity = old.capacity ? old.capacity * 2 : 64;
   names->keys = IR_NEW_ARRAY(arena, const void *, names->capacity);
   names->values = IR_NEW_ARRAY(arena, int, names->capacity);
+  names->by_text = IR_NEW_ARRAY(arena, int, names->capacity);
+  for (int i = 0; i < names->texts.count; i++) names->by_text[text_slot(names, names->texts.at[i])] = i + 1;
   for (int i = 0; i < old.capacity; i++) {
     if (!old.keys[i]) continue;
     int at = slot_of(names, old.keys[i]);
@@ -91,21 +101,17 @@ static void grow(ir_arena *arena, ir_names *names) {
   }
 }
 
-static bool is_used(const ir_names *names, const char *name) {
-  for (int i = 0; i < names->texts.count; i++)
-    if (!strcmp(names->texts.at[i], name)) return true;
-  return false;
-}
-
 void ir_names_add(ir_arena *arena, ir_names *names, const void *key, const char *name) {
   if ((names->texts.count + 1) * 2 > names->capacity) grow(arena, names);
   int at = slot_of(names, key);
   if (names->keys[at]) return;
   const char *unique = name;
-  for (int n = 2; is_used(names, unique); n++) unique = ir_format_text(arena, "%s_%d", name, n);
+  for (int n = 2; names->by_text[text_slot(names, unique)]; n++) unique = ir_format_text(arena, "%s_%d", name, n);
   names->keys[at] = key;
   names->values[at] = names->texts.count;
+  int slot = text_slot(names, unique);
   IR_PUSH(arena, &names->texts, unique);
+  names->by_text[slot] = names->texts.count;
 }
 
 const char *ir_names_of(const ir_names *names, const void *key, const char *otherwise) {

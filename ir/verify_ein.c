@@ -67,7 +67,10 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
     ir_fault(c, t->span, "its rank or dtype is out of range");
     return;
   }
-  for (int i = 0; i < t->rank; i++) ir_check_size(c, t->dim[i], "the size of a dimension");
+  for (int i = 0; i < t->rank; i++) {
+    ir_check_size(c, t->dim[i], "the size of a dimension");
+    if (t->dim[i] && t->dim[i]->kind == IR_CONST && t->dim[i]->i < 0) ir_fault(c, t->span, "its size is negative");
+  }
   if (t->pattern.axis >= t->rank) ir_fault(c, t->span, "the axis of its zeros is out of range");
   if (!t->dtype && t->role != IR_ROLE_IN && !t->like && !t->format)
     ir_fault(c, t->span, "a pattern needs a format");

@@ -231,7 +231,10 @@ void ir_check_expr(ir_checker *c, const ir_expr *e) {
   }
   check_leaf_lanes(c, e);
   switch (e->kind) {
-  case IR_CONST: break;
+  case IR_CONST:
+    if (!ir_dtype_is_float(e->dtype) && ir_dtype_wrap(e->dtype, e->i) != e->i)
+      fault_at(c, e, "does not fit its dtype");
+    break;
   case IR_DIM: check_dim(c, e); break;
   case IR_INDEX: check_index(c, e); break;
   case IR_ACCESS: check_access(c, e); break;
