@@ -62,9 +62,12 @@ static double rate_of(const pass_profile *p, const ir_target *t, const pass_prod
   return fmin(share_of_peak(p, tiling) * peak, moved);
 }
 
-static double product_bytes(const pass_product *q, double m, double k, double cover) {
+/* Strips have different lists: of the other operand together they read cover * strips, at most all. */
+static double product_bytes(const pass_product *q, const pass_tiling *tiling, double m, double cover) {
+  double strips = tiling->strip > 0 ? ceil(q->m / tiling->strip) : 1;
+  double read_b = tiling->strip > 0 ? fmin(1, cover * strips) : 1;
   return q->batch * (cover * q->m * q->k * (double)ir_dtype_bytes(q->a) +
-                     k * q->n * (double)ir_dtype_bytes(q->b) +
+                     read_b * q->k * q->n * (double)ir_dtype_bytes(q->b) +
                      m * q->n * (double)ir_dtype_bytes(q->c));
 }
 
@@ -82,7 +85,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double m = tiling->rows ? cover * q->m : q->m;
   double k = tiling->rows || !listed ? q->k : cover * q->k;
   if (t->kind == IR_TARGET_CUDA && !tiling->row)
-    return pass_cost_loops(p, q->batch * m * q->n * k, 0, product_bytes(q, m, k, cover));
+    return pass_cost_loops(p, q->batch * m * q->n * k, 0, product_bytes(q, tiling, m, cover));
   double tm = fmax(1, fmin(tiling->m, q->m)), tn = fmax(1, fmin(tiling->n, q->n));
   double steps = round_up(k, tiling->k);
   double rate = rate_of(p, t, q, tiling) / p->units;
@@ -94,7 +97,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
     compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);
   }
   double result = microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
-  double memory = microseconds_of_bytes(product_bytes(q, m, k, cover), p->bandwidth_gbs);
+  double memory = microseconds_of_bytes(product_bytes(q, tiling, m, cover), p->bandwidth_gbs);
   return p->launch_us + fmax(compute + result, memory);
 }
 
@@ -105,7 +108,7 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
   double bytes = fused ? tiles / 8 : rows * cols * (double)ir_dtype_bytes(dtype);
   double read = microseconds_of_bytes(bytes, p->bandwidth_gbs * p->detect_share);
   double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)), p->bandwidth_gbs);
-  double scan = tiles * cover / (p->list_gids * 1e3);
+  double scan = tiles / (p->scan_gtiles * 1e3) + tiles * cover / (p->list_gids * 1e3);
   return p->launch_us + read + fmax(write, scan);
 }
 
