@@ -168,6 +168,8 @@ struct lower_nest {
 void pass_nest(lower_nest *nest, lower_env *env);
 bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent, const ir_index *at);
 void pass_nest_from(lower_nest *nest, lower_env *env, int n); /* loops n and deeper */
+/* Narrows lo .. hi of a loop by the predicates of the nest (lower_bounds.c); true when it did. */
+bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *index, ir_expr **lo, ir_expr **hi);
 /* One loop over the coordinates of an index: the operands that can be walked decide how. */
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);
 

@@ -117,8 +117,8 @@ void pass_lower_gather(lower_state *s) {
   lower_nest nest = {.s = s, .root = root, .driver = is_like(s) ? s->target : -1, .index = order.index,
                      .count = order.count, .parallel = true, .spatial = true, .target = s->target, .leaf = gather_leaf};
   lower_fold outside = pass_fold(s, NULL, root, NULL, NULL);
-  nest.skips = outside.known && !is_like(s);
-  nest.skip = outside.value;
+  nest.skips = (outside.known || s->stmt->cond) && !is_like(s);
+  nest.skip = outside.known ? outside.value : s->stmt->fill;
   s->skipped = false;
   pass_nest(&nest, pass_env_new(s));
   const ir_format *format = pass_level_format(s, s->stmt->target);

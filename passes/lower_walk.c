@@ -380,6 +380,10 @@ static void walk_every(walk *k, walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST ? IR_RUN_PARALLEL
                                                                                        : IR_RUN_SEQUENTIAL;
+  ir_expr *lo = k->lo;
+  if (k->phase == PHASE_FIRST && !k->factor && pass_nest_bounds(k->nest, k->env, k->index, &lo, &k->hi) && k->nest->spatial)
+    s->skipped = true;
+  if (!k->count) k->lo = lo; /* a finger starts at the first coordinate */
   if (run == IR_RUN_PARALLEL) k->count = 0; /* iterations are independent: operands are located */
   for (int i = 0; i < k->count; i++) {
     if (is_bitmap(k, &k->w[i])) start_bits(k, &k->w[i]);
