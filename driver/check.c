@@ -16,7 +16,7 @@ static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe
   drv_session *s = run->s;
   int64_t dims[IR_MAX_RANK];
   if (source->literal_rank != tensor->rank) {
-    ir_diag_add(s->sink, IR_DIAG_TEST_VALUE, source->span, "`%s` has rank %d, but the literal has rank %d",
+    ir_diag_add(s->sink, IR_DIAG_BINDING, source->span, "`%s` has rank %d, but the literal has rank %d",
                 tensor->name, tensor->rank, source->literal_rank);
     return SPC_INVALID_INPUT;
   }
@@ -67,7 +67,7 @@ static spc_status bind_test(check_run *run) {
     bool bound = tensor->role != IR_ROLE_IN;
     for (int b = 0; b < run->inputs.list.count; b++) bound = bound || run->inputs.list.at[b].tensor == tensor;
     if (bound) continue;
-    ir_diag_add(run->s->sink, IR_DIAG_TEST_VALUE, run->test->span, "the test gives `%s` no value: add `%s = rand(0);`",
+    ir_diag_add(run->s->sink, IR_DIAG_BINDING, run->test->span, "the test gives `%s` no value: add `%s = rand(0);`",
                 tensor->name, tensor->name);
     return SPC_INVALID_INPUT;
   }

@@ -36,7 +36,6 @@ CASES = [  # code, exit, arguments, words of the message
     ("E0803", 5, ["run", copy, "--bind", "x=" + write("bad.npy", b"\x93NUMPY\x01\x00")], ["NumPy"]),
     ("E0804", 1, ["run", copy, *b("x", "ints.npy")], ["int32", "f32"]),
     ("R0801", 0, ["run", csr, *b("x", "m.npy")], ["packed"]),
-    ("E0708", 1, ["check", write("t.spx", HEAD + "kernel k { in x: f32[N]; out y[i] = 2*x[i]; }\ntest k { x = [[1,2]]; expect y ~= ref; }\n")], ["rank"]),
     ("E0709", 3, ["check", write("u.spx", HEAD + "kernel k { in x: f32[N]; out y[i] = 2*x[i]; }\ntest k { x = [1,2]; expect y ~= [2,5]; }\n")], ["worst"]),
     ("E0610", 1, ["explain", copy, "--profile", write("profile", "speed_of_light = 3\n")], ["speed_of_light"]),
 ]
