@@ -14,7 +14,8 @@ double ir_tolerance(ir_dtype t, ir_dtype acc, int64_t length) {
   return 4 * ir_dtype_epsilon(t) + 2 * terms * sums;
 }
 
-double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_magnitudes, double value) {
+double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_magnitudes,
+                        double value) {
   if (!ir_dtype_is_float(t)) return 0;
   double terms = sqrt((double)(length > 1 ? length : 1)) + 1;
   double sums = ir_dtype_is_float(acc) ? ir_dtype_epsilon(acc) : 0;
@@ -24,10 +25,10 @@ double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_
 typedef struct comparison {
   const ir_view *got, *want;
   ir_compare_result *result;
-  bool only_extra;      /* second walk: entries of `got` that `want` lacks */
-  double scale;         /* rms of want */
-  double error, norm;   /* sums of squares */
-  double worst;         /* excess over the element's bound */
+  bool only_extra;    /* second walk: entries of `got` that `want` lacks */
+  double scale;       /* rms of want */
+  double error, norm; /* sums of squares */
+  double worst;       /* excess over the element's bound */
 } comparison;
 
 static bool both_infinite_or_nan(double a, double b) {
@@ -140,8 +141,8 @@ static spc_status verdict(comparison *c) {
 spc_status ir_compare(const ir_view *got, const ir_view *want, double rtol, double atol,
                       ir_compare_result *result) {
   double least = ir_tolerance(want->dtype, ir_dtype_rows[want->dtype].accumulator, 4096);
-  *result = (ir_compare_result){.rank = want->rank, .rtol = rtol > 0 ? rtol : least, .atol = atol,
-                                .same_structure = true};
+  *result = (ir_compare_result){
+      .rank = want->rank, .rtol = rtol > 0 ? rtol : least, .atol = atol, .same_structure = true};
   result->shape_fault = shape_fault(got, want);
   if (result->shape_fault) return SPC_MISMATCH;
   comparison c = {.got = got, .want = want, .result = result, .scale = rms(want), .worst = -1};
@@ -157,11 +158,14 @@ const char *ir_compare_text(ir_arena *arena, const ir_compare_result *r) {
   ir_text text = ir_text_new(arena);
   if (r->shape_fault) return r->shape_fault;
   if (r->differing) {
-    ir_text_printf(&text, "%lld of %lld elements, worst [", (long long)r->differing, (long long)r->compared);
-    for (int d = 0; d < r->rank; d++) ir_text_printf(&text, "%s%lld", d ? "," : "", (long long)r->worst[d]);
+    ir_text_printf(&text, "%lld of %lld elements, worst [", (long long)r->differing,
+                   (long long)r->compared);
+    for (int d = 0; d < r->rank; d++)
+      ir_text_printf(&text, "%s%lld", d ? "," : "", (long long)r->worst[d]);
     ir_text_printf(&text, "]: got %.9g, want %.9g; ", r->worst_got, r->worst_want);
   }
   if (!r->same_structure) ir_text_put(&text, "the stored patterns differ; ");
-  ir_text_printf(&text, "relative error of the whole %.3g, allowed %.3g", r->relative_norm, r->rtol);
+  ir_text_printf(&text, "relative error of the whole %.3g, allowed %.3g", r->relative_norm,
+                 r->rtol);
   return text.data;
 }

@@ -10,8 +10,8 @@
 #include "ir/tensor.h"
 
 typedef struct ir_compare_result {
-  bool equal;           /* within both bounds, same structure */
-  bool same_structure;  /* level arrays agree; true when the formats differ */
+  bool equal;          /* within both bounds, same structure */
+  bool same_structure; /* level arrays agree; true when the formats differ */
   int64_t compared, differing;
   double relative_norm; /* |got - want|_2 / |want|_2 over finite elements */
   double rtol, atol;    /* the bounds that were used */
@@ -23,13 +23,16 @@ typedef struct ir_compare_result {
 
 /* Default rtol of results of dtype t after sums of `length` terms kept in `acc`. */
 double ir_tolerance(ir_dtype t, ir_dtype acc, int64_t length);
-/* The bound of one element: sqrt(length) * eps(acc) * sum|a*b| plus the rounding of the result to t. */
-double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_magnitudes, double value);
+/* The bound of one element: sqrt(length) * eps(acc) * sum|a*b| plus the rounding of the result to
+ * t. */
+double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_magnitudes,
+                        double value);
 
 /* rtol 0: ir_tolerance of the dtype with a length of 4096.  SPC_MISMATCH when they differ. */
 spc_status ir_compare(const ir_view *got, const ir_view *want, double rtol, double atol,
                       ir_compare_result *result);
-/* One line: "12 of 64 elements, worst [3,4]: got 1.5, want 1.25 (relative error of the whole 3e-2, allowed 1e-4)". */
+/* One line: "12 of 64 elements, worst [3,4]: got 1.5, want 1.25 (relative error of the whole 3e-2,
+ * allowed 1e-4)". */
 const char *ir_compare_text(ir_arena *arena, const ir_compare_result *result);
 
 #endif

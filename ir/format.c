@@ -7,7 +7,8 @@
 
 const ir_level_row ir_level_rows[IR_LEVEL_COUNT] = {
 #define SPC_LEVEL(NAME, TEXT, FULL, ORDERED, UNIQUE, COMPACT, POS, CRD, MEANING)                   \
-  [IR_LEVEL_##NAME] = {TEXT, FULL, ORDERED, UNIQUE, COMPACT, IR_ARRAY_##POS, IR_ARRAY_##CRD, MEANING},
+  [IR_LEVEL_##                                                                                     \
+      NAME] = {TEXT, FULL, ORDERED, UNIQUE, COMPACT, IR_ARRAY_##POS, IR_ARRAY_##CRD, MEANING},
 #include "ir/level.def"
 #undef SPC_LEVEL
 };
@@ -16,8 +17,10 @@ const ir_level_row ir_level_rows[IR_LEVEL_COUNT] = {
 static const char *level_fault(const ir_format *f, int k) {
   const ir_level *level = &f->level[k];
   if ((unsigned)level->kind >= IR_LEVEL_COUNT) return "a level has an unknown kind";
-  if (level->dim < 0 || level->dim >= f->rank) return "a level names a dimension that the format does not have";
-  if (level->map == IR_MAP_WHOLE && level->factor != 0) return "a whole dimension takes no block size";
+  if (level->dim < 0 || level->dim >= f->rank)
+    return "a level names a dimension that the format does not have";
+  if (level->map == IR_MAP_WHOLE && level->factor != 0)
+    return "a whole dimension takes no block size";
   if (level->map != IR_MAP_WHOLE && level->factor < 1) return "a block size must be at least 1";
   if (level->kind == IR_LEVEL_SINGLETON) {
     if (k == 0) return "a singleton level needs a compressed or singleton level before it";
@@ -26,15 +29,19 @@ static const char *level_fault(const ir_format *f, int k) {
       return "a singleton level stands directly after a compressed or another singleton level";
   }
   if (level->kind == IR_LEVEL_NM) {
-    if (level->map != IR_MAP_MOD) return "an nm level stores the place in a block of m: write `j%m: nm(n)`";
-    if (level->parameter < 1 || level->parameter > level->factor) return "nm(n) over blocks of m needs 1 <= n <= m";
+    if (level->map != IR_MAP_MOD)
+      return "an nm level stores the place in a block of m: write `j%m: nm(n)`";
+    if (level->parameter < 1 || level->parameter > level->factor)
+      return "nm(n) over blocks of m needs 1 <= n <= m";
     if (level->factor > 256) return "nm positions take one byte: m is at most 256";
   } else if (level->kind == IR_LEVEL_PACKED) {
-    if (level->parameter < 1) return "a packed level needs a capacity of at least 1: packed(capacity)";
+    if (level->parameter < 1)
+      return "a packed level needs a capacity of at least 1: packed(capacity)";
   } else if (level->parameter != 0) {
     return "only nm and packed levels take a number";
   }
-  if (level->has_pos && level->kind != IR_LEVEL_PACKED) return "only packed levels may choose to store counts";
+  if (level->has_pos && level->kind != IR_LEVEL_PACKED)
+    return "only packed levels may choose to store counts";
   return NULL;
 }
 
@@ -42,17 +49,23 @@ static const char *cover_fault(const ir_format *f, int dim) {
   int whole = 0, div = -1, mod = -1;
   for (int k = 0; k < f->level_count; k++) {
     if (f->level[k].dim != dim) continue;
-    if (f->level[k].map == IR_MAP_WHOLE) whole++;
-    else if (f->level[k].map == IR_MAP_DIV && div < 0) div = k;
-    else if (f->level[k].map == IR_MAP_MOD && mod < 0) mod = k;
-    else return "a dimension is split twice";
+    if (f->level[k].map == IR_MAP_WHOLE)
+      whole++;
+    else if (f->level[k].map == IR_MAP_DIV && div < 0)
+      div = k;
+    else if (f->level[k].map == IR_MAP_MOD && mod < 0)
+      mod = k;
+    else
+      return "a dimension is split twice";
   }
   if (whole > 1 || (whole && (div >= 0 || mod >= 0))) return "a dimension is stored twice";
   if (whole) return NULL;
   if (div < 0 && mod < 0) return "a dimension has no level";
   if (div < 0 || mod < 0) return "a split dimension needs both i/b and i%b";
-  if (f->level[div].factor != f->level[mod].factor) return "i/b and i%b must have the same block size b";
-  return div < mod ? NULL : "the block number i/b stands outside (before) the place in the block i%b";
+  if (f->level[div].factor != f->level[mod].factor)
+    return "i/b and i%b must have the same block size b";
+  return div < mod ? NULL
+                   : "the block number i/b stands outside (before) the place in the block i%b";
 }
 
 const char *ir_format_fault(const ir_format *f) {
@@ -111,7 +124,8 @@ int64_t ir_format_extent(const ir_format *f, int level, const int64_t *dims) {
 
 int64_t ir_format_bitmap_tile(const ir_format *f, int level, const int64_t *dims) {
   int64_t bits = ir_format_extent(f, level, dims);
-  for (int k = level - 1; k >= 0 && f->level[k].kind == IR_LEVEL_DENSE && f->level[k].map == IR_MAP_MOD; k--)
+  for (int k = level - 1;
+       k >= 0 && f->level[k].kind == IR_LEVEL_DENSE && f->level[k].map == IR_MAP_MOD; k--)
     bits *= f->level[k].factor;
   return bits;
 }

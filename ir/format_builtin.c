@@ -121,16 +121,19 @@ static const builtin *find(const char *name) {
 static const char *rank_fault(ir_arena *arena, const builtin *b, int rank) {
   if (rank >= b->least_rank && rank <= b->most_rank) return NULL;
   if (b->least_rank == b->most_rank && rank > b->most_rank)
-    return ir_format_text(arena, "`%s` stores %d dimensions, this tensor has %d; for a batch of matrices use `csf`, `coo` or a `format` of your own",
+    return ir_format_text(arena,
+                          "`%s` stores %d dimensions, this tensor has %d; for a batch of matrices "
+                          "use `csf`, `coo` or a `format` of your own",
                           b->name, b->most_rank, rank);
   return ir_format_text(arena, "`%s` needs at least %d dimension%s, this tensor has %d", b->name,
                         b->least_rank, b->least_rank == 1 ? "" : "s", rank);
 }
 
-static const char *argument_fault(ir_arena *arena, const builtin *b, const int64_t *arguments, int count) {
+static const char *argument_fault(ir_arena *arena, const builtin *b, const int64_t *arguments,
+                                  int count) {
   if (count != b->arguments)
-    return ir_format_text(arena, "`%s` takes %d number%s, not %d: write `%s`", b->name, b->arguments,
-                          b->arguments == 1 ? "" : "s", count, b->usage);
+    return ir_format_text(arena, "`%s` takes %d number%s, not %d: write `%s`", b->name,
+                          b->arguments, b->arguments == 1 ? "" : "s", count, b->usage);
   for (int i = 0; i < count; i++)
     if (arguments[i] < 1 || arguments[i] > INT32_MAX)
       return ir_format_text(arena, "in `%s`, %lld is not a size from 1 to %d", b->usage,
@@ -144,7 +147,8 @@ static const char *value_fault(ir_arena *arena, const builtin *b, const int64_t 
     return ir_format_text(arena, "`nm(%lld,%lld)` keeps n of every m: it needs n <= m <= 256",
                           (long long)arguments[0], (long long)arguments[1]);
   if (!strcmp(b->name, "twell") && arguments[1] > arguments[0])
-    return ir_format_text(arena, "`twell(%lld,%lld)`: a tile of %lld columns holds at most %lld entries",
+    return ir_format_text(arena,
+                          "`twell(%lld,%lld)`: a tile of %lld columns holds at most %lld entries",
                           (long long)arguments[0], (long long)arguments[1], (long long)arguments[0],
                           (long long)arguments[0]);
   return NULL;
@@ -153,8 +157,8 @@ static const char *value_fault(ir_arena *arena, const builtin *b, const int64_t 
 const ir_format *ir_format_builtin(ir_arena *arena, const char *name, int rank,
                                    const int64_t *arguments, int argument_count, const char **why) {
   const builtin *b = find(name);
-  const char *fault = b ? rank_fault(arena, b, rank)
-                        : ir_format_text(arena, "there is no format `%s`", name);
+  const char *fault =
+      b ? rank_fault(arena, b, rank) : ir_format_text(arena, "there is no format `%s`", name);
   if (!fault) fault = argument_fault(arena, b, arguments, argument_count);
   if (!fault) fault = value_fault(arena, b, arguments);
   if (!fault) {

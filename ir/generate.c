@@ -3,15 +3,15 @@
  *
  * Uniform bits are a SplitMix64 finaliser over seed and counter (Steele, Lea, Flood 2014).  The
  * normal quantile is Acklam's rational approximation (relative error 1.2e-9); its tails need a
- * logarithm, which is written out here: only + - * / and sqrt are used, which IEEE fixes to the bit.
+ * logarithm, which is written out here: only + - * / and sqrt are used, which IEEE fixes to the
+ * bit.
  *
- *     rand(seed)                     standard normal; integers uniform in their range cut to -8..8; b1 a coin
- *     randint(seed, lo, hi)          uniform integers, lo <= x < hi
- *     sparse(seed, density)          as rand where kept, else 0; every element is kept with this probability
- *     zeros(density, rows, cols, seed)  as rand in exactly the nearest number of rows x cols tiles, else 0
- *     offsets(seed)                  0 = o[0] <= o[1] <= ... = limit, with an empty segment where there are two
- *     iota                           0, 1, 2, ... in row-major order
- *     eye                            1 where the last two coordinates are equal */
+ *     rand(seed)                     standard normal; integers uniform in their range cut to -8..8;
+ * b1 a coin randint(seed, lo, hi)          uniform integers, lo <= x < hi sparse(seed, density) as
+ * rand where kept, else 0; every element is kept with this probability zeros(density, rows, cols,
+ * seed)  as rand in exactly the nearest number of rows x cols tiles, else 0 offsets(seed) 0 = o[0]
+ * <= o[1] <= ... = limit, with an empty segment where there are two iota 0, 1, 2, ... in row-major
+ * order eye                            1 where the last two coordinates are equal */
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,19 +52,38 @@ static double log_of(double x) {
 
 static double tail(double p) {
   double q = sqrt(-2 * log_of(p));
-  double above = ((((-7.784894002430293e-03 * q - 3.223964580411365e-01) * q - 2.400758277161838e+00) * q -
-                   2.549732539343734e+00) * q + 4.374664141464968e+00) * q + 2.938163982698783e+00;
-  double under = (((7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996e+00) * q +
-                  3.754408661907416e+00) * q + 1;
+  double above =
+      ((((-7.784894002430293e-03 * q - 3.223964580411365e-01) * q - 2.400758277161838e+00) * q -
+        2.549732539343734e+00) *
+           q +
+       4.374664141464968e+00) *
+          q +
+      2.938163982698783e+00;
+  double under =
+      (((7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996e+00) * q +
+       3.754408661907416e+00) *
+          q +
+      1;
   return above / under;
 }
 
 static double centre(double p) {
   double q = p - 0.5, r = q * q;
-  double above = (((((-3.969683028665376e+01 * r + 2.209460984245205e+02) * r - 2.759285104469687e+02) * r +
-                    1.383577518672690e+02) * r - 3.066479806614716e+01) * r + 2.506628277459239e+00) * q;
-  double under = ((((-5.447609879822406e+01 * r + 1.615858368580409e+02) * r - 1.556989798598866e+02) * r +
-                   6.680131188771972e+01) * r - 1.328068155288572e+01) * r + 1;
+  double above =
+      (((((-3.969683028665376e+01 * r + 2.209460984245205e+02) * r - 2.759285104469687e+02) * r +
+         1.383577518672690e+02) *
+            r -
+        3.066479806614716e+01) *
+           r +
+       2.506628277459239e+00) *
+      q;
+  double under =
+      ((((-5.447609879822406e+01 * r + 1.615858368580409e+02) * r - 1.556989798598866e+02) * r +
+        6.680131188771972e+01) *
+           r -
+       1.328068155288572e+01) *
+          r +
+      1;
   return above / under;
 }
 
@@ -133,10 +152,13 @@ static spc_status make_rand(ir_arena *arena, const double *args, int64_t limit, 
 static spc_status make_randint(ir_arena *arena, const double *args, int64_t limit, ir_view *view) {
   (void)arena, (void)limit;
   uint64_t seed = (uint64_t)(int64_t)args[0];
-  if (!(args[1] < args[2]) || args[1] != floor(args[1]) || args[2] != floor(args[2])) return SPC_INVALID_INPUT;
+  if (!(args[1] < args[2]) || args[1] != floor(args[1]) || args[2] != floor(args[2]))
+    return SPC_INVALID_INPUT;
   if (args[1] < -9e15 || args[2] > 9e15) return SPC_INVALID_INPUT;
   generator g = first(view);
-  do put(&g, args[1] + (double)below_at(seed, STREAM_VALUE, g.linear, (uint64_t)(args[2] - args[1])));
+  do
+    put(&g,
+        args[1] + (double)below_at(seed, STREAM_VALUE, g.linear, (uint64_t)(args[2] - args[1])));
   while (next(&g, row_major(view)));
   return SPC_OK;
 }
@@ -167,7 +189,8 @@ static void keep_tiles(uint8_t *kept, int64_t count, int64_t want, uint64_t seed
 static spc_status make_zeros(ir_arena *arena, const double *args, int64_t limit, ir_view *view) {
   (void)limit;
   double density = args[0];
-  if (!(density >= 0 && density <= 1) || !(args[1] >= 1 && args[1] <= 1e9) || !(args[2] >= 1 && args[2] <= 1e9))
+  if (!(density >= 0 && density <= 1) || !(args[1] >= 1 && args[1] <= 1e9) ||
+      !(args[2] >= 1 && args[2] <= 1e9))
     return SPC_INVALID_INPUT;
   int64_t rows = (int64_t)args[1], cols = (int64_t)args[2];
   int64_t height = view->rank > 1 ? view->dim[view->rank - 2] : 1;
@@ -178,7 +201,8 @@ static spc_status make_zeros(ir_arena *arena, const double *args, int64_t limit,
   keep_tiles(kept, tiles, (int64_t)(density * (double)tiles + 0.5), (uint64_t)(int64_t)args[3]);
   generator g = first(view);
   do {
-    int64_t i = view->rank > 1 ? g.at[view->rank - 2] : 0, j = view->rank > 0 ? g.at[view->rank - 1] : 0;
+    int64_t i = view->rank > 1 ? g.at[view->rank - 2] : 0,
+            j = view->rank > 0 ? g.at[view->rank - 1] : 0;
     int64_t matrix = g.linear / (height * width);
     bool keep = kept[(matrix * down + i / rows) * across + j / cols];
     put(&g, keep ? random_nonzero(view->dtype, (uint64_t)(int64_t)args[3], g.linear) : 0);
@@ -197,14 +221,16 @@ static spc_status make_offsets(ir_arena *arena, const double *args, int64_t limi
   int64_t segments = view->dim[0] - 1;
   if (segments < 1 && limit > 0) return SPC_INVALID_INPUT;
   int64_t *offset = IR_NEW_ARRAY(arena, int64_t, segments + 1);
-  for (int64_t i = 1; i < segments; i++) offset[i] = below_at(seed, STREAM_OFFSET, i, (uint64_t)limit + 1);
+  for (int64_t i = 1; i < segments; i++)
+    offset[i] = below_at(seed, STREAM_OFFSET, i, (uint64_t)limit + 1);
   offset[segments] = limit;
   qsort(offset, (size_t)segments + 1, sizeof *offset, compare_offsets);
   if (segments > 1) {
     int64_t empty = below_at(seed, STREAM_EMPTY, 0, (uint64_t)segments - 1);
     offset[empty + 1] = offset[empty];
   }
-  for (int64_t i = 0; i <= segments; i++) ir_dtype_store_int(view->dtype, view->vals.data, i, offset[i]);
+  for (int64_t i = 0; i <= segments; i++)
+    ir_dtype_store_int(view->dtype, view->vals.data, i, offset[i]);
   return SPC_OK;
 }
 
@@ -212,8 +238,10 @@ static spc_status make_iota(ir_arena *arena, const double *args, int64_t limit, 
   (void)arena, (void)args, (void)limit;
   generator g = first(view);
   do {
-    if (ir_dtype_is_float(view->dtype)) put(&g, (double)g.linear);
-    else ir_dtype_store_int(view->dtype, view->vals.data, g.position, g.linear);
+    if (ir_dtype_is_float(view->dtype))
+      put(&g, (double)g.linear);
+    else
+      ir_dtype_store_int(view->dtype, view->vals.data, g.position, g.linear);
   } while (next(&g, row_major(view)));
   return SPC_OK;
 }
@@ -227,9 +255,13 @@ static spc_status make_eye(ir_arena *arena, const double *args, int64_t limit, i
   return SPC_OK;
 }
 
-static const struct { const char *name; int args; make *run; } kinds[] = {
-    {"rand", 1, make_rand},     {"randint", 3, make_randint}, {"sparse", 2, make_sparse},
-    {"offsets", 1, make_offsets}, {"iota", 0, make_iota},     {"eye", 0, make_eye},
+static const struct {
+  const char *name;
+  int args;
+  make *run;
+} kinds[] = {
+    {"rand", 1, make_rand},       {"randint", 3, make_randint}, {"sparse", 2, make_sparse},
+    {"offsets", 1, make_offsets}, {"iota", 0, make_iota},       {"eye", 0, make_eye},
     {"zeros", 4, make_zeros},
 };
 
@@ -237,7 +269,8 @@ spc_status ir_generate(ir_arena *arena, const char *kind, const double *args, in
                        int64_t limit, ir_view *dense) {
   for (int i = 0; i < IR_COUNT(kinds); i++) {
     if (strcmp(kinds[i].name, kind)) continue;
-    if (count != kinds[i].args || !ir_format_is_dense(dense->format) || dense->dtype == IR_NONE) return SPC_INVALID_INPUT;
+    if (count != kinds[i].args || !ir_format_is_dense(dense->format) || dense->dtype == IR_NONE)
+      return SPC_INVALID_INPUT;
     for (int a = 0; a < count; a++)
       if (!(fabs(args[a]) <= 9.2e18)) return SPC_INVALID_INPUT;
     if (ir_view_elements(dense) == 0) return SPC_OK;

@@ -10,8 +10,9 @@ int ein_slot(const interp *r, const ir_index *index) {
 
 bool ein_step(interp *r) {
   if (++r->steps > r->limit && !r->status) {
-    ir_diag_add(r->sink, IR_DIAG_STEP_LIMIT, r->kernel->span, "kernel `%s` needs more than %lld steps of the interpreter",
-                r->kernel->name, (long long)r->limit);
+    ir_diag_add(r->sink, IR_DIAG_STEP_LIMIT, r->kernel->span,
+                "kernel `%s` needs more than %lld steps of the interpreter", r->kernel->name,
+                (long long)r->limit);
     r->status = SPC_CAPACITY;
   }
   return r->status == SPC_OK;
@@ -37,8 +38,10 @@ store *ein_store(const interp *r, const ir_tensor *tensor) {
 static void decode_values(interp *r, store *s) {
   const ir_array *vals = &s->view.vals;
   ir_dtype t = s->view.dtype;
-  if (t == IR_F64) s->f = vals->data;
-  else if (t == IR_I64) s->i = vals->data;
+  if (t == IR_F64)
+    s->f = vals->data;
+  else if (t == IR_I64)
+    s->i = vals->data;
   else if (ir_dtype_is_float(t)) {
     s->f = ir_array_new(r->arena, IR_F64, vals->count).data;
     for (int64_t p = 0; p < vals->count; p++) s->f[p] = ir_dtype_load(t, vals->data, p);
@@ -59,7 +62,10 @@ static void set_strides(store *s) {
 
 store *ein_store_new(interp *r, ir_tensor *tensor, const ir_view *view) {
   store *s = IR_NEW(r->arena, store);
-  *s = (store){.tensor = tensor, .view = *view, .fill = tensor->fill, .dense = ir_format_is_dense(view->format)};
+  *s = (store){.tensor = tensor,
+               .view = *view,
+               .fill = tensor->fill,
+               .dense = ir_format_is_dense(view->format)};
   decode_values(r, s);
   if (s->dense) set_strides(s);
   IR_PUSH(r->arena, &r->stores, s);
@@ -68,7 +74,8 @@ store *ein_store_new(interp *r, ir_tensor *tensor, const ir_view *view) {
 
 /* ---- bindings ------------------------------------------------------------------------------ */
 static spc_status refuse(interp *r, const ir_tensor *tensor, const char *what) {
-  ir_diag_add(r->sink, IR_DIAG_BINDING, tensor->span, "kernel `%s`: `%s` %s", r->kernel->name, tensor->name, what);
+  ir_diag_add(r->sink, IR_DIAG_BINDING, tensor->span, "kernel `%s`: `%s` %s", r->kernel->name,
+              tensor->name, what);
   return SPC_INVALID_INPUT;
 }
 
@@ -82,10 +89,12 @@ static spc_status bind_input(interp *r, ir_tensor *tensor) {
   }
   if (!view) return refuse(r, tensor, "is not bound");
   if (view->dtype != tensor->dtype)
-    return refuse(r, tensor, ir_format_text(r->arena, "is declared %s, the array has dtype %s", ir_dtype_text(tensor->dtype),
-                                            ir_dtype_text(view->dtype)));
+    return refuse(r, tensor,
+                  ir_format_text(r->arena, "is declared %s, the array has dtype %s",
+                                 ir_dtype_text(tensor->dtype), ir_dtype_text(view->dtype)));
   if (ir_view_check(r->arena, view, &why)) {
-    ir_diag_add(r->sink, IR_DIAG_STORAGE, tensor->span, "the arrays of `%s` break its format: %s", tensor->name, why);
+    ir_diag_add(r->sink, IR_DIAG_STORAGE, tensor->span, "the arrays of `%s` break its format: %s",
+                tensor->name, why);
     return SPC_INVALID_INPUT;
   }
   ein_store_new(r, tensor, view);
@@ -100,13 +109,15 @@ static spc_status bind_inputs(interp *r, const int64_t *sizes) {
   SPC_TRY(ir_check_sizes(r->kernel, copy, r->sink));
   r->sizes = copy;
   for (int t = 0; t < r->kernel->tensors.count; t++)
-    if (r->kernel->tensors.at[t]->role == IR_ROLE_IN) SPC_TRY(bind_input(r, r->kernel->tensors.at[t]));
+    if (r->kernel->tensors.at[t]->role == IR_ROLE_IN)
+      SPC_TRY(bind_input(r, r->kernel->tensors.at[t]));
   return SPC_OK;
 }
 
 spc_status ir_interp_ein(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes,
                          ir_bindings *bindings, const ir_interp_options *options, ir_sink *sink) {
-  interp r = {.arena = arena, .kernel = kernel, .options = options, .sink = sink, .bindings = bindings};
+  interp r = {
+      .arena = arena, .kernel = kernel, .options = options, .sink = sink, .bindings = bindings};
   r.limit = options && options->max_steps > 0 ? options->max_steps : INT64_MAX;
   r.at = IR_NEW_ARRAY(arena, int64_t, kernel->indices.count);
   r.known = IR_NEW_ARRAY(arena, bool, kernel->indices.count);

@@ -23,8 +23,8 @@ typedef struct store {
 typedef struct segments {
   ir_index *index;
   int64_t count, extent;
-  int64_t *begin, *end;  /* clamped into 0..extent */
-  int64_t *segment;      /* of each row, -1: in none */
+  int64_t *begin, *end; /* clamped into 0..extent */
+  int64_t *segment;     /* of each row, -1: in none */
 } segments;
 
 typedef struct node node;
@@ -46,18 +46,19 @@ typedef struct loop {
   int slot;
   int64_t extent;
   const segments *ragged; /* NULL: 0..extent */
-  bool inside;            /* the segment is set outside this loop: range over it; else derive the segment */
+  bool inside; /* the segment is set outside this loop: range over it; else derive the segment */
   int segment_slot;
 } loop;
 
-/* A sparse operand whose stored entries a sum visits, instead of every value of its bound indices. */
+/* A sparse operand whose stored entries a sum visits, instead of every value of its bound indices.
+ */
 typedef struct drive {
   node *access;
-  ir_view view;     /* fixed axes before free ones */
-  const double *f;  /* values by position in `view`; both NULL for a pattern */
+  ir_view view;    /* fixed axes before free ones */
+  const double *f; /* values by position in `view`; both NULL for a pattern */
   const int64_t *i;
-  loop *axis_loop[IR_MAX_RANK];    /* the loop that an axis sets; NULL: fixed by what stands outside */
-  loop *rest[IR_MAX_RANK];         /* loops that no axis sets */
+  loop *axis_loop[IR_MAX_RANK]; /* the loop that an axis sets; NULL: fixed by what stands outside */
+  loop *rest[IR_MAX_RANK];      /* loops that no axis sets */
   int rest_count;
 } drive;
 
@@ -72,7 +73,7 @@ typedef struct dot {
 
 struct node {
   ir_kind kind;
-  bool is_float;      /* which of the two evaluators owns it */
+  bool is_float; /* which of the two evaluators owns it */
   bool float_operands;
   bool skips_zero_left; /* a division whose dividend's zeros may be skipped */
   ir_dtype dtype, wrap; /* wrap: integers wrap to it after the operation; IR_NONE: not at all */
@@ -83,11 +84,11 @@ struct node {
   node **args;
   double f;
   int64_t i;
-  int slot;           /* IR_INDEX */
-  store *tensor;      /* IR_ACCESS */
+  int slot;                     /* IR_INDEX */
+  store *tensor;                /* IR_ACCESS */
   int sub_slot[IR_MAX_RANK];    /* a bare index, or -1 */
   bool sub_memory[IR_MAX_RANK]; /* read from memory: out of range is allowed */
-  bool driven;        /* a drive has found its value: driven_f, driven_i */
+  bool driven;                  /* a drive has found its value: driven_f, driven_i */
   double driven_f;
   int64_t driven_i;
   int loop_count;
@@ -107,9 +108,9 @@ typedef struct interp {
   ir_bindings *bindings;
   IR_VEC(store *) stores;
   IR_VEC(segments *) ragged;
-  int64_t *at;   /* value of each index, by place in kernel->indices; -1: unset */
-  bool *known;   /* while compiling: indices that are set at this point */
-  ir_dtype acc;  /* of the statement being compiled */
+  int64_t *at;              /* value of each index, by place in kernel->indices; -1: unset */
+  bool *known;              /* while compiling: indices that are set at this point */
+  ir_dtype acc;             /* of the statement being compiled */
   const ir_stmt *assembled; /* the statement whose pattern is made */
   int64_t steps, limit;
   spc_status status; /* set once; evaluation stops soon after */

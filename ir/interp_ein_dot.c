@@ -6,7 +6,8 @@
 
 static node *strip_widening(node *n) {
   while (n->kind == IR_CAST && n->is_float && n->args[0]->is_float &&
-         ir_dtype_rows[n->dtype].bits >= 32 && ir_dtype_rows[n->args[0]->dtype].bits <= ir_dtype_rows[n->dtype].bits &&
+         ir_dtype_rows[n->dtype].bits >= 32 &&
+         ir_dtype_rows[n->args[0]->dtype].bits <= ir_dtype_rows[n->dtype].bits &&
          n->args[0]->kind == IR_ACCESS)
     n = n->args[0];
   return n;
@@ -21,8 +22,10 @@ static bool add_factor(dot *d, node *n, const ir_index *index, int slot) {
   if (ir_expr_uses_index(n->expr, index)) {
     if (n->kind != IR_ACCESS || !n->tensor->dense) return false;
     for (int a = 0; a < n->count; a++) {
-      if (n->sub_slot[a] == slot) stride += n->tensor->stride[a];
-      else if (ir_expr_uses_index(n->expr->args[a], index)) return false;
+      if (n->sub_slot[a] == slot)
+        stride += n->tensor->stride[a];
+      else if (ir_expr_uses_index(n->expr->args[a], index))
+        return false;
     }
   }
   d->factor[d->count] = n;
@@ -57,7 +60,8 @@ static bool start(interp *r, node *n, int slot, int64_t begin, int64_t end, cons
   return true;
 }
 
-static double products(const double *const *at, const int64_t *stride, int count, int64_t length, bool strict) {
+static double products(const double *const *at, const int64_t *stride, int count, int64_t length,
+                       bool strict) {
   double sum = 0;
   for (int64_t v = 0; v < length; v++) {
     double product = at[0][v * stride[0]];

@@ -78,7 +78,8 @@ static void copy_fixed_first(interp *r, drive *d) {
   const char *why = NULL;
   ir_dtype dtype = s->f ? IR_F64 : s->i ? IR_I64 : IR_NONE;
   ir_view_entries(r->arena, &s->view, &entries);
-  if (ir_view_pack(r->arena, dtype, s->view.dim, fixed_first_format(r, d), IR_I64, &entries, &d->view, &why))
+  if (ir_view_pack(r->arena, dtype, s->view.dim, fixed_first_format(r, d), IR_I64, &entries,
+                   &d->view, &why))
     r->status = SPC_INTERNAL;
   d->f = s->f ? d->view.vals.data : NULL;
   d->i = s->i ? d->view.vals.data : NULL;
@@ -93,7 +94,8 @@ static bool ragged_stands_alone(const node *n) {
 void ein_compile_drive(interp *r, node *n) {
   node *access = NULL;
   int most = 0;
-  if (n->reducer != IR_RED_SUM || (r->options && r->options->strict_nan) || !ragged_stands_alone(n)) return;
+  if (n->reducer != IR_RED_SUM || (r->options && r->options->strict_nan) || !ragged_stands_alone(n))
+    return;
   choose(r, n, n->args[0], &access, &most);
   if (!access) return;
   drive *d = IR_NEW(r->arena, drive);
@@ -103,8 +105,10 @@ void ein_compile_drive(interp *r, node *n) {
   for (int l = 0; l < n->loop_count; l++) {
     bool set = false;
     for (int a = 0; a < access->count; a++) set |= d->axis_loop[a] == &n->loops[l];
-    if (!set && d->rest_count < IR_MAX_RANK) d->rest[d->rest_count++] = &n->loops[l];
-    else if (!set) return;
+    if (!set && d->rest_count < IR_MAX_RANK)
+      d->rest[d->rest_count++] = &n->loops[l];
+    else if (!set)
+      return;
   }
   d->view = access->tensor->view;
   d->f = access->tensor->f;
@@ -113,7 +117,8 @@ void ein_compile_drive(interp *r, node *n) {
   n->drive = d;
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------
+ */
 typedef struct driving {
   interp *r;
   const drive *d;
@@ -136,9 +141,13 @@ static bool visit_entry(void *user, const int64_t *at, int64_t position) {
   driving *v = user;
   const drive *d = v->d;
   for (int a = 0; a < d->view.rank; a++)
-    if (d->axis_loop[a] && (at[a] >= d->axis_loop[a]->extent || !ein_loop_set(v->r, d->axis_loop[a], at[a]))) return true;
-  if (d->f) d->access->driven_f = d->f[position];
-  else d->access->driven_i = d->i ? d->i[position] : 1;
+    if (d->axis_loop[a] &&
+        (at[a] >= d->axis_loop[a]->extent || !ein_loop_set(v->r, d->axis_loop[a], at[a])))
+      return true;
+  if (d->f)
+    d->access->driven_f = d->f[position];
+  else
+    d->access->driven_i = d->i ? d->i[position] : 1;
   d->access->driven = true;
   rest_loops(v, 0);
   d->access->driven = false;

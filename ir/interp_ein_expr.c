@@ -67,8 +67,10 @@ static void compile_op(interp *r, node *n, const ir_expr *e) {
   n->op = e->op;
   n->float_operands = n->is_float;
   for (int i = 0; i < n->count; i++) n->float_operands |= n->args[i]->is_float;
-  if (e->op == IR_OP_WHERE) n->float_operands = n->is_float;
-  else if (n->row_of_op->result != IR_RESULT_BOOL) n->is_float = n->float_operands;
+  if (e->op == IR_OP_WHERE)
+    n->float_operands = n->is_float;
+  else if (n->row_of_op->result != IR_RESULT_BOOL)
+    n->is_float = n->float_operands;
   n->wrap = wrap_of(r, e->dtype);
   if (e->op == IR_OP_MUL) order_factors(n, e);
   n->skips_zero_left = e->op != IR_OP_MUL && n->count == 2 && n->row_of_op->zero[2] == IR_ZERO_Z &&
@@ -88,7 +90,11 @@ static void compile_leaf(interp *r, node *n, const ir_expr *e) {
 
 node *ein_compile(interp *r, const ir_expr *e) {
   node *n = IR_NEW(r->arena, node);
-  *n = (node){.kind = e->kind, .dtype = e->dtype, .is_float = ir_dtype_is_float(e->dtype), .expr = e, .count = e->arg_count};
+  *n = (node){.kind = e->kind,
+              .dtype = e->dtype,
+              .is_float = ir_dtype_is_float(e->dtype),
+              .expr = e,
+              .count = e->arg_count};
   if (e->kind == IR_REDUCE) {
     ein_compile_reduce(r, n, e);
     return n;
@@ -99,9 +105,12 @@ node *ein_compile(interp *r, const ir_expr *e) {
   }
   n->args = IR_NEW_ARRAY(r->arena, node *, e->arg_count);
   for (int i = 0; i < e->arg_count; i++) n->args[i] = ein_compile(r, e->args[i]);
-  if (e->kind == IR_ACCESS) compile_access(r, n, e);
-  else if (e->kind == IR_OP) compile_op(r, n, e);
-  else if (e->kind != IR_CAST) compile_leaf(r, n, e);
+  if (e->kind == IR_ACCESS)
+    compile_access(r, n, e);
+  else if (e->kind == IR_OP)
+    compile_op(r, n, e);
+  else if (e->kind != IR_CAST)
+    compile_leaf(r, n, e);
   return n;
 }
 
@@ -114,8 +123,9 @@ static void subscript_left(interp *r, const node *n, int axis, int64_t c) {
     return;
   }
   if (!r->status)
-    ir_diag_add(r->sink, IR_DIAG_SUBSCRIPT_LEAVES, n->expr->span, "a subscript of `%s` is %lld, but axis %d has size %lld",
-                n->tensor->tensor->name, (long long)c, axis, (long long)view->dim[axis]);
+    ir_diag_add(r->sink, IR_DIAG_SUBSCRIPT_LEAVES, n->expr->span,
+                "a subscript of `%s` is %lld, but axis %d has size %lld", n->tensor->tensor->name,
+                (long long)c, axis, (long long)view->dim[axis]);
   r->status = SPC_INVALID_INPUT;
 }
 
@@ -240,4 +250,6 @@ int64_t node_int(interp *r, node *n) {
   return 0;
 }
 
-bool node_true(interp *r, node *n) { return n->is_float ? node_float(r, n) != 0 : node_int(r, n) != 0; }
+bool node_true(interp *r, node *n) {
+  return n->is_float ? node_float(r, n) != 0 : node_int(r, n) != 0;
+}

@@ -1,4 +1,5 @@
-/* interp_ein_pattern.c - where a statement's value can be non-zero, from the operands' stored entries.
+/* interp_ein_pattern.c - where a statement's value can be non-zero, from the operands' stored
+ * entries.
  *
  * The expression becomes a tree of patterns: stored entries of a sparse operand, intersections,
  * unions, and projections (a reduction forgets its indices).  Enumeration goes down the tree with a
@@ -12,10 +13,10 @@ typedef enum pattern_kind { ALL, NOTHING, ENTRIES, BOTH, EITHER, FORGET, CHECK }
 typedef struct pattern pattern;
 struct pattern {
   pattern_kind kind;
-  node *access;       /* ENTRIES; CHECK: a condition */
-  bool wanted;        /* CHECK: what the condition must be */
-  pattern *a, *b;     /* BOTH, EITHER; FORGET has a */
-  const ir_expr *of;  /* FORGET: the reduction; CHECK: the condition */
+  node *access;      /* ENTRIES; CHECK: a condition */
+  bool wanted;       /* CHECK: what the condition must be */
+  pattern *a, *b;    /* BOTH, EITHER; FORGET has a */
+  const ir_expr *of; /* FORGET: the reduction; CHECK: the condition */
 };
 
 /* ---- from an expression to its pattern ------------------------------------------------------ */
@@ -65,7 +66,8 @@ static pattern *pattern_of_where(interp *r, const ir_expr *e) {
 static const ir_expr *kept_operand(const ir_expr *e) {
   for (int i = 0; i < 2 && e->arg_count == 2; i++) {
     double x[2] = {0, 0};
-    if (ir_const_value(e->args[1 - i], &x[1 - i]) && ir_op_rows[e->op].eval(x) == 0) return e->args[i];
+    if (ir_const_value(e->args[1 - i], &x[1 - i]) && ir_op_rows[e->op].eval(x) == 0)
+      return e->args[i];
   }
   return NULL;
 }
@@ -86,7 +88,8 @@ static bool pattern_uses(const pattern *p, const ir_index *index) {
   if (p->kind == ENTRIES) return ir_expr_uses_index(p->access->expr, index);
   if (p->kind == CHECK) return ir_expr_uses_index(p->of, index);
   if (p->kind == FORGET) return pattern_uses(p->a, index);
-  return (p->kind == BOTH || p->kind == EITHER) && (pattern_uses(p->a, index) || pattern_uses(p->b, index));
+  return (p->kind == BOTH || p->kind == EITHER) &&
+         (pattern_uses(p->a, index) || pattern_uses(p->b, index));
 }
 
 static bool tells_elements_apart(const interp *r, const pattern *p) {
@@ -96,7 +99,8 @@ static bool tells_elements_apart(const interp *r, const pattern *p) {
 }
 
 static pattern *pattern_of_reduce(interp *r, const ir_expr *e) {
-  if (e->reducer == IR_RED_PROD || e->reducer == IR_RED_ALL || e->reducer == IR_RED_ARGMAX) return leaf(r, ALL);
+  if (e->reducer == IR_RED_PROD || e->reducer == IR_RED_ALL || e->reducer == IR_RED_ARGMAX)
+    return leaf(r, ALL);
   pattern *body = make_pattern(r, e->args[0]);
   if (body->kind == ALL || body->kind == NOTHING) return body;
   if (!tells_elements_apart(r, body)) return leaf(r, ALL);
@@ -152,7 +156,8 @@ static pattern *make_pattern(interp *r, const ir_expr *e) {
 }
 
 /* `at`: the access through which the statement is seen; NULL: the statement itself. */
-static const ir_expr *seen_through(interp *r, const ir_stmt *stmt, const ir_expr *e, const ir_expr *at) {
+static const ir_expr *seen_through(interp *r, const ir_stmt *stmt, const ir_expr *e,
+                                   const ir_expr *at) {
   ir_index *from[IR_MAX_RANK];
   if (!at || !e) return e;
   for (int d = 0; d < stmt->target->rank; d++) from[d] = stmt->subs[d]->index;
@@ -171,7 +176,8 @@ bool ein_has_pattern(interp *r, const ir_stmt *stmt) {
   return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt, NULL)->kind != ALL;
 }
 
-/* ---- enumeration ------------------------------------------------------------------------------ */
+/* ---- enumeration ------------------------------------------------------------------------------
+ */
 typedef struct search {
   interp *r;
   const ir_stmt *stmt;
@@ -324,7 +330,8 @@ static void satisfy_check(search *s, const pending *todo) {
   if (holds(s, todo->p->access) == todo->p->wanted) satisfy(s, todo->next);
 }
 
-/* The bound indices are unset inside; the `restore` entry after the body gives the outer values back. */
+/* The bound indices are unset inside; the `restore` entry after the body gives the outer values
+ * back. */
 static void satisfy_forget(search *s, const pending *todo) {
   interp *r = s->r;
   const ir_expr *e = todo->p->of;

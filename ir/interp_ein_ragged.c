@@ -7,8 +7,8 @@
 
 static int64_t clamp(interp *r, const ir_index *index, int64_t s, int64_t value, int64_t extent) {
   if (value >= 0 && value <= extent) return value;
-  ein_out_of_range(r, "offset %lld of `%s` is %lld, outside 0..%lld", (long long)s, index->offsets->name,
-                   (long long)value, (long long)extent);
+  ein_out_of_range(r, "offset %lld of `%s` is %lld, outside 0..%lld", (long long)s,
+                   index->offsets->name, (long long)value, (long long)extent);
   return value < 0 ? 0 : extent;
 }
 

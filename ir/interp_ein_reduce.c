@@ -17,7 +17,9 @@ void ein_compile_reduce(interp *r, node *n, const ir_expr *e) {
   n->args = IR_NEW_ARRAY(r->arena, node *, 1);
   n->args[0] = ein_compile(r, e->args[0]);
   n->is_float = n->args[0]->is_float && ir_dtype_is_float(e->dtype);
-  n->wrap = !ir_dtype_is_int(e->dtype) ? IR_NONE : ir_dtype_is_int(r->acc) ? r->acc : ir_dtype_rows[e->dtype].accumulator;
+  n->wrap = !ir_dtype_is_int(e->dtype) ? IR_NONE
+            : ir_dtype_is_int(r->acc)  ? r->acc
+                                       : ir_dtype_rows[e->dtype].accumulator;
   memcpy(r->known, outside, sizeof(bool) * (size_t)r->kernel->indices.count);
   ein_compile_drive(r, n);
   if (!n->drive) ein_compile_dot(r, n);
@@ -56,8 +58,10 @@ static void add_element(interp *r, void *user) {
     add_argmax(r, t);
   } else if (t->n->is_float) {
     double value = node_float(r, body);
-    if (t->n->reducer == IR_RED_SUM) t->f += value;
-    else t->f = ir_op_rows[ir_reducer_rows[t->n->reducer].combine].eval((double[]){t->f, value});
+    if (t->n->reducer == IR_RED_SUM)
+      t->f += value;
+    else
+      t->f = ir_op_rows[ir_reducer_rows[t->n->reducer].combine].eval((double[]){t->f, value});
   } else {
     int64_t value = t->n->dtype == IR_B1 ? node_true(r, body) : node_int(r, body);
     t->i = ir_op_rows[ir_reducer_rows[t->n->reducer].combine].eval_int((int64_t[]){t->i, value});
@@ -78,19 +82,25 @@ static void reduce_loop(interp *r, total *t, int depth) {
   if (n->dot && depth == n->loop_count - 1 && ein_dot(r, n, begin, end, &t->f)) return;
   for (int64_t v = begin; v < end && !r->status; v++) {
     if (depth + 1 < n->loop_count && !ein_step(r)) return;
-    if (ein_loop_set(r, l, v)) reduce_loop(r, t, depth + 1);
-    else if (n->reducer == IR_RED_ARGMAX) t->seen++;
+    if (ein_loop_set(r, l, v))
+      reduce_loop(r, t, depth + 1);
+    else if (n->reducer == IR_RED_ARGMAX)
+      t->seen++;
   }
 }
 
 static total reduce(interp *r, node *n) {
   total t = {.n = n, .best = -1};
   if (n->reducer != IR_RED_ARGMAX) {
-    if (n->is_float) t.f = ir_reducer_rows[n->reducer].identity;
-    else t.i = ir_reducer_identity_int(n->reducer, n->dtype);
+    if (n->is_float)
+      t.f = ir_reducer_rows[n->reducer].identity;
+    else
+      t.i = ir_reducer_identity_int(n->reducer, n->dtype);
   }
-  if (n->drive) ein_drive(r, n, add_element, &t);
-  else reduce_loop(r, &t, 0);
+  if (n->drive)
+    ein_drive(r, n, add_element, &t);
+  else
+    reduce_loop(r, &t, 0);
   return t;
 }
 
@@ -124,12 +134,14 @@ void ein_compile_row(interp *r, node *n, const ir_expr *e) {
   w->key = IR_NEW_ARRAY(r->arena, int64_t, count);
   w->key_slot = IR_NEW_ARRAY(r->arena, int, count);
   for (int i = 0; i < count; i++)
-    if (i != w->along && (i == n->loops[0].segment_slot || ir_expr_uses_index(e->args[0], r->kernel->indices.at[i])))
+    if (i != w->along &&
+        (i == n->loops[0].segment_slot || ir_expr_uses_index(e->args[0], r->kernel->indices.at[i])))
       w->key_slot[w->key_count++] = i;
   n->row = w;
 }
 
-/* ---- softmax and topk: evaluate --------------------------------------------------------------- */
+/* ---- softmax and topk: evaluate ---------------------------------------------------------------
+ */
 static bool same_row(const interp *r, const row *w) {
   if (!w->valid) return false;
   for (int k = 0; k < w->key_count; k++)
@@ -140,8 +152,10 @@ static bool same_row(const interp *r, const row *w) {
 static void softmax(row *w) {
   double largest = -INFINITY, sum = 0;
   for (int64_t j = w->begin; j < w->end; j++)
-    if (isnan(w->value[j])) largest = w->value[j];
-    else if (!isnan(largest) && w->value[j] > largest) largest = w->value[j];
+    if (isnan(w->value[j]))
+      largest = w->value[j];
+    else if (!isnan(largest) && w->value[j] > largest)
+      largest = w->value[j];
   for (int64_t j = w->begin; j < w->end; j++) {
     w->value[j] = largest == -INFINITY ? 0 : exp(w->value[j] - largest);
     sum += w->value[j];
@@ -177,8 +191,10 @@ static void fill_row(interp *r, node *n) {
     w->value[j] = node_float(r, n->args[0]);
   }
   r->at[w->along] = here;
-  if (n->kind == IR_SOFTMAX) softmax(w);
-  else topk(w, n->i);
+  if (n->kind == IR_SOFTMAX)
+    softmax(w);
+  else
+    topk(w, n->i);
   for (int k = 0; k < w->key_count; k++) w->key[k] = r->at[w->key_slot[k]];
   w->valid = true;
 }

@@ -29,7 +29,8 @@ static bool is_along(const ir_expr *e, const ir_index *index) {
 static bool stmt_uses(const ir_stmt *stmt, const ir_index *index) {
   for (int d = 0; d < stmt->target->rank; d++)
     if (ir_expr_uses_index(stmt->subs[d], index)) return true;
-  return ir_expr_uses_index(stmt->value, index) || (stmt->cond && ir_expr_uses_index(stmt->cond, index));
+  return ir_expr_uses_index(stmt->value, index) ||
+         (stmt->cond && ir_expr_uses_index(stmt->cond, index));
 }
 
 static bool in_list(ir_index *const *list, int count, const ir_index *index) {
@@ -38,16 +39,19 @@ static bool in_list(ir_index *const *list, int count, const ir_index *index) {
   return false;
 }
 
-/* Indices of an assignment are its left side's, softmax rows innermost so that a row is made once. */
+/* Indices of an assignment are its left side's, softmax rows innermost so that a row is made once.
+ */
 static int assigned_indices(const work *w, ir_index **list) {
   int count = 0;
   for (int along = 0; along < 2; along++)
     for (int d = 0; d < w->target->rank; d++)
-      if (is_along(w->stmt->value, w->stmt->subs[d]->index) == (along == 1)) list[count++] = w->stmt->subs[d]->index;
+      if (is_along(w->stmt->value, w->stmt->subs[d]->index) == (along == 1))
+        list[count++] = w->stmt->subs[d]->index;
   return count;
 }
 
-/* A scatter ranges over every index that it uses free; a segment that follows from its row does not count. */
+/* A scatter ranges over every index that it uses free; a segment that follows from its row does not
+ * count. */
 static int scattered_indices(const work *w, ir_index **list) {
   const ir_kernel *kernel = w->r->kernel;
   int count = 0;
@@ -87,20 +91,24 @@ static result evaluate(work *w) {
 }
 
 static void put(work *w, int64_t position, result x) {
-  if (ir_dtype_is_float(w->target->dtype)) ir_dtype_store(w->target->dtype, w->out.vals.data, position, x.f);
-  else ir_dtype_store_int(w->target->dtype, w->out.vals.data, position, x.i);
+  if (ir_dtype_is_float(w->target->dtype))
+    ir_dtype_store(w->target->dtype, w->out.vals.data, position, x.f);
+  else
+    ir_dtype_store_int(w->target->dtype, w->out.vals.data, position, x.i);
 }
 
 /* Sets the statement's indices to an element; false: a row in no segment, which is not computed. */
 static bool set_element(work *w, const int64_t *at) {
   for (int l = 0; l < w->loop_count; l++)
     for (int d = 0; d < w->target->rank; d++)
-      if (ein_slot(w->r, w->stmt->subs[d]->index) == w->loops[l].slot && !ein_loop_set(w->r, &w->loops[l], at[d]))
+      if (ein_slot(w->r, w->stmt->subs[d]->index) == w->loops[l].slot &&
+          !ein_loop_set(w->r, &w->loops[l], at[d]))
         return false;
   return true;
 }
 
-/* ---- dense ------------------------------------------------------------------------------------ */
+/* ---- dense ------------------------------------------------------------------------------------
+ */
 static bool is_dense_format(const ir_format *f) { return !f || ir_format_is_dense(f); }
 
 static void allocate_dense(work *w, ir_dtype dtype) {
@@ -130,7 +138,8 @@ static void store_as_declared(work *w) {
   const char *why = NULL;
   ir_view packed;
   if (is_dense_format(w->target->format)) return;
-  if (!ir_view_convert(w->r->arena, &w->out, w->target->format, IR_I32, &packed, &why)) w->out = packed;
+  if (!ir_view_convert(w->r->arena, &w->out, w->target->format, IR_I32, &packed, &why))
+    w->out = packed;
   else if (w->target->role == IR_ROLE_OUT) {
     ir_diag_add(w->r->sink, IR_DIAG_PACK, w->target->span, "`%s`: %s", w->target->name, why);
     w->r->status = SPC_INVALID_INPUT;
@@ -143,7 +152,8 @@ static void run_dense(work *w) {
   if (!w->r->status) store_as_declared(w);
 }
 
-/* ---- like, assembled ---------------------------------------------------------------------------- */
+/* ---- like, assembled ----------------------------------------------------------------------------
+ */
 static bool visit_like(void *user, const int64_t *at, int64_t position) {
   work *w = user;
   if (set_element(w, at)) put(w, position, evaluate(w));
@@ -162,7 +172,8 @@ static void run_like(work *w) {
     ir_view_entries(w->r->arena, &dense, &entries);
     entries.int_value = IR_NEW_ARRAY(w->r->arena, int64_t, entries.count);
     ir_dtype index = IR_I64;
-    if (ir_view_pack(w->r->arena, IR_U8, w->dim, x->view.format, index, &entries, &dense, &why)) w->r->status = SPC_INTERNAL;
+    if (ir_view_pack(w->r->arena, IR_U8, w->dim, x->view.format, index, &entries, &dense, &why))
+      w->r->status = SPC_INTERNAL;
     count = dense.vals.count;
   }
   w->out.vals = ir_array_new(w->r->arena, w->target->dtype, count);
@@ -176,8 +187,10 @@ static void take_values(work *w, ir_entries *entries) {
   for (int64_t e = 0; e < entries->count && !w->r->status; e++) {
     if (!set_element(w, entries->at + e * entries->rank)) continue;
     result x = evaluate(w);
-    if (floats) entries->value[e] = x.f;
-    else entries->int_value[e] = ir_dtype_wrap(w->target->dtype, x.i);
+    if (floats)
+      entries->value[e] = x.f;
+    else
+      entries->int_value[e] = ir_dtype_wrap(w->target->dtype, x.i);
   }
 }
 
@@ -191,7 +204,9 @@ static void run_assembled(work *w) {
   for (int d = 0; d < w->target->rank; d++) most = w->dim[d] > most ? w->dim[d] : most;
   ir_dtype index = most > INT32_MAX || entries.count > INT32_MAX ? IR_I64 : IR_I32;
   if (r->status) return;
-  if (!ir_view_pack(r->arena, w->target->dtype, w->dim, w->target->format, index, &entries, &w->out, &why)) return;
+  if (!ir_view_pack(r->arena, w->target->dtype, w->dim, w->target->format, index, &entries, &w->out,
+                    &why))
+    return;
   if (w->target->role != IR_ROLE_OUT) {
     run_dense(w);
     return;
@@ -200,12 +215,16 @@ static void run_assembled(work *w) {
   r->status = SPC_INVALID_INPUT;
 }
 
-/* ---- scatter ------------------------------------------------------------------------------------ */
+/* ---- scatter ------------------------------------------------------------------------------------
+ */
 static void combine(work *w, int64_t p, result x) {
   ir_op op = ir_reducer_rows[w->stmt->combine].combine;
-  if (w->total_f) w->total_f[p] = ir_op_rows[op].eval((double[]){w->total_f[p], x.f});
-  else w->total_i[p] = ir_op_rows[op].eval_int((int64_t[]){w->total_i[p], x.i});
-  if (w->total_i && ir_dtype_is_int(w->stmt->acc)) w->total_i[p] = ir_dtype_wrap(w->stmt->acc, w->total_i[p]);
+  if (w->total_f)
+    w->total_f[p] = ir_op_rows[op].eval((double[]){w->total_f[p], x.f});
+  else
+    w->total_i[p] = ir_op_rows[op].eval_int((int64_t[]){w->total_i[p], x.i});
+  if (w->total_i && ir_dtype_is_int(w->stmt->acc))
+    w->total_i[p] = ir_dtype_wrap(w->stmt->acc, w->total_i[p]);
 }
 
 static bool scatter_place(work *w, int64_t *p) {
@@ -217,12 +236,12 @@ static bool scatter_place(work *w, int64_t *p) {
       continue;
     }
     if (ein_reads_memory(w->stmt->subs[d])) {
-      ein_out_of_range(w->r, "`%s` is written at %lld along axis %d, whose size is %lld", w->target->name, (long long)c,
-                       d, (long long)w->dim[d]);
+      ein_out_of_range(w->r, "`%s` is written at %lld along axis %d, whose size is %lld",
+                       w->target->name, (long long)c, d, (long long)w->dim[d]);
     } else {
       ir_diag_add(w->r->sink, IR_DIAG_SUBSCRIPT_LEAVES, w->stmt->span,
-                  "`%s` is written at %lld along axis %d, whose size is %lld", w->target->name, (long long)c, d,
-                  (long long)w->dim[d]);
+                  "`%s` is written at %lld along axis %d, whose size is %lld", w->target->name,
+                  (long long)c, d, (long long)w->dim[d]);
       w->r->status = SPC_INVALID_INPUT;
     }
     return false;
@@ -250,11 +269,15 @@ static void run_scatter(work *w) {
   ir_view_dense(r->arena, t, w->target->rank, w->dim, &w->out);
   int64_t count = w->out.vals.count;
   bool floats = ir_dtype_is_float(t);
-  if (floats) w->total_f = ir_array_new(r->arena, IR_F64, count).data;
-  else w->total_i = ir_array_new(r->arena, IR_I64, count).data;
+  if (floats)
+    w->total_f = ir_array_new(r->arena, IR_F64, count).data;
+  else
+    w->total_i = ir_array_new(r->arena, IR_I64, count).data;
   for (int64_t p = 0; p < count; p++)
-    if (floats) w->total_f[p] = ir_reducer_rows[combiner].identity;
-    else w->total_i[p] = ir_reducer_identity_int(combiner, t);
+    if (floats)
+      w->total_f[p] = ir_reducer_rows[combiner].identity;
+    else
+      w->total_i[p] = ir_reducer_identity_int(combiner, t);
   for (int d = 0; d < w->target->rank; d++) w->sub[d] = ein_compile(r, w->stmt->subs[d]);
   scatter_loop(w, 0);
   for (int64_t p = 0; p < count; p++)
@@ -262,18 +285,23 @@ static void run_scatter(work *w) {
   const char *why = NULL;
   ir_view other;
   if (is_dense_format(w->target->format)) {
-    if (w->target->format && !ir_view_convert(r->arena, &w->out, w->target->format, IR_I32, &other, &why)) w->out = other;
+    if (w->target->format &&
+        !ir_view_convert(r->arena, &w->out, w->target->format, IR_I32, &other, &why))
+      w->out = other;
   } else {
     store_as_declared(w);
   }
 }
 
-/* ---- the statement -------------------------------------------------------------------------------- */
+/* ---- the statement
+ * -------------------------------------------------------------------------------- */
 static bool prepare(work *w) {
   interp *r = w->r;
   int count = r->kernel->indices.count;
-  ir_index **list = IR_NEW_ARRAY(r->arena, ir_index *, count + w->target->rank + w->stmt->free.count);
-  for (int d = 0; d < w->target->rank; d++) (void)ir_size_value(w->target->dim[d], r->sizes, &w->dim[d]);
+  ir_index **list =
+      IR_NEW_ARRAY(r->arena, ir_index *, count + w->target->rank + w->stmt->free.count);
+  for (int d = 0; d < w->target->rank; d++)
+    (void)ir_size_value(w->target->dim[d], r->sizes, &w->dim[d]);
   memset(r->known, 0, sizeof(bool) * (size_t)count);
   for (int i = 0; i < count; i++) r->at[i] = -1;
   r->acc = w->stmt->acc ? w->stmt->acc : ir_dtype_rows[w->target->dtype].accumulator;
@@ -287,10 +315,14 @@ static bool prepare(work *w) {
 spc_status ein_statement(interp *r, const ir_stmt *stmt) {
   work w = {.r = r, .stmt = stmt, .target = stmt->target};
   if (!prepare(&w)) return r->status;
-  if (ir_is_scatter(stmt)) run_scatter(&w);
-  else if (w.target->like) run_like(&w);
-  else if (is_dense_format(w.target->format) || !ein_has_pattern(r, stmt)) run_dense(&w);
-  else run_assembled(&w);
+  if (ir_is_scatter(stmt))
+    run_scatter(&w);
+  else if (w.target->like)
+    run_like(&w);
+  else if (is_dense_format(w.target->format) || !ein_has_pattern(r, stmt))
+    run_dense(&w);
+  else
+    run_assembled(&w);
   if (r->status) return r->status;
   ein_store_new(r, w.target, &w.out);
   ir_binding binding = {w.target, w.out};

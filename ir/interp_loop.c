@@ -1,7 +1,7 @@
 /* interp_loop.c - runs a function of the loop dialect as written: the code before machine code.
  *
- * The top-level parallel loop runs the iterations lo, lo + step, ... that fall into [begin, end), as
- * the CPU's entry convention says.  Local buffers start as NaN (floats) or -1, so that a read
+ * The top-level parallel loop runs the iterations lo, lo + step, ... that fall into [begin, end),
+ * as the CPU's entry convention says.  Local buffers start as NaN (floats) or -1, so that a read
  * before the first write shows.  Loops over grids and threads run one after the other, which is the
  * same program as long as no barrier stands inside a loop over threads: that is refused. */
 #include "ir/interp_loop.h"
@@ -9,7 +9,8 @@
 static void run_block(loop_run *r, const lblock *block, bool top);
 
 static void run_for(loop_run *r, const lcode *c, bool top) {
-  int64_t lo = loop_int(r, c->lo), hi = loop_int(r, c->hi), step = c->step ? loop_int(r, c->step) : 1;
+  int64_t lo = loop_int(r, c->lo), hi = loop_int(r, c->hi),
+          step = c->step ? loop_int(r, c->step) : 1;
   bool part = top && c->code->run == IR_RUN_PARALLEL;
   bool threads = c->code->run == IR_RUN_THREAD;
   if (step <= 0) {
@@ -44,8 +45,10 @@ static void run_local(const lcode *c) {
 }
 
 static void write_cell(const memory *m, int64_t at, cell x) {
-  if (ir_dtype_is_float(m->array.dtype)) ir_dtype_store(m->array.dtype, m->array.data, at, x.f);
-  else ir_dtype_store_int(m->array.dtype, m->array.data, at, x.i);
+  if (ir_dtype_is_float(m->array.dtype))
+    ir_dtype_store(m->array.dtype, m->array.data, at, x.f);
+  else
+    ir_dtype_store_int(m->array.dtype, m->array.data, at, x.i);
 }
 
 static void run_store(loop_run *r, const lcode *c) {
@@ -61,7 +64,8 @@ static void run_store(loop_run *r, const lcode *c) {
     if (!loop_in_range(r, c->memory, offset, "writes")) return;
     cell x = value[l];
     if (c->code->combine != IR_OP_COUNT)
-      x = loop_apply(&ir_op_rows[c->code->combine], t, t, (cell[]){loop_read(c->memory, offset), x});
+      x = loop_apply(&ir_op_rows[c->code->combine], t, t,
+                     (cell[]){loop_read(c->memory, offset), x});
     write_cell(c->memory, offset, x);
   }
 }
@@ -88,7 +92,8 @@ static void run_block(loop_run *r, const lblock *block, bool top) {
 
 spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *sizes,
                           ir_array *buffers, int64_t begin, int64_t end, ir_sink *sink) {
-  loop_run r = {.arena = arena, .func = func, .sizes = sizes, .sink = sink, .begin = begin, .end = end};
+  loop_run r = {
+      .arena = arena, .func = func, .sizes = sizes, .sink = sink, .begin = begin, .end = end};
   for (int i = 0; i < func->bufs.count; i++) loop_memory_new(&r, func->bufs.at[i], buffers[i]);
   lblock body = loop_compile(&r, &func->body);
   if (!r.status) run_block(&r, &body, true);

@@ -71,7 +71,8 @@ void loop_defect(loop_run *r, const char *format, ...) IR_PRINTF(2, 3);
 
 /* interp_loop_expr.c */
 void loop_eval(loop_run *r, const lnode *n, cell *out); /* n->lanes cells */
-void loop_eval_as(loop_run *r, const lnode *n, int lanes, cell *out); /* splatted where n is a scalar */
+void loop_eval_as(loop_run *r, const lnode *n, int lanes,
+                  cell *out); /* splatted where n is a scalar */
 int64_t loop_int(loop_run *r, const lnode *n);
 cell loop_apply(const ir_op_row *row, ir_dtype operand, ir_dtype result, const cell *x);
 cell loop_read(const memory *m, int64_t at);

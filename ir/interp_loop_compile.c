@@ -9,16 +9,18 @@ void loop_defect(loop_run *r, const char *format, ...) {
   va_start(args, format);
   ir_text_vprintf(&text, format, args);
   va_end(args);
-  ir_diag_add(r->sink, IR_DIAG_BUFFER_RANGE, IR_NOWHERE, "function `%s`: %s", r->func->name, text.data);
+  ir_diag_add(r->sink, IR_DIAG_BUFFER_RANGE, IR_NOWHERE, "function `%s`: %s", r->func->name,
+              text.data);
 }
 
 /* ---- names ------------------------------------------------------------------------------ */
 memory *loop_memory_new(loop_run *r, const ir_buf *buf, ir_array array) {
   memory *m = IR_NEW(r->arena, memory);
   *m = (memory){buf, array};
-  if (array.dtype != IR_NONE && array.data && ir_dtype_bytes(array.dtype) != ir_dtype_bytes(buf->dtype))
-    loop_defect(r, "buffer `%s` is %s, the array given for it is %s", buf->name, ir_dtype_text(buf->dtype),
-                ir_dtype_text(array.dtype));
+  if (array.dtype != IR_NONE && array.data &&
+      ir_dtype_bytes(array.dtype) != ir_dtype_bytes(buf->dtype))
+    loop_defect(r, "buffer `%s` is %s, the array given for it is %s", buf->name,
+                ir_dtype_text(buf->dtype), ir_dtype_text(array.dtype));
   m->array.dtype = buf->dtype;
   IR_PUSH(r->arena, &r->memories, m);
   return m;
@@ -32,7 +34,8 @@ static memory *find_memory(loop_run *r, const ir_buf *buf) {
     return loop_memory_new(r, buf, (ir_array){NULL, 0, buf->dtype});
   }
   int64_t count = 0;
-  if (!buf->count || !ir_size_value(buf->count, r->sizes, &count) || count < 0 || count > (int64_t)1 << 30)
+  if (!buf->count || !ir_size_value(buf->count, r->sizes, &count) || count < 0 ||
+      count > (int64_t)1 << 30)
     loop_defect(r, "the size of the local buffer `%s` is not known", buf->name);
   return loop_memory_new(r, buf, ir_array_new(r->arena, buf->dtype, r->status ? 0 : count));
 }
@@ -54,13 +57,21 @@ static int64_t size_of_dim(const loop_run *r, const ir_dim *dim) {
 static lnode *compile(loop_run *r, const ir_expr *e) {
   if (!e) return NULL;
   lnode *n = IR_NEW(r->arena, lnode);
-  *n = (lnode){.kind = e->kind, .dtype = e->dtype, .lanes = e->lanes > 0 ? e->lanes : 1, .count = e->arg_count,
-               .op = e->op, .reducer = e->reducer};
-  if (n->lanes > LOOP_MAX_LANES || n->count > 3) loop_defect(r, "a vector of %d lanes is wider than the interpreter's %d", n->lanes, LOOP_MAX_LANES);
+  *n = (lnode){.kind = e->kind,
+               .dtype = e->dtype,
+               .lanes = e->lanes > 0 ? e->lanes : 1,
+               .count = e->arg_count,
+               .op = e->op,
+               .reducer = e->reducer};
+  if (n->lanes > LOOP_MAX_LANES || n->count > 3)
+    loop_defect(r, "a vector of %d lanes is wider than the interpreter's %d", n->lanes,
+                LOOP_MAX_LANES);
   for (int i = 0; i < e->arg_count && i < 3; i++) n->args[i] = compile(r, e->args[i]);
   if (e->kind == IR_CONST) {
-    if (ir_dtype_is_float(e->dtype)) n->value.f = e->f;
-    else n->value.i = e->i;
+    if (ir_dtype_is_float(e->dtype))
+      n->value.f = e->f;
+    else
+      n->value.i = e->i;
   } else if (e->kind == IR_DIM) {
     n->value.i = size_of_dim(r, e->dim);
   } else if (e->kind == IR_OP) {

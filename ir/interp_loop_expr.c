@@ -7,15 +7,17 @@
 
 bool loop_in_range(loop_run *r, const memory *m, int64_t at, const char *verb) {
   if (at >= 0 && at < m->array.count && m->array.data) return true;
-  loop_defect(r, "it %s `%s` at %lld, the buffer has %lld elements", verb, m->buf->name, (long long)at,
-              (long long)m->array.count);
+  loop_defect(r, "it %s `%s` at %lld, the buffer has %lld elements", verb, m->buf->name,
+              (long long)at, (long long)m->array.count);
   return false;
 }
 
 cell loop_read(const memory *m, int64_t at) {
   cell c;
-  if (ir_dtype_is_float(m->array.dtype)) c.f = ir_dtype_load(m->array.dtype, m->array.data, at);
-  else c.i = ir_dtype_load_int(m->array.dtype, m->array.data, at);
+  if (ir_dtype_is_float(m->array.dtype))
+    c.f = ir_dtype_load(m->array.dtype, m->array.data, at);
+  else
+    c.i = ir_dtype_load_int(m->array.dtype, m->array.data, at);
   return c;
 }
 
@@ -37,8 +39,10 @@ cell loop_apply(const ir_op_row *row, ir_dtype operand, ir_dtype result, const c
     double f[3];
     for (int i = 0; i < row->arity; i++) f[i] = x[i].f;
     double value = row->eval(f);
-    if (ir_dtype_is_float(result)) out.f = ir_dtype_round(result, value);
-    else out.i = value != 0;
+    if (ir_dtype_is_float(result))
+      out.f = ir_dtype_round(result, value);
+    else
+      out.i = value != 0;
   } else {
     int64_t v[3] = {0, 0, 0};
     for (int i = 0; i < row->arity; i++) v[i] = x[i].i;
@@ -125,8 +129,10 @@ static void eval_load(loop_run *r, const lnode *n, cell *out) {
   for (int l = 0; l < n->lanes; l++) {
     int64_t offset = n->args[0]->lanes > 1 ? at[l].i : at[0].i + l;
     bool on = n->count < 2 || mask[l].i != 0;
-    if (on && !r->status && loop_in_range(r, n->memory, offset, "reads")) out[l] = loop_read(n->memory, offset);
-    else out[l] = (cell){0};
+    if (on && !r->status && loop_in_range(r, n->memory, offset, "reads"))
+      out[l] = loop_read(n->memory, offset);
+    else
+      out[l] = (cell){0};
   }
 }
 

@@ -1,7 +1,8 @@
 /* sizes.c - sizes of dims from the shapes of bound tensors, and what must hold once they are known.
  *
  * A size is an expression over dims.  With one unknown it is inverted step by step:
- * N+4 = 12 gives N = 8; K/128 = 3 gives K = 384; what cannot be inverted waits for another tensor. */
+ * N+4 = 12 gives N = 8; K/128 = 3 gives K = 384; what cannot be inverted waits for another tensor.
+ */
 #include "ir/interp.h"
 
 /* ---- solving ----------------------------------------------------------------------------- */
@@ -19,23 +20,35 @@ typedef struct equation {
 
 static bool solve(const ir_expr *e, int64_t value, const int64_t *sizes, equation *out);
 
-static bool solve_left(const ir_expr *e, int64_t value, int64_t right, const int64_t *sizes, equation *out) {
+static bool solve_left(const ir_expr *e, int64_t value, int64_t right, const int64_t *sizes,
+                       equation *out) {
   int64_t wanted;
-  if (e->op == IR_OP_ADD) wanted = value - right;
-  else if (e->op == IR_OP_SUB && value <= INT64_MAX - right) wanted = value + right;
-  else if (e->op == IR_OP_MUL && right != 0 && value % right == 0) wanted = value / right;
-  else if (e->op == IR_OP_DIV && right > 0 && value <= INT64_MAX / right) wanted = value * right;
-  else return false;
+  if (e->op == IR_OP_ADD)
+    wanted = value - right;
+  else if (e->op == IR_OP_SUB && value <= INT64_MAX - right)
+    wanted = value + right;
+  else if (e->op == IR_OP_MUL && right != 0 && value % right == 0)
+    wanted = value / right;
+  else if (e->op == IR_OP_DIV && right > 0 && value <= INT64_MAX / right)
+    wanted = value * right;
+  else
+    return false;
   return solve(e->args[0], wanted, sizes, out);
 }
 
-static bool solve_right(const ir_expr *e, int64_t value, int64_t left, const int64_t *sizes, equation *out) {
+static bool solve_right(const ir_expr *e, int64_t value, int64_t left, const int64_t *sizes,
+                        equation *out) {
   int64_t wanted;
-  if (e->op == IR_OP_ADD) wanted = value - left;
-  else if (e->op == IR_OP_SUB) wanted = left - value;
-  else if (e->op == IR_OP_MUL && left != 0 && value % left == 0) wanted = value / left;
-  else if (e->op == IR_OP_DIV && value != 0 && left % value == 0) wanted = left / value;
-  else return false;
+  if (e->op == IR_OP_ADD)
+    wanted = value - left;
+  else if (e->op == IR_OP_SUB)
+    wanted = left - value;
+  else if (e->op == IR_OP_MUL && left != 0 && value % left == 0)
+    wanted = value / left;
+  else if (e->op == IR_OP_DIV && value != 0 && left % value == 0)
+    wanted = left / value;
+  else
+    return false;
   return solve(e->args[1], wanted, sizes, out);
 }
 
@@ -89,24 +102,27 @@ static bool find_witness(const ir_bindings *bindings, const ir_dim *dim, const i
   return false;
 }
 
-static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int axis, const int64_t *sizes,
-                           ir_sink *sink) {
+static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int axis,
+                           const int64_t *sizes, ir_sink *sink) {
   const ir_dim *dim = first_dim(b->tensor->dim[axis]);
   const ir_binding *by = NULL;
   int by_axis = 0;
   if (!sink) return SPC_INVALID_INPUT;
   const char *size = size_text(sink, b->tensor->dim[axis]);
   if (dim && sizes[dim->number] < 0) {
-    ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span, "`%s` has size %lld along axis %d, but no size of `%s` makes `%s` that",
+    ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
+                "`%s` has size %lld along axis %d, but no size of `%s` makes `%s` that",
                 b->tensor->name, (long long)b->view.dim[axis], axis, dim->name, size);
   } else if (!dim) {
-    ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span, "`%s` has size %lld along axis %d, its declaration says %s",
-                b->tensor->name, (long long)b->view.dim[axis], axis, size);
-  } else if (find_witness(bindings, dim, sizes, b->tensor, axis, &by, &by_axis)) {
     ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
-                "`%s` has size %lld along axis %d (`%s`), but `%s` has size %lld along axis %d (`%s`)", b->tensor->name,
-                (long long)b->view.dim[axis], axis, size, by->tensor->name, (long long)by->view.dim[by_axis], by_axis,
-                size_text(sink, by->tensor->dim[by_axis]));
+                "`%s` has size %lld along axis %d, its declaration says %s", b->tensor->name,
+                (long long)b->view.dim[axis], axis, size);
+  } else if (find_witness(bindings, dim, sizes, b->tensor, axis, &by, &by_axis)) {
+    ir_diag_add(
+        sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
+        "`%s` has size %lld along axis %d (`%s`), but `%s` has size %lld along axis %d (`%s`)",
+        b->tensor->name, (long long)b->view.dim[axis], axis, size, by->tensor->name,
+        (long long)by->view.dim[by_axis], by_axis, size_text(sink, by->tensor->dim[by_axis]));
   } else {
     ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
                 "`%s` has size %lld along axis %d (`%s`), but `%s` is %lld", b->tensor->name,
@@ -118,8 +134,9 @@ static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int
 /* ---- the walk over bound tensors ----------------------------------------------------------- */
 static spc_status check_rank(const ir_binding *b, ir_sink *sink) {
   if (b->tensor->rank == b->view.rank) return SPC_OK;
-  ir_diag_add(sink, IR_DIAG_BINDING, b->tensor->span, "`%s` is declared with %d dimension%s, the array has %d",
-              b->tensor->name, b->tensor->rank, b->tensor->rank == 1 ? "" : "s", b->view.rank);
+  ir_diag_add(sink, IR_DIAG_BINDING, b->tensor->span,
+              "`%s` is declared with %d dimension%s, the array has %d", b->tensor->name,
+              b->tensor->rank, b->tensor->rank == 1 ? "" : "s", b->view.rank);
   return SPC_INVALID_INPUT;
 }
 
@@ -144,7 +161,9 @@ static spc_status check_shapes(const ir_bindings *bindings, const int64_t *sizes
     for (int d = 0; d < x->tensor->rank; d++) {
       int64_t size;
       int open = unknowns(x->tensor->dim[d], sizes);
-      if (open > 1 || (open == 1 && solve(x->tensor->dim[d], x->view.dim[d], sizes, &(equation){0}))) continue;
+      if (open > 1 ||
+          (open == 1 && solve(x->tensor->dim[d], x->view.dim[d], sizes, &(equation){0})))
+        continue;
       if (open == 1 || !ir_size_value(x->tensor->dim[d], sizes, &size) || size != x->view.dim[d])
         return disagree(bindings, x, d, sizes, sink);
     }
@@ -154,16 +173,20 @@ static spc_status check_shapes(const ir_bindings *bindings, const int64_t *sizes
 
 static spc_status check_dim(const ir_dim *dim, int64_t size, ir_sink *sink) {
   if (dim->value < 0 && dim->bound > 0 && size > dim->bound)
-    ir_diag_add(sink, IR_DIAG_SIZE_PROMISE, dim->span, "`%s` is %lld, its declaration promises `dyn <= %lld`", dim->name,
-                (long long)size, (long long)dim->bound);
+    ir_diag_add(sink, IR_DIAG_SIZE_PROMISE, dim->span,
+                "`%s` is %lld, its declaration promises `dyn <= %lld`", dim->name, (long long)size,
+                (long long)dim->bound);
   else if (dim->value < 0 && dim->multiple > 1 && size % dim->multiple != 0)
-    ir_diag_add(sink, IR_DIAG_SIZE_PROMISE, dim->span, "`%s` is %lld, its declaration promises `dyn %% %lld`", dim->name,
-                (long long)size, (long long)dim->multiple);
-  else return SPC_OK;
+    ir_diag_add(sink, IR_DIAG_SIZE_PROMISE, dim->span,
+                "`%s` is %lld, its declaration promises `dyn %% %lld`", dim->name, (long long)size,
+                (long long)dim->multiple);
+  else
+    return SPC_OK;
   return SPC_INVALID_INPUT;
 }
 
-spc_status ir_solve_sizes(const ir_kernel *kernel, ir_bindings *bindings, int64_t *sizes, ir_sink *sink) {
+spc_status ir_solve_sizes(const ir_kernel *kernel, ir_bindings *bindings, int64_t *sizes,
+                          ir_sink *sink) {
   const ir_program *program = kernel->program;
   for (int i = 0; i < program->dims.count; i++) {
     const ir_dim *dim = program->dims.at[i];
@@ -210,7 +233,8 @@ static bool is_small(interval x) {
 
 static interval interval_of_two(ir_op op, interval x, interval y) {
   interval unknown = {0, 0, false};
-  int64_t low[] = {x.low, y.low}, high[] = {x.high, y.high}, up[] = {x.low, y.high}, down[] = {x.high, y.low};
+  int64_t low[] = {x.low, y.low}, high[] = {x.high, y.high}, up[] = {x.low, y.high},
+          down[] = {x.high, y.low};
   if (!x.known || !y.known) return unknown;
   if (op == IR_OP_MOD && y.low == y.high && y.low > 0)
     return x.low >= 0 && x.high < y.low ? x : (interval){0, y.low - 1, true};
@@ -225,10 +249,12 @@ static interval interval_of(const bounds *b, const ir_expr *e) {
   interval unknown = {0, 0, false};
   int64_t value;
   if (e->kind == IR_CONST) return (interval){e->i, e->i, true};
-  if (e->kind == IR_DIM) return (interval){b->sizes[e->dim->number], b->sizes[e->dim->number], true};
+  if (e->kind == IR_DIM)
+    return (interval){b->sizes[e->dim->number], b->sizes[e->dim->number], true};
   if (e->kind == IR_CAST) return interval_of(b, e->args[0]);
   if (e->kind == IR_INDEX)
-    return ir_size_value(e->index->extent, b->sizes, &value) ? (interval){0, value - 1, true} : unknown;
+    return ir_size_value(e->index->extent, b->sizes, &value) ? (interval){0, value - 1, true}
+                                                             : unknown;
   if (e->kind != IR_OP || e->arg_count != 2) return unknown;
   return interval_of_two(e->op, interval_of(b, e->args[0]), interval_of(b, e->args[1]));
 }
@@ -244,18 +270,22 @@ static bool is_empty(const bounds *b, const ir_expr *e) { /* an index of it has 
 static void check_subscript(bounds *b, const ir_tensor *tensor, int axis, const ir_expr *sub) {
   interval at = interval_of(b, sub);
   int64_t size;
-  if (b->status || !at.known || is_empty(b, sub) || !ir_size_value(tensor->dim[axis], b->sizes, &size)) return;
+  if (b->status || !at.known || is_empty(b, sub) ||
+      !ir_size_value(tensor->dim[axis], b->sizes, &size))
+    return;
   if (at.low >= 0 && at.high < size) return;
   b->status = SPC_INVALID_INPUT;
   if (!b->sink) return;
   ir_diag_add(b->sink, IR_DIAG_SUBSCRIPT_LEAVES, sub->span,
-              "the subscript `%s` of `%s` runs from %lld to %lld, but axis %d has size %lld", size_text(b->sink, sub),
-              tensor->name, (long long)at.low, (long long)at.high, axis, (long long)size);
+              "the subscript `%s` of `%s` runs from %lld to %lld, but axis %d has size %lld",
+              size_text(b->sink, sub), tensor->name, (long long)at.low, (long long)at.high, axis,
+              (long long)size);
 }
 
 static bool check_access(void *user, ir_expr *e) {
   bounds *b = user;
-  for (int a = 0; e->kind == IR_ACCESS && a < e->arg_count; a++) check_subscript(b, e->tensor, a, e->args[a]);
+  for (int a = 0; e->kind == IR_ACCESS && a < e->arg_count; a++)
+    check_subscript(b, e->tensor, a, e->args[a]);
   return b->status == SPC_OK;
 }
 
@@ -264,7 +294,8 @@ static bool check_known(void *user, ir_expr *e) {
   bounds *b = user;
   if (e->kind != IR_DIM || b->sizes[e->dim->number] >= 0) return true;
   ir_diag_add(b->sink, IR_DIAG_SIZE_UNKNOWN, e->dim->span,
-              "the size of `%s` is not known: no bound tensor has it; give it with -D %s=VALUE", e->dim->name, e->dim->name);
+              "the size of `%s` is not known: no bound tensor has it; give it with -D %s=VALUE",
+              e->dim->name, e->dim->name);
   b->status = SPC_INVALID_INPUT;
   return false;
 }
@@ -275,7 +306,8 @@ static void check_size(bounds *b, ir_expr *size, const char *name, ir_span span)
   if (ir_size_value(size, b->sizes, &value) && value >= 0) return;
   b->status = SPC_INVALID_INPUT;
   if (b->sink)
-    ir_diag_add(b->sink, IR_DIAG_SIZE_PROMISE, span, "the size `%s` of `%s` is negative, does not divide or is too large",
+    ir_diag_add(b->sink, IR_DIAG_SIZE_PROMISE, span,
+                "the size `%s` of `%s` is negative, does not divide or is too large",
                 size_text(b->sink, size), name);
 }
 
@@ -283,9 +315,11 @@ spc_status ir_check_sizes(const ir_kernel *kernel, const int64_t *sizes, ir_sink
   bounds b = {kernel, sizes, sink, SPC_OK};
   for (int t = 0; t < kernel->tensors.count; t++)
     for (int d = 0; d < kernel->tensors.at[t]->rank; d++)
-      check_size(&b, kernel->tensors.at[t]->dim[d], kernel->tensors.at[t]->name, kernel->tensors.at[t]->span);
+      check_size(&b, kernel->tensors.at[t]->dim[d], kernel->tensors.at[t]->name,
+                 kernel->tensors.at[t]->span);
   for (int i = 0; i < kernel->indices.count; i++)
-    check_size(&b, kernel->indices.at[i]->extent, kernel->indices.at[i]->name, kernel->indices.at[i]->span);
+    check_size(&b, kernel->indices.at[i]->extent, kernel->indices.at[i]->name,
+               kernel->indices.at[i]->span);
   for (int s = 0; s < kernel->stmts.count && !b.status; s++) {
     const ir_stmt *stmt = kernel->stmts.at[s];
     ir_expr_walk(stmt->value, check_known, &b);

@@ -23,7 +23,8 @@ static const ir_format *dense_format(ir_arena *arena, int rank) {
 ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count) {
   if (dtype == IR_NONE) return (ir_array){NULL, 0, IR_NONE};
   size_t bytes = ir_dtype_bytes(dtype);
-  if (count < 0 || (uint64_t)count > SIZE_MAX / 2 / bytes) ir_alloc(arena, SIZE_MAX); /* no such memory */
+  if (count < 0 || (uint64_t)count > SIZE_MAX / 2 / bytes)
+    ir_alloc(arena, SIZE_MAX); /* no such memory */
   return (ir_array){ir_alloc(arena, (size_t)count * bytes), count, dtype};
 }
 
@@ -51,7 +52,8 @@ static bool walk_child(walk *w, int k, int64_t coordinate, int64_t p) {
   const ir_level *l = &w->view->format->level[k];
   int64_t before = w->at[l->dim];
   w->at[l->dim] = l->map == IR_MAP_WHOLE ? coordinate
-                  : l->map == IR_MAP_DIV ? coordinate * l->factor : before + coordinate;
+                  : l->map == IR_MAP_DIV ? coordinate * l->factor
+                                         : before + coordinate;
   bool on = true;
   if (l->map != IR_MAP_MOD || w->at[l->dim] < w->view->dim[l->dim]) on = walk_level(w, k + 1, p);
   w->at[l->dim] = before;
@@ -85,8 +87,10 @@ static bool walk_packed(walk *w, int k, int64_t p) {
 static int64_t lower_bound(const ir_array *crd, int64_t begin, int64_t end, int64_t c) {
   while (begin < end) {
     int64_t middle = begin + (end - begin) / 2;
-    if (ir_array_int(crd, middle) < c) begin = middle + 1;
-    else end = middle;
+    if (ir_array_int(crd, middle) < c)
+      begin = middle + 1;
+    else
+      end = middle;
   }
   return begin;
 }
@@ -124,7 +128,8 @@ static bool walk_level(walk *w, int k, int64_t p) {
   int64_t n = f->level[k].parameter;
   switch (f->level[k].kind) {
   case IR_LEVEL_DENSE: return walk_dense(w, k, p);
-  case IR_LEVEL_COMPRESSED: return walk_compressed(w, k, ir_array_int(pos, p), ir_array_int(pos, p + 1));
+  case IR_LEVEL_COMPRESSED:
+    return walk_compressed(w, k, ir_array_int(pos, p), ir_array_int(pos, p + 1));
   case IR_LEVEL_SINGLETON: return walk_listed(w, k, p, p + 1);
   case IR_LEVEL_NM: return walk_listed(w, k, p * n, p * n + n);
   case IR_LEVEL_BITMAP: return walk_bitmap(w, k, p);
@@ -164,13 +169,16 @@ static int chain_compare(const ir_view *view, int k, int end, int64_t q, const i
   return 0;
 }
 
-static int64_t search(const ir_view *view, int k, int end, int64_t low, int64_t high, const int64_t *at) {
+static int64_t search(const ir_view *view, int k, int end, int64_t low, int64_t high,
+                      const int64_t *at) {
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     int order = chain_compare(view, k, end, middle, at);
     if (order == 0) return middle;
-    if (order < 0) low = middle + 1;
-    else high = middle;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return -1;
 }

@@ -28,17 +28,21 @@ static bool fault(checker *c, const char *format, ...) {
 
 static bool is_index(ir_dtype t) { return t == IR_I32 || t == IR_I64; }
 
-static bool check_array(checker *c, const ir_array *array, const char *name, int64_t least, bool bytes) {
+static bool check_array(checker *c, const ir_array *array, const char *name, int64_t least,
+                        bool bytes) {
   if (bytes ? array->dtype != IR_U8 : !is_index(array->dtype))
-    return fault(c, "%s has dtype %s, not %s", name, ir_dtype_text(array->dtype), bytes ? "u8" : "i32 or i64");
+    return fault(c, "%s has dtype %s, not %s", name, ir_dtype_text(array->dtype),
+                 bytes ? "u8" : "i32 or i64");
   if (array->count < least)
-    return fault(c, "%s has %lld elements, the shape needs %lld", name, (long long)array->count, (long long)least);
+    return fault(c, "%s has %lld elements, the shape needs %lld", name, (long long)array->count,
+                 (long long)least);
   if (least > 0 && !array->data) return fault(c, "%s has no data", name);
   return true;
 }
 
 static bool multiply(checker *c, int64_t factor) {
-  if (factor > 0 && c->positions > INT64_MAX / factor) return fault(c, "the number of positions overflows");
+  if (factor > 0 && c->positions > INT64_MAX / factor)
+    return fault(c, "the number of positions overflows");
   c->positions *= factor;
   return true;
 }
@@ -46,7 +50,8 @@ static bool multiply(checker *c, int64_t factor) {
 static bool in_range(checker *c, int level, int64_t q, int64_t extent) {
   int64_t at = ir_array_int(&c->view->crd[level], q);
   if (at >= 0 && at < extent) return true;
-  return fault(c, "crd[%lld] is %lld, outside 0..%lld", (long long)q, (long long)at, (long long)extent - 1);
+  return fault(c, "crd[%lld] is %lld, outside 0..%lld", (long long)q, (long long)at,
+               (long long)extent - 1);
 }
 
 /* Sign of the coordinates at q - 1 against those at q, over levels k..end. */
@@ -63,8 +68,10 @@ static bool check_segment(checker *c, int level, int end, int64_t begin, int64_t
     for (int k = level; k <= end; k++)
       if (!in_range(c, k, q, ir_format_extent(c->view->format, k, c->view->dim))) return false;
     int order = q > begin ? neighbours(c->view, level, end, q) : -1;
-    if (order == 0) return fault(c, "coordinate %lld is stored twice (entries %lld and %lld)",
-                                 (long long)ir_array_int(&c->view->crd[level], q), (long long)q - 1, (long long)q);
+    if (order == 0)
+      return fault(c, "coordinate %lld is stored twice (entries %lld and %lld)",
+                   (long long)ir_array_int(&c->view->crd[level], q), (long long)q - 1,
+                   (long long)q);
     if (order > 0) return fault(c, "coordinates are not sorted at entry %lld", (long long)q);
   }
   return true;
@@ -74,7 +81,8 @@ static bool check_compressed(checker *c, int level) {
   const ir_array *pos = &c->view->pos[level], *crd = &c->view->crd[level];
   int end = ir_format_chain_end(c->view->format, level);
   if (!check_array(c, pos, "pos", c->positions + 1, false)) return false;
-  if (ir_array_int(pos, 0) != 0) return fault(c, "pos[0] is %lld, not 0", (long long)ir_array_int(pos, 0));
+  if (ir_array_int(pos, 0) != 0)
+    return fault(c, "pos[0] is %lld, not 0", (long long)ir_array_int(pos, 0));
   for (int64_t p = 0; p < c->positions; p++)
     if (ir_array_int(pos, p + 1) < ir_array_int(pos, p))
       return fault(c, "pos falls from %lld to %lld at %lld", (long long)ir_array_int(pos, p),
@@ -82,7 +90,8 @@ static bool check_compressed(checker *c, int level) {
   int64_t stored = ir_array_int(pos, c->positions);
   if (!check_array(c, crd, "crd", stored, false)) return false;
   for (int k = level + 1; k <= end; k++)
-    if (!check_array(c, &c->view->crd[k], "crd of the singleton level", stored, false)) return false;
+    if (!check_array(c, &c->view->crd[k], "crd of the singleton level", stored, false))
+      return false;
   for (int64_t p = 0; p < c->positions; p++)
     if (!check_segment(c, level, end, ir_array_int(pos, p), ir_array_int(pos, p + 1))) return false;
   c->positions = stored;
@@ -92,7 +101,8 @@ static bool check_compressed(checker *c, int level) {
 static bool check_nm(checker *c, int level) {
   const ir_level *l = &c->view->format->level[level];
   int64_t n = l->parameter;
-  if (!multiply(c, n) || !check_array(c, &c->view->crd[level], "positions", c->positions, true)) return false;
+  if (!multiply(c, n) || !check_array(c, &c->view->crd[level], "positions", c->positions, true))
+    return false;
   for (int64_t g = 0; g < c->positions; g += n)
     if (!check_segment(c, level, level, g, g + n)) return false;
   return true;
@@ -104,7 +114,8 @@ static bool check_bitmap(checker *c, int level) {
   if (!multiply(c, extent)) return false;
   int64_t tiles = tile ? c->positions / tile : 0, bytes = (tile + 7) / 8, stored = 0;
   const ir_array *pos = &c->view->pos[level], *crd = &c->view->crd[level];
-  if (!check_array(c, pos, "offsets", tiles + 1, false) || !check_array(c, crd, "bits", tiles * bytes, true))
+  if (!check_array(c, pos, "offsets", tiles + 1, false) ||
+      !check_array(c, crd, "bits", tiles * bytes, true))
     return false;
   const uint8_t *bits = crd->data;
   for (int64_t t = 0; t <= tiles; t++) {
@@ -113,7 +124,8 @@ static bool check_bitmap(checker *c, int level) {
                    (long long)ir_array_int(pos, t), (long long)stored);
     for (int64_t b = 0; t < tiles && b < bytes * 8; b++) {
       bool set = bits[t * bytes + b / 8] >> (b % 8) & 1;
-      if (set && b >= tile) return fault(c, "a bit beyond the end of tile %lld is set", (long long)t);
+      if (set && b >= tile)
+        return fault(c, "a bit beyond the end of tile %lld is set", (long long)t);
       stored += set;
     }
   }
@@ -162,9 +174,11 @@ static bool check_values(checker *c) {
   const ir_array *vals = &c->view->vals;
   if (c->view->dtype == IR_NONE) return true;
   if (vals->dtype != c->view->dtype)
-    return fault(c, "values have dtype %s, the tensor has %s", ir_dtype_text(vals->dtype), ir_dtype_text(c->view->dtype));
+    return fault(c, "values have dtype %s, the tensor has %s", ir_dtype_text(vals->dtype),
+                 ir_dtype_text(c->view->dtype));
   if (vals->count < c->positions)
-    return fault(c, "values have %lld elements, the format needs %lld", (long long)vals->count, (long long)c->positions);
+    return fault(c, "values have %lld elements, the format needs %lld", (long long)vals->count,
+                 (long long)c->positions);
   return vals->data || c->positions == 0 || fault(c, "values have no data");
 }
 
@@ -177,7 +191,8 @@ spc_status ir_view_check(ir_arena *arena, const ir_view *view, const char **why)
   }
   if (good && view->rank != view->format->rank)
     good = fault(&c, "the view has %d dimensions, its format %d", view->rank, view->format->rank);
-  for (c.level = 0; good && c.level < view->format->level_count; c.level++) good = check_level(&c, c.level);
+  for (c.level = 0; good && c.level < view->format->level_count; c.level++)
+    good = check_level(&c, c.level);
   if (good) good = check_values(&c);
   if (!good && why) *why = c.fault;
   return good ? SPC_OK : SPC_INVALID_INPUT;

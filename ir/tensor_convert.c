@@ -1,7 +1,8 @@
 /* tensor_convert.c - a tensor as a list of entries, and from there into another format.
  *
- * Explicit zeros of a format that lists its entries (csr, coo, ell) survive a conversion; zeros that
- * a format makes by itself (dense, blocks, nm filling) do not become entries of the new one. */
+ * Explicit zeros of a format that lists its entries (csr, coo, ell) survive a conversion; zeros
+ * that a format makes by itself (dense, blocks, nm filling) do not become entries of the new one.
+ */
 #include "ir/tensor.h"
 
 typedef struct gather {
@@ -39,8 +40,10 @@ static void collect(ir_arena *arena, const ir_view *view, bool drop_zeros, ir_en
   gather g = {view, out, drop_zeros};
   ir_view_walk(view, count_entry, &g);
   out->at = ir_array_new(arena, IR_I64, out->capacity * (view->rank ? view->rank : 1)).data;
-  if (ir_dtype_is_float(view->dtype)) out->value = ir_array_new(arena, IR_F64, out->capacity).data;
-  else if (view->dtype != IR_NONE) out->int_value = ir_array_new(arena, IR_I64, out->capacity).data;
+  if (ir_dtype_is_float(view->dtype))
+    out->value = ir_array_new(arena, IR_F64, out->capacity).data;
+  else if (view->dtype != IR_NONE)
+    out->int_value = ir_array_new(arena, IR_I64, out->capacity).data;
   ir_view_walk(view, take_entry, &g);
 }
 
@@ -56,8 +59,9 @@ spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format
     return SPC_OK;
   }
   if (from->rank != format->rank) {
-    if (why) *why = ir_format_text(arena, "a tensor of %d dimensions does not fit `%s`, which has %d",
-                                   from->rank, format->name, format->rank);
+    if (why)
+      *why = ir_format_text(arena, "a tensor of %d dimensions does not fit `%s`, which has %d",
+                            from->rank, format->name, format->rank);
     return SPC_INVALID_INPUT;
   }
   ir_entries entries;

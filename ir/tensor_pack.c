@@ -33,8 +33,10 @@ static bool is_new(const packer *k, int level, int64_t e) {
 }
 
 static void put(ir_array *array, int64_t i, int64_t value) {
-  if (array->dtype == IR_I32) ((int32_t *)array->data)[i] = (int32_t)value;
-  else ((int64_t *)array->data)[i] = value;
+  if (array->dtype == IR_I32)
+    ((int32_t *)array->data)[i] = (int32_t)value;
+  else
+    ((int64_t *)array->data)[i] = value;
 }
 
 static const char *place(const packer *k, int64_t e) {
@@ -53,7 +55,8 @@ static const char *format_name(const packer *k) {
 
 static bool grow(packer *k, int64_t factor) {
   if (factor > 0 && k->positions > (INT64_MAX >> 5) / factor) {
-    k->fault = ir_format_text(k->arena, "`%s` would need more than 2^58 stored elements for this shape", format_name(k));
+    k->fault = ir_format_text(
+        k->arena, "`%s` would need more than 2^58 stored elements for this shape", format_name(k));
     return false;
   }
   k->positions *= factor;
@@ -62,14 +65,17 @@ static bool grow(packer *k, int64_t factor) {
 
 static bool index_fits(packer *k, int64_t largest, const char *what) {
   if (k->index_dtype == IR_I64 || largest <= INT32_MAX) return true;
-  k->fault = ir_format_text(k->arena, "%s reach %lld, which does not fit in i32; bind i64 positions", what, (long long)largest);
+  k->fault =
+      ir_format_text(k->arena, "%s reach %lld, which does not fit in i32; bind i64 positions", what,
+                     (long long)largest);
   return false;
 }
 
 /* ---- one function a level kind ----------------------------------------------------------- */
 static bool pack_dense(packer *k, int level) {
   int64_t extent = ir_format_extent(k->view->format, level, k->view->dim);
-  for (int64_t e = 0; e < k->sorted.count; e++) k->p[e] = k->p[e] * extent + coordinate(k, level, e);
+  for (int64_t e = 0; e < k->sorted.count; e++)
+    k->p[e] = k->p[e] * extent + coordinate(k, level, e);
   return grow(k, extent);
 }
 
@@ -120,12 +126,17 @@ static int64_t nm_slot(const uint8_t *crd, int64_t c) {
 static bool nm_fault(packer *k, const ir_level *l, int64_t e, int64_t have) {
   const char *name = format_name(k), *at = place(k, e);
   if (have > l->parameter)
-    k->fault = ir_format_text(k->arena, "%lld elements in the group of %lld that holds %s; `%s` stores %lld of every %lld",
-                              (long long)have, (long long)l->factor, at, name,
-                              (long long)l->parameter, (long long)l->factor);
+    k->fault = ir_format_text(
+        k->arena,
+        "%lld elements in the group of %lld that holds %s; `%s` stores %lld of every %lld",
+        (long long)have, (long long)l->factor, at, name, (long long)l->parameter,
+        (long long)l->factor);
   else
-    k->fault = ir_format_text(k->arena, "a pattern in `%s` needs exactly %lld entries in every group of %lld; the group of %s has %lld",
-                              name, (long long)l->parameter, (long long)l->factor, at, (long long)have);
+    k->fault =
+        ir_format_text(k->arena,
+                       "a pattern in `%s` needs exactly %lld entries in every group of %lld; the "
+                       "group of %s has %lld",
+                       name, (long long)l->parameter, (long long)l->factor, at, (long long)have);
   return false;
 }
 
@@ -151,8 +162,9 @@ static bool pack_nm(packer *k, int level) {
       k->p[i] = parent * n + nm_slot(slots + parent * n, coordinate(k, level, i));
   }
   if (k->view->dtype == IR_NONE && groups < parents) {
-    k->fault = ir_format_text(k->arena, "a pattern in `%s` needs entries in every group of %lld; %lld groups have none",
-                              format_name(k), (long long)m, (long long)(parents - groups));
+    k->fault = ir_format_text(
+        k->arena, "a pattern in `%s` needs entries in every group of %lld; %lld groups have none",
+        format_name(k), (long long)m, (long long)(parents - groups));
     return false;
   }
   return true;
@@ -191,12 +203,15 @@ static bool pack_packed(packer *k, int level) {
   if (l->has_pos) *counts = ir_array_new(k->arena, k->index_dtype, parents);
   if (crd->data) memset(crd->data, 0xff, (size_t)crd->count * ir_dtype_bytes(crd->dtype)); /* -1 */
   for (int64_t e = 0; e < k->sorted.count; e++) {
-    if (k->p[e] != parent) slot = 0;
-    else if (is_new(k, level, e)) slot++;
+    if (k->p[e] != parent)
+      slot = 0;
+    else if (is_new(k, level, e))
+      slot++;
     parent = k->p[e];
     if (slot >= capacity) {
-      k->fault = ir_format_text(k->arena, "the row or tile of %s has more than %lld entries, the capacity of `%s`",
-                                place(k, e), (long long)capacity, format_name(k));
+      k->fault = ir_format_text(
+          k->arena, "the row or tile of %s has more than %lld entries, the capacity of `%s`",
+          place(k, e), (long long)capacity, format_name(k));
       return false;
     }
     k->p[e] = parent * capacity + slot;
@@ -226,12 +241,14 @@ static bool check_entries(packer *k, const int64_t *dims) {
     for (int d = 0; d < entries->rank; d++) {
       int64_t c = entries->at[e * entries->rank + d];
       if (c >= 0 && c < dims[d]) continue;
-      k->fault = ir_format_text(k->arena, "entry %lld has coordinate %lld along axis %d, whose size is %lld",
+      k->fault = ir_format_text(k->arena,
+                                "entry %lld has coordinate %lld along axis %d, whose size is %lld",
                                 (long long)e, (long long)c, d, (long long)dims[d]);
       return false;
     }
   for (int d = 0; d < entries->rank; d++)
-    if (!ir_format_is_dense(k->view->format) && !index_fits(k, dims[d], "coordinates")) return false;
+    if (!ir_format_is_dense(k->view->format) && !index_fits(k, dims[d], "coordinates"))
+      return false;
   return true;
 }
 
@@ -270,7 +287,8 @@ spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
                         ir_view *out, const char **why) {
   *out = (ir_view){.dtype = dtype, .rank = format->rank, .format = format};
   for (int d = 0; d < format->rank; d++) out->dim[d] = dims[d];
-  packer k = {.arena = arena, .view = out, .entries = entries, .positions = 1, .index_dtype = index_dtype};
+  packer k = {
+      .arena = arena, .view = out, .entries = entries, .positions = 1, .index_dtype = index_dtype};
   bool fits = check_entries(&k, dims);
   if (fits) {
     ir_entries_sort(arena, format, dims, entries, &k.sorted);

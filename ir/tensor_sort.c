@@ -14,7 +14,8 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 int64_t ir_level_coordinate(const ir_level *l, const int64_t *at) {
   return l->map == IR_MAP_WHOLE ? at[l->dim]
-         : l->map == IR_MAP_DIV ? at[l->dim] / l->factor : at[l->dim] % l->factor;
+         : l->map == IR_MAP_DIV ? at[l->dim] / l->factor
+                                : at[l->dim] % l->factor;
 }
 
 static void radix_pass(const record *from, record *to, int64_t count, int shift, int64_t *start) {

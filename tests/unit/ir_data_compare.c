@@ -42,7 +42,8 @@ Test(ir_data_compare, one_wrong_element_among_many_is_found) {
 Test(ir_data_compare, integers_are_exact_and_shapes_must_agree) {
   ir_arena *a = ir_arena_new();
   ir_compare_result r;
-  ir_view x = list_of(a, IR_I32, 2, (double[]){1000000, 5}), y = list_of(a, IR_I32, 2, (double[]){1000001, 5});
+  ir_view x = list_of(a, IR_I32, 2, (double[]){1000000, 5}),
+          y = list_of(a, IR_I32, 2, (double[]){1000001, 5});
   ir_view z = list_of(a, IR_I32, 1, (double[]){1});
   cr_assert_eq(ir_compare(&x, &y, 0.1, 0, &r), SPC_MISMATCH);
   cr_assert_eq(ir_compare(&x, &z, 0, 0, &r), SPC_MISMATCH);
@@ -54,13 +55,15 @@ Test(ir_data_compare, sparse_views_by_meaning_and_by_structure) {
   ir_arena *a = ir_arena_new();
   int64_t at[] = {0, 0, 1, 1}, dims[] = {2, 2};
   double value[] = {3, 0};
-  ir_entries two = {.rank = 2, .count = 2, .at = at, .value = value}, one = {.rank = 2, .count = 1, .at = at, .value = value};
+  ir_entries two = {.rank = 2, .count = 2, .at = at, .value = value},
+             one = {.rank = 2, .count = 1, .at = at, .value = value};
   ir_view with, without, coo;
   ir_compare_result r;
   const ir_format *csr = ir_format_builtin(a, "csr", 2, NULL, 0, NULL);
   ir_view_pack(a, IR_F32, dims, csr, IR_I32, &two, &with, NULL);
   ir_view_pack(a, IR_F32, dims, csr, IR_I64, &one, &without, NULL);
-  ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "coo", 2, NULL, 0, NULL), IR_I32, &one, &coo, NULL);
+  ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "coo", 2, NULL, 0, NULL), IR_I32, &one, &coo,
+               NULL);
   cr_assert_eq(ir_compare(&with, &without, 0, 0, &r), SPC_MISMATCH);
   cr_assert(!r.same_structure && r.differing == 0);
   cr_assert_eq(ir_compare(&without, &with, 0, 0, &r), SPC_MISMATCH);

@@ -1,9 +1,11 @@
-/* The reference interpreter over dtypes: casts, saturation, wrap-around, booleans, mixed products. */
+/* The reference interpreter over dtypes: casts, saturation, wrap-around, booleans, mixed products.
+ */
 #include "tests/unit/ir_data_session.h"
 
 #define N1 "spx 1; dim N: dyn; "
 
-static void check_one(const char *decl, const char *stmt, const double *x, int64_t n, const double *want) {
+static void check_one(const char *decl, const char *stmt, const double *x, int64_t n,
+                      const double *want) {
   ir_arena *a = ir_arena_new();
   session s = session_open(ir_format_text(a, N1 "kernel k { in x: %s; %s; }", decl, stmt));
   session_bind(&s, "x", x, 1, &n);
@@ -14,12 +16,14 @@ static void check_one(const char *decl, const char *stmt, const double *x, int64
 }
 
 Test(ir_data_dtypes, casts_truncate_and_saturate) {
-  check_one("f32[N]", "out y[i] = cast[i8](x[i])", D(1.9, -1.9, 300, -300, NAN), 5, D(1, -1, 127, -128, 0));
+  check_one("f32[N]", "out y[i] = cast[i8](x[i])", D(1.9, -1.9, 300, -300, NAN), 5,
+            D(1, -1, 127, -128, 0));
   check_one("f32[N]", "out y[i] = cast[u8](x[i])", D(1.9, -1.9, 300), 3, D(1, 0, 255));
   check_one("f32[N]", "out y[i] = cast[i4](x[i])", D(9, -9, 3), 3, D(7, -8, 3));
   check_one("i32[N]", "out y[i] = cast[i8](x[i])", D(130, -129, 5), 3, D(-126, 127, 5));
   check_one("i32[N]", "out y[i] = cast[f32](x[i]) / 2", D(3, -1), 2, D(1.5, -0.5));
-  check_one("f32[N]", "out y[i] = cast[f8e4m3](x[i])", D(1000, -1000, 1.06, 0.01), 4, D(448, -448, 1, 0.009765625));
+  check_one("f32[N]", "out y[i] = cast[f8e4m3](x[i])", D(1000, -1000, 1.06, 0.01), 4,
+            D(448, -448, 1, 0.009765625));
   check_one("f32[N]", "out y[i] = cast[f8e5m2](x[i])", D(1e9, 1.1), 2, D(INFINITY, 1));
 }
 
@@ -34,7 +38,8 @@ Test(ir_data_dtypes, small_types_accumulate_in_wider_ones) {
 }
 
 Test(ir_data_dtypes, comparisons_give_booleans) {
-  check_one("f32[N]", "out y[i] = x[i] > 0 and not (x[i] == 2)", D(-1, 1, 2, NAN), 4, D(0, 1, 0, 0));
+  check_one("f32[N]", "out y[i] = x[i] > 0 and not (x[i] == 2)", D(-1, 1, 2, NAN), 4,
+            D(0, 1, 0, 0));
   check_one("i32[N]", "out y[] = any[i] (x[i] == 2)", D(1, 2, 3), 3, D(1));
   check_one("i32[N]", "out y[] = all[i] (x[i] > 1)", D(1, 2, 3), 3, D(0));
   check_one("b1[N]", "out y[i] = where(x[i], 1.5, 2.5) : f32", D(1, 0), 2, D(1.5, 2.5));
@@ -49,7 +54,8 @@ Test(ir_data_dtypes, nan_spreads_through_min_max_relu) {
 }
 
 Test(ir_data_dtypes, scatters_of_integers_start_at_the_range_ends) {
-  session s = session_open(N1 "dim M = 3; kernel k { in p: i32[N]; in x: i8[N]; out lo[p[i]] min= x[i] : i8[M]; out hi[p[i]] max= x[i] : i8[M]; }");
+  session s = session_open(N1 "dim M = 3; kernel k { in p: i32[N]; in x: i8[N]; out lo[p[i]] min= "
+                              "x[i] : i8[M]; out hi[p[i]] max= x[i] : i8[M]; }");
   session_bind(&s, "p", D(0, 2, 0), 1, S(3));
   session_bind(&s, "x", D(5, -6, 7), 1, S(3));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
@@ -59,8 +65,9 @@ Test(ir_data_dtypes, scatters_of_integers_start_at_the_range_ends) {
 }
 
 Test(ir_data_dtypes, indices_are_values_and_subscripts_compute) {
-  session s = session_open(N1 "dim M: dyn; kernel k { in x: f32[N]; in w: f32[M]; out y[i] = x[i] + cast[f32](i*10 + N);"
-                              " out z[i] = w[i/2] * x[i]; out c[i] = x[i] on i % 2 == 1; }");
+  session s = session_open(
+      N1 "dim M: dyn; kernel k { in x: f32[N]; in w: f32[M]; out y[i] = x[i] + cast[f32](i*10 + N);"
+         " out z[i] = w[i/2] * x[i]; out c[i] = x[i] on i % 2 == 1; }");
   session_bind(&s, "x", D(1, 2, 3), 1, S(3));
   session_bind(&s, "w", D(1, 10), 1, S(2));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));

@@ -4,23 +4,30 @@
 
 #include "ir/interp.h"
 
-static ir_view made(ir_arena *a, ir_dtype t, const char *kind, const double *args, int count, int64_t limit, int rank, const int64_t *dims) {
+static ir_view made(ir_arena *a, ir_dtype t, const char *kind, const double *args, int count,
+                    int64_t limit, int rank, const int64_t *dims) {
   ir_view v;
   ir_view_dense(a, t, rank, dims, &v);
   cr_assert_eq(ir_generate(a, kind, args, count, limit, &v), SPC_OK, "%s", kind);
   return v;
 }
 
-#define ARGS(...) (const double[]){__VA_ARGS__}
-#define DIMS(...) (const int64_t[]){__VA_ARGS__}
+#define ARGS(...)                                                                                  \
+  (const double[]) { __VA_ARGS__ }
+#define DIMS(...)                                                                                  \
+  (const int64_t[]) { __VA_ARGS__ }
 
-static double value(const ir_view *v, int64_t i) { return ir_dtype_load(v->dtype, v->vals.data, i); }
+static double value(const ir_view *v, int64_t i) {
+  return ir_dtype_load(v->dtype, v->vals.data, i);
+}
 
 Test(ir_data_generate, numbers_are_the_same_on_every_machine) {
-  static const double first[] = {0.39193934988429113, 0.52788986348031941, -0.28682243698735627, 0.40269503635493903};
+  static const double first[] = {0.39193934988429113, 0.52788986348031941, -0.28682243698735627,
+                                 0.40269503635493903};
   ir_arena *a = ir_arena_new();
   ir_view v = made(a, IR_F64, "rand", ARGS(0), 1, 0, 1, DIMS(4));
-  for (int i = 0; i < IR_COUNT(first); i++) cr_assert_eq(value(&v, i), first[i], "%d is %.17g", i, value(&v, i));
+  for (int i = 0; i < IR_COUNT(first); i++)
+    cr_assert_eq(value(&v, i), first[i], "%d is %.17g", i, value(&v, i));
   ir_arena_free(a);
 }
 
@@ -44,18 +51,25 @@ Test(ir_data_generate, an_element_does_not_depend_on_shape_or_order) {
   ir_view_dense(a, IR_F32, 2, DIMS(3, 4), &t);
   t.format = ir_format_builtin(a, "dense_t", 2, NULL, 0, NULL);
   cr_assert_eq(ir_generate(a, "rand", ARGS(3), 1, 0, &t), SPC_OK);
-  for (int64_t i = 0; i < 12; i++) cr_assert_eq(ir_view_value(&t, DIMS(i / 4, i % 4)), value(&flat, i));
+  for (int64_t i = 0; i < 12; i++)
+    cr_assert_eq(ir_view_value(&t, DIMS(i / 4, i % 4)), value(&flat, i));
   ir_arena_free(a);
 }
 
 Test(ir_data_generate, integers_stay_in_their_cut_range) {
-  static const struct { ir_dtype t; double low, high; } rows[] = {{IR_I8, -8, 8}, {IR_U8, 0, 8}, {IR_I4, -8, 7}, {IR_U4, 0, 8}, {IR_I64, -8, 8}, {IR_B1, 0, 1}};
+  static const struct {
+    ir_dtype t;
+    double low, high;
+  } rows[] = {{IR_I8, -8, 8}, {IR_U8, 0, 8},   {IR_I4, -8, 7},
+              {IR_U4, 0, 8},  {IR_I64, -8, 8}, {IR_B1, 0, 1}};
   for (int r = 0; r < IR_COUNT(rows); r++) {
     ir_arena *a = ir_arena_new();
     double low = 99, high = -99;
     ir_view v = made(a, rows[r].t, "rand", ARGS(1), 1, 0, 1, DIMS(2000));
-    for (int64_t i = 0; i < 2000; i++) low = fmin(low, value(&v, i)), high = fmax(high, value(&v, i));
-    cr_assert(low == rows[r].low && high == rows[r].high, "%s: %g..%g", ir_dtype_text(rows[r].t), low, high);
+    for (int64_t i = 0; i < 2000; i++)
+      low = fmin(low, value(&v, i)), high = fmax(high, value(&v, i));
+    cr_assert(low == rows[r].low && high == rows[r].high, "%s: %g..%g", ir_dtype_text(rows[r].t),
+              low, high);
     ir_arena_free(a);
   }
 }

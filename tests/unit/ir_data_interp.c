@@ -1,4 +1,5 @@
-/* The reference interpreter: one program a rule of the language, with results worked out by hand. */
+/* The reference interpreter: one program a rule of the language, with results worked out by hand.
+ */
 #include "tests/unit/ir_data_session.h"
 
 #define DIMS "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; "
@@ -15,11 +16,16 @@ Test(ir_data_interp, dense_products_and_epilogues) {
 }
 
 Test(ir_data_interp, a_sparse_operand_in_any_format_gives_the_same_product) {
-  static const char *const formats[] = {"dense", "dense_t", "coo", "csr", "csc", "bsr(2,2)", "ell(4)", "dcsr", "csf", "nm(4,4)", "bitmap(2,4)", "twell(2,2)"};
+  static const char *const formats[] = {"dense", "dense_t",  "coo",         "csr",
+                                        "csc",   "bsr(2,2)", "ell(4)",      "dcsr",
+                                        "csf",   "nm(4,4)",  "bitmap(2,4)", "twell(2,2)"};
   for (int f = 0; f < IR_COUNT(formats); f++) {
     ir_arena *a = ir_arena_new();
-    session s = session_open(ir_format_text(a, DIMS "kernel k { in A: f32[I,K] as %s; in x: f32[K]; in z: f32[I];"
-                                                    " out y[i] = sum[k] A[i,k]*x[k]; out t[k] = sum[i] A[i,k]*z[i]; }", formats[f]));
+    session s = session_open(
+        ir_format_text(a,
+                       DIMS "kernel k { in A: f32[I,K] as %s; in x: f32[K]; in z: f32[I];"
+                            " out y[i] = sum[k] A[i,k]*x[k]; out t[k] = sum[i] A[i,k]*z[i]; }",
+                       formats[f]));
     session_bind(&s, "A", D(0, 2, 0, 1, 0, 0, 0, 0, 5, 0, 0, -1), 2, S(3, 4));
     session_bind(&s, "x", D(1, 10, 100, 1000), 1, S(4));
     session_bind(&s, "z", D(1, 2, 3), 1, S(3));
@@ -42,8 +48,9 @@ Test(ir_data_interp, values_are_rounded_once_at_the_end_of_a_statement) {
 }
 
 Test(ir_data_interp, integers_wrap_at_their_width) {
-  session s = session_open(DIMS "kernel k { in x: i8[K]; out y[] = sum[k] x[k]*x[k]; out z[] = sum[k] x[k]*x[k] : i32;"
-                                " out q[k] = x[k] / 3; out m[k] = x[k] % 3; }");
+  session s = session_open(
+      DIMS "kernel k { in x: i8[K]; out y[] = sum[k] x[k]*x[k]; out z[] = sum[k] x[k]*x[k] : i32;"
+           " out q[k] = x[k] / 3; out m[k] = x[k] % 3; }");
   session_bind(&s, "x", D(100, -7, 5), 1, S(3));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
   session_expect(&s, "z", D(10074));
@@ -54,7 +61,8 @@ Test(ir_data_interp, integers_wrap_at_their_width) {
 
 Test(ir_data_interp, zero_times_anything_is_zero_unless_strict) {
   for (int strict = 0; strict < 2; strict++) {
-    session s = session_open(DIMS "kernel k { in A: f32[I,K] as csr; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }");
+    session s = session_open(
+        DIMS "kernel k { in A: f32[I,K] as csr; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }");
     s.options.strict_nan = strict;
     session_bind(&s, "A", D(1, 0), 2, S(1, 2));
     session_bind(&s, "x", D(2, NAN), 1, S(2));
@@ -65,9 +73,10 @@ Test(ir_data_interp, zero_times_anything_is_zero_unless_strict) {
 }
 
 Test(ir_data_interp, conditions_sample_and_fill) {
-  session s = session_open(DIMS "kernel k { in x: f32[I,J]; in M: pattern[I,J] as csr; in g: f32[I,J];"
-                                " out a[i,j] = x[i,j] on M[i,j] and j <= i fill -inf;"
-                                " out b[i,j] = x[i,j] on g[i,j]; }");
+  session s =
+      session_open(DIMS "kernel k { in x: f32[I,J]; in M: pattern[I,J] as csr; in g: f32[I,J];"
+                        " out a[i,j] = x[i,j] on M[i,j] and j <= i fill -inf;"
+                        " out b[i,j] = x[i,j] on g[i,j]; }");
   session_bind(&s, "x", D(1, 2, 3, 4), 2, S(2, 2));
   session_bind(&s, "M", D(0, 1, 1, 0), 2, S(2, 2));
   session_bind(&s, "g", D(0, 1, -1, 0), 2, S(2, 2));
@@ -78,8 +87,10 @@ Test(ir_data_interp, conditions_sample_and_fill) {
 }
 
 Test(ir_data_interp, softmax_sees_what_is_not_stored_and_survives_empty_rows) {
-  session s = session_open(DIMS "kernel k { in x: f32[I,J] as csr; in p: f32[I,J]; out a[i,j] = softmax[j](x[i,j]);"
-                                " out b[i,j] = softmax[j](p[i,j]); out c[i] = max[j] x[i,j]; out d[i] = argmax[j] x[i,j]; }");
+  session s = session_open(
+      DIMS
+      "kernel k { in x: f32[I,J] as csr; in p: f32[I,J]; out a[i,j] = softmax[j](x[i,j]);"
+      " out b[i,j] = softmax[j](p[i,j]); out c[i] = max[j] x[i,j]; out d[i] = argmax[j] x[i,j]; }");
   session_bind(&s, "x", D(0, -1, 0, 0, 0, 0), 2, S(3, 2));
   session_bind(&s, "p", D(-INFINITY, -INFINITY, 0, 0, -INFINITY, 3), 2, S(3, 2));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
@@ -92,7 +103,9 @@ Test(ir_data_interp, softmax_sees_what_is_not_stored_and_survives_empty_rows) {
 }
 
 Test(ir_data_interp, topk_keeps_the_first_of_equals) {
-  session s = session_open(DIMS "kernel k { in x: f32[I,J]; out y[i,j] = topk[j](x[i,j], 2); out a[i] = argmax[j] x[i,j]; }");
+  session s = session_open(
+      DIMS
+      "kernel k { in x: f32[I,J]; out y[i,j] = topk[j](x[i,j], 2); out a[i] = argmax[j] x[i,j]; }");
   session_bind(&s, "x", D(1, 3, 1, 1, -4, -1, -2, -1), 2, S(2, 4));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
   session_expect(&s, "y", D(1, 3, 0, 0, 0, -1, 0, -1));
@@ -101,9 +114,11 @@ Test(ir_data_interp, topk_keeps_the_first_of_equals) {
 }
 
 Test(ir_data_interp, reductions_over_nothing_give_identities) {
-  session s = session_open(DIMS "kernel k { in x: f32[I,J]; in n: i32[I,J]; out s[i] = sum[j] x[i,j]; out p[i] = prod[j] x[i,j];"
-                                " out m[i] = max[j] x[i,j]; out l[i] = min[j] n[i,j]; out a[i] = argmax[j] x[i,j];"
-                                " out t[i] = all[j] (x[i,j] > 0); }");
+  session s = session_open(
+      DIMS "kernel k { in x: f32[I,J]; in n: i32[I,J]; out s[i] = sum[j] x[i,j]; out p[i] = "
+           "prod[j] x[i,j];"
+           " out m[i] = max[j] x[i,j]; out l[i] = min[j] n[i,j]; out a[i] = argmax[j] x[i,j];"
+           " out t[i] = all[j] (x[i,j] > 0); }");
   session_bind(&s, "x", D(0), 2, S(1, 0));
   session_bind(&s, "n", D(0), 2, S(1, 0));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
@@ -119,8 +134,10 @@ Test(ir_data_interp, reductions_over_nothing_give_identities) {
 #define MOE "dim E: dyn; dim R: dyn; dim T: dyn; "
 
 Test(ir_data_interp, ragged_rows_take_the_segment_they_lie_in) {
-  session s = session_open(DIMS MOE "kernel k { in off: i32[E+1]; in x: f32[R]; in w: f32[E]; ragged r in off[e]..off[e+1];"
-                                    " let h[r] = x[r] * w[e]; out g[r] = h[r]; out y[e] = sum[r] h[r]; }");
+  session s = session_open(
+      DIMS MOE
+      "kernel k { in off: i32[E+1]; in x: f32[R]; in w: f32[E]; ragged r in off[e]..off[e+1];"
+      " let h[r] = x[r] * w[e]; out g[r] = h[r]; out y[e] = sum[r] h[r]; }");
   session_bind(&s, "off", D(1, 3, 3, 4), 1, S(4));
   session_bind(&s, "x", D(1, 2, 3, 4, 5), 1, S(5));
   session_bind(&s, "w", D(10, 100, 1000), 1, S(3));
@@ -132,9 +149,10 @@ Test(ir_data_interp, ragged_rows_take_the_segment_they_lie_in) {
 }
 
 Test(ir_data_interp, gathers_and_scatters_stay_inside_their_axes) {
-  session s = session_open(DIMS MOE "kernel k { in perm: i32[R]; in x: f32[T]; in w: f32[R];"
-                                    " out g[r] = w[r] * x[perm[r]]; out y[perm[r]] += w[r] : f32[T];"
-                                    " out m[perm[r]] max= w[r] : f32[T]; }");
+  session s =
+      session_open(DIMS MOE "kernel k { in perm: i32[R]; in x: f32[T]; in w: f32[R];"
+                            " out g[r] = w[r] * x[perm[r]]; out y[perm[r]] += w[r] : f32[T];"
+                            " out m[perm[r]] max= w[r] : f32[T]; }");
   session_bind(&s, "perm", D(2, 0, 2, 7), 1, S(4));
   session_bind(&s, "x", D(1, 10, 100), 1, S(3));
   session_bind(&s, "w", D(1, 2, 3, 4), 1, S(4));
@@ -147,7 +165,8 @@ Test(ir_data_interp, gathers_and_scatters_stay_inside_their_axes) {
 }
 
 Test(ir_data_interp, offsets_out_of_range_are_clamped) {
-  session s = session_open(DIMS MOE "kernel k { in off: i32[E+1]; in x: f32[R]; ragged r in off[e]..off[e+1]; out y[e] = sum[r] x[r]; }");
+  session s = session_open(DIMS MOE "kernel k { in off: i32[E+1]; in x: f32[R]; ragged r in "
+                                    "off[e]..off[e+1]; out y[e] = sum[r] x[r]; }");
   session_bind(&s, "off", D(-3, 1, 99), 1, S(3));
   session_bind(&s, "x", D(1, 2, 4), 1, S(3));
   cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
@@ -169,9 +188,11 @@ Test(ir_data_interp, like_shares_the_pattern) {
 }
 
 Test(ir_data_interp, assembled_patterns_follow_the_operands) {
-  session s = session_open(DIMS "kernel k { in A: f32[I,K] as csr; in B: f32[I,K] as csc; in C: f32[K,J] as csr;"
-                                " out u[i,k] = A[i,k] + B[i,k] as csr; out n[i,k] = A[i,k] * B[i,k] as coo;"
-                                " out p[i,j] = sum[k] A[i,k]*C[k,j] as csr; out m[i,k] = max(A[i,k], B[i,k]) as dcsr; }");
+  session s = session_open(
+      DIMS
+      "kernel k { in A: f32[I,K] as csr; in B: f32[I,K] as csc; in C: f32[K,J] as csr;"
+      " out u[i,k] = A[i,k] + B[i,k] as csr; out n[i,k] = A[i,k] * B[i,k] as coo;"
+      " out p[i,j] = sum[k] A[i,k]*C[k,j] as csr; out m[i,k] = max(A[i,k], B[i,k]) as dcsr; }");
   session_bind(&s, "A", D(1, 0, 2, 0, 0, 0), 2, S(2, 3));
   session_bind(&s, "B", D(-1, 5, 0, 0, 0, 7), 2, S(2, 3));
   session_bind(&s, "C", D(1, 0, 0, 1, 3, 0), 2, S(3, 2));
@@ -187,7 +208,8 @@ Test(ir_data_interp, assembled_patterns_follow_the_operands) {
 }
 
 Test(ir_data_interp, blocks_and_dequantisation) {
-  session s = session_open(DIMS "kernel k { in q: i8[J,K] as nm(2,4); in s: f16[J,K/4]; in x: f16[K]; let W[j,k] = s[j,k/4] * q[j,k];"
+  session s = session_open(DIMS "kernel k { in q: i8[J,K] as nm(2,4); in s: f16[J,K/4]; in x: "
+                                "f16[K]; let W[j,k] = s[j,k/4] * q[j,k];"
                                 " out y[j] = sum[k] W[j,k]*x[k]; }");
   session_bind(&s, "q", D(0, 3, 0, -1, 1, 0, 0, 0), 2, S(1, 8));
   session_bind(&s, "s", D(0.5, 2), 2, S(1, 2));
@@ -198,12 +220,15 @@ Test(ir_data_interp, blocks_and_dequantisation) {
 }
 
 Test(ir_data_interp, sizes_disagree_by_name) {
-  session s = session_open(DIMS "kernel k { in A: f32[I,K]; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }");
+  session s = session_open(
+      DIMS "kernel k { in A: f32[I,K]; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }");
   session_bind(&s, "A", D(1, 2, 3, 4), 2, S(2, 2));
   session_bind(&s, "x", D(1, 2, 3), 1, S(3));
   cr_assert_eq(session_run(&s), SPC_INVALID_INPUT);
   const char *text = s.sink->diags.at[s.sink->diags.count - 1]->text;
-  cr_assert(strstr(text, "`x` has size 3 along axis 0") && strstr(text, "`A` has size 2 along axis 1"), "%s", text);
+  cr_assert(strstr(text, "`x` has size 3 along axis 0") &&
+                strstr(text, "`A` has size 2 along axis 1"),
+            "%s", text);
   session_close(&s);
 }
 

@@ -27,7 +27,8 @@ static setup begin(ir_dtype t) {
   return s;
 }
 
-static spc_status run(setup *s, ir_dtype t, void *x, int64_t xs, void *y, int64_t ys, int64_t lo, int64_t hi) {
+static spc_status run(setup *s, ir_dtype t, void *x, int64_t xs, void *y, int64_t ys, int64_t lo,
+                      int64_t hi) {
   ir_array arrays[] = {{x, xs, t}, {y, ys, t}};
   return ir_interp_loop(s->a, s->func, NULL, arrays, lo, hi, s->sink);
 }
@@ -45,7 +46,8 @@ Test(ir_data_loop, a_part_of_the_parallel_loop) {
   setup s = begin(IR_F32);
   ir_block *outer;
   ir_var *i = ir_open_for(&s.b, "i", ir_int(s.a, 0), ir_int(s.a, 8), IR_RUN_PARALLEL, &outer);
-  ir_store(&s.b, s.y, var(&s, i), op(&s, IR_OP_ADD, load(&s, s.x, var(&s, i), 1), ir_const_f(s.a, IR_F32, 1)));
+  ir_store(&s.b, s.y, var(&s, i),
+           op(&s, IR_OP_ADD, load(&s, s.x, var(&s, i), 1), ir_const_f(s.a, IR_F32, 1)));
   ir_close(&s.b, outer);
   float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, y[8] = {0}, want[8] = {0, 0, 0, 4, 5, 0, 0, 0};
   cr_assert_eq(run(&s, IR_F32, x, 8, y, 8, 3, 5), SPC_OK);
@@ -75,11 +77,13 @@ Test(ir_data_loop, vectors_masks_and_reductions_over_lanes) {
   setup s = begin(IR_F32);
   ir_expr *mask = ir_splat(s.a, ir_const_i(s.a, IR_B1, 1), 4);
   ir_expr *v = load(&s, s.x, ir_int(s.a, 2), 4);
-  ir_expr *args[2] = {v->args[0], op(&s, IR_OP_LT, ir_splat(s.a, ir_const_f(s.a, IR_F32, 0), 4), ir_splat(s.a, ir_const_f(s.a, IR_F32, 1), 4))};
+  ir_expr *args[2] = {v->args[0], op(&s, IR_OP_LT, ir_splat(s.a, ir_const_f(s.a, IR_F32, 0), 4),
+                                     ir_splat(s.a, ir_const_f(s.a, IR_F32, 1), 4))};
   (void)mask;
   v->args = args;
   v->arg_count = 2;
-  ir_var *w = ir_let_lanes(&s.b, "w", IR_F32, 4, op(&s, IR_OP_MUL, v, ir_splat(s.a, ir_const_f(s.a, IR_F32, 2), 4)));
+  ir_var *w = ir_let_lanes(&s.b, "w", IR_F32, 4,
+                           op(&s, IR_OP_MUL, v, ir_splat(s.a, ir_const_f(s.a, IR_F32, 2), 4)));
   ir_store(&s.b, s.y, ir_int(s.a, 0), var(&s, w));
   ir_expr *total = ir_node_new(s.a, IR_REDUCE, IR_F32, 1, 1);
   total->reducer = IR_RED_SUM;
@@ -97,7 +101,9 @@ Test(ir_data_loop, an_offset_outside_names_buffer_and_offset) {
   float x[4] = {0}, y[1] = {0};
   cr_assert_eq(run(&s, IR_F32, x, 4, y, 1, 0, 1), SPC_INTERNAL);
   const char *text = s.sink->diags.at[0]->text;
-  cr_assert(strstr(text, "k.f") && strstr(text, "reads `x.vals` at 7") && strstr(text, "4 elements"), "%s", text);
+  cr_assert(strstr(text, "k.f") && strstr(text, "reads `x.vals` at 7") &&
+                strstr(text, "4 elements"),
+            "%s", text);
   ir_arena_free(s.a);
 }
 

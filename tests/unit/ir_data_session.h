@@ -1,4 +1,5 @@
-/* ir_data_session.h - a .spx kernel, its inputs as lists of numbers, and the interpreter over them. */
+/* ir_data_session.h - a .spx kernel, its inputs as lists of numbers, and the interpreter over them.
+ */
 #ifndef SPC_TESTS_IR_DATA_SESSION_H
 #define SPC_TESTS_IR_DATA_SESSION_H
 
@@ -36,14 +37,17 @@ static inline session session_open(const char *text) {
 }
 
 /* Values row-major; zeros of the list are not stored in a sparse format. */
-static inline void session_bind(session *s, const char *name, const double *values, int rank, const int64_t *dims) {
+static inline void session_bind(session *s, const char *name, const double *values, int rank,
+                                const int64_t *dims) {
   ir_tensor *tensor = ir_tensor_named(s->kernel, name);
   ir_view dense, view;
   const char *why = "";
   cr_assert(tensor, "%s", name);
   ir_view_dense(s->arena, tensor->dtype ? tensor->dtype : IR_U8, rank, dims, &dense);
-  for (int64_t i = 0; i < dense.vals.count; i++) ir_dtype_store(dense.dtype, dense.vals.data, i, values[i]);
-  cr_assert_eq(ir_view_convert(s->arena, &dense, tensor->format, IR_I32, &view, &why), SPC_OK, "%s: %s", name, why);
+  for (int64_t i = 0; i < dense.vals.count; i++)
+    ir_dtype_store(dense.dtype, dense.vals.data, i, values[i]);
+  cr_assert_eq(ir_view_convert(s->arena, &dense, tensor->format, IR_I32, &view, &why), SPC_OK,
+               "%s: %s", name, why);
   if (!tensor->dtype) view.dtype = IR_NONE, view.vals = (ir_array){0};
   ir_binding binding = {tensor, view};
   IR_PUSH(s->arena, &s->bindings.list, binding);
@@ -51,7 +55,8 @@ static inline void session_bind(session *s, const char *name, const double *valu
 
 static inline spc_status session_run(session *s) {
   spc_status status = ir_solve_sizes(s->kernel, &s->bindings, s->sizes, s->sink);
-  return status ? status : ir_interp_ein(s->arena, s->kernel, s->sizes, &s->bindings, &s->options, s->sink);
+  return status ? status
+                : ir_interp_ein(s->arena, s->kernel, s->sizes, &s->bindings, &s->options, s->sink);
 }
 
 static inline ir_view *session_view(session *s, const char *name) {
@@ -68,7 +73,8 @@ static inline void session_expect(session *s, const char *name, const double *wa
     int64_t rest = i;
     for (int d = v->rank - 1; d >= 0; d--) at[d] = rest % v->dim[d], rest /= v->dim[d];
     double got = ir_view_value(v, at);
-    bool same = (isnan(got) && isnan(want[i])) || got == want[i] || fabs(got - want[i]) <= 1e-6 * fabs(want[i]);
+    bool same = (isnan(got) && isnan(want[i])) || got == want[i] ||
+                fabs(got - want[i]) <= 1e-6 * fabs(want[i]);
     cr_assert(same, "%s[%lld] is %.9g, not %.9g", name, (long long)i, got, want[i]);
   }
 }

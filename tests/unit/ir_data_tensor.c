@@ -16,18 +16,30 @@ typedef struct format_case {
 } format_case;
 
 static const format_case cases[] = {
-    {"dense", 2, 0, {0}},   {"dense_t", 2, 0, {0}}, {"coo", 2, 0, {0}},      {"csr", 2, 0, {0}},
-    {"csc", 2, 0, {0}},     {"bsr", 2, 2, {3, 2}},  {"bsr", 2, 2, {1, 1}},   {"ell", 2, 1, {64}},
-    {"dcsr", 2, 0, {0}},    {"csf", 2, 0, {0}},     {"bitmap", 2, 2, {3, 5}}, {"bitmap", 2, 2, {8, 8}},
-    {"twell", 2, 2, {4, 4}}, {"nm", 2, 2, {4, 4}},  {"nm", 2, 2, {8, 8}},    {"dense", 3, 0, {0}},
-    {"dense_t", 3, 0, {0}}, {"coo", 3, 0, {0}},     {"csf", 3, 0, {0}},      {"nm", 3, 2, {2, 2}},
-    {"coo", 1, 0, {0}},     {"csf", 1, 0, {0}},     {"dense", 1, 0, {0}},    {"dense", 0, 0, {0}},
-    {"csf", 5, 0, {0}},     {"coo", 5, 0, {0}},
+    {"dense", 2, 0, {0}},    {"dense_t", 2, 0, {0}},   {"coo", 2, 0, {0}},
+    {"csr", 2, 0, {0}},      {"csc", 2, 0, {0}},       {"bsr", 2, 2, {3, 2}},
+    {"bsr", 2, 2, {1, 1}},   {"ell", 2, 1, {64}},      {"dcsr", 2, 0, {0}},
+    {"csf", 2, 0, {0}},      {"bitmap", 2, 2, {3, 5}}, {"bitmap", 2, 2, {8, 8}},
+    {"twell", 2, 2, {4, 4}}, {"nm", 2, 2, {4, 4}},     {"nm", 2, 2, {8, 8}},
+    {"dense", 3, 0, {0}},    {"dense_t", 3, 0, {0}},   {"coo", 3, 0, {0}},
+    {"csf", 3, 0, {0}},      {"nm", 3, 2, {2, 2}},     {"coo", 1, 0, {0}},
+    {"csf", 1, 0, {0}},      {"dense", 1, 0, {0}},     {"dense", 0, 0, {0}},
+    {"csf", 5, 0, {0}},      {"coo", 5, 0, {0}},
 };
 
 static const shape_case shapes[] = {
-    {0, {0}},       {1, {1}},       {1, {13}},    {1, {0}},          {2, {7, 11}},  {2, {1, 9}},
-    {2, {9, 1}},    {2, {0, 5}},    {2, {5, 0}},  {2, {17, 33}},     {3, {3, 4, 5}}, {3, {1, 1, 1}},
+    {0, {0}},
+    {1, {1}},
+    {1, {13}},
+    {1, {0}},
+    {2, {7, 11}},
+    {2, {1, 9}},
+    {2, {9, 1}},
+    {2, {0, 5}},
+    {2, {5, 0}},
+    {2, {17, 33}},
+    {3, {3, 4, 5}},
+    {3, {1, 1, 1}},
     {5, {2, 3, 1, 2, 3}},
 };
 
@@ -78,7 +90,8 @@ static ir_entries random_entries(ir_arena *a, const shape_case *s, int percent, 
   return e;
 }
 
-static void expect_values(const ir_view *v, const shape_case *s, const double *dense, const char *name) {
+static void expect_values(const ir_view *v, const shape_case *s, const double *dense,
+                          const char *name) {
   int64_t at[IR_MAX_RANK] = {0};
   for (int64_t i = 0, n = ir_view_elements(v); i < n; i++) {
     set_coordinates(s, i, at);
@@ -98,13 +111,15 @@ Test(ir_data_tensor, every_format_holds_what_was_packed) {
         ir_view v, back, again;
         const ir_format *format = builtin(a, &cases[f]);
         ir_dtype index = draw(2) ? IR_I32 : IR_I64;
-        cr_assert_eq(ir_view_pack(a, IR_F64, shapes[s].dim, format, index, &e, &v, &why), SPC_OK, "%s: %s", cases[f].name, why);
+        cr_assert_eq(ir_view_pack(a, IR_F64, shapes[s].dim, format, index, &e, &v, &why), SPC_OK,
+                     "%s: %s", cases[f].name, why);
         cr_assert_eq(ir_view_check(a, &v, &why), SPC_OK, "%s: %s", cases[f].name, why);
         expect_values(&v, &shapes[s], dense, cases[f].name);
         const ir_format *plain = ir_format_builtin(a, "dense", v.rank, NULL, 0, NULL);
         cr_assert_eq(ir_view_convert(a, &v, plain, index, &back, &why), SPC_OK);
         expect_values(&back, &shapes[s], dense, "dense");
-        cr_assert_eq(ir_view_convert(a, &back, format, index, &again, &why), SPC_OK, "%s: %s", cases[f].name, why);
+        cr_assert_eq(ir_view_convert(a, &back, format, index, &again, &why), SPC_OK, "%s: %s",
+                     cases[f].name, why);
         expect_values(&again, &shapes[s], dense, "again");
         ir_arena_free(a);
       }
@@ -112,22 +127,32 @@ Test(ir_data_tensor, every_format_holds_what_was_packed) {
 
 Test(ir_data_tensor, formats_of_the_user_hold_what_was_packed) {
   const ir_format mine[] = {
-      {.name = "blocks", .rank = 2, .level_count = 4, /* coo of blocks */
+      {.name = "blocks",
+       .rank = 2,
+       .level_count = 4, /* coo of blocks */
        .level = {{.kind = IR_LEVEL_COMPRESSED, .dim = 0, .map = IR_MAP_DIV, .factor = 3},
                  {.kind = IR_LEVEL_SINGLETON, .dim = 1, .map = IR_MAP_DIV, .factor = 4},
                  {.kind = IR_LEVEL_DENSE, .dim = 0, .map = IR_MAP_MOD, .factor = 3},
                  {.kind = IR_LEVEL_DENSE, .dim = 1, .map = IR_MAP_MOD, .factor = 4}}},
-      {.name = "bits", .rank = 2, .level_count = 2, /* a bitmap under a compressed level */
+      {.name = "bits",
+       .rank = 2,
+       .level_count = 2, /* a bitmap under a compressed level */
        .level = {{.kind = IR_LEVEL_COMPRESSED, .dim = 0}, {.kind = IR_LEVEL_BITMAP, .dim = 1}}},
-      {.name = "blockbits", .rank = 2, .level_count = 4, /* a bitmap of blocks */
+      {.name = "blockbits",
+       .rank = 2,
+       .level_count = 4, /* a bitmap of blocks */
        .level = {{.kind = IR_LEVEL_DENSE, .dim = 1, .map = IR_MAP_DIV, .factor = 4},
                  {.kind = IR_LEVEL_BITMAP, .dim = 0, .map = IR_MAP_DIV, .factor = 2},
                  {.kind = IR_LEVEL_DENSE, .dim = 1, .map = IR_MAP_MOD, .factor = 4},
                  {.kind = IR_LEVEL_DENSE, .dim = 0, .map = IR_MAP_MOD, .factor = 2}}},
-      {.name = "packed_rows", .rank = 2, .level_count = 2,
+      {.name = "packed_rows",
+       .rank = 2,
+       .level_count = 2,
        .level = {{.kind = IR_LEVEL_PACKED, .dim = 0, .parameter = 20, .has_pos = true},
                  {.kind = IR_LEVEL_COMPRESSED, .dim = 1}}},
-      {.name = "tiles", .rank = 2, .level_count = 4, /* entries inside listed tiles */
+      {.name = "tiles",
+       .rank = 2,
+       .level_count = 4, /* entries inside listed tiles */
        .level = {{.kind = IR_LEVEL_COMPRESSED, .dim = 0, .map = IR_MAP_DIV, .factor = 4},
                  {.kind = IR_LEVEL_COMPRESSED, .dim = 1, .map = IR_MAP_DIV, .factor = 4},
                  {.kind = IR_LEVEL_COMPRESSED, .dim = 0, .map = IR_MAP_MOD, .factor = 4},
@@ -145,7 +170,8 @@ Test(ir_data_tensor, formats_of_the_user_hold_what_was_packed) {
         cr_assert_null(ir_format_fault(&format));
         ir_entries e = random_entries(a, &shapes[s], percent, dense);
         ir_view v;
-        cr_assert_eq(ir_view_pack(a, IR_F64, shapes[s].dim, &format, IR_I32, &e, &v, &why), SPC_OK, "%s: %s", format.name, why);
+        cr_assert_eq(ir_view_pack(a, IR_F64, shapes[s].dim, &format, IR_I32, &e, &v, &why), SPC_OK,
+                     "%s: %s", format.name, why);
         cr_assert_eq(ir_view_check(a, &v, &why), SPC_OK, "%s: %s", format.name, why);
         expect_values(&v, &shapes[s], dense, format.name);
         ir_arena_free(a);
@@ -158,7 +184,9 @@ static ir_view small_csr(ir_arena *a) {
   ir_entries e = {.rank = 2, .count = 4, .at = at, .value = value};
   int64_t dims[] = {3, 4};
   ir_view v;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32, &e, &v, NULL), SPC_OK);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32,
+                            &e, &v, NULL),
+               SPC_OK);
   return v;
 }
 
@@ -174,9 +202,14 @@ Test(ir_data_tensor, csr_arrays_are_the_textbook_ones) {
 }
 
 Test(ir_data_tensor, check_finds_every_broken_promise) {
-  static const struct { bool pos; int index; int32_t value; const char *says; } faults[] = {
-      {true, 0, 1, "pos[0]"},      {true, 1, 5, "falls"},      {true, 3, 9, "needs"},
-      {false, 0, 7, "outside"},    {false, 0, -1, "outside"},  {false, 0, 3, "twice"},
+  static const struct {
+    bool pos;
+    int index;
+    int32_t value;
+    const char *says;
+  } faults[] = {
+      {true, 0, 1, "pos[0]"},      {true, 1, 5, "falls"},     {true, 3, 9, "needs"},
+      {false, 0, 7, "outside"},    {false, 0, -1, "outside"}, {false, 0, 3, "twice"},
       {false, 2, 3, "not sorted"}, {true, 2, 1, "falls"},
   };
   for (int i = 0; i < IR_COUNT(faults); i++) {
@@ -198,14 +231,22 @@ Test(ir_data_tensor, what_does_not_fit_is_refused_with_the_place) {
   ir_entries e = {.rank = 2, .count = 4, .at = at, .value = value};
   const char *why = NULL;
   ir_view v;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "nm", 2, nm, 2, NULL), IR_I32, &e, &v, &why), SPC_INVALID_INPUT);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "nm", 2, nm, 2, NULL), IR_I32, &e,
+                            &v, &why),
+               SPC_INVALID_INPUT);
   cr_assert(strstr(why, "nm(2,4)") && strstr(why, "[1,4]"), "%s", why);
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "ell", 2, ell, 1, NULL), IR_I32, &e, &v, &why), SPC_INVALID_INPUT);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "ell", 2, ell, 1, NULL), IR_I32,
+                            &e, &v, &why),
+               SPC_INVALID_INPUT);
   cr_assert(strstr(why, "ell(2)"), "%s", why);
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "twell", 2, tw, 2, NULL), IR_I32, &e, &v, &why), SPC_INVALID_INPUT);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "twell", 2, tw, 2, NULL), IR_I32,
+                            &e, &v, &why),
+               SPC_INVALID_INPUT);
   cr_assert(strstr(why, "twell(4,2)"), "%s", why);
   at[1] = 8;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32, &e, &v, &why), SPC_INVALID_INPUT);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32,
+                            &e, &v, &why),
+               SPC_INVALID_INPUT);
   cr_assert(strstr(why, "coordinate 8"), "%s", why);
   ir_arena_free(a);
 }
@@ -218,7 +259,9 @@ Test(ir_data_tensor, nm_fills_free_slots_in_order) {
   const float values[] = {0, 1, 0, 2};
   ir_entries e = {.rank = 1, .count = 2, .at = at, .value = value};
   ir_view v;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "nm", 1, nm, 2, NULL), IR_I32, &e, &v, NULL), SPC_OK);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "nm", 1, nm, 2, NULL), IR_I32, &e,
+                            &v, NULL),
+               SPC_OK);
   cr_assert_arr_eq(v.crd[1].data, positions, sizeof positions);
   cr_assert_arr_eq(v.vals.data, values, sizeof values);
   const char *why = NULL;
@@ -234,11 +277,15 @@ Test(ir_data_tensor, duplicates_are_summed) {
   int64_t whole[] = {1, 2, 250, 6};
   ir_entries e = {.rank = 2, .count = 4, .at = at, .value = value};
   ir_view v;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "coo", 2, NULL, 0, NULL), IR_I64, &e, &v, NULL), SPC_OK);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "coo", 2, NULL, 0, NULL), IR_I64,
+                            &e, &v, NULL),
+               SPC_OK);
   cr_assert_eq(v.vals.count, 2);
   cr_assert_eq(ir_view_value(&v, corner), 8.0);
   e.int_value = whole, e.value = NULL;
-  cr_assert_eq(ir_view_pack(a, IR_U8, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I64, &e, &v, NULL), SPC_OK);
+  cr_assert_eq(ir_view_pack(a, IR_U8, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I64,
+                            &e, &v, NULL),
+               SPC_OK);
   cr_assert_eq(ir_view_value_int(&v, corner), 1, "u8 wraps");
   ir_arena_free(a);
 }
@@ -246,11 +293,16 @@ Test(ir_data_tensor, duplicates_are_summed) {
 Test(ir_data_tensor, a_million_entries_in_a_square_of_a_million) {
   ir_arena *a = ir_arena_new();
   int64_t n = 1000000, dims[] = {n, n};
-  ir_entries e = {.rank = 2, .count = n, .at = IR_NEW_ARRAY(a, int64_t, 2 * n), .value = IR_NEW_ARRAY(a, double, n)};
+  ir_entries e = {.rank = 2,
+                  .count = n,
+                  .at = IR_NEW_ARRAY(a, int64_t, 2 * n),
+                  .value = IR_NEW_ARRAY(a, double, n)};
   for (int64_t i = 0; i < 2 * n; i++) e.at[i] = draw((uint32_t)n);
   const char *why = NULL;
   ir_view v;
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32, &e, &v, &why), SPC_OK);
+  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32,
+                            &e, &v, &why),
+               SPC_OK);
   cr_assert_eq(ir_view_check(a, &v, &why), SPC_OK, "%s", why);
   ir_arena_free(a);
 }
@@ -268,12 +320,24 @@ Test(ir_data_tensor, illegal_formats_are_named) {
   ir_format bad[] = {
       {.name = "a", .rank = 1, .level_count = 1, .level = {{.kind = IR_LEVEL_SINGLETON}}},
       {.name = "b", .rank = 2, .level_count = 1, .level = {{.kind = IR_LEVEL_DENSE}}},
-      {.name = "c", .rank = 1, .level_count = 2, .level = {{.kind = IR_LEVEL_DENSE}, {.kind = IR_LEVEL_DENSE}}},
-      {.name = "d", .rank = 1, .level_count = 1, .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4}}},
-      {.name = "e", .rank = 1, .level_count = 2,
-       .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_MOD, .factor = 4}, {.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4}}},
-      {.name = "f", .rank = 1, .level_count = 2,
-       .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4}, {.kind = IR_LEVEL_DENSE, .map = IR_MAP_MOD, .factor = 8}}},
+      {.name = "c",
+       .rank = 1,
+       .level_count = 2,
+       .level = {{.kind = IR_LEVEL_DENSE}, {.kind = IR_LEVEL_DENSE}}},
+      {.name = "d",
+       .rank = 1,
+       .level_count = 1,
+       .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4}}},
+      {.name = "e",
+       .rank = 1,
+       .level_count = 2,
+       .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_MOD, .factor = 4},
+                 {.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4}}},
+      {.name = "f",
+       .rank = 1,
+       .level_count = 2,
+       .level = {{.kind = IR_LEVEL_DENSE, .map = IR_MAP_DIV, .factor = 4},
+                 {.kind = IR_LEVEL_DENSE, .map = IR_MAP_MOD, .factor = 8}}},
       {.name = "g", .rank = 1, .level_count = 1, .level = {{.kind = IR_LEVEL_NM, .parameter = 2}}},
       {.name = "h", .rank = 1, .level_count = 1, .level = {{.kind = IR_LEVEL_PACKED}}},
   };
@@ -288,7 +352,8 @@ Test(ir_data_tensor, maps_print_as_the_language_writes_them) {
   ir_format_print(ir_format_builtin(a, "bsr", 2, b, 2, NULL), &text);
   ir_text_put(&text, " ");
   ir_format_print_map(ir_format_builtin(a, "bsr", 2, b, 2, NULL), &text);
-  cr_assert_str_eq(text.data, "bsr(64,32) [i,j] -> [ i/64: dense, j/32: compressed, i%64: dense, j%32: dense ]");
+  cr_assert_str_eq(
+      text.data, "bsr(64,32) [i,j] -> [ i/64: dense, j/32: compressed, i%64: dense, j%32: dense ]");
   text = ir_text_new(a);
   ir_format_print_map(ir_format_builtin(a, "twell", 2, t, 2, NULL), &text);
   cr_assert_str_eq(text.data, "[i,j] -> [ i: dense, j/256: dense, j%256: packed(8,1) ]");
@@ -304,11 +369,13 @@ static bool count_entry(void *user, const int64_t *at, int64_t position) {
 static void damage(ir_array *array) {
   if (!array->count || !array->data || draw(3)) return;
   static const int64_t odd[] = {-1, 0, 1, 2, 255, INT32_MAX, INT32_MIN, 7};
-  ir_dtype_store_int(array->dtype, array->data, draw((uint32_t)array->count), odd[draw(IR_COUNT(odd))]);
+  ir_dtype_store_int(array->dtype, array->data, draw((uint32_t)array->count),
+                     odd[draw(IR_COUNT(odd))]);
   if (!draw(8)) array->count = draw((uint32_t)array->count + 1);
 }
 
-/* Arrays from outside: either the check refuses them, or everything that reads them stays inside. */
+/* Arrays from outside: either the check refuses them, or everything that reads them stays inside.
+ */
 Test(ir_data_tensor, damaged_arrays_are_refused_or_harmless) {
   int refused = 0;
   for (int round = 0; round < 4000; round++) {
@@ -320,7 +387,8 @@ Test(ir_data_tensor, damaged_arrays_are_refused_or_harmless) {
     ir_view v;
     if (c->rank == s->rank) {
       ir_entries e = random_entries(a, s, 40, dense), list;
-      cr_assert_eq(ir_view_pack(a, IR_F32, s->dim, builtin(a, c), IR_I32, &e, &v, &why), SPC_OK, "%s", why);
+      cr_assert_eq(ir_view_pack(a, IR_F32, s->dim, builtin(a, c), IR_I32, &e, &v, &why), SPC_OK,
+                   "%s", why);
       for (int k = 0; k < v.format->level_count; k++) {
         damage(&v.pos[k]);
         damage(&v.crd[k]);
