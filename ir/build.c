@@ -21,8 +21,10 @@ ir_kernel *ir_kernel_new(ir_program *program, const char *name) {
 
 ir_dim *ir_dim_new(ir_program *program, const char *name) {
   ir_dim *dim = IR_NEW(program->arena, ir_dim);
-  *dim = (ir_dim){.name = ir_strdup(program->arena, name), .number = program->dims.count,
-                  .value = -1, .multiple = 1};
+  *dim = (ir_dim){.name = ir_strdup(program->arena, name),
+                  .number = program->dims.count,
+                  .value = -1,
+                  .multiple = 1};
   IR_PUSH(program->arena, &program->dims, dim);
   return dim;
 }
@@ -69,8 +71,12 @@ const char *ir_fresh_name(ir_kernel *kernel, const char *stem) {
 /* ---- leaves -------------------------------------------------------------------------------- */
 ir_expr *ir_node_new(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, int arg_count) {
   ir_expr *e = IR_NEW(a, ir_expr);
-  *e = (ir_expr){.kind = kind, .dtype = dtype, .lanes = lanes, .op = IR_OP_COUNT,
-                 .reducer = IR_RED_COUNT, .arg_count = arg_count};
+  *e = (ir_expr){.kind = kind,
+                 .dtype = dtype,
+                 .lanes = lanes,
+                 .op = IR_OP_COUNT,
+                 .reducer = IR_RED_COUNT,
+                 .arg_count = arg_count};
   if (arg_count) e->args = IR_NEW_ARRAY(a, ir_expr *, arg_count);
   return e;
 }

@@ -6,7 +6,8 @@
 static void copy_expr(ir_expr *to, const ir_expr *from) {
   if (!to || !from) return;
   to->span = from->span;
-  for (int i = 0; i < to->arg_count && i < from->arg_count; i++) copy_expr(to->args[i], from->args[i]);
+  for (int i = 0; i < to->arg_count && i < from->arg_count; i++)
+    copy_expr(to->args[i], from->args[i]);
 }
 
 static void copy_tensor(ir_tensor *to, const ir_tensor *from) {

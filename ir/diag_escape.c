@@ -7,8 +7,11 @@
 /* Length of the valid UTF-8 sequence at s, 0 when there is none. */
 static int decode_utf8(const unsigned char *s, size_t length, uint32_t *code) {
   static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-  int n = s[0] < 0x80 ? 1 : (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3
-          : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+  int n = s[0] < 0x80             ? 1
+          : (s[0] & 0xe0) == 0xc0 ? 2
+          : (s[0] & 0xf0) == 0xe0 ? 3
+          : (s[0] & 0xf8) == 0xf0 ? 4
+                                  : 0;
   if (n == 0 || (size_t)n > length) return 0;
   *code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
   for (int i = 1; i < n; i++) {

@@ -12,8 +12,12 @@
 #include "ir/diag_escape.h"
 
 enum {
-  MOST_ERRORS = 20, MOST_BYTES = 4095, COUNT_BYTES = 96, /* room kept for the last line */
-  MOST_COLUMNS = 120, COLUMNS_BEFORE = 76, MOST_MESSAGE = 1024
+  MOST_ERRORS = 20,
+  MOST_BYTES = 4095,
+  COUNT_BYTES = 96, /* room kept for the last line */
+  MOST_COLUMNS = 120,
+  COLUMNS_BEFORE = 76,
+  MOST_MESSAGE = 1024
 };
 
 typedef struct paint {
@@ -113,8 +117,8 @@ static int put_place(const ir_sink *sink, ir_span span, const paint *p, ir_text 
   int number, column;
   ir_span_place(sink, span, &file, &number, &column);
   if (!file) return 0;
-  ir_text_printf(out, "%s%s:%d:%d:%s ", p->bold, ir_show_text(out->arena, file, 256), number, column,
-                 p->reset);
+  ir_text_printf(out, "%s%s:%d:%d:%s ", p->bold, ir_show_text(out->arena, file, 256), number,
+                 column, p->reset);
   return number;
 }
 
@@ -127,7 +131,8 @@ static void put_note(const ir_sink *sink, const ir_note *note, const paint *p, i
 
 static void put_fix(const ir_sink *sink, const ir_diag *diag, const paint *p, ir_text *out) {
   ir_text_put(out, "  ");
-  bool elsewhere = diag->fix_span.file != diag->span.file || diag->fix_span.begin != diag->span.begin;
+  bool elsewhere =
+      diag->fix_span.file != diag->span.file || diag->fix_span.begin != diag->span.begin;
   if (elsewhere) put_place(sink, diag->fix_span, p, out);
   ir_text_printf(out, "fix: %s", ir_show_text(out->arena, diag->fix_text, MOST_MESSAGE));
   if (!strstr(diag->fix_text, diag->fix_code))
@@ -181,7 +186,9 @@ static void add_count(const rendering *r) {
 
 void ir_sink_render(const ir_sink *sink, ir_text *out, bool colour) {
   if (!sink) return;
-  rendering r = {.sink = sink, .paint = colour ? &colours : &plain, .out = out,
+  rendering r = {.sink = sink,
+                 .paint = colour ? &colours : &plain,
+                 .out = out,
                  .limit = out->length + MOST_BYTES - COUNT_BYTES};
   for (int i = 0; i < sink->diags.count; i++)
     if (sink->diags.at[i]->severity == IR_ERROR) add(&r, sink->diags.at[i]);

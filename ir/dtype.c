@@ -3,7 +3,8 @@
  * Small floats are rounded to nearest even straight from double, once.  Overflow gives infinity
  * where the type has one; f8e4m3 has none and saturates at 448, infinities too (a NaN stays NaN,
  * 0x7f).  A float that becomes an integer is truncated towards zero and saturates at the integer's
- * range, NaN gives 0; an integer that becomes a narrower integer wraps.  b1: anything but 0 is true. */
+ * range, NaN gives 0; an integer that becomes a narrower integer wraps.  b1: anything but 0 is
+ * true. */
 #include <math.h>
 
 #include "ir/dtype.h"
@@ -131,11 +132,14 @@ static double load_float(ir_dtype t, const void *array, int64_t index) {
 }
 
 static void store_float(ir_dtype t, void *array, int64_t index, double value) {
-  if (t == IR_F64) ((double *)array)[index] = value;
-  else if (t == IR_F32) ((float *)array)[index] = (float)value;
+  if (t == IR_F64)
+    ((double *)array)[index] = value;
+  else if (t == IR_F32)
+    ((float *)array)[index] = (float)value;
   else if (ir_dtype_rows[t].bytes == 2)
     ((uint16_t *)array)[index] = (uint16_t)encode(layout_of(t), value);
-  else ((uint8_t *)array)[index] = (uint8_t)encode(layout_of(t), value);
+  else
+    ((uint8_t *)array)[index] = (uint8_t)encode(layout_of(t), value);
 }
 
 static int64_t load_whole(ir_dtype t, const void *array, int64_t index) {
@@ -169,13 +173,17 @@ int64_t ir_dtype_load_int(ir_dtype t, const void *array, int64_t index) {
 }
 
 void ir_dtype_store(ir_dtype t, void *array, int64_t index, double value) {
-  if (ir_dtype_is_float(t)) store_float(t, array, index, value);
-  else store_whole(t, array, index, from_float(t, value));
+  if (ir_dtype_is_float(t))
+    store_float(t, array, index, value);
+  else
+    store_whole(t, array, index, from_float(t, value));
 }
 
 void ir_dtype_store_int(ir_dtype t, void *array, int64_t index, int64_t value) {
-  if (ir_dtype_is_float(t)) store_float(t, array, index, (double)value);
-  else store_whole(t, array, index, value);
+  if (ir_dtype_is_float(t))
+    store_float(t, array, index, (double)value);
+  else
+    store_whole(t, array, index, value);
 }
 
 /* ---- joins --------------------------------------------------------------------------------- */

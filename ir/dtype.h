@@ -31,7 +31,9 @@ static inline bool ir_dtype_is_int(ir_dtype t) {
 /* LANGUAGE rule 3: the dtype of `a op b`; IR_NONE when a cast is needed. */
 ir_dtype ir_dtype_join(ir_dtype a, ir_dtype b);
 
-/* One element at `index` of an array.  Floats round to nearest even once; integers wrap. */
+/* One element at `index` of an array.  Floats round to nearest even once (f8e4m3, which has no
+ * infinity, saturates); integers wrap.  A float stored to an integer is truncated towards zero and
+ * saturates, NaN gives 0. */
 double ir_dtype_load(ir_dtype t, const void *array, int64_t index);
 int64_t ir_dtype_load_int(ir_dtype t, const void *array, int64_t index);
 void ir_dtype_store(ir_dtype t, void *array, int64_t index, double value);

@@ -15,7 +15,8 @@ ir_func *ir_func_new(ir_kernel *kernel, const char *name) {
 
 ir_buf *ir_buf_new(ir_arena *a, const char *name, ir_buf_kind kind, ir_dtype dtype) {
   ir_buf *buf = IR_NEW(a, ir_buf);
-  *buf = (ir_buf){.name = ir_strdup(a, name), .kind = kind, .dtype = dtype, .first = -1, .last = -1};
+  *buf =
+      (ir_buf){.name = ir_strdup(a, name), .kind = kind, .dtype = dtype, .first = -1, .last = -1};
   return buf;
 }
 
@@ -38,8 +39,7 @@ static bool name_taken(const ir_func *func, const char *name) {
 
 static const char *fresh_name(const ir_func *func, const char *stem) {
   const char *name = ir_strdup(func->arena, stem);
-  for (int n = 2; name_taken(func, name); n++)
-    name = ir_format_text(func->arena, "%s_%d", stem, n);
+  for (int n = 2; name_taken(func, name); n++) name = ir_format_text(func->arena, "%s_%d", stem, n);
   return name;
 }
 

@@ -9,7 +9,10 @@
 
 enum { MOST_DIGITS = 400 };
 
-typedef struct point { char text[8]; size_t length; } point;
+typedef struct point {
+  char text[8];
+  size_t length;
+} point;
 
 static point decimal_point(void) {
   char half[16];

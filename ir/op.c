@@ -7,9 +7,12 @@
 
 #include "ir/op_eval.h"
 
-#define ZERO1(at) {IR_ZERO_##at, IR_ZERO_F, IR_ZERO_F}
-#define ZERO2(both, right, left) {IR_ZERO_##both, IR_ZERO_##right, IR_ZERO_##left}
-#define ZERO3(all) {IR_ZERO_##all, IR_ZERO_F, IR_ZERO_F}
+#define ZERO1(at)                                                                                  \
+  { IR_ZERO_##at, IR_ZERO_F, IR_ZERO_F }
+#define ZERO2(both, right, left)                                                                   \
+  { IR_ZERO_##both, IR_ZERO_##right, IR_ZERO_##left }
+#define ZERO3(all)                                                                                 \
+  { IR_ZERO_##all, IR_ZERO_F, IR_ZERO_F }
 
 /* The IR_FLOAT_ONLY ops have no integer evaluator. */
 #define ir_eval_int_exp NULL
@@ -24,8 +27,8 @@
 
 const ir_op_row ir_op_rows[IR_OP_COUNT] = {
 #define SPC_OP(NAME, MNEMONIC, ARITY, TRAITS, ZERO, CPU, CUDA, RESULT, MEANING)                    \
-  {MNEMONIC, ARITY, TRAITS, ZERO, IR_RESULT_##RESULT, ir_eval_##CPU, ir_eval_int_##CPU,            \
-   #CPU,     CUDA,  MEANING},
+  {MNEMONIC,          ARITY, TRAITS, ZERO,   IR_RESULT_##RESULT, ir_eval_##CPU,                    \
+   ir_eval_int_##CPU, #CPU,  CUDA,   MEANING},
 #include "ir/ops.def"
 #undef SPC_OP
 };

@@ -18,7 +18,8 @@ typedef enum ir_trait {
 /* What an op gives when operands are zero: Z zero, X or Y that operand, F to be computed. */
 typedef enum ir_zero { IR_ZERO_Z, IR_ZERO_X, IR_ZERO_Y, IR_ZERO_F } ir_zero;
 typedef enum ir_result { IR_RESULT_SAME, IR_RESULT_BOOL, IR_RESULT_RIGHT } ir_result;
-/* How the pattern of the result follows from the operands'. */
+/* How the pattern of the result follows from the operands'.  LEFT and RIGHT: zero wherever that
+ * operand is, so `div` keeps its left operand's pattern (0 / 0 met by skipped zeros is 0). */
 typedef enum ir_pattern_rule { IR_RULE_KEEP, IR_RULE_UNION, IR_RULE_INTERSECT, IR_RULE_LEFT,
                                IR_RULE_RIGHT, IR_RULE_DENSE } ir_pattern_rule;
 

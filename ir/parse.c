@@ -1,7 +1,7 @@
 /* parse.c - IR text to a program: header, dims and the items of kernels.
  *
- * A text that was read is verified before it is handed out, so that nothing behind this door meets a
- * program that breaks the rules.  docs/ir.md specifies the form. */
+ * A text that was read is verified before it is handed out, so that nothing behind this door meets
+ * a program that breaks the rules.  docs/ir.md specifies the form. */
 #include "ir/parse.h"
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -63,14 +63,16 @@ static void read_kernel_schedule(ir_reader *r) {
   ir_span span = r->token.span;
   int64_t n = ir_read_int(r, 0, INT32_MAX);
   ir_read_expect(r, ";");
-  if (n < r->program->schedules.count) r->kernel->schedule = r->program->schedules.at[n];
-  else ir_read_fail(r, span, "there are %d schedules, counted from 0", r->program->schedules.count);
+  if (n < r->program->schedules.count)
+    r->kernel->schedule = r->program->schedules.at[n];
+  else
+    ir_read_fail(r, span, "there are %d schedules, counted from 0", r->program->schedules.count);
 }
 
 static void read_item(ir_reader *r) {
-  static const char *const words[] = {"in",   "let",       "out", "temp", "index", "stmt", "candidate",
-                                      "buf",  "list",      "stage", "func", "fragment", "needs", "schedule",
-                                      NULL};
+  static const char *const words[] = {"in",   "let",       "out",   "temp",     "index",
+                                      "stmt", "candidate", "buf",   "list",     "stage",
+                                      "func", "fragment",  "needs", "schedule", NULL};
   switch (ir_read_word(r, words, "a line of a kernel")) {
   case 0: ir_read_tensor_line(r, IR_ROLE_IN); break;
   case 1: ir_read_tensor_line(r, IR_ROLE_LET); break;
@@ -93,7 +95,8 @@ static void read_kernel(ir_reader *r) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   if (r->failed || !ir_read_room(r, r->program->kernels.count)) return;
-  if (ir_kernel_named(r->program, name)) ir_read_fail(r, span, "the kernel `%s` is declared twice", name);
+  if (ir_kernel_named(r->program, name))
+    ir_read_fail(r, span, "the kernel `%s` is declared twice", name);
   r->kernel = ir_kernel_new(r->program, name);
   r->kernel->span = span;
   r->bufs.count = 0;
@@ -111,10 +114,14 @@ static void read_program(ir_reader *r) {
   while (r->token.kind != IR_TOKEN_END) {
     int item = ir_read_word(r, words, "a line of a program");
     if (r->failed) return;
-    if (item == 0) read_dim(r);
-    else if (item == 1) ir_read_format_declaration(r);
-    else if (item == 2) ir_read_schedule(r);
-    else read_kernel(r);
+    if (item == 0)
+      read_dim(r);
+    else if (item == 1)
+      ir_read_format_declaration(r);
+    else if (item == 2)
+      ir_read_schedule(r);
+    else
+      read_kernel(r);
   }
 }
 

@@ -30,9 +30,12 @@ static void read_pattern(ir_reader *r, ir_pattern *p) {
     static const char *const keys[] = {"density", "gran", "axis", NULL};
     int key = ir_read_word(r, keys, "a property of the zeros");
     ir_read_expect(r, "=");
-    if (key == 0) read_density(r, p);
-    else if (key == 1) ir_read_gran(r, &p->gran_rows, &p->gran_cols);
-    else p->axis = (int)ir_read_int(r, 0, IR_MAX_RANK - 1);
+    if (key == 0)
+      read_density(r, p);
+    else if (key == 1)
+      ir_read_gran(r, &p->gran_rows, &p->gran_cols);
+    else
+      p->axis = (int)ir_read_int(r, 0, IR_MAX_RANK - 1);
   }
   ir_read_expect(r, ")");
 }
@@ -107,7 +110,8 @@ static ir_reducer read_combine(ir_reader *r) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   ir_reducer reducer = ir_reducer_find(name);
-  if (reducer == IR_RED_COUNT) ir_read_fail(r, span, "expected `=`, `+=`, `max=` or another reducer and `=`");
+  if (reducer == IR_RED_COUNT)
+    ir_read_fail(r, span, "expected `=`, `+=`, `max=` or another reducer and `=`");
   ir_read_expect(r, "=");
   return reducer;
 }
@@ -132,8 +136,10 @@ static void read_stmt_clauses(ir_reader *r, ir_stmt *stmt) {
   if (ir_read_if(r, "for")) read_free(r, stmt);
   if (ir_read_if(r, "acc")) stmt->acc = ir_read_dtype(r);
   if (ir_read_if(r, "race")) stmt->race = (ir_race)ir_read_word(r, ir_words_race, "a race policy");
-  if (ir_read_if(r, "on")) stmt->cond = ir_read_expr(r);
-  else ir_read_if(r, "everywhere");
+  if (ir_read_if(r, "on"))
+    stmt->cond = ir_read_expr(r);
+  else
+    ir_read_if(r, "everywhere");
   if (ir_read_if(r, "fill")) stmt->fill = ir_read_number(r);
   if (ir_read_if(r, "sample")) stmt->sample = ir_read_expr(r);
   if (ir_read_if(r, "support")) stmt->support = ir_read_expr(r);

@@ -15,7 +15,8 @@ static ir_expr *nothing(ir_reader *r) { return ir_int(r->arena, 0); }
 static void rise(ir_reader *r, int below) {
   r->height = below + 1;
   if (r->height > IR_MOST_HEIGHT)
-    ir_read_fail(r, r->token.span, "an expression with more than %d operations in a row", IR_MOST_HEIGHT);
+    ir_read_fail(r, r->token.span, "an expression with more than %d operations in a row",
+                 IR_MOST_HEIGHT);
 }
 
 static ir_span span_from(const ir_reader *r, ir_span begin) {
@@ -29,10 +30,13 @@ static ir_expr *placed(const ir_reader *r, ir_expr *e, ir_span begin) {
 
 /* ---- numbers ------------------------------------------------------------------------------- */
 /* 12  0.5_f32  1_i32x8  -3  true  inf_bf16 */
-static ir_expr *constant(ir_reader *r, ir_dtype dtype, int lanes, double f, uint64_t whole, bool negative) {
+static ir_expr *constant(ir_reader *r, ir_dtype dtype, int lanes, double f, uint64_t whole,
+                         bool negative) {
   ir_expr *e = ir_node_new(r->arena, IR_CONST, dtype, lanes, 0);
-  if (ir_dtype_is_float(dtype)) e->f = negative ? -f : f;
-  else e->i = negative ? (int64_t)(0 - whole) : (int64_t)whole;
+  if (ir_dtype_is_float(dtype))
+    e->f = negative ? -f : f;
+  else
+    e->i = negative ? (int64_t)(0 - whole) : (int64_t)whole;
   r->height = 1;
   return e;
 }
@@ -252,13 +256,18 @@ static ir_expr *read_unary(ir_reader *r) {
 }
 
 /* ---- infix --------------------------------------------------------------------------------- */
-typedef struct infix { const char *mark; ir_op op; } infix;
+typedef struct infix {
+  const char *mark;
+  ir_op op;
+} infix;
 typedef ir_expr *reader(ir_reader *r);
 
-static const infix terms[] = {{"*", IR_OP_MUL}, {"/", IR_OP_DIV}, {"%", IR_OP_MOD}, {NULL, IR_OP_COUNT}};
+static const infix terms[] = {
+    {"*", IR_OP_MUL}, {"/", IR_OP_DIV}, {"%", IR_OP_MOD}, {NULL, IR_OP_COUNT}};
 static const infix sums[] = {{"+", IR_OP_ADD}, {"-", IR_OP_SUB}, {NULL, IR_OP_COUNT}};
-static const infix compares[] = {{"<", IR_OP_LT},  {"<=", IR_OP_LE}, {">", IR_OP_GT},    {">=", IR_OP_GE},
-                                 {"==", IR_OP_EQ}, {"!=", IR_OP_NE}, {NULL, IR_OP_COUNT}};
+static const infix compares[] = {{"<", IR_OP_LT},    {"<=", IR_OP_LE}, {">", IR_OP_GT},
+                                 {">=", IR_OP_GE},   {"==", IR_OP_EQ}, {"!=", IR_OP_NE},
+                                 {NULL, IR_OP_COUNT}};
 static const infix conjunction[] = {{"and", IR_OP_AND}, {NULL, IR_OP_COUNT}};
 static const infix disjunction[] = {{"or", IR_OP_OR}, {NULL, IR_OP_COUNT}};
 
@@ -282,8 +291,12 @@ static ir_expr *read_chain(ir_reader *r, reader *part, const infix *known, int m
   return left;
 }
 
-static ir_expr *read_term(ir_reader *r) { return read_chain(r, read_unary, terms, IR_MOST_HEIGHT + 1); }
-static ir_expr *read_sum(ir_reader *r) { return read_chain(r, read_term, sums, IR_MOST_HEIGHT + 1); }
+static ir_expr *read_term(ir_reader *r) {
+  return read_chain(r, read_unary, terms, IR_MOST_HEIGHT + 1);
+}
+static ir_expr *read_sum(ir_reader *r) {
+  return read_chain(r, read_term, sums, IR_MOST_HEIGHT + 1);
+}
 static ir_expr *read_compare(ir_reader *r) { return read_chain(r, read_sum, compares, 1); }
 
 static ir_expr *read_not(ir_reader *r) {
@@ -294,7 +307,9 @@ static ir_expr *read_not(ir_reader *r) {
   return placed(r, ir_op_new(r->arena, IR_OP_NOT, &operand, 1), begin);
 }
 
-static ir_expr *read_and(ir_reader *r) { return read_chain(r, read_not, conjunction, IR_MOST_HEIGHT + 1); }
+static ir_expr *read_and(ir_reader *r) {
+  return read_chain(r, read_not, conjunction, IR_MOST_HEIGHT + 1);
+}
 
 ir_expr *ir_read_expr(ir_reader *r) {
   ir_read_enter(r);

@@ -21,8 +21,10 @@ static int read_letters(ir_reader *r, char letters[IR_MAX_RANK + 1]) {
     ir_span span = r->token.span;
     const char *name = ir_read_name(r);
     if (strlen(name) != 1 || rank == IR_MAX_RANK || strchr(letters, name[0]))
-      ir_read_fail(r, span, "the dimensions of a format are at most %d different letters", IR_MAX_RANK);
-    else letters[rank++] = name[0];
+      ir_read_fail(r, span, "the dimensions of a format are at most %d different letters",
+                   IR_MAX_RANK);
+    else
+      letters[rank++] = name[0];
     if (!ir_read_at(r, "]")) ir_read_expect(r, ",");
   }
   ir_read_expect(r, "]");
@@ -38,8 +40,10 @@ static ir_level_kind read_level_kind(ir_reader *r) {
 static ir_level read_level(ir_reader *r, const char *letters) {
   ir_level level = {.unique = true};
   level.dim = read_letter(r, letters);
-  if (ir_read_if(r, "/")) level.map = IR_MAP_DIV;
-  else if (ir_read_if(r, "%")) level.map = IR_MAP_MOD;
+  if (ir_read_if(r, "/"))
+    level.map = IR_MAP_DIV;
+  else if (ir_read_if(r, "%"))
+    level.map = IR_MAP_MOD;
   if (level.map != IR_MAP_WHOLE) level.factor = ir_read_int(r, 1, INT32_MAX);
   ir_read_expect(r, ":");
   level.kind = read_level_kind(r);
@@ -58,8 +62,10 @@ static void read_map(ir_reader *r, ir_format *f) {
   ir_read_expect(r, "[");
   while (!ir_read_done(r, "]")) {
     ir_level level = read_level(r, letters);
-    if (f->level_count == IR_MAX_LEVELS) ir_read_fail(r, span, "more than %d levels", IR_MAX_LEVELS);
-    else f->level[f->level_count++] = level;
+    if (f->level_count == IR_MAX_LEVELS)
+      ir_read_fail(r, span, "more than %d levels", IR_MAX_LEVELS);
+    else
+      f->level[f->level_count++] = level;
     if (!ir_read_at(r, "]")) ir_read_expect(r, ",");
   }
   ir_read_expect(r, "]");
@@ -77,7 +83,8 @@ static ir_format *read_format_name(ir_reader *r) {
     int64_t argument = ir_read_int(r, INT64_MIN, INT64_MAX);
     if (f->argument_count == IR_COUNT(f->argument))
       ir_read_fail(r, r->token.span, "a format has at most %d arguments", IR_COUNT(f->argument));
-    else f->argument[f->argument_count++] = argument;
+    else
+      f->argument[f->argument_count++] = argument;
     if (!ir_read_at(r, ")")) ir_read_expect(r, ",");
   }
   ir_read_expect(r, ")");
@@ -109,7 +116,8 @@ const ir_format *ir_read_format(ir_reader *r, int rank) {
   const char *why = "";
   if (r->failed) return NULL;
   const ir_format *known = declared(r, f, rank);
-  if (!known) known = ir_format_builtin(r->arena, f->name, rank, f->argument, f->argument_count, &why);
+  if (!known)
+    known = ir_format_builtin(r->arena, f->name, rank, f->argument, f->argument_count, &why);
   if (!known) ir_read_fail(r, span, "`%s` cannot be used here: %s", f->name, why);
   return known;
 }

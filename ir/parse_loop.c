@@ -5,8 +5,8 @@
  *       buf @h.ids;                          a workspace of the kernel
  *       parallel for %t = 0 .. T step 64 { ... }
  *     }
- * A buffer that two functions of a kernel declare alike is one buffer.  Locals are visible from their
- * declaration on; the verifier checks that their block is still open. */
+ * A buffer that two functions of a kernel declare alike is one buffer.  Locals are visible from
+ * their declaration on; the verifier checks that their block is still open. */
 #include "ir/parse.h"
 #include "ir/print.h"
 
@@ -21,8 +21,10 @@ static ir_code *new_code(ir_reader *r, ir_code_kind kind) {
 static void check_new(ir_reader *r, const char *name, ir_span span) {
   const ir_func *func = r->func;
   bool taken = false;
-  for (int i = func->vars.count - 1; i >= 0; i--) taken = taken || !strcmp(func->vars.at[i]->name, name);
-  for (int i = 0; i < func->params.count; i++) taken = taken || !strcmp(func->params.at[i]->name, name);
+  for (int i = func->vars.count - 1; i >= 0; i--)
+    taken = taken || !strcmp(func->vars.at[i]->name, name);
+  for (int i = 0; i < func->params.count; i++)
+    taken = taken || !strcmp(func->params.at[i]->name, name);
   if (taken) ir_read_fail(r, span, "the local `%%%s` is declared twice", name);
 }
 
@@ -92,7 +94,8 @@ static ir_code *read_local(ir_reader *r) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   code->buf = ir_read_buf_rest(r, name);
-  if (code->buf->kind != IR_BUF_LOCAL) ir_read_fail(r, span, "`local` declares a buffer of kind `local`");
+  if (code->buf->kind != IR_BUF_LOCAL)
+    ir_read_fail(r, span, "`local` declares a buffer of kind `local`");
   if (ir_read_room(r, r->func->locals.count)) IR_PUSH(r->arena, &r->func->locals, code->buf);
   ir_read_expect(r, ";");
   return code;
@@ -205,7 +208,8 @@ static void read_func_buf(ir_reader *r) {
   for (int i = 0; i < r->func->bufs.count; i++)
     if (!strcmp(r->func->bufs.at[i]->name, name))
       ir_read_fail(r, span, "the buffer `@%s` is declared twice", name);
-  ir_buf *buf = ir_read_at(r, ":") ? shared_buf(r, ir_read_buf_rest(r, name)) : workspace(r, name, span);
+  ir_buf *buf =
+      ir_read_at(r, ":") ? shared_buf(r, ir_read_buf_rest(r, name)) : workspace(r, name, span);
   ir_read_expect(r, ";");
   if (buf) IR_PUSH(r->arena, &r->func->bufs, buf);
 }

@@ -14,12 +14,15 @@ static ir_dim *dim_named(const ir_program *program, const char *name) {
 }
 
 /* ---- the nearest known names ---------------------------------------------------------------- */
-typedef struct known { IR_VEC(const char *) names; } known;
+typedef struct known {
+  IR_VEC(const char *) names;
+} known;
 
 #define ADD_NAMES(r, k, vec)                                                                       \
   for (int i_ = 0; i_ < (vec).count; i_++) IR_PUSH((r)->arena, &(k)->names, (vec).at[i_]->name)
 
-static void unknown(ir_reader *r, ir_span span, const char *what, const char *name, const known *k) {
+static void unknown(ir_reader *r, ir_span span, const char *what, const char *name,
+                    const known *k) {
   ir_read_unknown(r, span, what, name, k->names.at, k->names.count);
 }
 
@@ -71,7 +74,8 @@ ir_buf *ir_read_buf(ir_reader *r) {
   if (r->failed) return NULL;
   if (r->func) buf = buf_named(r->func->locals.at, r->func->locals.count, name);
   if (!buf && r->func) buf = buf_named(r->func->bufs.at, r->func->bufs.count, name);
-  if (!buf && !r->func) buf = buf_named(r->kernel->workspaces.at, r->kernel->workspaces.count, name);
+  if (!buf && !r->func)
+    buf = buf_named(r->kernel->workspaces.at, r->kernel->workspaces.count, name);
   if (buf) return buf;
   known k = {0};
   ADD_NAMES(r, &k, r->kernel->workspaces);

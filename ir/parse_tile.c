@@ -1,13 +1,25 @@
 /* parse_tile.c - candidates, workspaces, lists and stages of IR text: the tile dialect.
  *
- * Each is a block of `key value;` lines.  A table a block says what each key's value is and where it
- * goes; keys may come in any order, the last one counts. */
+ * Each is a block of `key value;` lines.  A table a block says what each key's value is and where
+ * it goes; keys may come in any order, the last one counts. */
 #include "ir/parse.h"
 #include "ir/print.h"
 
 typedef enum value_kind {
-  VALUE_TEXT, VALUE_NAME, VALUE_INT, VALUE_DIM, VALUE_INT64, VALUE_NUMBER, VALUE_FLAG, VALUE_TENSOR,
-  VALUE_INDEX, VALUE_LIST, VALUE_BUF, VALUE_EXPR, VALUE_TILES, VALUE_OTHER
+  VALUE_TEXT,
+  VALUE_NAME,
+  VALUE_INT,
+  VALUE_DIM,
+  VALUE_INT64,
+  VALUE_NUMBER,
+  VALUE_FLAG,
+  VALUE_TENSOR,
+  VALUE_INDEX,
+  VALUE_LIST,
+  VALUE_BUF,
+  VALUE_EXPR,
+  VALUE_TILES,
+  VALUE_OTHER
 } value_kind;
 
 typedef struct field {
@@ -60,7 +72,8 @@ static void unknown_key(ir_reader *r, const field *fields, int count) {
   ir_read_unknown(r, r->token.span, "field", r->token.text, known, count);
 }
 
-static void read_fields(ir_reader *r, const field *fields, int count, void *into, read_other *other) {
+static void read_fields(ir_reader *r, const field *fields, int count, void *into,
+                        read_other *other) {
   ir_read_expect(r, "{");
   while (!ir_read_done(r, "}")) {
     int key = 0;
@@ -70,26 +83,29 @@ static void read_fields(ir_reader *r, const field *fields, int count, void *into
       return;
     }
     ir_read_token(r);
-    if (fields[key].kind == VALUE_OTHER) other(r, key, into);
-    else read_value(r, fields[key].kind, (char *)into + fields[key].offset);
+    if (fields[key].kind == VALUE_OTHER)
+      other(r, key, into);
+    else
+      read_value(r, fields[key].kind, (char *)into + fields[key].offset);
     ir_read_expect(r, ";");
   }
   ir_read_expect(r, "}");
 }
 
 /* ---- candidates ---------------------------------------------------------------------------- */
-#define FIELD(type, key, kind) {#key, VALUE_##kind, offsetof(type, key)}
+#define FIELD(type, key, kind)                                                                     \
+  { #key, VALUE_##kind, offsetof(type, key) }
 
 static const field candidate_fields[] = {
-    FIELD(ir_candidate, label, TEXT),     FIELD(ir_candidate, row, NAME),
-    FIELD(ir_candidate, fusion, TEXT),    FIELD(ir_candidate, formats, TEXT),
-    FIELD(ir_candidate, operand, TENSOR), FIELD(ir_candidate, axis, INDEX),
-    FIELD(ir_candidate, strip_index, INDEX), FIELD(ir_candidate, strip, INT64),
-    FIELD(ir_candidate, gran, INT64),     {"tile", VALUE_TILES, offsetof(ir_candidate, tiles)},
-    FIELD(ir_candidate, density, NUMBER), FIELD(ir_candidate, cover, NUMBER),
+    FIELD(ir_candidate, label, TEXT),          FIELD(ir_candidate, row, NAME),
+    FIELD(ir_candidate, fusion, TEXT),         FIELD(ir_candidate, formats, TEXT),
+    FIELD(ir_candidate, operand, TENSOR),      FIELD(ir_candidate, axis, INDEX),
+    FIELD(ir_candidate, strip_index, INDEX),   FIELD(ir_candidate, strip, INT64),
+    FIELD(ir_candidate, gran, INT64),          {"tile", VALUE_TILES, offsetof(ir_candidate, tiles)},
+    FIELD(ir_candidate, density, NUMBER),      FIELD(ir_candidate, cover, NUMBER),
     FIELD(ir_candidate, microseconds, NUMBER), FIELD(ir_candidate, index_microseconds, NUMBER),
-    FIELD(ir_candidate, asked, FLAG),     FIELD(ir_candidate, guarded, FLAG),
-    FIELD(ir_candidate, break_even, NUMBER), FIELD(ir_candidate, why, TEXT)};
+    FIELD(ir_candidate, asked, FLAG),          FIELD(ir_candidate, guarded, FLAG),
+    FIELD(ir_candidate, break_even, NUMBER),   FIELD(ir_candidate, why, TEXT)};
 
 /* candidate 0 for y chosen { ... } */
 void ir_read_candidate(ir_reader *r) {
@@ -140,12 +156,14 @@ void ir_read_workspace(ir_reader *r) {
 
 /* ---- lists --------------------------------------------------------------------------------- */
 static const field list_fields[] = {
-    FIELD(ir_list, tensor, TENSOR), FIELD(ir_list, strip_index, INDEX), FIELD(ir_list, axis, INDEX),
-    FIELD(ir_list, strip_dim, DIM), FIELD(ir_list, axis_dim, DIM),      FIELD(ir_list, break_even, NUMBER),
-    FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),        FIELD(ir_list, strips, EXPR),
-    FIELD(ir_list, capacity, EXPR), FIELD(ir_list, counts, BUF),        FIELD(ir_list, ids, BUF),
-    FIELD(ir_list, bits, BUF),      FIELD(ir_list, verdict, BUF),       FIELD(ir_list, threshold, BUF),
-    FIELD(ir_list, fused, FLAG)};
+    FIELD(ir_list, tensor, TENSOR), FIELD(ir_list, strip_index, INDEX),
+    FIELD(ir_list, axis, INDEX),    FIELD(ir_list, strip_dim, DIM),
+    FIELD(ir_list, axis_dim, DIM),  FIELD(ir_list, break_even, NUMBER),
+    FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),
+    FIELD(ir_list, strips, EXPR),   FIELD(ir_list, capacity, EXPR),
+    FIELD(ir_list, counts, BUF),    FIELD(ir_list, ids, BUF),
+    FIELD(ir_list, bits, BUF),      FIELD(ir_list, verdict, BUF),
+    FIELD(ir_list, threshold, BUF), FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {
   ir_list *list = IR_NEW(r->arena, ir_list);
@@ -163,29 +181,30 @@ void ir_read_list(ir_reader *r) {
 /* ---- stages -------------------------------------------------------------------------------- */
 enum { STAGE_COMPUTES, STAGE_READS, STAGE_WHEN, STAGE_RUNNERS_UP, STAGE_FUNCS };
 
-static const field stage_fields[] = {
-    [STAGE_COMPUTES] = {"computes", VALUE_OTHER, 0},
-    [STAGE_READS] = {"reads", VALUE_OTHER, 0},
-    [STAGE_WHEN] = {"when", VALUE_OTHER, 0},
-    [STAGE_RUNNERS_UP] = {"runners_up", VALUE_OTHER, 0},
-    [STAGE_FUNCS] = {"funcs", VALUE_OTHER, 0},
-    FIELD(ir_stage, row, NAME),
-    {"tile", VALUE_TILES, offsetof(ir_stage, tiles)},
-    FIELD(ir_stage, detects, LIST),
-    FIELD(ir_stage, source, TENSOR),
-    FIELD(ir_stage, dest, TENSOR),
-    FIELD(ir_stage, assembled, FLAG),
-    FIELD(ir_stage, stages_deep, INT),
-    FIELD(ir_stage, warps, INT),
-    FIELD(ir_stage, microseconds, NUMBER),
-    FIELD(ir_stage, why, TEXT)};
+static const field stage_fields[] = {[STAGE_COMPUTES] = {"computes", VALUE_OTHER, 0},
+                                     [STAGE_READS] = {"reads", VALUE_OTHER, 0},
+                                     [STAGE_WHEN] = {"when", VALUE_OTHER, 0},
+                                     [STAGE_RUNNERS_UP] = {"runners_up", VALUE_OTHER, 0},
+                                     [STAGE_FUNCS] = {"funcs", VALUE_OTHER, 0},
+                                     FIELD(ir_stage, row, NAME),
+                                     {"tile", VALUE_TILES, offsetof(ir_stage, tiles)},
+                                     FIELD(ir_stage, detects, LIST),
+                                     FIELD(ir_stage, source, TENSOR),
+                                     FIELD(ir_stage, dest, TENSOR),
+                                     FIELD(ir_stage, assembled, FLAG),
+                                     FIELD(ir_stage, stages_deep, INT),
+                                     FIELD(ir_stage, warps, INT),
+                                     FIELD(ir_stage, microseconds, NUMBER),
+                                     FIELD(ir_stage, why, TEXT)};
 
 static void read_computes(ir_reader *r, ir_stage *s) {
   ir_span span = r->token.span;
   ir_tensor *target = ir_read_tensor(r);
   if (!target) return;
-  if (!target->def) ir_read_fail(r, span, "no statement computes `%s`", target->name);
-  else if (ir_read_room(r, s->stmts.count)) IR_PUSH(r->arena, &s->stmts, target->def);
+  if (!target->def)
+    ir_read_fail(r, span, "no statement computes `%s`", target->name);
+  else if (ir_read_room(r, s->stmts.count))
+    IR_PUSH(r->arena, &s->stmts, target->def);
 }
 
 static void read_reads(ir_reader *r, ir_stage *s) {
@@ -215,10 +234,14 @@ static void read_stage_field(ir_reader *r, int key, void *into) {
     return;
   }
   do {
-    if (key == STAGE_COMPUTES) read_computes(r, into);
-    else if (key == STAGE_READS) read_reads(r, into);
-    else if (key == STAGE_RUNNERS_UP) read_runner_up(r, into);
-    else ir_read_later(r, IR_LATER_FUNC, into);
+    if (key == STAGE_COMPUTES)
+      read_computes(r, into);
+    else if (key == STAGE_READS)
+      read_reads(r, into);
+    else if (key == STAGE_RUNNERS_UP)
+      read_runner_up(r, into);
+    else
+      ir_read_later(r, IR_LATER_FUNC, into);
   } while (ir_read_if(r, ","));
 }
 

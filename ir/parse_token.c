@@ -1,7 +1,8 @@
 /* parse_token.c - tokens of IR text, and reading one small thing: a name, a number, a type.
  *
  * Names may have dots inside (`h.ids`); any name can be quoted, and then is never a keyword.
- * Numbers may carry their type: `0.5_f32`, `1_i32x8`.  Comments run from // to the end of the line. */
+ * Numbers may carry their type: `0.5_f32`, `1_i32x8`.  Comments run from // to the end of the line.
+ */
 #include <math.h>
 
 #include "ir/number.h"
@@ -115,7 +116,8 @@ static int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One escape after a backslash at r->text[at]; appends what it means; the position behind it, 0: none. */
+/* One escape after a backslash at r->text[at]; appends what it means; the position behind it, 0:
+ * none. */
 static size_t read_escape(const ir_reader *r, size_t at, ir_text *out) {
   char c = char_at(r, at);
   if (c == '"' || c == '\\') return ir_text_putn(out, &c, 1), at + 1;
@@ -137,8 +139,10 @@ static size_t quoted_token(ir_reader *r, ir_token *t) {
       return r->length;
     }
     size_t next = at + 1;
-    if (r->text[at] == '\\') next = read_escape(r, at + 1, &out);
-    else ir_text_putn(&out, r->text + at, 1);
+    if (r->text[at] == '\\')
+      next = read_escape(r, at + 1, &out);
+    else
+      ir_text_putn(&out, r->text + at, 1);
     if (!next) {
       ir_read_fail(r, here, "known escapes are \\\" \\\\ \\n and \\xNN");
       return r->length;
@@ -165,11 +169,16 @@ void ir_read_token(ir_reader *r) {
   size_t end = r->at;
   t.span = (ir_span){r->file, (uint32_t)r->at, (uint32_t)r->at};
   r->token.span = t.span;
-  if (r->at >= r->length) t.kind = IR_TOKEN_END;
-  else if (is_digit(c)) end = number_token(r, &t);
-  else if (c == '"') end = quoted_token(r, &t);
-  else if (is_letter(c)) t.kind = IR_TOKEN_NAME, end = name_end(r, r->at);
-  else end = mark_end(r);
+  if (r->at >= r->length)
+    t.kind = IR_TOKEN_END;
+  else if (is_digit(c))
+    end = number_token(r, &t);
+  else if (c == '"')
+    end = quoted_token(r, &t);
+  else if (is_letter(c))
+    t.kind = IR_TOKEN_NAME, end = name_end(r, r->at);
+  else
+    end = mark_end(r);
   if (r->failed) return;
   t.span.end = (uint32_t)end;
   if (t.kind != IR_TOKEN_QUOTED) t.text = ir_strndup(r->arena, r->text + r->at, end - r->at);
@@ -249,8 +258,10 @@ double ir_read_number(ir_reader *r) {
   bool negative = ir_read_if(r, "-");
   double value = r->token.number;
   bool is_number = r->token.kind == IR_TOKEN_INT || r->token.kind == IR_TOKEN_FLOAT;
-  if (ir_read_at(r, "inf")) value = (double)INFINITY;
-  else if (ir_read_at(r, "nan")) value = (double)NAN;
+  if (ir_read_at(r, "inf"))
+    value = (double)INFINITY;
+  else if (ir_read_at(r, "nan"))
+    value = (double)NAN;
   else if (!is_number || r->token.suffix)
     ir_read_fail(r, r->token.span, "expected a number, found %s", found(r));
   ir_read_token(r);
@@ -290,7 +301,8 @@ ir_dtype ir_read_type(ir_reader *r, int *lanes) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   if (!ir_parse_type(name, &dtype, lanes)) {
-    ir_read_fail(r, span, "`%s` is no type; types are f32, i64, ... and vectors such as f32x8", name);
+    ir_read_fail(r, span, "`%s` is no type; types are f32, i64, ... and vectors such as f32x8",
+                 name);
     return IR_F32;
   }
   return dtype;

@@ -128,6 +128,7 @@ void ir_print(const ir_program *program, ir_text *out) {
   put_header(out, program);
   for (int i = 0; i < program->dims.count; i++) put_dim(out, program->dims.at[i]);
   for (int i = 0; i < program->formats.count; i++) put_declared_format(&w, program->formats.at[i]);
-  for (int i = 0; i < program->schedules.count; i++) put_schedule(&w, program, program->schedules.at[i]);
+  for (int i = 0; i < program->schedules.count; i++)
+    put_schedule(&w, program, program->schedules.at[i]);
   for (int i = 0; i < program->kernels.count; i++) put_kernel(out, program->kernels.at[i]);
 }

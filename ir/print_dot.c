@@ -75,7 +75,8 @@ static void put_edge(ir_text *out, int kernel, const ir_tensor *from, const ir_s
 static void put_stmt_edges(ir_text *out, int number, const ir_kernel *kernel, const ir_stmt *stmt) {
   const ir_stage *stage = stage_of(kernel, stmt);
   for (int i = 0; i < kernel->tensors.count; i++)
-    if (reads(stmt, kernel->tensors.at[i])) put_edge(out, number, kernel->tensors.at[i], stmt, stage);
+    if (reads(stmt, kernel->tensors.at[i]))
+      put_edge(out, number, kernel->tensors.at[i], stmt, stage);
 }
 
 static void put_kernel(ir_text *out, int number, const ir_kernel *kernel) {
@@ -83,7 +84,8 @@ static void put_kernel(ir_text *out, int number, const ir_kernel *kernel) {
   put_label(out, kernel->name);
   ir_text_put(out, "\";\n");
   for (int i = 0; i < kernel->tensors.count; i++) put_node(out, number, kernel->tensors.at[i]);
-  for (int i = 0; i < kernel->stmts.count; i++) put_stmt_edges(out, number, kernel, kernel->stmts.at[i]);
+  for (int i = 0; i < kernel->stmts.count; i++)
+    put_stmt_edges(out, number, kernel, kernel->stmts.at[i]);
   ir_text_put(out, "  }\n");
 }
 

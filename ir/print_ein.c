@@ -15,8 +15,8 @@ static bool is_declared(const ir_program *program, const ir_format *f) {
 
 static bool is_builtin(ir_arena *arena, const ir_format *f) {
   const char *why;
-  const ir_format *built = ir_format_builtin(arena, f->name, f->rank, f->argument,
-                                             f->argument_count, &why);
+  const ir_format *built =
+      ir_format_builtin(arena, f->name, f->rank, f->argument, f->argument_count, &why);
   return built && ir_format_equal(built, f);
 }
 
@@ -58,7 +58,8 @@ static void put_pattern(ir_writer *w, const ir_pattern *p) {
       ir_put_number(w->out, p->density_high);
     }
   }
-  if (p->gran_rows || p->gran_cols) ir_text_printf(w->out, ", gran=%dx%d", p->gran_rows, p->gran_cols);
+  if (p->gran_rows || p->gran_cols)
+    ir_text_printf(w->out, ", gran=%dx%d", p->gran_rows, p->gran_cols);
   if (p->axis >= 0) ir_text_printf(w->out, ", axis=%d", p->axis);
   ir_text_put(w->out, ")");
 }
@@ -114,9 +115,12 @@ static void put_index(ir_writer *w, const ir_index *index) {
 
 /* ---- statements ---------------------------------------------------------------------------- */
 static void put_combine(ir_writer *w, ir_reducer combine) {
-  if (combine == IR_RED_COUNT) ir_text_put(w->out, " = ");
-  else if (combine == IR_RED_SUM) ir_text_put(w->out, " += ");
-  else ir_text_printf(w->out, " %s= ", ir_reducer_rows[combine].text);
+  if (combine == IR_RED_COUNT)
+    ir_text_put(w->out, " = ");
+  else if (combine == IR_RED_SUM)
+    ir_text_put(w->out, " += ");
+  else
+    ir_text_printf(w->out, " %s= ", ir_reducer_rows[combine].text);
 }
 
 void ir_put_assignment(ir_writer *w, const ir_stmt *stmt) {

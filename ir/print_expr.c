@@ -1,21 +1,26 @@
 /* print_expr.c - expressions as text.
  *
- * Infix where index notation has it (+ - * / % comparisons, and, or, not, minus), a call by mnemonic
- * for every other op.  Parentheses stand exactly where the tree needs them, so that reading the
- * text makes the same tree. */
+ * Infix where index notation has it (+ - * / % comparisons, and, or, not, minus), a call by
+ * mnemonic for every other op.  Parentheses stand exactly where the tree needs them, so that
+ * reading the text makes the same tree. */
 #include "ir/number.h"
 #include "ir/print.h"
 
 /* How tightly an expression holds together, as in the grammar of `.spx`. */
 enum { PREC_OR, PREC_AND, PREC_NOT, PREC_COMPARE, PREC_SUM, PREC_TERM, PREC_UNARY, PREC_PRIMARY };
 
-typedef struct infix { ir_op op; const char *text; int precedence; } infix;
-static const infix infixes[] = {
-    {IR_OP_OR, " or ", PREC_OR},     {IR_OP_AND, " and ", PREC_AND}, {IR_OP_LT, " < ", PREC_COMPARE},
-    {IR_OP_LE, " <= ", PREC_COMPARE}, {IR_OP_GT, " > ", PREC_COMPARE}, {IR_OP_GE, " >= ", PREC_COMPARE},
-    {IR_OP_EQ, " == ", PREC_COMPARE}, {IR_OP_NE, " != ", PREC_COMPARE}, {IR_OP_ADD, " + ", PREC_SUM},
-    {IR_OP_SUB, " - ", PREC_SUM},    {IR_OP_MUL, " * ", PREC_TERM},  {IR_OP_DIV, " / ", PREC_TERM},
-    {IR_OP_MOD, " % ", PREC_TERM}};
+typedef struct infix {
+  ir_op op;
+  const char *text;
+  int precedence;
+} infix;
+static const infix infixes[] = {{IR_OP_OR, " or ", PREC_OR},      {IR_OP_AND, " and ", PREC_AND},
+                                {IR_OP_LT, " < ", PREC_COMPARE},  {IR_OP_LE, " <= ", PREC_COMPARE},
+                                {IR_OP_GT, " > ", PREC_COMPARE},  {IR_OP_GE, " >= ", PREC_COMPARE},
+                                {IR_OP_EQ, " == ", PREC_COMPARE}, {IR_OP_NE, " != ", PREC_COMPARE},
+                                {IR_OP_ADD, " + ", PREC_SUM},     {IR_OP_SUB, " - ", PREC_SUM},
+                                {IR_OP_MUL, " * ", PREC_TERM},    {IR_OP_DIV, " / ", PREC_TERM},
+                                {IR_OP_MOD, " % ", PREC_TERM}};
 
 static const infix *infix_of(ir_op op) {
   for (int i = 0; i < IR_COUNT(infixes); i++)
@@ -124,9 +129,7 @@ void ir_put_expr(ir_writer *w, const ir_expr *e) {
     ir_put_name(w->out, e->tensor->name);
     put_args(w, e, "[", "]");
     break;
-  case IR_OP:
-    put_op(w, e);
-    break;
+  case IR_OP: put_op(w, e); break;
   case IR_CAST: put_cast(w, e); break;
   case IR_REDUCE:
     put_bound(w, ir_reducer_rows[e->reducer].text, e);

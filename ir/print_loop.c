@@ -85,8 +85,10 @@ static void put_store(ir_writer *w, const ir_code *code) {
   ir_text_put(w->out, "[");
   ir_put_expr(w, code->offset);
   ir_text_put(w->out, "] ");
-  if (code->combine == IR_OP_ADD) ir_text_put(w->out, "+");
-  else if (code->combine != IR_OP_COUNT) ir_text_put(w->out, ir_op_rows[code->combine].mnemonic);
+  if (code->combine == IR_OP_ADD)
+    ir_text_put(w->out, "+");
+  else if (code->combine != IR_OP_COUNT)
+    ir_text_put(w->out, ir_op_rows[code->combine].mnemonic);
   ir_text_put(w->out, "= ");
   ir_put_expr(w, code->value);
   if (code->cond) {
@@ -148,8 +150,10 @@ static bool is_workspace_of(const ir_kernel *kernel, const ir_buf *buf) {
 
 static void put_func_buf(ir_writer *w, const ir_buf *buf) {
   ir_text_put(w->out, "    buf ");
-  if (is_workspace_of(w->kernel, buf)) ir_put_buf(w, buf);
-  else ir_put_buf_decl(w, buf);
+  if (is_workspace_of(w->kernel, buf))
+    ir_put_buf(w, buf);
+  else
+    ir_put_buf_decl(w, buf);
   ir_text_put(w->out, ";\n");
 }
 

@@ -45,17 +45,23 @@ void ir_put_string(ir_text *out, const char *text) {
   ir_text_put(out, "\"");
   for (const char *c = text; *c; c++) {
     unsigned char byte = (unsigned char)*c;
-    if (byte == '"' || byte == '\\') ir_text_printf(out, "\\%c", byte);
-    else if (byte == '\n') ir_text_put(out, "\\n");
-    else if (byte < 0x20 || byte == 0x7f) ir_text_printf(out, "\\x%02x", byte);
-    else ir_text_putn(out, c, 1);
+    if (byte == '"' || byte == '\\')
+      ir_text_printf(out, "\\%c", byte);
+    else if (byte == '\n')
+      ir_text_put(out, "\\n");
+    else if (byte < 0x20 || byte == 0x7f)
+      ir_text_printf(out, "\\x%02x", byte);
+    else
+      ir_text_putn(out, c, 1);
   }
   ir_text_put(out, "\"");
 }
 
 void ir_put_name(ir_text *out, const char *name) {
-  if (ir_is_plain_name(name)) ir_text_put(out, name);
-  else ir_put_string(out, name);
+  if (ir_is_plain_name(name))
+    ir_text_put(out, name);
+  else
+    ir_put_string(out, name);
 }
 
 void ir_put_number(ir_text *out, double value) {
@@ -92,7 +98,8 @@ static void grow(ir_arena *arena, ir_names *names) {
   names->keys = IR_NEW_ARRAY(arena, const void *, names->capacity);
   names->values = IR_NEW_ARRAY(arena, int, names->capacity);
   names->by_text = IR_NEW_ARRAY(arena, int, names->capacity);
-  for (int i = 0; i < names->texts.count; i++) names->by_text[text_slot(names, names->texts.at[i])] = i + 1;
+  for (int i = 0; i < names->texts.count; i++)
+    names->by_text[text_slot(names, names->texts.at[i])] = i + 1;
   for (int i = 0; i < old.capacity; i++) {
     if (!old.keys[i]) continue;
     int at = slot_of(names, old.keys[i]);
@@ -106,7 +113,8 @@ void ir_names_add(ir_arena *arena, ir_names *names, const void *key, const char 
   int at = slot_of(names, key);
   if (names->keys[at]) return;
   const char *unique = name;
-  for (int n = 2; names->by_text[text_slot(names, unique)]; n++) unique = ir_format_text(arena, "%s_%d", name, n);
+  for (int n = 2; names->by_text[text_slot(names, unique)]; n++)
+    unique = ir_format_text(arena, "%s_%d", name, n);
   names->keys[at] = key;
   names->values[at] = names->texts.count;
   int slot = text_slot(names, unique);

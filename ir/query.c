@@ -198,16 +198,20 @@ bool ir_size_value(const ir_expr *e, const int64_t *sizes, int64_t *value) {
   return e->op != IR_OP_DIV || x % y == 0 || is_ceiling(e);
 }
 
-typedef struct range { int64_t low, high; } range;
+typedef struct range {
+  int64_t low, high;
+} range;
 
 static bool size_range(const ir_expr *e, range *r);
 
-/* Sizes are not negative, so that the ends of each operation are reached at ends of its operands. */
+/* Sizes are not negative, so that the ends of each operation are reached at ends of its operands.
+ */
 static bool range_of_two(const ir_expr *e, range x, range y, range *r) {
-  if (e->op == IR_OP_SUB) return checked(e->op, x.low, y.high, &r->low) &&
-                                 checked(e->op, x.high, y.low, &r->high);
-  if (e->op == IR_OP_DIV) return checked(e->op, x.low, y.high, &r->low) &&
-                                 checked(e->op, x.high, y.low > 0 ? y.low : 1, &r->high);
+  if (e->op == IR_OP_SUB)
+    return checked(e->op, x.low, y.high, &r->low) && checked(e->op, x.high, y.low, &r->high);
+  if (e->op == IR_OP_DIV)
+    return checked(e->op, x.low, y.high, &r->low) &&
+           checked(e->op, x.high, y.low > 0 ? y.low : 1, &r->high);
   if (e->op == IR_OP_MOD) return *r = (range){0, x.high < y.high - 1 ? x.high : y.high - 1}, true;
   return checked(e->op, x.low, y.low, &r->low) && checked(e->op, x.high, y.high, &r->high);
 }

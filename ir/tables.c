@@ -78,7 +78,8 @@ static const char *operand_types(const ir_op_row *row) {
 }
 
 static void put_ops(ir_text *out) {
-  static const char *const head[] = {"op", "operands", "of", "result", "zeros", "pattern", "meaning"};
+  static const char *const head[] = {"op",    "operands", "of",     "result",
+                                     "zeros", "pattern",  "meaning"};
   table t = table_new(out->arena, IR_COUNT(head), head);
   for (int op = 0; op < IR_OP_COUNT; op++) {
     const ir_op_row *row = &ir_op_rows[op];
@@ -106,14 +107,17 @@ static void put_reducers(ir_text *out) {
 
 void ir_print_op_table(ir_text *out) {
   put_ops(out);
-  ir_text_put(out, "\nZeros: what comes out when the operands are zero (two operands: both, the right one, the "
-                   "left one); `?` must be computed.\n\n");
+  ir_text_put(
+      out,
+      "\nZeros: what comes out when the operands are zero (two operands: both, the right one, the "
+      "left one); `?` must be computed.\n\n");
   put_reducers(out);
 }
 
 /* ---- dtypes -------------------------------------------------------------------------------- */
 void ir_print_dtype_table(ir_text *out) {
-  static const char *const head[] = {"dtype", "bits", "bytes", "accumulator", "in files", "meaning"};
+  static const char *const head[] = {"dtype",       "bits",     "bytes",
+                                     "accumulator", "in files", "meaning"};
   table t = table_new(out->arena, IR_COUNT(head), head);
   for (int i = IR_NONE + 1; i < IR_DTYPE_COUNT; i++) {
     const ir_dtype_row *row = &ir_dtype_rows[i];
@@ -128,7 +132,8 @@ void ir_print_dtype_table(ir_text *out) {
 }
 
 /* ---- levels and formats -------------------------------------------------------------------- */
-static const char *const array_names[] = {"", "pos", "offsets", "counts", "crd", "bits", "positions"};
+static const char *const array_names[] = {"",    "pos",  "offsets",  "counts",
+                                          "crd", "bits", "positions"};
 
 static void put_levels(ir_text *out) {
   static const char *const head[] = {"level", "full", "compact", "arrays", "meaning"};

@@ -6,14 +6,10 @@
 enum { KB = 1024 };
 
 static const ir_target targets[] = {
-    {"interp", IR_TARGET_INTERP, 0, 0, 0},
-    {"cpu", IR_TARGET_CPU, 0, 256, 0},
-    {"sm_80", IR_TARGET_CUDA, 80, 0, 163 * KB},
-    {"sm_90", IR_TARGET_CUDA, 90, 0, 227 * KB},
-    {"sm_90a", IR_TARGET_CUDA, 90, 0, 227 * KB},
-    {"sm_100", IR_TARGET_CUDA, 100, 0, 227 * KB},
-    {"sm_100a", IR_TARGET_CUDA, 100, 0, 227 * KB},
-    {"sm_120", IR_TARGET_CUDA, 120, 0, 99 * KB},
+    {"interp", IR_TARGET_INTERP, 0, 0, 0},         {"cpu", IR_TARGET_CPU, 0, 256, 0},
+    {"sm_80", IR_TARGET_CUDA, 80, 0, 163 * KB},    {"sm_90", IR_TARGET_CUDA, 90, 0, 227 * KB},
+    {"sm_90a", IR_TARGET_CUDA, 90, 0, 227 * KB},   {"sm_100", IR_TARGET_CUDA, 100, 0, 227 * KB},
+    {"sm_100a", IR_TARGET_CUDA, 100, 0, 227 * KB}, {"sm_120", IR_TARGET_CUDA, 120, 0, 99 * KB},
 };
 
 int ir_target_count(void) { return IR_COUNT(targets); }

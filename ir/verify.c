@@ -12,7 +12,8 @@ void ir_fault(ir_checker *c, ir_span span, const char *format, ...) {
   ir_text_vprintf(&text, format, args);
   va_end(args);
   if (!span.file) span = c->span;
-  ir_diag_add(c->sink, c->id, span, "%s%s%s", c->where ? c->where : "", c->where ? ": " : "", text.data);
+  ir_diag_add(c->sink, c->id, span, "%s%s%s", c->where ? c->where : "", c->where ? ": " : "",
+              text.data);
 }
 
 bool ir_owns_tensor(const ir_kernel *kernel, const ir_tensor *tensor) {

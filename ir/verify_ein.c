@@ -16,13 +16,15 @@ static int compare_names(const void *a, const void *b) {
 static void check_names(ir_checker *c) {
   const ir_kernel *k = c->kernel;
   IR_VEC(const char *) names = {0};
-  for (int i = 0; i < c->program->dims.count; i++) IR_PUSH(c->arena, &names, c->program->dims.at[i]->name);
+  for (int i = 0; i < c->program->dims.count; i++)
+    IR_PUSH(c->arena, &names, c->program->dims.at[i]->name);
   for (int i = 0; i < k->tensors.count; i++) IR_PUSH(c->arena, &names, k->tensors.at[i]->name);
   for (int i = 0; i < k->indices.count; i++) IR_PUSH(c->arena, &names, k->indices.at[i]->name);
   if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, compare_names);
   for (int i = 1; i < names.count; i++)
     if (!strcmp(names.at[i - 1], names.at[i]))
-      ir_fault(c, k->span, "two dims, tensors or indices of kernel `%s` are called `%s`", k->name, names.at[i]);
+      ir_fault(c, k->span, "two dims, tensors or indices of kernel `%s` are called `%s`", k->name,
+               names.at[i]);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
@@ -38,13 +40,15 @@ static void check_like(ir_checker *c, const ir_tensor *t) {
       return;
     }
   }
-  if (t->like && t->like->rank != t->rank) ir_fault(c, t->span, "it is like a tensor of another rank");
+  if (t->like && t->like->rank != t->rank)
+    ir_fault(c, t->span, "it is like a tensor of another rank");
 }
 
 static void check_format(ir_checker *c, const ir_tensor *t) {
   if (!t->format) return;
   const char *fault = ir_format_fault(t->format);
-  if (fault) ir_fault(c, t->span, "its format is not legal: %s", fault);
+  if (fault)
+    ir_fault(c, t->span, "its format is not legal: %s", fault);
   else if (t->format->rank != t->rank)
     ir_fault(c, t->span, "its format has %d dimensions, the tensor %d", t->format->rank, t->rank);
 }
@@ -57,7 +61,8 @@ static bool has_stmt(const ir_kernel *kernel, const ir_stmt *stmt) {
 
 static void check_def(ir_checker *c, const ir_tensor *t) {
   if (t->def && t->role == IR_ROLE_IN) ir_fault(c, t->span, "an input has a statement");
-  if (t->def && !has_stmt(c->kernel, t->def)) ir_fault(c, t->span, "its statement is not in the kernel");
+  if (t->def && !has_stmt(c->kernel, t->def))
+    ir_fault(c, t->span, "its statement is not in the kernel");
   if (!t->def && t->role == IR_ROLE_OUT) ir_fault(c, t->span, "no statement computes this output");
 }
 
@@ -69,7 +74,8 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
   }
   for (int i = 0; i < t->rank; i++) {
     ir_check_size(c, t->dim[i], "the size of a dimension");
-    if (t->dim[i] && t->dim[i]->kind == IR_CONST && t->dim[i]->i < 0) ir_fault(c, t->span, "its size is negative");
+    if (t->dim[i] && t->dim[i]->kind == IR_CONST && t->dim[i]->i < 0)
+      ir_fault(c, t->span, "its size is negative");
   }
   if (t->pattern.axis >= t->rank) ir_fault(c, t->span, "the axis of its zeros is out of range");
   if (!t->dtype && t->role != IR_ROLE_IN && !t->like && !t->format)
@@ -110,7 +116,8 @@ static bool check_free(ir_checker *c, const ir_stmt *s) {
       return false;
     }
     for (int k = 0; k < i; k++)
-      if (s->free.at[k] == s->free.at[i]) ir_fault(c, s->span, "it ranges twice over `%s`", s->free.at[i]->name);
+      if (s->free.at[k] == s->free.at[i])
+        ir_fault(c, s->span, "it ranges twice over `%s`", s->free.at[i]->name);
     IR_PUSH(c->arena, &c->bound, s->free.at[i]);
   }
   return true;
@@ -123,7 +130,8 @@ static void check_assignment(ir_checker *c, const ir_stmt *s) {
     bool bare = s->subs[i]->kind == IR_INDEX;
     for (int k = 0; k < i && bare; k++) bare = !ir_is_bare(s->subs[k], s->subs[i]->index);
     if (!bare) {
-      ir_fault(c, s->subs[i]->span, "a subscript of an assignment is a bare index, each another; "
+      ir_fault(c, s->subs[i]->span,
+               "a subscript of an assignment is a bare index, each another; "
                "a scatter says how values combine, as in `+=`");
       return;
     }
@@ -135,7 +143,8 @@ static void check_target(ir_checker *c, const ir_stmt *s) {
   int before = c->faults;
   for (int i = 0; i < s->target->rank; i++) ir_check_dtype(c, s->subs[i], IR_I64, "a subscript");
   if (c->faults != before) return;
-  if (!ir_is_scatter(s)) check_assignment(c, s);
+  if (!ir_is_scatter(s))
+    check_assignment(c, s);
   else if ((unsigned)s->combine >= IR_RED_COUNT || s->combine == IR_RED_ARGMAX)
     ir_fault(c, s->span, "a scatter cannot combine values this way");
 }
@@ -190,7 +199,8 @@ static void check_need(ir_checker *c, const ir_require *need) {
   if (need->least) ir_check_size(c, need->least, "the least subscript");
   if (need->most) ir_check_size(c, need->most, "the greatest subscript");
   for (int i = 0; i < need->over.count; i++)
-    if (!ir_owns_index(c->kernel, need->over.at[i])) ir_fault(c, need->span, "it is about an index of no kernel");
+    if (!ir_owns_index(c->kernel, need->over.at[i]))
+      ir_fault(c, need->span, "it is about an index of no kernel");
 }
 
 void ir_check_ein(ir_checker *c) {

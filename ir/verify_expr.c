@@ -23,8 +23,9 @@ static void fault_at(ir_checker *c, const ir_expr *e, const char *what) {
 static void check_same_dtype(ir_checker *c, const ir_expr *e, int from) {
   for (int i = from + 1; i < e->arg_count; i++)
     if (e->args[i]->dtype != e->args[from]->dtype)
-      ir_fault(c, span_of(c, e), "the operands of `%s` are %s and %s; one needs a cast", text_of(c, e),
-               ir_dtype_text(e->args[from]->dtype), ir_dtype_text(e->args[i]->dtype));
+      ir_fault(c, span_of(c, e), "the operands of `%s` are %s and %s; one needs a cast",
+               text_of(c, e), ir_dtype_text(e->args[from]->dtype),
+               ir_dtype_text(e->args[i]->dtype));
 }
 
 static void check_traits(ir_checker *c, const ir_expr *e, const ir_op_row *row) {
@@ -56,7 +57,8 @@ static void check_op(ir_checker *c, const ir_expr *e) {
   const ir_op_row *row = &ir_op_rows[e->op];
   bool selects = row->result == IR_RESULT_RIGHT;
   ir_dtype result = row->result == IR_RESULT_BOOL ? IR_B1 : e->args[selects]->dtype;
-  if (selects && e->args[0]->dtype != IR_B1) fault_at(c, e->args[0], "is a condition and must be b1");
+  if (selects && e->args[0]->dtype != IR_B1)
+    fault_at(c, e->args[0], "is a condition and must be b1");
   check_same_dtype(c, e, selects);
   check_traits(c, e, row);
   check_lanes(c, e);
@@ -80,8 +82,10 @@ static bool in_scope(const ir_checker *c, const ir_index *index) {
 static void check_index(ir_checker *c, const ir_expr *e) {
   if (!c->kernel || !ir_owns_index(c->kernel, e->index))
     ir_fault(c, span_of(c, e), "an index that the kernel does not have");
-  else if (c->scope) fault_at(c, e, "is an index; functions have locals only");
-  else if (!in_scope(c, e->index)) fault_at(c, e, "is an index that nothing binds here");
+  else if (c->scope)
+    fault_at(c, e, "is an index; functions have locals only");
+  else if (!in_scope(c, e->index))
+    fault_at(c, e, "is an index that nothing binds here");
 }
 
 static bool check_bound(ir_checker *c, const ir_expr *e) {
@@ -114,7 +118,8 @@ static void check_reduce(ir_checker *c, const ir_expr *e) {
     return;
   }
   if (c->scope ? e->bound_count != 0 : e->bound_count == 0)
-    fault_at(c, e, c->scope ? "reduces over an index; functions have none" : "reduces over nothing");
+    fault_at(c, e,
+             c->scope ? "reduces over an index; functions have none" : "reduces over nothing");
   int depth = c->bound.count;
   for (int i = 0; i < e->bound_count; i++) {
     for (int k = 0; k < c->bound.count; k++)
@@ -132,9 +137,12 @@ static void check_row_op(ir_checker *c, const ir_expr *e) {
     return;
   }
   ir_check_expr(c, e->args[0]);
-  if (c->scope) fault_at(c, e, "does not stand in functions");
-  else if (!in_scope(c, e->bound[0])) fault_at(c, e, "goes along an index that nothing binds here");
-  if (e->kind == IR_SOFTMAX && !ir_dtype_is_float(e->args[0]->dtype)) fault_at(c, e, "is for floats");
+  if (c->scope)
+    fault_at(c, e, "does not stand in functions");
+  else if (!in_scope(c, e->bound[0]))
+    fault_at(c, e, "goes along an index that nothing binds here");
+  if (e->kind == IR_SOFTMAX && !ir_dtype_is_float(e->args[0]->dtype))
+    fault_at(c, e, "is for floats");
   if (e->kind == IR_TOPK && e->i < 1) fault_at(c, e, "keeps at least one value");
   if (e->dtype != e->args[0]->dtype) fault_at(c, e, "does not have the dtype of its operand");
 }
@@ -184,29 +192,35 @@ static void check_load(ir_checker *c, const ir_expr *e) {
     fault_at(c, e, "has as many offsets as lanes, or one");
   if (e->arg_count == 2) {
     ir_check_dtype(c, e->args[1], IR_B1, "a mask");
-    if (e->args[1]->lanes != 1 && e->args[1]->lanes != e->lanes) fault_at(c, e, "has a mask of other lanes");
+    if (e->args[1]->lanes != 1 && e->args[1]->lanes != e->lanes)
+      fault_at(c, e, "has a mask of other lanes");
   }
   if (e->dtype != e->buf->dtype) fault_at(c, e, "does not have the dtype of its buffer");
 }
 
 static void check_var(ir_checker *c, const ir_expr *e) {
-  if (!is_visible_var(c, e->var)) ir_fault(c, span_of(c, e), "a local is used outside its block");
+  if (!is_visible_var(c, e->var))
+    ir_fault(c, span_of(c, e), "a local is used outside its block");
   else if (e->dtype != e->var->dtype || e->lanes != e->var->lanes)
     fault_at(c, e, "does not have the type of its local");
 }
 
 /* ---- any node ------------------------------------------------------------------------------ */
 static void check_leaf_lanes(ir_checker *c, const ir_expr *e) {
-  if (e->lanes < 1) ir_fault(c, c->span, "an expression without lanes");
-  else if (e->lanes != 1 && !c->scope) fault_at(c, e, "is a vector; only functions have them");
+  if (e->lanes < 1)
+    ir_fault(c, c->span, "an expression without lanes");
+  else if (e->lanes != 1 && !c->scope)
+    fault_at(c, e, "is a vector; only functions have them");
 }
 
 static void check_dim(ir_checker *c, const ir_expr *e) {
   const ir_program *p = c->program;
   bool owned = false;
   for (int i = 0; i < p->dims.count && !owned; i++) owned = p->dims.at[i] == e->dim;
-  if (!owned) ir_fault(c, c->span, "a dim that the program does not have");
-  else if (e->dtype != IR_I64) fault_at(c, e, "is a size and must be i64");
+  if (!owned)
+    ir_fault(c, c->span, "a dim that the program does not have");
+  else if (e->dtype != IR_I64)
+    fault_at(c, e, "is a size and must be i64");
 }
 
 static void check_cast(ir_checker *c, const ir_expr *e) {
@@ -216,7 +230,8 @@ static void check_cast(ir_checker *c, const ir_expr *e) {
   }
   ir_check_expr(c, e->args[0]);
   if (!e->args[0]->dtype) fault_at(c, e, "casts something without a dtype");
-  if (e->args[0]->lanes != 1 && e->args[0]->lanes != e->lanes) fault_at(c, e, "changes the lanes of a vector");
+  if (e->args[0]->lanes != 1 && e->args[0]->lanes != e->lanes)
+    fault_at(c, e, "changes the lanes of a vector");
 }
 
 static void check_args(ir_checker *c, const ir_expr *e) {

@@ -7,14 +7,16 @@ static void check_block(ir_checker *c, const ir_block *block, bool inside_parall
 static void check_scalar(ir_checker *c, const ir_expr *e, ir_dtype dtype, const char *what) {
   int before = c->faults;
   ir_check_dtype(c, e, dtype, what);
-  if (c->faults == before && e->lanes != 1) ir_fault(c, c->span, "%s is a scalar, not a vector", what);
+  if (c->faults == before && e->lanes != 1)
+    ir_fault(c, c->span, "%s is a scalar, not a vector", what);
 }
 
 static void check_assigned(ir_checker *c, const ir_var *var, const ir_expr *value) {
   int before = c->faults;
   ir_check_dtype(c, value, var->dtype, "the value of a local");
   if (c->faults == before && value->lanes != 1 && value->lanes != var->lanes)
-    ir_fault(c, c->span, "the local `%s` has %d lanes, its value %d", var->name, var->lanes, value->lanes);
+    ir_fault(c, c->span, "the local `%s` has %d lanes, its value %d", var->name, var->lanes,
+             value->lanes);
 }
 
 static void declare(ir_checker *c, const ir_var *var) {
@@ -23,7 +25,8 @@ static void declare(ir_checker *c, const ir_var *var) {
     return;
   }
   for (int i = 0; i < c->scope->vars.count; i++)
-    if (c->scope->vars.at[i] == var) ir_fault(c, c->span, "the local `%s` is declared inside itself", var->name);
+    if (c->scope->vars.at[i] == var)
+      ir_fault(c, c->span, "the local `%s` is declared inside itself", var->name);
   IR_PUSH(c->arena, &c->scope->vars, var);
 }
 
@@ -55,7 +58,8 @@ static void check_for(ir_checker *c, const ir_code *code, bool inside_parallel) 
   check_scalar(c, code->lo, IR_I64, "the start of a loop");
   check_scalar(c, code->hi, IR_I64, "the end of a loop");
   if (code->step) check_scalar(c, code->step, IR_I64, "the step of a loop");
-  if (ir_const_value(code->step, &step) && step < 1) ir_fault(c, c->span, "the step of a loop is at least 1");
+  if (ir_const_value(code->step, &step) && step < 1)
+    ir_fault(c, c->span, "the step of a loop is at least 1");
   if (!code->var || code->var->dtype != IR_I64 || code->var->lanes != 1) {
     ir_fault(c, c->span, "the variable of a loop is an i64 scalar");
     return;
@@ -84,7 +88,8 @@ static void check_store(ir_checker *c, const ir_code *code) {
   if ((unsigned)code->combine > IR_OP_COUNT ||
       (code->combine != IR_OP_COUNT && ir_op_rows[code->combine].arity != 2))
     ir_fault(c, c->span, "a store combines with an op of two operands");
-  if (code->atomic && code->combine == IR_OP_COUNT) ir_fault(c, c->span, "an atomic store combines values");
+  if (code->atomic && code->combine == IR_OP_COUNT)
+    ir_fault(c, c->span, "an atomic store combines values");
 }
 
 static void check_local(ir_checker *c, const ir_buf *buf) {
@@ -105,8 +110,10 @@ static void check_let(ir_checker *c, const ir_code *code) {
 }
 
 static void check_set(ir_checker *c, const ir_code *code) {
-  if (!code->var || !var_is_visible(c, code->var)) ir_fault(c, c->span, "a local is set outside its block");
-  else check_assigned(c, code->var, code->value);
+  if (!code->var || !var_is_visible(c, code->var))
+    ir_fault(c, c->span, "a local is set outside its block");
+  else
+    check_assigned(c, code->var, code->value);
 }
 
 static void check_code(ir_checker *c, const ir_code *code, bool inside_parallel) {
@@ -141,9 +148,11 @@ static void check_block(ir_checker *c, const ir_block *block, bool inside_parall
 /* ---- functions ----------------------------------------------------------------------------- */
 static void check_level(ir_checker *c, const ir_buf *buf) {
   const ir_format *f = buf->tensor->format;
-  if (!ir_dtype_is_int(buf->dtype)) ir_fault(c, c->span, "`@%s` holds positions and must be integers", buf->name);
+  if (!ir_dtype_is_int(buf->dtype))
+    ir_fault(c, c->span, "`@%s` holds positions and must be integers", buf->name);
   if (buf->level < 0 || buf->level >= (f ? f->level_count : IR_MAX_LEVELS))
-    ir_fault(c, c->span, "`@%s` belongs to a level that its tensor's format does not have", buf->name);
+    ir_fault(c, c->span, "`@%s` belongs to a level that its tensor's format does not have",
+             buf->name);
 }
 
 static void check_outside_buf(ir_checker *c, const ir_buf *buf) {
@@ -153,12 +162,14 @@ static void check_outside_buf(ir_checker *c, const ir_buf *buf) {
   }
   bool of_tensor = buf->kind == IR_BUF_VALS || buf->kind == IR_BUF_POS || buf->kind == IR_BUF_CRD;
   if (buf->count) ir_check_size(c, buf->count, "the size of a buffer");
-  if (buf->kind == IR_BUF_LOCAL) ir_fault(c, c->span, "`@%s` is local and is declared in the body", buf->name);
+  if (buf->kind == IR_BUF_LOCAL)
+    ir_fault(c, c->span, "`@%s` is local and is declared in the body", buf->name);
   if (buf->kind == IR_BUF_WORKSPACE && !ir_owns_workspace(c->kernel, buf))
     ir_fault(c, c->span, "`@%s` is no workspace of the kernel", buf->name);
   if (of_tensor && (!buf->tensor || !ir_owns_tensor(c->kernel, buf->tensor)))
     ir_fault(c, c->span, "`@%s` is an array of a tensor that the kernel does not have", buf->name);
-  else if (of_tensor && buf->kind != IR_BUF_VALS) check_level(c, buf);
+  else if (of_tensor && buf->kind != IR_BUF_VALS)
+    check_level(c, buf);
   else if (of_tensor && buf->dtype != buf->tensor->dtype)
     ir_fault(c, c->span, "`@%s` does not have the dtype of its tensor", buf->name);
 }
@@ -172,8 +183,10 @@ static void check_shape(ir_checker *c, const ir_func *func) {
   int parallel = 0, others = 0;
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *code = func->body.codes.at[i];
-    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL) parallel++;
-    else others += !is_cheap(code);
+    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL)
+      parallel++;
+    else
+      others += !is_cheap(code);
   }
   if (parallel > 1 || (parallel && others))
     ir_fault(c, func->span, "a body is sequential, or one parallel loop after `let`s");

@@ -79,33 +79,40 @@ static void check_workspace(ir_checker *c, int at) {
   const ir_buf *buf = c->kernel->workspaces.at[at];
   enter(c, "workspace", buf->name, IR_NOWHERE);
   for (int i = 0; i < at; i++)
-    if (!strcmp(c->kernel->workspaces.at[i]->name, buf->name)) ir_fault(c, c->span, "two have this name");
+    if (!strcmp(c->kernel->workspaces.at[i]->name, buf->name))
+      ir_fault(c, c->span, "two have this name");
   if (buf->kind != IR_BUF_WORKSPACE) ir_fault(c, c->span, "it is of another kind");
-  if (buf->dtype <= IR_NONE || buf->dtype >= IR_DTYPE_COUNT) ir_fault(c, c->span, "it has no dtype");
+  if (buf->dtype <= IR_NONE || buf->dtype >= IR_DTYPE_COUNT)
+    ir_fault(c, c->span, "it has no dtype");
   if (buf->tensor) need_tensor(c, buf->tensor, "its tensor");
   if (buf->count) ir_check_size(c, buf->count, "the size of a workspace");
 }
 
 static void check_list_buf(ir_checker *c, const ir_buf *buf, ir_dtype dtype, const char *what) {
   if (!buf) return;
-  if (!ir_owns_workspace(c->kernel, buf)) ir_fault(c, c->span, "its %s are no workspace of the kernel", what);
-  else if (buf->dtype != dtype) ir_fault(c, c->span, "its %s must be %s", what, ir_dtype_text(dtype));
+  if (!ir_owns_workspace(c->kernel, buf))
+    ir_fault(c, c->span, "its %s are no workspace of the kernel", what);
+  else if (buf->dtype != dtype)
+    ir_fault(c, c->span, "its %s must be %s", what, ir_dtype_text(dtype));
 }
 
 static void check_list(ir_checker *c, int at) {
   const ir_list *list = c->kernel->lists.at[at];
   enter(c, "list", list->name, list->span);
   for (int i = 0; i < at; i++)
-    if (!strcmp(c->kernel->lists.at[i]->name, list->name)) ir_fault(c, list->span, "two have this name");
+    if (!strcmp(c->kernel->lists.at[i]->name, list->name))
+      ir_fault(c, list->span, "two have this name");
   need_tensor(c, list->tensor, "the tensor whose zeros it lists");
   if (c->faults) return;
   if (!list->axis) ir_fault(c, list->span, "it has no axis");
   allow_index(c, list->axis, "its axis");
   allow_index(c, list->strip_index, "its strip index");
   int rank = list->tensor ? list->tensor->rank : 0;
-  if (list->axis_dim < 0 || list->axis_dim >= rank || list->strip_dim < -1 || list->strip_dim >= rank)
+  if (list->axis_dim < 0 || list->axis_dim >= rank || list->strip_dim < -1 ||
+      list->strip_dim >= rank)
     ir_fault(c, list->span, "its axis or strip is not a dimension of the tensor");
-  if (list->strip < 1 || list->gran < 1) ir_fault(c, list->span, "its strip and gran are at least 1");
+  if (list->strip < 1 || list->gran < 1)
+    ir_fault(c, list->span, "its strip and gran are at least 1");
   ir_check_size(c, list->strips, "the number of strips");
   ir_check_size(c, list->capacity, "the capacity of a strip");
   if (!list->counts || !list->ids) ir_fault(c, list->span, "it has no counts or no ids");
@@ -137,15 +144,19 @@ static void check_kind(ir_checker *c, const ir_stage *s) {
 
 static void check_stage_parts(ir_checker *c, const ir_stage *s) {
   for (int i = 0; i < s->stmts.count; i++)
-    if (!owns_stmt(c->kernel, s->stmts.at[i])) ir_fault(c, s->span, "it computes no statement of the kernel");
+    if (!owns_stmt(c->kernel, s->stmts.at[i]))
+      ir_fault(c, s->span, "it computes no statement of the kernel");
   for (int i = 0; i < s->reads.count; i++)
-    if (!owns_list(c->kernel, s->reads.at[i])) ir_fault(c, s->span, "it reads no list of the kernel");
+    if (!owns_list(c->kernel, s->reads.at[i]))
+      ir_fault(c, s->span, "it reads no list of the kernel");
   for (int i = 0; i < s->runners_up.count; i++)
     if (!owns_candidate(c->kernel, s->runners_up.at[i]))
       ir_fault(c, s->span, "a runner-up is no candidate of the kernel");
   for (int i = 0; i < s->funcs.count; i++)
-    if (!owns_func(c->kernel, s->funcs.at[i])) ir_fault(c, s->span, "it runs no function of the kernel");
-  if (s->detects && !owns_list(c->kernel, s->detects)) ir_fault(c, s->span, "it detects no list of the kernel");
+    if (!owns_func(c->kernel, s->funcs.at[i]))
+      ir_fault(c, s->span, "it runs no function of the kernel");
+  if (s->detects && !owns_list(c->kernel, s->detects))
+    ir_fault(c, s->span, "it detects no list of the kernel");
   if (s->when.list && !owns_list(c->kernel, s->when.list))
     ir_fault(c, s->span, "it is guarded by no list of the kernel");
   if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");

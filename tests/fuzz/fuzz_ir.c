@@ -1,5 +1,5 @@
-/* fuzz_ir.c - any bytes as IR text: reading and verifying never crash; what is accepted prints, reads
- * back to the same text, and can be cloned and drawn. */
+/* fuzz_ir.c - any bytes as IR text: reading and verifying never crash; what is accepted prints,
+ * reads back to the same text, and can be cloned and drawn. */
 #include <setjmp.h>
 #include <stdlib.h>
 

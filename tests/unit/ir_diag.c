@@ -24,7 +24,7 @@ Test(ir_diag, rows) {
     const ir_diag_row *row = &ir_diag_rows[i];
     cr_assert_eq(ir_diag_find(row->code), row, "%s: code %s is used twice", row->name, row->code);
     cr_assert(strchr("EWRM", row->code[0]) && strlen(row->code) == 5, "%s", row->code);
-    cr_assert_eq("EWRM"[row->severity], row->code[0], "%s", row->code);
+    cr_assert_eq("EWRM"[row->severity], row -> code[0], "%s", row->code);
     cr_assert(strlen(row->help) > 20 && strlen(row->title) < 80, "%s", row->code);
   }
   cr_assert_null(ir_diag_find("E9999"));
@@ -93,10 +93,12 @@ Test(ir_diag, json_lines) {
   ir_diag_note(sink, d, IR_NOWHERE, "n");
   ir_text out = ir_text_new(arena);
   ir_sink_render_json(sink, &out);
-  cr_assert_str_eq(out.data,
-                   "{\"code\":\"E0101\",\"name\":\"SYNTAX\",\"severity\":\"error\",\"message\":\"a\\nb\\\\x01\","
-                   "\"file\":\"a\\\"b\",\"line\":1,\"column\":5,\"end_line\":1,\"end_column\":8,\"begin\":4,\"end\":7,"
-                   "\"notes\":[{\"message\":\"n\"}]}\n");
+  cr_assert_str_eq(
+      out.data,
+      "{\"code\":\"E0101\",\"name\":\"SYNTAX\",\"severity\":\"error\",\"message\":\"a\\nb\\\\x01\","
+      "\"file\":\"a\\\"b\",\"line\":1,\"column\":5,\"end_line\":1,\"end_column\":8,\"begin\":4,"
+      "\"end\":7,"
+      "\"notes\":[{\"message\":\"n\"}]}\n");
 }
 
 Test(ir_diag, werror_and_no_sink) {
@@ -118,12 +120,22 @@ Test(ir_diag, werror_and_no_sink) {
 
 Test(ir_diag, nearest_name) {
   static const char *const known[] = {"relu", "sigmoid", "softmax", "W1", "Wdown", "Tokens"};
-  static const struct { const char *name, *near; } cases[] = {
-      {"rleu", "relu"},      {"sigmoyd", "sigmoid"}, {"sofmtax", "softmax"}, {"W2", "W1"}, {"tokens", "Tokens"},
-      {"completely", NULL}, {"x", NULL},            {"", NULL},             {"wdown", "Wdown"}};
+  static const struct {
+    const char *name, *near;
+  } cases[] = {{"rleu", "relu"},
+               {"sigmoyd", "sigmoid"},
+               {"sofmtax", "softmax"},
+               {"W2", "W1"},
+               {"tokens", "Tokens"},
+               {"completely", NULL},
+               {"x", NULL},
+               {"", NULL},
+               {"wdown", "Wdown"}};
   for (int i = 0; i < IR_COUNT(cases); i++) {
     const char *near = ir_nearest(cases[i].name, known, IR_COUNT(known));
-    if (cases[i].near) cr_assert_str_eq(near, cases[i].near);
-    else cr_assert_null(near, "%s", cases[i].name);
+    if (cases[i].near)
+      cr_assert_str_eq(near, cases[i].near);
+    else
+      cr_assert_null(near, "%s", cases[i].name);
   }
 }

@@ -1,5 +1,5 @@
-/* docs/ir.md: each program in it parses, keeps the rules, and is printed as it stands there.  tables.h:
- * every row of the tables is in what is printed. */
+/* docs/ir.md: each program in it parses, keeps the rules, and is printed as it stands there.
+ * tables.h: every row of the tables is in what is printed. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -45,7 +45,8 @@ static void expect_row(const ir_text *table, const char *name) {
 
 Test(ir_docs, tables_have_every_row) {
   ir_arena *arena = ir_arena_new();
-  ir_text ops = ir_text_new(arena), types = ir_text_new(arena), levels = ir_text_new(arena), diags = ir_text_new(arena);
+  ir_text ops = ir_text_new(arena), types = ir_text_new(arena), levels = ir_text_new(arena),
+          diags = ir_text_new(arena);
   ir_print_op_table(&ops);
   ir_print_dtype_table(&types);
   ir_print_level_table(&levels);

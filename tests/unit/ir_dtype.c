@@ -7,8 +7,10 @@
 static uint32_t pattern_count(ir_dtype t) { return ir_dtype_rows[t].bytes == 2 ? 0x10000 : 0x100; }
 
 static void put_bits(ir_dtype t, void *array, uint32_t bits) {
-  if (ir_dtype_rows[t].bytes == 2) *(uint16_t *)array = (uint16_t)bits;
-  else *(uint8_t *)array = (uint8_t)bits;
+  if (ir_dtype_rows[t].bytes == 2)
+    *(uint16_t *)array = (uint16_t)bits;
+  else
+    *(uint8_t *)array = (uint8_t)bits;
 }
 
 static uint32_t get_bits(ir_dtype t, const void *array) {
@@ -25,8 +27,10 @@ Test(ir_dtype, every_small_float_survives_load_and_store) {
       put_bits(t, &in, bits);
       double value = ir_dtype_load(t, &in, 0);
       ir_dtype_store(t, &out, 0, value);
-      if (isnan(value)) cr_assert(isnan(ir_dtype_load(t, &out, 0)));
-      else cr_assert_eq(get_bits(t, &out), bits, "%s %x", ir_dtype_text(t), bits);
+      if (isnan(value))
+        cr_assert(isnan(ir_dtype_load(t, &out, 0)));
+      else
+        cr_assert_eq(get_bits(t, &out), bits, "%s %x", ir_dtype_text(t), bits);
       cr_assert(isnan(value) || ir_dtype_round(t, value) == value);
     }
   }
@@ -43,7 +47,8 @@ Test(ir_dtype, small_floats_round_to_nearest_even) {
       double low = ir_dtype_load(t, &low_bits, 0), high = ir_dtype_load(t, &high_bits, 0);
       if (!isfinite(low) || !isfinite(high)) continue;
       double middle = low + (high - low) / 2;
-      cr_assert_eq(ir_dtype_round(t, middle), bits % 2 ? high : low, "%s %x", ir_dtype_text(t), bits);
+      cr_assert_eq(ir_dtype_round(t, middle), bits % 2 ? high : low, "%s %x", ir_dtype_text(t),
+                   bits);
       cr_assert_eq(ir_dtype_round(t, nextafter(middle, 0)), low);
       cr_assert_eq(ir_dtype_round(t, nextafter(middle, INFINITY)), high);
       cr_assert_eq(ir_dtype_round(t, -middle), -ir_dtype_round(t, middle));
@@ -111,12 +116,14 @@ Test(ir_dtype, floats_saturate_into_integers) {
 }
 
 Test(ir_dtype, joins) {
-  static const struct { ir_dtype a, b, join; } cases[] = {
-      {IR_F16, IR_F32, IR_F32},     {IR_F16, IR_BF16, IR_F32},   {IR_F8E4M3, IR_F8E5M2, IR_F32},
-      {IR_F8E4M3, IR_F16, IR_F16},  {IR_I8, IR_F16, IR_F16},     {IR_U8, IR_BF16, IR_BF16},
+  static const struct {
+    ir_dtype a, b, join;
+  } cases[] = {
+      {IR_F16, IR_F32, IR_F32},      {IR_F16, IR_BF16, IR_F32},   {IR_F8E4M3, IR_F8E5M2, IR_F32},
+      {IR_F8E4M3, IR_F16, IR_F16},   {IR_I8, IR_F16, IR_F16},     {IR_U8, IR_BF16, IR_BF16},
       {IR_I4, IR_F8E4M3, IR_F8E4M3}, {IR_I8, IR_F8E4M3, IR_NONE}, {IR_I16, IR_F32, IR_NONE},
-      {IR_I64, IR_F64, IR_NONE},    {IR_I8, IR_I32, IR_I32},     {IR_U8, IR_I8, IR_I16},
-      {IR_U4, IR_I4, IR_I8},        {IR_B1, IR_F32, IR_NONE},    {IR_B1, IR_B1, IR_B1},
+      {IR_I64, IR_F64, IR_NONE},     {IR_I8, IR_I32, IR_I32},     {IR_U8, IR_I8, IR_I16},
+      {IR_U4, IR_I4, IR_I8},         {IR_B1, IR_F32, IR_NONE},    {IR_B1, IR_B1, IR_B1},
       {IR_NONE, IR_F32, IR_NONE}};
   for (int i = 0; i < IR_COUNT(cases); i++) {
     cr_assert_eq(ir_dtype_join(cases[i].a, cases[i].b), cases[i].join, "case %d", i);

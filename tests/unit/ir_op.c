@@ -86,7 +86,8 @@ Test(ir_op, integers_agree_with_floats) {
         if (!allowed(row, (double)x) || !allowed(row, (double)y)) continue;
         double f = row->eval((double[]){(double)x, (double)y, 2});
         int64_t i = row->eval_int((int64_t[]){x, y, 2});
-        cr_assert_eq((double)i, op == IR_OP_DIV ? floor(f) : f, "%s(%d, %d)", row->mnemonic, (int)x, (int)y);
+        cr_assert_eq((double)i, op == IR_OP_DIV ? floor(f) : f, "%s(%d, %d)", row->mnemonic, (int)x,
+                     (int)y);
       }
   }
 }

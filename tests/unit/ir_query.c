@@ -35,7 +35,8 @@ static ir_expr *op(ir_op o, ir_expr *a, ir_expr *b) { return ir_apply(arena, o, 
 Test(ir_query, i64_arithmetic_folds) {
   ir_expr *e = ir_index_ref(arena, i);
   cr_assert(op(IR_OP_ADD, num(2), num(3))->i == 5 && op(IR_OP_DIV, num(-7), num(2))->i == -4);
-  cr_assert(op(IR_OP_ADD, e, num(0)) == e && op(IR_OP_MUL, num(1), e) == e && op(IR_OP_DIV, e, num(1)) == e);
+  cr_assert(op(IR_OP_ADD, e, num(0)) == e && op(IR_OP_MUL, num(1), e) == e &&
+            op(IR_OP_DIV, e, num(1)) == e);
   cr_assert_eq(op(IR_OP_MUL, e, num(0))->i, 0);
   cr_assert_eq(op(IR_OP_LT, num(1), num(2))->kind, IR_OP);
   ir_expr *f = ir_const_f(arena, IR_F32, 1);
@@ -115,7 +116,8 @@ Test(ir_query, targets_and_kernel_rows) {
   cr_assert_null(ir_target_find("sm_70"));
   cr_assert_eq(ir_target_find("sm_90a")->shared_bytes, 227 * 1024);
   for (int r = 0; r < ir_kernel_row_count; r++)
-    cr_assert_eq(ir_kernel_row_named(ir_kernel_rows[r].name), &ir_kernel_rows[r], "a name is used twice");
+    cr_assert_eq(ir_kernel_row_named(ir_kernel_rows[r].name), &ir_kernel_rows[r],
+                 "a name is used twice");
   cr_assert_null(ir_kernel_row_named("loop"));
 }
 
