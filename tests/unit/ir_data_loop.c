@@ -100,6 +100,7 @@ Test(ir_data_loop, an_offset_outside_names_buffer_and_offset) {
   ir_store(&s.b, s.y, ir_int(s.a, 0), load(&s, s.x, ir_int(s.a, 7), 1));
   float x[4] = {0}, y[1] = {0};
   cr_assert_eq(run(&s, IR_F32, x, 4, y, 1, 0, 1), SPC_INTERNAL);
+  cr_assert_eq(s.sink->diags.at[0]->id, IR_DIAG_BUFFER_RANGE);
   const char *text = s.sink->diags.at[0]->text;
   cr_assert(strstr(text, "k.f") && strstr(text, "reads `x.vals` at 7") &&
                 strstr(text, "4 elements"),

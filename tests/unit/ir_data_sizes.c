@@ -76,6 +76,7 @@ Test(ir_data_sizes, a_subscript_that_can_leave_its_axis_is_an_error_at_run_time)
   s.sizes[2] = 7;
   s.bindings.list.count = 2;
   cr_assert_eq(session_run(&s), SPC_INVALID_INPUT);
+  cr_assert_eq(s.sink->diags.at[s.sink->diags.count - 1]->id, IR_DIAG_SUBSCRIPT_LEAVES);
   cr_assert(strstr(last_message(&s), "from 0 to 8") && strstr(last_message(&s), "size 8"), "%s",
             last_message(&s));
   session_close(&s);
