@@ -12,44 +12,7 @@
  * other blocks or in none, element by element: a position and a place in its block.  What is not walked
  * here is located by its coordinate.  Bodies are written once, operands that are absent at a
  * point read their fill there. */
-#include "passes/lower.h"
-
-enum { MOST_WALKED = 6 };
-
-typedef enum phase { PHASE_FIRST, PHASE_REST } phase; /* whole or blocks; the place in a block */
-
-typedef struct walker {
-  int number, level;   /* access, and its level that is walked */
-  int64_t factor;      /* of blocks; 0: whole */
-  bool steps;          /* its level here leaves coordinates out (else only the one in the block does) */
-  ir_var *p, *next;    /* position; end of the run of equal coordinates */
-  ir_var *place;       /* in the block, where blocks are walked element by element; else NULL */
-  bool flat;
-  ir_expr *end, *at, *flag;
-} walker;
-
-typedef struct walk {
-  lower_nest *nest;
-  lower_state *s;
-  lower_env *env;
-  int n;
-  const ir_index *index;
-  phase phase;
-  int64_t factor;      /* of the loop: blocks of so many, or 0 */
-  ir_expr *block, *lo, *hi;
-  int count;
-  walker w[MOST_WALKED];
-  bool skip[1 << MOST_WALKED]; /* by set of present walkers */
-  bool needed[MOST_WALKED];
-} walk;
-
-static const lower_access *access_of(const walk *k, const walker *w) { return &k->s->accesses.at[w->number]; }
-static const ir_level *level_of(const walk *k, const walker *w) { return &access_of(k, w)->format->level[w->level]; }
-static lower_cursor *cursor_of(const walk *k, const walker *w) { return &k->env->cursor[w->number]; }
-
-static const char *named(const walk *k, const char *stem, const walker *w) {
-  return ir_format_text(k->s->arena, "%s_%s", stem, access_of(k, w)->expr->tensor->name);
-}
+#include "passes/lower_walk.h"
 
 /* ---- which operands ---------------------------------------------------------------------------- */
 /* The place in the blocks of this level's dimension leaves coordinates out. */
@@ -60,7 +23,7 @@ static bool rest_is_sparse(const ir_format *f, int level) {
   return false;
 }
 
-static void add_walker(walk *k, int number) {
+static void add_walker(lower_walk *k, int number) {
   const lower_access *access = &k->s->accesses.at[number];
   int level = k->env->cursor[number].next;
   if (level >= access->format->level_count || k->count == MOST_WALKED) return;
@@ -74,18 +37,18 @@ static void add_walker(walk *k, int number) {
   } else if (l->map == IR_MAP_MOD || (!steps && !(l->map == IR_MAP_DIV && rest_is_sparse(access->format, level)))) {
     return;
   }
-  k->w[k->count++] = (walker){.number = number, .level = level, .factor = l->map == IR_MAP_WHOLE ? 0 : l->factor,
+  k->w[k->count++] = (lower_walker){.number = number, .level = level, .factor = l->map == IR_MAP_WHOLE ? 0 : l->factor,
                               .steps = steps};
 }
 
-static void find_walkers(walk *k, const ir_expr *e) {
+static void find_walkers(lower_walk *k, const ir_expr *e) {
   if (e->kind == IR_ACCESS) add_walker(k, pass_access_number(k->s, e));
   for (int i = 0; e->kind == IR_REDUCE && i < e->bound_count; i++)
     if (e->bound[i] == k->index) return;
   for (int i = 0; i < e->arg_count; i++) find_walkers(k, e->args[i]);
 }
 
-static bool can_skip(walk *k, int present) {
+static bool can_skip(lower_walk *k, int present) {
   bool *absent = IR_NEW_ARRAY(k->s->arena, bool, k->s->accesses.count);
   for (int i = 0; i < k->count; i++) {
     if (present >> i & 1) continue;
@@ -95,7 +58,7 @@ static bool can_skip(walk *k, int present) {
   return pass_nest_skips(k->nest, k->env, absent, k->index);
 }
 
-static void analyse(walk *k) {
+static void analyse(lower_walk *k) {
   int all = (1 << k->count) - 1;
   for (int set = 0; set <= all; set++) k->skip[set] = can_skip(k, set);
   for (int i = 0; i < k->count; i++) {
@@ -106,7 +69,7 @@ static void analyse(walk *k) {
 }
 
 /* Keeps the walkers of one block size: those that can be walked together. */
-static void keep_factor(walk *k, int64_t factor) {
+static void keep_factor(lower_walk *k, int64_t factor) {
   int kept = 0;
   for (int i = 0; i < k->count; i++)
     if (k->w[i].factor == factor) k->w[kept++] = k->w[i];
@@ -116,7 +79,7 @@ static void keep_factor(walk *k, int64_t factor) {
 
 /* Blocks of different sizes, any of which may do: all are walked element by element.  Formats that have
  * every block (nm) would visit everything: then only those without blocks are walked, in a loop over all. */
-static void flatten(walk *k) {
+static void flatten(lower_walk *k) {
   bool all = false;
   for (int i = 0; i < k->count; i++) all = all || !k->w[i].steps;
   if (all) keep_factor(k, 0);
@@ -124,7 +87,7 @@ static void flatten(walk *k) {
   for (int i = 0; i < k->count; i++) k->w[i].flat = k->w[i].factor > 0;
 }
 
-static void choose_factor(walk *k) {
+static void choose_factor(lower_walk *k) {
   bool mixed = false;
   int first = -1;
   for (int i = 0; i < k->count; i++) {
@@ -136,7 +99,7 @@ static void choose_factor(walk *k) {
 }
 
 /* Those whose level here is full (the blocks of nm) step along and are no question in this loop. */
-static void drop_steady(walk *k, walker *steady, int *steady_count) {
+static void drop_steady(lower_walk *k, lower_walker *steady, int *steady_count) {
   int kept = 0;
   *steady_count = 0;
   for (int i = 0; i < k->count; i++) {
@@ -148,7 +111,7 @@ static void drop_steady(walk *k, walker *steady, int *steady_count) {
 
 /* ---- inside the loop ------------------------------------------------------------------------------ */
 /* The condition on flags under which the body must run: one of the smallest sets that are not skipped. */
-static ir_expr *body_condition(walk *k) {
+static ir_expr *body_condition(lower_walk *k) {
   ir_expr *any = pass_code_bool(k->s, false);
   for (int set = 0; set < 1 << k->count; set++) {
     bool smallest = !k->skip[set];
@@ -163,26 +126,26 @@ static ir_expr *body_condition(walk *k) {
   return any;
 }
 
-static void descend(walk *k, lower_env *env) {
+static void descend(lower_walk *k, lower_env *env) {
   pass_level_resolve(k->s, env);
   pass_nest_from(k->nest, env, k->n + 1);
 }
 
-static void walk_phase(walk *k);
+static void walk_phase(lower_walk *k);
 
 /* `at` is a block: go on with the places in it. */
-static void enter_block(walk *k, lower_env *env, ir_expr *at) {
+static void enter_block(lower_walk *k, lower_env *env, ir_expr *at) {
   lower_state *s = k->s;
   ir_expr *first = pass_code_mul(s, at, pass_code_int(s, k->factor));
   ir_expr *room = pass_code_sub(s, k->index->extent, first);
-  walk inner = {.nest = k->nest, .s = s, .env = env, .n = k->n, .index = k->index, .phase = PHASE_REST,
+  lower_walk inner = {.nest = k->nest, .s = s, .env = env, .n = k->n, .index = k->index, .phase = PHASE_REST,
                 .factor = k->factor, .block = at, .lo = pass_code_int(s, 0)};
   inner.hi = pass_code_op(s, IR_OP_MIN, pass_code_int(s, k->factor), room);
   pass_level_resolve(s, env);
   walk_phase(&inner);
 }
 
-static bool divides(const walk *k) {
+static bool divides(const lower_walk *k) {
   const ir_expr *extent = k->index->extent;
   if (extent->kind == IR_CONST) return extent->i % k->factor == 0;
   if (extent->kind != IR_DIM) return false;
@@ -190,14 +153,14 @@ static bool divides(const walk *k) {
 }
 
 /* Slots of the last block can stand for places behind the end of the axis. */
-static bool may_overhang(const walk *k) {
+static bool may_overhang(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
-    if (level_of(k, &k->w[i])->kind == IR_LEVEL_NM && !divides(k)) return true;
+    if (pass_walker_level(k, &k->w[i])->kind == IR_LEVEL_NM && !divides(k)) return true;
   return false;
 }
 
 /* `at` is the coordinate of this phase; the env already holds the walkers' positions. */
-static void enter(walk *k, lower_env *env, ir_expr *at) {
+static void enter(lower_walk *k, lower_env *env, ir_expr *at) {
   if (k->phase == PHASE_FIRST && k->factor) {
     enter_block(k, env, at);
     return;
@@ -218,13 +181,13 @@ static void enter(walk *k, lower_env *env, ir_expr *at) {
   if (outer) ir_close(&k->s->b, outer);
 }
 
-static const char *coordinate_name(const walk *k) {
+static const char *coordinate_name(const lower_walk *k) {
   if (k->phase == PHASE_REST) return ir_format_text(k->s->arena, "%s_in", k->index->name);
   return k->factor ? ir_format_text(k->s->arena, "%s_block", k->index->name) : k->index->name;
 }
 
 /* Records that the walker stands at its position p, present under flag. */
-static void settle(walk *k, lower_env *env, walker *w, ir_expr *flag) {
+static void settle(lower_walk *k, lower_env *env, lower_walker *w, ir_expr *flag) {
   lower_cursor *c = &env->cursor[w->number];
   c->pos = pass_code_ref(k->s, w->p);
   c->end = w->next ? pass_code_ref(k->s, w->next) : NULL;
@@ -232,109 +195,21 @@ static void settle(walk *k, lower_env *env, walker *w, ir_expr *flag) {
   c->next = w->level + 1;
 }
 
-static void step_steady(walk *k, lower_env *env, walker *steady, int count, ir_expr *at) {
+static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int count, ir_expr *at) {
   for (int i = 0; i < count; i++)
-    pass_level_dense(k->s, access_of(k, &steady[i]), &env->cursor[steady[i].number], at);
-}
-
-/* ---- fingers and runs -------------------------------------------------------------------------------- */
-static bool is_bitmap(const walk *k, const walker *w) { return level_of(k, w)->kind == IR_LEVEL_BITMAP; }
-static bool is_padded(const walk *k, const walker *w) {
-  return level_of(k, w)->kind == IR_LEVEL_PACKED && !level_of(k, w)->has_pos;
-}
-
-/* Padding stands at the end of a row: the walk ends before it. */
-static ir_expr *without_padding(walk *k, walker *w, ir_expr *lo, ir_expr *hi) {
-  lower_state *s = k->s;
-  ir_var *end = ir_let(&s->b, named(k, "end", w), IR_I64, hi);
-  ir_expr *e = pass_code_ref(s, end), *last = pass_code_sub(s, e, pass_code_int(s, 1));
-  ir_expr *inside = pass_code_op(s, IR_OP_LT, lo, e);
-  ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, last, inside);
-  ir_expr *padding = pass_code_op(s, IR_OP_LT, crd, pass_code_int(s, 0));
-  ir_block *outer;
-  ir_open_while(&s->b, pass_code_and(s, inside, padding), &outer);
-  ir_set(&s->b, end, last);
-  ir_close(&s->b, outer);
-  return e;
-}
-
-/* The coordinate that the finger is on: of its level, or of the element in its block. */
-static ir_expr *finger_coordinate(walk *k, walker *w, ir_expr *mask) {
-  lower_state *s = k->s;
-  ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), mask);
-  if (!w->place) return crd;
-  return pass_code_add(s, pass_code_mul(s, crd, pass_code_int(s, w->factor)), pass_code_ref(s, w->place));
-}
-
-static void start_finger(walk *k, walker *w) {
-  lower_state *s = k->s;
-  ir_expr *lo, *hi;
-  pass_level_range(s, access_of(k, w), cursor_of(k, w), &lo, &hi);
-  w->p = ir_let(&s->b, named(k, "p", w), IR_I64, lo);
-  if (w->flat) w->place = ir_let(&s->b, named(k, "place", w), IR_I64, pass_code_int(s, 0));
-  if (is_padded(k, w)) w->end = without_padding(k, w, pass_code_ref(s, w->p), hi);
-  else w->end = pass_code_let(s, named(k, "end", w), hi);
-}
-
-static ir_expr *finger_inside(walk *k, walker *w) {
-  return pass_code_op(k->s, IR_OP_LT, pass_code_ref(k->s, w->p), w->end);
-}
-
-/* Where coordinates repeat: the end of the run that begins at p. */
-static void find_run(walk *k, walker *w, ir_expr *at) {
-  lower_state *s = k->s;
-  if (level_of(k, w)->unique) return;
-  if (w->place) at = pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, w->factor));
-  w->next = ir_let(&s->b, named(k, "run", w), IR_I64, pass_code_ref(s, w->p));
-  ir_expr *q = pass_code_ref(s, w->next), *inside = pass_code_op(s, IR_OP_LT, q, w->end);
-  ir_expr *same = pass_code_op(s, IR_OP_EQ, pass_level_coordinate(s, access_of(k, w), w->level, q, inside), at);
-  ir_block *outer;
-  ir_open_while(&s->b, pass_code_and(s, inside, same), &outer);
-  ir_set(&s->b, w->next, pass_code_add(s, q, pass_code_int(s, 1)));
-  ir_close(&s->b, outer);
-}
-
-/* To the next element of the block, or to the next block where this one or the axis ends. */
-static void advance_place(walk *k, walker *w) {
-  lower_state *s = k->s;
-  ir_block *outer, *inner;
-  ir_open_if(&s->b, w->flag, &outer);
-  ir_set(&s->b, w->place, pass_code_add(s, pass_code_ref(s, w->place), pass_code_int(s, 1)));
-  ir_expr *full = pass_code_op(s, IR_OP_EQ, pass_code_ref(s, w->place), pass_code_int(s, w->factor));
-  ir_expr *behind = pass_code_op(s, IR_OP_GE, finger_coordinate(k, w, NULL), k->index->extent);
-  ir_open_if(&s->b, pass_code_or(s, full, behind), &inner);
-  ir_expr *after = pass_code_add(s, pass_code_ref(s, w->p), pass_code_int(s, 1));
-  ir_set(&s->b, w->p, w->next ? pass_code_ref(s, w->next) : after);
-  ir_set(&s->b, w->place, pass_code_int(s, 0));
-  ir_close(&s->b, inner);
-  ir_close(&s->b, outer);
-}
-
-static void advance(walk *k, walker *w) {
-  lower_state *s = k->s;
-  ir_expr *p = pass_code_ref(s, w->p);
-  if (w->place) {
-    advance_place(k, w);
-    return;
-  }
-  if (w->next) {
-    ir_set(&s->b, w->p, pass_code_ref(s, w->next));
-    return;
-  }
-  ir_expr *step = pass_code_where(s, w->flag, pass_code_int(s, 1), pass_code_int(s, 0));
-  ir_set(&s->b, w->p, pass_code_add(s, p, step));
+    pass_level_dense(k->s, pass_walker_access(k, &steady[i]), &env->cursor[steady[i].number], at);
 }
 
 /* ---- the body under its condition ---------------------------------------------------------------------- */
 /* One walker that is present is enough for the body. */
-static bool any_will_do(const walk *k) {
+static bool any_will_do(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
     if (k->skip[1 << i]) return false;
   return true;
 }
 
 /* some_is: at least one walker is known to be present here. */
-static void body(walk *k, walker *steady, int steady_count, ir_expr *at, bool some_is) {
+static void body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr *at, bool some_is) {
   lower_state *s = k->s;
   ir_expr *condition = body_condition(k), *holds = condition;
   ir_block *outer = NULL;
@@ -349,34 +224,7 @@ static void body(walk *k, walker *steady, int steady_count, ir_expr *at, bool so
 }
 
 /* ---- every coordinate ------------------------------------------------------------------------------------ */
-static void start_bits(walk *k, walker *w) {
-  lower_state *s = k->s;
-  const lower_access *access = access_of(k, w);
-  lower_cursor *c = cursor_of(k, w);
-  ir_expr *extent = pass_level_extent(s, access, w->level);
-  ir_expr *row = c->pos ? pass_code_mul(s, c->pos, extent) : pass_code_int(s, 0);
-  w->end = pass_code_let(s, named(k, "row", w), row);
-  ir_expr *rank = pass_level_rank(s, access, w->level, pass_code_add(s, w->end, k->lo), c->present);
-  w->p = ir_let(&s->b, named(k, "p", w), IR_I64, rank);
-}
-
-static void flag_here(walk *k, walker *w, ir_expr *at) {
-  lower_state *s = k->s;
-  const lower_access *access = access_of(k, w);
-  ir_expr *flag;
-  if (is_bitmap(k, w)) {
-    ir_expr *present = cursor_of(k, w)->present;
-    flag = pass_level_bit(s, access, w->level, pass_code_add(s, w->end, at), present);
-  } else {
-    ir_expr *inside = finger_inside(k, w);
-    ir_expr *crd = finger_coordinate(k, w, inside);
-    flag = pass_code_and(s, inside, pass_code_op(s, IR_OP_EQ, crd, at));
-  }
-  w->flag = pass_code_let(s, named(k, "in", w), flag);
-  if (!is_bitmap(k, w)) find_run(k, w, at);
-}
-
-static void walk_every(walk *k, walker *steady, int steady_count) {
+static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST ? IR_RUN_PARALLEL
                                                                                        : IR_RUN_SEQUENTIAL;
@@ -386,42 +234,42 @@ static void walk_every(walk *k, walker *steady, int steady_count) {
   if (!k->count) k->lo = lo; /* a finger starts at the first coordinate */
   if (run == IR_RUN_PARALLEL) k->count = 0; /* iterations are independent: operands are located */
   for (int i = 0; i < k->count; i++) {
-    if (is_bitmap(k, &k->w[i])) start_bits(k, &k->w[i]);
-    else start_finger(k, &k->w[i]);
+    if (pass_walker_is_bitmap(k, &k->w[i])) pass_finger_bits(k, &k->w[i]);
+    else pass_finger_start(k, &k->w[i]);
   }
   ir_block *outer;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), k->lo, k->hi, run, &outer));
-  for (int i = 0; i < k->count; i++) flag_here(k, &k->w[i], at);
+  for (int i = 0; i < k->count; i++) pass_finger_flag(k, &k->w[i], at);
   if (k->count) body(k, steady, steady_count, at, false);
   else {
     lower_env *inner = pass_env_copy(s, k->env);
     step_steady(k, inner, steady, steady_count, at);
     enter(k, inner, at);
   }
-  for (int i = 0; i < k->count; i++) advance(k, &k->w[i]);
+  for (int i = 0; i < k->count; i++) pass_finger_advance(k, &k->w[i]);
   ir_close(&s->b, outer);
 }
 
 /* ---- one operand ------------------------------------------------------------------------------------------- */
-static void walk_runs(walk *k, walker *w, walker *steady, int steady_count) {
+static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_block *outer;
-  ir_open_while(&s->b, finger_inside(k, w), &outer);
-  ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), NULL);
+  ir_open_while(&s->b, pass_finger_inside(k, w), &outer);
+  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
-  find_run(k, w, at);
+  pass_finger_run(k, w, at);
   body(k, steady, steady_count, at, false);
-  advance(k, w);
+  pass_finger_advance(k, w);
   ir_close(&s->b, outer);
 }
 
-static void walk_positions(walk *k, walker *w, walker *steady, int steady_count, ir_expr *lo, ir_expr *hi) {
+static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count, ir_expr *lo, ir_expr *hi) {
   lower_state *s = k->s;
   ir_block *outer, *stored = NULL;
-  w->p = ir_open_for(&s->b, named(k, "p", w), lo, hi, IR_RUN_SEQUENTIAL, &outer);
-  ir_expr *crd = pass_level_coordinate(s, access_of(k, w), w->level, pass_code_ref(s, w->p), NULL);
+  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_SEQUENTIAL, &outer);
+  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
-  if (is_padded(k, w)) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
+  if (pass_walker_is_padded(k, w)) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
   body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
   ir_close(&s->b, outer);
@@ -430,12 +278,12 @@ static void walk_positions(walk *k, walker *w, walker *steady, int steady_count,
 /* Parts of a run of positions, for threads: a fixed number of them, whatever the data. */
 enum { PARTS = 64 };
 
-static void walk_parts(walk *k, walker *w, walker *steady, int steady_count) {
+static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_expr *lo, *hi, *parts = pass_code_int(s, PARTS);
   ir_block *outer;
   ir_expr *part = pass_code_ref(s, ir_open_for(&s->b, "part", pass_code_int(s, 0), parts, IR_RUN_PARALLEL, &outer));
-  pass_level_range(s, access_of(k, w), cursor_of(k, w), &lo, &hi);
+  pass_level_range(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
   ir_expr *length = pass_code_sub(s, hi, lo), *after = pass_code_add(s, part, pass_code_int(s, 1));
   ir_expr *first = pass_code_op(s, IR_OP_DIV, pass_code_mul(s, length, part), parts);
   ir_expr *last = pass_code_op(s, IR_OP_DIV, pass_code_mul(s, length, after), parts);
@@ -445,28 +293,28 @@ static void walk_parts(walk *k, walker *w, walker *steady, int steady_count) {
   ir_close(&s->b, outer);
 }
 
-static void walk_one(walk *k, walker *steady, int steady_count) {
-  walker *w = &k->w[0];
+static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
+  lower_walker *w = &k->w[0];
   w->flag = NULL;
   bool outermost = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST;
-  if (!level_of(k, w)->unique) {
-    start_finger(k, w);
+  if (!pass_walker_level(k, w)->unique) {
+    pass_finger_start(k, w);
     walk_runs(k, w, steady, steady_count);
-  } else if (outermost && !cursor_of(k, w)->pos) {
+  } else if (outermost && !pass_walker_cursor(k, w)->pos) {
     walk_parts(k, w, steady, steady_count);
   } else {
     ir_expr *lo, *hi;
-    pass_level_range(k->s, access_of(k, w), cursor_of(k, w), &lo, &hi);
+    pass_level_range(k->s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
     walk_positions(k, w, steady, steady_count, lo, hi);
   }
 }
 
 /* ---- several operands ---------------------------------------------------------------------------------------- */
-static ir_expr *merge_condition(walk *k) {
+static ir_expr *merge_condition(lower_walk *k) {
   ir_expr *all = NULL, *any = pass_code_bool(k->s, false);
   bool some = false;
   for (int i = 0; i < k->count; i++) {
-    ir_expr *inside = finger_inside(k, &k->w[i]);
+    ir_expr *inside = pass_finger_inside(k, &k->w[i]);
     any = pass_code_or(k->s, any, inside);
     if (k->needed[i]) all = pass_code_and(k->s, all, inside);
     some = some || k->needed[i];
@@ -474,44 +322,44 @@ static ir_expr *merge_condition(walk *k) {
   return some ? all : any;
 }
 
-static ir_expr *smallest_coordinate(walk *k) {
+static ir_expr *smallest_coordinate(lower_walk *k) {
   lower_state *s = k->s;
   ir_expr *least = NULL;
   for (int i = 0; i < k->count; i++) {
-    walker *w = &k->w[i];
-    ir_expr *inside = k->needed[i] ? NULL : finger_inside(k, w);
-    ir_expr *crd = finger_coordinate(k, w, inside);
+    lower_walker *w = &k->w[i];
+    ir_expr *inside = k->needed[i] ? NULL : pass_finger_inside(k, w);
+    ir_expr *crd = pass_finger_coordinate(k, w, inside);
     crd = pass_code_where(s, inside, crd, pass_code_int(s, INT64_MAX));
-    w->at = pass_code_let(s, named(k, "at", w), crd);
+    w->at = pass_code_let(s, pass_walker_name(k, "at", w), crd);
     least = least ? pass_code_op(s, IR_OP_MIN, least, w->at) : w->at;
   }
   return pass_code_let(s, coordinate_name(k), least);
 }
 
-static void walk_merged(walk *k, walker *steady, int steady_count) {
+static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
-  for (int i = 0; i < k->count; i++) start_finger(k, &k->w[i]);
+  for (int i = 0; i < k->count; i++) pass_finger_start(k, &k->w[i]);
   ir_block *outer;
   ir_open_while(&s->b, merge_condition(k), &outer);
   ir_expr *at = smallest_coordinate(k);
   for (int i = 0; i < k->count; i++) {
-    walker *w = &k->w[i];
-    w->flag = pass_code_let(s, named(k, "in", w), pass_code_op(s, IR_OP_EQ, w->at, at));
-    find_run(k, w, at);
+    lower_walker *w = &k->w[i];
+    w->flag = pass_code_let(s, pass_walker_name(k, "in", w), pass_code_op(s, IR_OP_EQ, w->at, at));
+    pass_finger_run(k, w, at);
   }
   body(k, steady, steady_count, at, true);
-  for (int i = 0; i < k->count; i++) advance(k, &k->w[i]);
+  for (int i = 0; i < k->count; i++) pass_finger_advance(k, &k->w[i]);
   ir_close(&s->b, outer);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------------------ */
-static bool any_bitmap(const walk *k) {
+static bool any_bitmap(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
-    if (is_bitmap(k, &k->w[i])) return true;
+    if (pass_walker_is_bitmap(k, &k->w[i])) return true;
   return false;
 }
 
-static void walk_phase(walk *k) {
+static void walk_phase(lower_walk *k) {
   if (!k->index->offsets) { /* in a segment, operands are located */
     find_walkers(k, k->nest->root);
     if (k->nest->driver >= 0) add_walker(k, k->nest->driver);
@@ -521,7 +369,7 @@ static void walk_phase(walk *k) {
     choose_factor(k);
     if (k->factor) k->hi = ir_ceil_div(k->s->arena, k->index->extent, k->factor);
   }
-  walker steady[MOST_WALKED];
+  lower_walker steady[MOST_WALKED];
   int steady_count;
   drop_steady(k, steady, &steady_count);
   analyse(k);
@@ -537,7 +385,7 @@ static void walk_phase(walk *k) {
 }
 
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi) {
-  walk k = {.nest = nest, .s = nest->s, .env = env, .n = n, .index = nest->index[n], .phase = PHASE_FIRST,
+  lower_walk k = {.nest = nest, .s = nest->s, .env = env, .n = n, .index = nest->index[n], .phase = PHASE_FIRST,
             .lo = lo, .hi = hi};
   walk_phase(&k);
 }
