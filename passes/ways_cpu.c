@@ -19,6 +19,7 @@ static void add_loops(pass_context *context, pass_ways *ways) {
   const ir_tensor *sparse = NULL;
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   ir_expr_walk(ways->stmt->value, finds_sparse, &sparse);
+  if (ways->stmt->sample) ir_expr_walk(ways->stmt->sample, finds_sparse, &sparse);
   candidate->label = sparse ? ir_format_text(context->arena, "loops over the stored entries of %s", sparse->name)
                             : "dense loops";
   pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
