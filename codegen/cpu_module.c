@@ -16,8 +16,7 @@
 #include "codegen/cpu.h"
 
 static const char *const passes =
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
-    "loop-mssa(licm<allowspeculation>),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";
+    "function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,instsimplify)";
 
 static spc_status fault(ir_sink *sink, const char *what, char *message) {
   ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "%s: %s", what, message ? message : "no reason given");

@@ -320,6 +320,7 @@ static void write_few(panel *p) {
   vec_tile few = *p->t;
   few.row = &row;
   if (few.shape.rows > 4) few.shape.rows = 4;
+  if (few.shape.cols > 2) few.shape.cols = 2;
   pass_vec_tile(&few);
 }
 
