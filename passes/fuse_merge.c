@@ -51,6 +51,13 @@ static ir_expr *converted(ir_arena *arena, ir_dtype t, ir_expr *value) {
   return pass_as_dtype(arena, t, value);
 }
 
+/* The reader looks at the use only where the condition holds: it has that condition itself, for the
+ * same element (a topk reads the whole row). */
+static bool reads_within(ir_arena *arena, const ir_stmt *into, ir_expr *cond) {
+  if (into->value && into->value->kind == IR_TOPK && ir_expr_uses_index(cond, into->value->bound[0])) return false;
+  return pass_implies(arena, into->cond, cond);
+}
+
 static ir_expr *value_at(pass_context *c, ir_kernel *kernel, const pass_pair *p, ir_expr *use) {
   ir_arena *arena = c->arena;
   ir_expr *value = p->from->value;
@@ -58,7 +65,7 @@ static ir_expr *value_at(pass_context *c, ir_kernel *kernel, const pass_pair *p,
     value = with_fresh_bound(arena, kernel, value);
   value = converted(arena, p->from->target->dtype, pass_at_access(arena, p->from, value, use));
   ir_expr *cond = pass_at_access(arena, p->from, p->from->cond, use);
-  if (cond == NULL || pass_implies(arena, p->into->cond, cond)) return value;
+  if (cond == NULL || reads_within(arena, p->into, cond)) return value;
   return ir_apply3(arena, IR_OP_WHERE, cond, value, ir_const_f(arena, value->dtype, p->from->fill));
 }
 

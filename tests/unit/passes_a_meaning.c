@@ -231,6 +231,7 @@ static const char *const programs[] = {
     DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] * 2 on M[i,j] fill 3; "
          "out y[i,j] = u[i,j] + 1; out z[i,j] = u[i,j] * 2 on M[i,j]; }",
     DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] * 2 on M[i,j] fill -inf; out y[i] = max[j] u[i,j]; }",
+    DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] + 1 on M[i,j]; out y[i,j] = topk[j](u[i,j], 2) on M[i,j]; }",
     DIMS "in A: bf16[I,J]; let u[i,j] = A[i,j] * 3 : f8e4m3; out y[i,j] = cast[f32](u[i,j]) * 2; }",
     "spx 1; dim E = 3; dim R: dyn; dim D: dyn; dim F: dyn; kernel t { in x: f32[R,D]; in off: i32[E+1]; in W: f32[E,D,F]; "
     "in b: f32[E,F]; ragged r in off[e]..off[e+1]; let h[r,f] = silu((sum[d] x[r,d]*W[e,d,f]) + b[e,f]) * (sum[d] x[r,d]*W[e,d,f]); "
