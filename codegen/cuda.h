@@ -59,6 +59,8 @@ typedef struct cg_launches { IR_VEC(cg_launch) at; } cg_launches;
  * stages of a fused list, whether the epilogue that was chosen makes the bits. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
+/* Threads that multiply: all, but for the loading warpgroup of a wgmma row of 384. */
+int cg_workers(const ir_kernel_row *row);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */

@@ -106,7 +106,7 @@ static void put_operand(const config *c, const char *name, const char *constant,
 static void warps_of(const ir_kernel_row *row, int *m, int *n) {
   if (row->multiply == IR_MULTIPLY_WGMMA) {
     *m = row->m / 64;
-    *n = row->threads / 128 / *m;
+    *n = cg_workers(row) / 128 / *m;
     return;
   }
   int warps = row->threads / 32;
@@ -127,6 +127,8 @@ static void put_tile(const config *c) {
        row->depth);
   line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;", row->threads,
        warps_m, warps_n, c->l->shared_bytes);
+  line(c, "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that load",
+       cg_workers(row), cg_workers(row) < row->threads ? row->threads - cg_workers(row) : row->threads);
   line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2", c->l->gathers ? 32 : 8);
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout, p->b.layout,
        p->t.layout);

@@ -145,8 +145,8 @@ void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch
   snprintf(architecture, sizeof architecture, "--gpu-architecture=%s%s", ptx ? "compute_" : "sm_",
            strncmp(arch, "sm_", 3) ? arch : arch + 3);
   /* NVRTC 13 keeps a cache of its own, whose answers have no log to judge. */
-  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v"};
-  int option_count = 3;
+  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space"};
+  int option_count = 4;
   if (l->major >= 13) options[option_count++] = "--no-cache";
   if (line_info) options[option_count++] = "--line-info";
   nvrtc_program *program = NULL;

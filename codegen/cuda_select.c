@@ -62,8 +62,16 @@ static int staged_bytes(const cg_launch *l) {
   return tall * (wide * (int)ir_dtype_bytes(l->product.t.tensor->dtype) + 16);
 }
 
+int cg_workers(const ir_kernel_row *row) {
+  bool specialised = row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384;
+  return specialised ? row->threads - 128 : row->threads;
+}
+
+/* The ring, and two barriers a slot where a warpgroup of its own loads. */
 static int pipeline_bytes(const cg_launch *l) {
-  return l->row->depth * (l->row->m + l->row->n) * l->row->k * (int)ir_dtype_bytes(l->product.a.tensor->dtype);
+  const ir_kernel_row *row = l->row;
+  int slot = (row->m + row->n) * row->k * (int)ir_dtype_bytes(l->product.a.tensor->dtype);
+  return row->depth * (slot + (cg_workers(row) < row->threads ? 16 : 0));
 }
 
 static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operand *b) {

@@ -52,7 +52,7 @@ SPC_DEVICE void spc_detect_tile(char *shared, const spc_tile_place &place, const
   const int words = Config::tile_n / (32 * gran), strips = Config::tile_m / strip;
   int lane = (int)threadIdx.x & 31;
 #pragma unroll 1
-  for (int w = (int)threadIdx.x / 32; w < words * strips; w += Config::threads / 32) {
+  for (int w = (int)threadIdx.x / 32; w < words * strips; w += Config::workers / 32) {
     int row0 = w / words * strip, tile0 = w % words * 32 + lane;
     bool any = false;
     for (int c = 0; c < gran; c++)
@@ -77,7 +77,7 @@ SPC_DEVICE void spc_store_tile(char *shared, const spc_tile_place &place, const 
   T *to = Config::t(args, place.batch) + row0 * pitch + column0;
   bool aligned = (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & 15) == 0;
 #pragma unroll 4
-  for (int i = (int)threadIdx.x; i < staged::rows * chunks; i += Config::threads) {
+  for (int i = (int)threadIdx.x; i < staged::rows * chunks; i += Config::workers) {
     int row = i / chunks, column = i % chunks * per_chunk;
     const T *from = (const T *)(shared + row * staged::pitch) + column;
     if (row0 + row >= rows) continue;

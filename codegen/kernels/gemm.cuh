@@ -21,10 +21,10 @@ template <class Config> struct spc_operands {
   static_assert(!Config::gathers || (a_rows_are_k && b_rows_are_k),
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
   template <class C, class T, int Rows, int Columns, bool RowsAreK, bool Gathers> struct pick {
-    using loader = spc_tile_loader<T, Rows, Columns, C::threads, RowsAreK>;
+    using loader = spc_tile_loader<T, Rows, Columns, C::loaders, RowsAreK>;
   };
   template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, true> {
-    using loader = spc_gather_loader<T, Rows, Columns, C::threads, C::gran>;
+    using loader = spc_gather_loader<T, Rows, Columns, C::loaders, C::gran>;
   };
   using loader_a = typename pick<Config, A, a_rows_are_k ? Config::tile_k : Config::tile_m,
                                  a_rows_are_k ? Config::tile_m : Config::tile_k, a_rows_are_k,
@@ -89,8 +89,10 @@ SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char
   __syncthreads();
 }
 
-template <class Config, class Sums>
-SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char *shared, const spc_args &args) {
+// Makes the two loaders of a tile, for thread number `thread` of those that load, and calls
+// use(load_a, load_b, number of k tiles).
+template <class Config, class Use>
+SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const spc_args &args, Use use) {
   using operands = spc_operands<Config>;
   spc_matrix<typename Config::A> a = {Config::a(args, place.batch), Config::pitch_a(args)};
   spc_matrix<typename Config::B> b = {Config::b(args, place.batch), Config::pitch_b(args)};
@@ -99,19 +101,27 @@ SPC_DEVICE void spc_multiply_tile(Sums &sums, const spc_tile_place &place, char 
     static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
     int strip = place.m0 / Config::strip;
     spc_list list = {Config::ids(args) + strip * Config::capacity(args), Config::counts(args)[strip], k};
-    typename operands::loader_a load_a(a, list, place.m, place.m0);
-    typename operands::loader_b load_b(b, list, place.n, place.n0);
-    int steps = list.count * Config::gran;
-    spc_pipeline<Config>(sums, load_a, load_b, (steps + Config::tile_k - 1) / Config::tile_k, shared);
+    typename operands::loader_a load_a(a, list, place.m, place.m0, thread);
+    typename operands::loader_b load_b(b, list, place.n, place.n0, thread);
+    use(load_a, load_b, (list.count * Config::gran + Config::tile_k - 1) / Config::tile_k);
   } else {
-    typename operands::loader_a load_a(a, k, place.m, place.m0);
-    typename operands::loader_b load_b(b, k, place.n, place.n0);
-    spc_pipeline<Config>(sums, load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k, shared);
+    typename operands::loader_a load_a(a, k, place.m, place.m0, thread);
+    typename operands::loader_b load_b(b, k, place.n, place.n0, thread);
+    use(load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k);
   }
+}
+
+// Number of k tiles, for threads that load nothing.
+template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, const spc_args &args) {
+  long long k = Config::k(args);
+  if constexpr (Config::gathers) k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
+  return (int)((k + Config::tile_k - 1) / Config::tile_k);
 }
 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &args) {
   using operands = spc_operands<Config>;
+  static_assert(Config::loaders == Config::threads && Config::workers == Config::threads,
+                "every thread of this pipeline loads and multiplies");
   static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the pipeline or the staged tile needs");
@@ -120,7 +130,9 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
   spc_tile_place place = spc_place_tile<Config>(args);
   Sums sums;
   if (!Sums::asynchronous) sums.clear();
-  spc_multiply_tile<Config>(sums, place, spc_shared, args);
+  spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
+    spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
+  });
   spc_stage_tile<Config>(spc_shared, sums, place, args);
   __syncthreads();
   if constexpr (Config::detects) spc_detect_tile<Config>(spc_shared, place, args);

@@ -7,7 +7,7 @@
 template <class Config> struct spc_fma_sums {
   static constexpr bool asynchronous = false;
   static constexpr int threads_n = Config::tile_n / 4;
-  static_assert(Config::tile_m / 4 * threads_n == Config::threads, "a thread computes 4 x 4 sums");
+  static_assert(Config::tile_m / 4 * threads_n == Config::workers, "a thread computes 4 x 4 sums");
 
   float sum[4][4];
 

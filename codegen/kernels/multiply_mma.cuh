@@ -22,7 +22,7 @@ template <class Config> struct spc_mma_sums {
   static constexpr int blocks_m = rows / 16, blocks_n = columns / 8;
   static_assert(rows % 16 == 0 && columns % 16 == 0, "a warp's part must be a multiple of 16 x 16");
   static_assert(Config::tile_k % 16 == 0, "mma.sync takes 16 k's at a time");
-  static_assert(Config::warps_m * Config::warps_n * 32 == Config::threads, "warps and threads disagree");
+  static_assert(Config::warps_m * Config::warps_n * 32 == Config::workers, "warps and threads disagree");
 
   float sum[blocks_m][blocks_n][4];
 

@@ -17,7 +17,7 @@ template <class Config> struct spc_wgmma_sums {
   static_assert(Config::tile_m == 64 * Config::warps_m, "a warpgroup multiplies 64 rows");
   static_assert(columns == 128 || columns == 256, "a warpgroup multiplies 128 or 256 columns");
   static_assert(Config::tile_k == 64, "a row of a swizzled panel is 64 k's");
-  static_assert(Config::warps_m * Config::warps_n * 128 == Config::threads, "warpgroups and threads disagree");
+  static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
 
   float sum[count];
 
@@ -61,6 +61,9 @@ template <class Config> struct spc_wgmma_sums {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int row = group_row() + warp * 16 + lane / 4, column = group_column() + lane % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < count; i++) visit(row + i % 4 / 2 * 8, column + i / 4 * 8 + i % 2, sum[i]);
+    for (int i = 0; i < count; i++) {
+      visit(row + i % 4 / 2 * 8, column + i / 4 * 8 + i % 2, sum[i]);
+      if (i % 16 == 15) asm volatile("" ::: "memory"); // a fragment's loads run 16 sums ahead at most: registers
+    }
   }
 };

@@ -53,44 +53,60 @@ template <class T> SPC_DEVICE void spc_copy_chunk_slowly(char *to, const T *from
   *(uint4 *)to = chunk.whole;
 }
 
+// How `Threads` threads share a panel: `wide` of them side by side on a row, as many rows at once as that leaves,
+// `slabs` steps along a row.  A gathering thread so has few rows, and reads few list entries.
+template <class T, int Rows, int Columns, int Threads> struct spc_share {
+  using panel = spc_panel<T, Rows, Columns>;
+  static constexpr int wide = panel::chunks <= 8 ? panel::chunks : Threads / 8 <= Rows ? 8 : Threads / Rows;
+  static constexpr int pass_rows = Threads / wide, passes = Rows / pass_rows, slabs = panel::chunks / wide;
+  static_assert(Threads % wide == 0 && Rows % pass_rows == 0 && panel::chunks % wide == 0,
+                "the threads that load must cover a panel in whole passes");
+};
+
 // ---- tile: rows [row0, ...), columns [column0, ...) ------------------------------------------------------
 template <class T, int Rows, int Columns, int Threads, bool RowsAreK> struct spc_tile_loader {
   using panel = spc_panel<T, Rows, Columns>;
-  static constexpr int pass_rows = Threads / panel::chunks; // rows that all threads copy at once
-  static constexpr int passes = Rows / pass_rows;
-  static_assert(Threads % panel::chunks == 0 && Rows % pass_rows == 0,
-                "the threads of a block must cover a panel in whole passes");
-  static constexpr bool gathers = false;
+  using share = spc_share<T, Rows, Columns, Threads>;
 
   spc_matrix<T> source;
   int rows, columns; // extent of the operand
   int row, column;   // this thread's first element in the next tile
+  int first, chunk;  // and its place in the panel
   bool aligned;
 
-  __device__ __forceinline__ spc_tile_loader(spc_matrix<T> from, int extent_k, int extent_free, int free0)
-      : source(from), rows(RowsAreK ? extent_k : extent_free), columns(RowsAreK ? extent_free : extent_k) {
-    row = (int)threadIdx.x / panel::chunks + (RowsAreK ? 0 : free0);
-    column = (int)threadIdx.x % panel::chunks * panel::per_chunk + (RowsAreK ? free0 : 0);
+  __device__ __forceinline__ spc_tile_loader(spc_matrix<T> from, int extent_k, int extent_free, int free0, int thread)
+      : source(from), rows(RowsAreK ? extent_k : extent_free), columns(RowsAreK ? extent_free : extent_k),
+        first(thread / share::wide), chunk(thread % share::wide) {
+    row = first + (RowsAreK ? 0 : free0);
+    column = chunk * panel::per_chunk + (RowsAreK ? free0 : 0);
     aligned = spc_matrix<T>::is_aligned(from);
+  }
+  // Elements of chunk number `slab` of this thread that lie inside.
+  __device__ __forceinline__ int inside(int slab) const {
+    return min(max(columns - column - slab * share::wide * panel::per_chunk, 0), panel::per_chunk);
   }
   // Copies the next tile along k; call it once for every tile, in order.
   __device__ __forceinline__ void load(char *shared) {
-    int first = (int)threadIdx.x / panel::chunks, chunk = (int)threadIdx.x % panel::chunks;
-    int valid = min(max(columns - column, 0), panel::per_chunk);
     const T *from = source.origin + row * source.pitch + column;
     if (aligned) {
+      const T *at = from;
+#pragma unroll 4
+      for (int p = 0; p < share::passes; p++, at += share::pass_rows * source.pitch)
 #pragma unroll
-      for (int p = 0; p < passes; p++) {
-        int bytes = row + p * pass_rows < rows ? valid * (int)sizeof(T) : 0;
-        ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(first + p * pass_rows, chunk)),
-                          bytes ? from + p * pass_rows * source.pitch : source.origin, bytes);
-      }
+        for (int s = 0; s < share::slabs; s++) {
+          int bytes = row + p * share::pass_rows < rows ? inside(s) * (int)sizeof(T) : 0;
+          int to = panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide);
+          ptx_copy_async_16(spc_shared_address(shared + to),
+                            bytes ? at + s * share::wide * panel::per_chunk : source.origin, bytes);
+        }
     } else {
 #pragma unroll 1
-      for (int p = 0; p < passes; p++)
-        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * pass_rows, chunk),
-                              from + p * pass_rows * source.pitch,
-                              row + p * pass_rows < rows ? valid : 0);
+      for (int i = 0; i < share::passes * share::slabs; i++) {
+        int p = i / share::slabs * share::pass_rows, s = i % share::slabs;
+        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p, chunk + s * share::wide),
+                              from + p * source.pitch + s * share::wide * panel::per_chunk,
+                              row + p < rows ? inside(s) : 0);
+      }
     }
     if (RowsAreK) row += Rows; else column += Columns;
   }
@@ -105,49 +121,53 @@ struct spc_list {
 
 template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gather_loader {
   using panel = spc_panel<T, Rows, Columns>;
-  static constexpr int pass_rows = Threads / panel::chunks;
-  static constexpr int passes = Rows / pass_rows;
-  static_assert(Threads % panel::chunks == 0 && Rows % pass_rows == 0,
-                "the threads of a block must cover a panel in whole passes");
+  using share = spc_share<T, Rows, Columns, Threads>;
   static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along k must be a power of two long");
-  static constexpr bool gathers = true;
 
   spc_matrix<T> source;
   spc_list list;
-  int valid, column, position; // position: in the list, in k's, of this thread's first row of the next tile
-  int next[passes];            // k's of the next tile, read one tile ahead; -1: past the list
+  int columns, column, position; // position: in the list, in k's, of this thread's first row of the next tile
+  int first, chunk;
+  int next[share::passes];       // k's of the next tile, read one tile ahead; -1: past the list
   bool aligned;
 
-  __device__ __forceinline__ spc_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0)
-      : source(from), list(of), position((int)threadIdx.x / panel::chunks) {
-    column = (int)threadIdx.x % panel::chunks * panel::per_chunk + free0;
-    valid = min(max(extent_free - column, 0), panel::per_chunk);
+  __device__ __forceinline__ spc_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0, int thread)
+      : source(from), list(of), columns(extent_free), position(thread / share::wide), first(thread / share::wide),
+        chunk(thread % share::wide) {
+    column = chunk * panel::per_chunk + free0;
     aligned = spc_matrix<T>::is_aligned(from);
     look_ahead();
   }
+  __device__ __forceinline__ int inside(int slab) const {
+    return min(max(columns - column - slab * share::wide * panel::per_chunk, 0), panel::per_chunk);
+  }
   __device__ __forceinline__ void look_ahead() {
 #pragma unroll
-    for (int p = 0; p < passes; p++) {
-      int at = position + p * pass_rows;
+    for (int p = 0; p < share::passes; p++) {
+      int at = position + p * share::pass_rows;
       int k = at / Gran < list.count ? __ldg(list.ids + at / Gran) * Gran + at % Gran : -1;
       next[p] = k < list.extent ? k : -1;
     }
     position += Rows;
   }
   __device__ __forceinline__ void load(char *shared) {
-    int first = (int)threadIdx.x / panel::chunks, chunk = (int)threadIdx.x % panel::chunks;
-    if (aligned) {
 #pragma unroll
-      for (int p = 0; p < passes; p++) {
-        int bytes = next[p] >= 0 ? valid * (int)sizeof(T) : 0;
-        ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(first + p * pass_rows, chunk)),
-                          bytes ? source.origin + next[p] * source.pitch + column : source.origin, bytes);
+    for (int p = 0; p < share::passes; p++) {
+      const T *from = source.origin + next[p] * source.pitch + column;
+      int row = first + p * share::pass_rows;
+      if (aligned) {
+#pragma unroll
+        for (int s = 0; s < share::slabs; s++) {
+          int bytes = next[p] >= 0 ? inside(s) * (int)sizeof(T) : 0;
+          ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(row, chunk + s * share::wide)),
+                            bytes ? from + s * share::wide * panel::per_chunk : source.origin, bytes);
+        }
+      } else {
+#pragma unroll 1
+        for (int s = 0; s < share::slabs; s++)
+          spc_copy_chunk_slowly(shared + panel::chunk_at(row, chunk + s * share::wide),
+                                from + s * share::wide * panel::per_chunk, next[p] >= 0 ? inside(s) : 0);
       }
-    } else {
-#pragma unroll
-      for (int p = 0; p < passes; p++)
-        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * pass_rows, chunk),
-                              source.origin + next[p] * source.pitch + column, next[p] >= 0 ? valid : 0);
     }
     look_ahead();
   }

@@ -1,7 +1,7 @@
 /* parts.c - runs every composed kernel, the list kernels and every op on a GPU, against float64 on the host.
  *
  * Sizes are multiples of nothing; lists are empty, full and ragged; arrays start at odd addresses when the
- * case says so; results are poisoned (NaN) and stand between canaries.  Usage: gpu-parts [check | small | time]
+ * case says so; results are poisoned (NaN) and stand between canaries.  Usage: gpu-parts [check | small | time [ROW]]
  *   check  everything        small  a subset for compute-sanitizer        time  rates of the gemm rows */
 #include <math.h>
 #include <stdlib.h>
@@ -502,7 +502,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   cuda_cases_free(&b->cases);
 }
 
-static void time_rows(bench *b) {
+static void time_rows(bench *b, int argc, char **argv) {
   static const double keeps[] = {1.0, 0.5, 0.25, 0.1, 0.05};
   b->shift = 0;
   for (int i = 0; i < cuda_product_case_count; i++) {
@@ -510,6 +510,7 @@ static void time_rows(bench *b) {
     if (p.batched || p.guard == 1 || !cuda_case_fits(&p, rt_cuda_arch(b->cuda))) continue;
     p.guard = 0;
     bool fma = p.in == IR_F32;
+    if (argc > 2 && !strstr(p.row, argv[2])) continue;
     for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++) time_case(b, &p, fma ? 2048 : 4096, keeps[k]);
   }
 }
@@ -524,7 +525,7 @@ int main(int argc, char **argv) {
   printf("%s, %s, driver %d, %s\n", rt_cuda_name(b.cuda), rt_cuda_arch(b.cuda), rt_cuda_driver_version(b.cuda),
          cg_nvrtc_version());
   bool small = !strcmp(mode, "small");
-  if (!strcmp(mode, "time")) time_rows(&b);
+  if (!strcmp(mode, "time")) time_rows(&b, argc, argv);
   else {
     products(&b, small);
     list_kernels(&b, small);

@@ -1,0 +1,35 @@
+// barrier.cuh - what Hopper's specialised warpgroups meet at: mbarriers in shared memory, register budgets.
+//
+// An mbarrier counts arrivals; when the expected number is there its phase flips.  A waiter names the parity
+// of the phase it waits for: the first phase is 0, and waiting for parity 1 on a fresh barrier returns at once.
+#pragma once
+#include "spc/ptx.cuh"
+
+SPC_DEVICE void ptx_barrier_init(spc_u32 barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+SPC_DEVICE void ptx_barrier_arrive(spc_u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Arrives when the cp.async copies that this thread has started are complete.
+SPC_DEVICE void ptx_barrier_arrive_after_copies(spc_u32 barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+SPC_DEVICE void ptx_barrier_wait(spc_u32 barrier, int parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again; }" ::"r"(barrier), "r"(parity) : "memory");
+}
+SPC_DEVICE void ptx_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+template <int Registers> SPC_DEVICE void ptx_take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers> SPC_DEVICE void ptx_give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+// Barrier 1, of the first `Threads` threads of the block.
+template <int Threads> SPC_DEVICE void ptx_sync_workers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory");
+}
