@@ -1,6 +1,7 @@
 /* passes_lower_matrix.c - programs x formats x data x dtypes x shapes: loops against the reference. */
 #include <criterion/criterion.h>
 
+#include "codegen/codegen.h"
 #include "passes_lower_run.h"
 
 static const char *const sizes_small[] = {"I=5 J=8 K=7 L=3 T=6", "I=1 J=4 K=1 L=1 T=1", "I=8 J=4 K=5 L=2 T=3", "I=0 J=4 K=3 L=2 T=2"};
@@ -157,12 +158,12 @@ static const char *const others[] = {
     "spx 1; dim T: dyn; dim D: dyn; dim R: dyn; kernel k { in x: @t[R,D]; in perm: i32[R]; out y[perm[r],d] += x[r,d] : @t[T,D]; }",
     "spx 1; dim T: dyn; dim D: dyn; dim R: dyn; kernel k { in x: @t[R,D]; in perm: i32[R]; out y[perm[r],d] max= x[r,d] : @t[T,D]; }",
     "spx 1; dim T: dyn; dim D: dyn; dim R: dyn; kernel k { in x: @t[R,D]; in perm: i32[R]; out y[perm[r],d] += x[r,d] : @t[T,D] atomic; }",
-    "spx 1; dim T: dyn; dim D: dyn; dim E = 5; dim R: dyn; kernel k { in x: @t[R,D]; in W: @t[E,D,T]; in off: i32[E+1]; ragged r in off[e]..off[e+1];"
-    " out y[r,t] = sum[d] x[r,d]*W[e,d,t]; }",
+    ("spx 1; dim T: dyn; dim D: dyn; dim E = 5; dim R: dyn; kernel k { in x: @t[R,D]; in W: @t[E,D,T]; in off: i32[E+1]; ragged r in off[e]..off[e+1];"
+    " out y[r,t] = sum[d] x[r,d]*W[e,d,t]; }"),
     "spx 1; dim D: dyn; dim E = 5; dim R: dyn; kernel k { in x: @t[R,D]; in off: i32[E+1]; ragged r in off[e]..off[e+1]; out y[e,d] = sum[r] x[r,d]; }",
-    "spx 1; dim T: dyn; dim D: dyn; dim F = 3; dim E = 5; dim R: dyn; kernel k { in x: @t[T,D]; in off: i32[E+1]; in perm: i32[R]; in w: @t[R];"
+    ("spx 1; dim T: dyn; dim D: dyn; dim F = 3; dim E = 5; dim R: dyn; kernel k { in x: @t[T,D]; in off: i32[E+1]; in perm: i32[R]; in w: @t[R];"
     " in Wg: @t[E,D,F]; in Wd: @t[E,F,D]; ragged r in off[e]..off[e+1]; let h[r,f] = relu(sum[d] x[perm[r],d]*Wg[e,d,f]);"
-    " out y[perm[r],o] += w[r] * sum[f] h[r,f]*Wd[e,f,o] : @t[T,D]; }",
+    " out y[perm[r],o] += w[r] * sum[f] h[r,f]*Wd[e,f,o] : @t[T,D]; }"),
     "spx 1; kernel k { in x: @t[12]; in w: @t[3]; out y[i] = sum[q] x[i+q]*w[q] : @t[10]; }",
     "spx 1; dim D: dyn; kernel k { in x: @t[D,8]; in s: @t[D,2]; out y[d,j] = x[d,j]*s[d,j/4]; }",
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; out y[t,d] = x[t,d] on d <= t and t != 2 fill 3; }",
@@ -196,8 +197,8 @@ Test(passes_lower, others) {
 static const char *const rows[] = {
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; out y[t,d] = softmax[d](x[t,d]); }",
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; out y[t,d] = softmax[t](x[t,d]); }",
-    "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; in M: pattern[T,D] as csr; let p[t,d] = x[t,d] on M[t,d] and d <= t fill -inf;"
-    " let a[t,d] = softmax[d](p[t,d]); out y[t] = sum[d] a[t,d]*x[t,d]; }",
+    ("spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; in M: pattern[T,D] as csr; let p[t,d] = x[t,d] on M[t,d] and d <= t fill -inf;"
+     " let a[t,d] = softmax[d](p[t,d]); out y[t] = sum[d] a[t,d]*x[t,d]; }"),
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D] as csr; out y[t,d] = softmax[d](x[t,d]); }",
 };
 
@@ -252,5 +253,30 @@ Test(passes_lower, tour) {
       every_data((lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=1 Nb=1 Nh=1 Ns=1"});
       every_data((lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=9 Nb=1 Nh=3 Ns=4", .guard = 1 + t % 2});
     }
+  verdict();
+}
+
+/* ---- machine code: a sample of everything above ------------------------------------------------------------------------- */
+Test(passes_lower, machine_code) {
+  if (!cg_cpu_available()) return;
+  static const char *const floats[] = {"f32", "bf16", "f64", "i32", "i8"};
+  for (int p = 0; p < IR_COUNT(one); p++)
+    for (int a = p % 2; a < IR_COUNT(matrices); a += 2)
+      check(&(lower_case){.text = one[p], .format = {matrices[a]}, .sizes = "I=19 J=24 K=17 L=5 T=6", .cpu = true,
+                          .dtype = floats[(p + a) % 5], .seed = (unsigned)a});
+  for (int p = 0; p < IR_COUNT(two); p++)
+    for (int a = p % 3; a < IR_COUNT(matrices); a += 3)
+      check(&(lower_case){.text = two[p], .format = {matrices[a], matrices[(a * 5 + p) % IR_COUNT(matrices)]}, .cpu = true,
+                          .sizes = "I=19 J=24 K=17 L=5 T=6", .seed = (unsigned)a});
+  for (int p = 0; p < IR_COUNT(results); p++)
+    for (int a = 0; a < IR_COUNT(operands); a += 2)
+      check(&(lower_case){.text = results[p], .format = {operands[a], operands[(a + p) % 6], targets[(a + p) % 5]}, .cpu = true,
+                          .sizes = "I=19 J=24 K=16 L=5 T=6", .seed = (unsigned)a});
+  for (int p = 0; p < IR_COUNT(others); p++)
+    for (int t = 0; t < 5; t += 2)
+      check(&(lower_case){.text = others[p], .dtype = floats[t], .sizes = "T=21 D=18 R=30", .cpu = true, .seed = (unsigned)t});
+  for (int p = 0; p < IR_COUNT(tour); p++)
+    for (int t = 0; t < 3; t++)
+      check(&(lower_case){.text = tour[p], .dtype = floats[t], .sizes = "T=37 Nb=2 Nh=2 Ns=17", .cpu = true, .guard = t});
   verdict();
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/target.h"
 #include "passes_lower_run.h"
@@ -52,8 +53,8 @@ void lower_stages_plainly(ir_kernel *kernel) {
 
 static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *program, ir_sink *sink) {
   pass_options options = {.target = ir_target_find("cpu")};
-  if (c->pipeline) {
-    options.stop_after = "lower";
+  if (c->pipeline || c->cpu) {
+    options.stop_after = c->cpu ? NULL : "lower";
     options.force_guard = c->guard;
     return pass_pipeline(program, &options, sink);
   }
@@ -87,13 +88,33 @@ static ir_image *image_of(ir_arena *arena, const ir_kernel *kernel) {
   return image;
 }
 
-spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes, ir_bindings *bindings,
-                     int guard, ir_sink *sink) {
+static spc_status machine_code(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink, ir_image **image) {
+  cg_options options = {.target = ir_target_find("cpu")};
+  return cg_cpu_compile(arena, kernel, &options, sink, image);
+}
+
+static spc_status run_image(ir_arena *arena, ir_image *image, const int64_t *sizes, ir_bindings *bindings,
+                            int guard, ir_sink *sink) {
   rt_plan *plan;
   rt_plan_options options = {.force_guard = guard};
-  SPC_TRY(rt_plan_new(image_of(arena, kernel), sizes, &options, sink, &plan));
+  SPC_TRY(rt_plan_new(image, sizes, &options, sink, &plan));
   spc_status status = rt_plan_run(plan, arena, bindings, NULL, sink);
   rt_plan_free(plan);
+  return status;
+}
+
+spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes, ir_bindings *bindings,
+                     int guard, ir_sink *sink) {
+  return run_image(arena, image_of(arena, kernel), sizes, bindings, guard, sink);
+}
+
+static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel *kernel, const int64_t *sizes,
+                           ir_bindings *bindings, ir_sink *sink) {
+  if (!c->cpu) return lower_run(arena, kernel, sizes, bindings, c->guard, sink);
+  ir_image *image;
+  SPC_TRY(machine_code(arena, kernel, sink, &image));
+  spc_status status = run_image(arena, image, sizes, bindings, c->guard, sink);
+  if (image->release) image->release(image->owner);
   return status;
 }
 
@@ -310,7 +331,7 @@ const char *lower_check(ir_arena *arena, const lower_case *c) {
   }
   ir_interp_options options = {0};
   if (ir_interp_ein(arena, first, sizes, &want, &options, sink)) return complaint(arena, sink, "interpreter");
-  if (lower_run(arena, kernel, sizes, &got, c->guard, sink)) return with_text(arena, program, complaint(arena, sink, "loops"));
+  if (run_case(arena, c, kernel, sizes, &got, sink)) return with_text(arena, program, complaint(arena, sink, "loops"));
   const char *why = compare(arena, kernel, &got, &want);
   return why ? with_text(arena, program, why) : NULL;
 }

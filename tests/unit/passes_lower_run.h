@@ -16,6 +16,7 @@ typedef struct lower_case {
   const char *dtype;      /* for @t; NULL: f32 */
   const char *sizes;      /* "I=5 J=7" */
   lower_data data;
+  bool cpu;               /* the whole pipeline and machine code, where this build has LLVM */
   bool pipeline;          /* all passes up to lower; else a stage a statement, nothing else */
   int guard;              /* 1: always sparse, 2: always dense */
   unsigned seed;
