@@ -203,6 +203,7 @@ struct fe_file {
   IR_VEC(const char *) lost; /* dims, formats and kernels whose declaration did not parse */
   bool broken;               /* an item was lost that may have declared anything */
   int errors;
+  int first_diag;            /* diagnostics of the sink before this file */
 };
 
 /* Limits that are stated in messages and in docs/language.md. */

@@ -242,6 +242,7 @@ static void check_defines(fe_check *c) {
 
 /* Diagnostics in the order of the text, so that a reader can follow them down the file. */
 static void sort_diags(ir_sink *sink, int from) {
+  if (sink && from > sink->diags.count) from = 0; /* rendered and dropped in between */
   for (int i = from + 1; sink && i < sink->diags.count; i++) {
     ir_diag *d = sink->diags.at[i];
     int k = i;
@@ -252,13 +253,12 @@ static void sort_diags(ir_sink *sink, int from) {
 
 spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, ir_sink *sink, ir_program **out) {
   fe_check c = {.arena = arena, .sink = sink, .file = file, .options = options, .program = ir_program_new(arena)};
-  int from = sink ? sink->diags.count : 0;
   fe_format_check_defs(&c);
   check_declarations(&c);
   check_defines(&c);
   check_uses_of_kernels(&c);
   warn_unused(&c);
-  sort_diags(sink, from);
+  sort_diags(sink, file->first_diag);
   *out = NULL;
   if (c.errors || file->errors) return SPC_INVALID_INPUT;
   *out = c.program;
@@ -269,12 +269,9 @@ spc_status fe_compile(ir_arena *arena, const char *name, const char *text, size_
                       ir_sink *sink, ir_program **out) {
   fe_file *file = NULL;
   *out = NULL;
-  int from = sink ? sink->diags.count : 0;
   spc_status status = fe_parse(arena, name, text, length, sink, &file);
   if (!file) return status;
-  status = fe_lower(arena, file, options, sink, out);
-  sort_diags(sink, from);
-  return status;
+  return fe_lower(arena, file, options, sink, out);
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */

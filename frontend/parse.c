@@ -149,6 +149,7 @@ static fe_file *file_new(ir_arena *arena, const char *name, const char *text, si
   file->id = ir_sink_source(sink, name, text, length);
   file->text = ir_strndup(arena, text, length);
   file->length = length;
+  file->first_diag = sink ? sink->diags.count : 0;
   return file;
 }
 
