@@ -68,7 +68,7 @@ static const pass_profile *with(const char *key, double factor) {
   if (!strcmp(key, "bandwidth_gbs")) p->bandwidth_gbs *= factor;
   else if (!strcmp(key, "launch_us")) p->launch_us *= factor;
   else if (!strcmp(key, "gather_gbs")) p->gather_gbs *= factor;
-  else cr_fatal("unknown figure %s", key);
+  else cr_assert(false, "unknown figure %s", key);
   return p;
 }
 
