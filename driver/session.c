@@ -159,7 +159,7 @@ spc_status drv_load(drv_session *s, const char *path) {
   if (ir_looks_like_ir(s->text, s->length))
     return ir_parse(s->arena, shown, s->text, s->length, s->sink, &s->program);
   spc_status parsed = fe_parse(s->arena, shown, s->text, s->length, s->sink, &s->file);
-  if (parsed) return parsed;
+  if (parsed && !s->file) return parsed; /* what did parse is checked as well: one run reports all faults */
   spc_status lowered = fe_lower(s->arena, s->file, &options, s->sink, &s->program);
   if (lowered == SPC_OK && s->sink->errors) lowered = SPC_INVALID_INPUT;
   return lowered == SPC_INVALID_INPUT && only_defines_are_wrong(s) ? SPC_INVALID_ARGUMENT : lowered;
