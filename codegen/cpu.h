@@ -4,7 +4,7 @@
  *   cpu_types.c   dtypes as LLVM types, memory accesses    cpu_emit.c   statements
  *   cpu_cast.c    conversions between dtypes               cpu_module.c functions, passes
  *   cpu_ops.c     one lowering an op, from ops.def         cpu_jit.c    ORC: code to addresses
- *   cpu_math.c    exp, log, tanh, gelu without calls       cpu_text.c   LLVM and assembler text
+ *   cpu_math.c    exp, log, tanh, gelu without calls       cpu_compile.c  the entry points, threads
  *
  * Values: f64 and f32 are floating point; every smaller float travels as its bits (i16, i8) and is
  * widened to f32 where arithmetic happens; i4 and u4 are i8 kept in range; b1 is i1.  A vector of
@@ -114,6 +114,7 @@ void cg_cpu_bind(cg_cpu *c, cg_cpu_map *map, cg_cpu_bound bound);
 spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                              const cg_options *options, ir_sink *sink, cg_cpu *out);
 void cg_cpu_module_free(cg_cpu *c);
+void cg_cpu_start(void); /* registers LLVM's back end for this machine; before threads use it */
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
 /* The object or assembler text; the caller disposes it. */
 spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);
@@ -123,7 +124,8 @@ const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **l
 
 /* ---- cpu_jit.c ---- */
 typedef struct cg_cpu_jit cg_cpu_jit;
-spc_status cg_cpu_jit_new(LLVMMemoryBufferRef object, ir_sink *sink, cg_cpu_jit **out);
+/* Takes the objects, also when it fails. */
+spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out);
 ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit, const char *entry); /* NULL when it is not there */
 void cg_cpu_jit_free(void *jit);
 #endif

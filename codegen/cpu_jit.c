@@ -61,34 +61,41 @@ static LLVMErrorRef add_process_symbols(LLVMOrcLLJITRef jit, LLVMOrcJITDylibRef 
   return error;
 }
 
-/* Takes `object` in every case. */
-static LLVMErrorRef fill(LLVMOrcLLJITRef jit, LLVMMemoryBufferRef object) {
+/* Takes the objects in every case. */
+static LLVMErrorRef fill(LLVMOrcLLJITRef jit, LLVMMemoryBufferRef *objects, int count) {
   LLVMOrcJITDylibRef library = LLVMOrcLLJITGetMainJITDylib(jit);
   LLVMErrorRef error = define_callees(jit, library);
   if (!error) error = add_process_symbols(jit, library);
-  if (!error) return LLVMOrcLLJITAddObjectFile(jit, library, object);
-  LLVMDisposeMemoryBuffer(object);
+  for (int i = 0; i < count; i++) {
+    if (!error) error = LLVMOrcLLJITAddObjectFile(jit, library, objects[i]);
+    else LLVMDisposeMemoryBuffer(objects[i]);
+  }
   return error;
 }
 
-spc_status cg_cpu_jit_new(LLVMMemoryBufferRef object, ir_sink *sink, cg_cpu_jit **out) {
+static spc_status refuse(LLVMErrorRef error, LLVMMemoryBufferRef *objects, int count, ir_sink *sink) {
+  for (int i = 0; i < count; i++) LLVMDisposeMemoryBuffer(objects[i]);
+  return error ? fault(sink, error) : SPC_OUT_OF_MEMORY;
+}
+
+spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out) {
   LLVMOrcLLJITRef jit;
   *out = NULL;
+  cg_cpu_jit *made = malloc(sizeof *made);
+  if (!made) return refuse(NULL, objects, count, sink);
   LLVMErrorRef error = LLVMOrcCreateLLJIT(&jit, NULL);
   if (error) {
-    LLVMDisposeMemoryBuffer(object);
+    free(made);
+    return refuse(error, objects, count, sink);
+  }
+  *made = (cg_cpu_jit){jit};
+  error = fill(jit, objects, count);
+  if (error) {
+    cg_cpu_jit_free(made);
     return fault(sink, error);
   }
-  error = fill(jit, object);
-  cg_cpu_jit *made = error ? NULL : malloc(sizeof *made);
-  if (made) {
-    *made = (cg_cpu_jit){jit};
-    *out = made;
-    return SPC_OK;
-  }
-  spc_status status = error ? fault(sink, error) : SPC_OUT_OF_MEMORY;
-  LLVMConsumeError(LLVMOrcDisposeLLJIT(jit));
-  return status;
+  *out = made;
+  return SPC_OK;
 }
 
 ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit, const char *entry) {

@@ -20,7 +20,7 @@ static const char *const passes =
 
 static spc_status fault(ir_sink *sink, const char *what, char *message) {
   ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "%s: %s", what, message ? message : "no reason given");
-  LLVMDisposeMessage(message);
+  if (message) LLVMDisposeMessage(message);
   return SPC_INTERNAL;
 }
 
@@ -159,9 +159,12 @@ static void emit_stage(cg_cpu *c, const ir_stage *stage) {
 }
 
 /* ---- a module -------------------------------------------------------------------------------- */
+void cg_cpu_start(void) {
+  LLVMInitializeNativeTarget();
+  LLVMInitializeNativeAsmPrinter();
+}
+
 static spc_status open_target(cg_cpu *c) {
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter())
-    return fault(c->sink, "LLVM has no back end for this machine", NULL);
   char *triple = LLVMGetDefaultTargetTriple(), *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) {

@@ -16,7 +16,7 @@ static void fill(ir_dtype t, void *array, int shift) {
   for (int i = 0; i < COUNT; i++) {
     int at = (i * 7 + shift * 31) % COUNT;
     if (ir_dtype_is_float(t)) ir_dtype_store(t, array, i, special(at));
-    else ir_dtype_store_int(t, array, i, at < 200 ? at % 23 - 11 : (int64_t)at * 0x123456789abcdefLL);
+    else ir_dtype_store_int(t, array, i, at < 200 ? at % 23 - 11 : (int64_t)((uint64_t)at * 0x123456789abcdefu));
   }
 }
 
