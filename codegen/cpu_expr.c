@@ -186,7 +186,7 @@ LLVMValueRef cg_cpu_expr(cg_cpu *c, const ir_expr *e) {
   case IR_SOFTMAX:
   case IR_TOPK: break;
   }
-  assert(!"not an expression of the loop dialect");
+  assert(false && "not an expression of the loop dialect");
   return cg_cpu_i64(c, 0);
 }
 #else

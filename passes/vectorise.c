@@ -242,8 +242,8 @@ static void write_by_reductions(vectoriser *v, chain *c) {
     int side = v->bits == 512 ? 4 : 3;
     t = tile_of(v, c, last, &body, false);
     tiled = t.row != NULL;
-    t.shape = (shape){at_most(pass_vec_most_trips(t.row ? t.row : col) < 0 ? side : pass_vec_most_trips(t.row ? t.row : col), side),
-                      at_most(pass_vec_trips(col, side), side), 1};
+    int64_t rows = t.row ? pass_vec_most_trips(t.row) : 1;
+    t.shape = (shape){rows < 0 ? side : at_most(rows, side), at_most(pass_vec_trips(col, side), side), 1};
   }
   if (tiled && t.shape.rows > 0 && t.shape.cols > 0) {
     open_outer(v, c, last - 1, &outer);

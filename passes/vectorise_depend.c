@@ -166,7 +166,8 @@ static bool safe_unmasked(const vec_region *g, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *code = block->codes.at[i];
     if (code->kind == IR_FOR && (pass_vec_reads(code->lo) || pass_vec_reads(code->hi))) return false;
-    if (code->kind == IR_LET && code->value && !(pass_vec_deps(g, code->value) & VEC_COL) && pass_vec_reads(code->value))
+    if (code->kind == IR_LET && code->value && !(pass_vec_deps(g, code->value) & VEC_COL) &&
+        pass_vec_reads(code->value))
       return false;
     if (!safe_unmasked(g, &code->body) || !safe_unmasked(g, &code->orelse)) return false;
   }
