@@ -51,20 +51,12 @@ static void redirect_readers(ir_kernel *kernel, redirect *r) {
   }
 }
 
-static bool is_structural(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i]->offsets == tensor) return true;
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i]->like == tensor) return true;
-  return false;
-}
-
 static void merge_equal(pass_context *c, ir_kernel *kernel) {
   for (int i = 0; i < kernel->stmts.count; i++)
     for (int j = 0; j < i; j++) {
       ir_tensor *later = kernel->stmts.at[i]->target, *first = kernel->stmts.at[j]->target;
       if (later->role == IR_ROLE_LET && kernel->schedule != NULL) continue; /* it may be named there */
-      if (!is_internal(later) || !is_internal(first) || is_structural(kernel, later)) continue;
+      if (!is_internal(later) || !is_internal(first) || pass_is_structural(kernel, later)) continue;
       if (!same_definition(kernel->stmts.at[i], kernel->stmts.at[j])) continue;
       redirect r = {c->arena, later, first};
       redirect_readers(kernel, &r);
@@ -76,7 +68,7 @@ static void merge_equal(pass_context *c, ir_kernel *kernel) {
 static bool is_read(const ir_kernel *kernel, const ir_tensor *tensor) {
   for (int i = 0; i < kernel->stmts.count; i++)
     if (pass_stmt_reads(kernel->stmts.at[i], tensor)) return true;
-  return is_structural(kernel, tensor);
+  return pass_is_structural(kernel, tensor);
 }
 
 static void drop_tensor(ir_kernel *kernel, const ir_tensor *tensor) {

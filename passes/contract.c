@@ -4,6 +4,7 @@
  * indices, and the best one wins: a bound index on both sides (k) is what a contraction is about, a free index
  * on both sides (batch) costs reuse. Constants belong to neither side. */
 #include "passes/contract.h"
+#include "passes/storage.h"
 
 enum { MOST_FACTORS = 8 };
 
@@ -150,18 +151,10 @@ static ir_expr *main_access(ir_expr *factor) {
   return best;
 }
 
-static bool stores_part(const ir_tensor *t) {
-  if (t->like != NULL) return true;
-  if (t->format == NULL) return false;
-  for (int l = 0; l < t->format->level_count; l++)
-    if (!ir_level_rows[t->format->level[l].kind].full) return true;
-  return false;
-}
-
 static int weight(const ir_expr *access) {
   if (access == NULL) return -1;
   const ir_tensor *t = access->tensor;
-  return 2 * t->rank + pass_bare_access(access) + (stores_part(t) ? 200 : 0) + (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
+  return 2 * t->rank + pass_bare_access(access) + (pass_tensor_is_sparse(t) ? 200 : 0) + (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
 }
 
 static bool is_gathered(const ir_expr *e) {

@@ -45,6 +45,9 @@ bool pass_bare_access(const ir_expr *access);
 /* Every expression of the statement that reads: value, cond, sample, gathers on the left. */
 bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor);
 
+/* Another tensor is `like` it, or a ragged index takes its offsets from it: it cannot go. */
+bool pass_is_structural(const ir_kernel *kernel, const ir_tensor *tensor);
+
 /* ---- conditions ------------------------------------------------------------------------------ */
 typedef struct pass_terms { IR_VEC(ir_expr *) list; } pass_terms;
 void pass_terms_of(ir_arena *arena, ir_expr *condition, pass_terms *terms); /* its conjuncts */

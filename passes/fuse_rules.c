@@ -4,6 +4,7 @@
  * rule 3; other conversions stay as casts). Profit: nothing is computed more often than before unless it
  * is cheap, zeros that are skipped now stay skipped, a tensor whose zeros make index lists stays a tensor. */
 #include "passes/fuse.h"
+#include "passes/storage.h"
 
 enum { CHEAP_OPS = 4 };
 
@@ -15,11 +16,8 @@ static int count_readers(const ir_kernel *kernel, const ir_tensor *tensor) {
   return count;
 }
 
-static bool is_structural(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i]->offsets == tensor) return true;
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i]->like == tensor) return true;
+/* Its sizes are checked when they are bound, so that it must be there. */
+static bool has_needs(const ir_kernel *kernel, const ir_tensor *tensor) {
   for (int i = 0; i < kernel->needs.count; i++)
     if (kernel->needs.at[i].tensor == tensor) return true;
   return false;
@@ -89,14 +87,6 @@ bool pass_is_listed_by(ir_arena *arena, const pass_pair *p) {
   return pass_find_access(info.reduce->args[0], p->from->target) != NULL;
 }
 
-static bool stores_part(const ir_tensor *t) {
-  if (t->like != NULL) return true;
-  if (t->format == NULL) return false;
-  for (int l = 0; l < t->format->level_count; l++)
-    if (!ir_level_rows[t->format->level[l].kind].full) return true;
-  return false;
-}
-
 /* The value is one stored operand times scales: no larger in memory than what it would replace. */
 static bool is_dequantisation(const ir_stmt *from, const ir_expr *e, int *operands) {
   if (e->kind == IR_CONST) return true;
@@ -104,7 +94,7 @@ static bool is_dequantisation(const ir_stmt *from, const ir_expr *e, int *operan
     bool whole = e->tensor->rank == from->target->rank && pass_bare_access(e);
     bool smaller = ir_dtype_rows[e->tensor->dtype].bits < ir_dtype_rows[from->target->dtype].bits;
     if (whole && ++*operands > 1) return false;
-    return !whole || smaller || stores_part(e->tensor);
+    return !whole || smaller || pass_tensor_is_sparse(e->tensor);
   }
   if (e->kind != IR_CAST && (e->kind != IR_OP || (e->op != IR_OP_MUL && e->op != IR_OP_NEG)))
     return false;
@@ -131,7 +121,7 @@ static const char *storage_refusal(pass_context *c, const ir_kernel *kernel, con
   const ir_tensor *t = p->from->target;
   if (t->role == IR_ROLE_OUT) return "it is an output";
   if (!pass_plain_subs(p->from)) return "it is a scatter: all of it must be there before it is read";
-  if (is_structural(kernel, t)) return "its arrays or sizes shape something else";
+  if (pass_is_structural(kernel, t) || has_needs(kernel, t)) return "its arrays or sizes shape something else";
   if (t->like != NULL || t->format != NULL) return "its declaration says how it is stored";
   if (!forced && pass_schedule_names(kernel, t)) return "the schedule shapes its own stage";
   int readers = count_readers(kernel, t);

@@ -163,18 +163,10 @@ static void visit_uses(demand *d, ir_expr *e, ir_expr *when) {
     visit_uses(d, e->args[i], e->kind == IR_ACCESS ? NULL : when);
 }
 
-static bool shapes_another(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i]->like == tensor) return true;
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i]->offsets == tensor) return true;
-  return false;
-}
-
 /* Where some reader looks at the statement's target; NULL: anywhere. */
 static ir_expr *needed_at(pass_context *c, const ir_kernel *kernel, const ir_stmt *stmt) {
   demand d = {.c = c, .tensor = stmt->target};
-  if (stmt->target->role == IR_ROLE_OUT || shapes_another(kernel, stmt->target)) return NULL;
+  if (stmt->target->role == IR_ROLE_OUT || pass_is_structural(kernel, stmt->target)) return NULL;
   for (int i = 0; i < kernel->stmts.count; i++) {
     const ir_stmt *reader = kernel->stmts.at[i];
     if (reader == stmt || !pass_stmt_reads(reader, stmt->target)) continue;

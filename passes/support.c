@@ -11,20 +11,13 @@
  * The rules come from the op table (ir_op_rule). Under strict_nan a float's product is not zero
  * because one factor is: only conditions and storage remain. */
 #include "passes/support.h"
+#include "passes/storage.h"
 
 /* ---- tensors --------------------------------------------------------------------------------- */
-static bool stores_part(const ir_tensor *t) {
-  if (t->like != NULL) return true;
-  if (t->format == NULL) return false;
-  for (int l = 0; l < t->format->level_count; l++)
-    if (!ir_level_rows[t->format->level[l].kind].full) return true;
-  return false;
-}
-
 static ir_expr *access_support(pass_context *c, ir_expr *e) {
   ir_tensor *t = e->tensor;
-  if (t->dtype == IR_NONE || (t->dtype == IR_B1 && stores_part(t))) return e;
-  if (stores_part(t) || t->pattern.zeros != IR_ZEROS_UNKNOWN) {
+  if (t->dtype == IR_NONE || (t->dtype == IR_B1 && pass_tensor_is_sparse(t))) return e;
+  if (pass_tensor_is_sparse(t) || t->pattern.zeros != IR_ZEROS_UNKNOWN) {
     ir_expr *zero = ir_const_f(c->arena, t->dtype, 0);
     return t->dtype == IR_B1 ? e : ir_apply(c->arena, IR_OP_NE, e, zero);
   }
@@ -37,7 +30,7 @@ static ir_expr *access_support(pass_context *c, ir_expr *e) {
 bool pass_rests_on_storage(const ir_expr *support) {
   if (support == NULL) return false;
   if (support->kind == IR_ACCESS)
-    return support->tensor->dtype == IR_NONE || stores_part(support->tensor);
+    return support->tensor->dtype == IR_NONE || pass_tensor_is_sparse(support->tensor);
   for (int i = 0; i < support->arg_count; i++)
     if (pass_rests_on_storage(support->args[i])) return true;
   return false;
@@ -53,7 +46,7 @@ static bool is_index_value(const ir_expr *e) {
 
 static bool is_known_zeros(const ir_expr *access) {
   const ir_tensor *t = access->tensor;
-  return t->dtype == IR_NONE || stores_part(t) || t->pattern.zeros != IR_ZEROS_UNKNOWN;
+  return t->dtype == IR_NONE || pass_tensor_is_sparse(t) || t->pattern.zeros != IR_ZEROS_UNKNOWN;
 }
 
 static bool is_condition(const ir_expr *e) {
