@@ -227,7 +227,7 @@ static void put_list_kernel(const config *c) {
 /* ---- whole sources --------------------------------------------------------------------------------------------- */
 static void put_entry(const config *c) {
   ir_text_printf(c->out,
-                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads)\n"
+                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"
                  "%s(const __grid_constant__ spc_args args) {\n  spc_%s<Config>(args);\n}\n",
                  c->l->entry, c->l->part);
 }

@@ -59,6 +59,16 @@ template <class T, int Rows, int Columns, int Threads> struct spc_share {
   using panel = spc_panel<T, Rows, Columns>;
   static constexpr int wide = panel::chunks <= 8 ? panel::chunks : Threads / 8 <= Rows ? 8 : Threads / Rows;
   static constexpr int pass_rows = Threads / wide, passes = Rows / pass_rows, slabs = panel::chunks / wide;
+  static constexpr int step = wide * panel::per_chunk; // elements from one of a thread's chunks in a row to the next
+  // Where chunk number s of a thread goes in pass p.
+  SPC_DEVICE spc_u32 at(char *shared, int first, int chunk, int p, int s) {
+    return spc_shared_address(shared + panel::chunk_at(first + p * pass_rows, chunk + s * wide));
+  }
+  // The same from the first one's address `to`: a constant distance where the swizzle repeats.
+  SPC_DEVICE spc_u32 further(char *shared, spc_u32 to, int first, int chunk, int p, int s) {
+    if (pass_rows % 8 || (s && wide != 8)) return at(shared, first, chunk, p, s);
+    return to + panel::chunk_at(p * pass_rows, s * wide);
+  }
   static_assert(Threads % wide == 0 && Rows % pass_rows == 0 && panel::chunks % wide == 0,
                 "the threads that load must cover a panel in whole passes");
 };
@@ -83,29 +93,35 @@ template <class T, int Rows, int Columns, int Threads, bool RowsAreK> struct spc
   }
   // Elements of chunk number `slab` of this thread that lie inside.
   __device__ __forceinline__ int inside(int slab) const {
-    return min(max(columns - column - slab * share::wide * panel::per_chunk, 0), panel::per_chunk);
+    return min(max(columns - column - slab * share::step, 0), panel::per_chunk);
+  }
+  __device__ __forceinline__ bool is_whole() const { // nothing of the tile lies outside
+    return row - first + Rows <= rows && column - chunk * panel::per_chunk + Columns <= columns;
   }
   // Copies the next tile along k; call it once for every tile, in order.
   __device__ __forceinline__ void load(char *shared) {
     const T *from = source.origin + row * source.pitch + column;
-    if (aligned) {
-      const T *at = from;
+    if (aligned && is_whole()) {
+      spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
 #pragma unroll 4
-      for (int p = 0; p < share::passes; p++, at += share::pass_rows * source.pitch)
+      for (int p = 0; p < share::passes; p++, from += share::pass_rows * source.pitch)
 #pragma unroll
+        for (int s = 0; s < share::slabs; s++)
+          ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), from + s * share::step, 16);
+    } else if (aligned) {
+#pragma unroll 1
+      for (int p = 0; p < share::passes; p++, from += share::pass_rows * source.pitch)
+#pragma unroll 1
         for (int s = 0; s < share::slabs; s++) {
           int bytes = row + p * share::pass_rows < rows ? inside(s) * (int)sizeof(T) : 0;
-          int to = panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide);
-          ptx_copy_async_16(spc_shared_address(shared + to),
-                            bytes ? at + s * share::wide * panel::per_chunk : source.origin, bytes);
+          ptx_copy_async_16(share::at(shared, first, chunk, p, s), bytes ? from + s * share::step : source.origin, bytes);
         }
     } else {
 #pragma unroll 1
       for (int i = 0; i < share::passes * share::slabs; i++) {
         int p = i / share::slabs * share::pass_rows, s = i % share::slabs;
         spc_copy_chunk_slowly(shared + panel::chunk_at(first + p, chunk + s * share::wide),
-                              from + p * source.pitch + s * share::wide * panel::per_chunk,
-                              row + p < rows ? inside(s) : 0);
+                              from + p * source.pitch + s * share::step, row + p < rows ? inside(s) : 0);
       }
     }
     if (RowsAreK) row += Rows; else column += Columns;
@@ -139,7 +155,7 @@ template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gath
     look_ahead();
   }
   __device__ __forceinline__ int inside(int slab) const {
-    return min(max(columns - column - slab * share::wide * panel::per_chunk, 0), panel::per_chunk);
+    return min(max(columns - column - slab * share::step, 0), panel::per_chunk);
   }
   __device__ __forceinline__ void look_ahead() {
 #pragma unroll
@@ -151,24 +167,29 @@ template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gath
     position += Rows;
   }
   __device__ __forceinline__ void load(char *shared) {
+    spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
+    bool whole = aligned && column - chunk * panel::per_chunk + Columns <= columns;
 #pragma unroll
     for (int p = 0; p < share::passes; p++) {
-      const T *from = source.origin + next[p] * source.pitch + column;
-      int row = first + p * share::pass_rows;
-      if (aligned) {
+      const T *from = source.origin + max(next[p], 0) * source.pitch + column;
+      if (whole) {
+        int bytes = next[p] >= 0 ? 16 : 0;
 #pragma unroll
-        for (int s = 0; s < share::slabs; s++) {
-          int bytes = next[p] >= 0 ? inside(s) * (int)sizeof(T) : 0;
-          ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(row, chunk + s * share::wide)),
-                            bytes ? from + s * share::wide * panel::per_chunk : source.origin, bytes);
-        }
+        for (int s = 0; s < share::slabs; s++)
+          ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), from + s * share::step, bytes);
       } else {
 #pragma unroll 1
-        for (int s = 0; s < share::slabs; s++)
-          spc_copy_chunk_slowly(shared + panel::chunk_at(row, chunk + s * share::wide),
-                                from + s * share::wide * panel::per_chunk, next[p] >= 0 ? inside(s) : 0);
+        for (int s = 0; s < share::slabs; s++) load_edge(shared, from + s * share::step, p, s);
       }
     }
     look_ahead();
+  }
+  // A chunk that may lie partly outside, or whose rows are not aligned.
+  __device__ __forceinline__ void load_edge(char *shared, const T *from, int p, int s) const {
+    int valid = next[p] >= 0 ? inside(s) : 0;
+    if (aligned)
+      ptx_copy_async_16(share::at(shared, first, chunk, p, s), valid ? from : source.origin, valid * (int)sizeof(T));
+    else
+      spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide), from, valid);
   }
 };
