@@ -197,6 +197,7 @@ struct fe_file {
   const char *text;
   size_t length;
   fe_tokens tokens; /* comments included, for the formatter */
+  fe_lexicals faults;
   int64_t version;
   IR_VEC(fe_item) items;
   IR_VEC(fe_test *) tests;

@@ -37,13 +37,17 @@ fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_
   return s;
 }
 
-bool fe_is_lost(const fe_check *c, const char *name) {
-  if (c->file->broken || (c->syntax && c->syntax->broken)) return true;
-  for (int i = 0; i < c->file->lost.count; i++)
-    if (!strcmp(c->file->lost.at[i], name)) return true;
-  for (int i = 0; c->syntax && i < c->syntax->lost.count; i++)
-    if (!strcmp(c->syntax->lost.at[i], name)) return true;
+static bool names(const char *const *at, int count, const char *name) {
+  for (int i = 0; i < count; i++)
+    if (!strcmp(at[i], name)) return true;
   return false;
+}
+
+bool fe_is_lost(const fe_check *c, const char *name) {
+  if (names(c->missed_dims.at, c->missed_dims.count, name) || names(c->missed.at, c->missed.count, name)) return true;
+  if (c->file->broken || (c->syntax && c->syntax->broken)) return true;
+  if (names(c->file->lost.at, c->file->lost.count, name)) return true;
+  return c->syntax && names(c->syntax->lost.at, c->syntax->lost.count, name);
 }
 
 void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigned kinds) {
@@ -71,6 +75,7 @@ static ir_expr *size_name(fe_check *c, const fe_expr *e) {
     return s->bad ? NULL : s->size;
   }
   if (fe_is_lost(c, e->name)) return NULL;
+  IR_PUSH(c->arena, &c->missed_dims, e->name);
   fe_symbol *other = fe_symbol_find(c, e->name);
   ir_diag *d = other ? fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at, "`%s` is not a dim; a size is made of dims and integers", e->name)
                      : fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at, "there is no dim `%s`", e->name);

@@ -17,6 +17,7 @@ struct fe_symbol {
   ir_span span;        /* declaration, or first use of an index */
   bool bad;            /* a fault was reported: say nothing that follows from it */
   bool disagrees;      /* index: two sizes were reported */
+  bool misused;        /* tensor: a wrong number of subscripts was reported */
   int uses;            /* reads, not counting the declaration */
   ir_expr *size;       /* dim: its value; index: its extent once known */
   ir_span size_span;   /* index: the access that gave the size */
@@ -41,10 +42,12 @@ typedef struct fe_check {
   ir_program *program;
   int errors;
   IR_VEC(fe_symbol *) dims;
+  IR_VEC(const char *) missed_dims; /* unknown names that were reported: said once */
   /* of the kernel at hand */
   const fe_kernel *syntax;
   ir_kernel *kernel;
   IR_VEC(fe_symbol *) symbols; /* tensors and indices */
+  IR_VEC(const char *) missed; /* unknown names that were reported */
 } fe_check;
 
 /* check.c */

@@ -52,11 +52,9 @@ static bool is_empty(const interval *r) {
   return false;
 }
 
-static void leaves(fe_check *c, const ir_tensor *tensor, int dim, const ir_expr *sub, const ir_expr *end, const char *which) {
-  int64_t value;
-  const char *text = fe_size_known(end, &value) ? ir_format_text(c->arena, "%lld", (long long)value) : fe_size_text(c, end);
-  ir_diag *d = fe_error(c, IR_DIAG_SUBSCRIPT_AXIS, sub->span, "this subscript %s %s, outside dimension %d of `%s`, whose size is %s", which, text,
-                        dim, tensor->name, fe_size_text(c, tensor->dim[dim]));
+static void leaves(fe_check *c, const ir_tensor *tensor, int dim, const ir_expr *sub, const char *how) {
+  ir_diag *d = fe_error(c, IR_DIAG_SUBSCRIPT_AXIS, sub->span, "this subscript %s of dimension %d of `%s`, whose size is %s", how, dim, tensor->name,
+                        fe_size_text(c, tensor->dim[dim]));
   ir_diag_note(c->sink, d, tensor->span, "there is no padding: declare a larger axis, or state a smaller shape on the left");
 }
 
@@ -68,9 +66,9 @@ static void check_sub(fe_check *c, ir_tensor *tensor, int dim, const ir_expr *su
   bool least_known = fe_size_difference(r.least, ir_int(c->arena, 0), &below);
   bool most_known = fe_size_difference(r.most, tensor->dim[dim], &above);
   if (least_known && below < 0) {
-    leaves(c, tensor, dim, sub, r.least, "goes down to");
+    leaves(c, tensor, dim, sub, ir_format_text(c->arena, "goes down to %lld, below the start", (long long)below));
   } else if (most_known && above >= 0) {
-    leaves(c, tensor, dim, sub, r.most, "reaches");
+    leaves(c, tensor, dim, sub, ir_format_text(c->arena, "reaches %lld past the end", (long long)above + 1));
   } else if (!least_known || !most_known) {
     ir_require need = {.tensor = tensor, .dim = dim, .least = r.least, .most = r.most, .span = sub->span};
     for (int i = 0; i < r.over.count; i++) IR_PUSH(c->arena, &need.over, r.over.at[i]);

@@ -60,7 +60,7 @@ static void declare_in(fe_check *c, const fe_in *in) {
   s->tensor->span = in->name.span;
   s->tensor->constant = in->constant;
   declare_shape(c, s, &in->shape);
-  if (in->format) s->tensor->format = fe_format_make(c, in->format, s->tensor->rank);
+  if (in->format && s->shaped) s->tensor->format = fe_format_make(c, in->format, s->tensor->rank);
   else s->tensor->format = ir_format_builtin(c->arena, "dense", s->tensor->rank, NULL, 0, NULL);
   if (s->shaped) {
     check_elements(c, s, in->shape.span);
@@ -120,7 +120,7 @@ static fe_symbol *ragged_offsets(fe_check *c, const fe_ragged *r) {
   if (!s) return NULL;
   s->uses++;
   if (s->bad) return NULL;
-  bool fits = s->kind == FE_SYM_TENSOR && s->in && s->tensor->rank == 1 && ir_format_is_dense(s->tensor->format) &&
+  bool fits = s->kind == FE_SYM_TENSOR && s->in && s->tensor->rank == 1 && s->tensor->format && ir_format_is_dense(s->tensor->format) &&
               (s->tensor->dtype == IR_I32 || s->tensor->dtype == IR_I64);
   if (fits) return s;
   fe_error(c, IR_DIAG_RAGGED_FORM, r->from->at, "offsets are a dense input of one dimension and dtype i32 or i64, which `%s` is not", s->name);
@@ -200,6 +200,7 @@ static void declare_target(fe_check *c, fe_stmt *stmt) {
   }
   declare_shape(c, s, &stmt->shape);
   if (s->shaped) check_elements(c, s, stmt->shape.span);
+  else stmt->bad = true;
 }
 
 static void check_member(fe_check *c, const fe_member *m) {
@@ -272,7 +273,7 @@ static void sort_tensors(fe_check *c) {
 void fe_kernel_check(fe_check *c, fe_kernel *kernel) {
   int before = c->errors;
   c->syntax = kernel;
-  c->symbols.count = 0;
+  c->symbols.count = c->missed.count = 0;
   c->kernel = ir_kernel_new(c->program, kernel->name.text);
   c->kernel->span = kernel->name.span;
   for (int i = 0; i < kernel->members.count; i++) check_member(c, &kernel->members.at[i]);
@@ -281,6 +282,6 @@ void fe_kernel_check(fe_check *c, fe_kernel *kernel) {
     if (kernel->members.at[i].kind == FE_STMT) check_statement(c, kernel->members.at[i].stmt);
   sort_tensors(c);
   if (c->errors == before && !c->file->errors) warn_unused(c, kernel);
-  c->symbols.count = 0;
+  c->symbols.count = c->missed.count = 0;
   c->syntax = NULL;
 }

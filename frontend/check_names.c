@@ -33,6 +33,7 @@ static void fail(fe_stmt *stmt) { stmt->bad = true; }
 static void unknown(fe_check *c, fe_stmt *stmt, const fe_expr *e) {
   fail(stmt);
   if (fe_is_lost(c, e->name)) return;
+  IR_PUSH(c->arena, &c->missed, e->name);
   if (!strcmp(e->name, stmt->target->name)) {
     fe_error(c, IR_DIAG_USE_BEFORE, e->at, "`%s` is used in its own definition", e->name);
     return;
@@ -49,11 +50,12 @@ static void unknown(fe_check *c, fe_stmt *stmt, const fe_expr *e) {
   fe_suggest(c, d, e->at, e->name, 1u << FE_SYM_TENSOR | 1u << FE_SYM_DIM | (e->subscripted ? 0 : 1u << FE_SYM_INDEX));
 }
 
-static bool check_rank(fe_check *c, fe_stmt *stmt, const fe_expr *e, const fe_symbol *s) {
+static bool check_rank(fe_check *c, fe_stmt *stmt, const fe_expr *e, fe_symbol *s) {
   int rank = s->tensor->rank;
   if (rank == e->args.count) return true;
   fail(stmt);
-  if (s->bad && !s->in) return false;
+  if (s->bad || s->misused) return false;
+  s->misused = true;
   ir_diag *d = fe_error(c, IR_DIAG_RANK, e->span, "`%s` has %d dimension%s, but %d subscript%s stand%s here", e->name, rank,
                         rank == 1 ? "" : "s", e->args.count, e->args.count == 1 ? "" : "s", e->args.count == 1 ? "s" : "");
   ir_diag_note(c->sink, d, s->span, "it is declared here");

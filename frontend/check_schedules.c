@@ -160,6 +160,7 @@ const fe_kernel *fe_kernel_syntax(const fe_check *c, const char *name) {
 const ir_kernel *fe_kernel_of(fe_check *c, const char *name, ir_span span) {
   const ir_kernel *k = ir_kernel_named(c->program, name);
   if (k || fe_is_lost(c, name)) return k;
+  IR_PUSH(c->arena, &c->missed, name);
   IR_VEC(const char *) known = {0};
   for (int i = 0; i < c->program->kernels.count; i++) IR_PUSH(c->arena, &known, c->program->kernels.at[i]->name);
   ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, span, "there is no kernel `%s`", name);

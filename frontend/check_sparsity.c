@@ -34,7 +34,7 @@ static support support_of_stmt(const ir_stmt *s) {
 static support support_of_tensor(const ir_tensor *t) {
   if (t->like) return SPARSE;
   if (t->format) return is_full(t->format) ? FULL : SPARSE;
-  return t->def ? support_of_stmt(t->def) : FULL;
+  return t->def ? support_of_stmt(t->def) : SPARSE; /* an input whose format was refused */
 }
 
 static bool only_indices(const ir_expr *e) {

@@ -70,12 +70,22 @@ static bool check_utf8(fe_lex *lex) {
   for (uint32_t i = 0, n; i < lex->length; i += n) {
     n = utf8_length(lex, i);
     if (n) continue;
-    lex->errors++;
+    lex->unreadable = true;
     ir_diag_add(lex->sink, IR_DIAG_ENCODING, span_of(lex, i, i + 1),
                 "byte 0x%02x is not valid UTF-8", (unsigned)(unsigned char)lex->text[i]);
     return false;
   }
   return true;
+}
+
+IR_PRINTF(4, 5) static void fault(fe_lex *lex, ir_diag_id id, ir_span span, const char *format, ...) {
+  ir_text text = ir_text_new(lex->arena);
+  va_list args;
+  va_start(args, format);
+  ir_text_vprintf(&text, format, args);
+  va_end(args);
+  fe_lexical f = {id, span, text.data};
+  IR_PUSH(lex->arena, &lex->faults.list, f);
 }
 
 /* ---- tokens -------------------------------------------------------------------------------- */
@@ -127,9 +137,7 @@ static uint32_t lex_number(fe_lex *lex, uint32_t i) {
   if (is_letter(at(lex, end))) {
     uint32_t stop = end;
     while (is_letter(at(lex, stop)) || is_digit(at(lex, stop))) stop++;
-    lex->errors++;
-    ir_diag_add(lex->sink, IR_DIAG_NUMBER, span_of(lex, i, stop),
-                "`%.*s` is neither a number nor a name; a product is written with `*`, as in `2*x`",
+    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, stop), "`%.*s` is neither a number nor a name; a product is written with `*`, as in `2*x`",
                 (int)(stop - i > 40 ? 40 : stop - i), lex->text + i);
     add(lex, FE_T_BAD, i, stop);
     return stop;
@@ -151,20 +159,19 @@ static uint32_t lex_unknown(fe_lex *lex, uint32_t i) {
   char c = lex->text[i];
   uint32_t end = i + utf8_length(lex, i);
   ir_span span = span_of(lex, i, end);
-  lex->errors++;
   if (c == '.' && is_digit(at(lex, i + 1))) {
     end = digits_end(lex, i + 1);
-    ir_diag_add(lex->sink, IR_DIAG_NUMBER, span_of(lex, i, end), "a number needs a digit before its point: write `0%.*s`", (int)(end - i > 40 ? 40 : end - i), lex->text + i);
+    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, end), "a number needs a digit before its point: write `0%.*s`", (int)(end - i > 40 ? 40 : end - i), lex->text + i);
   } else if (c == '.')
-    ir_diag_add(lex->sink, IR_DIAG_CHARACTER, span, "a lone `.` has no meaning; a range is written `a..b`, a number `1.0`");
+    fault(lex, IR_DIAG_CHARACTER, span, "a lone `.` has no meaning; a range is written `a..b`, a number `1.0`");
   else if (end - i > 1)
-    ir_diag_add(lex->sink, IR_DIAG_CHARACTER, span, "`%.*s` has no meaning here; names are made of ASCII letters, digits and `_`",
+    fault(lex, IR_DIAG_CHARACTER, span, "`%.*s` has no meaning here; names are made of ASCII letters, digits and `_`",
                 (int)(end - i), lex->text + i);
   else if (c >= 0x21 && c < 0x7f)
-    ir_diag_add(lex->sink, IR_DIAG_CHARACTER, span, "`%c` has no meaning in `.spx`%s", c,
+    fault(lex, IR_DIAG_CHARACTER, span, "`%c` has no meaning in `.spx`%s", c,
                 c == '&' ? "; write `and`" : c == '|' ? "; write `or`" : c == '!' ? "; write `not`" : c == '#' ? "; a comment begins with `//`" : "");
   else
-    ir_diag_add(lex->sink, IR_DIAG_CHARACTER, span, "control character 0x%02x outside a comment", (unsigned)c);
+    fault(lex, IR_DIAG_CHARACTER, span, "control character 0x%02x outside a comment", (unsigned)c);
   add(lex, FE_T_BAD, i, end);
   return end;
 }

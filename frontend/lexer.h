@@ -1,7 +1,7 @@
 /* lexer.h - `.spx` text to tokens.
  *
  * Tokens are byte ranges; comments are kept (the formatter needs them), white space is not.  Faults
- * are reported here and leave an FE_T_BAD token, on which the parser stays silent. */
+ * leave an FE_T_BAD token and a message, which the parser reports when it comes to the token. */
 #ifndef SPC_FRONTEND_LEXER_H
 #define SPC_FRONTEND_LEXER_H
 
@@ -32,6 +32,13 @@ typedef struct fe_token {
 
 typedef struct fe_tokens { IR_VEC(fe_token) list; } fe_tokens;
 
+typedef struct fe_lexical { /* a fault; its token begins where the span does */
+  ir_diag_id id;
+  ir_span span;
+  const char *text;
+} fe_lexical;
+typedef struct fe_lexicals { IR_VEC(fe_lexical) list; } fe_lexicals;
+
 typedef struct fe_lex {
   ir_arena *arena;
   ir_sink *sink;
@@ -39,7 +46,8 @@ typedef struct fe_lex {
   const char *text;
   uint32_t length;
   fe_tokens tokens;
-  int errors;
+  fe_lexicals faults;
+  bool unreadable; /* not UTF-8: reported, no tokens */
 } fe_lex;
 
 void fe_lex_run(fe_lex *lex); /* fills lex->tokens; the last token is FE_T_END */

@@ -51,6 +51,14 @@ static ir_expr *lower_number(fe_check *c, const fe_expr *e, ir_dtype want) {
   return ir_const_i(c->arena, want, e->integer);
 }
 
+/* `-2` is a number too. */
+static ir_expr *lower_negated(fe_check *c, const fe_expr *e, ir_dtype want) {
+  fe_expr number = *e->args.at[0];
+  number.number = -number.number;
+  number.integer = -number.integer;
+  return lower_number(c, &number, want);
+}
+
 static ir_expr *lower_leaf(fe_check *c, const fe_stmt *stmt, const fe_expr *e, ir_dtype want) {
   if (e->symbol->kind != FE_SYM_TENSOR) return cast_to(c, want, at(lower_name(c, e->symbol), e->span));
   ir_expr *access = lower_access(c, e);
@@ -104,7 +112,10 @@ ir_expr *fe_expr_lower(fe_check *c, const fe_stmt *stmt, const fe_expr *e, ir_dt
   switch (e->kind) {
   case FE_NUMBER: return at(lower_number(c, e, want), e->span);
   case FE_ACCESS: return lower_leaf(c, stmt, e, want);
-  case FE_UNARY: case FE_BINARY: case FE_CALL: return cast_to(c, want, lower_op(c, stmt, e, want));
+  case FE_UNARY:
+    if (e->op == IR_OP_NEG && e->args.at[0]->kind == FE_NUMBER) return at(lower_negated(c, e, want), e->span);
+    return cast_to(c, want, lower_op(c, stmt, e, want));
+  case FE_BINARY: case FE_CALL: return cast_to(c, want, lower_op(c, stmt, e, want));
   case FE_REDUCE: return cast_to(c, want, lower_reduce(c, stmt, e, want));
   case FE_SOFTMAX: case FE_TOPK: return cast_to(c, want, lower_row(c, stmt, e, want));
   case FE_CAST: return cast_to(c, want, lower_cast(c, stmt, e));

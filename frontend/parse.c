@@ -36,22 +36,25 @@ static bool can_go_on(const fe_parser *p, bool in_block) {
   return fe_first_on_line(p, fe_peek(p)) && (fe_at_item(p) || (in_block && at_member(p)));
 }
 
+/* After a `;`: does something begin here that the grammar knows? A set of a test is NAME = . */
+static bool at_start(const fe_parser *p, bool in_block) {
+  if (can_go_on(p, in_block) || fe_at_item(p)) return true;
+  if (!in_block) return false;
+  return at_member(p) || (fe_at(p, FE_T_NAME) && fe_peek_next(p)->kind == FE_T_ASSIGN);
+}
+
 void fe_recover(fe_parser *p, bool in_block, int begin) {
   p->panic = false;
-  if (p->at == begin && !fe_at(p, FE_T_LBRACE) && !(in_block && fe_at(p, FE_T_RBRACE))) {
-    bool semi = fe_at(p, FE_T_SEMI);
-    fe_skip(p);
-    if (semi) return;
-  }
+  if (p->at == begin && !fe_at(p, FE_T_LBRACE) && !fe_at(p, FE_T_SEMI) && !(in_block && fe_at(p, FE_T_RBRACE))) fe_skip(p);
   while (!can_go_on(p, in_block)) {
-    if (fe_at(p, FE_T_LBRACE)) {
-      skip_block(p);
-      if (!in_block) return;
+    bool semi = fe_at(p, FE_T_SEMI);
+    if (!fe_at(p, FE_T_LBRACE)) {
+      fe_skip(p);
+      if (semi && at_start(p, in_block)) return;
       continue;
     }
-    bool semi = fe_at(p, FE_T_SEMI);
-    fe_skip(p);
-    if (semi) return;
+    skip_block(p);
+    if (!in_block) return;
   }
 }
 
@@ -171,10 +174,11 @@ spc_status fe_parse(ir_arena *arena, const char *name, const char *text, size_t 
   fe_lex lex = {.arena = arena, .sink = sink, .file = file->id, .text = file->text, .length = (uint32_t)length};
   fe_lex_run(&lex);
   file->tokens = lex.tokens;
-  fe_parser p = {.arena = arena, .sink = sink, .file = file, .errors = lex.errors};
+  file->faults = lex.faults;
+  fe_parser p = {.arena = arena, .sink = sink, .file = file, .errors = lex.unreadable};
   p.tokens = without_comments(&p);
   *out = file;
-  if (lex.tokens.list.count > 1 || lex.errors == 0) {
+  if (!lex.unreadable) {
     parse_header(&p);
     parse_items(&p);
   }

@@ -184,12 +184,28 @@ static void parse_members(fe_parser *p, fe_kernel *k) {
   }
 }
 
+static bool at_first_member(const fe_parser *p) {
+  return fe_at_word(p, FE_W_IN) || fe_at_word(p, FE_W_LET) || fe_at_word(p, FE_W_OUT) || fe_at_word(p, FE_W_RAGGED);
+}
+
+/* A missing `{` is reported, and the members are read as if it were there. */
+static bool parse_brace(fe_parser *p) {
+  if (fe_take(p, FE_T_LBRACE)) return true;
+  fe_expected(p, "`{`");
+  bool stray = fe_peek(p)->kind == FE_T_SEMI || fe_peek(p)->kind == FE_T_BAD;
+  if (stray && fe_peek_next(p)->kind == FE_T_WORD) fe_skip(p);
+  p->panic = false;
+  if (at_first_member(p)) return true;
+  p->panic = true;
+  return false;
+}
+
 /* The word `kernel` has been taken. */
 fe_kernel *fe_parse_kernel(fe_parser *p) {
   fe_kernel *k = IR_NEW(p->arena, fe_kernel);
   if (!fe_need_name(p, "the name of a kernel", &k->name)) return NULL;
   ir_span brace = fe_token_span(p, fe_peek(p));
-  if (!fe_need(p, FE_T_LBRACE, "`{`")) {
+  if (!parse_brace(p)) {
     k->broken = true;
     return k;
   }

@@ -71,9 +71,17 @@ static bool is_misnamed(const fe_parser *p, const fe_token *t) {
   return false;
 }
 
+/* What the lexer found is said when the parser comes to it, and not while it skips. */
+static void lexical_fault(fe_parser *p, const fe_token *t) {
+  for (int i = 0; i < p->file->faults.list.count; i++) {
+    const fe_lexical *f = &p->file->faults.list.at[i];
+    if (f->span.begin == t->begin) fe_fault(p, f->id, f->span, "%s", f->text);
+  }
+}
+
 void fe_expected(fe_parser *p, const char *what) {
   const fe_token *t = fe_peek(p);
-  if (t->kind == FE_T_BAD) p->panic = true; /* the lexer has reported it */
+  if (t->kind == FE_T_BAD && !p->panic) lexical_fault(p, t);
   if (is_misnamed(p, t) || (p->at > 0 && is_misnamed(p, t - 1))) p->panic = true;
   if (!p->panic) fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, t), "expected %s, found %s", what, found(p, t));
 }
@@ -99,11 +107,19 @@ bool fe_first_on_line(const fe_parser *p, const fe_token *t) {
   return true;
 }
 
+static bool begins_something(const fe_token *t) {
+  static const fe_word words[] = {FE_W_IN, FE_W_LET, FE_W_OUT, FE_W_RAGGED, FE_W_GRAD, FE_W_DIM, FE_W_KERNEL, FE_W_SCHEDULE, FE_W_TEST, FE_W_EXPECT};
+  for (int i = 0; i < IR_COUNT(words); i++)
+    if (t->word == words[i]) return true;
+  return false;
+}
+
 /* A missing `;` is reported where it is missing, and the parse goes on as if it were there. */
 bool fe_need_semi(fe_parser *p, const char *after) {
   if (p->panic || fe_take(p, FE_T_SEMI)) return !p->panic;
   const fe_token *t = fe_peek(p);
-  if (t->kind == FE_T_BAD || p->at == 0 || !(fe_first_on_line(p, t) || t->kind == FE_T_RBRACE || t->kind == FE_T_END)) {
+  bool next = begins_something(t) || fe_first_on_line(p, t) || t->kind == FE_T_RBRACE || t->kind == FE_T_END;
+  if (t->kind == FE_T_BAD || p->at == 0 || !next) {
     fe_expected(p, ir_format_text(p->arena, "`;` after %s", after));
     return false;
   }
