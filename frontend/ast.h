@@ -19,12 +19,12 @@ typedef struct fe_name {
 } fe_name;
 
 typedef enum fe_expr_kind {
-  FE_NUMBER,  /* also inf and nan */
-  FE_ACCESS,  /* a name, with or without subscripts */
-  FE_UNARY,   /* -x, not x */
+  FE_NUMBER, /* also inf and nan */
+  FE_ACCESS, /* a name, with or without subscripts */
+  FE_UNARY,  /* -x, not x */
   FE_BINARY,
-  FE_REDUCE,  /* sum[d] x */
-  FE_CALL,    /* relu(x) */
+  FE_REDUCE, /* sum[d] x */
+  FE_CALL,   /* relu(x) */
   FE_SOFTMAX,
   FE_TOPK,
   FE_CAST
@@ -34,11 +34,11 @@ struct fe_expr {
   fe_expr_kind kind;
   ir_op op;
   ir_reducer reducer;
-  ir_dtype dtype;         /* FE_CAST: the target. Set by the checker for all others; IR_NONE: a number
-                             that takes its neighbour's dtype, or a fault that was reported */
-  bool is_integer;        /* FE_NUMBER without fraction and exponent */
-  bool subscripted;       /* FE_ACCESS with brackets */
-  bool parens;            /* written in parentheses */
+  ir_dtype dtype;   /* FE_CAST: the target. Set by the checker for all others; IR_NONE: a number
+                       that takes its neighbour's dtype, or a fault that was reported */
+  bool is_integer;  /* FE_NUMBER without fraction and exponent */
+  bool subscripted; /* FE_ACCESS with brackets */
+  bool parens;      /* written in parentheses */
   double number;
   int64_t integer;        /* FE_NUMBER; k of FE_TOPK */
   const char *name;       /* FE_ACCESS */
@@ -47,9 +47,9 @@ struct fe_expr {
   int height;             /* of the tree below, for the nesting limit */
   ir_span span, at;       /* all of it; the token that names it (operator, function, name) */
   /* set by the checker */
-  fe_symbol *symbol;      /* FE_ACCESS: what the name stands for; NULL: unknown, reported */
+  fe_symbol *symbol;        /* FE_ACCESS: what the name stands for; NULL: unknown, reported */
   IR_VEC(fe_symbol *) over; /* FE_REDUCE, FE_SOFTMAX, FE_TOPK: what bound[] stands for */
-  bool fraction;          /* a number (or an expression of numbers) that needs a float */
+  bool fraction;            /* a number (or an expression of numbers) that needs a float */
 };
 
 typedef struct fe_fmt {
@@ -60,9 +60,9 @@ typedef struct fe_fmt {
 
 typedef struct fe_pat {
   bool is_static;
-  double low, high;    /* -1: not given */
-  int64_t rows, cols;  /* 0: not given */
-  fe_name axis;        /* text NULL: not given */
+  double low, high;   /* -1: not given */
+  int64_t rows, cols; /* 0: not given */
+  fe_name axis;       /* text NULL: not given */
   ir_span span, density_span, gran_span;
 } fe_pat;
 
@@ -98,21 +98,21 @@ typedef struct fe_stmt {
   ir_reducer combine; /* IR_RED_COUNT: `=` */
   ir_span assign;     /* the `=`, `+=` */
   fe_expr *value, *cond, *fill;
-  ir_dtype dtype;     /* IR_NONE: not stated */
+  ir_dtype dtype; /* IR_NONE: not stated */
   ir_span dtype_span;
   bool has_shape;
   fe_shape shape;
-  ir_dtype acc;       /* IR_NONE: not stated */
+  ir_dtype acc; /* IR_NONE: not stated */
   ir_span acc_span;
   fe_fmt *format;
-  fe_name like;       /* text NULL: none */
-  ir_span as_span;    /* `as` and what follows it */
+  fe_name like;    /* text NULL: none */
+  ir_span as_span; /* `as` and what follows it */
   fe_pat *pattern;
   ir_race race;
   ir_span race_span, span;
   uint32_t value_end; /* byte after the value, the condition and its fill: where `: f32[N]` goes */
   /* set by the checker */
-  bool bad;           /* a fault was reported: not lowered */
+  bool bad; /* a fault was reported: not lowered */
   fe_symbol *symbol;
   IR_VEC(fe_symbol *) free; /* indices of the left side */
   bool scatter;
@@ -133,9 +133,9 @@ typedef struct fe_member {
 typedef struct fe_kernel {
   fe_name name;
   IR_VEC(fe_member) members;
-  IR_VEC(const char *) lost;   /* names whose declaration did not parse */
-  IR_VEC(ir_span) lost_text;   /* the text of those members */
-  bool broken;                 /* a member was lost that may have declared anything */
+  IR_VEC(const char *) lost; /* names whose declaration did not parse */
+  IR_VEC(ir_span) lost_text; /* the text of those members */
+  bool broken;               /* a member was lost that may have declared anything */
   ir_span span;
 } fe_kernel;
 
@@ -149,7 +149,7 @@ typedef struct fe_dim {
 typedef struct fe_level {
   fe_name dim;
   ir_level_map map;
-  fe_expr *factor;          /* a number or a parameter's name */
+  fe_expr *factor; /* a number or a parameter's name */
   fe_name kind;
   IR_VEC(fe_expr *) args;
   ir_span span;
@@ -163,7 +163,10 @@ typedef struct fe_format_def {
   bool bad; /* a fault was reported */
 } fe_format_def;
 
-typedef struct fe_size { fe_name name; int64_t value; } fe_size;
+typedef struct fe_size {
+  fe_name name;
+  int64_t value;
+} fe_size;
 typedef struct fe_directive {
   ir_directive_kind kind;
   fe_name tensor, into, axis;
@@ -179,7 +182,13 @@ typedef struct fe_schedule {
   ir_span span;
 } fe_schedule;
 
-typedef enum fe_item_kind { FE_ITEM_DIM, FE_ITEM_FORMAT, FE_ITEM_KERNEL, FE_ITEM_SCHEDULE, FE_ITEM_TEST } fe_item_kind;
+typedef enum fe_item_kind {
+  FE_ITEM_DIM,
+  FE_ITEM_FORMAT,
+  FE_ITEM_KERNEL,
+  FE_ITEM_SCHEDULE,
+  FE_ITEM_TEST
+} fe_item_kind;
 typedef struct fe_item {
   fe_item_kind kind;
   union {
@@ -193,7 +202,7 @@ typedef struct fe_item {
 
 struct fe_file {
   const char *name;
-  uint32_t id;  /* of the sink's sources; 0 without a sink */
+  uint32_t id; /* of the sink's sources; 0 without a sink */
   const char *text;
   size_t length;
   fe_tokens tokens; /* comments included, for the formatter */
@@ -204,7 +213,7 @@ struct fe_file {
   IR_VEC(const char *) lost; /* dims, formats and kernels whose declaration did not parse */
   bool broken;               /* an item was lost that may have declared anything */
   int errors;
-  int first_diag;            /* diagnostics of the sink before this file */
+  int first_diag; /* diagnostics of the sink before this file */
 };
 
 /* Limits that are stated in messages and in docs/language.md. */
@@ -212,7 +221,7 @@ enum { FE_MOST_HEIGHT = 256, FE_MOST_BYTES = 16 << 20 };
 
 fe_expr *fe_expr_new(ir_arena *arena, fe_expr_kind kind, ir_span at);
 ir_span fe_span_join(ir_span a, ir_span b);
-bool fe_is_zero(const fe_expr *e);           /* the number 0 */
+bool fe_is_zero(const fe_expr *e);                  /* the number 0 */
 void fe_print_expr(const fe_expr *e, ir_text *out); /* one line, for messages and --emit=ast */
 
 #endif

@@ -32,8 +32,10 @@ fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_
   s->kind = kind;
   s->name = name;
   s->span = span;
-  if (kind == FE_SYM_DIM) IR_PUSH(c->arena, &c->dims, s);
-  else IR_PUSH(c->arena, &c->symbols, s);
+  if (kind == FE_SYM_DIM)
+    IR_PUSH(c->arena, &c->dims, s);
+  else
+    IR_PUSH(c->arena, &c->symbols, s);
   return s;
 }
 
@@ -44,7 +46,9 @@ static bool names(const char *const *at, int count, const char *name) {
 }
 
 bool fe_is_lost(const fe_check *c, const char *name) {
-  if (names(c->missed_dims.at, c->missed_dims.count, name) || names(c->missed.at, c->missed.count, name)) return true;
+  if (names(c->missed_dims.at, c->missed_dims.count, name) ||
+      names(c->missed.at, c->missed.count, name))
+    return true;
   if (c->file->broken || (c->syntax && c->syntax->broken)) return true;
   if (names(c->file->lost.at, c->file->lost.count, name)) return true;
   return c->syntax && names(c->syntax->lost.at, c->syntax->lost.count, name);
@@ -54,9 +58,11 @@ void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigne
   IR_VEC(const char *) known = {0};
   for (int i = 0; i < c->symbols.count; i++)
     if (kinds & 1u << c->symbols.at[i]->kind) IR_PUSH(c->arena, &known, c->symbols.at[i]->name);
-  for (int i = 0; i < c->dims.count && kinds & 1u << FE_SYM_DIM; i++) IR_PUSH(c->arena, &known, c->dims.at[i]->name);
+  for (int i = 0; i < c->dims.count && kinds & 1u << FE_SYM_DIM; i++)
+    IR_PUSH(c->arena, &known, c->dims.at[i]->name);
   const char *nearest = ir_nearest(name, known.at, known.count);
-  if (nearest && strcmp(nearest, name) != 0) ir_diag_fix(c->sink, d, span, nearest, "did you mean `%s`?", nearest);
+  if (nearest && strcmp(nearest, name) != 0)
+    ir_diag_fix(c->sink, d, span, nearest, "did you mean `%s`?", nearest);
 }
 
 const fe_format_def *fe_format_find(const fe_check *c, const char *name) {
@@ -77,10 +83,14 @@ static ir_expr *size_name(fe_check *c, const fe_expr *e) {
   if (fe_is_lost(c, e->name)) return NULL;
   IR_PUSH(c->arena, &c->missed_dims, e->name);
   fe_symbol *other = fe_symbol_find(c, e->name);
-  ir_diag *d = other ? fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at, "`%s` is not a dim; a size is made of dims and integers", e->name)
+  ir_diag *d = other ? fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at,
+                                "`%s` is not a dim; a size is made of dims and integers", e->name)
                      : fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at, "there is no dim `%s`", e->name);
   fe_suggest(c, d, e->at, e->name, 1u << FE_SYM_DIM);
-  if (!d->fix_code && !other) ir_diag_note(c->sink, d, IR_NOWHERE, "declare it before its first use: `dim %s: dyn;` or `dim %s = 64;`", e->name, e->name);
+  if (!d->fix_code && !other)
+    ir_diag_note(c->sink, d, IR_NOWHERE,
+                 "declare it before its first use: `dim %s: dyn;` or `dim %s = 64;`", e->name,
+                 e->name);
   return NULL;
 }
 
@@ -91,7 +101,8 @@ static bool overflows(ir_op op, int64_t x, int64_t y) {
   return llabs(x) > INT64_MAX / llabs(y);
 }
 
-static ir_expr *size_known(fe_check *c, const fe_expr *e, int64_t x, int64_t y, ir_expr *l, ir_expr *r) {
+static ir_expr *size_known(fe_check *c, const fe_expr *e, int64_t x, int64_t y, ir_expr *l,
+                           ir_expr *r) {
   if (overflows(e->op, x, y)) {
     fe_error(c, IR_DIAG_OVERFLOW, e->at, "this size overflows 64 bits");
     return NULL;
@@ -101,7 +112,9 @@ static ir_expr *size_known(fe_check *c, const fe_expr *e, int64_t x, int64_t y, 
     return NULL;
   }
   if (e->op == IR_OP_DIV && x % y) {
-    fe_error(c, IR_DIAG_SIZE, e->span, "%lld is not a multiple of %lld; a size that is a quotient must be exact", (long long)x, (long long)y);
+    fe_error(c, IR_DIAG_SIZE, e->span,
+             "%lld is not a multiple of %lld; a size that is a quotient must be exact",
+             (long long)x, (long long)y);
     return NULL;
   }
   return ir_apply(c->arena, e->op, l, r);
@@ -118,7 +131,8 @@ ir_expr *fe_size_lower(fe_check *c, const fe_expr *e) {
     ir_expr *l = fe_size_lower(c, e->args.at[0]), *r = l ? fe_size_lower(c, e->args.at[1]) : NULL;
     int64_t x, y;
     if (!r) return NULL;
-    out = fe_size_known(l, &x) && fe_size_known(r, &y) ? size_known(c, e, x, y, l, r) : ir_apply(c->arena, e->op, l, r);
+    out = fe_size_known(l, &x) && fe_size_known(r, &y) ? size_known(c, e, x, y, l, r)
+                                                       : ir_apply(c->arena, e->op, l, r);
   }
   if (out) out->span = e->span;
   return out;
@@ -162,7 +176,8 @@ static void dim_fixed(fe_check *c, const fe_dim *dim, fe_symbol *s) {
     s->bad = true;
   } else if (fe_size_known(s->size, &value)) {
     if (value < 0) {
-      fe_error(c, IR_DIAG_SIZE, define ? dim->name.span : dim->value->span, "the size of `%s` is %lld", s->name, (long long)value);
+      fe_error(c, IR_DIAG_SIZE, define ? dim->name.span : dim->value->span,
+               "the size of `%s` is %lld", s->name, (long long)value);
       s->bad = true;
       return;
     }
@@ -174,7 +189,8 @@ static void dim_fixed(fe_check *c, const fe_dim *dim, fe_symbol *s) {
 static void dim_check(fe_check *c, const fe_dim *dim) {
   fe_symbol *old = dim_find(c, dim->name.text);
   if (old) {
-    ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, dim->name.span, "the dim `%s` is declared twice", dim->name.text);
+    ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, dim->name.span, "the dim `%s` is declared twice",
+                          dim->name.text);
     ir_diag_note(c->sink, d, old->span, "the first declaration");
     return;
   }
@@ -211,7 +227,9 @@ static bool check_twice(fe_check *c, int i) {
 static void warn_unused(fe_check *c) {
   if (c->file->errors || c->errors) return;
   for (int i = 0; i < c->dims.count; i++)
-    if (!c->dims.at[i]->uses) fe_error(c, IR_DIAG_UNUSED, c->dims.at[i]->span, "the dim `%s` is never used", c->dims.at[i]->name);
+    if (!c->dims.at[i]->uses)
+      fe_error(c, IR_DIAG_UNUSED, c->dims.at[i]->span, "the dim `%s` is never used",
+               c->dims.at[i]->name);
 }
 
 /* ---- the whole file ------------------------------------------------------------------------ */
@@ -240,8 +258,12 @@ static void check_defines(fe_check *c) {
     const fe_symbol *s = dim_find(c, define->name);
     if (s && s->dim) continue;
     if (s && s->bad) continue;
-    if (s) fe_error(c, IR_DIAG_DEFINE, s->span, "`%s` follows from a dyn dim; give a value to that one", define->name);
-    else if (!fe_is_lost(c, define->name)) fe_error(c, IR_DIAG_DEFINE, IR_NOWHERE, "-D %s=%lld: the program has no dim `%s`", define->name, (long long)define->value, define->name);
+    if (s)
+      fe_error(c, IR_DIAG_DEFINE, s->span, "`%s` follows from a dyn dim; give a value to that one",
+               define->name);
+    else if (!fe_is_lost(c, define->name))
+      fe_error(c, IR_DIAG_DEFINE, IR_NOWHERE, "-D %s=%lld: the program has no dim `%s`",
+               define->name, (long long)define->value, define->name);
   }
 }
 
@@ -251,13 +273,19 @@ static void sort_diags(ir_sink *sink, int from) {
   for (int i = from + 1; sink && i < sink->diags.count; i++) {
     ir_diag *d = sink->diags.at[i];
     int k = i;
-    for (; k > from && sink->diags.at[k - 1]->span.begin > d->span.begin; k--) sink->diags.at[k] = sink->diags.at[k - 1];
+    for (; k > from && sink->diags.at[k - 1]->span.begin > d->span.begin; k--)
+      sink->diags.at[k] = sink->diags.at[k - 1];
     sink->diags.at[k] = d;
   }
 }
 
-spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, ir_sink *sink, ir_program **out) {
-  fe_check c = {.arena = arena, .sink = sink, .file = file, .options = options, .program = ir_program_new(arena)};
+spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, ir_sink *sink,
+                    ir_program **out) {
+  fe_check c = {.arena = arena,
+                .sink = sink,
+                .file = file,
+                .options = options,
+                .program = ir_program_new(arena)};
   fe_format_check_defs(&c);
   check_declarations(&c);
   check_defines(&c);
@@ -270,8 +298,8 @@ spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, i
   return SPC_OK;
 }
 
-spc_status fe_compile(ir_arena *arena, const char *name, const char *text, size_t length, const fe_options *options,
-                      ir_sink *sink, ir_program **out) {
+spc_status fe_compile(ir_arena *arena, const char *name, const char *text, size_t length,
+                      const fe_options *options, ir_sink *sink, ir_program **out) {
   fe_file *file = NULL;
   *out = NULL;
   spc_status status = fe_parse(arena, name, text, length, sink, &file);

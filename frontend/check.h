@@ -1,9 +1,10 @@
 /* check.h - the checker's state and its parts; private to frontend/check*.c and lower*.c.
  *
- * Order for each kernel: names (binds every name, declares indices), sizes (of indices and tensors),
- * dtypes (of every expression), lowering, then what is easier to see in the IR: bounds of subscripts
- * and sparsity.  Symbols hold the IR's own declarations.  One fault is reported once: a symbol or
- * statement that took part in one is marked bad, and everything that depends on it stays silent. */
+ * Order for each kernel: names (binds every name, declares indices), sizes (of indices and
+ * tensors), dtypes (of every expression), lowering, then what is easier to see in the IR: bounds of
+ * subscripts and sparsity.  Symbols hold the IR's own declarations.  One fault is reported once: a
+ * symbol or statement that took part in one is marked bad, and everything that depends on it stays
+ * silent. */
 #ifndef SPC_FRONTEND_CHECK_H
 #define SPC_FRONTEND_CHECK_H
 
@@ -24,14 +25,14 @@ struct fe_symbol {
   const char *size_of; /* index: what gave the size, for notes: "dimension 1 of `x`" */
   ir_dim *dim;         /* dim: the IR's dim; NULL for one derived from a dyn dim */
   ir_tensor *tensor;
-  bool defined;        /* tensor: may be read from here on */
-  bool shaped;         /* tensor: tensor->dim[] is known */
-  const fe_in *in;     /* tensor: its declaration */
-  fe_stmt *stmt;       /* tensor: its statement */
+  bool defined;    /* tensor: may be read from here on */
+  bool shaped;     /* tensor: tensor->dim[] is known */
+  const fe_in *in; /* tensor: its declaration */
+  fe_stmt *stmt;   /* tensor: its statement */
   ir_index *index;
-  fe_symbol *offsets;  /* index: ragged */
-  fe_symbol *segment;  /* index: the segment of a ragged index */
-  fe_symbol *counted;  /* index: a segment; the offsets that it counts, which are one longer */
+  fe_symbol *offsets; /* index: ragged */
+  fe_symbol *segment; /* index: the segment of a ragged index */
+  fe_symbol *counted; /* index: a segment; the offsets that it counts, which are one longer */
 };
 
 typedef struct fe_check {
@@ -51,11 +52,15 @@ typedef struct fe_check {
 } fe_check;
 
 /* check.c */
-ir_diag *fe_error(fe_check *c, ir_diag_id id, ir_span span, const char *format, ...) IR_PRINTF(4, 5);
+ir_diag *fe_error(fe_check *c, ir_diag_id id, ir_span span, const char *format, ...)
+    IR_PRINTF(4, 5);
 fe_symbol *fe_symbol_find(const fe_check *c, const char *name); /* kernel first, then dims */
-fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_span span); /* added to its table */
-bool fe_is_lost(const fe_check *c, const char *name); /* its declaration may be among what did not parse */
-void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigned kinds); /* 1 << fe_symbol_kind */
+fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name,
+                         ir_span span); /* added to its table */
+bool fe_is_lost(const fe_check *c,
+                const char *name); /* its declaration may be among what did not parse */
+void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name,
+                unsigned kinds); /* 1 << fe_symbol_kind */
 const fe_format_def *fe_format_find(const fe_check *c, const char *name);
 ir_expr *fe_size_lower(fe_check *c, const fe_expr *e); /* a size; NULL after a fault */
 const char *fe_size_text(fe_check *c, const ir_expr *size);

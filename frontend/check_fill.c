@@ -1,8 +1,8 @@
 /* check_fill.c - a written `fill` must not count where the tensor is reduced (rules 5 and 14).
  *
  * The body of each reduction is evaluated with the tensor at its fill: the outcome must be the
- * reducer's identity (for softmax, -inf).  What cannot be told is let through, except a fill that is
- * multiplied or added into something unknown. */
+ * reducer's identity (for softmax, -inf).  What cannot be told is let through, except a fill that
+ * is multiplied or added into something unknown. */
 #include <math.h>
 
 #include "frontend/check.h"
@@ -63,9 +63,12 @@ static const char *number_text(fe_check *c, double v) {
 static void report(const search *s, const fe_stmt *def, const ir_expr *access) {
   bool softmax = s->reduction->kind == IR_SOFTMAX;
   const char *name = softmax ? "softmax" : ir_reducer_rows[s->reduction->reducer].text;
-  const char *want = number_text(s->c, softmax ? (double)-INFINITY : ir_reducer_rows[s->reduction->reducer].identity);
-  ir_diag *d = fe_error(s->c, IR_DIAG_FILL_IDENTITY, def->fill->span, "`fill %s` is not the identity of `%s`, so it counts where `%s` is not computed",
-                        number_text(s->c, def->fill->number), name, access->tensor->name);
+  const char *want = number_text(s->c, softmax ? (double)-INFINITY
+                                               : ir_reducer_rows[s->reduction->reducer].identity);
+  ir_diag *d =
+      fe_error(s->c, IR_DIAG_FILL_IDENTITY, def->fill->span,
+               "`fill %s` is not the identity of `%s`, so it counts where `%s` is not computed",
+               number_text(s->c, def->fill->number), name, access->tensor->name);
   ir_diag_note(s->c->sink, d, s->reduction->span, "it is reduced here");
   ir_diag_fix(s->c->sink, d, def->fill->span, want, "use the identity");
 }
@@ -79,13 +82,17 @@ static bool visit_access(void *user, ir_expr *e) {
   if (!def || !def->cond) return true;
   if (!def->fill) {
     if (softmax && s->reduction->args[0] == e)
-      fe_error(s->c, IR_DIAG_SOFTMAX_FILL, e->span, "where its condition fails `%s` is 0, which counts in a softmax; `fill -inf` leaves it out", e->tensor->name);
+      fe_error(s->c, IR_DIAG_SOFTMAX_FILL, e->span,
+               "where its condition fails `%s` is 0, which counts in a softmax; `fill -inf` leaves "
+               "it out",
+               e->tensor->name);
     return true;
   }
   if (!softmax && s->reduction->reducer == IR_RED_ARGMAX) return true;
   outcome o = evaluate(s->reduction->args[0], e->tensor);
   double identity = softmax ? (double)-INFINITY : ir_reducer_rows[s->reduction->reducer].identity;
-  if (o.filled && (o.know == MIXED || (o.know == KNOWN && !(o.value == identity)))) report(s, def, e);
+  if (o.filled && (o.know == MIXED || (o.know == KNOWN && !(o.value == identity))))
+    report(s, def, e);
   return true;
 }
 
@@ -95,4 +102,6 @@ static bool visit(void *user, ir_expr *e) {
   return ir_expr_walk(e->args[0], visit_access, &s);
 }
 
-void fe_fill_check(fe_check *c, const fe_stmt *stmt) { ir_expr_walk(stmt->lowered->value, visit, c); }
+void fe_fill_check(fe_check *c, const fe_stmt *stmt) {
+  ir_expr_walk(stmt->lowered->value, visit, c);
+}

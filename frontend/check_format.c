@@ -1,4 +1,5 @@
-/* check_format.c - storage formats: built-in ones, and the user's level maps with their parameters. */
+/* check_format.c - storage formats: built-in ones, and the user's level maps with their parameters.
+ */
 #include "frontend/check.h"
 
 enum { MOST_PARAMS = 4, PROBE = 4 };
@@ -25,7 +26,8 @@ static bool parameter_value(fe_check *c, const binding *b, const fe_expr *e, int
     *value = b->args[at];
     return true;
   }
-  fe_error(c, IR_DIAG_FORMAT_DEF, e->at, "`%s` is not a parameter of the format `%s`", e->name, b->def->name.text);
+  fe_error(c, IR_DIAG_FORMAT_DEF, e->at, "`%s` is not a parameter of the format `%s`", e->name,
+           b->def->name.text);
   return false;
 }
 
@@ -39,7 +41,9 @@ static bool unknown_level(fe_check *c, const fe_level *level) {
   const char *known[IR_LEVEL_COUNT];
   for (int i = 0; i < IR_LEVEL_COUNT; i++) known[i] = ir_level_rows[i].text;
   ir_diag *d = fe_error(c, IR_DIAG_FORMAT_DEF, level->kind.span,
-                        "there is no kind of level `%s`; there are dense, compressed, singleton, bitmap, nm and packed", level->kind.text);
+                        "there is no kind of level `%s`; there are dense, compressed, singleton, "
+                        "bitmap, nm and packed",
+                        level->kind.text);
   const char *nearest = ir_nearest(level->kind.text, known, IR_LEVEL_COUNT);
   if (nearest) ir_diag_fix(c->sink, d, level->kind.span, nearest, "did you mean `%s`?", nearest);
   return false;
@@ -49,9 +53,10 @@ static bool level_arguments(fe_check *c, const binding *b, const fe_level *level
   bool nm = out->kind == IR_LEVEL_NM, packed = out->kind == IR_LEVEL_PACKED;
   int least = nm || packed, most = packed ? 2 : least;
   if (level->args.count < least || level->args.count > most) {
-    fe_error(c, IR_DIAG_FORMAT_DEF, level->kind.span, "%s", nm       ? "write `nm(n)`: n of every m coordinates are kept"
-                                                            : packed ? "write `packed(capacity)`, or `packed(capacity,1)` to store counts"
-                                                                     : "this kind of level takes no arguments");
+    fe_error(c, IR_DIAG_FORMAT_DEF, level->kind.span, "%s",
+             nm       ? "write `nm(n)`: n of every m coordinates are kept"
+             : packed ? "write `packed(capacity)`, or `packed(capacity,1)` to store counts"
+                      : "this kind of level takes no arguments");
     return false;
   }
   int64_t counts = 0;
@@ -66,7 +71,8 @@ static bool make_level(fe_check *c, const binding *b, const fe_level *level, ir_
   out->map = level->map;
   out->kind = level_kind(level->kind.text);
   if (out->dim < 0) {
-    fe_error(c, IR_DIAG_FORMAT_DEF, level->dim.span, "`%s` is not a dimension of the format `%s`", level->dim.text, b->def->name.text);
+    fe_error(c, IR_DIAG_FORMAT_DEF, level->dim.span, "`%s` is not a dimension of the format `%s`",
+             level->dim.text, b->def->name.text);
     return false;
   }
   if (out->kind == IR_LEVEL_COUNT) return unknown_level(c, level);
@@ -75,23 +81,30 @@ static bool make_level(fe_check *c, const binding *b, const fe_level *level, ir_
 }
 
 static bool nm_place_fault(fe_check *c, const fe_format_def *def, const ir_format *f, int k) {
-  if (f->level[k].kind != IR_LEVEL_NM || (f->level[k].dim == f->rank - 1 && k == def->levels.count - 1)) return false;
+  if (f->level[k].kind != IR_LEVEL_NM ||
+      (f->level[k].dim == f->rank - 1 && k == def->levels.count - 1))
+    return false;
   fe_error(c, IR_DIAG_NM_AXIS, def->levels.at[k].span,
-           "`nm` stands on the last dimension, `%s`, as the innermost level", def->dims.at[f->rank - 1].text);
+           "`nm` stands on the last dimension, `%s`, as the innermost level",
+           def->dims.at[f->rank - 1].text);
   return true;
 }
 
-static const ir_format *make_own(fe_check *c, const fe_format_def *def, const int64_t *args, ir_span span) {
+static const ir_format *make_own(fe_check *c, const fe_format_def *def, const int64_t *args,
+                                 ir_span span) {
   ir_format *f = IR_NEW(c->arena, ir_format);
-  *f = (ir_format){.name = def->name.text, .rank = def->dims.count, .argument_count = def->params.count};
+  *f = (ir_format){
+      .name = def->name.text, .rank = def->dims.count, .argument_count = def->params.count};
   if (f->rank > IR_MAX_RANK || def->levels.count > IR_MAX_LEVELS) {
-    fe_error(c, IR_DIAG_FORMAT_DEF, def->name.span, "a format has at most %d dimensions and %d levels", IR_MAX_RANK, IR_MAX_LEVELS);
+    fe_error(c, IR_DIAG_FORMAT_DEF, def->name.span,
+             "a format has at most %d dimensions and %d levels", IR_MAX_RANK, IR_MAX_LEVELS);
     return NULL;
   }
   for (int i = 0; i < def->params.count; i++) f->argument[i] = args[i];
   binding b = {def, args};
   for (int k = 0; k < def->levels.count; k++, f->level_count++)
-    if (!make_level(c, &b, &def->levels.at[k], &f->level[k]) || nm_place_fault(c, def, f, k)) return NULL;
+    if (!make_level(c, &b, &def->levels.at[k], &f->level[k]) || nm_place_fault(c, def, f, k))
+      return NULL;
   ir_format_settle(f);
   const char *fault = ir_format_fault(f);
   if (!fault) return f;
@@ -119,12 +132,17 @@ static void check_def(fe_check *c, fe_format_def *def) {
   if (!twice) twice = name_twice(def->dims.at, def->dims.count);
   int before = c->errors;
   if (is_builtin(def->name.text))
-    fe_error(c, IR_DIAG_REDEFINED, def->name.span, "`%s` is a built-in format; choose another name", def->name.text);
-  else if (def->bad) return; /* did not parse */
-  else if (twice) fe_error(c, IR_DIAG_FORMAT_DEF, def->name.span, "the name `%s` occurs twice", twice);
+    fe_error(c, IR_DIAG_REDEFINED, def->name.span, "`%s` is a built-in format; choose another name",
+             def->name.text);
+  else if (def->bad)
+    return; /* did not parse */
+  else if (twice)
+    fe_error(c, IR_DIAG_FORMAT_DEF, def->name.span, "the name `%s` occurs twice", twice);
   else if (def->params.count > MOST_PARAMS)
-    fe_error(c, IR_DIAG_FORMAT_DEF, def->params.at[MOST_PARAMS].span, "a format has at most %d parameters", MOST_PARAMS);
-  else make_own(c, def, probe, def->name.span);
+    fe_error(c, IR_DIAG_FORMAT_DEF, def->params.at[MOST_PARAMS].span,
+             "a format has at most %d parameters", MOST_PARAMS);
+  else
+    make_own(c, def, probe, def->name.span);
   if (c->errors > before) def->bad = true;
 }
 
@@ -136,19 +154,21 @@ void fe_format_check_defs(fe_check *c) {
 /* ---- a use --------------------------------------------------------------------------------- */
 static bool arguments_fit(fe_check *c, const fe_fmt *fmt, const fe_format_def *def, int rank) {
   if (fmt->args.count != def->params.count) {
-    ir_diag *d = fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "`%s` takes %d number%s, not %d", def->name.text, def->params.count,
-                          def->params.count == 1 ? "" : "s", fmt->args.count);
+    ir_diag *d =
+        fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "`%s` takes %d number%s, not %d", def->name.text,
+                 def->params.count, def->params.count == 1 ? "" : "s", fmt->args.count);
     ir_diag_note(c->sink, d, def->name.span, "it is defined here");
     return false;
   }
   if (rank != def->dims.count) {
-    fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "`%s` stores %d dimension%s, this tensor has %d", def->name.text, def->dims.count,
-             def->dims.count == 1 ? "" : "s", rank);
+    fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "`%s` stores %d dimension%s, this tensor has %d",
+             def->name.text, def->dims.count, def->dims.count == 1 ? "" : "s", rank);
     return false;
   }
   for (int i = 0; i < fmt->args.count; i++)
     if (fmt->args.at[i] < 1 || fmt->args.at[i] > INT32_MAX) {
-      fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "%lld is not a size from 1 to %d", (long long)fmt->args.at[i], INT32_MAX);
+      fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "%lld is not a size from 1 to %d",
+               (long long)fmt->args.at[i], INT32_MAX);
       return false;
     }
   return true;
@@ -157,10 +177,13 @@ static bool arguments_fit(fe_check *c, const fe_fmt *fmt, const fe_format_def *d
 static const ir_format *unknown_format(fe_check *c, const fe_fmt *fmt) {
   if (fe_is_lost(c, fmt->name.text)) return NULL;
   IR_VEC(const char *) known = {0};
-  for (int i = 0; i < ir_format_builtin_count(); i++) IR_PUSH(c->arena, &known, ir_format_builtin_name(i));
+  for (int i = 0; i < ir_format_builtin_count(); i++)
+    IR_PUSH(c->arena, &known, ir_format_builtin_name(i));
   for (int i = 0; i < c->file->items.count; i++)
-    if (c->file->items.at[i].kind == FE_ITEM_FORMAT) IR_PUSH(c->arena, &known, c->file->items.at[i].format->name.text);
-  ir_diag *d = fe_error(c, IR_DIAG_FORMAT_USE, fmt->name.span, "there is no storage format `%s`", fmt->name.text);
+    if (c->file->items.at[i].kind == FE_ITEM_FORMAT)
+      IR_PUSH(c->arena, &known, c->file->items.at[i].format->name.text);
+  ir_diag *d = fe_error(c, IR_DIAG_FORMAT_USE, fmt->name.span, "there is no storage format `%s`",
+                        fmt->name.text);
   const char *nearest = ir_nearest(fmt->name.text, known.at, known.count);
   if (nearest) ir_diag_fix(c->sink, d, fmt->name.span, nearest, "did you mean `%s`?", nearest);
   return NULL;
@@ -176,7 +199,8 @@ const ir_format *fe_format_make(fe_check *c, const fe_fmt *fmt, int rank) {
     return own;
   }
   if (!is_builtin(fmt->name.text)) return unknown_format(c, fmt);
-  const ir_format *f = ir_format_builtin(c->arena, fmt->name.text, rank, fmt->args.at, fmt->args.count, &why);
+  const ir_format *f =
+      ir_format_builtin(c->arena, fmt->name.text, rank, fmt->args.at, fmt->args.count, &why);
   if (!f) fe_error(c, IR_DIAG_FORMAT_USE, fmt->span, "%s", why);
   return f;
 }
@@ -189,10 +213,13 @@ void fe_format_check_multiple(fe_check *c, ir_tensor *tensor, ir_span span) {
     if (level->kind != IR_LEVEL_NM || !tensor->dim[level->dim]) continue;
     if (fe_size_known(tensor->dim[level->dim], &size)) {
       if (size % level->factor)
-        fe_error(c, IR_DIAG_NM_AXIS, span, "`%s` keeps n of every %lld, but its last dimension, %lld, is not a multiple of %lld",
-                 tensor->name, (long long)level->factor, (long long)size, (long long)level->factor);
+        fe_error(
+            c, IR_DIAG_NM_AXIS, span,
+            "`%s` keeps n of every %lld, but its last dimension, %lld, is not a multiple of %lld",
+            tensor->name, (long long)level->factor, (long long)size, (long long)level->factor);
     } else {
-      ir_require need = {.tensor = tensor, .dim = level->dim, .multiple = level->factor, .span = span};
+      ir_require need = {
+          .tensor = tensor, .dim = level->dim, .multiple = level->factor, .span = span};
       IR_PUSH(c->arena, &c->kernel->needs, need);
     }
   }

@@ -1,8 +1,9 @@
 /* check_implied.c - indices that neither the left side nor a reducer names (rules 1, 5, 8).
  *
- * With `=` such an index is a fault.  With `+=` each additive term is summed over the unbound indices
- * that it uses (`max=`, `min=`: the whole right side is reduced); that is written into the tree, so
- * that later checks see reducers only.  The segment of a ragged index in scope is implied by it. */
+ * With `=` such an index is a fault.  With `+=` each additive term is summed over the unbound
+ * indices that it uses (`max=`, `min=`: the whole right side is reduced); that is written into the
+ * tree, so that later checks see reducers only.  The segment of a ragged index in scope is implied
+ * by it. */
 #include "frontend/check.h"
 
 typedef struct unbound {
@@ -44,7 +45,8 @@ static const fe_symbol *implied_by(const walk *w, const fe_symbol *segment) {
 }
 
 /* ---- uses ---------------------------------------------------------------------------------- */
-static void use(walk *w, fe_symbol *s, ir_span at, const fe_expr *product, const fe_expr *function, bool along) {
+static void use(walk *w, fe_symbol *s, ir_span at, const fe_expr *product, const fe_expr *function,
+                bool along) {
   if (s->kind != FE_SYM_INDEX || names_it(w, s) || implied_by(w, s)) return;
   unbound u = {s, at, product, function, along};
   IR_PUSH(w->c->arena, &w->found, u);
@@ -61,22 +63,25 @@ static void bound_twice(walk *w, const fe_name *name, const fe_symbol *s) {
   bool left = listed(w->stmt->free.at, w->stmt->free.count, s);
   w->stmt->bad = true;
   if (w->silent) return;
-  fe_error(w->c, IR_DIAG_SHADOWING, name->span, "`%s` is already %s; take another index", name->text,
-           left ? "an index of the left side" : "bound by a reducer here");
+  fe_error(w->c, IR_DIAG_SHADOWING, name->span, "`%s` is already %s; take another index",
+           name->text, left ? "an index of the left side" : "bound by a reducer here");
 }
 
 static void bound_segment(walk *w, const fe_name *name, const fe_symbol *ragged) {
   w->stmt->bad = true;
   if (w->silent) return;
-  fe_error(w->c, IR_DIAG_RAGGED_SEGMENT, name->span, "`%s` is the segment that `%s` lies in here; it cannot be bound again inside",
+  fe_error(w->c, IR_DIAG_RAGGED_SEGMENT, name->span,
+           "`%s` is the segment that `%s` lies in here; it cannot be bound again inside",
            name->text, ragged->name);
 }
 
 static void push_bound(walk *w, const fe_expr *e) {
   for (int i = 0; i < e->over.count; i++) {
     fe_symbol *s = e->over.at[i];
-    if (names_it(w, s) || listed(e->over.at, i, s)) bound_twice(w, &e->bound.at[i], s);
-    else if (implied_by(w, s)) bound_segment(w, &e->bound.at[i], implied_by(w, s));
+    if (names_it(w, s) || listed(e->over.at, i, s))
+      bound_twice(w, &e->bound.at[i], s);
+    else if (implied_by(w, s))
+      bound_segment(w, &e->bound.at[i], implied_by(w, s));
   }
   for (int i = 0; i < e->over.count; i++) IR_PUSH(w->c->arena, &w->bound, e->over.at[i]);
 }
@@ -108,7 +113,8 @@ static void walk_expr(walk *w, fe_expr *e, const fe_expr *product, const fe_expr
   case FE_BINARY: walk_binary(w, e, product, function); break;
   case FE_REDUCE: walk_reduce(w, e, function); break;
   case FE_CAST: walk_expr(w, e->args.at[0], NULL, function); break;
-  case FE_SOFTMAX: case FE_TOPK:
+  case FE_SOFTMAX:
+  case FE_TOPK:
     use(w, e->over.at[0], e->bound.at[0].span, inside, e, true);
     walk_expr(w, e->args.at[0], NULL, e);
     break;
@@ -125,7 +131,8 @@ static const char *sum_text(walk *w, const fe_expr *product) {
   ir_text_put(&text, "sum[");
   for (int i = 0; i < w->found.count; i++) {
     const unbound *u = &w->found.at[i];
-    if ((product && u->product != product) || u->along || listed(seen.at, seen.count, u->symbol)) continue;
+    if ((product && u->product != product) || u->along || listed(seen.at, seen.count, u->symbol))
+      continue;
     ir_text_printf(&text, "%s%s", seen.count ? "," : "", u->symbol->name);
     IR_PUSH(w->c->arena, &seen, u->symbol);
   }
@@ -144,24 +151,34 @@ static void report_unbound(walk *w) {
   const unbound *u = &w->found.at[0];
   w->stmt->bad = true;
   if (reduces_ragged(w->stmt->value, u->symbol)) {
-    fe_error(w->c, IR_DIAG_RAGGED_SEGMENT, u->at, "`%s` is the segment of a ragged index, which is bound by a reducer elsewhere: it has no value here", u->symbol->name);
+    fe_error(w->c, IR_DIAG_RAGGED_SEGMENT, u->at,
+             "`%s` is the segment of a ragged index, which is bound by a reducer elsewhere: it has "
+             "no value here",
+             u->symbol->name);
     return;
   }
   if (u->along) {
-    fe_error(w->c, IR_DIAG_UNBOUND_INDEX, u->at, "`%s` is bound by nothing: a row operation gives one value for each `%s`, so it stands on the left or in a reducer around this",
+    fe_error(w->c, IR_DIAG_UNBOUND_INDEX, u->at,
+             "`%s` is bound by nothing: a row operation gives one value for each `%s`, so it "
+             "stands on the left or in a reducer around this",
              u->symbol->name, u->symbol->name);
     return;
   }
   const char *code = sum_text(w, u->product);
   ir_span place = {u->product->span.file, u->product->span.begin, u->product->span.begin};
-  ir_diag *d = fe_error(w->c, IR_DIAG_UNBOUND_INDEX, u->at, "the index `%s` is not on the left side and no reducer binds it", u->symbol->name);
+  ir_diag *d =
+      fe_error(w->c, IR_DIAG_UNBOUND_INDEX, u->at,
+               "the index `%s` is not on the left side and no reducer binds it", u->symbol->name);
   ir_diag_fix(w->c->sink, d, place, code, "did you mean `%s`?", code);
 }
 
 /* ---- rule 1: `+=`, `max=`, `min=` ---------------------------------------------------------- */
 static const char *function_name(const fe_expr *f) {
-  if (f->kind == FE_CALL || f->kind == FE_UNARY || f->kind == FE_BINARY) return ir_op_rows[f->op].mnemonic;
-  return f->kind == FE_SOFTMAX ? "softmax" : f->kind == FE_TOPK ? "topk" : ir_reducer_rows[f->reducer].text;
+  if (f->kind == FE_CALL || f->kind == FE_UNARY || f->kind == FE_BINARY)
+    return ir_op_rows[f->op].mnemonic;
+  return f->kind == FE_SOFTMAX ? "softmax"
+         : f->kind == FE_TOPK  ? "topk"
+                               : ir_reducer_rows[f->reducer].text;
 }
 
 static bool report_hidden(walk *w) {
@@ -177,7 +194,9 @@ static bool report_hidden(walk *w) {
     const char *name = function_name(u->function);
     ir_span place = {u->product->span.file, u->product->span.begin, u->product->span.begin};
     ir_diag *d = fe_error(w->c, IR_DIAG_HIDDEN_REDUCTION, u->at,
-                          "the reduction over `%s` is hidden under `%s`: it is not clear whether the sum stands inside or outside", u->symbol->name, name);
+                          "the reduction over `%s` is hidden under `%s`: it is not clear whether "
+                          "the sum stands inside or outside",
+                          u->symbol->name, name);
     ir_diag_fix(w->c->sink, d, place, code, "if inside, `%s` here", code);
     return true;
   }
@@ -201,7 +220,8 @@ static fe_expr *wrap(fe_check *c, ir_reducer reducer, const walk *w, fe_expr *bo
 }
 
 static fe_expr *sum_terms(fe_check *c, fe_stmt *stmt, fe_expr *e) {
-  bool adds = (e->kind == FE_BINARY && (e->op == IR_OP_ADD || e->op == IR_OP_SUB)) || (e->kind == FE_UNARY && e->op == IR_OP_NEG);
+  bool adds = (e->kind == FE_BINARY && (e->op == IR_OP_ADD || e->op == IR_OP_SUB)) ||
+              (e->kind == FE_UNARY && e->op == IR_OP_NEG);
   if (adds) {
     for (int i = 0; i < e->args.count; i++) e->args.at[i] = sum_terms(c, stmt, e->args.at[i]);
     return e;
@@ -213,7 +233,8 @@ static fe_expr *sum_terms(fe_check *c, fe_stmt *stmt, fe_expr *e) {
 
 static void make_explicit(walk *w) {
   fe_stmt *s = w->stmt;
-  s->value = s->combine == IR_RED_SUM ? sum_terms(w->c, s, s->value) : wrap(w->c, s->combine, w, s->value);
+  s->value =
+      s->combine == IR_RED_SUM ? sum_terms(w->c, s, s->value) : wrap(w->c, s->combine, w, s->value);
 }
 
 /* ---- rule 5 -------------------------------------------------------------------------------- */
@@ -223,7 +244,9 @@ static void check_condition(fe_check *c, fe_stmt *stmt) {
   if (!w.found.count) return;
   const unbound *u = &w.found.at[0];
   stmt->bad = true;
-  ir_diag *d = fe_error(c, IR_DIAG_COND_INDEX, u->at, "the condition may use only indices of the left side, which `%s` is not", u->symbol->name);
+  ir_diag *d = fe_error(c, IR_DIAG_COND_INDEX, u->at,
+                        "the condition may use only indices of the left side, which `%s` is not",
+                        u->symbol->name);
   ir_diag_note(c->sink, d, stmt->target->span, "the left side");
 }
 
@@ -232,6 +255,8 @@ void fe_unbound_check(fe_check *c, fe_stmt *stmt) {
   if (stmt->cond) check_condition(c, stmt);
   walk_expr(&w, stmt->value, NULL, NULL);
   if (stmt->bad) return;
-  if (w.found.count && stmt->combine == IR_RED_COUNT) report_unbound(&w);
-  else if (w.found.count && !report_hidden(&w)) make_explicit(&w);
+  if (w.found.count && stmt->combine == IR_RED_COUNT)
+    report_unbound(&w);
+  else if (w.found.count && !report_hidden(&w))
+    make_explicit(&w);
 }

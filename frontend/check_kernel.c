@@ -1,4 +1,5 @@
-/* check_kernel.c - one kernel: its declarations, then its statements through all checks in order. */
+/* check_kernel.c - one kernel: its declarations, then its statements through all checks in order.
+ */
 #include "frontend/check.h"
 
 /* ---- inputs -------------------------------------------------------------------------------- */
@@ -6,10 +7,15 @@ static bool check_free_name(fe_check *c, const fe_name *name, const char *what) 
   const fe_symbol *old = fe_symbol_find(c, name->text);
   if (!old) return true;
   bool same = old->kind == FE_SYM_TENSOR;
-  ir_diag *d = same ? fe_error(c, IR_DIAG_REDEFINED, name->span, "`%s` is declared twice", name->text)
-                    : fe_error(c, IR_DIAG_SHADOWING, name->span, "%s `%s` would hide the %s of that name; the names of a kernel and the dims are all different",
-                               what, name->text, old->kind == FE_SYM_DIM ? "dim" : "index");
-  ir_diag_note(c->sink, d, old->span, old->kind == FE_SYM_INDEX ? "the index is first used here" : "the first declaration");
+  ir_diag *d =
+      same ? fe_error(c, IR_DIAG_REDEFINED, name->span, "`%s` is declared twice", name->text)
+           : fe_error(c, IR_DIAG_SHADOWING, name->span,
+                      "%s `%s` would hide the %s of that name; the names of a kernel and the dims "
+                      "are all different",
+                      what, name->text, old->kind == FE_SYM_DIM ? "dim" : "index");
+  ir_diag_note(c->sink, d, old->span,
+               old->kind == FE_SYM_INDEX ? "the index is first used here"
+                                         : "the first declaration");
   return false;
 }
 
@@ -35,7 +41,8 @@ static void check_elements(fe_check *c, fe_symbol *s, ir_span span) {
       return;
     }
     if (size && elements > (INT64_MAX / 16) / size) {
-      fe_error(c, IR_DIAG_OVERFLOW, span, "the number of elements of `%s` overflows 64 bits", s->name);
+      fe_error(c, IR_DIAG_OVERFLOW, span, "the number of elements of `%s` overflows 64 bits",
+               s->name);
       s->bad = true;
       return;
     }
@@ -48,7 +55,9 @@ static void declare_fill(fe_check *c, const fe_in *in, ir_tensor *tensor) {
   tensor->fill = in->fill->number;
   if (!in->format) return;
   fe_error(c, IR_DIAG_FILL_STORAGE, in->fill->span,
-           "an element that `%s` does not store has the value 0; another fill is not supported for inputs", in->format->name.text);
+           "an element that `%s` does not store has the value 0; another fill is not supported for "
+           "inputs",
+           in->format->name.text);
 }
 
 static void declare_in(fe_check *c, const fe_in *in) {
@@ -56,12 +65,15 @@ static void declare_in(fe_check *c, const fe_in *in) {
   fe_symbol *s = fe_symbol_new(c, FE_SYM_TENSOR, in->name.text, in->name.span);
   s->in = in;
   s->defined = true;
-  s->tensor = ir_tensor_new(c->kernel, in->name.text, IR_ROLE_IN, in->is_pattern ? IR_NONE : in->dtype);
+  s->tensor =
+      ir_tensor_new(c->kernel, in->name.text, IR_ROLE_IN, in->is_pattern ? IR_NONE : in->dtype);
   s->tensor->span = in->name.span;
   s->tensor->constant = in->constant;
   declare_shape(c, s, &in->shape);
-  if (in->format && s->shaped) s->tensor->format = fe_format_make(c, in->format, s->tensor->rank);
-  else s->tensor->format = ir_format_builtin(c->arena, "dense", s->tensor->rank, NULL, 0, NULL);
+  if (in->format && s->shaped)
+    s->tensor->format = fe_format_make(c, in->format, s->tensor->rank);
+  else
+    s->tensor->format = ir_format_builtin(c->arena, "dense", s->tensor->rank, NULL, 0, NULL);
   if (s->shaped) {
     check_elements(c, s, in->shape.span);
     fe_format_check_multiple(c, s->tensor, in->format ? in->format->span : in->shape.span);
@@ -73,7 +85,8 @@ static void declare_in(fe_check *c, const fe_in *in) {
 /* ---- patterns ------------------------------------------------------------------------------ */
 static int axis_of_target(const fe_stmt *stmt, const char *name) {
   for (int i = 0; i < stmt->target->args.count; i++)
-    if (fe_is_bare_index(stmt->target->args.at[i]) && !strcmp(stmt->target->args.at[i]->name, name)) return i;
+    if (fe_is_bare_index(stmt->target->args.at[i]) && !strcmp(stmt->target->args.at[i]->name, name))
+      return i;
   return -1;
 }
 
@@ -84,12 +97,17 @@ static int axis_of_shape(const fe_symbol *tensor, const fe_symbol *dim) {
 }
 
 bool fe_pattern_make(fe_check *c, const fe_pat *pat, const fe_symbol *tensor, ir_pattern *out) {
-  *out = (ir_pattern){.zeros = pat->is_static ? IR_ZEROS_STATIC : IR_ZEROS_DYNAMIC, .density_low = pat->low,
-                      .density_high = pat->high, .gran_rows = (int)pat->rows, .gran_cols = (int)pat->cols, .axis = -1};
+  *out = (ir_pattern){.zeros = pat->is_static ? IR_ZEROS_STATIC : IR_ZEROS_DYNAMIC,
+                      .density_low = pat->low,
+                      .density_high = pat->high,
+                      .gran_rows = (int)pat->rows,
+                      .gran_cols = (int)pat->cols,
+                      .axis = -1};
   if (!pat->axis.text) return true;
   fe_symbol *dim = fe_symbol_find(c, pat->axis.text);
   if (dim && dim->kind == FE_SYM_DIM) dim->uses++;
-  out->axis = tensor->stmt ? axis_of_target(tensor->stmt, pat->axis.text) : axis_of_shape(tensor, dim && dim->kind == FE_SYM_DIM ? dim : NULL);
+  out->axis = tensor->stmt ? axis_of_target(tensor->stmt, pat->axis.text)
+                           : axis_of_shape(tensor, dim && dim->kind == FE_SYM_DIM ? dim : NULL);
   if (out->axis >= 0 || tensor->bad || fe_is_lost(c, pat->axis.text)) return true;
   fe_error(c, IR_DIAG_HINT, pat->axis.span, "`%s` is not %s of `%s`", pat->axis.text,
            tensor->stmt ? "an index on the left" : "a dim in the shape", tensor->name);
@@ -100,30 +118,37 @@ bool fe_pattern_make(fe_check *c, const fe_pat *pat, const fe_symbol *tensor, ir
 static bool is_next(const fe_expr *from, const fe_expr *to) {
   const fe_expr *e = to->args.at[0];
   return e->kind == FE_BINARY && e->op == IR_OP_ADD && fe_is_bare_index(e->args.at[0]) &&
-         !strcmp(e->args.at[0]->name, from->args.at[0]->name) && e->args.at[1]->kind == FE_NUMBER && e->args.at[1]->integer == 1;
+         !strcmp(e->args.at[0]->name, from->args.at[0]->name) && e->args.at[1]->kind == FE_NUMBER &&
+         e->args.at[1]->integer == 1;
 }
 
 static bool ragged_form(fe_check *c, const fe_ragged *r) {
-  bool fits = r->from->args.count == 1 && r->to->args.count == 1 && fe_is_bare_index(r->from->args.at[0]) &&
-              !strcmp(r->from->name, r->to->name) && is_next(r->from, r->to);
+  bool fits = r->from->args.count == 1 && r->to->args.count == 1 &&
+              fe_is_bare_index(r->from->args.at[0]) && !strcmp(r->from->name, r->to->name) &&
+              is_next(r->from, r->to);
   if (fits) return true;
-  fe_error(c, IR_DIAG_RAGGED_FORM, fe_span_join(r->from->span, r->to->span), "a ragged index is declared as `ragged %s in off[e]..off[e+1];`", r->name.text);
+  fe_error(c, IR_DIAG_RAGGED_FORM, fe_span_join(r->from->span, r->to->span),
+           "a ragged index is declared as `ragged %s in off[e]..off[e+1];`", r->name.text);
   return false;
 }
 
 static fe_symbol *ragged_offsets(fe_check *c, const fe_ragged *r) {
   fe_symbol *s = fe_symbol_find(c, r->from->name);
   if (!s && !fe_is_lost(c, r->from->name)) {
-    ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, r->from->at, "there is no input `%s`", r->from->name);
+    ir_diag *d =
+        fe_error(c, IR_DIAG_UNKNOWN_NAME, r->from->at, "there is no input `%s`", r->from->name);
     fe_suggest(c, d, r->from->at, r->from->name, 1u << FE_SYM_TENSOR);
   }
   if (!s) return NULL;
   s->uses++;
   if (s->bad) return NULL;
-  bool fits = s->kind == FE_SYM_TENSOR && s->in && s->tensor->rank == 1 && s->tensor->format && ir_format_is_dense(s->tensor->format) &&
+  bool fits = s->kind == FE_SYM_TENSOR && s->in && s->tensor->rank == 1 && s->tensor->format &&
+              ir_format_is_dense(s->tensor->format) &&
               (s->tensor->dtype == IR_I32 || s->tensor->dtype == IR_I64);
   if (fits) return s;
-  fe_error(c, IR_DIAG_RAGGED_FORM, r->from->at, "offsets are a dense input of one dimension and dtype i32 or i64, which `%s` is not", s->name);
+  fe_error(c, IR_DIAG_RAGGED_FORM, r->from->at,
+           "offsets are a dense input of one dimension and dtype i32 or i64, which `%s` is not",
+           s->name);
   return NULL;
 }
 
@@ -135,7 +160,8 @@ static fe_symbol *index_new(fe_check *c, const char *name, ir_span span) {
 }
 
 static ir_expr *one_less(fe_check *c, ir_expr *size) {
-  bool one_more = size->kind == IR_OP && size->op == IR_OP_ADD && size->args[1]->kind == IR_CONST && size->args[1]->i == 1;
+  bool one_more = size->kind == IR_OP && size->op == IR_OP_ADD && size->args[1]->kind == IR_CONST &&
+                  size->args[1]->i == 1;
   return one_more ? size->args[0] : ir_apply(c->arena, IR_OP_SUB, size, ir_int(c->arena, 1));
 }
 
@@ -149,8 +175,10 @@ static fe_symbol *segment_index(fe_check *c, const fe_ragged *r, fe_symbol *offs
     return NULL;
   }
   if (!s) s = index_new(c, e->name, e->at);
-  if (!offsets) s->bad = true;
-  else s->counted = offsets;
+  if (!offsets)
+    s->bad = true;
+  else
+    s->counted = offsets;
   if (offsets && !s->size) {
     s->size = one_less(c, offsets->tensor->dim[0]);
     s->size_span = r->from->span;
@@ -187,20 +215,24 @@ static void declare_target(fe_check *c, fe_stmt *stmt) {
   s->stmt = stmt;
   s->defined = true;
   s->bad = stmt->bad;
-  s->tensor = ir_tensor_new(c->kernel, t->name, stmt->is_out ? IR_ROLE_OUT : IR_ROLE_LET, stmt->dtype);
+  s->tensor =
+      ir_tensor_new(c->kernel, t->name, stmt->is_out ? IR_ROLE_OUT : IR_ROLE_LET, stmt->dtype);
   s->tensor->span = t->at;
   s->tensor->rank = t->args.count;
   stmt->symbol = s;
   if (!stmt->has_shape) return;
   if (stmt->shape.dims.count != t->args.count) {
-    fe_error(c, IR_DIAG_RANK, stmt->shape.span, "the stated shape has %d dimension%s, `%s` has %d", stmt->shape.dims.count,
-             stmt->shape.dims.count == 1 ? "" : "s", t->name, t->args.count);
+    fe_error(c, IR_DIAG_RANK, stmt->shape.span, "the stated shape has %d dimension%s, `%s` has %d",
+             stmt->shape.dims.count, stmt->shape.dims.count == 1 ? "" : "s", t->name,
+             t->args.count);
     stmt->bad = s->bad = true;
     return;
   }
   declare_shape(c, s, &stmt->shape);
-  if (s->shaped) check_elements(c, s, stmt->shape.span);
-  else stmt->bad = true;
+  if (s->shaped)
+    check_elements(c, s, stmt->shape.span);
+  else
+    stmt->bad = true;
 }
 
 static void check_member(fe_check *c, const fe_member *m) {
@@ -208,7 +240,8 @@ static void check_member(fe_check *c, const fe_member *m) {
   case FE_IN: declare_in(c, m->in); break;
   case FE_RAGGED: declare_ragged(c, m->ragged); break;
   case FE_GRAD:
-    fe_error(c, IR_DIAG_GRAD, m->grad->span, "`grad` is reserved: version 1 of the compiler does not derive backward kernels yet");
+    fe_error(c, IR_DIAG_GRAD, m->grad->span,
+             "`grad` is reserved: version 1 of the compiler does not derive backward kernels yet");
     break;
   case FE_STMT:
     fe_names_check(c, m->stmt);
@@ -224,8 +257,10 @@ static void check_storage(fe_check *c, fe_stmt *stmt) {
   check_elements(c, s, stmt->target->span);
   if (stmt->format) {
     s->tensor->format = fe_format_make(c, stmt->format, s->tensor->rank);
-    if (s->tensor->format) fe_format_check_multiple(c, s->tensor, stmt->format->span);
-    else s->bad = stmt->bad = true;
+    if (s->tensor->format)
+      fe_format_check_multiple(c, s->tensor, stmt->format->span);
+    else
+      s->bad = stmt->bad = true;
   } else if (stmt->is_out && !stmt->like.text) {
     s->tensor->format = ir_format_builtin(c->arena, "dense", s->tensor->rank, NULL, 0, NULL);
   }
@@ -258,7 +293,9 @@ static void warn_unused(fe_check *c, const fe_kernel *kernel) {
     if (s->kind == FE_SYM_INDEX && !s->offsets) continue;
     fe_error(c, IR_DIAG_UNUSED, s->span, "`%s` is never used", s->name);
   }
-  if (!has_out) fe_error(c, IR_DIAG_UNUSED, kernel->name.span, "the kernel `%s` has no `out`: it computes nothing", kernel->name.text);
+  if (!has_out)
+    fe_error(c, IR_DIAG_UNUSED, kernel->name.span,
+             "the kernel `%s` has no `out`: it computes nothing", kernel->name.text);
 }
 
 /* Inputs in order of declaration, then lets, then outs. */
@@ -266,7 +303,8 @@ static void sort_tensors(fe_check *c) {
   IR_VEC(ir_tensor *) sorted = {0};
   for (int role = IR_ROLE_IN; role <= IR_ROLE_OUT; role++)
     for (int i = 0; i < c->kernel->tensors.count; i++)
-      if ((int)c->kernel->tensors.at[i]->role == role) IR_PUSH(c->arena, &sorted, c->kernel->tensors.at[i]);
+      if ((int)c->kernel->tensors.at[i]->role == role)
+        IR_PUSH(c->arena, &sorted, c->kernel->tensors.at[i]);
   for (int i = 0; i < sorted.count; i++) c->kernel->tensors.at[i] = sorted.at[i];
 }
 

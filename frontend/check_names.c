@@ -20,10 +20,13 @@ static void declare_in_sub(fe_check *c, const fe_expr *sub) {
 }
 
 static void declare_in_expr(fe_check *c, const fe_expr *e) {
-  for (int i = 0; i < e->bound.count; i++) declare_index(c, e->bound.at[i].text, e->bound.at[i].span);
+  for (int i = 0; i < e->bound.count; i++)
+    declare_index(c, e->bound.at[i].text, e->bound.at[i].span);
   for (int i = 0; i < e->args.count; i++) {
-    if (e->kind == FE_ACCESS) declare_in_sub(c, e->args.at[i]);
-    else declare_in_expr(c, e->args.at[i]);
+    if (e->kind == FE_ACCESS)
+      declare_in_sub(c, e->args.at[i]);
+    else
+      declare_in_expr(c, e->args.at[i]);
   }
 }
 
@@ -40,14 +43,18 @@ static void unknown(fe_check *c, fe_stmt *stmt, const fe_expr *e) {
   }
   for (int i = 0; i < c->syntax->members.count; i++) {
     const fe_member *m = &c->syntax->members.at[i];
-    const fe_name later = m->kind == FE_STMT ? (fe_name){m->stmt->target->name, m->stmt->target->at} : m->kind == FE_IN ? m->in->name : (fe_name){"", IR_NOWHERE};
+    const fe_name later = m->kind == FE_STMT ? (fe_name){m->stmt->target->name, m->stmt->target->at}
+                          : m->kind == FE_IN ? m->in->name
+                                             : (fe_name){"", IR_NOWHERE};
     if (strcmp(later.text, e->name) != 0) continue;
-    ir_diag *d = fe_error(c, IR_DIAG_USE_BEFORE, e->at, "`%s` is used before it is defined", e->name);
+    ir_diag *d =
+        fe_error(c, IR_DIAG_USE_BEFORE, e->at, "`%s` is used before it is defined", e->name);
     ir_diag_note(c->sink, d, later.span, "it is defined here; move it up");
     return;
   }
   ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, e->at, "there is no `%s` in this kernel", e->name);
-  fe_suggest(c, d, e->at, e->name, 1u << FE_SYM_TENSOR | 1u << FE_SYM_DIM | (e->subscripted ? 0 : 1u << FE_SYM_INDEX));
+  fe_suggest(c, d, e->at, e->name,
+             1u << FE_SYM_TENSOR | 1u << FE_SYM_DIM | (e->subscripted ? 0 : 1u << FE_SYM_INDEX));
 }
 
 static bool check_rank(fe_check *c, fe_stmt *stmt, const fe_expr *e, fe_symbol *s) {
@@ -56,8 +63,10 @@ static bool check_rank(fe_check *c, fe_stmt *stmt, const fe_expr *e, fe_symbol *
   fail(stmt);
   if (s->bad || s->misused) return false;
   s->misused = true;
-  ir_diag *d = fe_error(c, IR_DIAG_RANK, e->span, "`%s` has %d dimension%s, but %d subscript%s stand%s here", e->name, rank,
-                        rank == 1 ? "" : "s", e->args.count, e->args.count == 1 ? "" : "s", e->args.count == 1 ? "s" : "");
+  ir_diag *d =
+      fe_error(c, IR_DIAG_RANK, e->span, "`%s` has %d dimension%s, but %d subscript%s stand%s here",
+               e->name, rank, rank == 1 ? "" : "s", e->args.count, e->args.count == 1 ? "" : "s",
+               e->args.count == 1 ? "s" : "");
   ir_diag_note(c->sink, d, s->span, "it is declared here");
   return false;
 }
@@ -73,7 +82,8 @@ static fe_symbol *bind(fe_check *c, fe_stmt *stmt, fe_expr *e) {
   if (s->bad) fail(stmt);
   if (s->kind == FE_SYM_TENSOR) return check_rank(c, stmt, e, s) ? s : NULL;
   if (!e->subscripted) return s;
-  fe_error(c, IR_DIAG_RANK, e->span, "`%s` is %s, not a tensor", e->name, s->kind == FE_SYM_DIM ? "a dim" : "an index");
+  fe_error(c, IR_DIAG_RANK, e->span, "`%s` is %s, not a tensor", e->name,
+           s->kind == FE_SYM_DIM ? "a dim" : "an index");
   fail(stmt);
   return NULL;
 }
@@ -92,13 +102,15 @@ static void bind_sub(fe_check *c, fe_stmt *stmt, fe_expr *sub, bool in_gather) {
   if (sub->kind == FE_ACCESS) {
     const fe_symbol *s = bind(c, stmt, sub);
     if (!s || s->kind != FE_SYM_TENSOR || !in_gather) return;
-    fe_error(c, IR_DIAG_GATHER_DEPTH, sub->at, "`%s` is read inside another gather; one level is allowed", sub->name);
+    fe_error(c, IR_DIAG_GATHER_DEPTH, sub->at,
+             "`%s` is read inside another gather; one level is allowed", sub->name);
     fail(stmt);
   }
   if (sub->kind != FE_BINARY || stmt->bad || sub->op == IR_OP_ADD || sub->op == IR_OP_SUB) return;
   bool fits = is_fixed(sub->args.at[1]) || (sub->op == IR_OP_MUL && is_fixed(sub->args.at[0]));
   if (fits) return;
-  fe_error(c, IR_DIAG_SUBSCRIPT_FORM, sub->at, "in a subscript an index is multiplied or divided by integers and dims only");
+  fe_error(c, IR_DIAG_SUBSCRIPT_FORM, sub->at,
+           "in a subscript an index is multiplied or divided by integers and dims only");
   fail(stmt);
 }
 
@@ -116,8 +128,9 @@ static bool bind_along(fe_check *c, fe_stmt *stmt, fe_expr *e) {
     }
     fail(stmt);
     if (!s) continue;
-    ir_diag *d = fe_error(c, IR_DIAG_SHADOWING, name->span, "`%s` is a %s; an index needs a name of its own", name->text,
-                          s->kind == FE_SYM_DIM ? "dim" : "tensor");
+    ir_diag *d =
+        fe_error(c, IR_DIAG_SHADOWING, name->span, "`%s` is a %s; an index needs a name of its own",
+                 name->text, s->kind == FE_SYM_DIM ? "dim" : "tensor");
     ir_diag_note(c->sink, d, s->span, "it is declared here");
   }
   return c->errors == before;
@@ -126,8 +139,10 @@ static bool bind_along(fe_check *c, fe_stmt *stmt, fe_expr *e) {
 static void bind_expr(fe_check *c, fe_stmt *stmt, fe_expr *e) {
   if (!bind_along(c, stmt, e)) return;
   for (int i = 0; i < e->args.count; i++) {
-    if (e->kind == FE_ACCESS) bind_sub(c, stmt, e->args.at[i], false);
-    else bind_expr(c, stmt, e->args.at[i]);
+    if (e->kind == FE_ACCESS)
+      bind_sub(c, stmt, e->args.at[i], false);
+    else
+      bind_expr(c, stmt, e->args.at[i]);
   }
   if (e->kind == FE_ACCESS) bind(c, stmt, e);
 }
@@ -140,7 +155,8 @@ static void add_free(fe_check *c, fe_stmt *stmt, fe_symbol *s) {
 }
 
 static void collect_free(fe_check *c, fe_stmt *stmt, const fe_expr *sub) {
-  if (sub->kind == FE_ACCESS && sub->symbol && sub->symbol->kind == FE_SYM_INDEX) add_free(c, stmt, sub->symbol);
+  if (sub->kind == FE_ACCESS && sub->symbol && sub->symbol->kind == FE_SYM_INDEX)
+    add_free(c, stmt, sub->symbol);
   for (int i = 0; i < sub->args.count; i++) collect_free(c, stmt, sub->args.at[i]);
 }
 
@@ -148,7 +164,8 @@ static void bind_target_sub(fe_check *c, fe_stmt *stmt, fe_expr *sub) {
   bind_sub(c, stmt, sub, false);
   if (stmt->bad || !fe_is_bare_index(sub) || sub->symbol->kind == FE_SYM_INDEX) return;
   if (sub->symbol->kind == FE_SYM_TENSOR) return; /* a scalar that is read: a scatter */
-  ir_diag *d = fe_error(c, IR_DIAG_SHADOWING, sub->at, "`%s` is a dim; an index needs a name of its own", sub->name);
+  ir_diag *d = fe_error(c, IR_DIAG_SHADOWING, sub->at,
+                        "`%s` is a dim; an index needs a name of its own", sub->name);
   ir_diag_note(c->sink, d, sub->symbol->span, "it is declared here");
   fail(stmt);
 }
@@ -164,7 +181,8 @@ static bool is_scatter(const fe_stmt *stmt) {
   return false;
 }
 
-/* Each subscript uses at most one index, and no index twice: no two iterations write one element. */
+/* Each subscript uses at most one index, and no index twice: no two iterations write one element.
+ */
 static bool is_injective(fe_stmt *stmt) {
   int seen = 0;
   for (int i = 0; i < stmt->target->args.count; i++) {
@@ -172,7 +190,8 @@ static bool is_injective(fe_stmt *stmt) {
     const fe_expr *atom = sub;
     while (atom->kind == FE_BINARY) {
       int fixed = is_fixed(atom->args.at[1]) ? 1 : 0;
-      if (atom->op == IR_OP_DIV || atom->op == IR_OP_MOD || !is_fixed(atom->args.at[fixed])) return false;
+      if (atom->op == IR_OP_DIV || atom->op == IR_OP_MOD || !is_fixed(atom->args.at[fixed]))
+        return false;
       if (atom->op == IR_OP_MUL && fe_is_zero(atom->args.at[fixed])) return false;
       atom = atom->args.at[1 - fixed];
     }
@@ -186,13 +205,16 @@ static void check_scatter(fe_check *c, fe_stmt *stmt) {
   stmt->scatter = is_scatter(stmt);
   if (!stmt->scatter) {
     if (stmt->race != IR_RACE_NONE && stmt->combine == IR_RED_COUNT)
-      fe_error(c, IR_DIAG_RACE, stmt->race_span, "nothing can race here: every element is written once");
+      fe_error(c, IR_DIAG_RACE, stmt->race_span,
+               "nothing can race here: every element is written once");
     return;
   }
   if (!stmt->has_shape) {
     uint32_t at = stmt->dtype ? stmt->dtype_span.end : stmt->value_end;
     ir_span end = {stmt->target->span.file, at, at};
-    ir_diag *d = fe_error(c, IR_DIAG_SCATTER_SHAPE, stmt->target->span, "a scatter states its shape, which does not follow from `%s`", stmt->target->name);
+    ir_diag *d =
+        fe_error(c, IR_DIAG_SCATTER_SHAPE, stmt->target->span,
+                 "a scatter states its shape, which does not follow from `%s`", stmt->target->name);
     ir_text code = ir_text_new(c->arena);
     ir_text_put(&code, stmt->dtype ? "[" : " : f32[");
     for (int i = 0; i < stmt->target->args.count; i++) ir_text_put(&code, i ? ",N" : "N");
@@ -200,7 +222,9 @@ static void check_scatter(fe_check *c, fe_stmt *stmt) {
     ir_diag_fix(c->sink, d, end, code.data, "state it, with the right sizes");
     fail(stmt);
   } else if (stmt->combine == IR_RED_COUNT && !is_injective(stmt)) {
-    ir_diag *d = fe_error(c, IR_DIAG_SCATTER_ASSIGN, stmt->assign, "`=` may write an element of `%s` twice; say how values combine", stmt->target->name);
+    ir_diag *d = fe_error(c, IR_DIAG_SCATTER_ASSIGN, stmt->assign,
+                          "`=` may write an element of `%s` twice; say how values combine",
+                          stmt->target->name);
     ir_diag_fix(c->sink, d, stmt->assign, "+=", "add them");
     fail(stmt);
   }
@@ -210,10 +234,12 @@ void fe_names_check(fe_check *c, fe_stmt *stmt) {
   for (int i = 0; i < stmt->target->args.count; i++) declare_in_sub(c, stmt->target->args.at[i]);
   declare_in_expr(c, stmt->value);
   if (stmt->cond) declare_in_expr(c, stmt->cond);
-  for (int i = 0; i < stmt->target->args.count; i++) bind_target_sub(c, stmt, stmt->target->args.at[i]);
+  for (int i = 0; i < stmt->target->args.count; i++)
+    bind_target_sub(c, stmt, stmt->target->args.at[i]);
   bind_expr(c, stmt, stmt->value);
   if (stmt->cond) bind_expr(c, stmt, stmt->cond);
   if (stmt->bad) return;
-  for (int i = 0; i < stmt->target->args.count; i++) collect_free(c, stmt, stmt->target->args.at[i]);
+  for (int i = 0; i < stmt->target->args.count; i++)
+    collect_free(c, stmt, stmt->target->args.at[i]);
   check_scatter(c, stmt);
 }

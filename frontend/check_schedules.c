@@ -1,5 +1,6 @@
-/* check_schedules.c - the names in a schedule, and its directives as data.  Whether a directive can be
- * honoured is for the passes; that it speaks of something that exists is checked here (rule 11). */
+/* check_schedules.c - the names in a schedule, and its directives as data.  Whether a directive can
+ * be honoured is for the passes; that it speaks of something that exists is checked here (rule 11).
+ */
 #include "frontend/check.h"
 
 typedef struct planning {
@@ -20,8 +21,12 @@ static const ir_stmt *find_result(planning *p, const fe_name *name) {
   IR_VEC(const char *) known = {0};
   for (int i = 0; i < p->kernel->tensors.count; i++)
     if (p->kernel->tensors.at[i]->def) IR_PUSH(p->c->arena, &known, p->kernel->tensors.at[i]->name);
-  ir_diag *d = input ? fe_error(p->c, IR_DIAG_DIRECTIVE, name->span, "`%s` is an input; a directive is about a `let` or `out`", name->text)
-                     : fe_error(p->c, IR_DIAG_DIRECTIVE, name->span, "the kernel `%s` has no `let` or `out` named `%s`", p->kernel->name, name->text);
+  ir_diag *d = input
+                   ? fe_error(p->c, IR_DIAG_DIRECTIVE, name->span,
+                              "`%s` is an input; a directive is about a `let` or `out`", name->text)
+                   : fe_error(p->c, IR_DIAG_DIRECTIVE, name->span,
+                              "the kernel `%s` has no `let` or `out` named `%s`", p->kernel->name,
+                              name->text);
   const char *nearest = ir_nearest(name->text, known.at, known.count);
   if (nearest) ir_diag_fix(p->c->sink, d, name->span, nearest, "did you mean `%s`?", nearest);
   return NULL;
@@ -33,7 +38,10 @@ static bool ranges_over(const ir_stmt *s, const ir_index *index) {
   return false;
 }
 
-typedef struct binder { const ir_index *index; bool found; } binder;
+typedef struct binder {
+  const ir_index *index;
+  bool found;
+} binder;
 static bool binds(void *user, ir_expr *e) {
   binder *b = user;
   for (int i = 0; i < e->bound_count; i++) b->found = b->found || e->bound[i] == b->index;
@@ -52,8 +60,11 @@ static bool check_index(planning *p, const ir_stmt *s, const fe_name *name) {
   if (index && uses_index(s, index)) return true;
   IR_VEC(const char *) known = {0};
   for (int i = 0; i < p->kernel->indices.count; i++)
-    if (uses_index(s, p->kernel->indices.at[i])) IR_PUSH(p->c->arena, &known, p->kernel->indices.at[i]->name);
-  ir_diag *d = fe_error(p->c, IR_DIAG_DIRECTIVE, name->span, "`%s` is not an index of the statement that defines `%s`", name->text, s->target->name);
+    if (uses_index(s, p->kernel->indices.at[i]))
+      IR_PUSH(p->c->arena, &known, p->kernel->indices.at[i]->name);
+  ir_diag *d = fe_error(p->c, IR_DIAG_DIRECTIVE, name->span,
+                        "`%s` is not an index of the statement that defines `%s`", name->text,
+                        s->target->name);
   ir_diag_note(p->c->sink, d, s->span, "this statement");
   const char *nearest = ir_nearest(name->text, known.at, known.count);
   if (nearest) ir_diag_fix(p->c->sink, d, name->span, nearest, "did you mean `%s`?", nearest);
@@ -73,7 +84,10 @@ static bool check_sizes(planning *p, const ir_stmt *s, const fe_directive *d, ir
     bool twice = false;
     for (int k = 0; k < out->count; k++) twice = twice || !strcmp(out->name[k], size->name.text);
     if (twice || out->count == IR_COUNT(out->name) || size->value < 1 || size->value > INT32_MAX) {
-      fe_error(p->c, IR_DIAG_DIRECTIVE, size->name.span, twice ? "`%s` is given twice" : out->count == IR_COUNT(out->name) ? "too many sizes at `%s`" : "the size of `%s` is from 1 to 2147483647",
+      fe_error(p->c, IR_DIAG_DIRECTIVE, size->name.span,
+               twice                               ? "`%s` is given twice"
+               : out->count == IR_COUNT(out->name) ? "too many sizes at `%s`"
+                                                   : "the size of `%s` is from 1 to 2147483647",
                size->name.text);
       return false;
     }
@@ -86,8 +100,12 @@ static bool check_fuse(planning *p, const ir_stmt *s, const fe_directive *d, ir_
   const ir_stmt *into = find_result(p, &d->into);
   if (!into) return false;
   out->into = d->into.text;
-  if (ir_expr_uses_tensor(into->value, s->target) || (into->cond && ir_expr_uses_tensor(into->cond, s->target))) return true;
-  ir_diag *diag = fe_error(p->c, IR_DIAG_DIRECTIVE, d->span, "`%s` cannot be fused into `%s`, which does not read it", d->tensor.text, d->into.text);
+  if (ir_expr_uses_tensor(into->value, s->target) ||
+      (into->cond && ir_expr_uses_tensor(into->cond, s->target)))
+    return true;
+  ir_diag *diag = fe_error(p->c, IR_DIAG_DIRECTIVE, d->span,
+                           "`%s` cannot be fused into `%s`, which does not read it", d->tensor.text,
+                           d->into.text);
   ir_diag_note(p->c->sink, diag, into->span, "this statement");
   return false;
 }
@@ -106,10 +124,15 @@ static bool check_named(planning *p, const ir_stmt *s, const fe_directive *d, ir
     out->gran_cols = (int)d->cols;
     add_size(out, d->axis.text, 0);
     return check_index(p, s, &d->axis);
-  case IR_DO_TILE: case IR_DO_SPLIT: return check_sizes(p, s, d, out);
+  case IR_DO_TILE:
+  case IR_DO_SPLIT: return check_sizes(p, s, d, out);
   case IR_DO_FUSE: return check_fuse(p, s, d, out);
-  case IR_DO_FORMAT: return (out->format = fe_format_make(p->c, d->format, s->target->rank)) != NULL;
-  case IR_DO_DENSE: case IR_DO_LIBRARY: case IR_DO_STAGES: case IR_DO_WARPS: break;
+  case IR_DO_FORMAT:
+    return (out->format = fe_format_make(p->c, d->format, s->target->rank)) != NULL;
+  case IR_DO_DENSE:
+  case IR_DO_LIBRARY:
+  case IR_DO_STAGES:
+  case IR_DO_WARPS: break;
   }
   return true;
 }
@@ -127,12 +150,15 @@ static bool is_target(const char *name) {
   if (!strcmp(name, "cpu")) return true;
   if (strncmp(name, "sm_", 3) != 0) return false;
   size_t digits = strspn(name + 3, "0123456789");
-  return (digits == 2 || digits == 3) && (!name[3 + digits] || (strchr("af", name[3 + digits]) && !name[4 + digits]));
+  return (digits == 2 || digits == 3) &&
+         (!name[3 + digits] || (strchr("af", name[3 + digits]) && !name[4 + digits]));
 }
 
 static bool check_target(fe_check *c, const fe_schedule *s) {
   if (!s->target.text || is_target(s->target.text)) return true;
-  fe_error(c, IR_DIAG_SCHEDULE_TARGET, s->target.span, "`%s` is not a target; there are `cpu`, `sm_80`, `sm_90` and later ones", s->target.text);
+  fe_error(c, IR_DIAG_SCHEDULE_TARGET, s->target.span,
+           "`%s` is not a target; there are `cpu`, `sm_80`, `sm_90` and later ones",
+           s->target.text);
   return false;
 }
 
@@ -141,8 +167,10 @@ static bool same_text(const char *a, const char *b) { return a == b || (a && b &
 static bool check_twice(fe_check *c, const fe_schedule *s) {
   for (int i = 0; i < c->program->schedules.count; i++) {
     const ir_schedule *old = c->program->schedules.at[i];
-    if (!same_text(old->kernel, s->kernel.text) || !same_text(old->target, s->target.text)) continue;
-    ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, s->kernel.span, "`%s` has two schedules for the same target", s->kernel.text);
+    if (!same_text(old->kernel, s->kernel.text) || !same_text(old->target, s->target.text))
+      continue;
+    ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, s->kernel.span,
+                          "`%s` has two schedules for the same target", s->kernel.text);
     ir_diag_note(c->sink, d, old->span, "the first one");
     return false;
   }
@@ -162,7 +190,8 @@ const ir_kernel *fe_kernel_of(fe_check *c, const char *name, ir_span span) {
   if (k || fe_is_lost(c, name)) return k;
   IR_PUSH(c->arena, &c->missed, name);
   IR_VEC(const char *) known = {0};
-  for (int i = 0; i < c->program->kernels.count; i++) IR_PUSH(c->arena, &known, c->program->kernels.at[i]->name);
+  for (int i = 0; i < c->program->kernels.count; i++)
+    IR_PUSH(c->arena, &known, c->program->kernels.at[i]->name);
   ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, span, "there is no kernel `%s`", name);
   const char *nearest = ir_nearest(name, known.at, known.count);
   if (nearest) ir_diag_fix(c->sink, d, span, nearest, "did you mean `%s`?", nearest);
@@ -180,7 +209,10 @@ void fe_schedule_check(fe_check *c, const fe_schedule *schedule) {
   if (!p.kernel || !check_target(c, schedule) || !check_twice(c, schedule)) return;
   if (!fe_kernel_is_whole(fe_kernel_syntax(c, schedule->kernel.text))) return;
   p.out = IR_NEW(c->arena, ir_schedule);
-  *p.out = (ir_schedule){.kernel = schedule->kernel.text, .target = schedule->target.text, .span = schedule->kernel.span};
+  *p.out = (ir_schedule){.kernel = schedule->kernel.text,
+                         .target = schedule->target.text,
+                         .span = schedule->kernel.span};
   IR_PUSH(c->arena, &c->program->schedules, p.out);
-  for (int i = 0; i < schedule->directives.count; i++) check_directive(&p, schedule->directives.at[i]);
+  for (int i = 0; i < schedule->directives.count; i++)
+    check_directive(&p, schedule->directives.at[i]);
 }

@@ -1,7 +1,8 @@
 /* check_sizes.c - the size of every index and the shape of every tensor (rules 2 and 12).
  *
- * An index gets its size from the first access that uses it bare; every other such access must agree.
- * Shapes of lets and outs follow from their indices, so this runs to a fixed point over the kernel. */
+ * An index gets its size from the first access that uses it bare; every other such access must
+ * agree. Shapes of lets and outs follow from their indices, so this runs to a fixed point over the
+ * kernel. */
 #include "frontend/check.h"
 
 /* ---- sizes as numbers ---------------------------------------------------------------------- */
@@ -24,10 +25,14 @@ static bool size_at(const ir_expr *e, int point, int64_t *value) {
   if (e->kind != IR_OP || e->arg_count != 2) return false;
   if (!size_at(e->args[0], point, &x) || !size_at(e->args[1], point, &y)) return false;
   if ((e->op == IR_OP_DIV || e->op == IR_OP_MOD) && y == 0) return false;
-  if (e->op == IR_OP_DIV) *value = x / y - (x % y != 0 && (x < 0) != (y < 0));
-  else if (e->op == IR_OP_MOD) *value = x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
-  else if (e->op == IR_OP_MUL) *value = (int64_t)((uint64_t)x * (uint64_t)y);
-  else *value = (int64_t)(e->op == IR_OP_SUB ? (uint64_t)x - (uint64_t)y : (uint64_t)x + (uint64_t)y);
+  if (e->op == IR_OP_DIV)
+    *value = x / y - (x % y != 0 && (x < 0) != (y < 0));
+  else if (e->op == IR_OP_MOD)
+    *value = x % y + (x % y != 0 && (x < 0) != (y < 0) ? y : 0);
+  else if (e->op == IR_OP_MUL)
+    *value = (int64_t)((uint64_t)x * (uint64_t)y);
+  else
+    *value = (int64_t)(e->op == IR_OP_SUB ? (uint64_t)x - (uint64_t)y : (uint64_t)x + (uint64_t)y);
   return true;
 }
 
@@ -61,16 +66,19 @@ typedef struct pass {
 static const char *shown_size(fe_check *c, const ir_expr *size) {
   int64_t value;
   const char *text = fe_size_text(c, size);
-  if (size->kind != IR_CONST && fe_size_known(size, &value)) return ir_format_text(c->arena, "%s = %lld", text, (long long)value);
+  if (size->kind != IR_CONST && fe_size_known(size, &value))
+    return ir_format_text(c->arena, "%s = %lld", text, (long long)value);
   return text;
 }
 
 /* Said once an index; every statement in which it disagrees is bad. */
-static void disagree(fe_check *c, fe_stmt *stmt, fe_symbol *s, const ir_expr *size, ir_span span, const char *of) {
+static void disagree(fe_check *c, fe_stmt *stmt, fe_symbol *s, const ir_expr *size, ir_span span,
+                     const char *of) {
   stmt->bad = true;
   if (s->disagrees) return;
   s->disagrees = true;
-  ir_diag *d = fe_error(c, IR_DIAG_INDEX_SIZES, span, "the index `%s` has size %s here (%s), but %s elsewhere", s->name,
+  ir_diag *d = fe_error(c, IR_DIAG_INDEX_SIZES, span,
+                        "the index `%s` has size %s here (%s), but %s elsewhere", s->name,
                         shown_size(c, size), of, shown_size(c, s->size));
   ir_diag_note(c->sink, d, s->size_span, "%s gives it %s", s->size_of, shown_size(c, s->size));
 }
@@ -96,8 +104,11 @@ static void visit_access(pass *p, const fe_expr *e) {
   if (!t || t->kind != FE_SYM_TENSOR) return;
   for (int i = 0; i < e->args.count; i++) {
     if (!is_index(e->args.at[i])) continue;
-    if (!t->shaped && t->bad) e->args.at[i]->symbol->bad = e->args.at[i]->symbol->size == NULL || e->args.at[i]->symbol->bad;
-    if (!t->shaped || e->args.at[i]->symbol->counted == t) continue; /* off[e]: e is one short of the axis */
+    if (!t->shaped && t->bad)
+      e->args.at[i]->symbol->bad =
+          e->args.at[i]->symbol->size == NULL || e->args.at[i]->symbol->bad;
+    if (!t->shaped || e->args.at[i]->symbol->counted == t)
+      continue; /* off[e]: e is one short of the axis */
     const char *of = ir_format_text(p->c->arena, "dimension %d of `%s`", i, t->name);
     constrain(p, e->args.at[i]->symbol, t->tensor->dim[i], e->args.at[i]->at, of);
   }
@@ -175,13 +186,17 @@ static const char *stated_shape(fe_check *c, const fe_stmt *stmt) {
 static void no_size(fe_check *c, const fe_stmt *stmt, fe_symbol *s, bool on_left) {
   s->bad = true;
   if (may_be_lost(c, c->syntax, s->name)) return;
-  ir_diag *d = fe_error(c, IR_DIAG_INDEX_NO_SIZE, s->span, "nothing gives the index `%s` a size", s->name);
+  ir_diag *d =
+      fe_error(c, IR_DIAG_INDEX_NO_SIZE, s->span, "nothing gives the index `%s` a size", s->name);
   if (!on_left) {
-    ir_diag_note(c->sink, d, IR_NOWHERE, "an index takes its size from an access that uses it bare, such as `x[%s]`", s->name);
+    ir_diag_note(c->sink, d, IR_NOWHERE,
+                 "an index takes its size from an access that uses it bare, such as `x[%s]`",
+                 s->name);
     return;
   }
   uint32_t at = stmt->dtype ? stmt->dtype_span.end : stmt->value_end;
-  ir_diag_fix(c->sink, d, (ir_span){stmt->span.file, at, at}, stated_shape(c, stmt), "state the shape of `%s`", stmt->target->name);
+  ir_diag_fix(c->sink, d, (ir_span){stmt->span.file, at, at}, stated_shape(c, stmt),
+              "state the shape of `%s`", stmt->target->name);
 }
 
 static void check_bound(fe_check *c, fe_stmt *stmt, const fe_expr *e) {
@@ -217,5 +232,6 @@ void fe_sizes_check(fe_check *c, fe_kernel *kernel) {
     if (stmt && stmt->bad && stmt->symbol) stmt->symbol->bad = true;
   }
   for (int i = 0; i < c->symbols.count; i++)
-    if (c->symbols.at[i]->kind == FE_SYM_INDEX) c->symbols.at[i]->index->extent = c->symbols.at[i]->size;
+    if (c->symbols.at[i]->kind == FE_SYM_INDEX)
+      c->symbols.at[i]->index->extent = c->symbols.at[i]->size;
 }

@@ -1,8 +1,8 @@
 /* check_sparsity.c - can the pattern of a sparse result be determined (rule 7)?
  *
  * Support of an expression: EMPTY (always 0), SPARSE (zero outside a pattern that its operands'
- * storage or a predicate of the indices gives), FULL.  It follows from the zero rules of the op table.
- * `as like(X)` asks for more: the value must be zero wherever X stores nothing. */
+ * storage or a predicate of the indices gives), FULL.  It follows from the zero rules of the op
+ * table. `as like(X)` asks for more: the value must be zero wherever X stores nothing. */
 #include "frontend/check.h"
 
 typedef enum support { EMPTY, SPARSE, FULL } support;
@@ -38,7 +38,8 @@ static support support_of_tensor(const ir_tensor *t) {
 }
 
 static bool only_indices(const ir_expr *e) {
-  if (e->kind == IR_ACCESS || e->kind == IR_REDUCE || e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return false;
+  if (e->kind == IR_ACCESS || e->kind == IR_REDUCE || e->kind == IR_SOFTMAX || e->kind == IR_TOPK)
+    return false;
   for (int i = 0; i < e->arg_count; i++)
     if (!only_indices(e->args[i])) return false;
   return true;
@@ -56,7 +57,8 @@ static support support_of_binary(const ir_expr *e) {
 
 static support support_of_op(const ir_expr *e) {
   if (e->dtype == IR_B1 && ir_op_rows[e->op].arity == 2 && only_indices(e)) return SPARSE;
-  if (e->arg_count == 1) return ir_op_rows[e->op].zero[0] == IR_ZERO_Z ? support_of(e->args[0]) : FULL;
+  if (e->arg_count == 1)
+    return ir_op_rows[e->op].zero[0] == IR_ZERO_Z ? support_of(e->args[0]) : FULL;
   if (e->arg_count == 2) return support_of_binary(e);
   support yes = support_of(e->args[1]), no = support_of(e->args[2]);
   return larger(smaller(support_of(e->args[0]), yes), no);
@@ -67,9 +69,14 @@ static support support_of(const ir_expr *e) {
   case IR_CONST: return is_zero(e) ? EMPTY : FULL;
   case IR_ACCESS: return support_of_tensor(e->tensor);
   case IR_OP: return support_of_op(e);
-  case IR_CAST: case IR_TOPK: return support_of(e->args[0]);
+  case IR_CAST:
+  case IR_TOPK: return support_of(e->args[0]);
   case IR_REDUCE: return e->reducer == IR_RED_ARGMAX ? FULL : support_of(e->args[0]);
-  case IR_DIM: case IR_INDEX: case IR_SOFTMAX: case IR_VAR: case IR_LOAD: break;
+  case IR_DIM:
+  case IR_INDEX:
+  case IR_SOFTMAX:
+  case IR_VAR:
+  case IR_LOAD: break;
   }
   return FULL;
 }
@@ -77,7 +84,8 @@ static support support_of(const ir_expr *e) {
 /* The part that makes a full value full. */
 static const ir_expr *culprit(const ir_expr *e) {
   for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++)
-    if (support_of(e->args[i]) == FULL && !(e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0)) return culprit(e->args[i]);
+    if (support_of(e->args[i]) == FULL && !(e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0))
+      return culprit(e->args[i]);
   return e;
 }
 
@@ -124,10 +132,15 @@ static bool covered(const likeness *k, const ir_expr *e) {
   switch (e->kind) {
   case IR_CONST: return is_zero(e);
   case IR_ACCESS: return covered_access(k, e);
-  case IR_CAST: case IR_TOPK: return covered(k, e->args[0]);
+  case IR_CAST:
+  case IR_TOPK: return covered(k, e->args[0]);
   case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && covered(k, e->args[0]);
   case IR_OP: break;
-  case IR_DIM: case IR_INDEX: case IR_SOFTMAX: case IR_VAR: case IR_LOAD: return false;
+  case IR_DIM:
+  case IR_INDEX:
+  case IR_SOFTMAX:
+  case IR_VAR:
+  case IR_LOAD: return false;
   }
   if (e->arg_count == 1) return ir_op_rows[e->op].zero[0] == IR_ZERO_Z && covered(k, e->args[0]);
   if (e->arg_count == 2) return covered_binary(k, e);
@@ -137,7 +150,8 @@ static bool covered(const likeness *k, const ir_expr *e) {
 /* ---- messages ------------------------------------------------------------------------------ */
 /* A sparse operand that is read at exactly the elements of the left side. */
 static const ir_tensor *model(const ir_stmt *s, const ir_expr *e) {
-  if (e->kind == IR_ACCESS && e->tensor->rank == s->target->rank && e->tensor->role == IR_ROLE_IN && support_of(e) == SPARSE) {
+  if (e->kind == IR_ACCESS && e->tensor->rank == s->target->rank && e->tensor->role == IR_ROLE_IN &&
+      support_of(e) == SPARSE) {
     likeness k = {e->tensor, s->subs};
     return same_subs(&k, e) ? e->tensor : NULL;
   }
@@ -153,17 +167,30 @@ static void no_pattern(fe_check *c, const fe_stmt *stmt) {
   const ir_expr *why = s->cond && s->fill != 0 ? s->cond : culprit(s->value);
   const ir_tensor *like = s->cond ? model(s, s->cond) : NULL;
   if (!like) like = model(s, s->value);
-  ir_diag *d = fe_error(c, IR_DIAG_SPARSE_OUTPUT, stmt->as_span, "no pattern of `%s` can be determined: its value may be non-zero everywhere", s->target->name);
-  ir_diag_note(c->sink, d, why->span, why->kind == IR_ACCESS ? "`%s` is dense" : "this is not zero where its operands are zero",
+  ir_diag *d =
+      fe_error(c, IR_DIAG_SPARSE_OUTPUT, stmt->as_span,
+               "no pattern of `%s` can be determined: its value may be non-zero everywhere",
+               s->target->name);
+  ir_diag_note(c->sink, d, why->span,
+               why->kind == IR_ACCESS ? "`%s` is dense"
+                                      : "this is not zero where its operands are zero",
                why->kind == IR_ACCESS ? why->tensor->name : "");
-  if (like) ir_diag_fix(c->sink, d, stmt->as_span, ir_format_text(c->arena, "as like(%s)", like->name), "share the positions of `%s`", like->name);
-  else ir_diag_fix(c->sink, d, stmt->as_span, "as dense", "store it dense");
+  if (like)
+    ir_diag_fix(c->sink, d, stmt->as_span, ir_format_text(c->arena, "as like(%s)", like->name),
+                "share the positions of `%s`", like->name);
+  else
+    ir_diag_fix(c->sink, d, stmt->as_span, "as dense", "store it dense");
 }
 
 static void not_like(fe_check *c, const fe_stmt *stmt, const ir_tensor *x) {
   const ir_stmt *s = stmt->lowered;
-  ir_diag *d = fe_error(c, IR_DIAG_LIKE, stmt->as_span, "`%s` may be non-zero where `%s` stores nothing, and those values would be lost", s->target->name, x->name);
-  ir_diag_note(c->sink, d, x->span, "multiply by `%s`, write `on %s[...]`, or choose a format such as `as csr`", x->name, x->name);
+  ir_diag *d =
+      fe_error(c, IR_DIAG_LIKE, stmt->as_span,
+               "`%s` may be non-zero where `%s` stores nothing, and those values would be lost",
+               s->target->name, x->name);
+  ir_diag_note(c->sink, d, x->span,
+               "multiply by `%s`, write `on %s[...]`, or choose a format such as `as csr`", x->name,
+               x->name);
 }
 
 /* ---- like ---------------------------------------------------------------------------------- */
@@ -175,12 +202,22 @@ static bool like_fault(fe_check *c, const fe_stmt *stmt, const char *text) {
 static bool like_fits(fe_check *c, const fe_stmt *stmt, const ir_tensor *t, const ir_tensor *x) {
   const char *n = stmt->like.text;
   if (t == x) return like_fault(c, stmt, ir_format_text(c->arena, "`%s` cannot be like itself", n));
-  if (!x->format && !x->like) return like_fault(c, stmt, ir_format_text(c->arena, "the storage of `%s` is the compiler's choice; give it a format with `as`", n));
-  if (x->rank != t->rank) return like_fault(c, stmt, ir_format_text(c->arena, "`%s` has %d dimensions, `%s` has %d", n, x->rank, t->name, t->rank));
+  if (!x->format && !x->like)
+    return like_fault(
+        c, stmt,
+        ir_format_text(c->arena,
+                       "the storage of `%s` is the compiler's choice; give it a format with `as`",
+                       n));
+  if (x->rank != t->rank)
+    return like_fault(c, stmt,
+                      ir_format_text(c->arena, "`%s` has %d dimensions, `%s` has %d", n, x->rank,
+                                     t->name, t->rank));
   for (int i = 0; i < t->rank; i++)
     if (!fe_size_same(x->dim[i], t->dim[i]))
-      return like_fault(c, stmt, ir_format_text(c->arena, "dimension %d of `%s` has size %s, of `%s` %s", i, n, fe_size_text(c, x->dim[i]), t->name,
-                                                fe_size_text(c, t->dim[i])));
+      return like_fault(c, stmt,
+                        ir_format_text(c->arena, "dimension %d of `%s` has size %s, of `%s` %s", i,
+                                       n, fe_size_text(c, x->dim[i]), t->name,
+                                       fe_size_text(c, t->dim[i])));
   return true;
 }
 
@@ -189,7 +226,8 @@ static void check_like(fe_check *c, fe_stmt *stmt) {
   ir_tensor *t = stmt->symbol->tensor;
   if (!x || x->kind != FE_SYM_TENSOR) {
     if (!x && fe_is_lost(c, stmt->like.text)) return;
-    ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, stmt->like.span, "there is no tensor `%s`", stmt->like.text);
+    ir_diag *d = fe_error(c, IR_DIAG_UNKNOWN_NAME, stmt->like.span, "there is no tensor `%s`",
+                          stmt->like.text);
     fe_suggest(c, d, stmt->like.span, stmt->like.text, 1u << FE_SYM_TENSOR);
     return;
   }
@@ -205,6 +243,9 @@ static void check_like(fe_check *c, fe_stmt *stmt) {
 }
 
 void fe_sparsity_check(fe_check *c, fe_stmt *stmt) {
-  if (stmt->like.text) check_like(c, stmt);
-  else if (stmt->format && !is_full(stmt->symbol->tensor->format) && support_of_stmt(stmt->lowered) == FULL) no_pattern(c, stmt);
+  if (stmt->like.text)
+    check_like(c, stmt);
+  else if (stmt->format && !is_full(stmt->symbol->tensor->format) &&
+           support_of_stmt(stmt->lowered) == FULL)
+    no_pattern(c, stmt);
 }

@@ -1,9 +1,10 @@
 /* format.c - `spc fmt`: line breaks are the author's, white space is ours.
  *
  * The formatter walks the tokens, comments included, so that it cannot lose or change anything.
- * Kept: line breaks between and inside statements, one blank line at most.  Set: indentation by two,
- * four more for the continuation of a statement, one space around `=`, `+`, `-` and comparisons of a
- * statement, none around `*`, `/`, `%` nor inside subscripts, two spaces between statements on a line.
+ * Kept: line breaks between and inside statements, one blank line at most.  Set: indentation by
+ * two, four more for the continuation of a statement, one space around `=`, `+`, `-` and
+ * comparisons of a statement, none around `*`, `/`, `%` nor inside subscripts, two spaces between
+ * statements on a line.
  *
  *     let h [ t,f ]=relu( sum[d] x[t,d] * W[d,f])~zeros( dynamic ) ;  in a:f32[N];
  *     let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic);  in a: f32[N]; */
@@ -13,7 +14,7 @@ typedef struct formatter {
   const fe_file *file;
   const char *source;
   ir_text *out;
-  int at;            /* token being written */
+  int at; /* token being written */
   int braces, parens, brackets;
   bool inside;       /* in the middle of a statement */
   fe_word opens;     /* first word of the item (kernel, schedule, ...) */
@@ -81,8 +82,10 @@ static void new_line(formatter *f, int breaks, const fe_token *t) {
 
 /* ---- spaces -------------------------------------------------------------------------------- */
 static bool ends_operand(const fe_token *t) {
-  static const fe_token_kind kinds[] = {FE_T_NAME, FE_T_INT, FE_T_NUMBER, FE_T_RXC, FE_T_RPAREN, FE_T_RBRACKET};
-  return is_kind(t, kinds, IR_COUNT(kinds)) || (t->kind == FE_T_WORD && (t->word == FE_W_INF || t->word == FE_W_NAN));
+  static const fe_token_kind kinds[] = {FE_T_NAME, FE_T_INT,    FE_T_NUMBER,
+                                        FE_T_RXC,  FE_T_RPAREN, FE_T_RBRACKET};
+  return is_kind(t, kinds, IR_COUNT(kinds)) ||
+         (t->kind == FE_T_WORD && (t->word == FE_W_INF || t->word == FE_W_NAN));
 }
 
 static bool is_sign(const formatter *f, int i) { /* the `-` of a negative number or term */
@@ -95,13 +98,16 @@ static bool is_tight(const fe_token *t) {
 }
 
 static bool is_spaced(const fe_token *t) {
-  static const fe_token_kind kinds[] = {FE_T_ARROW, FE_T_NEAR, FE_T_ADD_TO, FE_T_TILDE, FE_T_LT, FE_T_LE, FE_T_GT, FE_T_GE, FE_T_EQ, FE_T_NE};
+  static const fe_token_kind kinds[] = {FE_T_ARROW, FE_T_NEAR, FE_T_ADD_TO, FE_T_TILDE, FE_T_LT,
+                                        FE_T_LE,    FE_T_GT,   FE_T_GE,     FE_T_EQ,    FE_T_NE};
   return is_kind(t, kinds, IR_COUNT(kinds));
 }
 
 static bool is_plus(const fe_token *t) { return t->kind == FE_T_PLUS || t->kind == FE_T_MINUS; }
 
-static bool in_statement(const formatter *f) { return f->begins == FE_W_LET || f->begins == FE_W_OUT; }
+static bool in_statement(const formatter *f) {
+  return f->begins == FE_W_LET || f->begins == FE_W_OUT;
+}
 
 /* `axis=f`, `t=128`, `density=0.1`, `T=7`; `x = rand(0)` and the `=` of statements are spaced. */
 static bool assign_is_tight(const formatter *f, int i) {
@@ -116,7 +122,8 @@ static bool assign_is_tight(const formatter *f, int i) {
 static bool star_is_spaced(const formatter *f, int i) {
   const fe_token *next = token(f, i + 1);
   if (token(f, i)->kind != FE_T_STAR || f->brackets) return false;
-  return next->kind == FE_T_LPAREN || (next->kind == FE_T_WORD && token(f, i + 2)->kind == FE_T_LBRACKET);
+  return next->kind == FE_T_LPAREN ||
+         (next->kind == FE_T_WORD && token(f, i + 2)->kind == FE_T_LBRACKET);
 }
 
 static bool space_around(const formatter *f, int i) {
@@ -146,7 +153,9 @@ static bool space_before_paren(const formatter *f, const fe_token *a) {
   return a->kind == FE_T_RBRACKET && !bracket_is_call(f, f->at - 1);
 }
 
-static bool opens_group(const fe_token *t) { return t->kind == FE_T_LPAREN || t->kind == FE_T_LBRACKET; }
+static bool opens_group(const fe_token *t) {
+  return t->kind == FE_T_LPAREN || t->kind == FE_T_LBRACKET;
+}
 
 static bool closes(const fe_token *t) {
   static const fe_token_kind kinds[] = {FE_T_SEMI, FE_T_COMMA, FE_T_RPAREN, FE_T_RBRACKET};
@@ -170,7 +179,9 @@ static bool space_before(const formatter *f, const fe_token *a, const fe_token *
   if (opens_group(a)) return false;
   if (a->kind == FE_T_COMMA) return space_after_comma(f);
   if (space_around(f, f->at) || space_around(f, f->at - 1)) return true;
-  if (a->kind == FE_T_ASSIGN || b->kind == FE_T_ASSIGN || is_sign(f, f->at - 1) || is_tight(a) || is_tight(b)) return false;
+  if (a->kind == FE_T_ASSIGN || b->kind == FE_T_ASSIGN || is_sign(f, f->at - 1) || is_tight(a) ||
+      is_tight(b))
+    return false;
   if (is_sign(f, f->at)) return true;
   if (is_plus(a) || is_plus(b)) return false;
   if (b->kind == FE_T_LBRACKET) return a->kind != FE_T_NAME && a->kind != FE_T_WORD;
@@ -178,10 +189,14 @@ static bool space_before(const formatter *f, const fe_token *a, const fe_token *
 }
 
 static void put_space(formatter *f, const fe_token *a, const fe_token *b) {
-  if (b->kind == FE_T_COMMENT) ir_text_put(f->out, "  ");
-  else if (a->kind == FE_T_SEMI && b->kind != FE_T_RBRACE) ir_text_put(f->out, "  ");
-  else if (b->kind == FE_T_LBRACE || a->kind == FE_T_LBRACE || b->kind == FE_T_RBRACE) ir_text_put(f->out, " ");
-  else if (space_before(f, a, b)) ir_text_put(f->out, " ");
+  if (b->kind == FE_T_COMMENT)
+    ir_text_put(f->out, "  ");
+  else if (a->kind == FE_T_SEMI && b->kind != FE_T_RBRACE)
+    ir_text_put(f->out, "  ");
+  else if (b->kind == FE_T_LBRACE || a->kind == FE_T_LBRACE || b->kind == FE_T_RBRACE)
+    ir_text_put(f->out, " ");
+  else if (space_before(f, a, b))
+    ir_text_put(f->out, " ");
 }
 
 /* ---- state --------------------------------------------------------------------------------- */
@@ -215,8 +230,10 @@ static void leave(formatter *f, const fe_token *t) {
 static void put_token(formatter *f, const fe_token *t) {
   const fe_token *a = previous(f);
   int breaks = a ? wanted_breaks(f, a, t) : 0;
-  if (breaks) new_line(f, breaks, t);
-  else if (a) put_space(f, a, t);
+  if (breaks)
+    new_line(f, breaks, t);
+  else if (a)
+    put_space(f, a, t);
   enter(f, t);
   ir_text_putn(f->out, f->source + t->begin, t->end - t->begin);
   leave(f, t);

@@ -15,8 +15,9 @@ static const char *const words[FE_W_COUNT] = {
 const char *fe_word_text(fe_word word) { return words[word]; }
 
 /* ---- reserved names ------------------------------------------------------------------------ */
-static const char *const functions[] = {"relu", "relu2", "abs", "exp",  "log",  "sqrt", "rsqrt", "tanh", "sigmoid",
-                                        "silu", "gelu",  "step", "sign", "min", "max",  "where", "pow"};
+static const char *const functions[] = {"relu",  "relu2", "abs",     "exp",   "log",  "sqrt",
+                                        "rsqrt", "tanh",  "sigmoid", "silu",  "gelu", "step",
+                                        "sign",  "min",   "max",     "where", "pow"};
 
 const char *fe_function_name(int i) { return i < IR_COUNT(functions) ? functions[i] : NULL; }
 
@@ -39,7 +40,9 @@ static fe_word word_find(const char *text) {
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 static char at(const fe_lex *lex, uint32_t i) { return i < lex->length ? lex->text[i] : '\0'; }
@@ -58,7 +61,9 @@ static uint32_t utf8_length(const fe_lex *lex, uint32_t i) {
   for (uint32_t k = 1; k < length; k++)
     if (((unsigned char)lex->text[i + k] & 0xc0) != 0x80) return 0;
   unsigned char d = (unsigned char)lex->text[i + 1];
-  if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) || (c == 0xf4 && d > 0x8f)) return 0;
+  if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
+      (c == 0xf4 && d > 0x8f))
+    return 0;
   return length;
 }
 
@@ -78,7 +83,8 @@ static bool check_utf8(fe_lex *lex) {
   return true;
 }
 
-IR_PRINTF(4, 5) static void fault(fe_lex *lex, ir_diag_id id, ir_span span, const char *format, ...) {
+IR_PRINTF(4, 5)
+static void fault(fe_lex *lex, ir_diag_id id, ir_span span, const char *format, ...) {
   ir_text text = ir_text_new(lex->arena);
   va_list args;
   va_start(args, format);
@@ -137,8 +143,9 @@ static uint32_t lex_number(fe_lex *lex, uint32_t i) {
   if (is_letter(at(lex, end))) {
     uint32_t stop = end;
     while (is_letter(at(lex, stop)) || is_digit(at(lex, stop))) stop++;
-    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, stop), "`%.*s` is neither a number nor a name; a product is written with `*`, as in `2*x`",
-                (int)(stop - i > 40 ? 40 : stop - i), lex->text + i);
+    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, stop),
+          "`%.*s` is neither a number nor a name; a product is written with `*`, as in `2*x`",
+          (int)(stop - i > 40 ? 40 : stop - i), lex->text + i);
     add(lex, FE_T_BAD, i, stop);
     return stop;
   }
@@ -146,14 +153,20 @@ static uint32_t lex_number(fe_lex *lex, uint32_t i) {
   return end;
 }
 
-typedef struct symbol { const char *text; fe_token_kind kind; } symbol;
-static const symbol symbols[] = { /* longer ones first */
-    {"..", FE_T_DOTS},   {"->", FE_T_ARROW},  {"~=", FE_T_NEAR},    {"+=", FE_T_ADD_TO},   {"<=", FE_T_LE},
-    {">=", FE_T_GE},     {"==", FE_T_EQ},     {"!=", FE_T_NE},      {";", FE_T_SEMI},      {":", FE_T_COLON},
-    {",", FE_T_COMMA},   {"(", FE_T_LPAREN},  {")", FE_T_RPAREN},   {"[", FE_T_LBRACKET},  {"]", FE_T_RBRACKET},
-    {"{", FE_T_LBRACE},  {"}", FE_T_RBRACE},  {"~", FE_T_TILDE},    {"=", FE_T_ASSIGN},    {"+", FE_T_PLUS},
-    {"-", FE_T_MINUS},   {"*", FE_T_STAR},    {"/", FE_T_SLASH},    {"%", FE_T_PERCENT},   {"<", FE_T_LT},
-    {">", FE_T_GT}};
+typedef struct symbol {
+  const char *text;
+  fe_token_kind kind;
+} symbol;
+static const symbol symbols[] = {/* longer ones first */
+                                 {"..", FE_T_DOTS},   {"->", FE_T_ARROW},   {"~=", FE_T_NEAR},
+                                 {"+=", FE_T_ADD_TO}, {"<=", FE_T_LE},      {">=", FE_T_GE},
+                                 {"==", FE_T_EQ},     {"!=", FE_T_NE},      {";", FE_T_SEMI},
+                                 {":", FE_T_COLON},   {",", FE_T_COMMA},    {"(", FE_T_LPAREN},
+                                 {")", FE_T_RPAREN},  {"[", FE_T_LBRACKET}, {"]", FE_T_RBRACKET},
+                                 {"{", FE_T_LBRACE},  {"}", FE_T_RBRACE},   {"~", FE_T_TILDE},
+                                 {"=", FE_T_ASSIGN},  {"+", FE_T_PLUS},     {"-", FE_T_MINUS},
+                                 {"*", FE_T_STAR},    {"/", FE_T_SLASH},    {"%", FE_T_PERCENT},
+                                 {"<", FE_T_LT},      {">", FE_T_GT}};
 
 static uint32_t lex_unknown(fe_lex *lex, uint32_t i) {
   char c = lex->text[i];
@@ -161,15 +174,23 @@ static uint32_t lex_unknown(fe_lex *lex, uint32_t i) {
   ir_span span = span_of(lex, i, end);
   if (c == '.' && is_digit(at(lex, i + 1))) {
     end = digits_end(lex, i + 1);
-    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, end), "a number needs a digit before its point: write `0%.*s`", (int)(end - i > 40 ? 40 : end - i), lex->text + i);
+    fault(lex, IR_DIAG_NUMBER, span_of(lex, i, end),
+          "a number needs a digit before its point: write `0%.*s`",
+          (int)(end - i > 40 ? 40 : end - i), lex->text + i);
   } else if (c == '.')
-    fault(lex, IR_DIAG_CHARACTER, span, "a lone `.` has no meaning; a range is written `a..b`, a number `1.0`");
+    fault(lex, IR_DIAG_CHARACTER, span,
+          "a lone `.` has no meaning; a range is written `a..b`, a number `1.0`");
   else if (end - i > 1)
-    fault(lex, IR_DIAG_CHARACTER, span, "`%.*s` has no meaning here; names are made of ASCII letters, digits and `_`",
-                (int)(end - i), lex->text + i);
+    fault(lex, IR_DIAG_CHARACTER, span,
+          "`%.*s` has no meaning here; names are made of ASCII letters, digits and `_`",
+          (int)(end - i), lex->text + i);
   else if (c >= 0x21 && c < 0x7f)
     fault(lex, IR_DIAG_CHARACTER, span, "`%c` has no meaning in `.spx`%s", c,
-                c == '&' ? "; write `and`" : c == '|' ? "; write `or`" : c == '!' ? "; write `not`" : c == '#' ? "; a comment begins with `//`" : "");
+          c == '&'   ? "; write `and`"
+          : c == '|' ? "; write `or`"
+          : c == '!' ? "; write `not`"
+          : c == '#' ? "; a comment begins with `//`"
+                     : "");
   else
     fault(lex, IR_DIAG_CHARACTER, span, "control character 0x%02x outside a comment", (unsigned)c);
   add(lex, FE_T_BAD, i, end);
@@ -201,11 +222,16 @@ void fe_lex_run(fe_lex *lex) {
   if (check_utf8(lex))
     while (i < lex->length) {
       char c = lex->text[i];
-      if (is_space(c)) i++;
-      else if (c == '/' && at(lex, i + 1) == '/') i = lex_comment(lex, i);
-      else if (is_letter(c)) i = lex_name(lex, i);
-      else if (is_digit(c)) i = lex_number(lex, i);
-      else i = lex_symbol(lex, i);
+      if (is_space(c))
+        i++;
+      else if (c == '/' && at(lex, i + 1) == '/')
+        i = lex_comment(lex, i);
+      else if (is_letter(c))
+        i = lex_name(lex, i);
+      else if (is_digit(c))
+        i = lex_number(lex, i);
+      else
+        i = lex_symbol(lex, i);
     }
   add(lex, FE_T_END, lex->length, lex->length);
 }

@@ -8,10 +8,12 @@ static ir_race race_of(const fe_stmt *stmt) {
 
 static ir_reducer combine_of(const fe_stmt *stmt) {
   if (!stmt->scatter) return IR_RED_COUNT;
-  return stmt->combine == IR_RED_COUNT ? IR_RED_SUM : stmt->combine; /* `=` writes each element at most once */
+  return stmt->combine == IR_RED_COUNT ? IR_RED_SUM
+                                       : stmt->combine; /* `=` writes each element at most once */
 }
 
-/* Numbers alone and small integers stated as float take the target's dtype; a plain copy keeps its own. */
+/* Numbers alone and small integers stated as float take the target's dtype; a plain copy keeps its
+ * own. */
 static ir_dtype wanted(const fe_stmt *stmt) {
   ir_dtype target = stmt->symbol->tensor->dtype, value = stmt->value->dtype;
   bool to_float = ir_dtype_is_float(target) && !ir_dtype_is_float(value);

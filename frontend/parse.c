@@ -13,8 +13,9 @@ bool fe_at_item(const fe_parser *p) {
 
 /* ---- recovery ------------------------------------------------------------------------------ */
 static bool at_member(const fe_parser *p) {
-  static const fe_word starts[] = {FE_W_IN,   FE_W_LET,   FE_W_OUT,   FE_W_RAGGED,  FE_W_GRAD,   FE_W_COMPACT, FE_W_TILE,
-                                   FE_W_FUSE, FE_W_SPLIT, FE_W_DENSE, FE_W_LIBRARY, FE_W_STAGES, FE_W_WARPS,   FE_W_EXPECT};
+  static const fe_word starts[] = {FE_W_IN,      FE_W_LET,    FE_W_OUT,   FE_W_RAGGED, FE_W_GRAD,
+                                   FE_W_COMPACT, FE_W_TILE,   FE_W_FUSE,  FE_W_SPLIT,  FE_W_DENSE,
+                                   FE_W_LIBRARY, FE_W_STAGES, FE_W_WARPS, FE_W_EXPECT};
   for (int i = 0; i < IR_COUNT(starts); i++)
     if (fe_at_word(p, starts[i])) return true;
   return false;
@@ -45,7 +46,9 @@ static bool at_start(const fe_parser *p, bool in_block) {
 
 void fe_recover(fe_parser *p, bool in_block, int begin) {
   p->panic = false;
-  if (p->at == begin && !fe_at(p, FE_T_LBRACE) && !fe_at(p, FE_T_SEMI) && !(in_block && fe_at(p, FE_T_RBRACE))) fe_skip(p);
+  if (p->at == begin && !fe_at(p, FE_T_LBRACE) && !fe_at(p, FE_T_SEMI) &&
+      !(in_block && fe_at(p, FE_T_RBRACE)))
+    fe_skip(p);
   while (!can_go_on(p, in_block)) {
     bool semi = fe_at(p, FE_T_SEMI);
     if (!fe_at(p, FE_T_LBRACE)) {
@@ -61,10 +64,14 @@ void fe_recover(fe_parser *p, bool in_block, int begin) {
 /* ---- dim ----------------------------------------------------------------------------------- */
 static bool parse_dyn(fe_parser *p, fe_dim *dim) {
   if (!fe_need_word(p, FE_W_DYN)) return false;
-  if (fe_take(p, FE_T_PERCENT) && !fe_need_int(p, "an integer", &dim->multiple, &dim->multiple_span)) return false;
-  if (fe_take(p, FE_T_LE) && !fe_need_int(p, "an integer", &dim->bound, &dim->bound_span)) return false;
+  if (fe_take(p, FE_T_PERCENT) &&
+      !fe_need_int(p, "an integer", &dim->multiple, &dim->multiple_span))
+    return false;
+  if (fe_take(p, FE_T_LE) && !fe_need_int(p, "an integer", &dim->bound, &dim->bound_span))
+    return false;
   ir_span wrong = dim->multiple_span.end && dim->multiple == 0 ? dim->multiple_span
-                  : dim->bound_span.end && dim->bound == 0     ? dim->bound_span : IR_NOWHERE;
+                  : dim->bound_span.end && dim->bound == 0     ? dim->bound_span
+                                                               : IR_NOWHERE;
   if (!wrong.end) return true;
   fe_fault(p, IR_DIAG_NUMBER, wrong, "this must be at least 1");
   return false;
@@ -132,21 +139,26 @@ static void parse_header(fe_parser *p) {
   ir_span span;
   int begin = p->at;
   if (!fe_at_word(p, FE_W_SPX)) {
-    ir_diag *d = fe_fault(p, IR_DIAG_VERSION, fe_token_span(p, fe_peek(p)), "a file begins with the version of the language, `spx 1;`");
+    ir_diag *d = fe_fault(p, IR_DIAG_VERSION, fe_token_span(p, fe_peek(p)),
+                          "a file begins with the version of the language, `spx 1;`");
     ir_diag_fix(p->sink, d, (ir_span){p->file->id, 0, 0}, "spx 1;\n", "add it");
     p->panic = false;
     return;
   }
   fe_skip(p);
-  if (fe_need_int(p, "the version of the language, 1", &p->file->version, &span) && p->file->version != 1) {
-    ir_diag *d = fe_fault(p, IR_DIAG_VERSION, span, "this compiler reads version 1 of the language, not %lld", (long long)p->file->version);
+  if (fe_need_int(p, "the version of the language, 1", &p->file->version, &span) &&
+      p->file->version != 1) {
+    ir_diag *d = fe_fault(p, IR_DIAG_VERSION, span,
+                          "this compiler reads version 1 of the language, not %lld",
+                          (long long)p->file->version);
     ir_diag_fix(p->sink, d, span, "1", "write 1");
     p->panic = false;
   }
   if (!fe_need_semi(p, "the version")) fe_recover(p, false, begin);
 }
 
-static fe_file *file_new(ir_arena *arena, const char *name, const char *text, size_t length, ir_sink *sink) {
+static fe_file *file_new(ir_arena *arena, const char *name, const char *text, size_t length,
+                         ir_sink *sink) {
   fe_file *file = IR_NEW(arena, fe_file);
   file->name = ir_strdup(arena, name);
   file->id = ir_sink_source(sink, name, text, length);
@@ -165,13 +177,19 @@ static fe_token *without_comments(fe_parser *p) {
   return kept;
 }
 
-spc_status fe_parse(ir_arena *arena, const char *name, const char *text, size_t length, ir_sink *sink, fe_file **out) {
+spc_status fe_parse(ir_arena *arena, const char *name, const char *text, size_t length,
+                    ir_sink *sink, fe_file **out) {
   if (length > FE_MOST_BYTES) {
-    ir_diag_add(sink, IR_DIAG_NESTING, IR_NOWHERE, "`%s` has %zu bytes; a source file has at most %d", name, length, FE_MOST_BYTES);
+    ir_diag_add(sink, IR_DIAG_NESTING, IR_NOWHERE,
+                "`%s` has %zu bytes; a source file has at most %d", name, length, FE_MOST_BYTES);
     return SPC_INVALID_INPUT;
   }
   fe_file *file = file_new(arena, name, text, length, sink);
-  fe_lex lex = {.arena = arena, .sink = sink, .file = file->id, .text = file->text, .length = (uint32_t)length};
+  fe_lex lex = {.arena = arena,
+                .sink = sink,
+                .file = file->id,
+                .text = file->text,
+                .length = (uint32_t)length};
   fe_lex_run(&lex);
   file->tokens = lex.tokens;
   file->faults = lex.faults;

@@ -25,7 +25,7 @@ ir_span fe_token_span(const fe_parser *p, const fe_token *t);
 ir_span fe_span_since(const fe_parser *p, ir_span begin); /* up to the last token taken */
 bool fe_at(const fe_parser *p, fe_token_kind kind);
 bool fe_at_word(const fe_parser *p, fe_word word);
-bool fe_take(fe_parser *p, fe_token_kind kind);       /* takes it when it is there */
+bool fe_take(fe_parser *p, fe_token_kind kind); /* takes it when it is there */
 bool fe_take_word(fe_parser *p, fe_word word);
 bool fe_need(fe_parser *p, fe_token_kind kind, const char *what); /* fault when it is not */
 bool fe_need_word(fe_parser *p, fe_word word);
@@ -37,7 +37,8 @@ bool fe_need_dtype(fe_parser *p, ir_dtype *dtype, ir_span *span);
 bool fe_need_gran(fe_parser *p, int64_t *rows, int64_t *cols, ir_span *span);
 bool fe_need_semi(fe_parser *p, const char *after);
 const char *fe_token_text(const fe_parser *p, const fe_token *t);
-ir_diag *fe_fault(fe_parser *p, ir_diag_id id, ir_span span, const char *format, ...) IR_PRINTF(4, 5);
+ir_diag *fe_fault(fe_parser *p, ir_diag_id id, ir_span span, const char *format, ...)
+    IR_PRINTF(4, 5);
 void fe_expected(fe_parser *p, const char *what); /* "expected WHAT, found ..." at the next token */
 bool fe_first_on_line(const fe_parser *p, const fe_token *t);
 void fe_skip(fe_parser *p);
@@ -59,6 +60,7 @@ fe_kernel *fe_parse_kernel(fe_parser *p);
 fe_schedule *fe_parse_schedule(fe_parser *p);
 fe_test *fe_parse_test(fe_parser *p);
 bool fe_at_item(const fe_parser *p); /* a word that only an item of the file can begin with */
-void fe_recover(fe_parser *p, bool in_block, int begin); /* leaves panic; skips at least one token since `begin` */
+void fe_recover(fe_parser *p, bool in_block,
+                int begin); /* leaves panic; skips at least one token since `begin` */
 
 #endif

@@ -24,7 +24,8 @@ ir_span fe_span_join(ir_span a, ir_span b) {
 bool fe_is_zero(const fe_expr *e) { return e->kind == FE_NUMBER && e->number == 0; }
 
 static fe_expr *too_deep(fe_parser *p, ir_span span) {
-  fe_fault(p, IR_DIAG_NESTING, span, "this expression nests deeper than %d levels; give parts of it a name with `let`",
+  fe_fault(p, IR_DIAG_NESTING, span,
+           "this expression nests deeper than %d levels; give parts of it a name with `let`",
            FE_MOST_HEIGHT);
   return NULL;
 }
@@ -73,9 +74,12 @@ fe_expr *fe_parse_const(fe_parser *p) {
   ir_span begin = fe_token_span(p, fe_peek(p));
   bool negative = fe_take(p, FE_T_MINUS);
   fe_expr *e = NULL;
-  if (fe_at(p, FE_T_INT) || fe_at(p, FE_T_NUMBER)) e = number_here(p);
-  else if (fe_at_word(p, FE_W_INF) || fe_at_word(p, FE_W_NAN)) e = infinity_or_nan(p);
-  else fe_expected(p, "a constant");
+  if (fe_at(p, FE_T_INT) || fe_at(p, FE_T_NUMBER))
+    e = number_here(p);
+  else if (fe_at_word(p, FE_W_INF) || fe_at_word(p, FE_W_NAN))
+    e = infinity_or_nan(p);
+  else
+    fe_expected(p, "a constant");
   if (!e) return NULL;
   if (negative) {
     e->number = -e->number;
@@ -91,17 +95,22 @@ static fe_expr *parse_sub(fe_parser *p, int gathers);
 static fe_expr *parse_atom(fe_parser *p, int gathers) {
   if (fe_at(p, FE_T_INT)) return number_here(p);
   fe_name name;
-  if (!fe_need_name(p, gathers ? "an index, a size or an integer" : "a dim or an integer", &name)) return NULL;
+  if (!fe_need_name(p, gathers ? "an index, a size or an integer" : "a dim or an integer", &name))
+    return NULL;
   fe_expr *e = fe_expr_new(p->arena, FE_ACCESS, name.span);
   e->name = name.text;
   if (!fe_at(p, FE_T_LBRACKET)) return e;
   if (!gathers) {
-    fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)), "a size is made of dims and integers only");
+    fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)),
+             "a size is made of dims and integers only");
     return NULL;
   }
   if (gathers > 1) {
-    ir_diag *d = fe_fault(p, IR_DIAG_GATHER_DEPTH, name.span, "`%s[...]` is a gather inside a gather; one level is allowed", name.text);
-    ir_diag_note(p->sink, d, IR_NOWHERE, "give the inner one a name first: `let p[i] = %s[...] : i32[N];`, then use `p[i]`", name.text);
+    ir_diag *d = fe_fault(p, IR_DIAG_GATHER_DEPTH, name.span,
+                          "`%s[...]` is a gather inside a gather; one level is allowed", name.text);
+    ir_diag_note(p->sink, d, IR_NOWHERE,
+                 "give the inner one a name first: `let p[i] = %s[...] : i32[N];`, then use `p[i]`",
+                 name.text);
     return NULL;
   }
   fe_skip(p);
@@ -115,7 +124,10 @@ static fe_expr *parse_atom(fe_parser *p, int gathers) {
 }
 
 static ir_op factor_op(const fe_parser *p) {
-  return fe_at(p, FE_T_STAR) ? IR_OP_MUL : fe_at(p, FE_T_SLASH) ? IR_OP_DIV : fe_at(p, FE_T_PERCENT) ? IR_OP_MOD : IR_OP_COUNT;
+  return fe_at(p, FE_T_STAR)      ? IR_OP_MUL
+         : fe_at(p, FE_T_SLASH)   ? IR_OP_DIV
+         : fe_at(p, FE_T_PERCENT) ? IR_OP_MOD
+                                  : IR_OP_COUNT;
 }
 
 static ir_op term_op(const fe_parser *p) {
@@ -140,7 +152,8 @@ static fe_expr *parse_sterm(fe_parser *p, int gathers) {
 /* gathers: 0 a size, 1 a subscript, 2 the subscript of a gather */
 static fe_expr *parse_sub(fe_parser *p, int gathers) {
   if (fe_at(p, FE_T_MINUS) || fe_at(p, FE_T_LPAREN)) {
-    fe_expected(p, gathers ? "a subscript: sums of index*2, index/2, index%2, dims and integers, without parentheses or a leading minus"
+    fe_expected(p, gathers ? "a subscript: sums of index*2, index/2, index%2, dims and integers, "
+                             "without parentheses or a leading minus"
                            : "a size: sums of dims and integers times integers");
     return NULL;
   }
@@ -202,7 +215,9 @@ static fe_expr *parse_arguments(fe_parser *p, fe_expr *e) {
   } while (e->kind == FE_CALL && fe_take(p, FE_T_COMMA));
   if (e->kind == FE_TOPK) {
     ir_span at;
-    if (!fe_need(p, FE_T_COMMA, "`,` and how many to keep") || !fe_need_int(p, "how many to keep", &e->integer, &at)) return NULL;
+    if (!fe_need(p, FE_T_COMMA, "`,` and how many to keep") ||
+        !fe_need_int(p, "how many to keep", &e->integer, &at))
+      return NULL;
   }
   if (!fe_need(p, FE_T_RPAREN, e->kind == FE_CALL ? "`,` or `)`" : "`)`")) return NULL;
   e->span = fe_span_since(p, e->at);
@@ -226,7 +241,9 @@ static fe_expr *parse_cast(fe_parser *p) {
   fe_expr *e = fe_expr_new(p->arena, FE_CAST, fe_token_span(p, fe_peek(p)));
   ir_span at;
   fe_skip(p);
-  if (!fe_need(p, FE_T_LBRACKET, "`[` and a dtype") || !fe_need_dtype(p, &e->dtype, &at) || !fe_need(p, FE_T_RBRACKET, "`]`")) return NULL;
+  if (!fe_need(p, FE_T_LBRACKET, "`[` and a dtype") || !fe_need_dtype(p, &e->dtype, &at) ||
+      !fe_need(p, FE_T_RBRACKET, "`]`"))
+    return NULL;
   return parse_arguments(p, e);
 }
 
@@ -245,7 +262,8 @@ static fe_expr *parse_word(fe_parser *p) {
   const char *text = fe_token_text(p, t);
   bool bracket = fe_peek_next(p)->kind == FE_T_LBRACKET;
   switch (t->word) {
-  case FE_W_INF: case FE_W_NAN: return infinity_or_nan(p);
+  case FE_W_INF:
+  case FE_W_NAN: return infinity_or_nan(p);
   case FE_W_SOFTMAX: return parse_row_op(p, FE_SOFTMAX);
   case FE_W_TOPK: return parse_row_op(p, FE_TOPK);
   case FE_W_CAST: return parse_cast(p);
@@ -261,7 +279,8 @@ static fe_expr *parse_word(fe_parser *p) {
 
 static fe_expr *parse_primary(fe_parser *p) {
   switch (fe_peek(p)->kind) {
-  case FE_T_INT: case FE_T_NUMBER: return number_here(p);
+  case FE_T_INT:
+  case FE_T_NUMBER: return number_here(p);
   case FE_T_NAME: return fe_parse_access(p);
   case FE_T_LPAREN: return parse_parens(p);
   case FE_T_WORD: return parse_word(p);
@@ -304,9 +323,11 @@ static fe_expr *parse_sum(fe_parser *p) {
 }
 
 static ir_op compare_op(const fe_parser *p) {
-  static const struct { fe_token_kind kind; ir_op op; } ops[] = {
-      {FE_T_LT, IR_OP_LT}, {FE_T_LE, IR_OP_LE}, {FE_T_GT, IR_OP_GT},
-      {FE_T_GE, IR_OP_GE}, {FE_T_EQ, IR_OP_EQ}, {FE_T_NE, IR_OP_NE}};
+  static const struct {
+    fe_token_kind kind;
+    ir_op op;
+  } ops[] = {{FE_T_LT, IR_OP_LT}, {FE_T_LE, IR_OP_LE}, {FE_T_GT, IR_OP_GT},
+             {FE_T_GE, IR_OP_GE}, {FE_T_EQ, IR_OP_EQ}, {FE_T_NE, IR_OP_NE}};
   for (int i = 0; i < IR_COUNT(ops); i++)
     if (fe_at(p, ops[i].kind)) return ops[i].op;
   return IR_OP_COUNT;
@@ -319,7 +340,8 @@ static fe_expr *parse_compare(fe_parser *p) {
   ir_span at = take_op(p);
   fe_expr *e = binary(p, op, at, left, parse_sum(p));
   if (e && compare_op(p) != IR_OP_COUNT) {
-    fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)), "comparisons do not chain; write `a < b and b < c`");
+    fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)),
+             "comparisons do not chain; write `a < b and b < c`");
     return NULL;
   }
   return e;

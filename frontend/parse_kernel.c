@@ -17,7 +17,8 @@ static bool parse_type(fe_parser *p, fe_in *in) {
     return false;
   }
   if (!in->is_pattern && fe_take(p, FE_T_TILDE) && !(in->pattern = fe_parse_pat(p))) return false;
-  if (!in->is_pattern && fe_take_word(p, FE_W_FILL) && !(in->fill = fe_parse_const(p))) return false;
+  if (!in->is_pattern && fe_take_word(p, FE_W_FILL) && !(in->fill = fe_parse_const(p)))
+    return false;
   return !p->panic;
 }
 
@@ -34,14 +35,17 @@ static fe_ragged *parse_ragged(fe_parser *p, fe_name *name) {
   fe_ragged *ragged = IR_NEW(p->arena, fe_ragged);
   if (!fe_need_name(p, "the name of an index", name)) return NULL;
   ragged->name = *name;
-  if (!fe_need_word(p, FE_W_IN) || !(ragged->from = fe_parse_access(p)) || !fe_need(p, FE_T_DOTS, "`..`")) return NULL;
+  if (!fe_need_word(p, FE_W_IN) || !(ragged->from = fe_parse_access(p)) ||
+      !fe_need(p, FE_T_DOTS, "`..`"))
+    return NULL;
   if (!(ragged->to = fe_parse_access(p))) return NULL;
   return fe_need_semi(p, "a ragged index") ? ragged : NULL;
 }
 
 static fe_grad *parse_grad(fe_parser *p, ir_span begin) {
   fe_grad *grad = IR_NEW(p->arena, fe_grad);
-  if (!fe_need_name(p, "the name of an output", &grad->of) || !fe_need_word(p, FE_W_WRT)) return NULL;
+  if (!fe_need_name(p, "the name of an output", &grad->of) || !fe_need_word(p, FE_W_WRT))
+    return NULL;
   do {
     fe_name name;
     if (!fe_need_name(p, "the name of an input", &name)) return NULL;
@@ -92,7 +96,8 @@ static bool parse_storage(fe_parser *p, fe_stmt *s) {
   s->as_span = fe_token_span(p, fe_peek(p));
   if (!fe_take_word(p, FE_W_AS)) return true;
   if (fe_take_word(p, FE_W_LIKE)) {
-    if (!fe_need(p, FE_T_LPAREN, "`(`") || !fe_need_name(p, "the name of a tensor", &s->like) || !fe_need(p, FE_T_RPAREN, "`)`"))
+    if (!fe_need(p, FE_T_LPAREN, "`(`") || !fe_need_name(p, "the name of a tensor", &s->like) ||
+        !fe_need(p, FE_T_RPAREN, "`)`"))
       return false;
   } else if (!(s->format = fe_parse_fmt(p))) {
     return false;
@@ -106,7 +111,9 @@ static bool parse_race(fe_parser *p, fe_stmt *s) {
   if (fe_take_word(p, FE_W_ATOMIC)) {
     s->race = IR_RACE_ATOMIC;
   } else if (fe_take_word(p, FE_W_ORDER)) {
-    if (!fe_need(p, FE_T_LPAREN, "`(`") || !fe_need_word(p, FE_W_FIXED) || !fe_need(p, FE_T_RPAREN, "`)`")) return false;
+    if (!fe_need(p, FE_T_LPAREN, "`(`") || !fe_need_word(p, FE_W_FIXED) ||
+        !fe_need(p, FE_T_RPAREN, "`)`"))
+      return false;
     s->race = IR_RACE_FIXED;
   }
   s->race_span = fe_span_since(p, s->race_span);
@@ -117,11 +124,13 @@ static bool parse_race(fe_parser *p, fe_stmt *s) {
 static bool parse_end(fe_parser *p) {
   static const fe_word clauses[] = {FE_W_ON, FE_W_FILL, FE_W_ACC, FE_W_AS, FE_W_ORDER, FE_W_ATOMIC};
   bool clause = fe_at(p, FE_T_COLON) || fe_at(p, FE_T_TILDE);
-  for (int i = 0; i < IR_COUNT(clauses); i++) clause = clause || (fe_at_word(p, clauses[i]) && !fe_first_on_line(p, fe_peek(p)));
+  for (int i = 0; i < IR_COUNT(clauses); i++)
+    clause = clause || (fe_at_word(p, clauses[i]) && !fe_first_on_line(p, fe_peek(p)));
   if (!clause) return fe_need_semi(p, "a statement");
   const fe_token *t = fe_peek(p);
   fe_fault(p, IR_DIAG_CLAUSE_ORDER, fe_token_span(p, t),
-           "`%s` cannot stand here; the clauses of a statement come in this order: on, fill, `: dtype[shape]`, acc, as, ~, order or atomic",
+           "`%s` cannot stand here; the clauses of a statement come in this order: on, fill, `: "
+           "dtype[shape]`, acc, as, ~, order or atomic",
            fe_token_text(p, t));
   return false;
 }
@@ -129,14 +138,17 @@ static bool parse_end(fe_parser *p) {
 static fe_stmt *parse_stmt(fe_parser *p, bool is_out, ir_span begin, fe_name *name) {
   fe_stmt *s = IR_NEW(p->arena, fe_stmt);
   s->is_out = is_out;
-  if (fe_at(p, FE_T_NAME)) *name = (fe_name){fe_token_text(p, fe_peek(p)), fe_token_span(p, fe_peek(p))};
-  if (!(s->target = fe_parse_access(p)) || !parse_assign(p, s) || !(s->value = fe_parse_expr(p))) return NULL;
+  if (fe_at(p, FE_T_NAME))
+    *name = (fe_name){fe_token_text(p, fe_peek(p)), fe_token_span(p, fe_peek(p))};
+  if (!(s->target = fe_parse_access(p)) || !parse_assign(p, s) || !(s->value = fe_parse_expr(p)))
+    return NULL;
   if (!parse_condition(p, s) || !parse_result_type(p, s) || !parse_storage(p, s)) return NULL;
   if (fe_take(p, FE_T_TILDE) && !(s->pattern = fe_parse_pat(p))) return NULL;
   if (!parse_race(p, s) || !parse_end(p)) return NULL;
   s->span = fe_span_since(p, begin);
   if (s->target->args.count <= IR_MAX_RANK) return s;
-  fe_fault(p, IR_DIAG_RANK, s->target->span, "%d dimensions; a tensor has at most %d", s->target->args.count, IR_MAX_RANK);
+  fe_fault(p, IR_DIAG_RANK, s->target->span, "%d dimensions; a tensor has at most %d",
+           s->target->args.count, IR_MAX_RANK);
   return NULL;
 }
 
@@ -176,8 +188,10 @@ static void parse_members(fe_parser *p, fe_kernel *k) {
       IR_PUSH(p->arena, &k->members, member);
       continue;
     }
-    if (name.text) IR_PUSH(p->arena, &k->lost, name.text);
-    else k->broken = true;
+    if (name.text)
+      IR_PUSH(p->arena, &k->lost, name.text);
+    else
+      k->broken = true;
     fe_recover(p, true, begin);
     text = fe_span_since(p, text);
     IR_PUSH(p->arena, &k->lost_text, text);
@@ -185,7 +199,8 @@ static void parse_members(fe_parser *p, fe_kernel *k) {
 }
 
 static bool at_first_member(const fe_parser *p) {
-  return fe_at_word(p, FE_W_IN) || fe_at_word(p, FE_W_LET) || fe_at_word(p, FE_W_OUT) || fe_at_word(p, FE_W_RAGGED);
+  return fe_at_word(p, FE_W_IN) || fe_at_word(p, FE_W_LET) || fe_at_word(p, FE_W_OUT) ||
+         fe_at_word(p, FE_W_RAGGED);
 }
 
 /* A missing `{` is reported, and the members are read as if it were there. */
@@ -211,7 +226,8 @@ fe_kernel *fe_parse_kernel(fe_parser *p) {
   }
   parse_members(p, k);
   if (!fe_take(p, FE_T_RBRACE)) {
-    ir_diag *d = fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)), "expected `}` to close the kernel `%s`", k->name.text);
+    ir_diag *d = fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, fe_peek(p)),
+                          "expected `}` to close the kernel `%s`", k->name.text);
     ir_diag_note(p->sink, d, brace, "it was opened here");
     p->panic = false;
   }

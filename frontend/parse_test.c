@@ -11,7 +11,8 @@ typedef struct literal {
 } literal;
 
 static bool at_constant(const fe_parser *p) {
-  return fe_at(p, FE_T_INT) || fe_at(p, FE_T_NUMBER) || fe_at(p, FE_T_MINUS) || fe_at_word(p, FE_W_INF) || fe_at_word(p, FE_W_NAN);
+  return fe_at(p, FE_T_INT) || fe_at(p, FE_T_NUMBER) || fe_at(p, FE_T_MINUS) ||
+         fe_at_word(p, FE_W_INF) || fe_at_word(p, FE_W_NAN);
 }
 
 static bool parse_constant(fe_parser *p, double *value) {
@@ -22,7 +23,8 @@ static bool parse_constant(fe_parser *p, double *value) {
 }
 
 static bool ragged_list(fe_parser *p, ir_span begin) {
-  fe_fault(p, IR_DIAG_TEST, fe_span_since(p, begin), "the parts of a nested list differ in length or depth");
+  fe_fault(p, IR_DIAG_TEST, fe_span_since(p, begin),
+           "the parts of a nested list differ in length or depth");
   return false;
 }
 
@@ -40,7 +42,8 @@ static bool parse_element(fe_parser *p, literal *l, int depth, bool *is_list) {
 static bool parse_list(fe_parser *p, literal *l, int depth) {
   ir_span begin = fe_token_span(p, fe_peek(p));
   if (depth >= IR_MAX_RANK) {
-    fe_fault(p, IR_DIAG_NESTING, begin, "lists nest at most %d deep, the most dimensions that a tensor has", IR_MAX_RANK);
+    fe_fault(p, IR_DIAG_NESTING, begin,
+             "lists nest at most %d deep, the most dimensions that a tensor has", IR_MAX_RANK);
     return false;
   }
   fe_skip(p);
@@ -69,10 +72,17 @@ static bool parse_literal(fe_parser *p, fe_source *source) {
 }
 
 /* ---- generators ---------------------------------------------------------------------------- */
-typedef struct generator { const char *name; int args; const char *usage; } generator;
-static const generator generators[] = {{"rand", 1, "rand(seed)"},       {"randint", 3, "randint(seed,lo,hi)"},
-                                       {"sparse", 2, "sparse(seed,density)"}, {"offsets", 1, "offsets(seed)"},
-                                       {"iota", 0, "iota"},              {"eye", 0, "eye"}};
+typedef struct generator {
+  const char *name;
+  int args;
+  const char *usage;
+} generator;
+static const generator generators[] = {{"rand", 1, "rand(seed)"},
+                                       {"randint", 3, "randint(seed,lo,hi)"},
+                                       {"sparse", 2, "sparse(seed,density)"},
+                                       {"offsets", 1, "offsets(seed)"},
+                                       {"iota", 0, "iota"},
+                                       {"eye", 0, "eye"}};
 
 static const generator *generator_find(const char *name) {
   for (int i = 0; i < IR_COUNT(generators); i++)
@@ -84,7 +94,10 @@ static bool unknown_generator(fe_parser *p, const fe_name *name) {
   const char *known[IR_COUNT(generators)];
   for (int i = 0; i < IR_COUNT(generators); i++) known[i] = generators[i].name;
   const char *nearest = ir_nearest(name->text, known, IR_COUNT(known));
-  ir_diag *d = fe_fault(p, IR_DIAG_TEST, name->span, "there is no generator `%s`; there are rand, randint, sparse, offsets, iota, eye", name->text);
+  ir_diag *d =
+      fe_fault(p, IR_DIAG_TEST, name->span,
+               "there is no generator `%s`; there are rand, randint, sparse, offsets, iota, eye",
+               name->text);
   if (nearest) ir_diag_fix(p->sink, d, name->span, nearest, "did you mean `%s`?", nearest);
   return false;
 }
@@ -121,7 +134,8 @@ static bool parse_source(fe_parser *p, fe_source *source) {
 static bool parse_set(fe_parser *p, fe_test *test) {
   fe_set set = {0};
   fe_name name;
-  if (!fe_need_name(p, "an input, a dim or `expect`", &name) || !fe_need(p, FE_T_ASSIGN, "`=`")) return false;
+  if (!fe_need_name(p, "an input, a dim or `expect`", &name) || !fe_need(p, FE_T_ASSIGN, "`=`"))
+    return false;
   set.name = name.text;
   set.span = name.span;
   set.is_size = fe_at(p, FE_T_INT);
@@ -145,7 +159,9 @@ static bool parse_expect(fe_parser *p, fe_test *test) {
   if (!expect.against_ref && !parse_source(p, &expect.source)) return false;
   if (fe_take(p, FE_T_COMMA)) {
     ir_span begin = fe_token_span(p, fe_peek(p));
-    if (!fe_need_word(p, FE_W_RTOL) || !fe_need(p, FE_T_ASSIGN, "`=`") || !fe_need_number(p, "a tolerance", &expect.rtol)) return false;
+    if (!fe_need_word(p, FE_W_RTOL) || !fe_need(p, FE_T_ASSIGN, "`=`") ||
+        !fe_need_number(p, "a tolerance", &expect.rtol))
+      return false;
     if (!isfinite(expect.rtol)) {
       fe_fault(p, IR_DIAG_NUMBER, fe_span_since(p, begin), "a tolerance is a finite number");
       return false;
@@ -156,7 +172,8 @@ static bool parse_expect(fe_parser *p, fe_test *test) {
 }
 
 static bool parse_line(fe_parser *p, fe_test *test) {
-  if (fe_take_word(p, FE_W_EXPECT)) return parse_expect(p, test) && fe_need_semi(p, "an expectation");
+  if (fe_take_word(p, FE_W_EXPECT))
+    return parse_expect(p, test) && fe_need_semi(p, "an expectation");
   do {
     if (!parse_set(p, test)) return false;
   } while (fe_take(p, FE_T_COMMA));

@@ -62,12 +62,15 @@ static const char *found(const fe_parser *p, const fe_token *t) {
   uint32_t n = t->end - t->begin;
   const char *cut = n > 40 ? "..." : "";
   const char *kind = t->kind == FE_T_WORD ? "the reserved word " : "";
-  return ir_format_text(p->arena, "%s`%.*s%s`", kind, (int)(n > 40 ? 40 : n), p->file->text + t->begin, cut);
+  return ir_format_text(p->arena, "%s`%.*s%s`", kind, (int)(n > 40 ? 40 : n),
+                        p->file->text + t->begin, cut);
 }
 
 static bool is_misnamed(const fe_parser *p, const fe_token *t) {
   for (int i = 0; i < p->misnamed.count && t->kind == FE_T_WORD; i++)
-    if (strlen(p->misnamed.at[i]) == t->end - t->begin && !memcmp(p->misnamed.at[i], p->file->text + t->begin, t->end - t->begin)) return true;
+    if (strlen(p->misnamed.at[i]) == t->end - t->begin &&
+        !memcmp(p->misnamed.at[i], p->file->text + t->begin, t->end - t->begin))
+      return true;
   return false;
 }
 
@@ -83,7 +86,8 @@ void fe_expected(fe_parser *p, const char *what) {
   const fe_token *t = fe_peek(p);
   if (t->kind == FE_T_BAD && !p->panic) lexical_fault(p, t);
   if (is_misnamed(p, t) || (p->at > 0 && is_misnamed(p, t - 1))) p->panic = true;
-  if (!p->panic) fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, t), "expected %s, found %s", what, found(p, t));
+  if (!p->panic)
+    fe_fault(p, IR_DIAG_SYNTAX, fe_token_span(p, t), "expected %s, found %s", what, found(p, t));
 }
 
 bool fe_need(fe_parser *p, fe_token_kind kind, const char *what) {
@@ -108,7 +112,8 @@ bool fe_first_on_line(const fe_parser *p, const fe_token *t) {
 }
 
 static bool begins_something(const fe_token *t) {
-  static const fe_word words[] = {FE_W_IN, FE_W_LET, FE_W_OUT, FE_W_RAGGED, FE_W_GRAD, FE_W_DIM, FE_W_KERNEL, FE_W_SCHEDULE, FE_W_TEST, FE_W_EXPECT};
+  static const fe_word words[] = {FE_W_IN,  FE_W_LET,    FE_W_OUT,      FE_W_RAGGED, FE_W_GRAD,
+                                  FE_W_DIM, FE_W_KERNEL, FE_W_SCHEDULE, FE_W_TEST,   FE_W_EXPECT};
   for (int i = 0; i < IR_COUNT(words); i++)
     if (t->word == words[i]) return true;
   return false;
@@ -118,13 +123,15 @@ static bool begins_something(const fe_token *t) {
 bool fe_need_semi(fe_parser *p, const char *after) {
   if (p->panic || fe_take(p, FE_T_SEMI)) return !p->panic;
   const fe_token *t = fe_peek(p);
-  bool next = begins_something(t) || fe_first_on_line(p, t) || t->kind == FE_T_RBRACE || t->kind == FE_T_END;
+  bool next = begins_something(t) || fe_first_on_line(p, t) || t->kind == FE_T_RBRACE ||
+              t->kind == FE_T_END;
   if (t->kind == FE_T_BAD || p->at == 0 || !next) {
     fe_expected(p, ir_format_text(p->arena, "`;` after %s", after));
     return false;
   }
   uint32_t end = p->tokens[p->at - 1].end;
-  ir_diag *d = fe_fault(p, IR_DIAG_SYNTAX, (ir_span){p->file->id, end - 1, end}, "a `;` is missing after %s", after);
+  ir_diag *d = fe_fault(p, IR_DIAG_SYNTAX, (ir_span){p->file->id, end - 1, end},
+                        "a `;` is missing after %s", after);
   ir_diag_fix(p->sink, d, (ir_span){p->file->id, end, end}, ";", "end it here");
   p->panic = false;
   return true;
@@ -144,8 +151,8 @@ bool fe_need_name(fe_parser *p, const char *what, fe_name *name) {
   if (is_misnamed(p, fe_peek(p))) {
     p->panic = true;
   } else if (fe_peek(p)->kind == FE_T_WORD) {
-    fe_fault(p, IR_DIAG_RESERVED, fe_token_span(p, fe_peek(p)), "`%s` is a reserved word and cannot be %s",
-             fe_token_text(p, fe_peek(p)), what);
+    fe_fault(p, IR_DIAG_RESERVED, fe_token_span(p, fe_peek(p)),
+             "`%s` is a reserved word and cannot be %s", fe_token_text(p, fe_peek(p)), what);
     IR_PUSH(p->arena, &p->misnamed, fe_token_text(p, fe_peek(p)));
   } else {
     fe_expected(p, what);
@@ -193,8 +200,10 @@ static double number_value(const fe_parser *p, const fe_token *t) {
   int64_t exponent = 0;
   uint32_t i = t->begin, point = 0;
   for (; i < t->end && text[i] != 'e' && text[i] != 'E'; i++) {
-    if (text[i] == '.') point = i;
-    else ir_text_putn(&digits, text + i, 1);
+    if (text[i] == '.')
+      point = i;
+    else
+      ir_text_putn(&digits, text + i, 1);
   }
   if (point) exponent = -(int64_t)(i - point - 1);
   if (i < t->end) {
@@ -244,7 +253,8 @@ bool fe_need_gran(fe_parser *p, int64_t *rows, int64_t *cols, ir_span *span) {
   char *text = ir_strndup(p->arena, p->file->text + t->begin, t->end - t->begin);
   char *x = strchr(text, 'x');
   *x = '\0';
-  if (!int_value(text, rows) || !int_value(x + 1, cols) || *rows < 1 || *cols < 1 || *rows > INT32_MAX || *cols > INT32_MAX) {
+  if (!int_value(text, rows) || !int_value(x + 1, cols) || *rows < 1 || *cols < 1 ||
+      *rows > INT32_MAX || *cols > INT32_MAX) {
     fe_fault(p, IR_DIAG_NUMBER, *span, "both sizes of a granularity are from 1 to %d", INT32_MAX);
     return false;
   }

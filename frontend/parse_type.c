@@ -1,5 +1,5 @@
-/* parse_type.c - what stands to the right of a name: shapes, storage formats, value patterns; and the
- * definition of a format. */
+/* parse_type.c - what stands to the right of a name: shapes, storage formats, value patterns; and
+ * the definition of a format. */
 #include "frontend/parse.h"
 
 bool fe_parse_shape(fe_parser *p, fe_shape *shape) {
@@ -15,7 +15,8 @@ bool fe_parse_shape(fe_parser *p, fe_shape *shape) {
   }
   shape->span = fe_span_since(p, begin);
   if (shape->dims.count <= IR_MAX_RANK) return true;
-  fe_fault(p, IR_DIAG_RANK, shape->span, "%d dimensions; a tensor has at most %d", shape->dims.count, IR_MAX_RANK);
+  fe_fault(p, IR_DIAG_RANK, shape->span, "%d dimensions; a tensor has at most %d",
+           shape->dims.count, IR_MAX_RANK);
   return false;
 }
 
@@ -42,15 +43,18 @@ static bool parse_density(fe_parser *p, fe_pat *pat) {
   if (fe_take(p, FE_T_DOTS) && !fe_need_number(p, "the upper density", &pat->high)) return false;
   pat->density_span = fe_span_since(p, begin);
   if (pat->low <= pat->high && pat->high <= 1) return true;
-  fe_fault(p, IR_DIAG_HINT, pat->density_span, "a density is the share of non-zeros, from 0 to 1, the smaller one first");
+  fe_fault(p, IR_DIAG_HINT, pat->density_span,
+           "a density is the share of non-zeros, from 0 to 1, the smaller one first");
   return false;
 }
 
 static bool parse_hint(fe_parser *p, fe_pat *pat) {
   if (fe_take_word(p, FE_W_DENSITY)) return fe_need(p, FE_T_ASSIGN, "`=`") && parse_density(p, pat);
   if (fe_take_word(p, FE_W_GRAN))
-    return fe_need(p, FE_T_ASSIGN, "`=`") && fe_need_gran(p, &pat->rows, &pat->cols, &pat->gran_span);
-  if (fe_take_word(p, FE_W_AXIS)) return fe_need(p, FE_T_ASSIGN, "`=`") && fe_need_name(p, "an index", &pat->axis);
+    return fe_need(p, FE_T_ASSIGN, "`=`") &&
+           fe_need_gran(p, &pat->rows, &pat->cols, &pat->gran_span);
+  if (fe_take_word(p, FE_W_AXIS))
+    return fe_need(p, FE_T_ASSIGN, "`=`") && fe_need_name(p, "an index", &pat->axis);
   fe_expected(p, "`density=`, `gran=` or `axis=`");
   return false;
 }
@@ -87,12 +91,16 @@ static fe_expr *parse_parameter(fe_parser *p) {
 static bool parse_level(fe_parser *p, fe_level *level) {
   level->span = fe_token_span(p, fe_peek(p));
   if (!fe_need_name(p, "a dimension of the format", &level->dim)) return false;
-  level->map = fe_at(p, FE_T_SLASH) ? IR_MAP_DIV : fe_at(p, FE_T_PERCENT) ? IR_MAP_MOD : IR_MAP_WHOLE;
+  level->map = fe_at(p, FE_T_SLASH)     ? IR_MAP_DIV
+               : fe_at(p, FE_T_PERCENT) ? IR_MAP_MOD
+                                        : IR_MAP_WHOLE;
   if (level->map != IR_MAP_WHOLE) {
     fe_skip(p);
     if (!(level->factor = parse_parameter(p))) return false;
   }
-  if (!fe_need(p, FE_T_COLON, "`:` and a kind of level") || !fe_need_format_name(p, "a kind of level", &level->kind)) return false;
+  if (!fe_need(p, FE_T_COLON, "`:` and a kind of level") ||
+      !fe_need_format_name(p, "a kind of level", &level->kind))
+    return false;
   if (fe_take(p, FE_T_LPAREN)) {
     do {
       fe_expr *arg = parse_parameter(p);
@@ -139,8 +147,9 @@ static bool parse_levels(fe_parser *p, fe_format_def *def) {
 fe_format_def *fe_parse_format(fe_parser *p) {
   fe_format_def *def = IR_NEW(p->arena, fe_format_def);
   if (!fe_need_name(p, "the name of a format", &def->name)) return NULL;
-  def->bad = !(parse_params(p, def) && fe_need(p, FE_T_ASSIGN, "`=`") && parse_dims(p, def) &&
-               fe_need(p, FE_T_ARROW, "`->`") && parse_levels(p, def) && fe_need_semi(p, "a format"));
+  def->bad =
+      !(parse_params(p, def) && fe_need(p, FE_T_ASSIGN, "`=`") && parse_dims(p, def) &&
+        fe_need(p, FE_T_ARROW, "`->`") && parse_levels(p, def) && fe_need_semi(p, "a format"));
   def->span = fe_span_since(p, def->name.span);
   return def;
 }

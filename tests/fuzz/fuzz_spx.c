@@ -1,5 +1,5 @@
-/* Fuzz target: `.spx` text.  Whatever it is, it compiles or is refused with a reason, the status and
- * the program agree, a compiled program verifies, and the canonical form is one. */
+/* Fuzz target: `.spx` text.  Whatever it is, it compiles or is refused with a reason, the status
+ * and the program agree, a compiled program verifies, and the canonical form is one. */
 #include <stdlib.h>
 
 #include "frontend/frontend.h"
@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ir_sink *sink = ir_sink_new(arena);
   ir_program *program = NULL;
   ir_text messages = ir_text_new(arena);
-  spc_status status = fe_compile(arena, "fuzz.spx", text, size, NULL, sink, &program), parsed, again;
+  spc_status status = fe_compile(arena, "fuzz.spx", text, size, NULL, sink, &program), parsed,
+             again;
   check((status == SPC_OK) == (program != NULL));
   check((status == SPC_OK) == (sink->errors == 0));
   if (program) check(ir_verify(program, sink) == SPC_OK);

@@ -13,7 +13,8 @@ typedef struct compiled {
   spc_status status;
 } compiled;
 
-static inline compiled compile_with(const char *text, size_t length, const fe_define *defines, int count) {
+static inline compiled compile_with(const char *text, size_t length, const fe_define *defines,
+                                    int count) {
   compiled c = {.arena = ir_arena_new()};
   fe_options options = {defines, count};
   c.sink = ir_sink_new(c.arena);
@@ -21,7 +22,9 @@ static inline compiled compile_with(const char *text, size_t length, const fe_de
   return c;
 }
 
-static inline compiled compile(const char *text) { return compile_with(text, strlen(text), NULL, 0); }
+static inline compiled compile(const char *text) {
+  return compile_with(text, strlen(text), NULL, 0);
+}
 
 static inline const char *messages(const compiled *c) {
   ir_text text = ir_text_new(c->arena);
