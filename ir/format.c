@@ -136,9 +136,9 @@ int ir_format_chain_end(const ir_format *f, int level) {
 }
 
 bool ir_format_lists_entries(const ir_format *f) {
-  if (!f->level_count) return false;
-  ir_level_kind last = f->level[f->level_count - 1].kind;
-  return last != IR_LEVEL_DENSE && last != IR_LEVEL_NM;
+  for (int k = 0; k < f->level_count; k++)
+    if (!ir_level_rows[f->level[k].kind].full) return true;
+  return false;
 }
 
 /* ---- text ------------------------------------------------------------------------------ */

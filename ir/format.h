@@ -81,8 +81,8 @@ int64_t ir_format_extent(const ir_format *f, int level, const int64_t *dims); /*
 int64_t ir_format_bitmap_tile(const ir_format *f, int level, const int64_t *dims);
 /* Last level of the run of singletons after `level`; `level` itself when none follows. */
 int ir_format_chain_end(const ir_format *f, int level);
-/* Every stored position is an entry that was put there (csr, coo), rather than a slot that the
- * format makes by itself (dense, bsr, nm). */
+/* Some level leaves elements out, so that what is stored is an entry, zeros included: an explicit zero
+ * of csr, an element of a stored block, a slot of nm.  False for layouts that store every element. */
 bool ir_format_lists_entries(const ir_format *f);
 void ir_format_print(const ir_format *f, ir_text *out);        /* "bsr(64,64)", parses back */
 void ir_format_print_map(const ir_format *f, ir_text *out);    /* "[i,j] -> [ i/64: dense, ... ]"; packed(c,1) stores counts */

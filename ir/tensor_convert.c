@@ -1,8 +1,8 @@
 /* tensor_convert.c - a tensor as a list of entries, and from there into another format.
  *
- * Explicit zeros of a format that lists its entries (csr, coo, ell) survive a conversion; zeros
- * that a format makes by itself (dense, blocks, nm filling) do not become entries of the new one.
- */
+ * What a sparse format stores survives a conversion, zeros included: explicit zeros of csr, all
+ * elements of a stored block inside the shape.  Zeros of a layout that stores every element do not
+ * become entries of a sparse one. */
 #include "ir/tensor.h"
 
 typedef struct gather {

@@ -62,6 +62,12 @@ static bool one_op_each(const vec_region *g, const ir_block *block, const ir_var
   return true;
 }
 
+/* An accumulator has a partial result a lane, even where all that it adds up is the same for all columns. */
+static void parts_vary(const vec_region *g) {
+  for (int i = 0; i < g->capacity; i++)
+    if (g->table[i].var && is_outer(g, g->table[i].var)) g->table[i].deps |= VEC_COL;
+}
+
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop) {
   int sets = 0;
   if (loop->step && (loop->step->kind != IR_CONST || loop->step->i != 1)) return false;
@@ -71,6 +77,7 @@ bool pass_vec_reducible(const vec_region *g, const ir_code *loop) {
     if (!g->table[i].var || !is_outer(g, g->table[i].var)) continue;
     if (!one_op_each(g, &loop->body, g->table[i].var, &op) || reducer_of(op) == IR_RED_COUNT) return false;
   }
+  parts_vary(g);
   return true;
 }
 
