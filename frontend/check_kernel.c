@@ -4,9 +4,10 @@
 
 /* ---- inputs -------------------------------------------------------------------------------- */
 static bool check_free_name(fe_check *c, const fe_name *name, const char *what) {
-  const fe_symbol *old = fe_symbol_find(c, name->text);
+  fe_symbol *old = fe_symbol_find(c, name->text);
   if (!old) return true;
   bool same = old->kind == FE_SYM_TENSOR;
+  if (same) old->bad = true; /* which one later uses mean is unknown */
   ir_diag *d =
       same ? fe_error(c, IR_DIAG_REDEFINED, name->span, "`%s` is declared twice", name->text)
            : fe_error(c, IR_DIAG_SHADOWING, name->span,

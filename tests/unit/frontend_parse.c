@@ -123,7 +123,8 @@ static char *read_all(const char *path, size_t *length) {
   FILE *f = fopen(path, "rb");
   cr_assert_not_null(f, "%s", path);
   char *text = malloc(1 << 16);
-  *length = fread(text, 1, 1 << 16, f);
+  *length = fread(text, 1, (1 << 16) - 1, f);
+  text[*length] = '\0';
   fclose(f);
   return text;
 }
@@ -168,6 +169,39 @@ Test(frontend_parse, every_prefix, .timeout = 120) {
   }
 }
 
+/* ---- slips --------------------------------------------------------------------------------- */
+typedef struct slips {
+  int wrong, once, most;
+} slips;
+
+static void slip(const char *text, size_t length, size_t gone, slips *s) {
+  char *copy = malloc(length);
+  memcpy(copy, text, gone);
+  memcpy(copy + gone, text + gone + 1, length - gone - 1);
+  compiled c = compile_with(copy, length - 1, NULL, 0);
+  s->wrong += c.sink->errors > 0;
+  s->once += c.sink->errors == 1;
+  if (c.sink->errors > s->most) s->most = c.sink->errors;
+  done(&c);
+  free(copy);
+}
+
+/* A missing character is one report, nearly always. */
+Test(frontend_parse, a_slip_is_one_report, .timeout = 120) {
+  slips s = {0};
+  for (int i = 0; i < IR_COUNT(examples); i++) {
+    size_t length;
+    char path[512];
+    snprintf(path, sizeof path, "%s/examples/%s.spx", SPC_SOURCE_DIR, examples[i]);
+    char *text = read_all(path, &length);
+    for (size_t at = (size_t)(strstr(text, "spx 1;") - text) + 6; at < length; at++)
+      slip(text, length, at, &s);
+    free(text);
+  }
+  cr_assert_geq(s.once * 100, s.wrong * 97, "%d of %d", s.once, s.wrong);
+  cr_assert_leq(s.most, 3);
+}
+
 /* ---- the formatter ------------------------------------------------------------------------- */
 static const char *tree(ir_arena *arena, const char *text, size_t length, ir_text *formatted) {
   fe_file *file = NULL;
@@ -200,7 +234,6 @@ Test(frontend_format, the_same_tree_and_idempotent) {
     keep(text, length);
     ir_arena *arena = ir_arena_new();
     ir_text out = ir_text_new(arena);
-    text[length] = '\0';
     tree(arena, text, length, &out);
     cr_assert_str_eq(out.data, text, "examples are in canonical form");
     ir_arena_free(arena);
