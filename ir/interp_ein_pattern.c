@@ -143,8 +143,8 @@ static pattern *make_pattern(interp *r, const ir_expr *e) {
   case IR_CONST: return leaf(r, ir_const_value(e, &value) && value == 0 ? NOTHING : ALL);
   case IR_ACCESS: return pattern_of_access(r, e);
   case IR_OP: return pattern_of_op(r, e);
-  case IR_CAST:
-  case IR_TOPK: return make_pattern(r, e->args[0]);
+  case IR_CAST: return make_pattern(r, e->args[0]);
+  case IR_TOPK: return both(r, make_pattern(r, e->args[0]), check(r, e, true)); /* what it keeps */
   case IR_REDUCE: return pattern_of_reduce(r, e);
   case IR_DIM:
   case IR_INDEX:

@@ -202,7 +202,7 @@ static ir_stmt *copy_stmt(pass_context *context, ir_kernel *kernel, ir_tensor *s
   }
   stmt->combine = IR_RED_COUNT;
   stmt->value = ir_access(context->arena, source, subs);
-  stmt->acc = source->dtype;
+  stmt->acc = source->dtype == IR_NONE ? IR_B1 : source->dtype;
   stmt->span = source->span;
   copy->def = stmt;
   return stmt;

@@ -112,6 +112,7 @@ static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
 
 static const char *cannot_list(pass_context *context, const pass_sum *sum, const pass_listed *operand) {
   if (!sum->k) return "the statement sums over several indices at once";
+  if (sum->k->offsets) return "the summed index is ragged: a list runs along the whole axis, not along a segment";
   const ir_axis *axis = axis_of(sum->stmt, sum->k);
   if (axis && !axis->invariant) return axis->why;
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
