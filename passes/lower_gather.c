@@ -17,7 +17,26 @@ ir_expr *pass_lower_root(lower_state *s) {
 
 static bool is_like(const lower_state *s) { return s->stmt->target->like != NULL; }
 
+static const ir_tensor *pattern_owner(const ir_tensor *tensor) {
+  while (tensor->like) tensor = tensor->like;
+  return tensor;
+}
+
+/* An operand whose level arrays are the target's own, read at the same place: its walk is the target's. */
+static int walked_with(const lower_state *s) {
+  const ir_stmt *stmt = s->stmt;
+  for (int i = 0; is_like(s) && i < s->accesses.count; i++) {
+    const ir_expr *e = s->accesses.at[i].expr;
+    bool same = pattern_owner(e->tensor) == pattern_owner(stmt->target) && !s->accesses.at[i].buf;
+    for (int d = 0; same && d < e->arg_count; d++) same = ir_expr_equal(e->args[d], stmt->subs[d]);
+    if (same) return i;
+  }
+  return -1;
+}
+
 static void add_target(lower_state *s) {
+  s->target = walked_with(s);
+  if (s->target >= 0) return;
   lower_access target = {.expr = ir_access(s->arena, s->stmt->target, s->stmt->subs), .target = true,
                          .format = pass_level_format(s, s->stmt->target)};
   IR_PUSH(s->arena, &s->accesses, target);
