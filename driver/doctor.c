@@ -27,8 +27,7 @@ static const char *cublas_text(bool *there) {
   static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
   for (int i = 0; i < IR_COUNT(names); i++) {
     void *library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-    if (!library) continue;
-    dlclose(library);
+    if (!library) continue; /* stays loaded: unloading it loses what its C++ library holds */
     *there = true;
     return names[i];
   }

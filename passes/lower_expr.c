@@ -44,7 +44,7 @@ static ir_expr *access_value(lower_state *s, lower_env *env, const ir_expr *e) {
   if (!buf) buf = pass_code_buffer(s, e->tensor, IR_BUF_VALS, 0);
   ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0);
   ir_expr *value = pass_code_cast(s, t, pass_code_load(s, buf, pos, c->present));
-  if (e->tensor->fill == 0) return value;
+  if (e->tensor->fill == 0 || !pass_access_is_sparse(&s->accesses.at[number])) return value; /* out of range: 0 */
   return pass_code_where(s, c->present, value, pass_value_const(s, t, e->tensor->fill));
 }
 

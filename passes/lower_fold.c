@@ -27,7 +27,8 @@ static lower_fold fold_access(const folding *f, const ir_expr *e) {
   bool absent = f->absent ? f->absent[number] : pass_access_is_sparse(access);
   const lower_cursor *c = f->env ? &f->env->cursor[number] : NULL;
   if (c && c->present && pass_code_is_false(c->present)) absent = true;
-  return absent ? known(e->tensor->fill) : unknown;
+  if (!absent) return unknown;
+  return known(pass_access_is_sparse(access) ? e->tensor->fill : 0); /* a dense one is absent out of range */
 }
 
 static lower_fold evaluate(const ir_expr *e, const lower_fold *x) {

@@ -192,7 +192,9 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
 /* ---- what outer loops can compute ---------------------------------------------------------------- */
 static void hoist_row(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_env *row = pass_env_copy(s, env);
+  const ir_index *segment = e->bound[0]->segment;
   if (pass_env_memo(env, e) || pass_env_find(env, e->bound[0])) return;
+  if (segment && !pass_env_find(env, segment)) return;
   pass_env_bind(row, e->bound[0], pass_code_int(s, 0));
   if (!pass_env_closes(s, row, e)) return;
   if (e->kind == IR_SOFTMAX) pass_softmax_prepare(s, env, e);
