@@ -29,7 +29,7 @@ for f in files:
         strip = lambda t: "\n".join(l for l in t.splitlines() if "schedule" not in l and "why" not in l)
         body = lambda t: t[t.find("kernel "):]
         check("the chosen schedule of %s for %s gives the same tile IR" % (name, target),
-              again.returncode == 0 and tile_lines(tile.stdout) == tile_lines(again.stdout) if (tile_lines := lambda t: [l.strip() for l in t.splitlines() if l.strip().startswith(("stage ", "list ", "guard ", "row ", "tile "))]) else False,
+              again.returncode == 0 and tile_lines(tile.stdout) == tile_lines(again.stdout) if (tile_lines := lambda t: [l.strip() for l in t.splitlines() if l.strip().startswith(("stage ", "list ", "guard ", "row ", "tile ")) and not l.endswith(" applied;")]) else False,
               again.stderr or schedule.stdout)
         if target != "cpu":
             r = spc("compile", f, "--target=" + target, "--emit=cuda")
@@ -41,7 +41,13 @@ for f in files:
     again = spc("fmt", "-", stdin=r.stdout)
     check("fmt of %s is stable" % name, r.returncode == 0 and again.stdout == r.stdout, r.stderr)
     check("%s is in canonical form or opens with its own comment" % name, open(f).read().lstrip().startswith("//"))
-for backend in backends():
+try:
+    __import__("numpy")
+    digits = backends()
+except ImportError:
+    digits = []
+    skip("digits: NumPy is not here")
+for backend in digits:
     r = subprocess.run([sys.executable, os.path.join(ROOT, "examples/digits/run.py"), SPC, "--backend=" + backend], capture_output=True, text=True)
     check("digits on %s: accuracy and sparsity" % backend, r.returncode == 0 and "accuracy 91.9 %" in r.stdout and "(4.3 %)" in r.stdout, r.stdout + r.stderr)
 if not cuda:

@@ -35,7 +35,7 @@ if command -v pkg-config >/dev/null; then
   check "and runs" "$tmp/usepp"
 else skipped=$((skipped+1)); echo "skip: pkg-config is not here"; fi
 printf 'cmake_minimum_required(VERSION 3.16)\nproject(u C CXX)\nfind_package(spc REQUIRED)\nadd_executable(u use.c)\ntarget_link_libraries(u spc::spc)\n' > "$tmp/CMakeLists.txt"
-check "find_package(spc)" sh -c "cmake -S $tmp -B $tmp/b -DCMAKE_PREFIX_PATH=$tmp/usr && cmake --build $tmp/b && $tmp/b/u"
+check "find_package(spc)" sh -c "cmake -S $tmp -B $tmp/b $(command -v make >/dev/null || echo -G Ninja) -DCMAKE_PREFIX_PATH=$tmp/usr && cmake --build $tmp/b && $tmp/b/u"
 check "the installed command runs" "$tmp/usr/bin/spc" --version
 if grep -q 'SPC_LLVM_MODE=.*SHARED\|LLVM: .*SHARED' "$build.log" 2>/dev/null || [ -n "$(find "$build" -maxdepth 1 -name 'libspc.so' -exec ldd {} + 2>/dev/null | grep -i 'libLLVM\|asan')" ]; then
   skipped=$((skipped+1)); echo "skip: library dependencies: this build links a shared LLVM or a sanitizer"
