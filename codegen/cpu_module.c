@@ -25,10 +25,11 @@ static spc_status fault(ir_sink *sink, const char *what, char *message) {
 }
 
 /* ---- names and ranges ------------------------------------------------------------------------ */
+/* The function's name, dots and all: `k.y_2` and `k.y.2` are two functions. */
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func) {
   char *name = ir_strdup(arena, func->name);
   for (char *at = name; *at; at++)
-    if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9')))
+    if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '.'))
       *at = '_';
   return name;
 }
