@@ -92,6 +92,16 @@ static source *source_of(source *sources, int count, const ir_tensor *tensor) {
   return NULL;
 }
 
+static spc_status check_bound_once(drv_session *s, const source *sources, int count) {
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < i; k++)
+      if (sources[i].tensor == sources[k].tensor) {
+        drv_usage_error(s, "`%s` is bound twice: to `%s` and to `%s`", sources[i].tensor->name, sources[k].text, sources[i].text);
+        return SPC_INVALID_ARGUMENT;
+      }
+  return SPC_OK;
+}
+
 static spc_status check_all_bound(drv_session *s, const ir_kernel *kernel, source *sources, int count) {
   ir_text missing = ir_text_new(s->arena);
   int holes = 0;
@@ -174,6 +184,7 @@ spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *siz
   source *sources = IR_NEW_ARRAY(s->arena, source, count + 1);
   for (int i = 0; i < count; i++)
     SPC_TRY(parse_source(s, kernel, s->options.binds.items.at[i], &sources[i]));
+  SPC_TRY(check_bound_once(s, sources, count));
   SPC_TRY(check_all_bound(s, kernel, sources, count));
   for (int files = 1; files >= 0; files--) {
     for (int i = 0; i < kernel->tensors.count; i++) {

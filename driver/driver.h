@@ -97,6 +97,8 @@ spc_status drv_check_inputs(drv_session *s, const ir_kernel *kernel, const ir_bi
 /* A generator's dense data as a view in the tensor's own format. */
 spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind, const double *args,
                         int count, const int64_t *sizes, ir_view *out);
+/* The names and endings of every --out, before anything is read or run. */
+spc_status drv_check_outs(drv_session *s, const ir_kernel *kernel);
 spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
 spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats, int compilations);
 

@@ -6,7 +6,7 @@
 
 typedef struct summary {
   const ir_view *view;
-  int64_t nonzeros;
+  int64_t nonzeros, visited;
   double min, max, squares;
 } summary;
 
@@ -16,17 +16,18 @@ static bool visit(void *user, const int64_t *at, int64_t position) {
   double v = ir_dtype_load(sum->view->dtype, sum->view->vals.data, position);
   sum->nonzeros += v != 0;
   sum->squares += v * v;
-  if (!(v >= sum->min)) sum->min = v;
-  if (!(v <= sum->max)) sum->max = v;
+  sum->visited++;
+  if (!isnan(sum->min) && !(v >= sum->min)) sum->min = v; /* the first NaN stays */
+  if (!isnan(sum->max) && !(v <= sum->max)) sum->max = v;
   return true;
 }
 
 static void print_summary(drv_session *s, const ir_tensor *tensor, const ir_view *view) {
   summary sum = {.view = view, .min = INFINITY, .max = -INFINITY};
   ir_view_walk(view, visit, &sum);
-  int64_t stored = view->vals.count, elements = ir_view_elements(view);
-  if (stored < elements && sum.min > 0) sum.min = 0;
-  if (stored < elements && sum.max < 0) sum.max = 0;
+  int64_t elements = ir_view_elements(view);
+  if (sum.visited < elements && sum.min > 0) sum.min = 0;
+  if (sum.visited < elements && sum.max < 0) sum.max = 0;
   ir_text line = ir_text_new(s->arena);
   ir_text_printf(&line, "%s: %s[", tensor->name, ir_dtype_text(view->dtype));
   for (int d = 0; d < view->rank; d++)
@@ -44,10 +45,9 @@ static void print_summary(drv_session *s, const ir_tensor *tensor, const ir_view
   puts(line.data);
 }
 
-static const ir_binding *result_named(const ir_bindings *bindings, const char *name) {
+static const ir_binding *result_of(const ir_bindings *bindings, const ir_tensor *tensor) {
   for (int i = 0; i < bindings->list.count; i++)
-    if (bindings->list.at[i].tensor->role == IR_ROLE_OUT && !strcmp(bindings->list.at[i].tensor->name, name))
-      return &bindings->list.at[i];
+    if (!strcmp(bindings->list.at[i].tensor->name, tensor->name)) return &bindings->list.at[i];
   return NULL;
 }
 
@@ -56,33 +56,42 @@ static bool has_ending(const char *path, const char *ending) {
   return n >= m && !strcmp(path + n - m, ending);
 }
 
-static bool is_dense_view(const ir_view *view) {
-  for (int l = 0; l < view->format->level_count; l++)
-    if (view->format->level[l].kind != IR_LEVEL_DENSE) return false;
+static bool is_dense_format(const ir_format *format) {
+  for (int l = 0; format && l < format->level_count; l++)
+    if (format->level[l].kind != IR_LEVEL_DENSE) return false;
   return true;
 }
 
-static spc_status write_one(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings,
-                            const char *text) {
-  const char *name, *path;
-  if (!drv_split(s, text, &name, &path) || !*path) {
+/* NAME=FILE of --out: an output of the kernel, and an ending that its format can be written under. */
+static spc_status parse_out(drv_session *s, const ir_kernel *kernel, const char *text, const ir_tensor **tensor,
+                            const char **path) {
+  const char *name;
+  if (!drv_split(s, text, &name, path) || !**path) {
     drv_usage_error(s, "--out wants NAME=FILE, not `%s`", text);
     return SPC_INVALID_ARGUMENT;
   }
-  const ir_binding *result = result_named(bindings, name);
-  if (!result) {
+  *tensor = ir_tensor_named(kernel, name);
+  if (!*tensor || (*tensor)->role != IR_ROLE_OUT) {
     drv_usage_error(s, "kernel `%s` has no output `%s`", kernel->name, name);
     return SPC_INVALID_ARGUMENT;
   }
-  if (!has_ending(path, ".npy") && !has_ending(path, ".npz")) {
+  if (!has_ending(*path, ".npy") && !has_ending(*path, ".npz")) {
     drv_usage_error(s, "--out %s: outputs are written as .npy or .npz", text);
     return SPC_INVALID_ARGUMENT;
   }
-  if (has_ending(path, ".npz") && is_dense_view(&result->view)) {
+  if (has_ending(*path, ".npz") && is_dense_format((*tensor)->format)) {
     drv_usage_error(s, "--out %s: `%s` is dense and .npz holds sparse matrices; write .npy", text, name);
     return SPC_INVALID_ARGUMENT;
   }
-  return rt_file_write(s->arena, path, &result->view, s->sink);
+  return SPC_OK;
+}
+
+spc_status drv_check_outs(drv_session *s, const ir_kernel *kernel) {
+  const ir_tensor *tensor;
+  const char *path;
+  for (int i = 0; i < s->options.outs.items.count; i++)
+    SPC_TRY(parse_out(s, kernel, s->options.outs.items.at[i], &tensor, &path));
+  return SPC_OK;
 }
 
 spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings) {
@@ -90,8 +99,12 @@ spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_b
     for (int i = 0; i < bindings->list.count; i++)
       if (bindings->list.at[i].tensor->role == IR_ROLE_OUT)
         print_summary(s, bindings->list.at[i].tensor, &bindings->list.at[i].view);
-  for (int i = 0; i < s->options.outs.items.count; i++)
-    SPC_TRY(write_one(s, kernel, bindings, s->options.outs.items.at[i]));
+  for (int i = 0; i < s->options.outs.items.count; i++) {
+    const ir_tensor *tensor;
+    const char *path;
+    SPC_TRY(parse_out(s, kernel, s->options.outs.items.at[i], &tensor, &path));
+    SPC_TRY(rt_file_write(s->arena, path, &result_of(bindings, tensor)->view, s->sink));
+  }
   return SPC_OK;
 }
 

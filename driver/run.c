@@ -88,6 +88,7 @@ static spc_status run_kernel(drv_session *s, running *run) {
   run->sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
   SPC_TRY(drv_sizes_from_defines(s, run->sizes));
   s->options.kernel = run->kernel->name;
+  SPC_TRY(drv_check_outs(s, run->kernel));
   SPC_TRY(drv_bind_inputs(s, run->kernel, run->sizes, &run->bindings));
   SPC_TRY(ir_check_sizes(run->kernel, run->sizes, s->sink));
   if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->bindings));

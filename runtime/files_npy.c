@@ -91,12 +91,11 @@ static bool shape(cursor *c, rt_raw *out) {
 
 static bool descr(const char *text, rt_raw *out, bool *big_endian) {
   *big_endian = text[0] == '>';
-  if (!strchr("<>|=", text[0]) || !text[0] || !strchr("fiubSU", text[1]) || !text[1]) return false;
+  if (!strchr("<>|=", text[0]) || !text[0] || !strchr("fiubcmMSU", text[1]) || !text[1]) return false;
   out->kind = text[1];
   out->bytes = atoi(text + 2);
   if (out->kind == 'U') out->bytes *= 4;
   if (out->bytes < 1 || out->bytes > 1024) return false;
-  if (out->kind == 'f') return out->bytes == 2 || out->bytes == 4 || out->bytes == 8;
   if (out->kind == 'b') return out->bytes == 1;
   if (out->kind == 'i' || out->kind == 'u')
     return out->bytes == 1 || out->bytes == 2 || out->bytes == 4 || out->bytes == 8;
@@ -111,7 +110,7 @@ static const char *dictionary(cursor *c, rt_raw *out) {
     if (!quoted(c, key, sizeof key) || !eat(c, ":")) return "the header's dictionary is malformed";
     if (!strcmp(key, "descr")) {
       if (!quoted(c, text, sizeof text)) return "a structured dtype is not supported";
-      if (!descr(text, out, &big)) return "the dtype is not one of f2 f4 f8 i1..i8 u1..u8 b1";
+      if (!descr(text, out, &big)) return "the dtype is not one of numbers, b1 and text";
       has_descr = true;
     } else if (!strcmp(key, "fortran_order")) {
       out->fortran = eat(c, "True");

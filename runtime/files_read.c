@@ -75,6 +75,11 @@ static spc_status parse(reading *r, const unsigned char *data, size_t bytes, rt_
   return SPC_OK;
 }
 
+/* NumPy's numbers that no dtype here stands for (complex, dates, long doubles) are read as far as their name. */
+static bool is_real(char kind, int bytes) {
+  return kind != 'c' && kind != 'm' && kind != 'M' && kind != 'S' && kind != 'U' && (kind != 'f' || bytes <= 8);
+}
+
 /* Which file dtypes a declared dtype takes; 't' is text, which every numeric dtype takes. */
 static bool dtype_fits(ir_dtype want, char kind, int bytes, bool integer) {
   if (kind == 't') return ir_dtype_is_float(want) || integer;
@@ -96,6 +101,8 @@ static const char *kind_text(reading *r, char kind, int bytes) {
   case 'b': return "bool";
   case 't': return "real text";
   case 'S': case 'U': return "text";
+  case 'm': case 'M': return "dates";
+  case 'c': return ir_format_text(r->arena, "complex%d", bytes * 8);
   default: return ir_format_text(r->arena, "%s%d", kind == 'f' ? "float" : kind == 'i' ? "int" : "uint", bytes * 8);
   }
 }
@@ -163,7 +170,8 @@ static spc_status pack_dense(reading *r, const rt_contents *c, ir_view *out) {
   const char *why = "";
   ir_dtype dtype = w->dtype == IR_NONE ? IR_F64 : w->dtype;
   if (w->dtype == IR_NONE && c->kind != 'f') dtype = IR_I64;
-  if (w->dtype == IR_NONE && (c->kind == 'S' || c->kind == 'U')) return unfit(r, "it holds text");
+  if (w->dtype == IR_NONE && !is_real(c->kind, c->bytes))
+    return unfit(r, "it holds %s; the non-zeros of a pattern come from real numbers", kind_text(r, c->kind, c->bytes));
   SPC_TRY(copy_dense(r, &c->dense, dtype, &dense));
   if (w->dtype != IR_NONE && (!w->format || ir_format_is_row_major(w->format))) {
     *out = dense;

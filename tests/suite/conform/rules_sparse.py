@@ -1,0 +1,147 @@
+"""Rules 5, 7, 10 and 11: conditions and fills, patterns of sparse results, fallbacks, schedules."""
+import json, os, re
+import numpy as np, scipy.sparse as sp
+from .harness import *
+
+rng = np.random.default_rng(51)
+normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
+f64 = lambda a: np.asarray(a, np.float64)
+rand = lambda n, m, density, seed: sp.random(n, m, density, "csr", np.float32, seed)
+
+# ---- 5. conditions and fills
+N, M, K = 13, 19, 7
+A, B, V = normal(N, K), normal(M, K), normal(N, M)
+stored = rand(N, M, 0.4, 1)
+stored.data[::3] = 0                                    # stored zeros: true in a pattern, false in a numeric tensor
+place = np.zeros((N, M), bool)
+place[stored.tocoo().row, stored.tocoo().col] = True
+value = stored.toarray() != 0
+i, j = np.ogrid[:N, :M]
+AB = f64(A) @ f64(B).T
+on = lambda c, a, fill=0.0: np.where(c, a, fill)
+for fmt in ("csr", "coo", "dcsr", "csc"):
+    case("5: a pattern is true where stored, a number where it is not zero, %s" % fmt, program("N M K", """
+  in A: f32[N,K]; in B: f32[M,K]; in V: f32[N,M]; in P: pattern[N,M] as %s; in S: f32[N,M] as %s;
+  out a[i,j] = sum[k] A[i,k]*B[j,k] on P[i,j];  out b[i,j] = sum[k] A[i,k]*B[j,k] on S[i,j] fill -1;
+  out c[i,j] = V[i,j] on P[i,j] and j <= i fill 2.5;  out d[i,j] = V[i,j] on not P[i,j];  out e[i,j] = V[i,j] on S[i,j] or j < 3;  out f[i,j] = V[i,j] on i + j < 9 fill inf;
+  out g[i] = V[i,2] on any[j] P[i,j];  out h[i,j] = V[i,j] on S[i,j] != 0 and V[i,j] > 0;  out q[i,j] = where(P[i,j], V[i,j], 1);
+  out l[i,j] = V[i,j] on V[i,j] fill 7;  out o[i,j] = sum[k] A[i,k]*B[j,k] on j <= i fill 3;""" % (fmt, fmt)),
+         dict(A=A, B=B, V=V, P=stored, S=stored),
+         dict(a=on(place, AB), b=on(value, AB, -1), c=on(place & (j <= i), V, 2.5), d=on(~place, V), e=on(value | (j < 3), V), f=on(i + j < 9, V, np.inf), g=on(place.any(1), V[:, 2]),
+              h=on(value & (V > 0), V), q=on(place, V, 1), l=V, o=on(j <= i, AB, 3)))
+for name, mask in (("empty", sp.csr_matrix((N, M), dtype=np.float32)), ("all zeros stored", sp.csr_matrix((np.zeros(N * M, np.float32), np.tile(np.arange(M), N), np.arange(N + 1) * M), (N, M))),
+                   ("full", sp.csr_matrix(np.ones((N, M), np.float32))), ("one row", sp.csr_matrix((np.ones(M, np.float32), (np.full(M, 4), np.arange(M))), (N, M)))):
+    c = mask.tocoo()
+    at = np.zeros((N, M), bool)
+    at[c.row, c.col] = True
+    nz = mask.toarray() != 0
+    p = np.where(at, AB, -np.inf)
+    w = np.where(at, np.exp(AB - AB.max(1, keepdims=True)), 0)
+    soft = w / np.where(w.sum(1, keepdims=True) > 0, w.sum(1, keepdims=True), 1)
+    case("5: the mask is %s" % name, program("N M K", """in A: f32[N,K]; in B: f32[M,K]; in P: pattern[N,M] as csr; in S: f32[N,M] as csr; in W: f32[M,K];
+  let p[i,j] = sum[k] A[i,k]*B[j,k] on P[i,j] fill -inf;  let a[i,j] = softmax[j](p[i,j]);  out y[i,k] = sum[j] a[i,j]*W[j,k];
+  out c[i,j] = sum[k] A[i,k]*B[j,k] on S[i,j];  out d[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] as like(S);  out s[i] = sum[j] S[i,j];  out h[i] = max[j] p[i,j];"""),
+         dict(A=A, B=B, P=mask, S=mask, W=B), dict(y=soft @ f64(B), c=on(nz, AB), d=mask.toarray() * AB, s=mask.toarray().sum(1), h=p.max(1)), entries=dict(d=(mask.nnz, "csr")))
+refuse("5: a condition with a foreign index", program("N M", "in V: f32[N,M]; in P: pattern[N,M] as csr;\nout y[i] = sum[j] V[i,j] on P[i,j];"), "E0214", ["`j`"], caret="j]")
+refuse("5: a fill that is not the reduction's identity", program("N M", "in V: f32[N,M]; in P: pattern[N,M] as csr;\nlet p[i,j] = V[i,j] on P[i,j] fill -inf;\nout y[i] = sum[j] p[i,j];"), "E0402", ["identity: `0`"])
+
+
+def sampled():
+    r = spc("compile", write("sampled.spx", program("I J K", "in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k];")))
+    check("5: sampling by a sparse factor is inferred and reported", r.returncode == 0 and "R0401" in r.stderr and "S[i" in r.stderr, r.stderr)
+
+
+job("5: sampled", sampled)
+
+# ---- 7. sparse results: union, intersection, product, in every format that has an assembler
+X, Y = rand(17, 23, 0.25, 2), rand(17, 23, 0.2, 3)
+C = rand(23, 11, 0.2, 4)
+X.data[:2], Y.data[1] = 0, 0
+
+
+def pattern(m):
+    p = sp.csr_matrix((np.ones(m.nnz, np.float32), m.indices, m.indptr), m.shape)
+    p.sort_indices()
+    return p
+
+
+def stored_in(fmt, p):
+    """How many entries a format stores for a pattern: whole blocks in bsr."""
+    c = p.tocoo()
+    if fmt.startswith("bsr"):
+        r, q = map(int, re.findall(r"\d+", fmt))
+        return len({(a // r, b // q) for a, b in zip(c.row, c.col)}) * r * q
+    return p.nnz
+
+
+union, both, product = pattern(X) + pattern(Y), pattern(X).multiply(pattern(Y)).tocsr(), (pattern(X) @ pattern(C)).tocsr()
+WANT = dict(u=(f64(X.toarray()) + 2 * Y.toarray(), union), n=(f64(X.toarray()) * Y.toarray(), both), p=(f64(X.toarray()) @ C.toarray(), product))
+FORMATS = ("csr", "csc", "coo", "dcsr", "bsr(4,3)")
+NPZ = {"csr": "csr", "csc": "csc", "coo": "coo", "dcsr": "coo", "bsr(4,3)": "bsr"}
+exact = {}
+for a, b, o in [(f, f, f) for f in FORMATS] + [("csr", "csc", "csr"), ("coo", "csr", "csc"), ("csc", "dcsr", "coo"), ("dcsr", "coo", "csr"), ("csc", "csc", "csr"), ("bsr(4,3)", "csr", "csr"), ("csr", "csr", "bsr(4,3)"), ("csr", "csr", "dcsr")]:
+    plain = not any("bsr" in f for f in (a, b, o))
+    entries = {k: (stored_in(o, p), NPZ[o]) if plain else None for k, (_, p) in WANT.items()}
+    case("7: union, intersection, product of %s and %s as %s" % (a, b, o), program("I J K", "in A: f32[I,J] as %s; in B: f32[I,J] as %s; in C: f32[J,K] as %s;\n" % (a, b, b) +
+         "out u[i,j] = A[i,j] + 2*B[i,j] as %s;  out n[i,j] = A[i,j]*B[i,j] as %s;  out p[i,k] = sum[j] A[i,j]*C[j,k] as %s;" % (o, o, o)),
+         dict(A=X, B=Y, C=C), {k: w for k, (w, _) in WANT.items()}, entries=entries)
+for density in (0.0, 1.0):
+    P, Q = rand(9, 6, density, 5), rand(9, 6, 1 - density, 6)
+    case("7: one operand of %g, the other of %g" % (density, 1 - density), program("I J", "in A: f32[I,J] as csr; in B: f32[I,J] as csr; out u[i,j] = A[i,j] + B[i,j] as csr; out n[i,j] = A[i,j]*B[i,j] as csr; out g[i,k] = sum[j] A[i,j]*B[k,j] as csr;"),
+         dict(A=P, B=Q), dict(u=(P + Q).toarray(), n=P.multiply(Q).toarray(), g=P.toarray() @ Q.toarray().T), entries=dict(u=(54, "csr"), n=(0, "csr"), g=(0, "csr")))
+case("7: restricted by a condition, sampled by a dense factor, of one operand", program("I J", """in A: f32[I,J] as csr; in B: f32[I,J] as csr; in D: f32[I,J]; in s: f32[I];
+  out a[i,j] = D[i,j] on A[i,j] as csr;  out b[i,j] = A[i,j]*D[i,j]*s[i] as csr;  out c[i,j] = 2*A[i,j] as csc;  out d[i,j] = max(A[i,j], B[i,j]) as csr;  out e[j,i] = A[i,j] as csr;
+  out f[i,j] = A[i,j]*(B[i,j] + D[i,j]) as like(A);  out g[i,j] = A[i,j]*B[i,j] as like(B);  out t[i,j] = A[i,j] on j <= i as csr;"""),
+     dict(A=X, B=Y, D=(D := normal(17, 23)), s=(s := normal(17))),
+     dict(a=np.where(X.toarray() != 0, D, 0), b=f64(X.toarray()) * D * s[:, None], c=2 * X.toarray(), d=np.maximum(X.toarray(), Y.toarray()), e=X.toarray().T, f=f64(X.toarray()) * (Y.toarray() + D),
+          g=f64(X.toarray()) * Y.toarray(), t=np.tril(X.toarray())),
+     entries=dict(b=(X.nnz, "csr"), c=(X.nnz, "csc"), d=(union.nnz, "csr"), e=(X.nnz, "csr"), f=(X.nnz, "csr"), g=(Y.nnz, "csr"), a=None, t=None))
+refuse("7: a sparse result of dense operands", program("N M", "in A: f32[N,M]; in B: f32[N,M];\nout y[i,j] = A[i,j]*B[i,j] as csr;"), "E0401", [])
+refuse("7: like() of another shape", program("N M", "in S: f32[N,M] as csr;\nout y[j,i] = S[i,j] as like(S);"), "E0406", ["`S`"])
+refuse("7: like() of a pattern that the value does not have", program("N M", "in S: f32[N,M] as csr; in R: f32[N,M] as csr;\nout y[i,j] = S[i,j] + R[i,j] as like(S);"), "E0406", ["`S`"])
+
+# ---- 10. a back end that cannot run, with and without --fallback
+NONE = {"SPC_CUDA_LIB": "/nonexistent/libcuda.so", "SPC_NVRTC_LIB": "/nonexistent/libnvrtc.so"}
+
+
+def fallback():
+    p = write("fall.spx", program("N", "in x: f32[N]; out y[i] = 2*x[i];"))
+    x = save(normal(5), "fall_x")
+    r = spc("run", p, "--bind", "x=" + x, "--backend=cuda", env=NONE)
+    check("10: no device is exit 4", r.returncode == 4 and "E0901" in r.stderr and r.stdout == "", "exit %d %s" % (r.returncode, r.stderr))
+    for to in ["interp"] + ["cpu"] * ("cpu" in BACKENDS):
+        r = spc("run", p, "--bind", "x=" + x, "--backend=cuda", "--fallback=" + to, "--stats=-", env=NONE)
+        check("10: --fallback=%s runs, says so, and is in the statistics" % to, r.returncode == 0 and "R0901" in r.stderr and '"backend":"%s"' % to in r.stdout.replace(" ", ""), r.stdout + r.stderr)
+
+
+job("10", fallback)
+
+# ---- 11. schedules: each directive applies or is an error that says why; the printed schedule is fed back
+FFN = program("T D F", "in x: f32[T,D]; in W: f32[D,F]; in V: f32[F,D];\nlet h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.05);\nout y[t,o] = sum[f] h[t,f]*V[f,o];")
+x, W1, W2 = normal(37, 29), normal(29, 70), normal(70, 29)
+ffn = np.maximum(f64(x) @ f64(W1), 0) @ f64(W2)
+for directives in ("", "compact h axis=f gran=1x8;", "compact h axis=f gran=8x1;", "dense h;", "format h = csr;", "format h = bitmap(8,8);", "format h = bsr(4,4);", "tile y t=8 o=16;", "fuse h into y;", "split y f=16;"):
+    def scheduled(directives=directives):
+        for backend in BACKENDS:
+            n, args = arguments(FFN + "schedule k { %s }\n" % directives, dict(x=x, W=W1, V=W2))
+            r = spc("run", *args, "--backend=" + backend, "--out", "y=" + path("s%d%s.npy" % (n, backend)))
+            if r.returncode == 0:
+                check("11: `%s` on %s" % (directives, backend), differs(np.load(path("s%d%s.npy" % (n, backend))), ffn, 2e-5) is None, differs(np.load(path("s%d%s.npy" % (n, backend))), ffn, 2e-5))
+            else:
+                check("11: `%s` on %s is refused with a reason" % (directives, backend), r.returncode == 1 and re.search(r"error\[E05\d\d\]", r.stderr) and "^" in r.stderr, "exit %d %s" % (r.returncode, r.stderr))
+    job("11", scheduled)
+for directives, code, words in (("compact q axis=f gran=1x8;", "E0503", ["`q`"]), ("compact h axis=z gran=1x8;", "E0503", ["`z`"]), ("tile y q=8;", "E0503", ["`q`"]), ("fuse y into h;", "E05", ["`y`"]),
+                                ("format x = csr;", "E05", ["`x`"]), ("format h = nonsense;", "E0404", ["nonsense"]), ("library h;", "E05", [])):
+    refuse("11: `%s`" % directives, FFN + "schedule k { %s }\n" % directives, code, words)
+refuse("11: compact on an axis whose order matters", program("N M", "in x: f32[N]; in w: f32[3]; let h[i] = relu(x[i]) : f32 ~ zeros(dynamic);\nout y[i] = sum[q] w[q]*h[q+i] : f32[N];", more="schedule k { compact h axis=i gran=1x1; }\n").replace("h[q+i]", "h[q+i]"), "E0", ["h"])
+refuse("11: a schedule for no kernel", FFN + "schedule kk { dense h; }\n", "E0", ["kk"])
+
+
+def fed_back():
+    for target in ("cpu", "sm_90a"):
+        r = spc("explain", write("fed.spx", FFN), "--target=" + target, "--emit=schedule")
+        again = spc("compile", write("fed2.spx", FFN + "\n" + r.stdout), "--target=" + target, "--emit=tile")
+        check("11: the printed schedule for %s is read back" % target, r.returncode == 0 and "schedule k" in r.stdout and again.returncode == 0, r.stdout + r.stderr + again.stderr)
+
+
+job("11: fed back", fed_back)

@@ -1,0 +1,12 @@
+"""The language and the command line as their descriptions state them, tested from outside: every program is run with real
+arrays on every back end that is here, and NumPy and SciPy say what is right.  One file a subject in conform/."""
+import importlib, os, sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from conform import harness
+
+only = sys.argv[2:]
+for subject in ("tour", "rules_shape", "rules_value", "rules_sparse", "rules_row", "algebra", "command", "diagnostics"):
+    if not only or subject in only:
+        importlib.import_module("conform." + subject)
+harness.finish()
