@@ -108,6 +108,30 @@ static spc_status load_profile(drv_session *s, pass_options *options) {
                             &options->profile);
 }
 
+/* The kernel that a place in the file belongs to: the last one named before it. */
+static const ir_kernel *kernel_at(const ir_program *program, ir_span span) {
+  const ir_kernel *found = NULL;
+  for (int k = 0; k < program->kernels.count; k++) {
+    const ir_kernel *kernel = program->kernels.at[k];
+    bool before = kernel->span.file == span.file && kernel->span.begin <= span.begin;
+    if (before && (!found || kernel->span.begin > found->span.begin)) found = kernel;
+  }
+  return found;
+}
+
+/* With --kernel, remarks about the others are not wanted; errors and warnings are. */
+static void drop_other_remarks(drv_session *s) {
+  int kept = 0;
+  for (int i = 0; i < s->sink->diags.count; i++) {
+    ir_diag *diag = s->sink->diags.at[i];
+    const ir_kernel *kernel = kernel_at(s->program, diag->span);
+    bool remark = diag->severity == IR_REMARK || diag->severity == IR_MISSED;
+    if (remark && kernel && strcmp(kernel->name, s->options.kernel)) continue;
+    s->sink->diags.at[kept++] = diag;
+  }
+  s->sink->diags.count = kept;
+}
+
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes) {
   const drv_options *o = &s->options;
   pass_options options = {
@@ -124,7 +148,9 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
   }
   if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;
   SPC_TRY(load_profile(s, &options));
-  return pass_pipeline(s->program, &options, s->sink);
+  spc_status status = pass_pipeline(s->program, &options, s->sink);
+  if (o->kernel) drop_other_remarks(s);
+  return status;
 }
 
 spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target, bool text_only,

@@ -86,6 +86,7 @@ struct ir_dim {
   int64_t value;    /* fixed size, or -1: dyn */
   int64_t bound;    /* dyn <= bound; 0: none */
   int64_t multiple; /* dyn % multiple; at least 1 */
+  int64_t assumed;  /* what estimates took; 0: none were made; not part of the text */
   ir_span span;
 };
 

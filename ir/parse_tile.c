@@ -104,6 +104,9 @@ static const field candidate_fields[] = {
     FIELD(ir_candidate, gran, INT64),          {"tile", VALUE_TILES, offsetof(ir_candidate, tiles)},
     FIELD(ir_candidate, density, NUMBER),      FIELD(ir_candidate, cover, NUMBER),
     FIELD(ir_candidate, microseconds, NUMBER), FIELD(ir_candidate, index_microseconds, NUMBER),
+    FIELD(ir_candidate, expected, NUMBER),     FIELD(ir_candidate, density_low, NUMBER),
+    FIELD(ir_candidate, density_high, NUMBER), FIELD(ir_candidate, microseconds_low, NUMBER),
+    FIELD(ir_candidate, microseconds_likely, NUMBER), FIELD(ir_candidate, microseconds_high, NUMBER),
     FIELD(ir_candidate, asked, FLAG),          FIELD(ir_candidate, guarded, FLAG),
     FIELD(ir_candidate, break_even, NUMBER),   FIELD(ir_candidate, why, TEXT)};
 

@@ -63,6 +63,12 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "cover", c->cover);
   put_double(w, "microseconds", c->microseconds);
   put_double(w, "index_microseconds", c->index_microseconds);
+  put_double(w, "expected", c->expected);
+  put_double(w, "density_low", c->density_low);
+  put_double(w, "density_high", c->density_high);
+  put_double(w, "microseconds_low", c->microseconds_low);
+  put_double(w, "microseconds_likely", c->microseconds_likely);
+  put_double(w, "microseconds_high", c->microseconds_high);
   put_flag(w, "asked", c->asked);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);

@@ -89,6 +89,10 @@ struct ir_candidate {
   IR_VEC(ir_tile_size) tiles;
   double density, cover; /* assumed density of the operand, covered density at this micro-tile */
   double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
+  /* with a list: the guard takes the faster branch, lists included; without: microseconds */
+  double expected;                /* the mean over densities and over how alike rows are */
+  double density_low, density_high;           /* the ends of the assumed range, 0 without a list */
+  double microseconds_low, microseconds_likely, microseconds_high; /* expected there and at `density` */
   ir_verdict verdict;
   const char *why;      /* reason of the verdict, one line */
   bool asked;           /* a directive of the schedule asks for it; cleared once the choice is made */

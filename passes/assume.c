@@ -14,6 +14,13 @@ static int64_t dim_assumed(const pass_context *context, const ir_dim *dim) {
   return dim->multiple > 1 ? (size + dim->multiple - 1) / dim->multiple * dim->multiple : size;
 }
 
+void pass_dims_assumed(const pass_context *context) {
+  for (int i = 0; i < context->program->dims.count; i++) {
+    ir_dim *dim = context->program->dims.at[i];
+    dim->assumed = dim_assumed(context, dim);
+  }
+}
+
 double pass_size_assumed(const pass_context *context, const ir_expr *size) {
   const ir_program *program = context->program;
   int64_t *sizes = IR_NEW_ARRAY(context->arena, int64_t, program->dims.count + 1);

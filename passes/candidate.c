@@ -75,6 +75,19 @@ static bool detects_in_producer(pass_context *context, const ir_tensor *operand)
          pass_sum_of(context, operand->def, &producer) && producer.matrices;
 }
 
+static double best_dense_row(pass_context *context, const pass_sum *sum) {
+  const ir_target *target = pass_target_of(context);
+  pass_product q = pass_sum_product(sum, NULL);
+  double best = INFINITY;
+  for (int i = 0; i < ir_kernel_row_count; i++) {
+    const ir_kernel_row *row = &ir_kernel_rows[i];
+    if (!pass_row_is_dense(row) || !pass_row_fits(row, target, q.a)) continue;
+    pass_tiling whole = {.row = row, .m = row->m, .n = row->n, .k = row->k};
+    best = fmin(best, pass_cost_product(context->profile, target, &q, &whole));
+  }
+  return isfinite(best) ? best : 0;
+}
+
 static double index_cost(pass_context *context, const ir_candidate *candidate, double cover) {
   const pass_profile *p = context->profile;
   const ir_tensor *x = candidate->operand;
@@ -84,11 +97,8 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
   double time = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
                                  (double)candidate->gran, cover, fused);
   pass_sum producer;
-  if (fused && pass_sum_of(context, x->def, &producer)) {
-    pass_product q = pass_sum_product(&producer, NULL);
-    pass_tiling whole = {.row = ir_kernel_row_named("gemm_mma_128x128x32"), .m = 128, .n = 128, .k = 32};
-    time += p->fused_detect_share * pass_cost_product(p, pass_target_of(context), &q, &whole);
-  }
+  if (fused && pass_sum_of(context, x->def, &producer))
+    time += p->fused_detect_share * best_dense_row(context, &producer);
   return time + pass_cost_guard(p, 1);
 }
 
@@ -122,7 +132,7 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
   if (candidate->operand && candidate->axis) {
     pass_zeros zeros = pass_zeros_of(context, candidate->operand);
     candidate->density = zeros.likely;
-    candidate->cover = pass_cover(&zeros, zeros.likely, (double)candidate->strip, (double)candidate->gran);
+    candidate->cover = pass_cover_alike(&zeros, zeros.likely, (double)candidate->strip, (double)candidate->gran, 0.5);
   }
   candidate->microseconds =
       pass_candidate_cost(context, sum, candidate, candidate->cover, &candidate->index_microseconds);

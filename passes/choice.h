@@ -40,7 +40,7 @@ typedef struct pass_way {
   ir_candidate *candidate;
   ir_tensor *turned; /* the intermediate whose layout it needs; NULL: any layout will do */
   bool strip_last;   /* it needs the strip's dimension contiguous (dense_t); else row-major */
-  double expected;   /* microseconds over the whole range of densities, the guard taking the faster branch */
+  double weight;     /* microseconds that ways are compared by */
   const char *struck; /* a directive excludes it, and why; NULL: none does */
 } pass_way;
 
@@ -63,6 +63,9 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);
 ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
 
+/* Rows of the kernel table: can it run operands of this dtype there?  Does it walk all of k? */
+bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype);
+bool pass_row_is_dense(const ir_kernel_row *row);
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */

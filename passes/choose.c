@@ -7,7 +7,8 @@
 
 #include "passes/choice.h"
 
-enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, STEPS = 12 };
+enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
+static const double CHEAP_SHARE = 0.03, CHEAP_MICROSECONDS = 3; /* of looking at zeros, whichever is more */
 static const double ASKED_FOR = 1e12; /* microseconds: what a directive asks for wins over any estimate */
 
 typedef struct turned_set {
@@ -52,51 +53,94 @@ static double best_dense(const pass_ways *ways) {
   return best;
 }
 
-/* The mean over densities between low and high, evenly spaced in their logarithm, of what the guarded pair
- * takes: lists, guard, and the faster of the two branches. */
-static double expect(pass_context *context, const pass_ways *ways, const ir_candidate *candidate) {
-  pass_zeros zeros = pass_zeros_of(context, candidate->operand);
-  double dense = best_dense(ways), sum = 0, low = fmax(zeros.low, 1e-6), index;
-  int steps = zeros.high > low * 1.01 ? STEPS : 1;
-  for (int i = 0; i < steps; i++) {
-    double density = steps == 1 ? zeros.likely : low * pow(zeros.high / low, (i + 0.5) / steps);
-    double cover = pass_cover(&zeros, density, (double)candidate->strip, (double)candidate->gran);
-    double time = pass_candidate_cost(context, ways->is_sum ? &ways->sum : NULL, candidate, cover, &index);
-    sum += index + fmin(time - index, dense);
-  }
-  return sum / steps;
+typedef struct forecast {
+  pass_context *context;
+  const pass_ways *ways;
+  const ir_candidate *candidate;
+  pass_zeros zeros;
+  double dense; /* the branch beside it */
+} forecast;
+
+/* Lists, guard, and the faster of the two branches. */
+static double guarded(const forecast *f, double cover) {
+  double index;
+  double time = pass_candidate_cost(f->context, f->ways->is_sum ? &f->ways->sum : NULL, f->candidate, cover, &index);
+  return index + fmin(time - index, f->dense);
+}
+
+/* The mean over how alike the rows of a strip are: from independent to all alike, evenly. */
+static double at_density(const forecast *f, double density) {
+  double sum = 0;
+  for (int i = 0; i < CORRELATIONS; i++)
+    sum += guarded(f, pass_cover_alike(&f->zeros, density, (double)f->candidate->strip, (double)f->candidate->gran,
+                                       (i + 0.5) / CORRELATIONS));
+  return sum / CORRELATIONS;
+}
+
+/* The mean over densities between low and high, evenly in their logarithm. */
+static double over_densities(const forecast *f) {
+  double low = fmax(f->zeros.low, 1e-6), sum = 0;
+  if (f->zeros.high <= low * 1.01) return at_density(f, f->zeros.likely);
+  for (int i = 0; i < DENSITIES; i++) sum += at_density(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
+  return sum / DENSITIES;
+}
+
+static void expect_listed(forecast *f, ir_candidate *candidate) {
+  candidate->expected = over_densities(f);
+  candidate->density_low = f->zeros.low;
+  candidate->density_high = f->zeros.high;
+  candidate->microseconds_low = at_density(f, f->zeros.low);
+  candidate->microseconds_likely = at_density(f, f->zeros.likely);
+  candidate->microseconds_high = at_density(f, f->zeros.high);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
+  double dense = best_dense(ways);
   for (int i = 0; i < ways->list.count; i++) {
-    pass_way *way = &ways->list.at[i];
-    way->expected = is_listed(way->candidate) ? expect(context, ways, way->candidate) : way->candidate->microseconds;
+    ir_candidate *candidate = ways->list.at[i].candidate;
+    forecast f = {.context = context, .ways = ways, .candidate = candidate, .dense = dense};
+    candidate->expected = candidate->microseconds;
+    if (!is_listed(candidate)) continue;
+    f.zeros = pass_zeros_of(context, candidate->operand);
+    expect_listed(&f, candidate);
   }
 }
 
-/* A sparse way has to win by a margin: it brings launches and a branch. */
-static double weight(const pass_context *context, const pass_way *way) {
-  double time = way->expected * (is_listed(way->candidate) ? 1 + context->profile->guard_margin : 1);
-  return way->candidate->asked ? time - ASKED_FOR : time;
+/* What is lost when the guard says dense: all of the lists, and the guard. */
+static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate) {
+  double index;
+  pass_candidate_cost(context, ways->is_sum ? &ways->sum : NULL, candidate, 1, &index);
+  return index;
 }
 
-static int cheapest(const pass_context *context, const pass_ways *ways, const turned_set *set, unsigned turned) {
+/* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a margin. */
+static void weigh_all(pass_context *context, pass_ways *ways) {
+  double cheap = fmax(CHEAP_SHARE * best_dense(ways), CHEAP_MICROSECONDS);
+  for (int i = 0; i < ways->list.count; i++) {
+    pass_way *way = &ways->list.at[i];
+    bool dear = is_listed(way->candidate) && looking(context, ways, way->candidate) > cheap;
+    way->weight = way->candidate->expected * (dear ? 1 + context->profile->guard_margin : 1);
+    if (way->candidate->asked) way->weight -= ASKED_FOR;
+  }
+}
+
+static int cheapest(const pass_ways *ways, const turned_set *set, unsigned turned) {
   int best = -1;
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
     if (!allowed(way, set, turned)) continue;
-    if (best < 0 || weight(context, way) < weight(context, &ways->list.at[best])) best = i;
+    if (best < 0 || way->weight < ways->list.at[best].weight) best = i;
   }
   return best;
 }
 
-static double total(const pass_context *context, const pass_ways *all, int count, const turned_set *set,
+static double total(const pass_ways *all, int count, const turned_set *set,
                     unsigned turned) {
   double sum = 0;
   for (int s = 0; s < count; s++) {
-    int best = cheapest(context, &all[s], set, turned);
+    int best = cheapest(&all[s], set, turned);
     if (best < 0) return INFINITY;
-    sum += weight(context, &all[s].list.at[best]);
+    sum += all[s].list.at[best].weight;
   }
   return sum;
 }
@@ -104,10 +148,10 @@ static double total(const pass_context *context, const pass_ways *all, int count
 /* ---- verdicts ----------------------------------------------------------------------------------- */
 /* What a directive asks for and what the estimates say is told apart only where they differ, so that the
  * schedule of a choice, fed back, leaves the same table. */
-static bool only_asked(pass_context *context, const pass_ways *ways, const pass_way *winner) {
+static bool only_asked(const pass_ways *ways, const pass_way *winner) {
   for (int i = 0; winner->candidate->asked && i < ways->list.count; i++) {
     const pass_way *other = &ways->list.at[i];
-    if (other != winner && !*other->candidate->why && weight(context, other) < weight(context, winner) + ASKED_FOR)
+    if (other != winner && !*other->candidate->why && other->weight < winner->weight + ASKED_FOR)
       return true;
   }
   return false;
@@ -118,15 +162,17 @@ static const pass_way *nearest_of_other_kind(const pass_ways *ways, const pass_w
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *other = &ways->list.at[i];
     bool other_kind = is_listed(other->candidate) != is_listed(winner->candidate);
-    if (!*other->candidate->why && other_kind && (!next || other->expected < next->expected)) next = other;
+    if (*other->candidate->why || !other_kind) continue;
+    if (!next || other->candidate->expected < next->candidate->expected) next = other;
   }
   return next;
 }
 
 static const char *range_text(pass_context *context, const ir_candidate *a, const ir_candidate *b) {
-  pass_zeros zeros = pass_zeros_of(context, is_listed(a) ? a->operand : b->operand);
-  if (zeros.high <= zeros.low * 1.01) return "predicted";
-  return ir_format_text(context->arena, "expected over densities %.3g to %.3g", zeros.low, zeros.high);
+  const ir_candidate *listed = is_listed(a) ? a : b;
+  if (listed->density_high <= listed->density_low * 1.01) return "expected";
+  return ir_format_text(context->arena, "expected over densities %.3g to %.3g", listed->density_low,
+                        listed->density_high);
 }
 
 static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
@@ -138,23 +184,25 @@ static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
 
 static const char *chosen_why(pass_context *context, const pass_ways *ways, const pass_way *winner) {
   const pass_way *next = nearest_of_other_kind(ways, winner);
-  if (only_asked(context, ways, winner)) return "the schedule asks for it";
+  if (only_asked(ways, winner)) return "the schedule asks for it";
   if (!next) return no_choice_why(context, ways);
-  return ir_format_text(context->arena, "%.3g us %s, against %.3g us for %s", winner->expected,
-                        range_text(context, winner->candidate, next->candidate), next->expected,
-                        next->candidate->label);
+  const ir_candidate *chosen = winner->candidate, *other = next->candidate;
+  return ir_format_text(context->arena, "%s %s, against %s for %s", pass_time_text(context->arena, chosen->expected),
+                        range_text(context, chosen, other), pass_time_text(context->arena, other->expected),
+                        other->label);
 }
 
 static const char *lost_why(pass_context *context, const pass_way *way, const pass_way *winner,
                             const turned_set *set, unsigned turned) {
-  double ratio = way->expected / fmax(1e-9, winner->expected);
+  double ratio = way->candidate->expected / fmax(1e-9, winner->candidate->expected);
+  const char *time = pass_time_text(context->arena, way->candidate->expected);
   if (way->struck && ratio < 1) return way->struck;
-  if (!way->struck && !allowed(way, set, turned))
-    return ir_format_text(context->arena, "%.3g us with %s, and the statements together are faster without",
-                          way->expected, way->candidate->formats);
+  if (!way->struck && ratio < 1 && !allowed(way, set, turned))
+    return ir_format_text(context->arena, "%s, but it needs %s, with which the statements together are slower", time,
+                          way->candidate->formats);
   if (ratio < 1) return winner->candidate->asked ? "the schedule asks for another"
-                                                 : "faster on paper, but by less than the margin a guard costs";
-  return ir_format_text(context->arena, "%.3g us, %.2f times the chosen one", way->expected, ratio);
+                                                 : "faster on paper, but by less than looking at the zeros costs";
+  return ratio < 1.005 ? time : ir_format_text(context->arena, "%s, %.2f times the chosen one", time, ratio);
 }
 
 /* Makes the cheapest candidate that walks the same lists, or none, a runner-up. */
@@ -208,15 +256,18 @@ static void add_to_table(pass_context *context, ir_kernel *kernel, const pass_wa
 
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count) {
   turned_set set = turnable(all, count);
-  for (int s = 0; s < count; s++) expect_all(context, &all[s]);
+  for (int s = 0; s < count; s++) {
+    expect_all(context, &all[s]);
+    weigh_all(context, &all[s]);
+  }
   unsigned best = 0;
-  double least = total(context, all, count, &set, 0);
+  double least = total(all, count, &set, 0);
   for (unsigned turned = 1; turned < 1u << set.count; turned++) {
-    double sum = total(context, all, count, &set, turned);
+    double sum = total(all, count, &set, turned);
     if (sum < least) least = sum, best = turned;
   }
   for (int s = 0; s < count; s++) {
-    int winner = cheapest(context, &all[s], &set, best);
+    int winner = cheapest(&all[s], &set, best);
     if (winner >= 0) rank(context, &all[s], &set, best, winner);
     add_to_table(context, kernel, &all[s]);
   }

@@ -15,10 +15,14 @@ static double blocks_touched(const pass_zeros *zeros, double strip, double gran)
   return fmax(1, strip / rows) * fmax(1, gran / cols);
 }
 
-double pass_cover(const pass_zeros *zeros, double density, double strip, double gran) {
+double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran, double correlation) {
   if (density <= 0) return 0;
   if (density >= 1) return 1;
-  return 1 - pow(1 - density, blocks_touched(zeros, strip, gran));
+  return 1 - pow(1 - density, pow(blocks_touched(zeros, strip, gran), 1 - correlation));
+}
+
+double pass_cover(const pass_zeros *zeros, double density, double strip, double gran) {
+  return pass_cover_alike(zeros, density, strip, gran, 0);
 }
 
 double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran) {
@@ -130,4 +134,10 @@ double pass_break_even(double at_zero, double at_one, double dense) {
   if (at_zero >= dense) return 0;
   if (at_one <= dense) return 1;
   return (dense - at_zero) / (at_one - at_zero);
+}
+
+const char *pass_time_text(ir_arena *arena, double microseconds) {
+  const char *unit = microseconds < 999.5 ? "us" : microseconds < 999500 ? "ms" : "s";
+  double value = microseconds / (microseconds < 999.5 ? 1 : microseconds < 999500 ? 1e3 : 1e6);
+  return ir_format_text(arena, "%.*f %s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, unit);
 }

@@ -41,9 +41,12 @@ typedef struct pass_zeros {
   double rows, cols; /* granularity, at least 1 */
 } pass_zeros;
 
-/* Share of strip x gran micro-tiles that hold a non-zero: 1 - (1 - density)^n, where n is how many
- * independent blocks a micro-tile touches on average. */
+/* Share of strip x gran micro-tiles that hold a non-zero: 1 - (1 - density)^n, where n is how many blocks a
+ * micro-tile touches on average and the blocks are independent. */
 double pass_cover(const pass_zeros *zeros, double density, double strip, double gran);
+/* The same where blocks are alike: n^(1 - correlation) of the n count.  0: independent; 1: those of a
+ * micro-tile are all alike, and the cover is the density. */
+double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran, double correlation);
 /* The inverse: the density of blocks at which that cover is reached. */
 double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran);
 
@@ -74,7 +77,10 @@ double pass_cost_convert(const pass_profile *p, double bytes);
  * at most 1, 0 when sparse never wins. */
 double pass_break_even(double at_zero, double at_one, double dense);
 
+const char *pass_time_text(ir_arena *arena, double microseconds); /* "812 us", "1.02 ms" */
+
 /* ---- sizes and zeros, as assumed ------------------------------------------------------------- */
+void pass_dims_assumed(const pass_context *context); /* notes on every dim what estimates take */
 double pass_size_assumed(const pass_context *context, const ir_expr *size);
 double pass_index_assumed(const pass_context *context, const ir_index *index);
 pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor);

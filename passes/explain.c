@@ -1,7 +1,7 @@
 /* explain.c - `spc explain`: the decisions of the passes in words an engineer can check.
  *
- * Everything printed is read from the kernel: stages, lists, formats, axes, the table of candidates.  Nothing
- * is decided or estimated here, so what is explained is what runs. */
+ * The first lines are the conclusion (explain_summary.c); then every stage with its reasons.  Everything printed
+ * is read from the kernel: stages, lists, formats, axes, the table of candidates.  Nothing is decided here. */
 #include "passes/explain.h"
 
 #include "ir/kernels.h"
@@ -9,69 +9,9 @@
 #include "passes/cost.h"
 #include "passes/stage.h"
 
-static void put_time(ir_text *out, double microseconds) {
-  if (microseconds >= 1e4) ir_text_printf(out, "%.3g ms", microseconds / 1e3);
-  else ir_text_printf(out, "%.3g us", microseconds);
-}
-
 static void put_tiles(ir_text *out, const ir_tile_size *tiles, int count) {
   for (int i = 0; i < count; i++)
     ir_text_printf(out, "%s%s=%lld", i ? " " : "", tiles[i].index->name, (long long)tiles[i].size);
-}
-
-static double dense_time(const ir_kernel *kernel, const ir_candidate *chosen) {
-  double least = -1;
-  for (int i = 0; i < kernel->candidates.count; i++) {
-    const ir_candidate *c = kernel->candidates.at[i];
-    bool usable = c->target == chosen->target && !c->operand && c->microseconds > 0 && strcmp(c->row, "library");
-    if (usable && (least < 0 || c->microseconds < least)) least = c->microseconds;
-  }
-  return least < 0 ? chosen->microseconds : least;
-}
-
-/* ---- the whole ------------------------------------------------------------------------------------ */
-static void put_totals(const ir_kernel *kernel, ir_text *out) {
-  double chosen = 0, dense = 0;
-  for (int i = 0; i < kernel->candidates.count; i++) {
-    const ir_candidate *c = kernel->candidates.at[i];
-    if (c->verdict != IR_CHOSEN) continue;
-    chosen += c->microseconds;
-    dense += dense_time(kernel, c);
-  }
-  for (int i = 0; i < kernel->stages.count; i++)
-    if (kernel->stages.at[i]->kind == IR_STAGE_CONVERT) chosen += kernel->stages.at[i]->microseconds;
-  ir_text_put(out, "  predicted: ");
-  put_time(out, chosen);
-  ir_text_put(out, ", everything dense: ");
-  put_time(out, dense);
-  ir_text_put(out, "\n");
-}
-
-static bool uses_dim(const ir_expr *size, const ir_dim *dim) {
-  if (size->kind == IR_DIM && size->dim == dim) return true;
-  for (int i = 0; i < size->arg_count; i++)
-    if (uses_dim(size->args[i], dim)) return true;
-  return false;
-}
-
-static bool kernel_uses_dim(const ir_kernel *kernel, const ir_dim *dim) {
-  for (int i = 0; i < kernel->tensors.count; i++)
-    for (int d = 0; d < kernel->tensors.at[i]->rank; d++)
-      if (uses_dim(kernel->tensors.at[i]->dim[d], dim)) return true;
-  return false;
-}
-
-static void put_sizes(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
-  int shown = 0;
-  for (int i = 0; i < program->dims.count; i++) {
-    const ir_dim *dim = program->dims.at[i];
-    if (!kernel_uses_dim(kernel, dim)) continue;
-    ir_text_put(out, shown++ ? ", " : "  sizes: ");
-    if (dim->value >= 0) ir_text_printf(out, "%s = %lld", dim->name, (long long)dim->value);
-    else if (dim->bound > 0) ir_text_printf(out, "%s dyn, at most %lld", dim->name, (long long)dim->bound);
-    else ir_text_printf(out, "%s dyn", dim->name);
-  }
-  if (shown) ir_text_put(out, "\n");
 }
 
 /* ---- one stage ------------------------------------------------------------------------------------- */
@@ -80,29 +20,26 @@ static const char *const kinds[] = {"computes", "builds the list of", "converts"
 static void put_row(const ir_stage *stage, ir_text *out) {
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
   ir_text_printf(out, "    kernel    %s", !strcmp(stage->row, "loop") ? "generated loops" : stage->row);
-  if (row && row->m) ir_text_printf(out, " (tile %dx%dx%d, %d stages deep, %d threads)", row->m, row->n, row->k,
-                                    stage->stages_deep ? stage->stages_deep : row->depth,
-                                    stage->warps ? 32 * stage->warps : row->threads);
   if (stage->tiles.count) {
     ir_text_put(out, ", tile ");
     put_tiles(out, stage->tiles.at, stage->tiles.count);
   }
-  if (stage->microseconds > 0) {
-    ir_text_put(out, ", predicted ");
-    put_time(out, stage->microseconds);
-  }
+  if (row && row->m)
+    ir_text_printf(out, ", %d stages deep, %d threads", stage->stages_deep ? stage->stages_deep : row->depth,
+                   stage->warps ? 32 * stage->warps : row->threads);
+  if (stage->microseconds > 0)
+    ir_text_printf(out, "; predicted %s", pass_time_text(out->arena, stage->microseconds));
   ir_text_put(out, "\n");
   if (stage->why) ir_text_printf(out, "    because   %s\n", stage->why);
 }
 
 static void put_storage(const ir_stmt *stmt, ir_text *out) {
   const ir_tensor *t = stmt->target;
-  if (!t->format && !t->like) return;
+  if ((!t->format && !t->like) || !t->format_why) return;
   ir_text_printf(out, "    storage   %s: ", t->name);
   if (t->like) ir_text_printf(out, "like(%s)", t->like->name);
   else ir_format_print(t->format, out);
-  if (t->format_why) ir_text_printf(out, ", %s", t->format_why);
-  ir_text_put(out, "\n");
+  ir_text_printf(out, ", %s\n", t->format_why);
 }
 
 static void put_axes(const ir_stmt *stmt, ir_text *out) {
@@ -130,38 +67,80 @@ static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chos
   return dense ? dense->label : "none";
 }
 
-static double break_even_density(const ir_candidate *c) {
-  const ir_pattern *pattern = &c->operand->pattern;
-  pass_zeros zeros = {.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
+static pass_zeros granularity(const ir_tensor *tensor) {
+  const ir_pattern *pattern = &tensor->pattern;
+  return (pass_zeros){.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
                       .cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1};
-  return pass_cover_inverse(&zeros, c->break_even, (double)c->strip, (double)c->gran);
+}
+
+static void put_percent(ir_text *out, double share) {
+  double percent = 100 * share;
+  ir_text_printf(out, percent > 99 && percent < 99.95 ? "%.1f %%" : percent < 10 ? "%.2g %%" : "%.0f %%", percent);
+}
+
+static void put_density(const ir_candidate *c, ir_text *out) {
+  ir_text_printf(out, "    density   ");
+  if (c->density_high > c->density_low * 1.01) ir_text_printf(out, "%.3g to %.3g, likely ", c->density_low, c->density_high);
+  ir_text_printf(out, "%.3g, %s\n", c->density, c->operand->pattern.density_high > 0 ? "by the hint" : "assumed (no hint)");
+}
+
+/* How much of the operand lists leave depends on how alike its rows are, which only the guard learns. */
+static void put_cover(const ir_candidate *c, ir_text *out) {
+  pass_zeros zeros = granularity(c->operand);
+  double independent = pass_cover(&zeros, c->density, (double)c->strip, (double)c->gran);
+  ir_text_put(out, "    cover     ");
+  if (independent <= c->density * 1.001) {
+    put_percent(out, independent);
+    ir_text_printf(out, " of the %lldx%lld micro-tiles\n", (long long)c->strip, (long long)c->gran);
+    return;
+  }
+  ir_text_put(out, "independent zeros would cover ");
+  put_percent(out, independent);
+  ir_text_printf(out, " of the %lldx%lld micro-tiles, aligned ones ", (long long)c->strip, (long long)c->gran);
+  put_percent(out, c->density);
+  ir_text_put(out, c->guarded ? "; the guard measures\n" : "\n");
 }
 
 static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *out) {
-  const ir_pattern *pattern = &c->operand->pattern;
-  bool hinted = pattern->density_high > 0;
-  ir_text_printf(out, "    density   %.3g %s, so %.3g of the micro-tiles are covered\n", c->density,
-                 hinted ? "by the hint" : "assumed (no hint)", c->cover);
-  ir_text_put(out, "    sparse    ");
-  put_time(out, c->microseconds);
-  ir_text_put(out, " of which lists and guard ");
-  put_time(out, c->index_microseconds);
-  ir_text_put(out, "; dense ");
-  put_time(out, dense_time(kernel, c));
-  ir_text_put(out, "\n");
+  put_density(c, out);
+  put_cover(c, out);
+  ir_text_printf(out, "    time      %s expected; %s at cover %.2g, of which lists and guard %s; dense %s\n",
+                 pass_time_text(out->arena, c->expected), pass_time_text(out->arena, c->microseconds), c->cover,
+                 pass_time_text(out->arena, c->index_microseconds),
+                 pass_time_text(out->arena, pass_explain_dense_time(kernel, c)));
   if (!c->guarded) return;
-  ir_text_printf(out, "    break-even cover %.3g, which zeros at random reach at density %.3g; from there on the "
+  pass_zeros zeros = granularity(c->operand);
+  ir_text_printf(out, "    guard     break-even cover %.3g, which independent zeros reach at density %.3g; from there on the "
                       "dense branch runs: %s\n",
-                 c->break_even, break_even_density(c), dense_label(kernel, c));
+                 c->break_even, pass_cover_inverse(&zeros, c->break_even, (double)c->strip, (double)c->gran),
+                 dense_label(kernel, c));
+}
+
+/* Nothing speaks against it but its time. */
+static bool is_slower(const ir_candidate *c, ir_arena *arena) {
+  const char *time = pass_time_text(arena, c->expected);
+  return c->verdict == IR_REJECTED && !strncmp(c->why, time, strlen(time)) &&
+         (!c->why[strlen(time)] || strstr(c->why, "times the chosen"));
+}
+
+static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
+  int shown = 0;
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->target == target && is_slower(c, out->arena))
+      ir_text_printf(out, "%s%s %s", shown++ ? "; " : "    slower    ", c->label, pass_time_text(out->arena, c->expected));
+  }
+  if (shown) ir_text_put(out, "\n");
 }
 
 static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
   static const char *const words[] = {"chosen", "next", "rejected"};
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    if (c->target == target && c->verdict != IR_CHOSEN)
+    if (c->target == target && c->verdict != IR_CHOSEN && !is_slower(c, out->arena))
       ir_text_printf(out, "    %-9s %s: %s\n", words[c->verdict], c->label, c->why);
   }
+  put_slower(kernel, target, out);
 }
 
 static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
@@ -199,25 +178,8 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
 }
 
 void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
-  ir_text_printf(out, "kernel %s for %s\n", kernel->name, program->target ? program->target : "no target yet");
-  put_sizes(program, kernel, out);
-  if (!kernel->stages.count) {
+  pass_explain_head(program, kernel, out);
+  if (!kernel->stages.count)
     ir_text_put(out, "  nothing was decided: the interpreter computes the statements as they stand\n");
-    return;
-  }
-  put_totals(kernel, out);
   for (int i = 0; i < kernel->stages.count; i++) put_stage(kernel, kernel->stages.at[i], out);
-}
-
-void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
-  ir_text_printf(out, "%s for %s:", kernel->name, program->target ? program->target : "interp");
-  int shown = 0;
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind != IR_STAGE_COMPUTE || (stage->when.list && stage->when.above)) continue;
-    const ir_candidate *chosen = pass_chosen(kernel, stage->stmts.at[0]->target);
-    ir_text_printf(out, "%s %s by %s", shown++ ? ";" : "", stage->name, chosen ? chosen->label : stage->row);
-    if (chosen && chosen->guarded) ir_text_printf(out, ", else %s", dense_label(kernel, chosen));
-  }
-  if (!shown) ir_text_put(out, " interpreted");
 }

@@ -53,6 +53,7 @@ static void put_candidate(const ir_candidate *c, ir_text *out) {
   number_field(out, "cover", c->cover);
   number_field(out, "microseconds", c->microseconds);
   number_field(out, "index_microseconds", c->index_microseconds);
+  number_field(out, "expected_microseconds", c->expected);
   text_field(out, "verdict", verdicts[c->verdict], false);
   flag_field(out, "guarded", c->guarded);
   if (c->guarded) number_field(out, "break_even_cover", c->break_even);
@@ -135,6 +136,12 @@ void pass_explain_json(const ir_program *program, const ir_kernel *kernel, ir_te
   ir_text_put(out, "{");
   text_field(out, "kernel", kernel->name, true);
   text_field(out, "target", program->target, false);
+  pass_summary summary = pass_explain_summary(kernel);
+  number_field(out, "expected_microseconds", summary.expected);
+  number_field(out, "dense_microseconds", summary.dense);
+  number_field(out, "low_microseconds", summary.low);
+  number_field(out, "likely_microseconds", summary.likely);
+  number_field(out, "high_microseconds", summary.high);
   PUT_ARRAY(out, "stages", kernel->stages, put_stage);
   PUT_ARRAY(out, "lists", kernel->lists, put_list);
   PUT_ARRAY(out, "formats", kernel->tensors, put_format);

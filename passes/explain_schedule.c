@@ -1,11 +1,15 @@
 /* explain_schedule.c - the choices made, as directives: what can be edited and fed back.
  *
  * Only what a directive can say is printed: lists of lets (an input's zeros are a matter of its hint), tiles
- * of composed kernels, and dense where lists were possible. Storage and fusion follow from these again. */
+ * of composed kernels, and dense where lists were possible. Storage and fusion follow from these again, and so
+ * does what runs the temporaries of the compiler. */
 #include "ir/tile.h"
 #include "passes/explain.h"
 
 static bool is_let(const ir_tensor *tensor) { return tensor->def != NULL; }
+
+/* The compiler's own temporaries have names that the language cannot spell: `y.0`. */
+static bool has_name(const ir_tensor *tensor) { return tensor->role != IR_ROLE_TEMP && !strchr(tensor->name, '.'); }
 
 static bool had_lists(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->candidates.count; i++) {
@@ -54,7 +58,12 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;
     bool listed = c->operand && c->axis;
-    if (listed && is_let(c->operand) && !compacted_before(kernel, i, c->operand)) put_compact(kernel, c, out);
+    if (listed && is_let(c->operand) && has_name(c->operand) && !compacted_before(kernel, i, c->operand))
+      put_compact(kernel, c, out);
+    if (!has_name(c->target)) {
+      ir_text_printf(out, "  // `%s` is a temporary of the compiler: no directive names it\n", c->target->name);
+      continue;
+    }
     if (!listed && had_lists(kernel, c->target)) ir_text_printf(out, "  dense %s;\n", c->target->name);
     put_tile(c, out);
   }

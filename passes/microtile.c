@@ -16,6 +16,7 @@
 
 spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
+  pass_dims_assumed(context);
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   pass_ways *all = IR_NEW_ARRAY(context->arena, pass_ways, kernel->stmts.count + 1);
   int count = 0;

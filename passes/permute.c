@@ -199,11 +199,6 @@ static bool check_compact(pass_context *c, ir_kernel *kernel, const ir_directive
   if (tensor == NULL || tensor->def == NULL || d->count < 1) return true; /* not ours to report */
   int dim = dim_named(tensor->def, d->name[0]);
   if (dim < 0) return true;
-  const ir_axis *own = find_axis(tensor->def, tensor->def->subs[dim]->index);
-  if (own != NULL && !own->invariant) {
-    refuse(c, d, tensor->def, own->why);
-    return false;
-  }
   for (int i = 0; i < kernel->stmts.count; i++)
     if (!reads_in_any_order(c, d, kernel->stmts.at[i], kernel->stmts.at[i]->value, tensor, dim))
       return false;

@@ -8,7 +8,7 @@
 #include "passes/storage.h"
 
 /* ---- which rows fit ---------------------------------------------------------------------------- */
-static bool fits_machine(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
+bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
   if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a") != 0) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && !strchr(target->name, 'a')) return false;
@@ -19,7 +19,7 @@ static bool is_listed_row(const ir_kernel_row *row) {
   return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
 }
 
-static bool is_dense_row(const ir_kernel_row *row) {
+bool pass_row_is_dense(const ir_kernel_row *row) {
   return row->load_a == IR_LOADER_TILE && row->load_b == IR_LOADER_TILE;
 }
 
@@ -121,6 +121,20 @@ static void refuse(pass_context *context, pass_ways *ways, const ir_tensor *tens
   candidate->why = why;
 }
 
+/* A strip that is asked for spans several tiles where no row is as high, or where the schedule has such a tile. */
+static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, const pass_ways *ways,
+                        const pass_listed *operand, const ir_kernel_row *row, int64_t strip) {
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->stmt->target->name);
+  for (int i = 0; tile && i < tile->count; i++)
+    if (!strcmp(tile->name[i], operand->strip_index->name) && tile->size[i] == row->m) return true;
+  for (int i = 0; i < ir_kernel_row_count; i++) {
+    const ir_kernel_row *other = &ir_kernel_rows[i];
+    bool fits = is_listed_row(other) && pass_row_fits(other, pass_target_of(context), operand->access->tensor->dtype);
+    if (fits && other->m == strip) return false;
+  }
+  return true;
+}
+
 static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
   const ir_target *target = pass_target_of(context);
   pass_listed operand = pass_listed_of(context, &ways->sum, factor);
@@ -134,8 +148,8 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!is_listed_row(row) || !fits_machine(row, target, factor->tensor->dtype)) continue;
-    bool whole = asked && strip > row->m && strip % row->m == 0;
+    if (!is_listed_row(row) || !pass_row_fits(row, target, factor->tensor->dtype)) continue;
+    bool whole = asked && strip > row->m && strip % row->m == 0 && spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
     found++;
   }
@@ -152,7 +166,7 @@ static void add_loops(pass_context *context, pass_ways *ways) {
 
 static void add_library(pass_context *context, pass_ways *ways) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "library");
-  candidate->label = "cuBLASLt: the plain product, its epilogue in a second kernel where it has none for it";
+  candidate->label = "cuBLASLt";
   candidate->why = "not in this build";
 }
 
@@ -161,8 +175,8 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
-    if (is_dense_row(&ir_kernel_rows[i]) &&
-        fits_machine(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
+    if (pass_row_is_dense(&ir_kernel_rows[i]) &&
+        pass_row_fits(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
       add_dense(context, ways, &ir_kernel_rows[i]);
   add_library(context, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)

@@ -49,10 +49,29 @@ r = spc("run", write("edited.ir", edited), "-D", "T=13", *data[6:], "--backend=c
 check("an edited dump runs as edited", r.returncode == 0 and edited != dump and not close_to(np.load(path("y.npy"))), r.stderr)
 
 # 3. A changed device profile moves the break-even in the predicted direction.
-def break_even(profile):
-    out = spc("explain", "examples/ffn.spx", "-D", "T=2048", "--target=sm_90a", "--json", *(["--profile", write("p", profile)] if profile else [])).stdout
-    return out
-base = spc("show", "profile", "--target=sm_90a").stdout if False else None
+BASE = spc("show", "profile", "--target=sm_90a").stdout
+def scaled(figure, factor):
+    line = re.compile(r"^%s = (\S+)" % figure, re.M)
+    check("the printed profile has " + figure, line.search(BASE), BASE)
+    return line.sub(lambda m: "%s = %.9g" % (figure, float(m.group(1)) * factor), BASE)
+def explained_with(text, profile):
+    r = spc("explain", write("m.spx", text), "--target=sm_90a", "--json", "--profile", write("p", profile))
+    check("explain with a profile", r.returncode == 0, r.stderr)
+    return json.loads(r.stdout)[0] if r.returncode == 0 else {"lists": [], "candidates": []}
+def break_even(kernel):
+    return kernel["lists"][0]["break_even_cover"] if kernel["lists"] else 0.0
+# Detection reads A: less bandwidth and dearer launches move the break-even down; a small product is not worth its launches at all.
+MASKED = "spx 1; dim M = %d; kernel k { in A: bf16[M,M] as dense_t ~ zeros(dynamic, density=0.05, gran=128x1); in B: bf16[M,M]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
+at = {name: break_even(explained_with(MASKED % 4096, profile)) for name, profile in
+      (("base", BASE), ("narrow", scaled("bandwidth_gbs", 0.1)), ("slow", scaled("launch_us", 10)))}
+check("lists pay with the built-in profile", 0.2 < at["base"] <= 1, at)
+check("a tenth of the bandwidth lowers the break-even", at["narrow"] < at["base"], at)
+check("ten times the launch cost lowers the break-even", at["slow"] < at["base"], at)
+small = [explained_with(MASKED % 1024, profile) for profile in (BASE, scaled("launch_us", 10))]
+check("a small product has lists, and with dearer launches it has none", small[0]["lists"] and not small[1]["lists"], [k["lists"] for k in small])
+figures = [explained_with(FFN, profile) for profile in (BASE, scaled("launch_us", 10))]
+check("explain expects a gain of the FFN, and dearer launches a smaller one", all(k["expected_microseconds"] < k["dense_microseconds"] for k in figures) and
+      figures[0]["dense_microseconds"] / figures[0]["expected_microseconds"] > figures[1]["dense_microseconds"] / figures[1]["expected_microseconds"], figures and [k["expected_microseconds"] for k in figures])
 check("--profile is read", spc("explain", "examples/ffn.spx", "--profile", write("p", "nonsense = 1\n")).returncode == 1)
 
 # 4. A csr of 10^6 x 10^6 with 10^6 entries is never densified.

@@ -34,6 +34,26 @@ Test(passes_b_cost, cover_of_blocks) {
   cr_assert_float_eq(pass_cover(&coarse, 0.1, 64, 8), 0.1, 1e-12, "a micro-tile inside one block");
 }
 
+/* From the independent extreme down to the density itself. */
+Test(passes_b_cost, cover_of_rows_that_are_alike) {
+  pass_zeros fine = {.rows = 1, .cols = 1}, coarse = {.rows = 64, .cols = 1};
+  double before = pass_cover(&fine, 0.05, 64, 1);
+  cr_assert_eq(pass_cover_alike(&fine, 0.05, 64, 1, 0), before);
+  cr_assert_float_eq(pass_cover_alike(&fine, 0.05, 64, 1, 1), 0.05, 1e-12);
+  for (double correlation = 0.1; correlation <= 1; correlation += 0.1) {
+    double cover = pass_cover_alike(&fine, 0.05, 64, 1, correlation);
+    cr_assert_lt(cover, before);
+    cr_assert_float_eq(pass_cover_alike(&coarse, 0.05, 64, 1, correlation), 0.05, 1e-12, "inside one block");
+    before = cover;
+  }
+}
+
+Test(passes_b_cost, times_in_words) {
+  static const struct { double us; const char *text; } cases[] = {
+      {0.5, "0.50 us"}, {12.34, "12.3 us"}, {812.4, "812 us"}, {1020, "1.02 ms"}, {34400, "34.4 ms"}, {2.1e6, "2.10 s"}};
+  for (int i = 0; i < IR_COUNT(cases); i++) cr_assert_str_eq(pass_time_text(arena, cases[i].us), cases[i].text);
+}
+
 Test(passes_b_cost, cover_inverse) {
   pass_zeros zeros = {.rows = 4, .cols = 1};
   for (double density = 0.01; density < 0.5; density += 0.07) {
