@@ -28,6 +28,7 @@ typedef struct writer {
   known_tensor tensors[16];
   int tensor_count, bound;
   bool gathers, pattern;
+  bool empty; /* sizes may be 0: in floats no max or min, whose value over nothing is an infinity, and 0 * inf is free */
 } writer;
 
 int dice_roll(dice *d, int sides) {
@@ -160,7 +161,8 @@ static void write_reduction(writer *w, int depth, scope *s) {
     write_leaf(w, s);
     return;
   }
-  ir_text_printf(&w->text, "(%s[%s] (", reducers[roll(w, 6)], name);
+  bool sums = w->empty && w->nature != INTEGER;
+  ir_text_printf(&w->text, "(%s[%s] (", reducers[roll(w, sums ? 4 : 6)], name);
   write_access(w, &inner, t, name);
   put(w, roll(w, 5) ? " * " : " + ");
   write_expr(w, depth - 1, &inner);
@@ -270,6 +272,7 @@ static void write_run_line(writer *w) {
   put(w, "// run");
   for (const char *c = "NMKER"; *c; c++) {
     int value = sizes[roll(w, 4) ? 3 + roll(w, 9) : roll(w, IR_COUNT(sizes))];
+    if (value == 0 && !w->empty) value = 1;
     ir_text_printf(&w->text, " %c=%d", *c, w->nature == SMOOTH || value < 20 ? value : 19);
   }
   ir_text_printf(&w->text, " data=%s backend=%s guard=%d", datas[roll(w, 6)], roll(w, 3) ? "cpu" : "loop", roll(w, 3));
@@ -306,6 +309,7 @@ static void choose_kind(writer *w) {
   w->dtype = w->nature == INTEGER ? ints[roll(w, 5)] : w->nature == EXACT ? floats[roll(w, 4)] : floats[roll(w, 6)];
   w->gathers = roll(w, 4) == 0;
   w->pattern = roll(w, 2);
+  w->empty = roll(w, 2);
 }
 
 static void write_inputs(writer *w, bool ragged) {
