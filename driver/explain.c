@@ -2,6 +2,7 @@
 #include <ctype.h>
 
 #include "driver/driver.h"
+#include "passes/cost.h"
 #include "passes/explain.h"
 
 static bool is_code(const char *text) {
@@ -18,7 +19,43 @@ static int explain_code(drv_session *s, const char *code) {
   return 0;
 }
 
-static spc_status explain_kernels(drv_session *s) {
+/* ---- the price of a promise ---------------------------------------------------------------------- */
+typedef struct promise {
+  ir_program *without; /* the same file, compiled without the promise; NULL: nothing was promised */
+  const char *name;
+} promise;
+
+/* Compiles the file once more, without promises; what it has to say was said the first time. */
+static spc_status compile_without(drv_session *s, const ir_target *target, const int64_t *sizes, promise *out) {
+  ir_program *program = s->program;
+  ir_sink *sink = s->sink;
+  drv_options options = s->options;
+  if (!program->reproducible && !program->batch_invariant) return SPC_OK;
+  out->name = !program->batch_invariant ? "reproducible" : program->reproducible ? "reproducible, batch invariant" : "batch invariant";
+  s->sink = ir_sink_new(s->arena);
+  s->options.reproducible = s->options.batch_invariant = false;
+  spc_status status = drv_load(s, s->arguments.items.at[0]);
+  if (!status) s->program->reproducible = s->program->batch_invariant = false;
+  if (!status) status = drv_run_passes(s, target, sizes);
+  if (!status) out->without = s->program;
+  s->program = program;
+  s->sink = sink;
+  s->options = options;
+  return SPC_OK;
+}
+
+static void put_promise(drv_session *s, const promise *promise, int k, ir_text *text) {
+  if (!promise->without || s->options.json) return;
+  double with = pass_explain_summary(s->program->kernels.at[k]).expected;
+  double without = pass_explain_summary(promise->without->kernels.at[k]).expected;
+  ir_text_printf(text, "\n  promised %s: ", promise->name);
+  if (without <= 0 || with <= without * 1.005) ir_text_put(text, "it costs nothing here\n");
+  else
+    ir_text_printf(text, "it costs %s, %.2f times the %s without it\n", pass_time_text(s->arena, with - without),
+                   with / without, pass_time_text(s->arena, without));
+}
+
+static spc_status explain_kernels(drv_session *s, const promise *promise) {
   ir_text text = ir_text_new(s->arena);
   bool schedule = s->options.emit && !strcmp(s->options.emit, "schedule");
   int printed = 0;
@@ -34,6 +71,7 @@ static spc_status explain_kernels(drv_session *s) {
     if (schedule) pass_explain_schedule(s->program, kernel, &text);
     else if (s->options.json) pass_explain_json(s->program, kernel, &text);
     else pass_explain(s->program, kernel, &text);
+    if (!schedule) put_promise(s, promise, k, &text);
   }
   if (s->options.json) ir_text_put(&text, "]\n");
   return drv_write_file(s, s->options.output, text.data, text.length);
@@ -74,6 +112,8 @@ int drv_explain(drv_session *s) {
   const ir_target *target = status ? NULL : explain_target(s);
   if (!status && !target) status = SPC_INVALID_ARGUMENT;
   if (!status) status = drv_run_passes(s, target, sizes);
-  if (!status) status = explain_kernels(s);
+  promise promise = {0};
+  if (!status) status = compile_without(s, target, sizes, &promise);
+  if (!status) status = explain_kernels(s, &promise);
   return drv_finish(s, status);
 }

@@ -9,6 +9,7 @@
  *
  * Afterwards a statement's value is (a) elementwise over accesses, (b) an elementwise epilogue around
  * one reduction of an elementwise body, or (c) one topk, at the root, of an elementwise body.
+ * A program that promises its bits (reproducible, batch invariant) has scatters in a fixed order only.
  * The steps are in canon_fold.c, canon_reduce.c, canon_split.c and canon_clean.c. */
 #include "passes/canon.h"
 
@@ -19,6 +20,8 @@ spc_status pass_canon(pass_context *context, ir_kernel *kernel) {
     stmt->value = pass_canon_fold(context, pass_canon_reduce(context, stmt, folded));
     stmt->cond = pass_canon_fold(context, stmt->cond);
     if (stmt->cond != NULL && pass_is_number(stmt->cond, 1)) stmt->cond = NULL;
+    bool promised = context->program->reproducible || context->program->batch_invariant;
+    if (promised && stmt->race == IR_RACE_ATOMIC) stmt->race = IR_RACE_FIXED;
   }
   pass_canon_split(context, kernel);
   pass_canon_clean(context, kernel);

@@ -1,0 +1,122 @@
+"""`--reproducible`: the same bits in every run, on any number of threads, with any list.  `--batch-invariant`: a row's
+bits do not depend on the other rows.  On real values: integers are exact in any order and prove nothing."""
+import itertools, json
+import numpy as np, scipy.sparse as sp
+from harness_data import *
+
+HEAD = "spx 1; dim T: dyn; dim K: dyn; dim N: dyn; dim M: dyn; dim R: dyn; dim E = 3; "
+FFN = ("in x: %s[T,K]; in W1: %s[K,N]; in W2: %s[N,M]; let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) ~ zeros(dynamic, density=0.05); "
+       "out y[t,o] = sum[f] h[t,f]*W2[f,o];")
+SIZE = {"T": 65, "K": 67, "N": 150, "M": 45}
+PROGRAMS = {  # text, dense operands by their axes
+    "ffn": (FFN % (("f32",) * 3), {"x": "TK", "W1": "KN", "W2": "NM"}),
+    "ffn f16": (FFN % (("f16",) * 3), {"x": "TK", "W1": "KN", "W2": "NM"}),
+    "gated ffn": ("in x: f32[T,K]; in G: f32[K,N]; in U: f32[K,N]; in D: f32[N,M]; let g[t,f] = relu(sum[d] x[t,d]*G[d,f]) ~ zeros(dynamic, density=0.1); "
+                  "let u[t,f] = sum[d] x[t,d]*U[d,f] on g[t,f]; out y[t,o] = sum[f] g[t,f]*u[t,f]*D[f,o];",
+                  {"x": "TK", "G": "KN", "U": "KN", "D": "NM"}),
+    "masked": ("in x: f32[T,K] ~ zeros(dynamic, density=0.05); in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
+    "spmm": ("in x: f32[T,K] as csr; in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
+    "pruned": ("in x: f32[T,K]; in W: f32[N,K] as csr; out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
+    "product": ("in x: f32[T,K]; in W: f32[K,N]; out y[t,o] = relu(sum[f] x[t,f]*W[f,o]);", {"x": "TK", "W": "KN"}),
+    "softmax": ("in x: f32[T,K]; out y[t,f] = softmax[f](x[t,f]);", {"x": "TK"}),
+    "normalised": ("in x: f32[T,K]; let s[t] = sum[f] x[t,f]*x[t,f]; out y[t,f] = x[t,f] * rsqrt(s[t] + 1);", {"x": "TK"}),
+    "row sums": ("in x: f32[T,K]; out y[t] = sum[f] exp(x[t,f]);", {"x": "TK"}),
+    "column sums": ("in x: f32[T,K] as csr; out y[f] = sum[t] x[t,f];", {"x": "TK"}),
+    "total": ("in x: f32[T,K]; out y[] = sum[t,f] x[t,f];", {"x": "TK"}),
+    "moe": ("in x: f32[T,K]; in off: i32[E+1]; in perm: i32[R]; in w: f32[R]; in G: f32[E,K,N]; in D: f32[E,N,M]; ragged r in off[e]..off[e+1]; "
+            "let h[r,f] = silu(sum[d] x[perm[r],d]*G[e,d,f]); out y[perm[r],o] += w[r] * sum[f] h[r,f]*D[e,f,o] : f32[T,M] order(fixed);",
+            {"x": "TK", "G": "EKN", "D": "ENM"}),
+}
+BY_ROW = [p for p in PROGRAMS if p not in ("column sums", "total")]
+rng = np.random.default_rng(5)
+serial = itertools.count()
+FILES = {p: write(p.replace(" ", "_") + ".spx", HEAD + "kernel k { " + text + " }\n") for p, (text, _) in PROGRAMS.items()}
+ON = backends()[1:]
+if "cpu" not in ON:
+    skip("reproducibility on the cpu: LLVM is not in this build")
+if "cuda" not in ON:
+    skip("reproducibility on cuda: no GPU here")
+
+
+def route(tokens):
+    """Every token goes to two of three experts: offsets and tokens, by expert; the weight belongs to the pair."""
+    pairs = sorted((e, t) for t in tokens for e in (t % 3, (t + 1 + t // 3 % 2) % 3))
+    experts, t = (np.array(c, np.int32) for c in zip(*pairs))
+    off = np.searchsorted(experts, np.arange(4)).astype(np.int32)
+    return off, t, np.cos(experts * 7.0 + t).astype(np.float32)
+
+
+def operands(name):
+    dtype = np.float16 if name.endswith("f16") else np.float32
+    data = {o: rng.normal(size=[dict(SIZE, E=3)[a] for a in axes]) for o, axes in PROGRAMS[name][1].items()}
+    if name in ("masked", "spmm", "column sums"):
+        data["x"] *= rng.random(data["x"].shape) < 0.1
+    if name == "pruned":
+        data["W"] *= rng.random(data["W"].shape) < 0.2
+    return {o: a.astype(dtype) for o, a in data.items()}
+
+
+def run(name, data, backend, *flags, rows=None):
+    """The result of a program, or the message of its failure; rows: which rows of x take part."""
+    data, out = dict(data), path("y%d.npy" % next(serial))
+    rows = np.arange(SIZE["T"]) if rows is None else rows
+    if name == "moe":
+        off, perm, w = route(rows)
+        data.update(off=off, perm=np.searchsorted(rows, perm).astype(np.int32), w=w)
+    data["x"] = data["x"][rows]
+    binds = []
+    for o, a in data.items():
+        np.save(path("in_%s.npy" % o), a)
+        binds += ["--bind", "%s=%s" % (o, path("in_%s.npy" % o))]
+    r = spc("run", FILES[name], *binds, "--backend=" + backend, "--out", "y=" + out, *flags)
+    return np.load(out) if r.returncode == 0 else "exit %d: %s" % (r.returncode, r.stderr)
+
+
+def bits_equal(a, b):
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def difference(a, b):
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.shape != b.shape:
+        return "%s / %s" % (a, b)
+    return "%d of %d elements differ, at most by %g" % ((a != b).sum(), a.size, np.abs(a.astype(float) - b).max())
+
+
+for name, backend in itertools.product(PROGRAMS, ON):
+    data = operands(name)
+    # 1. Repeated runs, and any number of threads.
+    first = run(name, data, backend, "--reproducible", "--threads=1")
+    for flags in (["--threads=1"], ["--threads=2"], ["--threads=5"], []):
+        again = run(name, data, backend, "--reproducible", *flags)
+        check("%s --reproducible %s on %s" % (name, " ".join(flags), backend), bits_equal(first, again), difference(first, again))
+    if name not in BY_ROW:
+        continue
+    # 2. Each row alone, in batches of several sizes, at another place, and beside other neighbours.
+    whole = run(name, data, backend, "--batch-invariant")
+    for rows in (np.arange(1), np.arange(2), np.arange(7), np.arange(64), np.arange(30, 35), np.array([3, 17, 18, 40, 64])):
+        part = run(name, data, backend, "--batch-invariant", rows=rows)
+        want = whole[rows] if isinstance(whole, np.ndarray) else whole
+        check("%s --batch-invariant, %d rows from %d on %s" % (name, len(rows), rows[0], backend), bits_equal(part, want), difference(part, want))
+    other, keep = dict(data), np.arange(0, SIZE["T"], 6)
+    other["x"] = rng.normal(size=data["x"].shape).astype(data["x"].dtype) * (rng.random((SIZE["T"], 1)) < 0.7)
+    other["x"] = other["x"].astype(data["x"].dtype)
+    other["x"][keep] = data["x"][keep]
+    changed = run(name, other, backend, "--batch-invariant")
+    got, want = (a[keep] if isinstance(a, np.ndarray) else a for a in (changed, whole))
+    check("%s --batch-invariant beside other rows on %s" % (name, backend), bits_equal(got, want), difference(got, want))
+    moved = run(name, data, backend, "--batch-invariant", "--threads=5")
+    check("%s --batch-invariant on 5 threads on %s" % (name, backend), bits_equal(moved, whole), difference(moved, whole))
+
+# 3. The result does not depend on the order in which a list was built: an ascending list is part of the promise.
+for backend in ON:
+    data = operands("masked")
+    sparse, dense = (run("masked", data, backend, "--reproducible", "--force-guard=" + v) for v in ("sparse", "dense"))
+    again = run("masked", data, backend, "--reproducible", "--force-guard=sparse", "--threads=5")
+    check("lists are built in one order on " + backend, bits_equal(sparse, again), difference(sparse, again))
+    check("both verdicts agree on " + backend, isinstance(sparse, np.ndarray) and np.allclose(sparse, dense, rtol=1e-4, atol=1e-4), difference(sparse, dense))
+
+# 4. What the promise costs is printed.
+for flag in ("--batch-invariant", "--reproducible"):
+    text = spc("explain", "examples/ffn.spx", "--target=cpu", flag).stdout
+    check("explain speaks of " + flag, flag.strip("-").replace("-", " ").split()[0] in text.lower(), text[:1500])
+close()
