@@ -5,6 +5,7 @@
  * are widened before and rounded after, in cg_cpu_op.  Integers wrap; x / 0 and x % 0 are 0. */
 #ifdef SPC_HAVE_LLVM
 #include "codegen/cpu.h"
+#include "ir/op_spelling.h"
 
 typedef LLVMValueRef lowering(cg_cpu *c, ir_dtype t, LLVMValueRef *x);
 
@@ -252,22 +253,48 @@ static LLVMValueRef lower_where(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
+#define lower_spelled NULL
 static lowering *const lowerings[IR_OP_COUNT] = {
 #define SPC_OP(NAME, MNEMONIC, ARITY, TRAITS, ZERO, CPU, CUDA, RESULT, MEANING) lower_##CPU,
 #include "ir/ops.def"
 #undef SPC_OP
 };
 
+/* A spelled op has no lowering: the ops that its spelling names have theirs. */
+static LLVMValueRef spelled(cg_cpu *c, const ir_op_row *row, ir_dtype t, LLVMValueRef *x) {
+  ir_spelling s;
+  LLVMValueRef value[IR_MAX_STEPS];
+  ir_dtype dtype[IR_MAX_STEPS];
+  int top = 0, lanes = cg_cpu_lanes(x[0]);
+  if (ir_spelling_read(row->cuda, &s)) return NULL;
+  for (int i = 0; i < s.count; i++, top++) {
+    const ir_step *step = &s.step[i];
+    const ir_op_row *of = step->kind == IR_STEP_OP ? &ir_op_rows[step->op] : NULL;
+    top -= of ? of->arity : 0;
+    dtype[top] = of && of->arity > 1 ? dtype[top + 1] : of ? dtype[top] : t;
+    if (of) value[top] = cg_cpu_op(c, step->op, dtype[top], &value[top]);
+    else if (step->kind == IR_STEP_OPERAND) value[top] = x[step->operand];
+    else if (is_float(t)) value[top] = cg_cpu_const_f(c, t, lanes, step->number);
+    else value[top] = cg_cpu_const_i(c, t, lanes, (int64_t)step->number);
+    if (of && of->result == IR_RESULT_BOOL) dtype[top] = IR_B1;
+  }
+  return value[0];
+}
+
+static LLVMValueRef lowered(cg_cpu *c, ir_op op, ir_dtype t, LLVMValueRef *x) {
+  return ir_op_rows[op].spelled ? spelled(c, &ir_op_rows[op], t, x) : lowerings[op](c, t, x);
+}
+
 LLVMValueRef cg_cpu_op(cg_cpu *c, ir_op op, ir_dtype t, LLVMValueRef *x) {
   const ir_op_row *row = &ir_op_rows[op];
   bool narrow = is_float(t) && ir_dtype_rows[t].bits < 32 && row->result != IR_RESULT_RIGHT;
   if (!narrow) {
-    LLVMValueRef value = lowerings[op](c, t, x);
+    LLVMValueRef value = lowered(c, op, t, x);
     return row->result == IR_RESULT_SAME ? cg_cpu_wrap(c, t, value) : value;
   }
   LLVMValueRef wide[3];
   for (int i = 0; i < row->arity; i++) wide[i] = cg_cpu_cast(c, t, IR_F32, x[i]);
-  LLVMValueRef value = lowerings[op](c, IR_F32, wide);
+  LLVMValueRef value = lowered(c, op, IR_F32, wide);
   return row->result == IR_RESULT_SAME ? cg_cpu_cast(c, IR_F32, t, value) : value;
 }
 #else

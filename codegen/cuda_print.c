@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "codegen/cuda.h"
+#include "ir/op_spelling.h"
 
 /* ---- names and types ----------------------------------------------------------------------------- */
 static const char *const reserved[] = {
@@ -169,7 +170,10 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
     case IR_DIM: put_dim(p, e->dim); break;
     case IR_VAR: put_name(p, e->var->name); break;
     case IR_LOAD: put_load(p, e); break;
-    case IR_OP: put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where); break;
+    case IR_OP:
+      if (ir_op_rows[e->op].spelled) put_expr(p, ir_op_spelled(arena_of(p), e->op, e->args), where);
+      else put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where);
+      break;
     case IR_CAST:
       if (cg_value_type(e->dtype) == cg_value_type(e->args[0]->dtype) && e->dtype == IR_F32) {
         put_expr(p, e->args[0], where); /* a narrow float is a float already */

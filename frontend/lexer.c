@@ -15,16 +15,17 @@ static const char *const words[FE_W_COUNT] = {
 const char *fe_word_text(fe_word word) { return words[word]; }
 
 /* ---- reserved names ------------------------------------------------------------------------ */
-static const char *const functions[] = {"relu",  "relu2", "abs",     "exp",   "log",  "sqrt",
-                                        "rsqrt", "tanh",  "sigmoid", "silu",  "gelu", "step",
-                                        "sign",  "min",   "max",     "where", "pow"};
+static bool is_callable(int op) { return (ir_op_rows[op].traits & IR_CALLABLE) != 0; }
 
-const char *fe_function_name(int i) { return i < IR_COUNT(functions) ? functions[i] : NULL; }
+const char *fe_function_name(int i) {
+  for (int op = 0; op < IR_OP_COUNT; op++)
+    if (is_callable(op) && i-- == 0) return ir_op_rows[op].mnemonic;
+  return NULL;
+}
 
 ir_op fe_function_find(const char *text) {
-  for (int i = 0; i < IR_COUNT(functions); i++)
-    if (!strcmp(functions[i], text)) return ir_op_find(text);
-  return IR_OP_COUNT;
+  ir_op op = ir_op_find(text);
+  return op != IR_OP_COUNT && is_callable((int)op) ? op : IR_OP_COUNT;
 }
 
 static bool is_reserved_by_table(const char *text) {

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ir/op_eval.h"
+#include "ir/op_spelling.h"
 
 #define ZERO1(at)                                                                                  \
   { IR_ZERO_##at, IR_ZERO_F, IR_ZERO_F }
@@ -25,10 +26,39 @@
 #define ir_eval_int_gelu NULL
 #define ir_eval_int_pow NULL
 
+/* IS_SPELLED(cpu) is 1 where the column says `spelled`, else 0: its probe adds an argument. */
+#define PROBE_spelled ~, 1
+#define SECOND(first, second, ...) second
+#define SECOND_OF(...) SECOND(__VA_ARGS__)
+#define IS_SPELLED(cpu) SECOND_OF(PROBE_##cpu, 0, 0)
+#define JOIN(a, b) a##b
+#define BY_CPU(macro, is_spelled) JOIN(macro, is_spelled)
+
+/* A spelled row gets its evaluators here: its spelling, computed. */
+#define EVALUATORS_0(NAME, CUDA)
+#define EVALUATORS_1(NAME, CUDA)                                                                   \
+  static double spelled_##NAME(const double *x) { return ir_spelling_eval(CUDA, x); }              \
+  static int64_t spelled_int_##NAME(const int64_t *x) { return ir_spelling_eval_int(CUDA, x); }
+#define SPC_OP(NAME, MNEMONIC, ARITY, TRAITS, ZERO, CPU, CUDA, RESULT, MEANING)                    \
+  BY_CPU(EVALUATORS_, IS_SPELLED(CPU))(NAME, CUDA)
+#include "ir/ops.def"
+#undef SPC_OP
+
+#define EVAL_0(NAME, CPU, TRAITS) ir_eval_##CPU, ir_eval_int_##CPU
+#define EVAL_1(NAME, CPU, TRAITS) spelled_##NAME, ((TRAITS)&IR_FLOAT_ONLY) ? NULL : spelled_int_##NAME
+
 const ir_op_row ir_op_rows[IR_OP_COUNT] = {
 #define SPC_OP(NAME, MNEMONIC, ARITY, TRAITS, ZERO, CPU, CUDA, RESULT, MEANING)                    \
-  {MNEMONIC,          ARITY, TRAITS, ZERO,   IR_RESULT_##RESULT, ir_eval_##CPU,                    \
-   ir_eval_int_##CPU, #CPU,  CUDA,   MEANING},
+  {MNEMONIC,                                                                                       \
+   ARITY,                                                                                          \
+   TRAITS,                                                                                         \
+   ZERO,                                                                                           \
+   IR_RESULT_##RESULT,                                                                             \
+   BY_CPU(EVAL_, IS_SPELLED(CPU))(NAME, CPU, TRAITS),                                              \
+   #CPU,                                                                                           \
+   CUDA,                                                                                           \
+   MEANING,                                                                                        \
+   IS_SPELLED(CPU)},
 #include "ir/ops.def"
 #undef SPC_OP
 };

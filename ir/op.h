@@ -12,7 +12,8 @@ typedef enum ir_op {
 } ir_op;
 
 typedef enum ir_trait {
-  IR_COMMUTES = 1, IR_ASSOCIATES = 2, IR_IDEMPOTENT = 4, IR_FLOAT_ONLY = 8, IR_BOOL_ONLY = 16
+  IR_COMMUTES = 1, IR_ASSOCIATES = 2, IR_IDEMPOTENT = 4, IR_FLOAT_ONLY = 8, IR_BOOL_ONLY = 16,
+  IR_CALLABLE = 32 /* by name in `.spx` */
 } ir_trait;
 
 /* What an op gives when operands are zero: Z zero, X or Y that operand, F to be computed. */
@@ -32,6 +33,7 @@ typedef struct ir_op_row {
   double (*eval)(const double *x);          /* floats; also comparisons and booleans */
   int64_t (*eval_int)(const int64_t *x);    /* NULL for IR_FLOAT_ONLY */
   const char *cpu, *cuda, *meaning;
+  bool spelled; /* cuda is its definition (op_spelling.h) */
 } ir_op_row;
 extern const ir_op_row ir_op_rows[IR_OP_COUNT];
 

@@ -5,6 +5,7 @@
  * rounds.  What an operand does not store reads its fill. */
 #include <math.h>
 
+#include "ir/op_spelling.h"
 #include "passes/lower.h"
 
 ir_dtype pass_value_dtype(lower_state *s, ir_dtype t) {
@@ -105,6 +106,13 @@ static ir_dtype operand_dtype(lower_state *s, const ir_expr *e) {
   return both == IR_NONE ? x : both;
 }
 
+/* A spelled op becomes its definition, which may read an operand several times. */
+static ir_expr *spelled_value(lower_state *s, ir_op op, ir_expr **args, int count) {
+  for (int i = 0; i < count; i++)
+    if (args[i]->arg_count && args[i]->kind != IR_LOAD) args[i] = pass_code_let(s, "x", args[i]);
+  return ir_op_spelled(s->arena, op, args);
+}
+
 static ir_expr *op_value(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->op == IR_OP_WHERE) return where_value(s, env, e);
   ir_dtype t = operand_dtype(s, e);
@@ -114,6 +122,7 @@ static ir_expr *op_value(lower_state *s, lower_env *env, const ir_expr *e) {
     ir_expr *both = e->op == IR_OP_AND ? pass_code_and(s, args[0], args[1]) : pass_code_or(s, args[0], args[1]);
     return both ? both : pass_code_bool(s, true);
   }
+  if (ir_op_rows[e->op].spelled) return spelled_value(s, e->op, args, e->arg_count);
   return ir_apply(s->arena, e->op, args[0], args[1]);
 }
 

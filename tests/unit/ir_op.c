@@ -79,7 +79,7 @@ Test(ir_op, traits_agree_with_evaluators) {
 Test(ir_op, integers_agree_with_floats) {
   for (int op = 0; op < IR_OP_COUNT; op++) {
     const ir_op_row *row = &ir_op_rows[op];
-    if (!row->eval_int) continue;
+    if (!row->eval_int || row->spelled) continue; /* a spelling's own quotients floor */
     for (int64_t x = -4; x <= 4; x++)
       for (int64_t y = -4; y <= 4; y++) {
         if ((op == IR_OP_DIV || op == IR_OP_MOD) && y == 0) continue;
