@@ -36,15 +36,19 @@ typedef struct pass_context {
 
 typedef spc_status pass_function(pass_context *context, ir_kernel *kernel);
 
+typedef enum pass_for { PASS_FOR_ANY, PASS_FOR_CPU, PASS_FOR_CUDA } pass_for;
+
 typedef struct pass_row {
   int number;
   const char *name;
   pass_function *run;
+  pass_for target;
   const char *needs, *keeps, *meaning;
 } pass_row;
 extern const pass_row pass_rows[];
 extern const int pass_row_count;
 const pass_row *pass_find(const char *name); /* NULL when unknown */
+const pass_row *pass_next(int number, ir_target_kind kind); /* of the target's rows, the first above number; or NULL */
 
 /* The whole compiler between the front end and the code generators (pipeline.c). */
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink);
@@ -73,7 +77,7 @@ spc_status pass_manager_run(pass_manager *m, const char *name); /* unless a swit
 spc_status pass_manager_close(pass_manager *m);                 /* the report, when it was asked for */
 void pass_report(const pass_manager *m, ir_text *out);          /* a line a pass: milliseconds, share */
 
-#define SPC_PASS(NUMBER, NAME, FUNCTION, NEEDS, KEEPS, MEANING) pass_function FUNCTION;
+#define SPC_PASS(NUMBER, NAME, FUNCTION, TARGET, NEEDS, KEEPS, MEANING) pass_function FUNCTION;
 #include "passes/pass.def"
 #undef SPC_PASS
 

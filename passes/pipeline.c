@@ -27,8 +27,9 @@
  *   vectorise  chooses registers, vectors and unrolling for the CPU.
  *   gpu_map    gives loops to blocks and threads for CUDA.
  *
- * The interpreter runs checked statements as they are: for it nothing runs. A program that was read
- * from a dump after pass N goes on behind N. */
+ * pass.def is this order as data: the loop below runs its rows by number, `vectorise` for the CPU only,
+ * `gpu_map` for CUDA only.  The interpreter runs checked statements as they are: for it nothing runs.
+ * A program that was read from a dump after pass N goes on behind N. */
 #include "passes/pass.h"
 
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink) {
@@ -38,18 +39,7 @@ spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_si
   if (kind == IR_TARGET_INTERP && options->passes == NULL && options->stop_after == NULL)
     return SPC_OK;
 
-  SPC_TRY(pass_manager_run(&m, "canon"));
-  SPC_TRY(pass_manager_run(&m, "propagate"));
-  SPC_TRY(pass_manager_run(&m, "permute"));
-  SPC_TRY(pass_manager_run(&m, "fuse"));
-
-  SPC_TRY(pass_manager_run(&m, "format"));
-  SPC_TRY(pass_manager_run(&m, "microtile"));
-  SPC_TRY(pass_manager_run(&m, "guard"));
-  SPC_TRY(pass_manager_run(&m, "stage"));
-
-  SPC_TRY(pass_manager_run(&m, "lower"));
-  if (kind == IR_TARGET_CPU) SPC_TRY(pass_manager_run(&m, "vectorise"));
-  if (kind == IR_TARGET_CUDA) SPC_TRY(pass_manager_run(&m, "gpu_map"));
+  for (const pass_row *row = pass_next(0, kind); row != NULL; row = pass_next(row->number, kind))
+    SPC_TRY(pass_manager_run(&m, row->name));
   return pass_manager_close(&m);
 }
