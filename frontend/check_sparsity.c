@@ -81,12 +81,15 @@ static support support_of(const ir_expr *e) {
   return FULL;
 }
 
-/* The part that makes a full value full. */
+/* The part that makes a full value full; a number only where nothing else does. */
 static const ir_expr *culprit(const ir_expr *e) {
-  for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++)
-    if (support_of(e->args[i]) == FULL && !(e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0))
-      return culprit(e->args[i]);
-  return e;
+  const ir_expr *number = NULL;
+  for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++) {
+    if (support_of(e->args[i]) != FULL || (e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0)) continue;
+    if (e->args[i]->kind != IR_CONST) return culprit(e->args[i]);
+    number = e->args[i];
+  }
+  return number ? number : e;
 }
 
 /* ---- as like(X) ---------------------------------------------------------------------------- */

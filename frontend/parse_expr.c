@@ -277,11 +277,30 @@ static fe_expr *parse_word(fe_parser *p) {
   return NULL;
 }
 
+static const char *nearest_function(fe_parser *p, const char *name, bool bracketed) {
+  static const char *const row_words[] = {"softmax", "topk", "cast"};
+  IR_VEC(const char *) known = {0};
+  for (int i = 0; !bracketed && fe_function_name(i); i++) IR_PUSH(p->arena, &known, fe_function_name(i));
+  for (int i = 0; bracketed && i < IR_COUNT(row_words); i++) IR_PUSH(p->arena, &known, row_words[i]);
+  for (int i = 0; bracketed && i < IR_RED_COUNT; i++) IR_PUSH(p->arena, &known, ir_reducer_rows[i].text);
+  return ir_nearest(name, known.at, known.count);
+}
+
+/* An access; a name with arguments is a function that is not there. */
+static fe_expr *parse_named(fe_parser *p) {
+  fe_expr *e = fe_parse_access(p);
+  if (!e || !fe_at(p, FE_T_LPAREN)) return e;
+  const char *nearest = nearest_function(p, e->name, e->subscripted);
+  ir_diag *d = fe_fault(p, IR_DIAG_UNKNOWN_NAME, e->at, "there is no function `%s`", e->name);
+  if (d && nearest) ir_diag_fix(p->sink, d, e->at, nearest, "did you mean `%s`?", nearest);
+  return NULL;
+}
+
 static fe_expr *parse_primary(fe_parser *p) {
   switch (fe_peek(p)->kind) {
   case FE_T_INT:
   case FE_T_NUMBER: return number_here(p);
-  case FE_T_NAME: return fe_parse_access(p);
+  case FE_T_NAME: return parse_named(p);
   case FE_T_LPAREN: return parse_parens(p);
   case FE_T_WORD: return parse_word(p);
   default: fe_expected(p, "a value"); return NULL;

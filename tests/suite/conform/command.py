@@ -39,11 +39,11 @@ for backend in BACKENDS:
 # ---- dtypes: what is read and what is written
 def dtypes():
     cases = [("f64", np.float64), ("f32", np.float32), ("f16", np.float16), ("i64", np.int64), ("i32", np.int32), ("i16", np.int16), ("i8", np.int8), ("u8", np.uint8), ("b1", np.bool_), ("i4", np.int8), ("u4", np.uint8)]
-    others = [np.float64, np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint8, np.bool_, np.uint16, np.complex64]
+    others = [np.float64, np.float32, np.int32, np.int8, np.uint8, np.bool_, np.uint16]
     also = {"bf16": {np.uint16, np.float32}, "f8e4m3": {np.uint8, np.float32}, "f8e5m2": {np.uint8, np.float32}, "i4": {np.int8, np.uint8}, "u4": {np.int8, np.uint8}, "b1": {np.bool_, np.uint8}}
     written = {"bf16": np.float32, "f8e4m3": np.float32, "f8e5m2": np.float32, "i4": np.int8, "b1": np.bool_}
     for name, own in cases + [("bf16", None), ("f8e4m3", None), ("f8e5m2", None)]:
-        for t in others:
+        for t in dict.fromkeys([own or np.complex64] + others):
             r = run(COPY % (name, "", ""), dict(x=np.ones((2, 3), t)), "--out", "y=" + path("dt.npy"))
             good = t in also.get(name, {own})
             check("%s from %s: %s" % (name, np.dtype(t).name, "read" if good else "refused, exit 1"), r.returncode == (0 if good else 1) and (good or ("E0804" in r.stderr and name in r.stderr)), "exit %d %s" % (r.returncode, r.stderr))
