@@ -51,7 +51,7 @@ static void show_env(drv_session *s, ir_text *t) {
 
 static void show_profile(drv_session *s, ir_text *t) {
   const ir_target *target = drv_target_of(s, DRV_CPU, NULL);
-  pass_profile_print(pass_profile_of(s->arena, target), t);
+  if (target) pass_profile_print(pass_profile_of(s->arena, target), t);
 }
 
 static void show_ops(drv_session *s, ir_text *t) { (void)s; ir_print_op_table(t); }
@@ -121,6 +121,7 @@ int drv_show(drv_session *s) {
     if (count != 1 || strcmp(topics[i].name, name)) continue;
     ir_text t = ir_text_new(s->arena);
     topics[i].show(s, &t);
+    if (!t.length) return drv_exit_code(SPC_INVALID_ARGUMENT); /* no such target: it was said */
     return drv_finish(s, drv_write_file(s, NULL, t.data, t.length));
   }
   const char *near = count ? ir_nearest(name, known, IR_COUNT(known)) : NULL;

@@ -128,7 +128,7 @@ static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->target == target && is_slower(c, out->arena))
-      ir_text_printf(out, "%s%s %s", shown++ ? "; " : "    slower    ", c->label, pass_time_text(out->arena, c->expected));
+      ir_text_printf(out, "%s%s (%s)", shown++ ? "; " : "    slower    ", c->label, pass_time_text(out->arena, c->expected));
   }
   if (shown) ir_text_put(out, "\n");
 }

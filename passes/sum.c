@@ -34,6 +34,8 @@ static ir_index *only(const pass_indices *indices) {
 static const char *operand_misfit(const pass_operand *side) {
   if (side->scale || side->factor_count != 1) return "one side is itself a product";
   if (side->prologue) return "an operand is computed on the way in";
+  if (side->access && side->access->kind == IR_ACCESS && pass_tensor_is_sparse(side->access->tensor))
+    return "an operand is stored sparse, and its entries are walked";
   return is_dense_access(side->access) ? NULL : "an operand is not a dense tensor with bare indices";
 }
 
