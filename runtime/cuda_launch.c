@@ -94,6 +94,7 @@ spc_status rt_cuda_time_begin(rt_cuda *cuda, void *stream) {
 spc_status rt_cuda_time_end(rt_cuda *cuda, void *stream, double *milliseconds) {
   float elapsed = 0;
   SPC_TRY(RT_CUDA(cuda, event_record, cuda->end, stream));
+  cuda->counters.synchronisations++;
   SPC_TRY(RT_CUDA(cuda, event_wait, cuda->end));
   SPC_TRY(RT_CUDA(cuda, event_elapsed, &elapsed, cuda->begin, cuda->end));
   *milliseconds = (double)elapsed;

@@ -1,4 +1,4 @@
-/* memory.c - buffers of one run: see memory.h. */
+/* memory.c - buffers of one run, sized and bound: see memory.h; copies and fences: memory_device.c. */
 #include "runtime/memory.h"
 
 void rt_memory_new(rt_memory *memory, ir_arena *arena, const ir_kernel *kernel,
@@ -12,20 +12,23 @@ void rt_memory_new(rt_memory *memory, ir_arena *arena, const ir_kernel *kernel,
 }
 
 static void slot_release(rt_memory *memory, rt_slot *slot) {
-  if (slot && slot->device) rt_cuda_release(memory->cuda, slot->device);
-  if (slot) slot->device = NULL;
+  if (!slot || !slot->device) return;
+  if (!slot->lent) rt_cuda_release(memory->cuda, (char *)slot->device - (memory->fenced ? RT_FENCE : 0));
+  slot->device = NULL;
+}
+
+/* Level arrays may be shared with a model (`like`): the first release clears them for all. */
+static void tensor_release(rt_memory *memory, rt_tensor_slots *t) {
+  slot_release(memory, t->vals);
+  for (int l = 0; l < IR_MAX_LEVELS; l++) {
+    slot_release(memory, t->pos[l]);
+    slot_release(memory, t->crd[l]);
+  }
 }
 
 void rt_memory_release(rt_memory *memory) {
   if (!memory->cuda) return;
-  for (int i = 0; i < memory->tensors.count; i++) {
-    rt_tensor_slots *t = &memory->tensors.at[i];
-    slot_release(memory, t->vals);
-    for (int l = 0; l < IR_MAX_LEVELS; l++) {
-      slot_release(memory, t->pos[l]);
-      slot_release(memory, t->crd[l]);
-    }
-  }
+  for (int i = 0; i < memory->tensors.count; i++) tensor_release(memory, &memory->tensors.at[i]);
   for (int i = 0; i < memory->workspaces.count; i++)
     slot_release(memory, &memory->workspaces.at[i].slot);
 }
@@ -36,19 +39,20 @@ rt_tensor_slots *rt_memory_tensor(rt_memory *memory, const ir_tensor *tensor) {
   return NULL;
 }
 
-static rt_slot *slot_new(rt_memory *memory, ir_array array) {
+static rt_slot *slot_new(rt_memory *memory, const char *name, ir_array array, bool filled) {
   rt_slot *slot = IR_NEW(memory->arena, rt_slot);
-  slot->host = array;
+  *slot = (rt_slot){.name = name, .host = array, .filled = filled};
   return slot;
 }
 
 spc_status rt_memory_bind(rt_memory *memory, const ir_tensor *tensor, const ir_view *view) {
   rt_tensor_slots *t = rt_memory_tensor(memory, tensor);
+  tensor_release(memory, t);
   t->view = *view;
-  t->vals = slot_new(memory, view->vals);
+  t->vals = slot_new(memory, tensor->name, view->vals, true);
   for (int l = 0; view->format && l < view->format->level_count; l++) {
-    if (view->pos[l].data) t->pos[l] = slot_new(memory, view->pos[l]);
-    if (view->crd[l].data) t->crd[l] = slot_new(memory, view->crd[l]);
+    if (view->pos[l].data) t->pos[l] = slot_new(memory, tensor->name, view->pos[l], true);
+    if (view->crd[l].data) t->crd[l] = slot_new(memory, tensor->name, view->crd[l], true);
   }
   t->ready = true;
   return SPC_OK;
@@ -93,11 +97,9 @@ static spc_status need_like(rt_memory *memory, rt_tensor_slots *t, bool *there) 
   t->view.vals = vals;
   memcpy(t->view.pos, model->view.pos, sizeof t->view.pos);
   memcpy(t->view.crd, model->view.crd, sizeof t->view.crd);
-  for (int l = 0; l < IR_MAX_LEVELS; l++) {
-    t->pos[l] = model->pos[l] ? slot_new(memory, model->pos[l]->host) : NULL;
-    t->crd[l] = model->crd[l] ? slot_new(memory, model->crd[l]->host) : NULL;
-  }
-  t->vals = slot_new(memory, vals);
+  memcpy(t->pos, model->pos, sizeof t->pos);
+  memcpy(t->crd, model->crd, sizeof t->crd);
+  t->vals = slot_new(memory, t->tensor->name, vals, false);
   t->ready = true;
   return SPC_OK;
 }
@@ -129,7 +131,7 @@ spc_status rt_memory_need(rt_memory *memory, const ir_tensor *tensor, bool *ther
     count *= extent;
   }
   SPC_TRY(host_array(memory, tensor->name, tensor->dtype, count, &t->view.vals));
-  t->vals = slot_new(memory, t->view.vals);
+  t->vals = slot_new(memory, tensor->name, t->view.vals, false);
   t->ready = true;
   return SPC_OK;
 }
@@ -147,6 +149,7 @@ spc_status rt_memory_workspace(rt_memory *memory, const ir_buf *buf, int64_t cou
   if (w->slot.host.data && w->slot.host.count >= count) return SPC_OK;
   slot_release(memory, &w->slot);
   w->slot.on_device = false;
+  w->slot.name = buf->name;
   SPC_TRY(host_array(memory, buf->name, buf->dtype, count, &w->slot.host));
   memory->workspace_bytes += count * (int64_t)ir_dtype_bytes(buf->dtype);
   return SPC_OK;
@@ -177,30 +180,4 @@ spc_status rt_memory_buffer(rt_memory *memory, const ir_buf *buf, rt_slot **out)
          : buf->kind == IR_BUF_POS  ? t->pos[buf->level]
                                     : t->crd[buf->level];
   return *out ? SPC_OK : missing_array(memory, buf);
-}
-
-static size_t slot_bytes(const rt_slot *slot) {
-  return (size_t)slot->host.count * ir_dtype_bytes(slot->host.dtype);
-}
-
-static spc_status driver_failed(rt_memory *memory) {
-  ir_diag_add(memory->sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "the CUDA driver reports: %s",
-              rt_cuda_error(memory->cuda));
-  return SPC_INTERNAL;
-}
-
-spc_status rt_slot_to_host(rt_memory *memory, rt_slot *slot) {
-  if (!slot->on_device || !slot_bytes(slot)) return SPC_OK;
-  if (rt_cuda_download(memory->cuda, slot->host.data, slot->device, slot_bytes(slot)))
-    return driver_failed(memory);
-  return SPC_OK;
-}
-
-spc_status rt_slot_to_device(rt_memory *memory, rt_slot *slot) {
-  if (slot->device) return SPC_OK;
-  size_t bytes = slot_bytes(slot);
-  if (rt_cuda_alloc(memory->cuda, bytes ? bytes : 16, &slot->device)) return driver_failed(memory);
-  if (bytes && rt_cuda_upload(memory->cuda, slot->device, slot->host.data, bytes))
-    return driver_failed(memory);
-  return SPC_OK;
 }

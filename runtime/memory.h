@@ -12,8 +12,13 @@
 typedef struct rt_slot {
   ir_array host;
   void *device;
+  const char *name;
   bool on_device; /* the device copy is the newer one */
+  bool filled;    /* the host copy holds something: it is uploaded with the device's */
+  bool lent;      /* the device memory is the caller's */
 } rt_slot;
+
+enum { RT_FENCE = 256 }; /* bytes of canary on either side, where memory is fenced; keeps alignment */
 
 typedef struct rt_tensor_slots {
   const ir_tensor *tensor;
@@ -36,6 +41,7 @@ typedef struct rt_memory {
   IR_VEC(rt_tensor_slots) tensors;
   IR_VEC(rt_workspace_slot) workspaces;
   int64_t workspace_bytes;
+  bool fenced; /* device arrays: poisoned, between canaries */
 } rt_memory;
 
 void rt_memory_new(rt_memory *memory, ir_arena *arena, const ir_kernel *kernel,
@@ -53,5 +59,6 @@ spc_status rt_memory_buffer(rt_memory *memory, const ir_buf *buf, rt_slot **out)
 /* The newest bytes on the host, or on the device. */
 spc_status rt_slot_to_host(rt_memory *memory, rt_slot *slot);
 spc_status rt_slot_to_device(rt_memory *memory, rt_slot *slot);
+spc_status rt_memory_check_fences(rt_memory *memory); /* after the device has finished */
 
 #endif

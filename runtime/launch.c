@@ -1,0 +1,95 @@
+/* launch.c - one launch: a host function over its pool, or a CUDA kernel with its arguments.
+ *
+ * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and nothing else,
+ * so that it can be captured into a graph. */
+#include "runtime/run.h"
+
+typedef struct host_call {
+  ir_cpu_function *function;
+  void **buf;
+  const int64_t *sizes;
+} host_call;
+
+static void host_part(void *user, int64_t begin, int64_t end) {
+  const host_call *call = user;
+  call->function(call->buf, call->sizes, begin, end);
+}
+
+static spc_status range_of(rt_run *run, const ir_code_image *code, int64_t *lo, int64_t *hi) {
+  *lo = 0;
+  *hi = 1;
+  if (!code->parallel_hi) return SPC_OK;
+  if (ir_size_value(code->parallel_lo, run->plan->sizes, lo) &&
+      ir_size_value(code->parallel_hi, run->plan->sizes, hi))
+    return SPC_OK;
+  ir_diag_add(run->memory.sink, IR_DIAG_INTERNAL, IR_NOWHERE,
+              "the range of the parallel loop of `%s` is not an expression of sizes", code->entry);
+  return SPC_INTERNAL;
+}
+
+spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
+  int count = code->func->bufs.count;
+  ir_array *arrays = IR_NEW_ARRAY(run->memory.arena, ir_array, count + 1);
+  void **pointers = IR_NEW_ARRAY(run->memory.arena, void *, count + 1);
+  for (int i = 0; i < count; i++) {
+    rt_slot *slot;
+    SPC_TRY(rt_memory_buffer(&run->memory, code->func->bufs.at[i], &slot));
+    arrays[i] = slot->host;
+    pointers[i] = slot->host.data;
+  }
+  int64_t lo, hi;
+  SPC_TRY(range_of(run, code, &lo, &hi));
+  if (!code->cpu)
+    return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
+                          run->memory.sink);
+  host_call call = {code->cpu, pointers, run->plan->sizes};
+  if (run->plan->options.pool && code->parallel_hi)
+    rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);
+  else
+    host_part(&call, lo, hi);
+  return SPC_OK;
+}
+
+spc_status rt_run_driver_failed(rt_run *run, const char *what) {
+  ir_diag_add(run->memory.sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "%s: %s", what,
+              rt_cuda_error(run->plan->options.cuda));
+  return SPC_INTERNAL;
+}
+
+static spc_status fill_grid(rt_run *run, const ir_code_image *code, rt_launch *launch) {
+  launch->grid[0] = 0;
+  launch->grid[1] = launch->grid[2] = 1;
+  for (int d = 0; d < 3; d++)
+    if (code->grid[d] && !ir_size_value(code->grid[d], run->plan->sizes, &launch->grid[d])) {
+      ir_diag_add(run->memory.sink, IR_DIAG_INTERNAL, IR_NOWHERE,
+                  "the grid of `%s` is not an expression of sizes", code->entry);
+      return SPC_INTERNAL;
+    }
+  launch->empty = code->grid[0] && (launch->grid[0] <= 0 || launch->grid[1] <= 0 || launch->grid[2] <= 0);
+  return SPC_OK;
+}
+
+spc_status rt_launch_prepare(rt_run *run, int number) {
+  const ir_code_image *code = &run->plan->image->codes.at[number];
+  rt_launch *launch = &run->launches[number];
+  spc_args *args = &launch->args;
+  *args = (spc_args){.status = run->device_status, .flags = rt_run_program(run)->reproducible ? 1u : 0u};
+  for (int i = 0; i < code->bufs.count; i++) {
+    rt_slot *slot;
+    SPC_TRY(rt_memory_buffer(&run->memory, code->bufs.at[i], &slot));
+    SPC_TRY(rt_slot_to_device(&run->memory, slot));
+    args->buf[i] = slot->device;
+    slot->on_device = true;
+  }
+  for (int d = 0; d < rt_run_program(run)->dims.count; d++) args->size[d] = run->plan->sizes[d];
+  return fill_grid(run, code, launch);
+}
+
+spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
+  const rt_launch *launch = &run->launches[number];
+  if (launch->empty) return SPC_OK;
+  if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid, &launch->args, stream))
+    return SPC_OK;
+  return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "launching `%s`",
+                                                  run->plan->image->codes.at[number].entry));
+}

@@ -1,0 +1,255 @@
+/* run.c - one run of a plan in steps: memory, launches, results.
+ *
+ *     rt_run_new      binds the inputs                    rt_run_place    lends device memory to a tensor
+ *     rt_run_prepare  allocates, uploads, builds launches
+ *     rt_run_enqueue  launches in order; guards decide on the device
+ *     rt_run_fetch    waits, downloads results and what statistics need
+ * Where rt_run_only_launches holds, enqueueing neither allocates nor copies nor waits: it may be captured into a
+ * CUDA graph, and replayed after rt_run_update has changed an input. */
+#include "runtime/run.h"
+
+#include <math.h>
+#include <time.h>
+
+/* ---- guards and statistics ------------------------------------------------------------------ */
+spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot) {
+  SPC_TRY(rt_memory_buffer(&run->memory, buf, slot));
+  return rt_slot_to_host(&run->memory, *slot);
+}
+
+static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
+  rt_slot *counts;
+  int64_t strips, capacity, sum = 0;
+  SPC_TRY(rt_run_bytes(run, list->counts, &counts));
+  if (!ir_size_value(list->strips, run->plan->sizes, &strips) ||
+      !ir_size_value(list->capacity, run->plan->sizes, &capacity))
+    return SPC_INTERNAL;
+  for (int64_t s = 0; s < strips; s++) sum += ((const int32_t *)counts->host.data)[s];
+  *cover = strips && capacity ? (double)sum / ((double)strips * (double)capacity) : 0;
+  return SPC_OK;
+}
+
+static double threshold_of(const rt_plan *plan, const ir_list *list) {
+  if (plan->options.force_guard == 1) return INFINITY;
+  if (plan->options.force_guard == 2) return -1;
+  for (int i = 0; i < plan->image->kernel->stages.count; i++) {
+    const ir_stage *stage = plan->image->kernel->stages.at[i];
+    if (stage->when.list == list) return stage->when.threshold;
+  }
+  return INFINITY;
+}
+
+static spc_status set_thresholds(rt_run *run) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  for (int i = 0; i < kernel->lists.count; i++) {
+    const ir_list *list = kernel->lists.at[i];
+    if (!list->threshold) continue;
+    rt_slot *slot;
+    SPC_TRY(rt_memory_buffer(&run->memory, list->threshold, &slot));
+    ((double *)slot->host.data)[0] = threshold_of(run->plan, list);
+    slot->filled = true;
+  }
+  return SPC_OK;
+}
+
+/* Whether the stage runs, by the verdict that its guard has written. */
+static spc_status allowed(rt_run *run, const ir_stage *stage, bool *runs) {
+  *runs = true;
+  if (!stage->when.list || !stage->when.list->verdict) return SPC_OK;
+  rt_slot *verdict;
+  SPC_TRY(rt_run_bytes(run, stage->when.list->verdict, &verdict));
+  bool dense = ((const int32_t *)verdict->host.data)[0] != 0;
+  *runs = dense == stage->when.above;
+  return SPC_OK;
+}
+
+static spc_status never_computed(rt_run *run, const ir_tensor *tensor) {
+  ir_diag_add(run->memory.sink, IR_DIAG_PACK, IR_NOWHERE, "`%s` was never computed", tensor->name);
+  return SPC_INVALID_INPUT;
+}
+
+spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view) {
+  rt_tensor_slots *t = rt_memory_tensor(&run->memory, tensor);
+  bool there;
+  SPC_TRY(rt_memory_need(&run->memory, tensor, &there));
+  if (!there) return never_computed(run, tensor);
+  SPC_TRY(rt_slot_to_host(&run->memory, t->vals));
+  *view = t->view;
+  return SPC_OK;
+}
+
+/* ---- before ---------------------------------------------------------------------------------- */
+spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink, rt_run **out) {
+  rt_run *run = IR_NEW(arena, rt_run);
+  rt_cuda *cuda = plan->image->cuda ? plan->options.cuda : NULL;
+  run->plan = plan;
+  if (cuda) run->before = *rt_cuda_count(cuda);
+  rt_memory_new(&run->memory, arena, plan->image->kernel, plan->sizes, cuda, sink);
+  run->memory.fenced = plan->options.fenced;
+  *out = run;
+  for (int i = 0; i < inputs->list.count; i++)
+    SPC_TRY(rt_memory_bind(&run->memory, inputs->list.at[i].tensor, &inputs->list.at[i].view));
+  return SPC_OK;
+}
+
+spc_status rt_run_place(rt_run *run, const ir_tensor *tensor, void *device) {
+  bool there;
+  SPC_TRY(rt_memory_need(&run->memory, tensor, &there));
+  if (!there) return never_computed(run, tensor);
+  rt_slot *slot = rt_memory_tensor(&run->memory, tensor)->vals;
+  slot->device = device;
+  slot->lent = true;
+  return SPC_OK;
+}
+
+bool rt_run_only_launches(const rt_run *run) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->assembled || kernel->stages.at[i]->kind == IR_STAGE_CONVERT) return false;
+  return run->plan->image->cuda;
+}
+
+static spc_status new_status_word(rt_run *run) {
+  rt_cuda *cuda = run->plan->options.cuda;
+  if (rt_cuda_alloc(cuda, sizeof(unsigned), &run->device_status) ||
+      rt_cuda_zero(cuda, run->device_status, sizeof(unsigned), NULL))
+    return rt_run_driver_failed(run, "allocating the status word");
+  return SPC_OK;
+}
+
+spc_status rt_run_prepare(rt_run *run) {
+  const ir_image *image = run->plan->image;
+  SPC_TRY(set_thresholds(run));
+  if (!image->cuda) return SPC_OK;
+  SPC_TRY(new_status_word(run));
+  run->launches = IR_NEW_ARRAY(run->memory.arena, rt_launch, image->codes.count + 1);
+  if (!rt_run_only_launches(run)) return SPC_OK;
+  for (int i = 0; i < image->codes.count; i++) SPC_TRY(rt_launch_prepare(run, i));
+  /* Uploads and fills went through the default stream, which other streams need not wait for. */
+  if (rt_cuda_synchronise(run->plan->options.cuda, NULL)) return rt_run_driver_failed(run, "preparing a run");
+  return SPC_OK;
+}
+
+spc_status rt_run_update(rt_run *run, const ir_tensor *tensor, const void *values) {
+  rt_tensor_slots *t = rt_memory_tensor(&run->memory, tensor);
+  if (!t || !t->ready) return never_computed(run, tensor);
+  size_t bytes = (size_t)t->vals->host.count * ir_dtype_bytes(t->vals->host.dtype);
+  if (!t->vals->device) {
+    memcpy(t->vals->host.data, values, bytes);
+    return SPC_OK;
+  }
+  if (rt_cuda_upload(run->memory.cuda, t->vals->device, values, bytes) ||
+      rt_cuda_synchronise(run->memory.cuda, NULL))
+    return rt_run_driver_failed(run, "updating an input");
+  return SPC_OK;
+}
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static spc_status run_code(rt_run *run, int number) {
+  if (!run->plan->image->cuda) return rt_launch_host(run, &run->plan->image->codes.at[number]);
+  if (!rt_run_only_launches(run)) SPC_TRY(rt_launch_prepare(run, number));
+  return rt_launch_enqueue(run, number, run->stream);
+}
+
+static spc_status run_codes(rt_run *run, const ir_stage *stage, const char **label) {
+  const ir_image *image = run->plan->image;
+  int launch = 0;
+  for (int i = 0; i < image->codes.count; i++) {
+    const ir_code_image *code = &image->codes.at[i];
+    if (code->stage != stage) continue;
+    if (stage->assembled && launch == 1) SPC_TRY(rt_pack_room(run, stage));
+    SPC_TRY(run_code(run, i));
+    *label = code->label;
+    launch++;
+  }
+  return stage->assembled ? rt_pack_entries(run, stage) : SPC_OK;
+}
+
+static spc_status run_stage(rt_run *run, const ir_stage *stage, rt_stage_stats *row) {
+  *row = (rt_stage_stats){.stage = stage->name, .kernel = stage->row, .ran = true, .cover = -1};
+  if (!run->plan->image->cuda && stage->when.list) SPC_TRY(allowed(run, stage, &row->ran));
+  if (stage->kind == IR_STAGE_CONVERT) return rt_pack_convert(run, stage);
+  return row->ran ? run_codes(run, stage, &row->kernel) : SPC_OK;
+}
+
+/* A stage between two events of its stream; stages that wait for the device are timed by the clock. */
+static spc_status run_stage_timed(rt_run *run, const ir_stage *stage, rt_stage_stats *row) {
+  rt_cuda *cuda = run->plan->options.cuda;
+  bool events = run->plan->image->cuda && !stage->assembled && stage->kind != IR_STAGE_CONVERT;
+  double begin = now_ms();
+  if (events && rt_cuda_time_begin(cuda, run->stream)) return rt_run_driver_failed(run, "timing a stage");
+  SPC_TRY(run_stage(run, stage, row));
+  row->milliseconds = now_ms() - begin;
+  if (events && rt_cuda_time_end(cuda, run->stream, &row->milliseconds))
+    return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "stage `%s`", stage->name));
+  return SPC_OK;
+}
+
+spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  rt_stage_stats row;
+  run->stream = stream;
+  for (int i = 0; i < kernel->stages.count; i++) {
+    SPC_TRY(stats ? run_stage_timed(run, kernel->stages.at[i], &row) : run_stage(run, kernel->stages.at[i], &row));
+    if (stats) IR_PUSH(run->memory.arena, &stats->stages, row);
+  }
+  return SPC_OK;
+}
+
+/* ---- after ----------------------------------------------------------------------------------- */
+/* Covers and, on CUDA, the verdicts that the device took. */
+static spc_status complete_stats(rt_run *run, rt_stats *stats) {
+  const ir_image *image = run->plan->image;
+  const ir_kernel *kernel = image->kernel;
+  for (int i = 0; i < stats->stages.count && i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    rt_stage_stats *row = &stats->stages.at[i];
+    const ir_list *list = stage->reads.count ? stage->reads.at[0]
+                          : stage->detects   ? stage->detects
+                                             : stage->when.list;
+    if (stage->when.list) SPC_TRY(allowed(run, stage, &row->ran));
+    if (list && list->counts) SPC_TRY(cover_of(run, list, &row->cover));
+  }
+  stats->workspace_bytes = run->memory.workspace_bytes;
+  stats->backend = image->cuda ? "cuda" : image->codes.count && image->codes.at[0].cpu ? "cpu" : "interp";
+  if (!image->cuda) return SPC_OK;
+  stats->bytes_to_device = rt_cuda_count(run->memory.cuda)->to_device_bytes - run->before.to_device_bytes;
+  stats->bytes_to_host = rt_cuda_count(run->memory.cuda)->to_host_bytes - run->before.to_host_bytes;
+  return SPC_OK;
+}
+
+static spc_status wait_for_device(rt_run *run, unsigned *sticky) {
+  rt_cuda *cuda = run->plan->options.cuda;
+  if (rt_cuda_synchronise(cuda, run->stream)) return rt_run_driver_failed(run, "a kernel failed");
+  if (rt_cuda_download(cuda, sticky, run->device_status, sizeof *sticky))
+    return rt_run_driver_failed(run, "reading the status word");
+  return run->memory.fenced ? rt_memory_check_fences(&run->memory) : SPC_OK;
+}
+
+spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  unsigned sticky = 0;
+  if (run->plan->image->cuda) SPC_TRY(wait_for_device(run, &sticky));
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    ir_tensor *tensor = kernel->tensors.at[i];
+    if (tensor->role != IR_ROLE_OUT) continue;
+    ir_binding result = {.tensor = tensor};
+    SPC_TRY(rt_run_tensor(run, tensor, &result.view));
+    IR_PUSH(run->memory.arena, &outputs->list, result);
+  }
+  if (!stats) return SPC_OK;
+  stats->sticky = sticky;
+  return complete_stats(run, stats);
+}
+
+void rt_run_free(rt_run *run) {
+  if (!run) return;
+  if (run->device_status) rt_cuda_release(run->memory.cuda, run->device_status);
+  rt_memory_release(&run->memory);
+}

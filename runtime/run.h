@@ -1,0 +1,55 @@
+/* run.h - shared by plan.c, run.c, launch.c and pack.c only: a plan, one run of it, its launches.
+ *
+ * A run of a CUDA image whose stages are all plain launches (rt_run_only_launches) builds every launch once, in
+ * rt_run_prepare; enqueueing it then is one driver call a launch.  Other runs build a launch when its turn comes,
+ * because the sizes of packed results are known only then. */
+#ifndef SPC_RUNTIME_RUN_H
+#define SPC_RUNTIME_RUN_H
+
+#include "runtime/memory.h"
+
+struct rt_plan {
+  const ir_image *image;
+  int64_t *sizes;
+  rt_plan_options options;
+  rt_cuda_module **modules; /* one a code, CUDA only */
+};
+
+/* Everything that one launch hands to the driver. */
+typedef struct rt_launch {
+  spc_args args;
+  int64_t grid[3];
+  bool empty; /* no blocks at these sizes */
+} rt_launch;
+
+struct rt_run {
+  rt_plan *plan;
+  rt_memory memory;
+  rt_launch *launches; /* one a code; NULL until prepared */
+  void *device_status; /* the sticky word */
+  void *stream;        /* of the last enqueue: what fetching waits for */
+  rt_cuda_counters before;
+};
+
+static inline const ir_program *rt_run_program(const rt_run *run) {
+  return run->plan->image->kernel->program;
+}
+
+/* One function of the loop dialect on the host, now. */
+spc_status rt_launch_host(rt_run *run, const ir_code_image *code);
+/* Memory and arguments of a launch; may allocate and upload. */
+spc_status rt_launch_prepare(rt_run *run, int code);
+/* One driver call. */
+spc_status rt_launch_enqueue(rt_run *run, int code, void *stream);
+spc_status rt_run_driver_failed(rt_run *run, const char *what);
+
+/* The newest bytes of a buffer on the host. */
+spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot);
+spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view);
+
+/* An assembled result between counting and filling, and after filling; a conversion (pack.c). */
+spc_status rt_pack_room(rt_run *run, const ir_stage *stage);
+spc_status rt_pack_entries(rt_run *run, const ir_stage *stage);
+spc_status rt_pack_convert(rt_run *run, const ir_stage *stage);
+
+#endif
