@@ -530,7 +530,7 @@ int main(int argc, char **argv) {
     products(&b, small);
     list_kernels(&b, small);
     ops(&b, small);
-    printf("%d launches checked, %d failures\n", b.checks, b.failures);
+    printf("%d passed, %d failed\n", b.checks, b.failures);
   }
   rt_cuda_close(b.cuda);
   return b.failures ? 3 : 0;

@@ -163,7 +163,7 @@ static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c, 
     if (b.tensor) IR_PUSH(arena, &got.list, b);
   }
   rt_plan *plan = NULL;
-  rt_plan_options options = {.cuda = cuda};
+  rt_plan_options options = {.cuda = cuda, .fenced = cuda != NULL};
   spc_status status = ir_interp_ein(arena, reference, sizes, &want, &interp, sink);
   if (!status) status = rt_plan_new(c->image, sizes, &options, sink, &plan);
   if (!status) status = rt_plan_run(plan, arena, &got, NULL, sink);

@@ -1,0 +1,129 @@
+/* engine.c - programs for bench/gpu.py: compiled for the GPU of this process, run on memory and streams of the caller.
+ *
+ * The caller owns the tensors (it places them), the stream and the clock; a launch of a prepared program is
+ * launches alone.  Every function answers 0, or a status whose words bench_error has. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "runtime/plan.h"
+
+typedef struct bench_program {
+  ir_arena *arena;
+  ir_sink *sink;
+  rt_cuda *cuda;
+  ir_image *image;
+  rt_plan *plan;
+  rt_run *run;
+  int64_t *sizes;
+  double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
+} bench_program;
+
+/* The symbols that Python calls. */
+bench_program *bench_new(void);
+int bench_compile(bench_program *p, const char *text, int count, const char *const *names, const int64_t *values);
+int bench_place(bench_program *p, const char *tensor, void *device);
+int bench_prepare(bench_program *p);
+int bench_enqueue(bench_program *p, void *stream);
+const char *bench_stages(bench_program *p, void *stream);
+const char *bench_error(bench_program *p);
+double bench_milliseconds(const bench_program *p, int which);
+int bench_kernels(const bench_program *p);
+void bench_free(bench_program *p);
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+bench_program *bench_new(void) {
+  bench_program *p = calloc(1, sizeof *p);
+  if (!p) return NULL;
+  p->arena = ir_arena_new();
+  p->sink = ir_sink_new(p->arena);
+  return p;
+}
+
+static spc_status front(bench_program *p, const char *text, const ir_target *target, int count,
+                        const char *const *names, const int64_t *values, ir_program **program) {
+  fe_options none = {0};
+  SPC_TRY(fe_compile(p->arena, "bench.spx", text, strlen(text), &none, p->sink, program));
+  p->sizes = IR_NEW_ARRAY(p->arena, int64_t, (*program)->dims.count + 1);
+  for (int d = 0; d < (*program)->dims.count; d++) {
+    p->sizes[d] = (*program)->dims.at[d]->value;
+    for (int i = 0; i < count; i++)
+      if (!strcmp((*program)->dims.at[d]->name, names[i])) p->sizes[d] = values[i];
+  }
+  pass_options options = {.target = target, .sizes = p->sizes};
+  return pass_pipeline(*program, &options, p->sink);
+}
+
+int bench_compile(bench_program *p, const char *text, int count, const char *const *names, const int64_t *values) {
+  const char *why = "";
+  if (rt_cuda_open(&p->cuda, &why)) return SPC_UNAVAILABLE;
+  ir_program *program;
+  cg_options code = {.target = ir_target_find(rt_cuda_arch(p->cuda))};
+  double begin = now_ms();
+  SPC_TRY(front(p, text, code.target, count, names, values, &program));
+  double middle = now_ms();
+  SPC_TRY(cg_cuda_compile(p->arena, program->kernels.at[0], &code, p->sink, &p->image));
+  p->pass_ms = middle - begin;
+  p->code_ms = now_ms() - middle;
+  return SPC_OK;
+}
+
+static spc_status open_run(bench_program *p) {
+  rt_plan_options options = {.cuda = p->cuda};
+  ir_bindings none = {0};
+  SPC_TRY(rt_plan_new(p->image, p->sizes, &options, p->sink, &p->plan));
+  return rt_run_new(p->plan, p->arena, &none, p->sink, &p->run);
+}
+
+int bench_place(bench_program *p, const char *tensor, void *device) {
+  const ir_tensor *found = ir_tensor_named(p->image->kernel, tensor);
+  if (!found) return SPC_INVALID_ARGUMENT;
+  if (!p->run) SPC_TRY(open_run(p));
+  return rt_run_place(p->run, found, device);
+}
+
+int bench_prepare(bench_program *p) {
+  return rt_run_only_launches(p->run) ? rt_run_prepare(p->run) : SPC_INVALID_ARGUMENT;
+}
+
+int bench_enqueue(bench_program *p, void *stream) { return rt_run_enqueue(p->run, stream, NULL); }
+
+/* One more run, stage by stage: "name kernel ran cover milliseconds" a line. */
+const char *bench_stages(bench_program *p, void *stream) {
+  rt_stats stats = {0};
+  ir_bindings outputs = {0};
+  ir_text text = ir_text_new(p->arena);
+  if (rt_run_enqueue(p->run, stream, &stats) || rt_run_fetch(p->run, &outputs, &stats)) return "";
+  for (int i = 0; i < stats.stages.count; i++) {
+    const rt_stage_stats *s = &stats.stages.at[i];
+    ir_text_printf(&text, "%s %s %d %.6f %.6f\n", s->stage, s->kernel, s->ran, s->cover, s->milliseconds);
+  }
+  return text.data ? text.data : "";
+}
+
+const char *bench_error(bench_program *p) {
+  ir_text text = ir_text_new(p->arena);
+  ir_sink_render(p->sink, &text, false);
+  return text.data ? text.data : p->cuda ? rt_cuda_error(p->cuda) : "no GPU";
+}
+
+double bench_milliseconds(const bench_program *p, int which) { return which ? p->code_ms : p->pass_ms; }
+
+int bench_kernels(const bench_program *p) { return p->image->codes.count; }
+
+void bench_free(bench_program *p) {
+  if (!p) return;
+  rt_run_free(p->run);
+  rt_plan_free(p->plan);
+  if (p->image && p->image->release) p->image->release(p->image->owner);
+  rt_cuda_close(p->cuda);
+  ir_arena_free(p->arena);
+  free(p);
+}

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
+
+Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense gather ffn jit
+Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
+figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
+masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
+import ctypes, statistics, sys
+import torch
+
+REPEATS = 21
+lib = ctypes.CDLL(sys.argv[1])
+lib.bench_new.restype = ctypes.c_void_p
+for name in ("bench_stages", "bench_error"):
+    getattr(lib, name).restype = ctypes.c_char_p
+lib.bench_milliseconds.restype = ctypes.c_double
+pointer = ctypes.c_void_p
+
+
+class Program:
+    def __init__(self, text, **sizes):
+        self.handle = pointer(lib.bench_new())
+        names = (ctypes.c_char_p * len(sizes))(*[n.encode() for n in sizes])
+        values = (ctypes.c_int64 * len(sizes))(*sizes.values())
+        self.ask(lib.bench_compile(self.handle, text.encode(), len(sizes), names, values))
+
+    def ask(self, status):
+        if status:
+            sys.exit("status %d: %s" % (status, lib.bench_error(self.handle).decode()))
+
+    def bind(self, **tensors):
+        for name, tensor in tensors.items():
+            self.ask(lib.bench_place(self.handle, name.encode(), pointer(tensor.data_ptr())))
+        self.ask(lib.bench_prepare(self.handle))
+        self.tensors = tensors
+        return self
+
+    def __call__(self):
+        self.ask(lib.bench_enqueue(self.handle, pointer(torch.cuda.current_stream().cuda_stream)))
+
+    def stages(self):
+        torch.cuda.synchronize()
+        text = lib.bench_stages(self.handle, pointer(torch.cuda.current_stream().cuda_stream)).decode()
+        return [(s, k, ran == "1", float(c), float(ms)) for s, k, ran, c, ms in (line.split() for line in text.splitlines())]
+
+    def jit(self):
+        return lib.bench_milliseconds(self.handle, 0), lib.bench_milliseconds(self.handle, 1)
+
+    def close(self):
+        torch.cuda.synchronize()
+        lib.bench_free(self.handle)
+
+
+def timed(run):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(400000)
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
+def compare(sides, fresh=lambda: None):
+    """Median and quartile range in ms of each side, by turns."""
+    times = [[] for _ in sides]
+    for turn in range(REPEATS + 3):
+        fresh()
+        for i in range(len(sides)):
+            n = (i + turn) % len(sides)
+            ms = timed(sides[n])
+            if turn >= 3:
+                times[n].append(ms)
+    out = []
+    for t in times:
+        q = statistics.quantiles(t, n=4)
+        out.append((statistics.median(t), q[2] - q[0]))
+    return out
+
+
+def bf16(*shape, scale=1.0):
+    return (torch.randn(*shape, device="cuda") * scale).to(torch.bfloat16)
+
+
+def error(got, want):
+    return (got.float() - want.float()).norm().item() / max(want.float().norm().item(), 1e-30)
+
+
+def rate(flop, ms):
+    return flop / ms * 1e-9
+
+
+def row(*cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+def head(*cells):
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+# ---- parts -------------------------------------------------------------------------------------------
+def machine():
+    print("\n### machine: %s, torch %s, CUDA %s\n" % (torch.cuda.get_device_name(), torch.__version__, torch.version.cuda))
+    a, b = bf16(8192, 8192), bf16(8192, 8192)
+    c = torch.empty(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    big, copy = torch.randn(2 ** 30, device="cuda"), torch.empty(2 ** 30, device="cuda")
+    (product, _), (moved, _) = compare([lambda: torch.mm(a, b, out=c), lambda: copy.copy_(big)])
+    head("what", "figure")
+    row("torch bf16 product 8192³", "%.0f TFLOP/s" % rate(2 * 8192 ** 3, product))
+    row("copy of 4 GiB, read and written", "%.2f TB/s" % (2 * 4 * 2 ** 30 / moved * 1e-9))
+
+
+DENSE = """spx 1; dim M = %d; dim N = %d; dim K = %d;
+kernel k { in A: bf16[M,K]; in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"""
+
+
+def dense():
+    print("\n### dense products, bf16\n")
+    head("M × N × K", "kernel", "spc µs (spread)", "TFLOP/s", "torch µs (spread)", "TFLOP/s", "spc / torch speed", "error spc", "error torch")
+    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 20480, 5120), (2048, 5120, 20480), (1024, 1024, 1024)):
+        a, b = bf16(m, k), bf16(k, n)
+        c, d = torch.empty(m, n, device="cuda", dtype=torch.bfloat16), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        p = Program(DENSE % (m, n, k)).bind(A=a, B=b, C=c)
+        (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(a, b, out=d)])
+        want = a.float() @ b.float()
+        kernel = p.stages()[0][1]
+        row("%d × %d × %d" % (m, n, k), "`%s`" % kernel, "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f" % rate(2 * m * n * k, us),
+            "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.0f" % rate(2 * m * n * k, ref), "%.2f" % (ref / us), "%.1e" % error(c, want), "%.1e" % error(d, want))
+        p.close()
+
+
+GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
+kernel k { in h: bf16[T,K] ~ zeros(dynamic, density=%s); in W: bf16[K,N] const;
+  out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
+
+
+def stage_line(p):
+    return "; ".join("%s `%s` %.0f%s" % (s, k, ms * 1e3, "" if ran else " (left)") for s, k, ran, c, ms in p.stages())
+
+
+def gather():
+    size = 4096
+    print("\n### a dense operand that holds zeros, %d³, bf16: detection from the values, guard, product\n" % size)
+    head("kept columns of a strip of 128 rows", "spc µs (spread)", "torch dense µs (spread)", "spc / torch speed", "useful TFLOP/s", "error spc", "stages, µs each with a pause after it")
+    for kept in (1.0, 0.5, 0.25, 0.1):
+        h, w = bf16(size, size), bf16(size, size)
+        full = h.clone()
+        y, z = torch.empty_like(h), torch.empty_like(h)
+        def fresh():
+            mask = torch.rand(size // 128, 1, size, device="cuda") < kept
+            h.copy_((full.view(size // 128, 128, size) * mask).view(size, size))
+        fresh()
+        p = Program(GATHER % (size, size, size, kept if kept < 1 else 0.5)).bind(h=h, W=w, y=y)
+        (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
+        row("%.0f %%" % (100 * kept), "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us),
+            "%.0f" % rate(2 * kept * size ** 3, us), "%.1e" % error(y, h.float() @ w.float()), stage_line(p))
+        p.close()
+
+
+FFN = """spx 1; dim T = %d; dim D = %d; dim F = %d;
+kernel ffn { in x: bf16[T,D]; in W1: bf16[D,F] const; in W2: bf16[F,D] const;
+  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=%s);
+  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32; }"""
+
+
+def ffn():
+    T, D, F, strip = 2048, 5120, 20480, 128
+    strips = T // strip
+    print("\n### feed-forward layer, %d tokens, %d → %d → %d, bf16, relu\n" % (T, D, F, D))
+    print("`alike`: tokens of a strip of 128 share their live neurons, strips do not; `independent`: each token has its own.\n")
+    head("zeros of h", "kind", "cover measured", "branch", "spc µs (spread)", "torch dense µs (spread)", "spc / torch speed", "error spc", "stages, µs each with a pause after it")
+    for zeros in (0.95, 0.99):
+        for kind in ("alike", "independent"):
+            x, w1, w2 = bf16(T, D), bf16(D, F, scale=D ** -0.5), bf16(F, D, scale=0.02)
+            x[:, -strips:] = 0
+            for s in range(strips):
+                x[s * strip:(s + 1) * strip, D - strips + s] = 1
+            def fresh():
+                if kind == "alike":
+                    live = torch.rand(strips, F, device="cuda") < (1 - zeros)
+                    w1[-strips:] = torch.where(live, 6.0, -50.0).to(torch.bfloat16)
+                else:
+                    w1[-strips:] = -torch.distributions.Normal(0, 1).icdf(torch.tensor(zeros)).item()
+                    w1[:-strips] = torch.randn(D - strips, F, device="cuda").mul_(D ** -0.5).to(torch.bfloat16)
+            fresh()
+            y, z = torch.empty(T, D, device="cuda", dtype=torch.bfloat16), torch.empty(T, D, device="cuda", dtype=torch.bfloat16)
+            h = torch.empty(T, F, device="cuda", dtype=torch.bfloat16)
+            def dense_layer():
+                torch.mm(x, w1, out=h)
+                torch.relu_(h)
+                torch.mm(h, w2, out=z)
+            p = Program(FFN % (T, D, F, round(1 - zeros, 4))).bind(x=x, W1=w1, W2=w2, y=y)
+            (us, spread), (ref, ref_spread) = compare([p, dense_layer], fresh)
+            stages = p.stages()
+            live = (h != 0).float().mean().item()
+            cover = max(s[3] for s in stages)
+            branch = next((s for s, k, ran, c, ms in stages if s.startswith("y") and ran), "y")
+            row("%.1f %%" % (100 - 100 * live), kind, "%.2f" % cover if cover >= 0 else "none", "dense" if branch == "y.dense" or cover < 0 else "sparse", "%.0f (%.0f)" % (us * 1e3, spread * 1e3),
+                "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(y, torch.relu(x.float() @ w1.float()).to(torch.bfloat16).float() @ w2.float()), stage_line(p))
+            p.close()
+
+
+def jit():
+    print("\n### compile time: NVRTC on all cores, nothing cached\n")
+    head("program", "kernels compiled", "front end and passes, ms", "code generation and NVRTC, ms")
+    for name, text in (("dense product 4096³", DENSE % (4096, 4096, 4096)), ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, 0.25)),
+                       ("feed-forward layer", FFN % (2048, 5120, 20480, 0.05)),
+                       ("row softmax", "spx 1; dim T = 4096; dim N = 4096; kernel k { in x: f32[T,N]; out y[t,n] = softmax[n](x[t,n]); }")):
+        runs = []
+        for _ in range(3):
+            p = Program(text)
+            runs.append(p.jit())
+            kernels = lib.bench_kernels(p.handle)
+            p.close()
+        front, code = min(runs, key=sum)
+        row(name, kernels, "%.1f" % front, "%.0f" % code)
+
+
+def main():
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    parts = dict(machine=machine, dense=dense, gather=gather, ffn=ffn, jit=jit)
+    for name in sys.argv[2:] or parts:
+        parts[name]()
+
+
+main()

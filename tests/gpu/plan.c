@@ -1,0 +1,315 @@
+/* plan.c - whole plans on a GPU: a feed-forward layer whose zeros are made at run time.
+ *
+ * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked against float64.
+ * Every array is poisoned and fenced, the stream is not the default one, enqueueing is held to launches alone, a
+ * captured graph is replayed on other masks, two threads run plans of their own.  Usage: gpu-plan [small | bare]
+ *   small  for compute-sanitizer        bare  the same without poison and fences (initcheck sees what is not written) */
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "runtime/plan.h"
+
+enum { REPLAYS = 3 };
+
+static const char program_text[] =
+    "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
+    "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"
+    "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.02..0.15);\n"
+    "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n";
+
+typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP } mask;
+static const char *const mask_names[] = {"empty", "one element", "1 %", "50 %", "full", "one full strip"};
+
+typedef struct layer { /* one thread's plan and data */
+  rt_cuda *cuda;
+  ir_arena *arena;
+  ir_sink *sink;
+  ir_image *image;
+  const ir_kernel *kernel;
+  int64_t size[5]; /* T, D, F, O */
+  uint16_t *x, *w1, *w2;
+  double *want, *bound; /* y, and how far from it an element may be */
+  ir_bindings inputs;
+  uint64_t random;
+  int checks, failures;
+  bool bare;
+} layer;
+
+static double uniform(layer *l) {
+  l->random = l->random * 6364136223846793005u + 1442695040888963407u;
+  return (double)(l->random >> 11) / 9007199254740992.0;
+}
+
+static void check(layer *l, bool good, const char *test, const char *what) {
+  l->checks++;
+  if (good) return;
+  if (l->failures++ < 20) printf("FAIL %s: %s\n", test, what);
+}
+
+static void must(layer *l, spc_status status, const char *what) {
+  if (!status) return;
+  ir_text text = ir_text_new(l->arena);
+  ir_sink_render(l->sink, &text, false);
+  printf("FAIL %s: status %d, driver: %s\n%s\n", what, status, rt_cuda_error(l->cuda), text.data ? text.data : "");
+  exit(3);
+}
+
+/* ---- data ------------------------------------------------------------------------------------------ */
+static void fill_input(layer *l, const char *name, uint16_t *values, int64_t rows, int64_t columns) {
+  ir_binding b = {.tensor = ir_tensor_named(l->kernel, name)};
+  b.view = (ir_view){.dtype = IR_BF16, .rank = 2, .format = b.tensor->format, .dim = {rows, columns}};
+  b.view.vals = (ir_array){values, rows * columns, IR_BF16};
+  IR_PUSH(l->arena, &l->inputs.list, b);
+}
+
+static bool is_kept(layer *l, mask m, int64_t t, int64_t f) {
+  switch (m) {
+    case EMPTY: return false;
+    case ONE: return t == l->size[0] / 2 && f == l->size[2] / 3;
+    case ONE_PERCENT: return uniform(l) < 0.01;
+    case HALF: return uniform(l) < 0.5;
+    case FULL: return true;
+    case STRIP: return t < 128;
+  }
+  return false;
+}
+
+/* W1 of a mask, and what y must be. */
+static void fill_mask(layer *l, mask m) {
+  int64_t T = l->size[0], F = l->size[2], O = l->size[3];
+  memset(l->want, 0, sizeof(double) * (size_t)(T * O));
+  memset(l->bound, 0, sizeof(double) * (size_t)(T * O));
+  for (int64_t t = 0; t < T; t++)
+    for (int64_t f = 0; f < F; f++) {
+      double value = is_kept(l, m, t, f) ? 0.25 + uniform(l) : -uniform(l);
+      ir_dtype_store(IR_BF16, l->w1, t * F + f, value);
+      double h = fmax(0, ir_dtype_load(IR_BF16, l->w1, t * F + f));
+      for (int64_t o = 0; h > 0 && o < O; o++) {
+        double product = h * ir_dtype_load(IR_BF16, l->w2, f * O + o);
+        l->want[t * O + o] += product;
+        l->bound[t * O + o] += 4e-6 * fabs(product);
+      }
+    }
+}
+
+static void check_result(layer *l, const char *test, const ir_bindings *outputs) {
+  const ir_view *y = &outputs->list.at[0].view;
+  for (int64_t i = 0; i < l->size[0] * l->size[3]; i++) {
+    double got = ir_dtype_load(IR_BF16, y->vals.data, i);
+    bool close = fabs(got - l->want[i]) <= l->bound[i] + 1.01 * ir_dtype_epsilon(IR_BF16) * fabs(l->want[i]) + 1e-7;
+    if (close) continue;
+    check(l, false, test, ir_format_text(l->arena, "y at %lld is %g, expected %g", (long long)i, got, l->want[i]));
+    return;
+  }
+  check(l, true, test, "y");
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------- */
+static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
+  static const int64_t sizes[2][4] = {{300, 300, 700, 136}, {140, 140, 200, 40}};
+  const char *why = "";
+  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare};
+  l->sink = ir_sink_new(l->arena);
+  memcpy(l->size, sizes[small], sizeof sizes[small]);
+  if (rt_cuda_open(&l->cuda, &why)) {
+    printf("skipped: %s\n", why);
+    exit(77);
+  }
+  ir_program *program;
+  fe_options none = {0};
+  pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)), .verify_each = true};
+  cg_options code = {.target = options.target};
+  must(l, fe_compile(l->arena, "layer.spx", program_text, strlen(program_text), &none, l->sink, &program), "the program");
+  must(l, pass_pipeline(program, &options, l->sink), "the passes");
+  must(l, cg_cuda_compile(l->arena, program->kernels.at[0], &code, l->sink, &l->image), "compiling");
+  l->kernel = program->kernels.at[0];
+  int64_t T = l->size[0], D = l->size[1], F = l->size[2], O = l->size[3];
+  l->x = IR_NEW_ARRAY(l->arena, uint16_t, T * D);
+  l->w1 = IR_NEW_ARRAY(l->arena, uint16_t, D * F);
+  l->w2 = IR_NEW_ARRAY(l->arena, uint16_t, F * O);
+  l->want = IR_NEW_ARRAY(l->arena, double, T * O);
+  l->bound = IR_NEW_ARRAY(l->arena, double, T * O);
+  for (int64_t t = 0; t < T; t++) ir_dtype_store(IR_BF16, l->x, t * D + t, 1);
+  for (int64_t i = 0; i < F * O; i++) ir_dtype_store(IR_BF16, l->w2, i, 2 * uniform(l) - 1);
+  fill_input(l, "x", l->x, T, D);
+  fill_input(l, "W1", l->w1, D, F);
+  fill_input(l, "W2", l->w2, F, O);
+}
+
+static void layer_free(layer *l) {
+  rt_cuda_close(l->cuda);
+  if (l->image->release) l->image->release(l->image->owner);
+  ir_arena_free(l->arena);
+}
+
+static const ir_list *guarded_list(const layer *l) {
+  for (int i = 0; i < l->kernel->lists.count; i++)
+    if (l->kernel->lists.at[i]->verdict) return l->kernel->lists.at[i];
+  return NULL;
+}
+
+/* The share of micro-tiles of the mask that W1 holds. */
+static double cover_of_mask(const layer *l, const ir_list *list) {
+  int64_t T = l->size[0], F = l->size[2], kept = 0, all = 0;
+  for (int64_t t = 0; t < T; t += list->strip)
+    for (int64_t f = 0; f < F; f += list->gran, all++) {
+      bool set = false;
+      for (int64_t i = t; i < t + list->strip && i < T; i++)
+        for (int64_t j = f; j < f + list->gran && j < F; j++) set |= ir_dtype_load(IR_BF16, l->w1, i * F + j) > 0;
+      kept += set;
+    }
+  return (double)kept / (double)all;
+}
+
+/* ---- one run ------------------------------------------------------------------------------------------ */
+typedef struct open_run { /* a plan and a prepared run on a stream */
+  rt_plan *plan;
+  rt_run *run;
+  ir_arena *arena;
+  void *stream;
+} open_run;
+
+static void run_open(layer *l, int force_guard, open_run *r) {
+  rt_plan_options options = {.cuda = l->cuda, .force_guard = force_guard, .fenced = !l->bare};
+  r->arena = ir_arena_new();
+  must(l, rt_cuda_stream_new(l->cuda, &r->stream), "a stream");
+  must(l, rt_plan_new(l->image, l->size, &options, l->sink, &r->plan), "rt_plan_new");
+  must(l, rt_run_new(r->plan, r->arena, &l->inputs, l->sink, &r->run), "rt_run_new");
+  must(l, rt_run_prepare(r->run), "rt_run_prepare");
+}
+
+static void run_close(layer *l, open_run *r) {
+  rt_run_free(r->run);
+  rt_plan_free(r->plan);
+  rt_cuda_stream_free(l->cuda, r->stream);
+  ir_arena_free(r->arena);
+}
+
+/* Enqueues, and holds the driver's counters to launches alone. */
+static void enqueue(layer *l, open_run *r, const char *test) {
+  rt_cuda_counters before = *rt_cuda_count(l->cuda);
+  must(l, rt_run_enqueue(r->run, r->stream, NULL), "rt_run_enqueue");
+  const rt_cuda_counters *after = rt_cuda_count(l->cuda);
+  check(l, after->to_host_bytes == before.to_host_bytes, test, "enqueueing copied to the host");
+  check(l, after->to_device_bytes == before.to_device_bytes, test, "enqueueing copied to the device");
+  check(l, after->synchronisations == before.synchronisations, test, "enqueueing waited for the device");
+  check(l, after->allocations == before.allocations, test, "enqueueing allocated");
+  check(l, after->module_loads == before.module_loads, test, "enqueueing loaded code");
+  check(l, after->launches > before.launches, test, "nothing was launched");
+}
+
+static void fetch(layer *l, open_run *r, const char *test) {
+  ir_bindings outputs = {0};
+  must(l, rt_run_fetch(r->run, &outputs, NULL), test);
+  check_result(l, test, &outputs);
+}
+
+/* ---- tests -------------------------------------------------------------------------------------------- */
+static void one_mask(layer *l, mask m, int force) {
+  static const char *const forces[] = {"by data", "forced sparse", "forced dense"};
+  const char *test = ir_format_text(l->arena, "mask %s, guard %s", mask_names[m], forces[force]);
+  open_run r;
+  fill_mask(l, m);
+  run_open(l, force, &r);
+  enqueue(l, &r, test);
+  fetch(l, &r, test);
+  /* Once more with statistics: the verdict is the one that the mask calls for. */
+  rt_stats stats = {0};
+  ir_bindings outputs = {0};
+  must(l, rt_run_enqueue(r.run, r.stream, &stats), test);
+  must(l, rt_run_fetch(r.run, &outputs, &stats), test);
+  const ir_list *list = guarded_list(l);
+  double cover = cover_of_mask(l, list);
+  bool dense = force == 2 || (force == 0 && cover >= list->break_even);
+  for (int i = 0; i < stats.stages.count; i++) {
+    const ir_stage *stage = l->kernel->stages.at[i];
+    const rt_stage_stats *row = &stats.stages.at[i];
+    if (stage->when.list) check(l, row->ran == (stage->when.above == dense), test, "the wrong branch ran");
+    if (stage->when.list)
+      check(l, fabs(row->cover - cover) < 1e-9, test, ir_format_text(l->arena, "cover %g, expected %g", row->cover, cover));
+  }
+  check(l, stats.sticky == 0, test, "the status word is set");
+  run_close(l, &r);
+}
+
+static void chain(layer *l, bool small) {
+  for (mask m = EMPTY; m <= STRIP; m++)
+    for (int force = 0; force < 3; force++)
+      if (!small || m == STRIP || (m == HALF && force == 0)) one_mask(l, m, force);
+}
+
+/* A captured plan, replayed on masks whose densities differ a hundredfold. */
+static void graph(layer *l) {
+  static const mask masks[REPLAYS + 2] = {ONE_PERCENT, FULL, EMPTY, HALF, ONE};
+  void *exec;
+  open_run r;
+  fill_mask(l, STRIP);
+  run_open(l, 0, &r);
+  check(l, rt_run_only_launches(r.run), "graph", "the plan is not launches alone");
+  must(l, rt_cuda_capture_begin(l->cuda, r.stream), "beginning a capture");
+  enqueue(l, &r, "capture");
+  must(l, rt_cuda_capture_end(l->cuda, r.stream, &exec), "ending a capture");
+  for (int i = 0; i < IR_COUNT(masks); i++) {
+    const char *test = ir_format_text(l->arena, "replay %d, mask %s", i + 1, mask_names[masks[i]]);
+    fill_mask(l, masks[i]);
+    must(l, rt_run_update(r.run, ir_tensor_named(l->kernel, "W1"), l->w1), test);
+    must(l, rt_cuda_graph_launch(l->cuda, exec, r.stream), test);
+    fetch(l, &r, test);
+  }
+  rt_cuda_graph_free(l->cuda, exec);
+  run_close(l, &r);
+}
+
+static void *thread_main(void *user) {
+  layer *l = user;
+  open_run r;
+  fill_mask(l, HALF);
+  run_open(l, 0, &r);
+  for (int i = 0; i < 12; i++) {
+    fill_mask(l, (mask)((i + (int)(l->random & 1)) % 6));
+    must(l, rt_run_update(r.run, ir_tensor_named(l->kernel, "W1"), l->w1), "updating");
+    enqueue(l, &r, "two threads");
+    fetch(l, &r, "two threads");
+  }
+  run_close(l, &r);
+  return NULL;
+}
+
+static void threads(layer *total, bool small) {
+  layer pair[2];
+  pthread_t thread[2];
+  for (int i = 0; i < 2; i++) layer_new(&pair[i], 77 + (uint64_t)i, small, total->bare);
+  for (int i = 0; i < 2; i++)
+    if (pthread_create(&thread[i], NULL, thread_main, &pair[i])) exit(3);
+  for (int i = 0; i < 2; i++) {
+    pthread_join(thread[i], NULL);
+    total->checks += pair[i].checks;
+    total->failures += pair[i].failures;
+    layer_free(&pair[i]);
+  }
+}
+
+int main(int argc, char **argv) {
+  bool bare = argc > 1 && !strcmp(argv[1], "bare"), small = bare || (argc > 1 && !strcmp(argv[1], "small"));
+  layer l;
+  layer_new(&l, 3, small, bare);
+  const ir_list *list = guarded_list(&l);
+  check(&l, list != NULL, "compiling", "no list with a guard was prepared");
+  if (list) {
+    printf("strips of %lld, micro-tiles of %lld, dense from cover %.3f on\n", (long long)list->strip,
+           (long long)list->gran, list->break_even);
+    for (int i = 0; i < l.kernel->stages.count; i++)
+      printf("  %s: %s\n", l.kernel->stages.at[i]->name, l.kernel->stages.at[i]->row);
+    chain(&l, small);
+    graph(&l);
+    threads(&l, small);
+  }
+  int checks = l.checks, failures = l.failures;
+  layer_free(&l);
+  printf("%d passed, %d failed\n", checks - failures, failures);
+  return failures != 0;
+}
