@@ -128,11 +128,19 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }
 
+/* A strip that is higher than the operand holds no more rows than there are. */
+double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate, const pass_zeros *zeros,
+                            double density, double correlation) {
+  double strip = (double)candidate->strip;
+  if (candidate->strip_index) strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
+  return pass_cover_alike(zeros, density, strip, (double)candidate->gran, correlation);
+}
+
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate) {
   if (candidate->operand && candidate->axis) {
     pass_zeros zeros = pass_zeros_of(context, candidate->operand);
     candidate->density = zeros.likely;
-    candidate->cover = pass_cover_alike(&zeros, zeros.likely, (double)candidate->strip, (double)candidate->gran, 0.5);
+    candidate->cover = pass_candidate_cover(context, candidate, &zeros, zeros.likely, 0.5);
   }
   candidate->microseconds =
       pass_candidate_cost(context, sum, candidate, candidate->cover, &candidate->index_microseconds);

@@ -58,6 +58,9 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
                            double cover, double *index);
+/* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
+double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate, const pass_zeros *zeros,
+                            double density, double correlation);
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate);
 /* Layout: may pass microtile still turn this intermediate round?  Which index is contiguous? */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);

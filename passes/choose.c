@@ -72,8 +72,7 @@ static double guarded(const forecast *f, double cover) {
 static double at_density(const forecast *f, double density) {
   double sum = 0;
   for (int i = 0; i < CORRELATIONS; i++)
-    sum += guarded(f, pass_cover_alike(&f->zeros, density, (double)f->candidate->strip, (double)f->candidate->gran,
-                                       (i + 0.5) / CORRELATIONS));
+    sum += guarded(f, pass_candidate_cover(f->context, f->candidate, &f->zeros, density, (i + 0.5) / CORRELATIONS));
   return sum / CORRELATIONS;
 }
 

@@ -67,6 +67,16 @@ static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chos
   return dense ? dense->label : "none";
 }
 
+/* Rows of a full strip, at the sizes that estimates took. */
+static double strip_rows(const ir_candidate *c) {
+  const ir_expr *extent = c->strip_index ? c->strip_index->extent : NULL;
+  int64_t rows = c->strip;
+  if (extent && extent->kind == IR_CONST && extent->i > 0 && extent->i < rows) rows = extent->i;
+  if (extent && extent->kind == IR_DIM && extent->dim->assumed > 0 && extent->dim->assumed < rows)
+    rows = extent->dim->assumed;
+  return (double)rows;
+}
+
 static pass_zeros granularity(const ir_tensor *tensor) {
   const ir_pattern *pattern = &tensor->pattern;
   return (pass_zeros){.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
@@ -87,7 +97,7 @@ static void put_density(const ir_candidate *c, ir_text *out) {
 /* How much of the operand lists leave depends on how alike its rows are, which only the guard learns. */
 static void put_cover(const ir_candidate *c, ir_text *out) {
   pass_zeros zeros = granularity(c->operand);
-  double independent = pass_cover(&zeros, c->density, (double)c->strip, (double)c->gran);
+  double independent = pass_cover(&zeros, c->density, strip_rows(c), (double)c->gran);
   ir_text_put(out, "    cover     ");
   if (independent <= c->density * 1.001) {
     put_percent(out, independent);
@@ -112,7 +122,7 @@ static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *
   pass_zeros zeros = granularity(c->operand);
   ir_text_printf(out, "    guard     break-even cover %.3g, which independent zeros reach at density %.3g; from there on the "
                       "dense branch runs: %s\n",
-                 c->break_even, pass_cover_inverse(&zeros, c->break_even, (double)c->strip, (double)c->gran),
+                 c->break_even, pass_cover_inverse(&zeros, c->break_even, strip_rows(c), (double)c->gran),
                  dense_label(kernel, c));
 }
 

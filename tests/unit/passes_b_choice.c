@@ -118,6 +118,22 @@ Test(passes_b_choice, what_is_expected_has_bounds) {
   a_free(&run);
 }
 
+/* One token: its strip of 64 holds one row, so the cover is the density. */
+Test(passes_b_choice, strips_hold_no_more_rows_than_there_are) {
+  int64_t sizes[] = {1, 4096, 16384};
+  pass_options options = {.target = ir_target_find("sm_90a"), .sizes = sizes, .stop_after = "stage"};
+  a_run run = a_run_with(FFN("bf16", ", density=0.05"), &options);
+  int listed = 0;
+  for (int i = 0; i < run.kernel->candidates.count; i++) {
+    const ir_candidate *c = run.kernel->candidates.at[i];
+    if (!c->operand || !c->axis) continue;
+    cr_assert_float_eq(c->cover, 0.05, 1e-9);
+    listed++;
+  }
+  cr_assert_gt(listed, 0);
+  a_free(&run);
+}
+
 /* Where even aligned zeros win less than looking costs, nobody looks. */
 Test(passes_b_choice, looking_that_cannot_pay_is_left_out) {
   a_run full = compile(FFN("bf16", ", density=0.9"), "sm_90a", NULL);
