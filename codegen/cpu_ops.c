@@ -282,7 +282,13 @@ static LLVMValueRef spelled(cg_cpu *c, const ir_op_row *row, ir_dtype t, LLVMVal
 }
 
 static LLVMValueRef lowered(cg_cpu *c, ir_op op, ir_dtype t, LLVMValueRef *x) {
-  return ir_op_rows[op].spelled ? spelled(c, &ir_op_rows[op], t, x) : lowerings[op](c, t, x);
+  const ir_op_row *row = &ir_op_rows[op];
+  if (!row->spelled) return lowerings[op](c, t, x);
+  if (!ir_dtype_is_int(t)) return spelled(c, row, t, x);
+  LLVMValueRef wide[3];
+  for (int i = 0; i < row->arity; i++) wide[i] = cg_cpu_cast(c, t, IR_I64, x[i]);
+  LLVMValueRef value = spelled(c, row, IR_I64, wide);
+  return row->result == IR_RESULT_SAME ? cg_cpu_cast(c, IR_I64, t, value) : value;
 }
 
 LLVMValueRef cg_cpu_op(cg_cpu *c, ir_op op, ir_dtype t, LLVMValueRef *x) {

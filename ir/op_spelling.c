@@ -184,11 +184,16 @@ static ir_expr *number(ir_arena *arena, const ir_expr *beside, double value) {
   return beside->lanes > 1 ? ir_splat(arena, e, beside->lanes) : e;
 }
 
-ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *args) {
+static ir_expr *widened(ir_arena *arena, ir_expr *e) {
+  return ir_dtype_is_int(e->dtype) ? ir_cast(arena, IR_I64, e) : e;
+}
+
+ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *operands) {
   ir_spelling s;
-  ir_expr *value[IR_MAX_STEPS];
+  ir_expr *value[IR_MAX_STEPS], *args[3] = {NULL, NULL, NULL};
   int top = 0;
   read_sound(ir_op_rows[op].cuda, &s);
+  for (int i = 0; i < ir_op_rows[op].arity; i++) args[i] = widened(arena, operands[i]);
   for (int i = 0; i < s.count; i++) {
     const ir_step *step = &s.step[i];
     int arity = step->kind == IR_STEP_OP ? ir_op_rows[step->op].arity : 0;
@@ -198,7 +203,8 @@ ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *args) {
                                                 : ir_op_new(arena, step->op, &value[top], arity);
     top++;
   }
-  return value[0];
+  bool same = ir_op_rows[op].result == IR_RESULT_SAME;
+  return same ? ir_cast(arena, operands[0]->dtype, value[0]) : value[0];
 }
 
 /* ---- the table's self-check -------------------------------------------------------------------- */

@@ -36,7 +36,8 @@ int64_t ir_spelling_eval_int(const char *text, const int64_t *x);
 /* Why the row of a spelled op cannot stand in the table: a text that is not read, an operand it does not
  * have, a row below it, a truth value where a number is due, traits that its ops contradict.  NULL: nothing. */
 const char *ir_op_spelling_fault(ir_op op);
-/* The definition of a spelled op, applied to args; a number takes the dtype of the operands. */
-ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *args);
+/* The definition of a spelled op, applied; a number takes the dtype of the operands.  Integers are widened
+ * and the value is cut back, so that nothing wraps inside a spelling (as in the evaluators). */
+ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *operands);
 
 #endif
