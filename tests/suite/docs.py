@@ -10,7 +10,10 @@ for f in ["README.md"] + sorted(glob.glob(os.path.join(ROOT, "docs/*.md"))):
         check("snippet %d of %s compiles" % (n + 1, name), r.returncode == 0, block[:300] + r.stderr)
     for command, table in re.findall(r"<!-- `spc ([^`]*)` -->\n(.*?)<!-- end -->", text, re.S):
         r = spc(*command.split())
-        check("the table of `spc %s` in %s is the program's" % (command, name), r.stdout.strip() == table.strip(), "run it and paste")
+        check("the table of `spc %s` in %s is the program's" % (command, name), r.stdout.strip() == table.strip(), "script/tables BUILD writes it")
+    for path, quote in re.findall(r"<!-- from ([^ ]*) -->\n```\w*\n(.*?)```", text, re.S):
+        whole = open(os.path.join(ROOT, path)).read()
+        check("%s quotes %s as it is" % (name, path), quote in whole, quote)
     for target in re.findall(r"\]\(([^)#:]+\.md)\)", text):
         check("%s links to %s" % (name, target), os.path.exists(os.path.join(ROOT, os.path.dirname(f) if not f.startswith(ROOT) else os.path.dirname(os.path.relpath(f, ROOT)), target)))
 close()
