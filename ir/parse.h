@@ -8,7 +8,7 @@
 #include "ir/loop.h"
 
 enum {
-  IR_MOST_NESTING = 200,        /* parentheses, blocks */
+  IR_MOST_NESTING = 600,        /* parentheses, blocks */
   IR_MOST_HEIGHT = 1000,        /* of an expression tree */
   IR_MOST_DECLARATIONS = 10000, /* of one kind in one kernel or function */
   IR_MOST_TEXT = 64 << 20,      /* bytes */

@@ -115,6 +115,8 @@ static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
 static const char *cannot_list(pass_context *context, const pass_sum *sum, const pass_listed *operand) {
   if (!sum->k) return "the statement sums over several indices at once";
   if (sum->k->offsets) return "the summed index is ragged: a list runs along the whole axis, not along a segment";
+  if (!sum->stmt->target->like && pass_tensor_is_sparse(sum->stmt->target))
+    return "the result's pattern is found from what operands store, entry by entry";
   const ir_axis *axis = axis_of(sum->stmt, sum->k);
   if (axis && !axis->invariant) return axis->why;
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
