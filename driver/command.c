@@ -39,7 +39,7 @@ static int print_version(int argc, char **argv) {
   else
     printf("spc %s\nlanguage: spx 1\nCPU: %s\nCUDA: %s\n", SPC_VERSION, cg_cpu_version(),
            cg_nvrtc_version());
-  return 0;
+  return fflush(stdout) ? drv_exit_code(SPC_IO) : 0;
 }
 
 static int run_command(ir_arena *arena, const drv_command_row *row, int argc, char **argv) {

@@ -41,7 +41,8 @@ int drv_usage_error(drv_session *s, const char *format, ...) {
   va_start(args, format);
   ir_text_vprintf(&text, format, args);
   va_end(args);
-  fprintf(stderr, "spc: %s\n", text.data);
+  const int most = 2000; /* an argument or a name can be of any length */
+  fprintf(stderr, "spc: %.*s%s\n", most, text.data, text.length > (size_t)most ? " .." : "");
   return drv_exit_code(SPC_INVALID_ARGUMENT);
 }
 
