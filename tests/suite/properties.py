@@ -212,4 +212,53 @@ for dtype, shape in itertools.product(EPS, ((13, 96, 37), (33, 500, 64))):
             good = isinstance(got, np.ndarray) and (np.abs(got.astype(np.float64) - exact) <= bound).all()
             worst = (np.abs(got.astype(np.float64) - exact) / bound).max() if isinstance(got, np.ndarray) else got
             check("every element of the %s product in %s, %dx%dx%d, on %s" % ((kind, dtype) + shape + (backend,)), good, worst)
+# ---- 8. What a self-consistent mistake would hide: identities, large exponents, subscripts out of range, verdicts. ----
+def small(text, data, out="y"):
+    program = write("small.spx", HEAD + "kernel k { " + text + " }\n")
+    for backend in ON:
+        yield backend, run(program, data, out, backend)
+def soft(x):
+    with np.errstate(invalid="ignore", over="ignore"):
+        e = np.exp(x - np.where(np.isinf(x.max(1)), 0, x.max(1))[:, None])
+        return np.where(e.sum(1, keepdims=True) > 0, e / np.maximum(e.sum(1, keepdims=True), 1e-300), 0)
+negative = -1 - np.abs(rng.normal(size=(19, 23))).astype(np.float32)
+for name, want in (("max", negative.max(1)), ("min", (-negative).min(1)), ("argmax", negative.argmax(1)), ("prod", np.full(19, 2.0 ** 23, np.float32))):
+    x = {"max": negative, "min": -negative, "argmax": negative, "prod": np.full_like(negative, 2)}[name]
+    for backend, got in small("in x: f32[T,K]; out y[t] = %s[k] x[t,k];" % name, {"x": x}):
+        check("%s of rows on one side of zero on %s" % (name, backend), same(got, want), got)
+none = {"x": np.zeros((3, 0), np.float32)}
+for name, want in (("max", -np.inf), ("min", np.inf), ("sum", 0), ("prod", 1), ("argmax", -1)):
+    for backend, got in small("in x: f32[T,K]; out y[t] = %s[k] x[t,k];" % name, none):
+        check("%s over nothing is %s on %s" % (name, want, backend), same(got, np.full(3, want)), got)
+large = (1000 * rng.normal(size=(17, 29))).astype(np.float32)
+large[3], large[5, 4:], large[7] = -np.inf, -np.inf, 1e30
+for backend, got in small("in x: f32[T,K]; out y[t,k] = softmax[k](x[t,k]);", {"x": large}):
+    check("softmax of large values and of -inf on " + backend, isinstance(got, np.ndarray) and np.allclose(got, soft(large.astype(np.float64)), rtol=1e-4, atol=1e-6), got)
+at = np.array([2, -1, 0, 7, 2, 100000, -100000, 6], np.int32)
+v = np.arange(1, 9, dtype=np.float32)
+want = np.zeros(7, np.float32)
+np.add.at(want, at[(at >= 0) & (at < 7)], v[(at >= 0) & (at < 7)])
+for race in ("order(fixed)", "atomic"):
+    for backend, got in small("in p: i32[K]; in x: f32[K]; in z: f32[T]; let s[p[k]] += x[k] : f32[T] %s; out y[t] = s[t] + z[t];" % race, {"p": at, "x": v, "z": np.zeros(7, np.float32)}):
+        check("a scatter out of range writes nothing, %s, on %s" % (race, backend), same(got, want), got)
+for backend, got in small("in p: i32[K]; in x: f32[T]; out y[k] = x[p[k]];", {"p": at, "x": v[:7]}):
+    check("a gather out of range reads 0 on " + backend, same(got, np.where((at >= 0) & (at < 7), v[np.clip(at, 0, 6)], 0)), got)
+off, r = np.array([0, 3, 3, 8, 9], np.int32), integers(11, 5)
+for backend, got in small("in off: i32[N+1]; in x: f32[M,K]; ragged r in off[s]..off[s+1]; out y[s,k] = sum[r] x[r,k];", {"off": off, "x": r}):
+    check("sums of ragged segments on " + backend, same(got, np.stack([r[a:b].sum(0) for a, b in zip(off, off[1:])])), got)
+inf = np.zeros((5, 21), np.float32), np.full((21, 18), np.inf, np.float32)
+for backend in ON:
+    got = run(FILES["masked"], {"h": inf[0], "W": inf[1]}, "y", backend, "--strict-nan")
+    check("--strict-nan: 0 * inf is NaN on " + backend, isinstance(got, np.ndarray) and np.isnan(got).all(), got)
+for backend in ON[1:]:
+    program = write("verdict.spx", HEAD.replace("K: dyn", "K = 256").replace("N: dyn", "N = 512") + "kernel k { " + PROGRAMS["masked"][0] + " }\n")
+    np.save(path("W.npy"), np.ones((256, 512), np.float32))
+    for what, h in (("sparse", np.zeros((64, 256), np.float32)), ("dense", np.ones((64, 256), np.float32))):
+        np.save(path("h.npy"), h)
+        r = spc("run", program, "--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--backend=" + backend, "--stats=" + path("stats.json"))
+        stats = json.load(open(path("stats.json"))) if r.returncode == 0 else {}
+        check("a mask of %s is found %s on %s" % ("zeros" if what == "sparse" else "ones", what, backend),
+              [g["verdict"] for g in stats.get("guards", [])] == [what], r.stderr or stats)
+        ran = [s["stage"] for s in stats.get("stages", []) if s["ran"] and s["stage"].startswith("y")]
+        check("the stage of that verdict ran on " + backend, ran == (["y"] if what == "sparse" else ["y.dense"]), stats)
 close()
