@@ -74,10 +74,13 @@ refuse("8: offsets past the end", RG % "out s[e] = sum[r] x[r];", "E0706", ["off
 refuse("8: the segment bound inside of its row", RG % "in W: f32[E];\nout y[r] = sum[e] x[r]*W[e];", "E0211", ["`e`"], caret="e]")
 
 
+WILD, wild_x = write("wild.spx", RG % "out s[e] = sum[r] x[r];"), save(v, "wild_x")
+
+
 def wild(backend):
     """Offsets that are never trusted: no crash, whatever they hold."""
     for k, bad in enumerate(([5, 3, 11, 2], [-4, 2, 5, 9], [0, 1 << 30, 3, 11])):
-        r = spc("run", write("wild.spx", RG % "out s[e] = sum[r] x[r];"), "--bind", "x=" + save(v, "wild_x"), "--bind", "off=" + save(np.array(bad, np.int32), "wild%d" % k), "--backend=" + backend)
+        r = spc("run", WILD, "--bind", "x=" + wild_x, "--bind", "off=" + save(np.array(bad, np.int32), "wild%d_%s" % (k, backend)), "--backend=" + backend)
         check("8: wild offsets %s on %s end cleanly" % (bad, backend), r.returncode in (0, 1), "exit %d %s" % (r.returncode, r.stderr))
 
 
@@ -107,13 +110,17 @@ refuse("9: a scatter without a shape", program("T R", "in x: f32[R]; in p: i32[R
 refuse("9: a plain = that may write twice", program("T R", "in x: f32[R]; in p: i32[R];\nout y[p[r]] = x[r] : f32[T];"), "E0215", ["+="])
 
 
+long, places = save(normal(20011), "fix_x"), save(rng.integers(0, 5, 20011).astype(np.int32), "fix_p")
+
+
+FIXED = write("fixed.spx", program("T R", "in x: f32[R]; in p: i32[R]; out y[p[r]] += x[r] : f32[T] order(fixed);"))
+
+
 def fixed_order(backend):
     """order(fixed) gives the same bits whatever runs beside it."""
-    p = write("fixed.spx", program("T R", "in x: f32[R]; in p: i32[R]; out y[p[r]] += x[r] : f32[T] order(fixed);"))
-    x, p_ = save(normal(20011), "fix_x"), save(rng.integers(0, 5, 20011).astype(np.int32), "fix_p")
     bits = set()
     for threads in (1, 2, 3):
-        r = spc("run", p, "--bind", "x=" + x, "--bind", "p=" + p_, "-D", "T=5", "--backend=" + backend, "--threads=%d" % threads, "--out", "y=" + path("fix_%s.npy" % backend))
+        r = spc("run", FIXED, "--bind", "x=" + long, "--bind", "p=" + places, "-D", "T=5", "--backend=" + backend, "--threads=%d" % threads, "--out", "y=" + path("fix_%s.npy" % backend))
         bits.add(np.load(path("fix_%s.npy" % backend)).tobytes() if r.returncode == 0 else r.stderr)
     check("9: order(fixed) is deterministic on " + backend, len(bits) == 1, bits)
 

@@ -1,0 +1,51 @@
+"""Programs of several statements, under the options of a run."""
+import numpy as np, scipy.sparse as sp
+from numpy.lib.stride_tricks import sliding_window_view
+from .harness import *
+
+rng = np.random.default_rng(91)
+normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
+f64 = lambda a: np.asarray(a, np.float64)
+
+A, B, d = sp.random(23, 31, 0.2, "csr", np.float32, 1), sp.random(31, 17, 0.2, "csr", np.float32, 2), normal(17, 9)
+AB = f64(A.toarray()) @ B.toarray()
+R = np.maximum(AB @ d - 0.1, 0)
+case("sparse and dense intermediates", program("I J K L", """in A: f32[I,J] as csr; in B: f32[J,K] as csc; in D: f32[K,L];
+  let t[i,k] = sum[j] A[i,j]*B[j,k] as csr;  let r[i,l] = relu(sum[k] t[i,k]*D[k,l] - 0.1);  let q[i,l] = r[i,l]*r[i,l];
+  out s[i] = sum[l] q[i,l];  out n[i,l] = r[i,l]/(1 + sum[m] r[i,m]);  out w[i,k] = t[i,k]*s[i] as like(t);"""),
+     dict(A=A, B=B, D=d), dict(s=(R ** 2).sum(1), n=R / (1 + R.sum(1, keepdims=True)), w=AB * (R ** 2).sum(1)[:, None]))
+x = normal(9, 33)
+case("norms of rows", program("N D", """in x: f32[N,D]; in g: f32[D];
+  let m[i] = (sum[d] x[i,d])/cast[f32](D);  let v[i] = (sum[d] (x[i,d] - m[i])*(x[i,d] - m[i]))/cast[f32](D);  out y[i,d] = (x[i,d] - m[i])*rsqrt(v[i] + 0.00001)*g[d];
+  out r[i,d] = x[i,d]*rsqrt((sum[e] x[i,e]*x[i,e])/cast[f32](D) + 0.00001);  out a[i] = argmax[d] abs(x[i,d]);  out l[i] = log(sum[d] exp(x[i,d]));"""),
+     dict(x=x, g=x[0].copy()), dict(y=(f64(x) - f64(x).mean(1, keepdims=True)) / np.sqrt(f64(x).var(1, keepdims=True) + 1e-5) * x[0],
+                                    r=x / np.sqrt((f64(x) ** 2).mean(1, keepdims=True) + 1e-5), a=abs(x).argmax(1), l=np.log(np.exp(f64(x)).sum(1))))
+image, w = normal(2, 3, 8, 9), normal(4, 3, 3, 3)
+case("a convolution", program("B C H W O", "in x: f32[B,C,H,W]; in w: f32[O,C,3,3]; out y[b,o,h,v] = sum[c,p,q] w[o,c,p,q]*x[b,c,h+p,v+q] : f32[B,O,H-2,W-2];"),
+     dict(x=image, w=w), dict(y=np.einsum("ocpq,bchvpq->bohv", f64(w), sliding_window_view(f64(image), (3, 3), (2, 3)))))
+E, at, S = normal(20, 6), rng.integers(0, 20, 15).astype(np.int64), sp.random(15, 20, 0.3, "csr", np.float32, 7)
+case("gathers from dense and sparse tensors", program("V D T", """in E: f32[V,D]; in p: i64[T]; in S: f32[T,V] as csr;
+  out y[t,d] = E[p[t],d]*2;  out z[t] = S[t,p[t]];  out g[t,d] = sum[v] S[t,v]*E[v,d];  out h[t,v] = S[t,v]*E[p[t],0] as csr;  out k_[p[t]] += S[t,v] : f32[V];"""),
+     dict(E=E, p=at, S=S), dict(y=2 * E[at], z=S.toarray()[np.arange(15), at], g=f64(S.toarray()) @ f64(E), h=S.toarray() * E[at, 0][:, None], k_=np.array([f64(S.toarray())[at == v].sum() for v in range(20)])))
+off = np.array([0, 3, 3, 8, 14], np.int32)
+seg = [slice(off[e], off[e + 1]) for e in range(4)]
+T, W, v = sp.random(14, 18, 0.25, "csr", np.float32, 4), normal(4, 18, 5), normal(14)
+t = f64(T.toarray())
+soft = np.concatenate([np.exp(f64(v[s])) / np.exp(f64(v[s])).sum() for s in seg])
+case("sparse rows in segments", program("E R D F", """in off: i32[E+1]; in S: f32[R,D] as csr; in W: f32[E,D,F]; in v: f32[R];  ragged r in off[e]..off[e+1];
+  out y[r,f] = sum[d] S[r,d]*W[e,d,f];  out s[e,d] = sum[r] S[r,d];  out m[e] = max[r] v[r];  out g[e,d] = sum[r] S[r,d]*v[r];  let z[e] = sum[r] exp(v[r]);  out p[r] = exp(v[r])/z[e];"""),
+     dict(off=off, S=T, W=W, v=v), dict(y=np.concatenate([t[s] @ W[e] for e, s in enumerate(seg)]), s=np.array([t[s].sum(0) for s in seg]), m=np.array([v[s].max(initial=-np.inf) for s in seg]),
+                                        g=np.array([f64(v[s]) @ t[s] for s in seg]), p=soft))
+P, dist = sp.random(14, 14, 0.3, "csr", np.float32, 9), rng.random(14).astype(np.float32)
+edge, length = P.toarray() != 0, P.toarray()
+case("shortest paths: min and +, any and all over a pattern", program("N", """in P: pattern[N,N] as csr; in A: f32[N,N] as csr; in d: f32[N];
+  let w[i,j] = A[i,j] + d[j] on P[i,j] fill inf;  out y[i] = min[j] w[i,j];  out r[i] = any[j] (P[i,j] and d[j] > 0.5);  out n[i] = sum[j] where(P[i,j], 1, 0) : i32;  out b[i] = all[j] (not P[i,j] or d[j] > 0.1);"""),
+     dict(P=P, A=P, d=dist), dict(y=np.where(edge, length + dist, np.inf).min(1), r=(edge & (dist > 0.5)).any(1), n=edge.sum(1), b=(~edge | (dist > 0.1)).all(1)))
+
+X, W1, W2, M = normal(14, 18), normal(18, 30), normal(30, 18), sp.random(14, 18, 0.25, "csr", np.float32, 1)
+H = np.maximum(f64(X) @ W1, 0)
+soft = np.exp(H - H.max(1, keepdims=True))
+for options in ("", "--reproducible", "--batch-invariant", "--strict-nan", "--force-guard=sparse", "--force-guard=dense", "--check-inputs", "--threads=3", "--fallback=dense", "--disable-pass=fuse"):
+    case("the same values under `%s`" % options, program("T D F", """in x: f32[T,D]; in W: f32[D,F] const; in V: f32[F,D]; in A: f32[T,D] as csr;
+  let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.05);  out y[t,o] = sum[f] h[t,f]*V[f,o];  out z[t,f] = sum[d] A[t,d]*W[d,f];  out s[t,d] = A[t,d]*x[t,d] as csr;  out a[t,f] = softmax[f](h[t,f]);"""),
+         dict(x=X, W=W1, V=W2, A=M), dict(y=H @ W2, z=f64(M.toarray()) @ W1, s=M.toarray() * X, a=soft / soft.sum(1, keepdims=True)), options=options.split(), rtol=1e-4)

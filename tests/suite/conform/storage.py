@@ -1,0 +1,57 @@
+"""Storage: every dtype in sparse formats, formats of the user's own, results in every built-in format, empty sizes."""
+import numpy as np, scipy.sparse as sp
+from .harness import *
+
+rng = np.random.default_rng(81)
+normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
+f64 = lambda a: np.asarray(a, np.float64)
+
+# ---- every dtype in sparse formats: small integers, so that every dtype is near exact
+TYPES = (("f16", np.float16), ("bf16", np.float32), ("i8", np.int8), ("i16", np.int16), ("i32", np.int32), ("u8", np.uint8), ("f64", np.float64), ("f8e4m3", np.float32))
+for name, t in TYPES:
+    for fmt in ("csr", "bsr(3,4)", "twell(8,8)") if name in ("f16", "i8") else ("csr",):
+        A, B = (np.where(rng.random((11, 13)) < 0.3, rng.integers(1, 4, (11, 13)), 0).astype(t) for _ in range(2))
+        case("%s in %s" % (name, fmt), program("N M", "in A: %s[N,M] as %s; in B: %s[N,M] as csr; in D: %s[M,N];" % (name, fmt, name, name) + """
+  out s[i,j] = A[i,j] + B[i,j] as csr;  out p[i,j] = A[i,j]*B[i,j] as csr;  out g[i,k] = sum[j] A[i,j]*B[k,j] as csr;  out d[i,k] = sum[j] A[i,j]*D[j,k];
+  out m[i] = max[j] A[i,j];  out l[i,j] = 2*A[i,j] as like(A);"""), dict(A=A, B=B, D=np.ascontiguousarray(B.T)),
+             dict(s=A + B, p=A * B, g=f64(A) @ f64(B).T, d=f64(A) @ f64(B).T, m=A.max(1), l=2 * A), rtol=6e-2 if "f8" in name else 1e-2)
+bools = rng.random((11, 13)) < 0.3
+for fmt in ("csr", "bitmap(4,4)"):
+    case("b1 in " + fmt, program("N M", "in A: b1[N,M] as %s; in x: f32[M]; out y[i] = sum[j] where(A[i,j], x[j], 0); out a[i] = any[j] A[i,j]; out c[i,j] = not A[i,j];" % fmt),
+         dict(A=bools, x=np.arange(13, dtype=np.float32)), dict(y=bools @ np.arange(13.0), a=bools.any(1), c=~bools))
+
+# ---- formats of the user's own, as operands and as results
+A, B, C = sp.random(14, 18, 0.25, "csr", np.float32, 1), sp.random(14, 18, 0.25, "csr", np.float32, 2), sp.random(14, 14, 0.2, "csr", np.float32, 3)
+d, b, x, D = A.toarray(), B.toarray(), normal(18), normal(18, 5)
+READ = """in A: f32[N,M] as own; in B: f32[N,M] as csr; in x: f32[M]; in D: f32[M,K];
+  out y[i] = sum[j] A[i,j]*x[j];  out C[i,k] = sum[j] A[i,j]*D[j,k];  out s[i,j] = A[i,j] + B[i,j] as csr;  out m[j] = max[i] A[i,j];  out l[i,j] = 3*A[i,j] as like(A);
+  out t[i,h] = sum[j] A[i,j]*B[h,j] as csr;  out z[i,j] = A[i,j]*x[j];"""
+MADE = """in A: f32[N,M] as csr; in B: f32[N,M] as csr; in C: f32[N,N] as csr;
+  out s[i,j] = A[i,j] + B[i,j] as own;  out p[i,j] = A[i,j]*B[i,j] as own;  out q[i,j] = sum[k] C[i,k]*B[k,j] as own;
+  let h[i,j] = 2*A[i,j] as own;  out r[i,j] = h[i,j] + B[i,j];"""
+OWN = (("j: dense, i: compressed", True), ("j: compressed, i: compressed", True), ("i: compressed, j: singleton", True), ("j/4: compressed, i: compressed, j%4: dense", True),
+       ("i/4: dense, j/8: compressed, i%4: dense, j%8: bitmap", True), ("i: dense, j/6: dense, j%6: nm(6)", False), ("i/2: compressed, j: compressed, i%2: dense", True),
+       ("i: dense, j/6: compressed, j%6: packed(6,1)", False), ("i: dense, j: packed(18)", False), ("i/8: dense, j: compressed, i%8: dense", True), ("j/5: dense, i/4: compressed, j%5: dense, i%4: dense", True))
+for levels, as_result in OWN:
+    own = lambda body, dims="N M K": program(dims, body).replace("kernel k", "format own = [i,j] -> [ %s ];\nkernel k" % levels)
+    case("own format [ %s ]" % levels, own(READ), dict(A=A, B=B, x=x, D=D), dict(y=d @ f64(x), C=d @ f64(D), s=d + b, m=d.max(0), l=3 * d, t=f64(d) @ b.T, z=d * f64(x)))
+    if as_result:
+        case("a result in [ %s ]" % levels, own(MADE, "N M"), dict(A=A, B=B, C=C), dict(s=d + b, p=d * b, q=f64(C.toarray()) @ b, r=2 * d + b))
+for fmt in ("dcsr", "csf", "ell(18)", "bitmap(4,4)", "twell(6,6)", "dense_t", "bsr(4,3)", "csc"):
+    case("results and intermediates in " + fmt, program("N M", "in A: f32[N,M] as csr; in B: f32[N,M] as csc; out s[i,j] = A[i,j] + B[i,j] as %s; out p[i,j] = A[i,j]*B[i,j] as %s; let h[i,j] = A[i,j] - B[i,j] as %s; out t[i] = sum[j] h[i,j]*h[i,j]; out u[j] = max[i] h[i,j];" % (fmt, fmt, fmt)),
+         dict(A=A, B=B), dict(s=d + b, p=d * b, t=(f64(d - b) ** 2).sum(1), u=(d - b).max(0)))
+
+# ---- sizes of 0 and 1
+for n, m in ((0, 0), (0, 5), (5, 0), (1, 1)):
+    Z = np.zeros((n, m), np.float32)
+    case("sizes %d and %d" % (n, m), program("N M", """in A: f32[N,M] as csr; in D: f32[N,M]; in P: pattern[N,M] as bsr(2,2);
+  let t[i,j] = A[i,j]*D[i,j] ~ zeros(dynamic);  out y[i] = sum[j] t[i,j];  out s[i,j] = A[i,j] + t[i,j];  out u[i,j] = 2*A[i,j] as csr;  out q[i,k] = sum[j] A[i,j]*D[k,j];
+  out a[i,j] = softmax[j](D[i,j]);  out g[i,k] = sum[j] A[i,j]*A[k,j] as csr;  out z[] = sum[i,j] A[i,j];  out w[i,j] = D[i,j] on P[i,j];  out k_[i,j] = topk[j](D[i,j], 2);  out r[j,i] = A[i,j] as csc;"""),
+         dict(A=sp.csr_matrix(Z), D=Z, P=sp.csr_matrix(Z)), dict(y=Z.sum(1), s=Z, u=Z, q=np.zeros((n, n)), a=Z + (n * m == 1), g=np.zeros((n, n)), z=np.float64(0), w=Z, k_=Z, r=Z.T))
+
+# ---- a stored entry of a blocked pattern is its whole block
+P, V = sp.csr_matrix((np.ones(3, np.float32), ([0, 5, 8], [1, 6, 0])), shape=(9, 11)), normal(9, 11)
+blocks = np.zeros((10, 12), bool)
+for i, j in ((0, 1), (5, 6), (8, 0)):
+    blocks[i // 5 * 5:i // 5 * 5 + 5, j // 4 * 4:j // 4 * 4 + 4] = True
+case("a blocked pattern from single entries", program("N M", "in P: pattern[N,M] as bsr(5,4); in V: f32[N,M]; out y[i,j] = V[i,j] on P[i,j];"), dict(P=P, V=V), dict(y=np.where(blocks[:9, :11], V, 0)))
