@@ -3,6 +3,8 @@
  * The factors of the sum's body are dealt to two sides. Every deal is scored by what it makes of the
  * indices, and the best one wins: a bound index on both sides (k) is what a contraction is about, a free index
  * on both sides (batch) costs reuse. Constants belong to neither side. */
+#include <limits.h>
+
 #include "passes/contract.h"
 #include "passes/storage.h"
 
@@ -128,7 +130,7 @@ static int score(const deal *d, const pass_indices *free, const ir_expr *reduce)
 /* Factor 0 stays on side A: the mirror image of a deal is the same deal. */
 static deal best_deal(const factor_list *f, const pass_indices *free, const ir_expr *reduce) {
   deal best = {f, 0};
-  int best_score = -1;
+  int best_score = INT_MIN; /* a deal with nothing in common scores below 0 */
   for (unsigned bits = 2; bits < 1u << f->count; bits += 2) {
     deal d = {f, bits};
     int value = score(&d, free, reduce);

@@ -220,7 +220,7 @@ static void write_input(writer *w, const char *name, const char *letters) {
 }
 
 static void write_row_op(writer *w, scope *s) {
-  const char *along = s->name[roll(w, s->count)];
+  const char *along = s->name[roll(w, s->count - (s->name[s->count - 1][0] == 'e' && s->count > 1))]; /* not the segment */
   ir_text_printf(&w->text, "%s[%s](", w->nature == SMOOTH ? "softmax" : "topk", along);
   write_expr(w, 1, s);
   put(w, w->nature == SMOOTH ? ")" : ", 2)");
