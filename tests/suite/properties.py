@@ -82,12 +82,16 @@ def mask_cases(t, k):
         one[at] = 1
         yield "one element at %d,%d" % at, one
     strip, column = np.zeros((t, k)), np.zeros((t, k))
-    strip[4:8], column[:, k - 1] = 1, 1
-    yield "one full strip", strip
+    strip[t - 1:], column[:, k - 1] = 1, 1
+    yield "one full row of the last strip", strip
     yield "one full column", column
     yield "chequered", np.indices((t, k)).sum(0) % 2
-W = integers(21, 18)
-for what, mask in mask_cases(13, 21):
+W = integers(256, 512) # large enough that lists are chosen
+np.save(path("W.npy"), W), np.save(path("h.npy"), np.zeros((13, 256), np.float32))
+for backend in ON[1:]:
+    r = spc("run", FILES["masked"], "--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--backend=" + backend, "--force-guard=sparse", "--stats=-")
+    check("masks go through a list on " + backend, '"stage":"detect.h"' in r.stdout, r.stdout + r.stderr)
+for what, mask in mask_cases(13, 256):
     h = (mask * rng.integers(1, 5, mask.shape)).astype(np.float32)
     for backend in ON[1:] or ON:
         for verdict in ("sparse", "dense", None):
@@ -247,7 +251,7 @@ for backend, got in small("in p: i32[K]; in x: f32[T]; out y[k] = x[p[k]];", {"p
 off, r = np.array([0, 3, 3, 8, 9], np.int32), integers(11, 5)
 for backend, got in small("in off: i32[N+1]; in x: f32[M,K]; ragged r in off[s]..off[s+1]; out y[s,k] = sum[r] x[r,k];", {"off": off, "x": r}):
     check("sums of ragged segments on " + backend, same(got, np.stack([r[a:b].sum(0) for a, b in zip(off, off[1:])])), got)
-inf = np.zeros((5, 21), np.float32), np.full((21, 18), np.inf, np.float32)
+inf = np.zeros((5, 256), np.float32), np.full((256, 512), np.inf, np.float32)
 for backend in ON:
     got = run(FILES["masked"], {"h": inf[0], "W": inf[1]}, "y", backend, "--strict-nan")
     check("--strict-nan: 0 * inf is NaN on " + backend, isinstance(got, np.ndarray) and np.isnan(got).all(), got)
@@ -262,4 +266,12 @@ for backend in ON[1:]:
               [g["verdict"] for g in stats.get("guards", [])] == [what], r.stderr or stats)
         ran = [s["stage"] for s in stats.get("stages", []) if s["ran"] and s["stage"].startswith("y")]
         check("the stage of that verdict ran on " + backend, ran == (["y"] if what == "sparse" else ["y.dense"]), stats)
+
+# One huge value in each micro-tile position in turn: every row of a strip and of the ragged last one.
+for backend in ON[1:]:
+    for row in range(13):
+        h = np.zeros((13, 256), np.float32)
+        h[row, (37 * row + 255) % 256] = 2.0 ** 20
+        got = run(FILES["masked"], {"h": h, "W": W}, "y", backend, "--force-guard=sparse")
+        check("a huge value in row %d of the strips on %s" % (row, backend), same(got, h @ W), got)
 close()

@@ -115,7 +115,13 @@ for backend in ON:
     check("lists are built in one order on " + backend, bits_equal(sparse, again), difference(sparse, again))
     check("both verdicts agree on " + backend, isinstance(sparse, np.ndarray) and np.allclose(sparse, dense, rtol=1e-4, atol=1e-4), difference(sparse, dense))
 
-# 4. What the promise costs is printed.
+# 4. A batch-invariant plan has no list, whatever the density: a list is the union of its strip's rows.
+for target in ("cpu", "sm_90a"):
+    for flag, wanted in (("--verify-each", True), ("--batch-invariant", False), ("--strict-nan", False)):
+        tile = spc("compile", FILES["masked"], "--target=" + target, "--emit=tile", flag).stdout
+        check("%s for %s: lists %s" % (flag, target, wanted), tile and ("list x {" in tile) == (wanted and target == "cpu"), tile[-800:])
+
+# 5. What the promise costs is printed.
 for flag in ("--batch-invariant", "--reproducible"):
     text = spc("explain", "examples/ffn.spx", "--target=cpu", flag).stdout
     check("explain speaks of " + flag, flag.strip("-").replace("-", " ").split()[0] in text.lower(), text[:1500])
