@@ -44,18 +44,18 @@ static spc_status compile_without(drv_session *s, const ir_target *target, const
   return SPC_OK;
 }
 
-static void put_promise(drv_session *s, const promise *promise, int k, ir_text *text) {
-  if (!promise->without || s->options.json) return;
+static void put_promise(drv_session *s, const promise *given, int k, ir_text *text) {
+  if (!given->without || s->options.json) return;
   double with = pass_explain_summary(s->program->kernels.at[k]).expected;
-  double without = pass_explain_summary(promise->without->kernels.at[k]).expected;
-  ir_text_printf(text, "\n  promised %s: ", promise->name);
+  double without = pass_explain_summary(given->without->kernels.at[k]).expected;
+  ir_text_printf(text, "\n  promised %s: ", given->name);
   if (without <= 0 || with <= without * 1.005) ir_text_put(text, "it costs nothing here\n");
   else
     ir_text_printf(text, "it costs %s, %.2f times the %s without it\n", pass_time_text(s->arena, with - without),
                    with / without, pass_time_text(s->arena, without));
 }
 
-static spc_status explain_kernels(drv_session *s, const promise *promise) {
+static spc_status explain_kernels(drv_session *s, const promise *given) {
   ir_text text = ir_text_new(s->arena);
   bool schedule = s->options.emit && !strcmp(s->options.emit, "schedule");
   int printed = 0;
@@ -71,7 +71,7 @@ static spc_status explain_kernels(drv_session *s, const promise *promise) {
     if (schedule) pass_explain_schedule(s->program, kernel, &text);
     else if (s->options.json) pass_explain_json(s->program, kernel, &text);
     else pass_explain(s->program, kernel, &text);
-    if (!schedule) put_promise(s, promise, k, &text);
+    if (!schedule) put_promise(s, given, k, &text);
   }
   if (s->options.json) ir_text_put(&text, "]\n");
   return drv_write_file(s, s->options.output, text.data, text.length);
@@ -112,8 +112,8 @@ int drv_explain(drv_session *s) {
   const ir_target *target = status ? NULL : explain_target(s);
   if (!status && !target) status = SPC_INVALID_ARGUMENT;
   if (!status) status = drv_run_passes(s, target, sizes);
-  promise promise = {0};
-  if (!status) status = compile_without(s, target, sizes, &promise);
-  if (!status) status = explain_kernels(s, &promise);
+  promise given = {0};
+  if (!status) status = compile_without(s, target, sizes, &given);
+  if (!status) status = explain_kernels(s, &given);
   return drv_finish(s, status);
 }

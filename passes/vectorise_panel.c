@@ -79,6 +79,24 @@ static bool is_sum(const panel *p, const ir_var *var) {
   return false;
 }
 
+static int reads_of(const ir_expr *e, const ir_var *var) {
+  int count = e && e->kind == IR_VAR && e->var == var;
+  for (int i = 0; e && i < e->arg_count; i++) count += reads_of(e->args[i], var);
+  return count;
+}
+
+/* A sum is read by its own assignment alone: what walks along k (a cursor into stored entries) is no sum, and
+ * the loop over k cannot be cut into panels. */
+static bool only_sums_are_carried(const panel *p) {
+  for (int s = 0; s < p->sum_count; s++)
+    for (int i = 0; i < p->k->body.codes.count; i++) {
+      const ir_code *code = p->k->body.codes.at[i];
+      bool own = code->kind == IR_SET && code->var == p->sums[s].let->var;
+      if (reads_of(code->value, p->sums[s].let->var) != own) return false;
+    }
+  return true;
+}
+
 /* lets, one loop of lets and sums, then lets and stores */
 static bool split_body(panel *p) {
   const ir_block *body = p->t->body;
@@ -94,7 +112,7 @@ static bool split_body(panel *p) {
     if (code->kind != IR_LET && code->kind != IR_SET && code->kind != IR_COMMENT) return false;
     if (code->kind == IR_SET && !add_sum(p, code->var) && !pass_vec_local(p->t->g, code->var)->inside) return false;
   }
-  return p->k && p->sum_count > 0;
+  return p->k && p->sum_count > 0 && only_sums_are_carried(p);
 }
 
 static bool steps_by_one(const ir_code *loop) {
