@@ -19,7 +19,8 @@ static const char program_text[] =
     "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
     "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"
     "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.02..0.15);\n"
-    "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n";
+    "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
+    "schedule k { compact h axis=f gran=128x1; }\n";
 
 typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP } mask;
 static const char *const mask_names[] = {"empty", "one element", "1 %", "50 %", "full", "one full strip"};
