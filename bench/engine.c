@@ -1,7 +1,8 @@
-/* engine.c - programs for bench/gpu.py: compiled for the GPU of this process, run on memory and streams of the caller.
+/* engine.c - programs for bench/gpu.py: compiled for the GPU of this process, run on memory and
+ * streams of the caller.
  *
- * The caller owns the tensors (it places them), the stream and the clock; a launch of a prepared program is
- * launches alone.  Every function answers 0, or a status whose words bench_error has. */
+ * The caller owns the tensors (it places them), the stream and the clock; a launch of a prepared
+ * program is launches alone.  Every function answers 0, or a status whose words bench_error has. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,7 +24,8 @@ typedef struct bench_program {
 
 /* The symbols that Python calls. */
 bench_program *bench_new(void);
-int bench_compile(bench_program *p, const char *text, int count, const char *const *names, const int64_t *values);
+int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
+                  const int64_t *values);
 int bench_place(bench_program *p, const char *tensor, void *device);
 int bench_prepare(bench_program *p);
 int bench_enqueue(bench_program *p, void *stream);
@@ -61,7 +63,8 @@ static spc_status front(bench_program *p, const char *text, const ir_target *tar
   return pass_pipeline(*program, &options, p->sink);
 }
 
-int bench_compile(bench_program *p, const char *text, int count, const char *const *names, const int64_t *values) {
+int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
+                  const int64_t *values) {
   const char *why = "";
   if (rt_cuda_open(&p->cuda, &why)) return SPC_UNAVAILABLE;
   ir_program *program;
@@ -103,7 +106,8 @@ const char *bench_stages(bench_program *p, void *stream) {
   if (rt_run_enqueue(p->run, stream, &stats) || rt_run_fetch(p->run, &outputs, &stats)) return "";
   for (int i = 0; i < stats.stages.count; i++) {
     const rt_stage_stats *s = &stats.stages.at[i];
-    ir_text_printf(&text, "%s %s %d %.6f %.6f\n", s->stage, s->kernel, s->ran, s->cover, s->milliseconds);
+    ir_text_printf(&text, "%s %s %d %.6f %.6f\n", s->stage, s->kernel, s->ran, s->cover,
+                   s->milliseconds);
   }
   return text.data ? text.data : "";
 }
@@ -114,7 +118,9 @@ const char *bench_error(bench_program *p) {
   return text.data ? text.data : p->cuda ? rt_cuda_error(p->cuda) : "no GPU";
 }
 
-double bench_milliseconds(const bench_program *p, int which) { return which ? p->code_ms : p->pass_ms; }
+double bench_milliseconds(const bench_program *p, int which) {
+  return which ? p->code_ms : p->pass_ms;
+}
 
 int bench_kernels(const bench_program *p) { return p->image->codes.count; }
 

@@ -1,8 +1,8 @@
 /* codegen.h - loop and tile IR to code: the two back ends' interfaces.
  *
  * Both compile one kernel into an ir_image; both can print every stage of their work.  A back end
- * that is not there (no LLVM in this build, no NVRTC on this machine) answers SPC_UNAVAILABLE with a
- * diagnostic that says what is missing and how to get it. */
+ * that is not there (no LLVM in this build, no NVRTC on this machine) answers SPC_UNAVAILABLE with
+ * a diagnostic that says what is missing and how to get it. */
 #ifndef SPC_CODEGEN_CODEGEN_H
 #define SPC_CODEGEN_CODEGEN_H
 
@@ -11,16 +11,16 @@
 
 typedef struct cg_options {
   const ir_target *target;
-  const char *mcpu;          /* --mcpu: "haswell", "skylake-avx512", NULL: this machine */
+  const char *mcpu; /* --mcpu: "haswell", "skylake-avx512", NULL: this machine */
   bool line_info, keep_going;
-  const char *override_dir;  /* a file NAME.cu here replaces the emitted text */
-  int threads;               /* of the compile pool; 0: by cores */
+  const char *override_dir; /* a file NAME.cu here replaces the emitted text */
+  int threads;              /* of the compile pool; 0: by cores */
 } cg_options;
 
 /* ---- CPU (cpu_*.c) ------------------------------------------------------------------------- */
 bool cg_cpu_available(void);
-const char *cg_cpu_version(void);        /* "LLVM 19.1.7 (static)", or why it is not there */
-const char *cg_cpu_host(void);           /* host CPU name, "sapphirerapids"; "" without LLVM */
+const char *cg_cpu_version(void);         /* "LLVM 19.1.7 (static)", or why it is not there */
+const char *cg_cpu_host(void);            /* host CPU name, "sapphirerapids"; "" without LLVM */
 int cg_cpu_vector_bits(const char *mcpu); /* 512, 256 or 128 */
 spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                           ir_sink *sink, ir_image **out);
@@ -30,13 +30,14 @@ spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage 
 
 /* ---- CUDA (cuda_*.c) ----------------------------------------------------------------------- */
 bool cg_nvrtc_available(void);
-const char *cg_nvrtc_version(void);      /* "NVRTC 13.0 (/path)", or why it is not there */
+const char *cg_nvrtc_version(void); /* "NVRTC 13.0 (/path)", or why it is not there */
 spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                            ir_sink *sink, ir_image **out); /* picks runners-up on a bad log */
 /* CUDA C text of every launch, without NVRTC: fills codes[].source, cubin stays NULL. */
 spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                         ir_sink *sink, ir_image **out);
-/* One source to "cubin" or "ptx"; log gets the compiler's words; registers and spills parsed from it. */
+/* One source to "cubin" or "ptx"; log gets the compiler's words; registers and spills parsed from
+ * it. */
 typedef struct cg_nvrtc_result {
   void *data;
   size_t bytes;
@@ -44,8 +45,8 @@ typedef struct cg_nvrtc_result {
   int registers, spill_bytes, stack_bytes, shared_bytes;
   bool serialised; /* a C75xx note: wgmma serialised or setmaxnreg ignored */
 } cg_nvrtc_result;
-spc_status cg_nvrtc_compile(ir_arena *arena, const char *name, const char *source,
-                            const char *arch, bool ptx, const cg_options *options, ir_sink *sink,
+spc_status cg_nvrtc_compile(ir_arena *arena, const char *name, const char *source, const char *arch,
+                            bool ptx, const cg_options *options, ir_sink *sink,
                             cg_nvrtc_result *out);
 
 #endif

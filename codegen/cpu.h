@@ -1,4 +1,5 @@
-/* cpu.h - shared by codegen/cpu_*.c only: the emitter of one LLVM module, and how files divide the work.
+/* cpu.h - shared by codegen/cpu_*.c only: the emitter of one LLVM module, and how files divide the
+ * work.
  *
  *   cpu_target.c  CPU names, features, vector width        cpu_expr.c   expressions
  *   cpu_types.c   dtypes as LLVM types, memory accesses    cpu_emit.c   statements
@@ -61,10 +62,10 @@ typedef struct cg_cpu {
 } cg_cpu;
 
 /* ---- cpu_types.c ---- */
-LLVMTypeRef cg_cpu_scalar_type(cg_cpu *c, ir_dtype t);             /* of a value */
+LLVMTypeRef cg_cpu_scalar_type(cg_cpu *c, ir_dtype t); /* of a value */
 LLVMTypeRef cg_cpu_type(cg_cpu *c, ir_dtype t, int lanes);
 LLVMTypeRef cg_cpu_int_type(cg_cpu *c, unsigned bits, int lanes);
-LLVMTypeRef cg_cpu_memory_type(cg_cpu *c, ir_dtype t, int lanes);  /* of an element in memory */
+LLVMTypeRef cg_cpu_memory_type(cg_cpu *c, ir_dtype t, int lanes); /* of an element in memory */
 int cg_cpu_lanes(LLVMValueRef v);
 LLVMValueRef cg_cpu_splat(cg_cpu *c, LLVMValueRef scalar, int lanes);
 LLVMValueRef cg_cpu_lane(cg_cpu *c, LLVMValueRef v, int lane);
@@ -73,16 +74,17 @@ LLVMValueRef cg_cpu_i64(cg_cpu *c, int64_t value);
 LLVMValueRef cg_cpu_const_f(cg_cpu *c, ir_dtype t, int lanes, double value);
 LLVMValueRef cg_cpu_const_i(cg_cpu *c, ir_dtype t, int lanes, int64_t value);
 LLVMValueRef cg_cpu_like(cg_cpu *c, LLVMValueRef model, double value); /* f32 or f64, same lanes */
-LLVMValueRef cg_cpu_intrinsic(cg_cpu *c, const char *name, LLVMTypeRef *overloads, int overload_count,
-                              LLVMValueRef *args, int count);
-LLVMValueRef cg_cpu_unary(cg_cpu *c, const char *name, LLVMValueRef x);  /* overloaded on x */
+LLVMValueRef cg_cpu_intrinsic(cg_cpu *c, const char *name, LLVMTypeRef *overloads,
+                              int overload_count, LLVMValueRef *args, int count);
+LLVMValueRef cg_cpu_unary(cg_cpu *c, const char *name, LLVMValueRef x); /* overloaded on x */
 LLVMValueRef cg_cpu_fma(cg_cpu *c, LLVMValueRef a, LLVMValueRef b, LLVMValueRef addend);
 LLVMValueRef cg_cpu_select(cg_cpu *c, LLVMValueRef cond, LLVMValueRef yes, LLVMValueRef no);
-/* Memory: scalars and consecutive lanes; a vector of offsets gathers or scatters.  mask may be NULL. */
+/* Memory: scalars and consecutive lanes; a vector of offsets gathers or scatters.  mask may be
+ * NULL. */
 LLVMValueRef cg_cpu_load(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset, int lanes,
                          LLVMValueRef mask);
-void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
-                  LLVMValueRef value, LLVMValueRef mask);
+void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset, LLVMValueRef value,
+                  LLVMValueRef mask);
 LLVMValueRef cg_cpu_from_memory(cg_cpu *c, ir_dtype t, LLVMValueRef raw);
 LLVMValueRef cg_cpu_to_memory(cg_cpu *c, ir_dtype t, LLVMValueRef value);
 LLVMValueRef cg_cpu_element(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset);
@@ -118,15 +120,17 @@ void cg_cpu_start(void); /* registers LLVM's back end for this machine; before t
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
 /* The object or assembler text; the caller disposes it. */
 spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);
-/* The top-level parallel loop of a function, or NULL: also when its range does not follow from sizes
- * alone, for then the plan cannot cut it into parts.  lo and hi, over dims only, may be NULL. */
+/* The top-level parallel loop of a function, or NULL: also when its range does not follow from
+ * sizes alone, for then the plan cannot cut it into parts.  lo and hi, over dims only, may be NULL.
+ */
 const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi);
 
 /* ---- cpu_jit.c ---- */
 typedef struct cg_cpu_jit cg_cpu_jit;
 /* Takes the objects, also when it fails. */
 spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out);
-ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit, const char *entry); /* NULL when it is not there */
+ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit,
+                                 const char *entry); /* NULL when it is not there */
 void cg_cpu_jit_free(void *jit);
 #endif
 

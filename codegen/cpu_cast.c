@@ -3,7 +3,8 @@
  * A smaller float is its bits.  It widens to f32 exactly and is rounded from f32 to nearest even
  * once; from f64 the way leads over an f32 rounded to odd, which makes the second rounding right.
  * f16 uses the hardware where it is there; bf16 is always the integer sequence: the hardware's
- * instruction flushes denormals.  A float becomes an integer by truncation, saturating, NaN -> 0. */
+ * instruction flushes denormals.  A float becomes an integer by truncation, saturating, NaN -> 0.
+ */
 #ifdef SPC_HAVE_LLVM
 #include "codegen/cpu.h"
 
@@ -67,12 +68,16 @@ static LLVMValueRef widen_by_scale(cg_cpu *c, const small_float *s, LLVMValueRef
   LLVMValueRef magnitude = and_(c, wide, sign_bit - 1);
   LLVMValueRef sign = left(c, and_(c, wide, sign_bit), 32 - s->bits);
   LLVMValueRef scaled = as_float(c, left(c, magnitude, 23 - s->mantissa));
-  union { uint32_t u; float f; } factor = {.u = (127 + 127 - s->bias) << 23};
+  union {
+    uint32_t u;
+    float f;
+  } factor = {.u = (127 + 127 - s->bias) << 23};
   scaled = LLVMBuildFMul(c->builder, scaled, cg_cpu_like(c, scaled, (double)factor.f), "");
   LLVMValueRef bits = as_bits(c, scaled);
   LLVMValueRef nan = word(c, bits, 0x7fc00000u);
   if (s->infinities) {
-    LLVMValueRef inf = LLVMBuildICmp(c->builder, LLVMIntEQ, magnitude, word(c, bits, s->overflow), "");
+    LLVMValueRef inf =
+        LLVMBuildICmp(c->builder, LLVMIntEQ, magnitude, word(c, bits, s->overflow), "");
     nan = cg_cpu_select(c, inf, word(c, bits, 0x7f800000u), nan);
   }
   bits = cg_cpu_select(c, above(c, magnitude, s->largest), nan, bits);
@@ -101,7 +106,10 @@ static LLVMValueRef rounded_off(cg_cpu *c, LLVMValueRef magnitude, unsigned drop
 /* Denormal results: adding a power of two whose last place is the result's lets the FPU round. */
 static LLVMValueRef denormal(cg_cpu *c, const small_float *s, LLVMValueRef magnitude) {
   uint32_t magic = (127 + 1 - s->bias + 23 - s->mantissa) << 23;
-  union { uint32_t u; float f; } m = {.u = magic};
+  union {
+    uint32_t u;
+    float f;
+  } m = {.u = magic};
   LLVMValueRef f = as_float(c, magnitude);
   LLVMValueRef sum = LLVMBuildFAdd(c->builder, f, cg_cpu_like(c, f, (double)m.f), "");
   return plus(c, as_bits(c, sum), 0u - magic);
@@ -115,8 +123,8 @@ static LLVMValueRef narrow_bits(cg_cpu *c, const small_float *s, LLVMValueRef v)
   LLVMValueRef normal = rounded_off(c, magnitude, drop);
   if (s->bias != 127) {
     normal = plus(c, normal, 0u - ((127 - s->bias) << s->mantissa));
-    LLVMValueRef small = LLVMBuildICmp(c->builder, LLVMIntULT, magnitude,
-                                       word(c, bits, (128 - s->bias) << 23), "");
+    LLVMValueRef small =
+        LLVMBuildICmp(c->builder, LLVMIntULT, magnitude, word(c, bits, (128 - s->bias) << 23), "");
     normal = cg_cpu_select(c, small, denormal(c, s, magnitude), normal);
     normal = cg_cpu_select(c, above(c, normal, s->largest), word(c, bits, s->overflow), normal);
   }
@@ -172,8 +180,9 @@ LLVMValueRef cg_cpu_wrap(cg_cpu *c, ir_dtype t, LLVMValueRef v) {
 
 static LLVMValueRef int_to_int(cg_cpu *c, ir_dtype from, ir_dtype to, LLVMValueRef v) {
   if (to == IR_B1)
-    return from == IR_B1 ? v
-                         : LLVMBuildICmp(c->builder, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    return from == IR_B1
+               ? v
+               : LLVMBuildICmp(c->builder, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
   LLVMTypeRef type = cg_cpu_type(c, to, cg_cpu_lanes(v));
   LLVMValueRef wide = LLVMBuildIntCast2(c->builder, v, type, is_signed(from), "");
   return cg_cpu_wrap(c, to, wide);

@@ -17,7 +17,7 @@ typedef struct unit {
   const ir_kernel *kernel;
   const ir_stage *stage; /* NULL: all of them in one module */
   const cg_options *options;
-  const char *kind;      /* of text; NULL: an object */
+  const char *kind; /* of text; NULL: an object */
   ir_arena *arena;
   ir_sink *sink;
   cg_cpu c;
@@ -25,7 +25,8 @@ typedef struct unit {
   spc_status status;
 } unit;
 
-/* ---- one unit --------------------------------------------------------------------------------- */
+/* ---- one unit ---------------------------------------------------------------------------------
+ */
 static spc_status finish(unit *u) {
   if (u->kind && strcmp(u->kind, "asm")) {
     char *text = LLVMPrintModuleToString(u->c.module);
@@ -69,7 +70,8 @@ static spc_status close_unit(unit *u, ir_sink *sink) {
   return u->status;
 }
 
-/* ---- several units on several threads ----------------------------------------------------------- */
+/* ---- several units on several threads -----------------------------------------------------------
+ */
 typedef struct work {
   unit *units;
   int count;
@@ -99,7 +101,8 @@ static void compile_units(unit *units, int count, const cg_options *options) {
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
-static unit *units_of(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, int *count) {
+static unit *units_of(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
+                      int *count) {
   unit *units = IR_NEW_ARRAY(arena, unit, kernel->stages.count + 1);
   *count = 0;
   for (int s = 0; s < kernel->stages.count; s++) {
@@ -122,10 +125,12 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   return status;
 }
 
-/* ---- an image ------------------------------------------------------------------------------------ */
+/* ---- an image
+ * ------------------------------------------------------------------------------------ */
 static spc_status add_code(ir_image *image, const ir_stage *stage, const ir_func *func,
                            cg_cpu_jit *jit, ir_sink *sink) {
-  ir_code_image code = {.stage = stage, .func = func, .label = "loop", .registers = -1, .spill_bytes = -1};
+  ir_code_image code = {
+      .stage = stage, .func = func, .label = "loop", .registers = -1, .spill_bytes = -1};
   code.entry = cg_cpu_entry(image->arena, func);
   code.cpu = cg_cpu_jit_find(jit, code.entry);
   if (!code.cpu) {
@@ -148,7 +153,8 @@ static spc_status fill_image(ir_image *image, cg_cpu_jit *jit, ir_sink *sink) {
 }
 
 /* Takes the objects. */
-static spc_status link_units(ir_arena *arena, unit *units, int count, ir_sink *sink, cg_cpu_jit **jit) {
+static spc_status link_units(ir_arena *arena, unit *units, int count, ir_sink *sink,
+                             cg_cpu_jit **jit) {
   LLVMMemoryBufferRef *objects = IR_NEW_ARRAY(arena, LLVMMemoryBufferRef, count + 1);
   for (int i = 0; i < count; i++) objects[i] = units[i].object;
   return cg_cpu_jit_new(objects, count, sink, jit);
@@ -168,12 +174,15 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
   SPC_TRY(link_units(arena, units, count, sink, &jit));
   *image = (ir_image){.arena = arena, .kernel = kernel, .owner = jit, .release = cg_cpu_jit_free};
   spc_status status = fill_image(image, jit, sink);
-  if (status == SPC_OK) *out = image;
-  else cg_cpu_jit_free(jit);
+  if (status == SPC_OK)
+    *out = image;
+  else
+    cg_cpu_jit_free(jit);
   return status;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------- */
+/* ---- text
+ * ----------------------------------------------------------------------------------------- */
 spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                        const char *kind, const cg_options *options, ir_sink *sink, ir_text *out) {
   unit u = {.kernel = kernel, .stage = stage, .options = options, .kind = kind};
@@ -182,7 +191,8 @@ spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage 
   cg_cpu_start();
   compile_unit(&u);
   spc_status status = close_unit(&u, sink);
-  if (u.object && status == SPC_OK) ir_text_putn(out, LLVMGetBufferStart(u.object), LLVMGetBufferSize(u.object));
+  if (u.object && status == SPC_OK)
+    ir_text_putn(out, LLVMGetBufferStart(u.object), LLVMGetBufferSize(u.object));
   if (u.object) LLVMDisposeMemoryBuffer(u.object);
   return status;
 }

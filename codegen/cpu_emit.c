@@ -19,8 +19,10 @@ LLVMBasicBlockRef cg_cpu_new_block(cg_cpu *c, const char *name) {
 LLVMValueRef cg_cpu_slot(cg_cpu *c, LLVMTypeRef type, const char *name, unsigned align) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
   LLVMValueRef first = LLVMGetFirstInstruction(c->entry);
-  if (first) LLVMPositionBuilderBefore(c->builder, first);
-  else LLVMPositionBuilderAtEnd(c->builder, c->entry);
+  if (first)
+    LLVMPositionBuilderBefore(c->builder, first);
+  else
+    LLVMPositionBuilderAtEnd(c->builder, c->entry);
   LLVMValueRef slot = LLVMBuildAlloca(c->builder, type, name);
   if (align) LLVMSetAlignment(slot, align);
   LLVMPositionBuilderAtEnd(c->builder, here);
@@ -44,7 +46,8 @@ static void set_value(cg_cpu *c, const ir_var *var, LLVMValueRef value) {
 }
 
 static LLVMValueRef value_for(cg_cpu *c, const ir_var *var, const ir_expr *e) {
-  LLVMValueRef value = e ? cg_cpu_expr(c, e) : LLVMConstNull(cg_cpu_type(c, var->dtype, var->lanes));
+  LLVMValueRef value =
+      e ? cg_cpu_expr(c, e) : LLVMConstNull(cg_cpu_type(c, var->dtype, var->lanes));
   return cg_cpu_splat(c, value, var->lanes);
 }
 
@@ -66,7 +69,8 @@ static void let(cg_cpu *c, const ir_code *code) {
 static void bind_loop_var(cg_cpu *c, const ir_var *var, LLVMValueRef value) {
   cg_cpu_bound bound = {.key = var, .value = value};
   if (cg_cpu_find(&c->assigned, var)) {
-    bound = (cg_cpu_bound){var, cg_cpu_slot(c, LLVMTypeOf(value), var->name, 0), LLVMTypeOf(value), true};
+    bound = (cg_cpu_bound){var, cg_cpu_slot(c, LLVMTypeOf(value), var->name, 0), LLVMTypeOf(value),
+                           true};
     LLVMBuildStore(c->builder, value, bound.value);
   }
   cg_cpu_bind(c, &c->names, bound);
@@ -131,12 +135,14 @@ static LLVMValueRef larger(cg_cpu *c, LLVMValueRef a, LLVMValueRef b) {
   return cg_cpu_select(c, below(c, a, b), b, a);
 }
 
-/* Iterations lo, lo + step, ... that fall into [begin, end): a part may start between two of them. */
+/* Iterations lo, lo + step, ... that fall into [begin, end): a part may start between two of them.
+ */
 static void parallel(cg_cpu *c, const ir_code *code) {
   LLVMValueRef lo = cg_cpu_expr(c, code->lo), hi = cg_cpu_expr(c, code->hi);
   LLVMValueRef step = code->step ? cg_cpu_expr(c, code->step) : cg_cpu_i64(c, 1);
   LLVMValueRef skip = larger(c, LLVMBuildSub(c->builder, c->begin, lo, ""), cg_cpu_i64(c, 0));
-  LLVMValueRef up = LLVMBuildAdd(c->builder, skip, LLVMBuildSub(c->builder, step, cg_cpu_i64(c, 1), ""), "");
+  LLVMValueRef up =
+      LLVMBuildAdd(c->builder, skip, LLVMBuildSub(c->builder, step, cg_cpu_i64(c, 1), ""), "");
   LLVMValueRef trips = LLVMBuildSDiv(c->builder, up, step, "");
   LLVMValueRef from = LLVMBuildAdd(c->builder, lo, LLVMBuildMul(c->builder, trips, step, ""), "");
   LLVMValueRef to = cg_cpu_select(c, below(c, c->end, hi), c->end, hi);
@@ -192,9 +198,8 @@ static void exchange_loop(cg_cpu *c, const ir_code *code, LLVMValueRef where, LL
   LLVMValueRef old = cg_cpu_from_memory(c, t, LLVMBuildBitCast(c->builder, seen, memory, ""));
   LLVMValueRef wanted = cg_cpu_to_memory(c, t, combined(c, code, old, value));
   wanted = LLVMBuildBitCast(c->builder, wanted, word, "");
-  LLVMValueRef pair = LLVMBuildAtomicCmpXchg(c->builder, where, seen, wanted,
-                                             LLVMAtomicOrderingMonotonic,
-                                             LLVMAtomicOrderingMonotonic, 0);
+  LLVMValueRef pair = LLVMBuildAtomicCmpXchg(
+      c->builder, where, seen, wanted, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, 0);
   LLVMValueRef values[2] = {first, LLVMBuildExtractValue(c->builder, pair, 0, "")};
   LLVMBasicBlockRef blocks[2] = {before, LLVMGetInsertBlock(c->builder)};
   LLVMAddIncoming(seen, values, blocks, 2);
@@ -215,7 +220,8 @@ static void atomic_one(cg_cpu *c, const ir_code *code, LLVMValueRef base, LLVMVa
   LLVMValueRef where = cg_cpu_element(c, t, base, offset);
   bool whole = ir_dtype_is_int(t) && ir_dtype_rows[t].bits >= 8;
   if (code->combine == IR_OP_ADD && whole)
-    LLVMBuildAtomicRMW(c->builder, LLVMAtomicRMWBinOpAdd, where, value, LLVMAtomicOrderingMonotonic, 0);
+    LLVMBuildAtomicRMW(c->builder, LLVMAtomicRMWBinOpAdd, where, value, LLVMAtomicOrderingMonotonic,
+                       0);
   else
     exchange_loop(c, code, where, value);
   if (!mask) return;
@@ -258,7 +264,8 @@ static void store(cg_cpu *c, const ir_code *code) {
   }
 }
 
-/* ---- one statement, a block, a body ------------------------------------------------------------ */
+/* ---- one statement, a block, a body ------------------------------------------------------------
+ */
 static void statement(cg_cpu *c, const ir_code *code) {
   switch (code->kind) {
   case IR_FOR: loop(c, code); break;
@@ -281,8 +288,10 @@ void cg_cpu_body(cg_cpu *c, const ir_func *func) {
   const ir_code *outer = cg_cpu_parallel(c->arena, func, NULL, NULL);
   note_assigned(c, &func->body);
   for (int i = 0; i < func->body.codes.count; i++) {
-    if (func->body.codes.at[i] == outer) parallel(c, outer);
-    else statement(c, func->body.codes.at[i]);
+    if (func->body.codes.at[i] == outer)
+      parallel(c, outer);
+    else
+      statement(c, func->body.codes.at[i]);
   }
 }
 #else

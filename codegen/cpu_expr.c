@@ -64,7 +64,8 @@ static LLVMValueRef load(cg_cpu *c, const ir_expr *e) {
   return cg_cpu_load(c, e->buf->dtype, base->value, offset, e->lanes, mask);
 }
 
-/* ---- what may not be evaluated early ---------------------------------------------------------- */
+/* ---- what may not be evaluated early ----------------------------------------------------------
+ */
 static bool reads_memory(const ir_expr *e) {
   if (e->kind == IR_LOAD && e->buf->kind != IR_BUF_LOCAL && e->arg_count < 2) return true;
   for (int i = 0; i < e->arg_count; i++)
@@ -78,7 +79,8 @@ static LLVMValueRef joined(cg_cpu *c, LLVMValueRef *values, LLVMBasicBlockRef *b
   return phi;
 }
 
-/* cond ? yes : no, each evaluated in a block of its own; NULL stands for the constant `otherwise`. */
+/* cond ? yes : no, each evaluated in a block of its own; NULL stands for the constant `otherwise`.
+ */
 static LLVMValueRef branch(cg_cpu *c, LLVMValueRef cond, const ir_expr *yes, const ir_expr *no,
                            bool otherwise) {
   LLVMBasicBlockRef block[2] = {cg_cpu_new_block(c, "then"), cg_cpu_new_block(c, "else")};

@@ -17,7 +17,8 @@ struct cg_cpu_jit {
   LLVMOrcLLJITRef jit;
 };
 
-/* ---- what emitted code may call --------------------------------------------------------------- */
+/* ---- what emitted code may call ---------------------------------------------------------------
+ */
 typedef struct callee {
   const char *name;
   void (*address)(void);
@@ -25,9 +26,9 @@ typedef struct callee {
 typedef void any(void);
 
 static const callee callees[] = {
-    {"exp", (any *)exp},       {"log", (any *)log},       {"tanh", (any *)tanh},
-    {"erfc", (any *)erfc},     {"pow", (any *)pow},       {"powf", (any *)powf},
-    {"floor", (any *)floor},   {"floorf", (any *)floorf}, {"memcpy", (any *)memcpy},
+    {"exp", (any *)exp},       {"log", (any *)log},         {"tanh", (any *)tanh},
+    {"erfc", (any *)erfc},     {"pow", (any *)pow},         {"powf", (any *)powf},
+    {"floor", (any *)floor},   {"floorf", (any *)floorf},   {"memcpy", (any *)memcpy},
     {"memset", (any *)memset}, {"memmove", (any *)memmove},
 };
 
@@ -67,18 +68,22 @@ static LLVMErrorRef fill(LLVMOrcLLJITRef jit, LLVMMemoryBufferRef *objects, int 
   LLVMErrorRef error = define_callees(jit, library);
   if (!error) error = add_process_symbols(jit, library);
   for (int i = 0; i < count; i++) {
-    if (!error) error = LLVMOrcLLJITAddObjectFile(jit, library, objects[i]);
-    else LLVMDisposeMemoryBuffer(objects[i]);
+    if (!error)
+      error = LLVMOrcLLJITAddObjectFile(jit, library, objects[i]);
+    else
+      LLVMDisposeMemoryBuffer(objects[i]);
   }
   return error;
 }
 
-static spc_status refuse(LLVMErrorRef error, LLVMMemoryBufferRef *objects, int count, ir_sink *sink) {
+static spc_status refuse(LLVMErrorRef error, LLVMMemoryBufferRef *objects, int count,
+                         ir_sink *sink) {
   for (int i = 0; i < count; i++) LLVMDisposeMemoryBuffer(objects[i]);
   return error ? fault(sink, error) : SPC_OUT_OF_MEMORY;
 }
 
-spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out) {
+spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink,
+                          cg_cpu_jit **out) {
   LLVMOrcLLJITRef jit;
   *out = NULL;
   cg_cpu_jit *made = malloc(sizeof *made);

@@ -115,9 +115,9 @@ static LLVMValueRef log_reduce(cg_cpu *c, LLVMValueRef x, LLVMValueRef *exponent
 }
 
 LLVMValueRef cg_cpu_log(cg_cpu *c, LLVMValueRef x) {
-  static const double terms[] = {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1,
-                                 -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-                                 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1};
+  static const double terms[] = {7.0376836292e-2,  -1.1514610310e-1, 1.1676998740e-1,
+                                 -1.2420140846e-1, 1.4249322787e-1,  -1.6668057665e-1,
+                                 2.0000714765e-1,  -2.4999993993e-1, 3.3333331174e-1};
   if (is_double(x)) return call(c, "log", &x, 1);
   LLVMValueRef e, m = log_reduce(c, x, &e);
   LLVMValueRef z = mul(c, m, m);
@@ -140,8 +140,8 @@ LLVMValueRef cg_cpu_tanh(cg_cpu *c, LLVMValueRef x) {
   LLVMValueRef size = cg_cpu_unary(c, "llvm.fabs", x), z = mul(c, x, x);
   LLVMValueRef near = cg_cpu_fma(c, mul(c, polynomial(c, z, terms, IR_COUNT(terms)), z), x, x);
   LLVMValueRef e = add(c, cg_cpu_exp(c, add(c, size, size)), k(c, x, 1));
-  LLVMValueRef far = LLVMBuildFSub(c->builder, k(c, x, 1),
-                                   LLVMBuildFDiv(c->builder, k(c, x, 2), e, ""), "");
+  LLVMValueRef far =
+      LLVMBuildFSub(c->builder, k(c, x, 1), LLVMBuildFDiv(c->builder, k(c, x, 2), e, ""), "");
   LLVMTypeRef type = LLVMTypeOf(x);
   LLVMValueRef args[2] = {far, x};
   far = cg_cpu_intrinsic(c, "llvm.copysign", &type, 1, args, 2);
@@ -150,8 +150,8 @@ LLVMValueRef cg_cpu_tanh(cg_cpu *c, LLVMValueRef x) {
 
 /* erfc(size / sqrt 2), size >= 0: exp(-size^2 / 2) and a fit, size^2 / 2 as q + rest. */
 static LLVMValueRef upper_tail(cg_cpu *c, LLVMValueRef size) {
-  static const double terms[] = {0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
-                                 -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223};
+  static const double terms[] = {0.17087277,  -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+                                 -0.18628806, 0.09678418,  0.37409196, 1.00002368,  -1.26551223};
   LLVMValueRef near = cg_cpu_select(c, greater(c, size, 15), k(c, size, 15), size);
   LLVMValueRef half = mul(c, near, k(c, size, 0.5)), q = mul(c, half, near);
   LLVMValueRef minus_q = LLVMBuildFNeg(c->builder, q, "");

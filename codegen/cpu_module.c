@@ -5,8 +5,8 @@
  * Different buffers are different memory: inputs may share bytes, but nothing writes those.
  *
  * The pass list is short on purpose.  Vectors, register tiles and unrolling are pass `vectorise`'s
- * work; what is left for LLVM is registers for slots, redundancy, and moving what does not change out
- * of loops. */
+ * work; what is left for LLVM is registers for slots, redundancy, and moving what does not change
+ * out of loops. */
 #ifdef SPC_HAVE_LLVM
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Error.h>
@@ -19,7 +19,8 @@ static const char *const passes =
     "function(sroa,early-cse,simplifycfg,loop-mssa(licm),early-cse,instsimplify)";
 
 static spc_status fault(ir_sink *sink, const char *what, char *message) {
-  ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "%s: %s", what, message ? message : "no reason given");
+  ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "%s: %s", what,
+              message ? message : "no reason given");
   if (message) LLVMDisposeMessage(message);
   return SPC_INTERNAL;
 }
@@ -29,7 +30,8 @@ static spc_status fault(ir_sink *sink, const char *what, char *message) {
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func) {
   char *name = ir_strdup(arena, func->name);
   for (char *at = name; *at; at++)
-    if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '.'))
+    if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') ||
+          *at == '.'))
       *at = '_';
   return name;
 }
@@ -58,8 +60,10 @@ const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **l
     const ir_code *code = func->body.codes.at[i];
     if (code->kind == IR_COMMENT) continue;
     if (loop) return NULL;
-    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL) loop = code;
-    else if (code->kind != IR_LET && code->kind != IR_LOCAL) return NULL;
+    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL)
+      loop = code;
+    else if (code->kind != IR_LET && code->kind != IR_LOCAL)
+      return NULL;
   }
   if (!loop) return NULL;
   ir_expr *from = over_dims(arena, func, loop->lo), *to = over_dims(arena, func, loop->hi);
@@ -140,7 +144,8 @@ static void emit_entry(cg_cpu *c, const ir_func *func, const char *entry, LLVMVa
   LLVMValueRef *args = IR_NEW_ARRAY(c->arena, LLVMValueRef, count + 3);
   for (int i = 0; i < count; i++) {
     LLVMValueRef at = cg_cpu_i64(c, i);
-    LLVMValueRef where = LLVMBuildInBoundsGEP2(c->builder, c->pointer, LLVMGetParam(f, 0), &at, 1, "");
+    LLVMValueRef where =
+        LLVMBuildInBoundsGEP2(c->builder, c->pointer, LLVMGetParam(f, 0), &at, 1, "");
     args[i] = LLVMBuildLoad2(c->builder, c->pointer, where, "");
   }
   for (int i = 0; i < 3; i++) args[count + i] = LLVMGetParam(f, (unsigned)i + 1);
@@ -172,9 +177,9 @@ static spc_status open_target(cg_cpu *c) {
     LLVMDisposeMessage(triple);
     return fault(c->sink, "LLVM does not know this machine", message);
   }
-  c->target = LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
-                                      LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                      LLVMCodeModelJITDefault);
+  c->target =
+      LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
+                              LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelJITDefault);
   LLVMSetTarget(c->module, triple);
   LLVMDisposeMessage(triple);
   if (!c->target) return fault(c->sink, "LLVM refused the CPU", LLVMCreateMessage(c->machine.cpu));

@@ -1,8 +1,9 @@
 /* cpu_ops.c - one lowering an op: the `cpu` column of ir/ops.def names the functions of this file.
  *
  * A lowering is given operands of one dtype (`where`: b1, then the values) with equal lanes, and
- * gives the value that ir/op_eval.c defines.  It sees f64, f32, integers and b1 only: smaller floats
- * are widened before and rounded after, in cg_cpu_op.  Integers wrap; x / 0 and x % 0 are 0. */
+ * gives the value that ir/op_eval.c defines.  It sees f64, f32, integers and b1 only: smaller
+ * floats are widened before and rounded after, in cg_cpu_op.  Integers wrap; x / 0 and x % 0 are 0.
+ */
 #ifdef SPC_HAVE_LLVM
 #include "codegen/cpu.h"
 #include "ir/op_spelling.h"
@@ -16,8 +17,9 @@ static LLVMValueRef constant(cg_cpu *c, ir_dtype t, LLVMValueRef like, int64_t v
   return cg_cpu_const_i(c, t, cg_cpu_lanes(like), value);
 }
 
-static LLVMValueRef compare(cg_cpu *c, ir_dtype t, LLVMRealPredicate real, LLVMIntPredicate with_sign,
-                            LLVMIntPredicate without, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef compare(cg_cpu *c, ir_dtype t, LLVMRealPredicate real,
+                            LLVMIntPredicate with_sign, LLVMIntPredicate without, LLVMValueRef a,
+                            LLVMValueRef b) {
   if (is_float(t)) return LLVMBuildFCmp(c->builder, real, a, b, "");
   return LLVMBuildICmp(c->builder, is_signed(t) ? with_sign : without, a, b, "");
 }
@@ -98,9 +100,8 @@ static LLVMValueRef lower_step(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
 }
 static LLVMValueRef lower_sign(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   LLVMValueRef one = constant(c, t, x[0], 1), minus = lower_neg(c, t, &one);
-  LLVMValueRef rest = is_signed(t) || is_float(t)
-                          ? cg_cpu_select(c, below_zero(c, t, x[0]), minus, x[0])
-                          : x[0];
+  LLVMValueRef rest =
+      is_signed(t) || is_float(t) ? cg_cpu_select(c, below_zero(c, t, x[0]), minus, x[0]) : x[0];
   return cg_cpu_select(c, above_zero(c, t, x[0]), one, rest);
 }
 
@@ -143,8 +144,7 @@ static LLVMValueRef lower_div(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   if (is_signed(t) && power_of_two(x[1], &shift))
     return LLVMBuildAShr(c->builder, x[0], constant(c, t, x[0], shift), "");
   LLVMValueRef by = safe_divisor(c, t, x[1]);
-  if (!is_signed(t))
-    return zero_where_zero(c, t, x[1], LLVMBuildUDiv(c->builder, x[0], by, ""));
+  if (!is_signed(t)) return zero_where_zero(c, t, x[1], LLVMBuildUDiv(c->builder, x[0], by, ""));
   LLVMValueRef q = LLVMBuildSDiv(c->builder, x[0], by, "");
   LLVMValueRef rest = LLVMBuildSRem(c->builder, x[0], by, "");
   LLVMValueRef less = LLVMBuildSub(c->builder, q, constant(c, t, q, 1), "");
@@ -166,8 +166,7 @@ static LLVMValueRef lower_mod(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   if (is_signed(t) && power_of_two(x[1], &shift))
     return LLVMBuildAnd(c->builder, x[0], constant(c, t, x[0], ((int64_t)1 << shift) - 1), "");
   LLVMValueRef by = safe_divisor(c, t, x[1]);
-  if (!is_signed(t))
-    return zero_where_zero(c, t, x[1], LLVMBuildURem(c->builder, x[0], by, ""));
+  if (!is_signed(t)) return zero_where_zero(c, t, x[1], LLVMBuildURem(c->builder, x[0], by, ""));
   LLVMValueRef rest = LLVMBuildSRem(c->builder, x[0], by, "");
   LLVMValueRef more = LLVMBuildAdd(c->builder, rest, by, "");
   return cg_cpu_select(c, needs_floor(c, t, rest, by), more, rest);
@@ -272,10 +271,14 @@ static LLVMValueRef spelled(cg_cpu *c, const ir_op_row *row, ir_dtype t, LLVMVal
     const ir_op_row *of = step->kind == IR_STEP_OP ? &ir_op_rows[step->op] : NULL;
     top -= of ? of->arity : 0;
     dtype[top] = of && of->arity > 1 ? dtype[top + 1] : of ? dtype[top] : t;
-    if (of) value[top] = cg_cpu_op(c, step->op, dtype[top], &value[top]);
-    else if (step->kind == IR_STEP_OPERAND) value[top] = x[step->operand];
-    else if (is_float(t)) value[top] = cg_cpu_const_f(c, t, lanes, step->number);
-    else value[top] = cg_cpu_const_i(c, t, lanes, (int64_t)step->number);
+    if (of)
+      value[top] = cg_cpu_op(c, step->op, dtype[top], &value[top]);
+    else if (step->kind == IR_STEP_OPERAND)
+      value[top] = x[step->operand];
+    else if (is_float(t))
+      value[top] = cg_cpu_const_f(c, t, lanes, step->number);
+    else
+      value[top] = cg_cpu_const_i(c, t, lanes, (int64_t)step->number);
     if (of && of->result == IR_RESULT_BOOL) dtype[top] = IR_B1;
   }
   return value[0];

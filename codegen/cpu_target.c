@@ -11,13 +11,11 @@ typedef struct known_cpu {
 } known_cpu;
 
 static const known_cpu known[] = {
-    {"x86-64", 128},         {"x86-64-v2", 128},      {"nehalem", 128},
-    {"sandybridge", 128},    {"x86-64-v3", 256},      {"haswell", 256},
-    {"broadwell", 256},      {"skylake", 256},        {"alderlake", 256},
-    {"znver1", 256},         {"znver2", 256},         {"znver3", 256},
-    {"x86-64-v4", 512},      {"skylake-avx512", 512}, {"cascadelake", 512},
-    {"cooperlake", 512},     {"icelake-client", 512}, {"icelake-server", 512},
-    {"sapphirerapids", 512}, {"znver4", 512},
+    {"x86-64", 128},         {"x86-64-v2", 128},      {"nehalem", 128},        {"sandybridge", 128},
+    {"x86-64-v3", 256},      {"haswell", 256},        {"broadwell", 256},      {"skylake", 256},
+    {"alderlake", 256},      {"znver1", 256},         {"znver2", 256},         {"znver3", 256},
+    {"x86-64-v4", 512},      {"skylake-avx512", 512}, {"cascadelake", 512},    {"cooperlake", 512},
+    {"icelake-client", 512}, {"icelake-server", 512}, {"sapphirerapids", 512}, {"znver4", 512},
 };
 
 static const known_cpu *find(const char *name) {
@@ -29,7 +27,8 @@ static const known_cpu *find(const char *name) {
 static spc_status unknown(const char *mcpu, ir_sink *sink) {
   const char *names[IR_COUNT(known)];
   for (int i = 0; i < IR_COUNT(known); i++) names[i] = known[i].name;
-  ir_diag *diag = ir_diag_add(sink, IR_DIAG_CPU_UNKNOWN, IR_NOWHERE, "--mcpu=%s names no CPU that is known here", mcpu);
+  ir_diag *diag = ir_diag_add(sink, IR_DIAG_CPU_UNKNOWN, IR_NOWHERE,
+                              "--mcpu=%s names no CPU that is known here", mcpu);
   const char *near = ir_nearest(mcpu, names, IR_COUNT(known));
   if (near) ir_diag_note(sink, diag, IR_NOWHERE, "did you mean `%s`?", near);
   return SPC_INVALID_INPUT;
@@ -89,9 +88,9 @@ int cg_cpu_vector_bits(const char *mcpu) {
 
 /* The name stays for the life of the process; threads that race write the same bytes. */
 const char *cg_cpu_host(void) {
-  static const known_cpu others[] = {{"emeraldrapids", 512}, {"graniterapids", 512}, {"znver5", 512},
-                                     {"rocketlake", 512},    {"tigerlake", 512},     {"raptorlake", 256},
-                                     {"generic", 128}};
+  static const known_cpu others[] = {
+      {"emeraldrapids", 512}, {"graniterapids", 512}, {"znver5", 512}, {"rocketlake", 512},
+      {"tigerlake", 512},     {"raptorlake", 256},    {"generic", 128}};
   char *name = LLVMGetHostCPUName();
   const known_cpu *cpu = find(name);
   for (int i = 0; !cpu && i < IR_COUNT(others); i++)
@@ -100,8 +99,8 @@ const char *cg_cpu_host(void) {
   return cpu ? cpu->name : "this machine";
 }
 #else
-static const char *const missing =
-    "this build has no LLVM: install llvm-19-dev and libzstd-dev, then configure with -DSPC_LLVM=STATIC";
+static const char *const missing = "this build has no LLVM: install llvm-19-dev and libzstd-dev, "
+                                   "then configure with -DSPC_LLVM=STATIC";
 
 static spc_status unavailable(ir_sink *sink) {
   ir_diag_add(sink, IR_DIAG_NO_LLVM, IR_NOWHERE, "code for the CPU cannot be made: %s", missing);

@@ -50,8 +50,9 @@ LLVMValueRef cg_cpu_i64(cg_cpu *c, int64_t value) { return cg_cpu_int(c, 64, 1, 
 
 LLVMValueRef cg_cpu_const_f(cg_cpu *c, ir_dtype t, int lanes, double value) {
   if (t == IR_F64 || t == IR_F32)
-    return repeat(c, LLVMConstReal(cg_cpu_scalar_type(c, t), t == IR_F32 ? (double)(float)value : value),
-                  lanes);
+    return repeat(
+        c, LLVMConstReal(cg_cpu_scalar_type(c, t), t == IR_F32 ? (double)(float)value : value),
+        lanes);
   uint16_t bits = 0;
   ir_dtype_store(t, &bits, 0, value);
   return cg_cpu_int(c, 8 * (unsigned)ir_dtype_bytes(t), lanes, bits);
@@ -85,8 +86,8 @@ LLVMValueRef cg_cpu_lane(cg_cpu *c, LLVMValueRef v, int lane) {
 }
 
 /* ---- intrinsics ----------------------------------------------------------------------------- */
-LLVMValueRef cg_cpu_intrinsic(cg_cpu *c, const char *name, LLVMTypeRef *overloads, int overload_count,
-                              LLVMValueRef *args, int count) {
+LLVMValueRef cg_cpu_intrinsic(cg_cpu *c, const char *name, LLVMTypeRef *overloads,
+                              int overload_count, LLVMValueRef *args, int count) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
   LLVMValueRef f = LLVMGetIntrinsicDeclaration(c->module, id, overloads, (size_t)overload_count);
   LLVMTypeRef type = LLVMGlobalGetValueType(f);
@@ -155,8 +156,8 @@ static LLVMValueRef load_vector(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMVa
     return load;
   }
   LLVMValueRef args[3] = {where, all_true(c, mask, lanes), LLVMConstNull(type)};
-  return masked_call(c, gather ? "llvm.masked.gather" : "llvm.masked.load", type,
-                     LLVMTypeOf(where), args, 3, 1, align);
+  return masked_call(c, gather ? "llvm.masked.gather" : "llvm.masked.load", type, LLVMTypeOf(where),
+                     args, 3, 1, align);
 }
 
 static LLVMValueRef load_scalar(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset) {
@@ -203,8 +204,8 @@ static void store_plain(cg_cpu *c, ir_dtype t, LLVMValueRef where, LLVMValueRef 
   LLVMSetAlignment(LLVMBuildStore(c->builder, raw, where), (unsigned)ir_dtype_bytes(t));
 }
 
-void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
-                  LLVMValueRef value, LLVMValueRef mask) {
+void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset, LLVMValueRef value,
+                  LLVMValueRef mask) {
   if (cg_cpu_lanes(offset) > 1) {
     scatter(c, t, base, offset, value, mask);
     return;

@@ -13,7 +13,8 @@
 #include "codegen/codegen.h"
 #include "ir/kernels.h"
 
-/* ---- matrix products (cuda_product.c) ---------------------------------------------------------- */
+/* ---- matrix products (cuda_product.c) ----------------------------------------------------------
+ */
 typedef struct cg_operand {
   const ir_tensor *tensor;
   ir_expr *stride_m, *stride_n, *stride_k; /* elements; NULL where the operand lacks the index */
@@ -31,21 +32,23 @@ typedef struct cg_product {
   bool swapped; /* the fragment's m and n are ours exchanged */
 } cg_product;
 
-/* Reads stmt as a product; false with *why (arena text) when it is none that the kernels compute. */
+/* Reads stmt as a product; false with *why (arena text) when it is none that the kernels compute.
+ */
 bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why);
 /* Exchanges the roles of m and n: T transposed = B transposed * A transposed. */
 void cg_product_swap(cg_product *p);
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 
-/* ---- one launch -------------------------------------------------------------------------------- */
+/* ---- one launch --------------------------------------------------------------------------------
+ */
 typedef struct cg_launch {
   const ir_stage *stage;
-  const ir_kernel_row *row;      /* NULL: a generic kernel */
-  const ir_func *func;           /* generic: its function; composed: the fragment, or NULL */
-  const char *part;              /* device function of the skeleton: "gemm_mma", "detect_bits", ... */
-  const ir_list *list;           /* read, made or measured */
-  cg_product product;            /* of a gemm row */
+  const ir_kernel_row *row; /* NULL: a generic kernel */
+  const ir_func *func;      /* generic: its function; composed: the fragment, or NULL */
+  const char *part;         /* device function of the skeleton: "gemm_mma", "detect_bits", ... */
+  const ir_list *list;      /* read, made or measured */
+  cg_product product;       /* of a gemm row */
   bool gathers, detects;
   int shared_bytes, threads;
   const char *entry;
@@ -53,10 +56,12 @@ typedef struct cg_launch {
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
 } cg_launch;
 
-typedef struct cg_launches { IR_VEC(cg_launch) at; } cg_launches;
+typedef struct cg_launches {
+  IR_VEC(cg_launch) at;
+} cg_launches;
 
-/* The launches of a stage with this row (the stage's own or a runner-up's). producer_detects: for DETECT
- * stages of a fused list, whether the epilogue that was chosen makes the bits. */
+/* The launches of a stage with this row (the stage's own or a runner-up's). producer_detects: for
+ * DETECT stages of a fused list, whether the epilogue that was chosen makes the bits. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
 /* Threads that multiply: all, but for the loading warpgroup of a wgmma row of 384. */
@@ -65,8 +70,10 @@ int cg_workers(const ir_kernel_row *row);
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
 
-/* ---- text -------------------------------------------------------------------------------------- */
-void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
+/* ---- text --------------------------------------------------------------------------------------
+ */
+void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
+                     ir_text *out);
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
 
 /* Pieces of loop IR.  Sizes are read from `args`; a buffer is args.buf[its number]. */
@@ -76,12 +83,14 @@ typedef struct cg_printer {
   const cg_launch *launch;
   int depth; /* of indentation */
 } cg_printer;
-void cg_print_size(ir_arena *arena, const ir_expr *size, ir_text *out); /* an expression of dims alone */
-void cg_print_fragment(cg_printer *p);   /* parameters' declarations aside: body and return */
+void cg_print_size(ir_arena *arena, const ir_expr *size,
+                   ir_text *out);      /* an expression of dims alone */
+void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */
 const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier, never a keyword */
-const char *cg_value_type(ir_dtype t);   /* of t in arithmetic: "float" for bf16 */
+const char *cg_value_type(ir_dtype t); /* of t in arithmetic: "float" for bf16 */
 
-/* ---- NVRTC ------------------------------------------------------------------------------------- */
+/* ---- NVRTC -------------------------------------------------------------------------------------
+ */
 /* Thread-safe and without arenas: data and log are malloc'ed. */
 typedef struct cg_nvrtc_raw {
   void *data;

@@ -1,8 +1,10 @@
-/* cuda_compile.c - a whole kernel to an image: text of every launch, compiled by a pool, judged by its log.
+/* cuda_compile.c - a whole kernel to an image: text of every launch, compiled by a pool, judged by
+ * its log.
  *
- * A skeleton variant whose log shows a spill, a stack frame or a C75xx note is rejected, and the stage's
- * next runner-up is tried; when none is left the best that compiled is used and a remark says so.  Generic
- * kernels may keep local arrays in a stack frame.  Texts are kept beside the code in every case. */
+ * A skeleton variant whose log shows a spill, a stack frame or a C75xx note is rejected, and the
+ * stage's next runner-up is tried; when none is left the best that compiled is used and a remark
+ * says so.  Generic kernels may keep local arrays in a stack frame.  Texts are kept beside the code
+ * in every case. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +41,8 @@ typedef struct compilation {
   ir_image *image;
 } compilation;
 
-/* ---- the pool ------------------------------------------------------------------------------------------ */
+/* ---- the pool
+ * ------------------------------------------------------------------------------------------ */
 static void *work(void *user) {
   pool *p = user;
   for (;;) {
@@ -67,7 +70,9 @@ static void compile_all(job *jobs, int count, const cg_options *options) {
   pthread_mutex_destroy(&p.lock);
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------ */
+/* ---- text
+ * ------------------------------------------------------------------------------------------------
+ */
 static const char *file_text(ir_arena *arena, const char *folder, const char *name) {
   FILE *file = fopen(ir_format_text(arena, "%s/%s.cu", folder, name), "rb");
   if (!file) return NULL;
@@ -85,7 +90,8 @@ static void emit_launch(compilation *c, const cg_launch *launch, ir_code_image *
   cg_config_print(c->arena, c->kernel, launch, &text);
   code->source = text.data;
   const char *own = c->options->override_dir
-                        ? file_text(c->arena, c->options->override_dir, launch->entry) : NULL;
+                        ? file_text(c->arena, c->options->override_dir, launch->entry)
+                        : NULL;
   if (own) code->source = own;
 }
 
@@ -110,18 +116,20 @@ static spc_status select_variant(compilation *c, int i) {
   variant *v = &c->variants[i];
   const ir_kernel_row *row = v->row ? ir_kernel_row_named(v->row) : NULL;
   if (row && !runs_on(row, c->options->target)) {
-    ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE, "stage `%s` names the kernel `%s`, which does not run on %s",
-                v->stage->name, v->row, c->options->target->name);
+    ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE,
+                "stage `%s` names the kernel `%s`, which does not run on %s", v->stage->name,
+                v->row, c->options->target->name);
     return SPC_INVALID_INPUT;
   }
-  return cg_select_stage(c->arena, c->kernel, v->stage, v->row, bits_are_made(c, v->stage->detects), c->sink,
-                         &v->launches);
+  return cg_select_stage(c->arena, c->kernel, v->stage, v->row, bits_are_made(c, v->stage->detects),
+                         c->sink, &v->launches);
 }
 
 static spc_status select_all(compilation *c) {
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
-    if (!v->stage) *v = (variant){.stage = c->kernel->stages.at[i], .row = c->kernel->stages.at[i]->row};
+    if (!v->stage)
+      *v = (variant){.stage = c->kernel->stages.at[i], .row = c->kernel->stages.at[i]->row};
     SPC_TRY(select_variant(c, i));
   }
   return SPC_OK;
@@ -140,8 +148,8 @@ static void emit_all(compilation *c) {
   }
 }
 
-static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
-                        compilation *c) {
+static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
+                        ir_sink *sink, compilation *c) {
   *c = (compilation){arena, kernel, options, sink, NULL, NULL};
   c->variants = IR_NEW_ARRAY(arena, variant, kernel->stages.count + 1);
   c->image = IR_NEW(arena, ir_image);
@@ -151,15 +159,16 @@ static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_optio
   return SPC_OK;
 }
 
-spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
-                        ir_image **out) {
+spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
+                        ir_sink *sink, ir_image **out) {
   compilation c;
   SPC_TRY(start(arena, kernel, options, sink, &c));
   *out = c.image;
   return SPC_OK;
 }
 
-/* ---- judging --------------------------------------------------------------------------------------------- */
+/* ---- judging
+ * --------------------------------------------------------------------------------------------- */
 static const char *fault_of(const cg_launch *launch, const cg_nvrtc_result *r) {
   if (!launch->row) return NULL;
   if (r->serialised) return "tensor core work was serialised";
@@ -183,8 +192,8 @@ static const ir_candidate *next_runner_up(const compilation *c, variant *v) {
 
 static spc_status rejected_text(const compilation *c, const ir_code_image *code, const char *log) {
   size_t length = strlen(log);
-  ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s", code->entry,
-              c->options->target->name, length > 1500 ? log + length - 1500 : log);
+  ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s",
+              code->entry, c->options->target->name, length > 1500 ? log + length - 1500 : log);
   return SPC_INTERNAL;
 }
 
@@ -202,8 +211,10 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
   const char *fault = fault_of(&v->launches.at.at[n], &r);
   if (!fault) return SPC_OK;
   const ir_candidate *other = next_runner_up(c, v);
-  ir_diag_add(c->sink, IR_DIAG_VARIANT_REJECTED, IR_NOWHERE, "stage `%s`: %s in `%s`; %s%s", v->stage->name, fault,
-              code->label, other ? "trying " : "no other candidate is left, so it stays", other ? other->row : "");
+  ir_diag_add(c->sink, IR_DIAG_VARIANT_REJECTED, IR_NOWHERE, "stage `%s`: %s in `%s`; %s%s",
+              v->stage->name, fault, code->label,
+              other ? "trying " : "no other candidate is left, so it stays",
+              other ? other->row : "");
   if (!other) return SPC_OK;
   v->row = other->row;
   *again = true;
@@ -235,8 +246,8 @@ static spc_status compile_round(compilation *c, bool *again) {
   return status;
 }
 
-spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options, ir_sink *sink,
-                           ir_image **out) {
+spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
+                           ir_sink *sink, ir_image **out) {
   compilation c;
   bool again = true;
   if (!cg_nvrtc_available()) {

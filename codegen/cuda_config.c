@@ -1,8 +1,8 @@
 /* cuda_config.c - the middle layer of emitted CUDA: one struct of named constants and one entry.
  *
- * The struct says everything that a skeleton asks for by name (gemm.cuh, detect.cuh); control flow is in the
- * skeletons, fused arithmetic in the fragment.  Every emitted source opens with the statement it computes,
- * the choice that was made and its reason. */
+ * The struct says everything that a skeleton asks for by name (gemm.cuh, detect.cuh); control flow
+ * is in the skeletons, fused arithmetic in the fragment.  Every emitted source opens with the
+ * statement it computes, the choice that was made and its reason. */
 #include "codegen/cuda.h"
 
 typedef struct config {
@@ -30,12 +30,15 @@ static const char *size_text(const config *c, const ir_expr *size) {
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 
-/* ---- the comment on top -------------------------------------------------------------------------------- */
+/* ---- the comment on top
+ * -------------------------------------------------------------------------------- */
 static void put_commented(ir_text *out, const char *text) {
   ir_text_put(out, "// ");
   for (const char *t = text; *t; t++) {
-    if (*t != '\n') ir_text_putn(out, t, 1);
-    else if (t[1]) ir_text_put(out, "\n//   ");
+    if (*t != '\n')
+      ir_text_putn(out, t, 1);
+    else if (t[1])
+      ir_text_put(out, "\n//   ");
   }
   ir_text_put(out, "\n");
 }
@@ -55,26 +58,31 @@ static void put_opening(const config *c) {
                    (long long)list->strip, (long long)list->gran, list->axis->name);
   if (stage->why) put_commented(c->out, ir_format_text(c->arena, "because %s", stage->why));
   for (int i = 0; i < c->l->bufs.count; i++)
-    ir_text_printf(c->out, "%s%s = buf[%d]", i ? i % 6 ? ", " : "\n//   " : "// ", c->l->bufs.at[i]->name, i);
+    ir_text_printf(c->out, "%s%s = buf[%d]", i ? i % 6 ? ", " : "\n//   " : "// ",
+                   c->l->bufs.at[i]->name, i);
   ir_text_put(c->out, "\n");
 }
 
-/* ---- functions of the struct ------------------------------------------------------------------------------ */
+/* ---- functions of the struct
+ * ------------------------------------------------------------------------------ */
 static void put_size(const config *c, const char *name, const ir_expr *size) {
   line(c, "SPC_DEVICE long long %s(const spc_args &args) { return %s; }", name, size_text(c, size));
 }
 
 static void put_pointer(const config *c, const char *name, const char *type, int buf) {
   if (buf < 0) return;
-  line(c, "SPC_DEVICE %s *%s(const spc_args &args) { return (%s *)args.buf[%d]; }", type, name, type, buf);
+  line(c, "SPC_DEVICE %s *%s(const spc_args &args) { return (%s *)args.buf[%d]; }", type, name,
+       type, buf);
 }
 
 static void put_guard(const config *c) {
   bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0;
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
-  if (guarded) put_pointer(c, "verdict", "const int", c->l->buf_verdict);
-  else line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
+  if (guarded)
+    put_pointer(c, "verdict", "const int", c->l->buf_verdict);
+  else
+    line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
 }
 
 /* Offset of batch number `batch` in an operand: batch indices are flattened row-major. */
@@ -93,15 +101,19 @@ static const char *batch_offset(const config *c, const cg_operand *o) {
   return text.data ? text.data : "";
 }
 
-static void put_operand(const config *c, const char *name, const char *constant, const cg_operand *o, int buf) {
+static void put_operand(const config *c, const char *name, const char *constant,
+                        const cg_operand *o, int buf) {
   const char *type = cuda_type(o->tensor->dtype);
   bool batched = c->l->product.batch_count > 0;
-  line(c, "SPC_DEVICE %s%s *%s(const spc_args &args, long long%s) { return (%s%s *)args.buf[%d]%s; } // %s",
-       constant, type, name, batched ? " batch" : "", constant, type, buf, batched ? batch_offset(c, o) : "",
-       o->tensor->name);
+  line(c,
+       "SPC_DEVICE %s%s *%s(const spc_args &args, long long%s) { return (%s%s *)args.buf[%d]%s; } "
+       "// %s",
+       constant, type, name, batched ? " batch" : "", constant, type, buf,
+       batched ? batch_offset(c, o) : "", o->tensor->name);
 }
 
-/* ---- products ---------------------------------------------------------------------------------------------- */
+/* ---- products
+ * ---------------------------------------------------------------------------------------------- */
 /* How warps (of a wgmma row: warpgroups of 64 rows) cut the tile. */
 static void warps_of(const ir_kernel_row *row, int *m, int *n) {
   if (row->multiply == IR_MULTIPLY_WGMMA) {
@@ -123,23 +135,29 @@ static void put_tile(const config *c) {
   warps_of(row, &warps_m, &warps_n);
   line(c, "using A = %s; using B = %s; using T = %s;", cuda_type(p->a.tensor->dtype),
        cuda_type(p->b.tensor->dtype), cuda_type(p->t.tensor->dtype));
-  line(c, "static constexpr int tile_m = %d, tile_n = %d, tile_k = %d, depth = %d;", row->m, row->n, row->k,
-       row->depth);
-  line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;", row->threads,
-       warps_m, warps_n, c->l->shared_bytes);
-  line(c, "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that load",
-       cg_workers(row), cg_workers(row) < row->threads ? row->threads - cg_workers(row) : row->threads);
-  line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2", c->l->gathers ? 32 : 8);
-  line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout, p->b.layout,
-       p->t.layout);
+  line(c, "static constexpr int tile_m = %d, tile_n = %d, tile_k = %d, depth = %d;", row->m, row->n,
+       row->k, row->depth);
+  line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;",
+       row->threads, warps_m, warps_n, c->l->shared_bytes);
+  line(c,
+       "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that "
+       "load",
+       cg_workers(row),
+       cg_workers(row) < row->threads ? row->threads - cg_workers(row) : row->threads);
+  line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
+       c->l->gathers ? 32 : 8);
+  line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,
+       p->b.layout, p->t.layout);
 }
 
 static void put_lists(const config *c) {
   const ir_list *read = c->l->gathers ? c->l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
-  line(c, "static constexpr bool gathers = %s, detects = %s;", read ? "true" : "false", made ? "true" : "false");
+  line(c, "static constexpr bool gathers = %s, detects = %s;", read ? "true" : "false",
+       made ? "true" : "false");
   if (read) {
-    line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip, (long long)read->gran);
+    line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
+         (long long)read->gran);
     put_pointer(c, "ids", "const int", c->l->buf_ids);
     put_pointer(c, "counts", "const int", c->l->buf_counts);
     put_size(c, "capacity", read->capacity);
@@ -154,15 +172,18 @@ static void put_lists(const config *c) {
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
   if (!f || !f->result || f->params.count < 4) {
-    line(c, "SPC_DEVICE float epilogue(const spc_args &, float acc, long long, long long, long long) { return acc; }");
+    line(c, "SPC_DEVICE float epilogue(const spc_args &, float acc, long long, long long, long "
+            "long) { return acc; }");
     return;
   }
   const char *param[4];
   for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
   int m = c->l->product.swapped ? 2 : 1;
-  line(c, "SPC_DEVICE %s epilogue(const spc_args &args, %s %s, long long %s, long long %s, long long %s) {",
-       cg_value_type(f->result->dtype), cg_value_type(f->params.at[0]->dtype), param[0], param[m], param[3 - m],
-       param[3]);
+  line(c,
+       "SPC_DEVICE %s epilogue(const spc_args &args, %s %s, long long %s, long long %s, long long "
+       "%s) {",
+       cg_value_type(f->result->dtype), cg_value_type(f->params.at[0]->dtype), param[0], param[m],
+       param[3 - m], param[3]);
   cg_printer printer = {c->out, f, c->l, 2};
   cg_print_fragment(&printer);
   line(c, "}");
@@ -186,7 +207,8 @@ static void put_product(const config *c) {
   put_epilogue(c);
 }
 
-/* ---- detection, lists, guard -------------------------------------------------------------------------------- */
+/* ---- detection, lists, guard
+ * -------------------------------------------------------------------------------- */
 static void put_is_set(const config *c) {
   const ir_list *list = c->l->list;
   ir_expr *stride[IR_MAX_RANK];
@@ -197,8 +219,8 @@ static void put_is_set(const config *c) {
   const char *type = cuda_type(list->tensor->dtype);
   line(c, "static constexpr bool strip_is_contiguous = %s;", by_strip ? "true" : "false");
   line(c, "SPC_DEVICE bool is_set(const spc_args &args, long long strip_at, long long axis_at) {");
-  line(c, "  return spc_get(((const %s *)args.buf[%d])[strip_at * %s + axis_at * %s]) != 0;", type, c->l->buf_a,
-       size_text(c, across), size_text(c, along));
+  line(c, "  return spc_get(((const %s *)args.buf[%d])[strip_at * %s + axis_at * %s]) != 0;", type,
+       c->l->buf_a, size_text(c, across), size_text(c, along));
   line(c, "}");
 }
 
@@ -220,11 +242,14 @@ static void put_list_kernel(const config *c) {
     return;
   }
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return *(const double *)args.buf[%d]; }",
-       c->l->buf_threshold);
+  line(
+      c,
+      "SPC_DEVICE double threshold(const spc_args &args) { return *(const double *)args.buf[%d]; }",
+      c->l->buf_threshold);
 }
 
-/* ---- whole sources --------------------------------------------------------------------------------------------- */
+/* ---- whole sources
+ * --------------------------------------------------------------------------------------------- */
 static void put_entry(const config *c) {
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"
@@ -232,7 +257,8 @@ static void put_entry(const config *c) {
                  c->l->entry, c->l->part);
 }
 
-void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out) {
+void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
+                     ir_text *out) {
   config c = {arena, kernel, launch, out};
   put_opening(&c);
   if (!launch->row) {
@@ -240,8 +266,10 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
     return;
   }
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n\nstruct Config {\n", launch->row->skeleton);
-  if (launch->row->multiply != IR_MULTIPLY_NONE) put_product(&c);
-  else put_list_kernel(&c);
+  if (launch->row->multiply != IR_MULTIPLY_NONE)
+    put_product(&c);
+  else
+    put_list_kernel(&c);
   ir_text_put(out, "};\n");
   put_entry(&c);
 }

@@ -1,8 +1,9 @@
 /* cuda_nvrtc.c - NVRTC, loaded at run time: one compile from memory, and what its log says.
  *
- * Search order: SPC_NVRTC_LIB, the loader's path, the toolkit's folder, SPC_NVRTC_DIR (also laid out as
- * NVIDIA's Python wheels are).  The library is looked for once in a process and never unloaded: it keeps
- * its own threads' state.  Kernel files come from memory and keep their names in messages. */
+ * Search order: SPC_NVRTC_LIB, the loader's path, the toolkit's folder, SPC_NVRTC_DIR (also laid
+ * out as NVIDIA's Python wheels are).  The library is looked for once in a process and never
+ * unloaded: it keeps its own threads' state.  Kernel files come from memory and keep their names in
+ * messages. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -32,14 +33,17 @@ typedef struct nvrtc_library {
 static nvrtc_library library; /* written once, under `once` */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* ---- finding it ---------------------------------------------------------------------------------- */
+/* ---- finding it
+ * ---------------------------------------------------------------------------------- */
 static bool find_symbols(nvrtc_library *l) {
-  const struct { void *to; const char *name; } wanted[] = {
-      {&l->get_version, "nvrtcVersion"},      {&l->create, "nvrtcCreateProgram"},
-      {&l->destroy, "nvrtcDestroyProgram"},   {&l->compile, "nvrtcCompileProgram"},
-      {&l->log_size, "nvrtcGetProgramLogSize"}, {&l->log, "nvrtcGetProgramLog"},
-      {&l->cubin_size, "nvrtcGetCUBINSize"},  {&l->cubin, "nvrtcGetCUBIN"},
-      {&l->ptx_size, "nvrtcGetPTXSize"},      {&l->ptx, "nvrtcGetPTX"}};
+  const struct {
+    void *to;
+    const char *name;
+  } wanted[] = {{&l->get_version, "nvrtcVersion"},        {&l->create, "nvrtcCreateProgram"},
+                {&l->destroy, "nvrtcDestroyProgram"},     {&l->compile, "nvrtcCompileProgram"},
+                {&l->log_size, "nvrtcGetProgramLogSize"}, {&l->log, "nvrtcGetProgramLog"},
+                {&l->cubin_size, "nvrtcGetCUBINSize"},    {&l->cubin, "nvrtcGetCUBIN"},
+                {&l->ptx_size, "nvrtcGetPTXSize"},        {&l->ptx, "nvrtcGetPTX"}};
   for (int i = 0; i < IR_COUNT(wanted); i++) {
     void *symbol = dlsym(l->handle, wanted[i].name);
     if (!symbol) return false;
@@ -74,7 +78,8 @@ static bool open_in(const char *folder) {
 }
 
 static bool open_below(const char *root) {
-  static const char *const folders[] = {"", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib", "/lib", "/lib64"};
+  static const char *const folders[] = {"", "/nvidia/cu13/lib", "/nvidia/cuda_nvrtc/lib", "/lib",
+                                        "/lib64"};
   for (int i = 0; i < IR_COUNT(folders); i++) {
     char folder[900];
     int length = snprintf(folder, sizeof folder, "%s%s", root, folders[i]);
@@ -91,10 +96,12 @@ static void find_library(void) {
                "NVRTC was not found: SPC_NVRTC_LIB names `%.200s`, which cannot be loaded", path);
     return;
   }
-  if (open_in("") || open_in("/usr/local/cuda/lib64") || (root && *root && open_below(root))) return;
+  if (open_in("") || open_in("/usr/local/cuda/lib64") || (root && *root && open_below(root)))
+    return;
   snprintf(library.version, sizeof library.version,
            "NVRTC was not found: libnvrtc.so.13 or .12 is neither in the loader's path nor in "
-           "/usr/local/cuda/lib64 (install the CUDA toolkit or the wheel nvidia-cuda-nvrtc, or set SPC_NVRTC_LIB)");
+           "/usr/local/cuda/lib64 (install the CUDA toolkit or the wheel nvidia-cuda-nvrtc, or set "
+           "SPC_NVRTC_LIB)");
 }
 
 static const nvrtc_library *nvrtc(void) {
@@ -106,7 +113,8 @@ bool cg_nvrtc_available(void) { return nvrtc()->handle != NULL; }
 
 const char *cg_nvrtc_version(void) { return nvrtc()->version; }
 
-/* ---- one compile --------------------------------------------------------------------------------- */
+/* ---- one compile
+ * --------------------------------------------------------------------------------- */
 enum { MOST_FILES = 48 };
 
 static int embedded_files(const char **names, const char **texts) {
@@ -145,7 +153,8 @@ void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch
   snprintf(architecture, sizeof architecture, "--gpu-architecture=%s%s", ptx ? "compute_" : "sm_",
            strncmp(arch, "sm_", 3) ? arch : arch + 3);
   /* NVRTC 13 keeps a cache of its own, whose answers have no log to judge. */
-  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v", "--device-as-default-execution-space"};
+  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v",
+                            "--device-as-default-execution-space"};
   int option_count = 4;
   if (l->major >= 13) options[option_count++] = "--no-cache";
   if (line_info) options[option_count++] = "--line-info";
@@ -158,7 +167,8 @@ void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch
   l->destroy(&program);
 }
 
-/* ---- the log ------------------------------------------------------------------------------------- */
+/* ---- the log
+ * ------------------------------------------------------------------------------------- */
 static int number_before(const char *text, const char *mark) {
   const char *at = text;
   int sum = 0;
@@ -175,7 +185,8 @@ void cg_nvrtc_read_log(const char *log, cg_nvrtc_result *out) {
   out->registers = out->spill_bytes = out->stack_bytes = out->shared_bytes = -1;
   if (!log || !strstr(log, "registers")) return;
   out->registers = number_before(log, " registers");
-  out->spill_bytes = number_before(log, " bytes spill stores") + number_before(log, " bytes spill loads");
+  out->spill_bytes =
+      number_before(log, " bytes spill stores") + number_before(log, " bytes spill loads");
   out->stack_bytes = number_before(log, " bytes stack frame");
   out->shared_bytes = number_before(log, " bytes smem");
   out->serialised = strstr(log, "(C75") != NULL;
@@ -187,7 +198,8 @@ static const char *tail(const char *log) {
 }
 
 spc_status cg_nvrtc_compile(ir_arena *arena, const char *name, const char *source, const char *arch,
-                            bool ptx, const cg_options *options, ir_sink *sink, cg_nvrtc_result *out) {
+                            bool ptx, const cg_options *options, ir_sink *sink,
+                            cg_nvrtc_result *out) {
   cg_nvrtc_raw raw;
   memset(out, 0, sizeof *out);
   if (!cg_nvrtc_available()) {
@@ -205,7 +217,7 @@ spc_status cg_nvrtc_compile(ir_arena *arena, const char *name, const char *sourc
   free(raw.data);
   free(raw.log);
   if (!raw.failed) return SPC_OK;
-  ir_diag_add(sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s", name, arch,
-              tail(out->log));
+  ir_diag_add(sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s",
+              name, arch, tail(out->log));
   return SPC_INTERNAL;
 }

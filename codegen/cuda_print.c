@@ -1,36 +1,42 @@
 /* cuda_print.c - loop IR to CUDA C: expressions, statements, generic kernels, fragments.
  *
- * Names are the IR's.  A narrow float is a float in arithmetic (spc_get at loads, spc_put_X at stores); an
- * integer narrower than 32 bits is cut back after each operation; i32 sums wrap through spc_wrap_*.
+ * Names are the IR's.  A narrow float is a float in arithmetic (spc_get at loads, spc_put_X at
+ * stores); an integer narrower than 32 bits is cut back after each operation; i32 sums wrap through
+ * spc_wrap_*.
  *
  *     for j in 0 .. N thread { y.vals[j] = relu(x.vals[j]) }
  * becomes
  *     for (long long j = spc_first(); j < N; j += spc_stride())
- *       y_vals[j] = spc_put_bf16(spc_relu(spc_get(x_vals[j])));                                             */
+ *       y_vals[j] = spc_put_bf16(spc_relu(spc_get(x_vals[j]))); */
 #include <math.h>
 
 #include "codegen/cuda.h"
 #include "ir/op_spelling.h"
 
-/* ---- names and types ----------------------------------------------------------------------------- */
+/* ---- names and types
+ * ----------------------------------------------------------------------------- */
 static const char *const reserved[] = {
-    "alignas",  "alignof",  "and",       "args",      "asm",      "auto",     "bool",     "break",    "case",
-    "catch",    "char",     "class",     "const",     "continue", "decltype", "default",  "delete",   "do",
-    "double",   "else",     "enum",      "explicit",  "export",   "extern",   "false",    "float",    "for",
-    "friend",   "goto",     "if",        "inline",    "int",      "long",     "main",     "mutable",  "namespace",
-    "new",      "noexcept", "not",       "nullptr",   "operator", "or",       "private",  "protected", "public",
-    "register", "return",   "short",     "signed",    "sizeof",   "static",   "struct",   "switch",   "template",
-    "this",     "throw",    "true",      "try",       "typedef",  "typeid",   "typename", "union",    "unsigned",
-    "using",    "virtual",  "void",      "volatile",  "while",    "xor",      "threadIdx", "blockIdx", "blockDim",
-    "gridDim",  "warpSize", "bitand",    "bitor",     "compl",    "and_eq",   "or_eq",    "not_eq",   "xor_eq",
-    "wchar_t",  "constexpr", "min",      "max",       "abs",      "exp",      "log",      "sqrt",     "pow"};
+    "alignas",   "alignof",   "and",      "args",     "asm",      "auto",      "bool",
+    "break",     "case",      "catch",    "char",     "class",    "const",     "continue",
+    "decltype",  "default",   "delete",   "do",       "double",   "else",      "enum",
+    "explicit",  "export",    "extern",   "false",    "float",    "for",       "friend",
+    "goto",      "if",        "inline",   "int",      "long",     "main",      "mutable",
+    "namespace", "new",       "noexcept", "not",      "nullptr",  "operator",  "or",
+    "private",   "protected", "public",   "register", "return",   "short",     "signed",
+    "sizeof",    "static",    "struct",   "switch",   "template", "this",      "throw",
+    "true",      "try",       "typedef",  "typeid",   "typename", "union",     "unsigned",
+    "using",     "virtual",   "void",     "volatile", "while",    "xor",       "threadIdx",
+    "blockIdx",  "blockDim",  "gridDim",  "warpSize", "bitand",   "bitor",     "compl",
+    "and_eq",    "or_eq",     "not_eq",   "xor_eq",   "wchar_t",  "constexpr", "min",
+    "max",       "abs",       "exp",      "log",      "sqrt",     "pow"};
 
 const char *cg_cuda_name(ir_arena *arena, const char *name) {
   char *out = ir_strdup(arena, name);
   for (char *c = out; *c; c++)
-    if (!(*c == '_' || (*c >= '0' && *c <= '9') || ((*c | 32) >= 'a' && (*c | 32) <= 'z'))) *c = '_';
-  bool taken = !strncmp(out, "spc_", 4) || !strncmp(out, "ptx_", 4) || (*out >= '0' && *out <= '9') ||
-               !strncmp(out, "__", 2);
+    if (!(*c == '_' || (*c >= '0' && *c <= '9') || ((*c | 32) >= 'a' && (*c | 32) <= 'z')))
+      *c = '_';
+  bool taken = !strncmp(out, "spc_", 4) || !strncmp(out, "ptx_", 4) ||
+               (*out >= '0' && *out <= '9') || !strncmp(out, "__", 2);
   for (int i = 0; i < IR_COUNT(reserved) && !taken; i++) taken = !strcmp(out, reserved[i]);
   return taken ? ir_format_text(arena, "v_%s", out) : out;
 }
@@ -48,7 +54,9 @@ static ir_arena *arena_of(const cg_printer *p) { return p->out->arena; }
 
 static void put(const cg_printer *p, const char *text) { ir_text_put(p->out, text); }
 
-static void put_name(const cg_printer *p, const char *name) { put(p, cg_cuda_name(arena_of(p), name)); }
+static void put_name(const cg_printer *p, const char *name) {
+  put(p, cg_cuda_name(arena_of(p), name));
+}
 
 static bool dim_is_shadowed(const ir_func *func, const char *name) {
   for (int i = 0; i < func->vars.count; i++)
@@ -72,40 +80,50 @@ static void put_dim(const cg_printer *p, const ir_dim *dim) {
   put_name(p, dim->name);
 }
 
-/* ---- constants -------------------------------------------------------------------------------------- */
+/* ---- constants
+ * -------------------------------------------------------------------------------------- */
 static void put_real(ir_text *out, ir_dtype t, double value) {
-  if (isnan(value)) ir_text_put(out, "spc_nan()");
-  else if (isinf(value)) ir_text_put(out, value > 0 ? "spc_inf()" : "(-spc_inf())");
+  if (isnan(value))
+    ir_text_put(out, "spc_nan()");
+  else if (isinf(value))
+    ir_text_put(out, value > 0 ? "spc_inf()" : "(-spc_inf())");
   else {
     char digits[64];
     snprintf(digits, sizeof digits, t == IR_F64 ? "%.17g" : "%.9g", value);
     bool whole = !strpbrk(digits, ".e");
-    ir_text_printf(out, value < 0 || signbit(value) ? "(%s%s%s)" : "%s%s%s", digits, whole ? ".0" : "",
-                   t == IR_F64 ? "" : "f");
+    ir_text_printf(out, value < 0 || signbit(value) ? "(%s%s%s)" : "%s%s%s", digits,
+                   whole ? ".0" : "", t == IR_F64 ? "" : "f");
   }
 }
 
 static void put_const(ir_text *out, const ir_expr *e, bool typed) {
-  if (ir_dtype_is_float(e->dtype)) put_real(out, e->dtype, e->f);
-  else if (e->dtype == IR_B1) ir_text_put(out, e->i ? "true" : "false");
-  else if (e->i == INT64_MIN) ir_text_put(out, "(-0x7fffffffffffffffll - 1)");
+  if (ir_dtype_is_float(e->dtype))
+    put_real(out, e->dtype, e->f);
+  else if (e->dtype == IR_B1)
+    ir_text_put(out, e->i ? "true" : "false");
+  else if (e->i == INT64_MIN)
+    ir_text_put(out, "(-0x7fffffffffffffffll - 1)");
   else if (e->dtype == IR_I64 && (typed || e->i > INT32_MAX || e->i < INT32_MIN))
     ir_text_printf(out, e->i < 0 ? "(%lldll)" : "%lldll", (long long)e->i);
   else if (typed && e->dtype != IR_I32)
     ir_text_printf(out, "(%s)%lld", ir_dtype_rows[e->dtype].cuda, (long long)e->i);
-  else if (e->i == INT32_MIN) ir_text_put(out, "(-0x7fffffff - 1)");
-  else ir_text_printf(out, e->i < 0 ? "(%lld)" : "%lld", (long long)e->i);
+  else if (e->i == INT32_MIN)
+    ir_text_put(out, "(-0x7fffffff - 1)");
+  else
+    ir_text_printf(out, e->i < 0 ? "(%lld)" : "%lld", (long long)e->i);
 }
 
 static void put_zero(const cg_printer *p, ir_dtype t) {
   put(p, t == IR_B1 ? "false" : t == IR_F64 ? "0.0" : ir_dtype_is_float(t) ? "0.0f" : "0");
 }
 
-/* ---- expressions ------------------------------------------------------------------------------------- */
+/* ---- expressions
+ * ------------------------------------------------------------------------------------- */
 /* Spellings for i32, where C++ leaves overflow undefined and the language wraps. */
-static const char *const wrapping[IR_OP_COUNT] = {
-    [IR_OP_NEG] = "spc_wrap_neg(%0)", [IR_OP_ADD] = "spc_wrap_add(%0, %1)",
-    [IR_OP_SUB] = "spc_wrap_sub(%0, %1)", [IR_OP_MUL] = "spc_wrap_mul(%0, %1)"};
+static const char *const wrapping[IR_OP_COUNT] = {[IR_OP_NEG] = "spc_wrap_neg(%0)",
+                                                  [IR_OP_ADD] = "spc_wrap_add(%0, %1)",
+                                                  [IR_OP_SUB] = "spc_wrap_sub(%0, %1)",
+                                                  [IR_OP_MUL] = "spc_wrap_mul(%0, %1)"};
 
 /* What an operand stands in: decides about parentheses and about the type of constants. */
 typedef enum place { IN_INFIX, IN_CALL, ALONE } place;
@@ -117,7 +135,8 @@ static const char *spelling(ir_op op, ir_dtype t) {
 }
 
 static bool is_cut(ir_op op, ir_dtype t) { /* the result must be cut back to its width */
-  return ir_op_rows[op].result == IR_RESULT_SAME && ir_dtype_is_int(t) && ir_dtype_rows[t].bits < 32;
+  return ir_op_rows[op].result == IR_RESULT_SAME && ir_dtype_is_int(t) &&
+         ir_dtype_rows[t].bits < 32;
 }
 
 static void put_spelled(const cg_printer *p, const char *text, size_t length, ir_expr *const *args,
@@ -125,18 +144,21 @@ static void put_spelled(const cg_printer *p, const char *text, size_t length, ir
   for (size_t i = 0; i < length; i++) {
     if (text[i] == '%' && i + 1 < length && text[i + 1] >= '0' && text[i + 1] <= '2')
       put_expr(p, args[text[++i] - '0'], inner);
-    else ir_text_putn(p->out, text + i, 1);
+    else
+      ir_text_putn(p->out, text + i, 1);
   }
 }
 
-static void put_op_args(const cg_printer *p, ir_op op, ir_dtype t, ir_dtype operand, ir_expr *const *args,
-                        place where) {
+static void put_op_args(const cg_printer *p, ir_op op, ir_dtype t, ir_dtype operand,
+                        ir_expr *const *args, place where) {
   const char *text = spelling(op, operand);
   size_t length = strlen(text);
   bool infix = text[0] == '(', cut = is_cut(op, t);
   if (cut) ir_text_printf(p->out, "spc_to_%s(", ir_dtype_text(t));
-  if (infix && (where == ALONE || where == IN_CALL || cut)) put_spelled(p, text + 1, length - 2, args, IN_INFIX);
-  else put_spelled(p, text, length, args, infix ? IN_INFIX : IN_CALL);
+  if (infix && (where == ALONE || where == IN_CALL || cut))
+    put_spelled(p, text + 1, length - 2, args, IN_INFIX);
+  else
+    put_spelled(p, text, length, args, infix ? IN_INFIX : IN_CALL);
   if (cut) put(p, ")");
 }
 
@@ -166,42 +188,54 @@ static void put_load(const cg_printer *p, const ir_expr *e) {
 
 static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   switch (e->kind) {
-    case IR_CONST: put_const(p->out, e, where == IN_CALL); break;
-    case IR_DIM: put_dim(p, e->dim); break;
-    case IR_VAR: put_name(p, e->var->name); break;
-    case IR_LOAD: put_load(p, e); break;
-    case IR_OP:
-      if (ir_op_rows[e->op].spelled) put_expr(p, ir_op_spelled(arena_of(p), e->op, e->args), where);
-      else put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where);
+  case IR_CONST: put_const(p->out, e, where == IN_CALL); break;
+  case IR_DIM: put_dim(p, e->dim); break;
+  case IR_VAR: put_name(p, e->var->name); break;
+  case IR_LOAD: put_load(p, e); break;
+  case IR_OP:
+    if (ir_op_rows[e->op].spelled)
+      put_expr(p, ir_op_spelled(arena_of(p), e->op, e->args), where);
+    else
+      put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where);
+    break;
+  case IR_CAST:
+    if (cg_value_type(e->dtype) == cg_value_type(e->args[0]->dtype) && e->dtype == IR_F32) {
+      put_expr(p, e->args[0], where); /* a narrow float is a float already */
       break;
-    case IR_CAST:
-      if (cg_value_type(e->dtype) == cg_value_type(e->args[0]->dtype) && e->dtype == IR_F32) {
-        put_expr(p, e->args[0], where); /* a narrow float is a float already */
-        break;
-      }
-      ir_text_printf(p->out, "spc_to_%s(", ir_dtype_text(e->dtype));
-      put_expr(p, e->args[0], IN_CALL);
-      put(p, ")");
-      break;
-    case IR_INDEX: case IR_ACCESS: case IR_REDUCE: case IR_SOFTMAX: case IR_TOPK:
-      put(p, "/* not of the loop dialect */"); /* does not compile: a defect shows itself */
-      break;
+    }
+    ir_text_printf(p->out, "spc_to_%s(", ir_dtype_text(e->dtype));
+    put_expr(p, e->args[0], IN_CALL);
+    put(p, ")");
+    break;
+  case IR_INDEX:
+  case IR_ACCESS:
+  case IR_REDUCE:
+  case IR_SOFTMAX:
+  case IR_TOPK:
+    put(p, "/* not of the loop dialect */"); /* does not compile: a defect shows itself */
+    break;
   }
 }
 
-/* ---- sizes in config structs: dims come from args ------------------------------------------------------- */
+/* ---- sizes in config structs: dims come from args
+ * ------------------------------------------------------- */
 void cg_print_size(ir_arena *arena, const ir_expr *e, ir_text *out) {
-  if (e->kind == IR_CONST) put_const(out, e, true);
-  else if (e->kind == IR_DIM) ir_text_printf(out, "args.size[%d]", e->dim->number);
+  if (e->kind == IR_CONST)
+    put_const(out, e, true);
+  else if (e->kind == IR_DIM)
+    ir_text_printf(out, "args.size[%d]", e->dim->number);
   else if (e->kind == IR_OP) {
     for (const char *c = ir_op_rows[e->op].cuda; *c; c++) {
-      if (*c == '%') cg_print_size(arena, e->args[*++c - '0'], out);
-      else ir_text_putn(out, c, 1);
+      if (*c == '%')
+        cg_print_size(arena, e->args[*++c - '0'], out);
+      else
+        ir_text_putn(out, c, 1);
     }
   }
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------ */
+/* ---- statements
+ * ------------------------------------------------------------------------------------------ */
 static void put_block(cg_printer *p, const ir_block *block);
 
 static void indent(const cg_printer *p) {
@@ -238,8 +272,10 @@ static void put_for(cg_printer *p, const ir_code *c) {
   put_expr(p, c->hi, is_arithmetic(c->hi) ? ALONE : IN_INFIX);
   put(p, "; ");
   put_name(p, c->var->name);
-  if (threads) put(p, " += spc_stride()");
-  else if (!c->step || (c->step->kind == IR_CONST && c->step->i == 1)) put(p, "++");
+  if (threads)
+    put(p, " += spc_stride()");
+  else if (!c->step || (c->step->kind == IR_CONST && c->step->i == 1))
+    put(p, "++");
   else {
     put(p, " += ");
     put_expr(p, c->step, ALONE);
@@ -275,12 +311,14 @@ static void put_atomic(const cg_printer *p, const ir_code *c) {
   put(p, native ? "atomicAdd(&" : "spc_atomic(&");
   put_buffer_element(p, c->buf, c->offset);
   put(p, ", ");
-  if (native) put_expr(p, c->value, IN_CALL);
+  if (native)
+    put_expr(p, c->value, IN_CALL);
   else {
     ir_var *old = IR_NEW(arena_of(p), ir_var);
     *old = (ir_var){"old_value", t, 1};
-    ir_text_printf(p->out, "[&](%s old_bits) { %s old_value = %s(old_bits)%s; return ", ir_dtype_rows[t].cuda,
-                   cg_value_type(t), t == IR_B1 ? "" : "spc_get", t == IR_B1 ? " != 0" : "");
+    ir_text_printf(p->out, "[&](%s old_bits) { %s old_value = %s(old_bits)%s; return ",
+                   ir_dtype_rows[t].cuda, cg_value_type(t), t == IR_B1 ? "" : "spc_get",
+                   t == IR_B1 ? " != 0" : "");
     if (!is_narrow_float(t)) ir_text_printf(p->out, "(%s)(", ir_dtype_rows[t].cuda);
     put_stored(p, t, combined(p, c, ir_var_ref(arena_of(p), old)));
     put(p, is_narrow_float(t) ? "; }" : "); }");
@@ -320,29 +358,29 @@ static void put_if(cg_printer *p, const ir_code *c) {
 static void put_code(cg_printer *p, const ir_code *c) {
   indent(p);
   switch (c->kind) {
-    case IR_FOR: put_for(p, c); break;
-    case IR_WHILE:
-      put(p, "while (");
-      put_expr(p, c->cond, ALONE);
-      put(p, ")");
-      put_body(p, &c->body);
-      break;
-    case IR_IF: put_if(p, c); break;
-    case IR_LET: put_let(p, c); break;
-    case IR_SET:
-      put_name(p, c->var->name);
-      put(p, " = ");
-      put_expr(p, c->value, ALONE);
-      put(p, ";");
-      break;
-    case IR_LOCAL:
-      ir_text_printf(p->out, "%s ", ir_dtype_rows[c->buf->dtype].cuda);
-      put_name(p, c->buf->name);
-      ir_text_printf(p->out, "[%lld];", (long long)c->buf->count->i);
-      break;
-    case IR_STORE: put_store(p, c); break;
-    case IR_BARRIER: put(p, "__syncthreads();"); break;
-    case IR_COMMENT: ir_text_printf(p->out, "// %s", c->text); break;
+  case IR_FOR: put_for(p, c); break;
+  case IR_WHILE:
+    put(p, "while (");
+    put_expr(p, c->cond, ALONE);
+    put(p, ")");
+    put_body(p, &c->body);
+    break;
+  case IR_IF: put_if(p, c); break;
+  case IR_LET: put_let(p, c); break;
+  case IR_SET:
+    put_name(p, c->var->name);
+    put(p, " = ");
+    put_expr(p, c->value, ALONE);
+    put(p, ";");
+    break;
+  case IR_LOCAL:
+    ir_text_printf(p->out, "%s ", ir_dtype_rows[c->buf->dtype].cuda);
+    put_name(p, c->buf->name);
+    ir_text_printf(p->out, "[%lld];", (long long)c->buf->count->i);
+    break;
+  case IR_STORE: put_store(p, c); break;
+  case IR_BARRIER: put(p, "__syncthreads();"); break;
+  case IR_COMMENT: ir_text_printf(p->out, "// %s", c->text); break;
   }
   put(p, "\n");
 }
@@ -351,7 +389,8 @@ static void put_block(cg_printer *p, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) put_code(p, block->codes.at[i]);
 }
 
-/* ---- functions --------------------------------------------------------------------------------------------- */
+/* ---- functions
+ * --------------------------------------------------------------------------------------------- */
 static bool block_stores(const ir_block *block, const ir_buf *buf) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
@@ -372,7 +411,10 @@ static void put_buffers(cg_printer *p) {
   }
 }
 
-typedef struct dims { const ir_dim *at[64]; int count; } dims;
+typedef struct dims {
+  const ir_dim *at[64];
+  int count;
+} dims;
 
 static bool note_dim(void *user, ir_expr *e) {
   dims *d = user;
@@ -424,13 +466,17 @@ static bool has_thread_loop(const ir_func *func) {
   return false;
 }
 
-void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out) {
+void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
+                   ir_text *out) {
   cg_printer p = {out, launch->func, launch, 1};
   (void)arena;
   (void)kernel;
   ir_text_put(out, "#include \"spc/loop.cuh\"\n\n");
-  if (!has_thread_loop(launch->func)) ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
-  ir_text_printf(out, "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const __grid_constant__ spc_args args) {\n",
+  if (!has_thread_loop(launch->func))
+    ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
+  ir_text_printf(out,
+                 "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const __grid_constant__ "
+                 "spc_args args) {\n",
                  launch->threads, launch->entry);
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args.buf[%d], %s)) return;\n", launch->buf_verdict,

@@ -2,13 +2,14 @@
  *
  *     T[.., m, .., n, ..] = e(sum[k] A[.., m, .., k, ..] * B[.., k, .., n, ..])
  *
- * An index in A and T only is m, in B and T only is n, in A, B and T a batch index, in A and B only k.
- * A is the factor that holds the first index of T that only one factor has: the order of the factors in
- * the text says nothing.  Strides come from the dense formats of the tensors, whatever their order of
- * dimensions; the layout is which of the two indices of an operand has stride 1. */
+ * An index in A and T only is m, in B and T only is n, in A, B and T a batch index, in A and B only
+ * k. A is the factor that holds the first index of T that only one factor has: the order of the
+ * factors in the text says nothing.  Strides come from the dense formats of the tensors, whatever
+ * their order of dimensions; the layout is which of the two indices of an operand has stride 1. */
 #include "codegen/cuda.h"
 
-/* ---- strides ------------------------------------------------------------------------------------- */
+/* ---- strides
+ * ------------------------------------------------------------------------------------- */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
   ir_expr *stride = ir_int(arena, 1);
   if (tensor->like) return false;
@@ -30,8 +31,12 @@ bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **stride
 
 static bool is_one(const ir_expr *e) { return e && e->kind == IR_CONST && e->i == 1; }
 
-/* ---- finding the parts ----------------------------------------------------------------------------- */
-typedef struct found { ir_expr *reduce; int count; } found;
+/* ---- finding the parts
+ * ----------------------------------------------------------------------------- */
+typedef struct found {
+  ir_expr *reduce;
+  int count;
+} found;
 
 static bool note_reduction(void *user, ir_expr *node) {
   found *f = user;
@@ -81,7 +86,8 @@ static bool take_factors(ir_stmt *stmt, ir_expr **a, ir_expr **b, ir_index **k, 
   if ((*a)->kind != IR_ACCESS || (*b)->kind != IR_ACCESS) return false;
   *k = f.reduce->bound[0];
   *why = "a subscript is not a bare index";
-  if (!all_bare((*a)->args, (*a)->arg_count) || !all_bare((*b)->args, (*b)->arg_count)) return false;
+  if (!all_bare((*a)->args, (*a)->arg_count) || !all_bare((*b)->args, (*b)->arg_count))
+    return false;
   return all_bare(stmt->subs, stmt->target->rank) && has(*a, *k) && has(*b, *k);
 }
 
@@ -103,17 +109,22 @@ static bool take_roles(cg_product *p, ir_expr **a, ir_expr **b, const char **why
     ir_index *index = p->stmt->free.at[i];
     bool in_a = has(*a, index), in_b = has(*b, index);
     if (place_of(p->stmt->subs, p->stmt->target->rank, index) < 0 || index->offsets) return false;
-    if (in_a && in_b) p->batch[p->batch_count++] = index;
-    else if (in_b && !p->n) p->n = index;
-    else if (!in_a || index != p->m) return false;
+    if (in_a && in_b)
+      p->batch[p->batch_count++] = index;
+    else if (in_b && !p->n)
+      p->n = index;
+    else if (!in_a || index != p->m)
+      return false;
   }
   int ranks = p->batch_count + 2;
   return p->m && p->n && !p->k->offsets && (*a)->arg_count == ranks && (*b)->arg_count == ranks &&
          p->stmt->target->rank == ranks;
 }
 
-/* ---- operands -------------------------------------------------------------------------------------- */
-static ir_expr *stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank, const ir_index *index) {
+/* ---- operands
+ * -------------------------------------------------------------------------------------- */
+static ir_expr *stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank,
+                          const ir_index *index) {
   int d = index ? place_of(subs, rank, index) : -1;
   return d >= 0 ? strides[d] : NULL;
 }
@@ -158,7 +169,8 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
     return false;
   take_layouts(out);
   const cg_operand *bad = !out->a.layout ? &out->a : !out->b.layout ? &out->b : &out->t;
-  *why = ir_format_text(arena, "neither matrix index of `%s` is contiguous in memory", bad->tensor->name);
+  *why = ir_format_text(arena, "neither matrix index of `%s` is contiguous in memory",
+                        bad->tensor->name);
   return out->a.layout && out->b.layout && out->t.layout;
 }
 

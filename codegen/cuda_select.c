@@ -1,8 +1,9 @@
 /* cuda_select.c - a stage to its launches: which kernel, which buffers, how many blocks.
  *
- * The row was chosen by a pass; here it is only fitted: operands in the row's layouts (the roles of m and n
- * are exchanged where the list strips B's index), buffers in the order that the printed config names them,
- * the grid as an expression of sizes.  A row that cannot run its stage is an error, never another result. */
+ * The row was chosen by a pass; here it is only fitted: operands in the row's layouts (the roles of
+ * m and n are exchanged where the list strips B's index), buffers in the order that the printed
+ * config names them, the grid as an expression of sizes.  A row that cannot run its stage is an
+ * error, never another result. */
 #include "codegen/cuda.h"
 
 typedef struct selection {
@@ -13,14 +14,17 @@ typedef struct selection {
   cg_launches *out;
 } selection;
 
-/* ---- launches ---------------------------------------------------------------------------------------- */
-static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part, int threads) {
+/* ---- launches
+ * ---------------------------------------------------------------------------------------- */
+static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part,
+                             int threads) {
   cg_launch launch = {.stage = s->stage, .row = row, .part = part, .threads = threads};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = -1;
-  launch.entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
-                                                       part && s->out->at.count ? "." : "",
-                                                       part && s->out->at.count ? part : ""));
+  launch.entry =
+      cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
+                                            part && s->out->at.count ? "." : "",
+                                            part && s->out->at.count ? part : ""));
   IR_PUSH(s->arena, &s->out->at, launch);
   return &s->out->at.at[s->out->at.count - 1];
 }
@@ -40,7 +44,8 @@ static int use(selection *s, cg_launch *launch, ir_buf *buf) {
 }
 
 static int use_values(selection *s, cg_launch *launch, const ir_tensor *tensor) {
-  ir_buf *buf = ir_buf_new(s->arena, ir_format_text(s->arena, "%s.vals", tensor->name), IR_BUF_VALS, tensor->dtype);
+  ir_buf *buf = ir_buf_new(s->arena, ir_format_text(s->arena, "%s.vals", tensor->name), IR_BUF_VALS,
+                           tensor->dtype);
   buf->tensor = (ir_tensor *)tensor;
   return use(s, launch, buf);
 }
@@ -50,12 +55,15 @@ static void use_guard(selection *s, cg_launch *launch) {
 }
 
 static spc_status unfit(selection *s, const char *row, const char *why) {
-  ir_diag_add(s->sink, IR_DIAG_KERNEL_UNFIT, s->stage->stmts.count ? s->stage->stmts.at[0]->span : IR_NOWHERE,
-              "stage `%s` names the kernel `%s`, which cannot run it: %s", s->stage->name, row, why);
+  ir_diag_add(s->sink, IR_DIAG_KERNEL_UNFIT,
+              s->stage->stmts.count ? s->stage->stmts.at[0]->span : IR_NOWHERE,
+              "stage `%s` names the kernel `%s`, which cannot run it: %s", s->stage->name, row,
+              why);
   return SPC_INVALID_INPUT;
 }
 
-/* ---- products ------------------------------------------------------------------------------------------ */
+/* ---- products
+ * ------------------------------------------------------------------------------------------ */
 static int staged_bytes(const cg_launch *l) {
   bool rows = l->product.t.layout == 'r';
   int tall = rows ? l->row->m : l->row->n, wide = rows ? l->row->n : l->row->m;
@@ -80,10 +88,9 @@ static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operan
 }
 
 static const char *layouts_unfit(selection *s, const cg_product *p, const ir_kernel_row *row) {
-  return ir_format_text(s->arena,
-                        "it reads A in layout '%c' and B in layout '%c', but `%s` is '%c' and `%s` is '%c'",
-                        row->layout_a, row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name,
-                        p->b.layout);
+  return ir_format_text(
+      s->arena, "it reads A in layout '%c' and B in layout '%c', but `%s` is '%c' and `%s` is '%c'",
+      row->layout_a, row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
 }
 
 /* The list of a k gather: along k, strips of m; m and n change places when it strips B's index. */
@@ -102,11 +109,13 @@ static const char *fit_list(selection *s, cg_launch *l) {
   return NULL;
 }
 
-/* Whether the epilogue of this launch can make the bits of the stage's list; may exchange m and n. */
+/* Whether the epilogue of this launch can make the bits of the stage's list; may exchange m and n.
+ */
 static bool fit_detection(selection *s, cg_launch *l) {
   const ir_list *list = s->stage->detects;
   cg_product *p = &l->product;
-  if (!list || !list->fused || !list->bits || p->batch_count || list->tensor != p->stmt->target) return false;
+  if (!list || !list->fused || !list->bits || p->batch_count || list->tensor != p->stmt->target)
+    return false;
   if (list->strip_dim < 0 || list->axis_dim < 0) return false;
   const ir_index *strip = p->stmt->subs[list->strip_dim]->index;
   if (strip == p->n && !l->gathers) {
@@ -122,17 +131,21 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   const char *why = NULL;
   cg_product product;
   if (s->stage->stmts.count != 1) return unfit(s, row->name, "it has more than one statement");
-  if (!cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why)) return unfit(s, row->name, why);
+  if (!cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why))
+    return unfit(s, row->name, why);
   if (product.a.tensor->dtype != product.b.tensor->dtype ||
       !(row->dtypes >> product.a.tensor->dtype & 1))
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
-  if (row->load_a == IR_LOADER_KGATHER) why = fit_list(s, l);
-  else why = NULL;
+  if (row->load_a == IR_LOADER_KGATHER)
+    why = fit_list(s, l);
+  else
+    why = NULL;
   if (why) return unfit(s, row->name, why);
   l->detects = fit_detection(s, l);
-  if (!takes(row, &l->product.a, &l->product.b)) return unfit(s, row->name, layouts_unfit(s, &l->product, row));
+  if (!takes(row, &l->product.a, &l->product.b))
+    return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
@@ -149,14 +162,16 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
-/* ---- lists --------------------------------------------------------------------------------------------- */
+/* ---- lists
+ * --------------------------------------------------------------------------------------------- */
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
   if (!list) return unfit(s, row->name, "it makes no list");
   bool values = !bits_are_there || !list->fused || !list->bits;
   if (values && !cg_dense_strides(s->arena, list->tensor, strides))
-    return unfit(s, row->name, ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
+    return unfit(s, row->name,
+                 ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 ? 2 : 1))
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
   if (values) {
@@ -180,7 +195,8 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
 
 static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->reads.count ? s->stage->reads.at[0] : NULL;
-  if (!list || !list->verdict || !list->threshold) return unfit(s, row->name, "its list has no verdict to write");
+  if (!list || !list->verdict || !list->threshold)
+    return unfit(s, row->name, "its list has no verdict to write");
   cg_launch *l = launch_new(s, row, "guard", row->threads);
   l->list = list;
   l->buf_counts = use(s, l, list->counts);
@@ -189,7 +205,8 @@ static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
-/* ---- generated loops ------------------------------------------------------------------------------------- */
+/* ---- generated loops
+ * ------------------------------------------------------------------------------------- */
 static bool only_sizes(const ir_expr *e) {
   if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
   if (e->kind != IR_OP) return false;
@@ -201,7 +218,8 @@ static bool only_sizes(const ir_expr *e) {
 static const ir_code *thread_loop(const ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *code = func->body.codes.at[i];
-    if (code->kind == IR_FOR && (code->run == IR_RUN_THREAD || code->run == IR_RUN_PARALLEL)) return code;
+    if (code->kind == IR_FOR && (code->run == IR_RUN_THREAD || code->run == IR_RUN_PARALLEL))
+      return code;
   }
   return NULL;
 }
@@ -218,12 +236,14 @@ static void select_loops(selection *s) {
 }
 
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
-                           const char *row_name, bool producer_detects, ir_sink *sink, cg_launches *out) {
+                           const char *row_name, bool producer_detects, ir_sink *sink,
+                           cg_launches *out) {
   selection s = {arena, kernel, stage, sink, out};
   *out = (cg_launches){{0}};
   if (stage->kind == IR_STAGE_CONVERT) return SPC_OK; /* the plan converts */
   const ir_kernel_row *row = row_name ? ir_kernel_row_named(row_name) : NULL;
-  if (!row && row_name && strcmp(row_name, "loop")) return unfit(&s, row_name, "there is no such kernel");
+  if (!row && row_name && strcmp(row_name, "loop"))
+    return unfit(&s, row_name, "there is no such kernel");
   if (!row) {
     select_loops(&s);
     return SPC_OK;
@@ -233,12 +253,14 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
   return select_detection(&s, row, producer_detects);
 }
 
-/* ---- launch shape ------------------------------------------------------------------------------------------ */
+/* ---- launch shape
+ * ------------------------------------------------------------------------------------------ */
 static ir_expr *product_grid(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
   ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->m->extent, l->row->m),
                              ir_ceil_div(a, p->n->extent, l->row->n));
-  for (int i = 0; i < p->batch_count; i++) blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
+  for (int i = 0; i < p->batch_count; i++)
+    blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
   return blocks;
 }
 
@@ -249,8 +271,8 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   return ir_ceil_div(a, words, l->threads / 32);
 }
 
-/* One thread an iteration; persistent when the range is not an expression of sizes, one thread in all when
- * there is no parallel loop. */
+/* One thread an iteration; persistent when the range is not an expression of sizes, one thread in
+ * all when there is no parallel loop. */
 static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
   const ir_code *loop = thread_loop(l->func);
   out->blocks_per_sm = 8;
@@ -262,12 +284,19 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
 }
 
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out) {
-  *out = (ir_code_image){.stage = launch->stage, .func = launch->func, .entry = launch->entry,
-                         .label = launch->row ? launch->row->name : "loop", .threads = launch->threads,
-                         .blocks_per_sm = 1, .shared_bytes = launch->shared_bytes, .registers = -1,
+  *out = (ir_code_image){.stage = launch->stage,
+                         .func = launch->func,
+                         .entry = launch->entry,
+                         .label = launch->row ? launch->row->name : "loop",
+                         .threads = launch->threads,
+                         .blocks_per_sm = 1,
+                         .shared_bytes = launch->shared_bytes,
+                         .registers = -1,
                          .spill_bytes = -1};
   for (int i = 0; i < launch->bufs.count; i++) IR_PUSH(arena, &out->bufs, launch->bufs.at[i]);
-  if (!launch->row) loop_shape(arena, launch, out);
-  else out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? product_grid(arena, launch)
-                                                                 : list_grid(arena, launch);
+  if (!launch->row)
+    loop_shape(arena, launch, out);
+  else
+    out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? product_grid(arena, launch)
+                                                             : list_grid(arena, launch);
 }

@@ -1,6 +1,9 @@
-/* embedded.h - kernel files carried inside the library (made by embed.cmake); the table ends with a NULL name. */
+/* embedded.h - kernel files carried inside the library (made by embed.cmake); the table ends with a
+ * NULL name. */
 #ifndef SPC_CODEGEN_EMBEDDED_H
 #define SPC_CODEGEN_EMBEDDED_H
-typedef struct cg_embedded { const char *name, *text; } cg_embedded;
+typedef struct cg_embedded {
+  const char *name, *text;
+} cg_embedded;
 extern const cg_embedded cg_embedded_files[];
 #endif

@@ -36,13 +36,16 @@ spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const 
   return status;
 }
 
-/* ---- context ---------------------------------------------------------------------------------- */
+/* ---- context ----------------------------------------------------------------------------------
+ */
 static spc_status choose(spc_context *context, const char *name, const char **why) {
   bool any = !name;
   *why = "";
   if (any || !strcmp(name, "cuda")) {
-    if (!cg_nvrtc_available()) *why = cg_nvrtc_version();
-    else if (rt_cuda_open(&context->cuda, why) == SPC_OK) return context->backend = DRV_CUDA, SPC_OK;
+    if (!cg_nvrtc_available())
+      *why = cg_nvrtc_version();
+    else if (rt_cuda_open(&context->cuda, why) == SPC_OK)
+      return context->backend = DRV_CUDA, SPC_OK;
     if (!any) return SPC_UNAVAILABLE;
   }
   if (any || !strcmp(name, "cpu")) {
@@ -57,18 +60,24 @@ static spc_status choose(spc_context *context, const char *name, const char **wh
 spc_status spc_context_new(const spc_context_options *options, spc_context **out, spc_error *err) {
   spc_context_options given = {0};
   const char *why;
-  if (!out) return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
+  if (!out)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
   *out = NULL;
-  if (options) memcpy(&given, options, options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  if (options)
+    memcpy(&given, options,
+           options->struct_size < sizeof given ? options->struct_size : sizeof given);
   if (given.threads < 0)
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `threads` is %d", given.threads);
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `threads` is %d",
+                        given.threads);
   spc_context *context = calloc(1, sizeof *context);
   if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
   spc_status status = choose(context, given.backend, &why);
   if (status) {
     free(context);
     if (status == SPC_INVALID_ARGUMENT)
-      return drv_api_fail(err, status, NULL, "spc_context_new: `backend` is cuda, cpu or interp, not `%s`", given.backend);
+      return drv_api_fail(err, status, NULL,
+                          "spc_context_new: `backend` is cuda, cpu or interp, not `%s`",
+                          given.backend);
     return drv_api_fail(err, status, NULL, "the %s back end is not here: %s", given.backend, why);
   }
   if (context->backend == DRV_CPU) context->pool = rt_pool_new(given.threads);
@@ -88,7 +97,8 @@ const char *spc_context_backend(const spc_context *context) {
   return context->backend == DRV_CUDA ? "cuda" : context->backend == DRV_CPU ? "cpu" : "interp";
 }
 
-/* ---- program ---------------------------------------------------------------------------------- */
+/* ---- program ----------------------------------------------------------------------------------
+ */
 static spc_status parse(spc_program *p, const char *name, const char *text, size_t length,
                         const spc_program_options *given) {
   fe_define *defines = IR_NEW_ARRAY(p->arena, fe_define, given->fixed_count + 1);
@@ -96,7 +106,8 @@ static spc_status parse(spc_program *p, const char *name, const char *text, size
   for (int i = 0; i < given->fixed_count; i++)
     defines[i] = (fe_define){given->fixed[i].name, given->fixed[i].value};
   char *copy = ir_strndup(p->arena, text, length);
-  if (ir_looks_like_ir(copy, length)) return ir_parse(p->arena, name, copy, length, p->sink, &p->ir);
+  if (ir_looks_like_ir(copy, length))
+    return ir_parse(p->arena, name, copy, length, p->sink, &p->ir);
   SPC_TRY(fe_compile(p->arena, name, copy, length, &options, p->sink, &p->ir));
   return p->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
 }
@@ -119,7 +130,8 @@ static spc_status compile(spc_program *p, const spc_program_options *given) {
 void spc_program_free(spc_program *program) {
   if (!program) return;
   for (int k = 0; program->images && k < program->ir->kernels.count; k++)
-    if (program->images[k] && program->images[k]->release) program->images[k]->release(program->images[k]->owner);
+    if (program->images[k] && program->images[k]->release)
+      program->images[k]->release(program->images[k]->owner);
   ir_arena_free(program->arena);
   free(program);
 }
@@ -136,10 +148,13 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
   return status;
 }
 
-static spc_status program_new(spc_context *context, const char *name, const char *text, size_t length,
-                              const spc_program_options *options, spc_program **out, spc_error *err) {
+static spc_status program_new(spc_context *context, const char *name, const char *text,
+                              size_t length, const spc_program_options *options, spc_program **out,
+                              spc_error *err) {
   spc_program_options given = {0};
-  if (options) memcpy(&given, options, options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  if (options)
+    memcpy(&given, options,
+           options->struct_size < sizeof given ? options->struct_size : sizeof given);
   spc_program *p = calloc(1, sizeof *p);
   if (!p || !(p->arena = ir_arena_new())) {
     free(p);
@@ -157,33 +172,44 @@ static spc_status program_new(spc_context *context, const char *name, const char
 }
 
 spc_status spc_program_from_text(spc_context *context, const char *text, size_t length,
-                                 const spc_program_options *options, spc_program **program, spc_error *err) {
+                                 const spc_program_options *options, spc_program **program,
+                                 spc_error *err) {
   if (program) *program = NULL;
   if (!context || !text || !program)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_from_text: `%s` is NULL",
-                        !context ? "context" : !text ? "text" : "program");
+                        !context ? "context"
+                        : !text  ? "text"
+                                 : "program");
   return program_new(context, "<text>", text, length, options, program, err);
 }
 
-spc_status spc_program_from_file(spc_context *context, const char *path, const spc_program_options *options,
-                                 spc_program **program, spc_error *err) {
+spc_status spc_program_from_file(spc_context *context, const char *path,
+                                 const spc_program_options *options, spc_program **program,
+                                 spc_error *err) {
   if (program) *program = NULL;
   if (!context || !path || !program)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_from_file: `%s` is NULL",
-                        !context ? "context" : !path ? "path" : "program");
+                        !context ? "context"
+                        : !path  ? "path"
+                                 : "program");
   ir_arena *arena = ir_arena_new();
   char *text;
   size_t length;
   spc_status status = arena ? SPC_OK : SPC_OUT_OF_MEMORY;
   if (!status) status = drv_read_file(arena, path, &text, &length);
-  if (status) drv_api_fail(err, status, NULL, "cannot read `%s`", path);
-  else status = program_new(context, path, text, length, options, program, err);
+  if (status)
+    drv_api_fail(err, status, NULL, "cannot read `%s`", path);
+  else
+    status = program_new(context, path, text, length, options, program, err);
   ir_arena_free(arena);
   return status;
 }
 
-int spc_program_kernel_count(const spc_program *program) { return program ? program->ir->kernels.count : 0; }
+int spc_program_kernel_count(const spc_program *program) {
+  return program ? program->ir->kernels.count : 0;
+}
 
 const char *spc_program_kernel_name(const spc_program *program, int i) {
-  return program && i >= 0 && i < program->ir->kernels.count ? program->ir->kernels.at[i]->name : NULL;
+  return program && i >= 0 && i < program->ir->kernels.count ? program->ir->kernels.at[i]->name
+                                                             : NULL;
 }

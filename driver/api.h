@@ -14,8 +14,8 @@ struct spc_program {
   spc_context *context;
   ir_arena *arena;
   ir_sink *sink;
-  ir_program *ir;       /* after the pipeline; checked statements for interp */
-  ir_image **images;    /* one a kernel; NULL entries for interp */
+  ir_program *ir;    /* after the pipeline; checked statements for interp */
+  ir_image **images; /* one a kernel; NULL entries for interp */
   bool strict_nan;
 };
 

@@ -1,4 +1,5 @@
-/* api_run.c - plans and runs of the public interface: the caller's arrays in, the caller's arrays out. */
+/* api_run.c - plans and runs of the public interface: the caller's arrays in, the caller's arrays
+ * out. */
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -7,19 +8,23 @@
 static spc_status find_kernel(spc_program *program, const char *name, int *number, spc_error *err) {
   int count = program->ir->kernels.count;
   if (!name && count != 1)
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: the program has %d kernels; name one", count);
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                        "spc_plan_new: the program has %d kernels; name one", count);
   for (*number = 0; *number < count; ++*number)
     if (!name || !strcmp(program->ir->kernels.at[*number]->name, name)) return SPC_OK;
-  return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: the program has no kernel `%s`", name);
+  return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                      "spc_plan_new: the program has no kernel `%s`", name);
 }
 
-spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size *sizes, int size_count,
-                        spc_plan **out, spc_error *err) {
+spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size *sizes,
+                        int size_count, spc_plan **out, spc_error *err) {
   int number = 0;
   if (out) *out = NULL;
   if (!program || !out || size_count < 0 || (size_count && !sizes))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: `%s` is not valid",
-                        !program ? "program" : !out ? "plan" : "sizes");
+                        !program ? "program"
+                        : !out   ? "plan"
+                                 : "sizes");
   SPC_TRY(find_kernel(program, kernel, &number, err));
   int dims = program->ir->dims.count;
   spc_plan *plan = calloc(1, sizeof *plan);
@@ -34,13 +39,18 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
   for (int d = 0; d < dims; d++) plan->given[d] = program->ir->dims.at[d]->value;
   for (int i = 0; i < size_count; i++) {
     int d = 0;
-    while (d < dims && (!sizes[i].name || strcmp(program->ir->dims.at[d]->name, sizes[i].name))) d++;
-    bool fixed = d < dims && program->ir->dims.at[d]->value >= 0 && program->ir->dims.at[d]->value != sizes[i].value;
+    while (d < dims && (!sizes[i].name || strcmp(program->ir->dims.at[d]->name, sizes[i].name)))
+      d++;
+    bool fixed = d < dims && program->ir->dims.at[d]->value >= 0 &&
+                 program->ir->dims.at[d]->value != sizes[i].value;
     if (d == dims || fixed || sizes[i].value < 0) {
       spc_plan_free(plan);
-      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_new: sizes[%d]: `%s` = %lld %s", i,
+      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                          "spc_plan_new: sizes[%d]: `%s` = %lld %s", i,
                           sizes[i].name ? sizes[i].name : "(null)", (long long)sizes[i].value,
-                          d == dims ? "names no dim" : fixed ? "is another value than the program was compiled for" : "is negative");
+                          d == dims ? "names no dim"
+                          : fixed   ? "is another value than the program was compiled for"
+                                    : "is negative");
     }
     plan->given[d] = sizes[i].value;
   }
@@ -54,7 +64,8 @@ void spc_plan_free(spc_plan *plan) {
   free(plan);
 }
 
-/* ---- tensors in --------------------------------------------------------------------------------- */
+/* ---- tensors in ---------------------------------------------------------------------------------
+ */
 typedef struct api_run {
   spc_plan *plan;
   ir_arena *arena;
@@ -67,7 +78,8 @@ typedef struct api_run {
 } api_run;
 
 static spc_status misuse(api_run *run, const spc_tensor *t, const char *what) {
-  return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: tensor `%s`: %s", t->name ? t->name : "(null)", what);
+  return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: tensor `%s`: %s",
+                      t->name ? t->name : "(null)", what);
 }
 
 static spc_tensor *given(api_run *run, const char *name) {
@@ -77,13 +89,15 @@ static spc_tensor *given(api_run *run, const char *name) {
 }
 
 static spc_status check_tensor(api_run *run, const spc_tensor *t, const ir_tensor *declared) {
-  if (t->struct_size < sizeof(spc_tensor)) return misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
+  if (t->struct_size < sizeof(spc_tensor))
+    return misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
   if (t->rank != declared->rank)
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d", t->name, t->rank, declared->rank);
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d",
+                        t->name, t->rank, declared->rank);
   const char *want = declared->dtype == IR_NONE ? NULL : ir_dtype_text(declared->dtype);
   if (want ? !t->dtype || strcmp(t->dtype, want) : t->dtype != NULL)
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: dtype %s, declared %s", t->name,
-                        t->dtype ? t->dtype : "(none)", want ? want : "pattern");
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: dtype %s, declared %s",
+                        t->name, t->dtype ? t->dtype : "(none)", want ? want : "pattern");
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] < 0) return misuse(run, t, "a size in `shape` is negative");
   return SPC_OK;
@@ -105,7 +119,9 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
   spc_tensor *t = given(run, declared->name);
   ir_binding binding = {.tensor = declared};
   const char *why = "";
-  if (!t) return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: input `%s` is missing", declared->name);
+  if (!t)
+    return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: input `%s` is missing",
+                        declared->name);
   SPC_TRY(check_tensor(run, t, declared));
   view_of(t, declared, &binding.view);
   if (ir_format_is_dense(declared->format)) {
@@ -113,27 +129,33 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
     if (elements && !t->values) return misuse(run, t, "`values` is NULL");
     binding.view.vals.count = elements;
   } else if (ir_view_check(run->arena, &binding.view, &why)) {
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s` breaks its format: %s", t->name, why);
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s` breaks its format: %s",
+                        t->name, why);
   }
   IR_PUSH(run->arena, &run->bindings.list, binding);
   return SPC_OK;
 }
 
-/* ---- results out --------------------------------------------------------------------------------- */
+/* ---- results out
+ * --------------------------------------------------------------------------------- */
 static bool copy_out(void *to, int64_t *room, const ir_array *from) {
   bool fits = from->count == 0 || (to && *room >= from->count);
-  if (fits && from->count) memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
+  if (fits && from->count)
+    memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
   return fits;
 }
 
 static spc_status write_output(api_run *run, const ir_binding *result) {
   spc_tensor *t = given(run, result->tensor->name);
   const ir_view *view = &result->view;
-  if (!t) return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: output `%s` is missing", result->tensor->name);
+  if (!t)
+    return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: output `%s` is missing",
+                        result->tensor->name);
   SPC_TRY(check_tensor(run, t, result->tensor));
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] != view->dim[d])
-      return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
+      return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL,
+                          "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
                           (long long)t->shape[d], (long long)view->dim[d]);
   bool shared = ir_format_is_dense(view->format) || result->tensor->like, fits = true;
   fits = copy_out(t->values, &t->value_count, &view->vals);
@@ -147,13 +169,15 @@ static spc_status write_output(api_run *run, const ir_binding *result) {
     t->crd_count[l] = view->crd[l].count;
   }
   if (fits) return SPC_OK;
-  return drv_api_fail(run->err, SPC_CAPACITY, NULL, "output `%s` needs room for %lld values; the counts needed are in the tensor",
+  return drv_api_fail(run->err, SPC_CAPACITY, NULL,
+                      "output `%s` needs room for %lld values; the counts needed are in the tensor",
                       t->name, (long long)view->vals.count);
 }
 
 static spc_status known_names(api_run *run) {
   for (int i = 0; i < run->count; i++) {
-    const ir_tensor *tensor = run->tensors[i].name ? ir_tensor_named(run->plan->kernel, run->tensors[i].name) : NULL;
+    const ir_tensor *tensor =
+        run->tensors[i].name ? ir_tensor_named(run->plan->kernel, run->tensors[i].name) : NULL;
     if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
       return misuse(run, &run->tensors[i], "the kernel has no input or output of that name");
   }
@@ -186,13 +210,15 @@ static spc_status run_all(api_run *run) {
   if (!status) status = execute(run);
   if (status) return drv_api_fail(run->err, status, run->sink, NULL);
   for (int i = 0; i < run->bindings.list.count; i++)
-    if (run->bindings.list.at[i].tensor->role == IR_ROLE_OUT) SPC_TRY(write_output(run, &run->bindings.list.at[i]));
+    if (run->bindings.list.at[i].tensor->role == IR_ROLE_OUT)
+      SPC_TRY(write_output(run, &run->bindings.list.at[i]));
   return SPC_OK;
 }
 
 static spc_status guarded(api_run *run) {
   jmp_buf out_of_memory;
-  if (setjmp(out_of_memory)) return drv_api_fail(run->err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+  if (setjmp(out_of_memory))
+    return drv_api_fail(run->err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
   ir_arena_guard(run->arena, &out_of_memory);
   int dims = run->plan->program->ir->dims.count;
   run->sink = ir_sink_new(run->arena);
@@ -203,8 +229,10 @@ static spc_status guarded(api_run *run) {
 
 spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err) {
   if (!plan || count < 0 || (count && !tensors))
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_run: `%s` is not valid", !plan ? "plan" : "tensors");
-  api_run run = {.plan = plan, .err = err, .tensors = tensors, .count = count, .arena = ir_arena_new()};
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_run: `%s` is not valid",
+                        !plan ? "plan" : "tensors");
+  api_run run = {
+      .plan = plan, .err = err, .tensors = tensors, .count = count, .arena = ir_arena_new()};
   if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
   spc_status status = guarded(&run);
   ir_arena_free(run.arena);

@@ -1,4 +1,5 @@
-/* backend.c - which back end and target, the pipeline with the session's switches, code generation. */
+/* backend.c - which back end and target, the pipeline with the session's switches, code generation.
+ */
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -26,10 +27,14 @@ static spc_status need_cpu(drv_session *s) {
   return SPC_UNAVAILABLE;
 }
 
-static spc_status named_backend(drv_session *s, const char *name, drv_backend *backend, rt_cuda **cuda) {
-  if (!strcmp(name, "interp")) *backend = DRV_INTERP;
-  else if (!strcmp(name, "cpu")) *backend = DRV_CPU;
-  else if (!strcmp(name, "cuda")) *backend = DRV_CUDA;
+static spc_status named_backend(drv_session *s, const char *name, drv_backend *backend,
+                                rt_cuda **cuda) {
+  if (!strcmp(name, "interp"))
+    *backend = DRV_INTERP;
+  else if (!strcmp(name, "cpu"))
+    *backend = DRV_CPU;
+  else if (!strcmp(name, "cuda"))
+    *backend = DRV_CUDA;
   else {
     drv_usage_error(s, "--backend is interp, cpu or cuda, not `%s`", name);
     return SPC_INVALID_ARGUMENT;
@@ -45,7 +50,8 @@ static spc_status fall_back(drv_session *s, spc_status status, drv_backend *back
   *backend = !strcmp(to, "cpu") && cg_cpu_available() ? DRV_CPU : DRV_INTERP;
   s->sink->diags.count = 0;
   s->sink->errors = 0;
-  ir_diag_add(s->sink, IR_DIAG_FELL_BACK, IR_NOWHERE, "the cuda or cpu back end is not there; running on %s",
+  ir_diag_add(s->sink, IR_DIAG_FELL_BACK, IR_NOWHERE,
+              "the cuda or cpu back end is not there; running on %s",
               *backend == DRV_CPU ? "cpu" : "interp");
   return SPC_OK;
 }
@@ -53,14 +59,17 @@ static spc_status fall_back(drv_session *s, spc_status status, drv_backend *back
 spc_status drv_pick_backend(drv_session *s, drv_backend *backend, rt_cuda **cuda) {
   const char *fallback = s->options.fallback;
   *cuda = NULL;
-  if (fallback && strcmp(fallback, "interp") && strcmp(fallback, "cpu") && strcmp(fallback, "dense")) {
+  if (fallback && strcmp(fallback, "interp") && strcmp(fallback, "cpu") &&
+      strcmp(fallback, "dense")) {
     drv_usage_error(s, "--fallback is interp, cpu or dense, not `%s`", fallback);
     return SPC_INVALID_ARGUMENT;
   }
   if (s->options.backend)
     return fall_back(s, named_backend(s, s->options.backend, backend, cuda), backend);
-  if (open_cuda(s, false, cuda) == SPC_OK) *backend = DRV_CUDA;
-  else *backend = cg_cpu_available() ? DRV_CPU : DRV_INTERP;
+  if (open_cuda(s, false, cuda) == SPC_OK)
+    *backend = DRV_CUDA;
+  else
+    *backend = cg_cpu_available() ? DRV_CPU : DRV_INTERP;
   return SPC_OK;
 }
 
@@ -101,7 +110,8 @@ static spc_status load_profile(drv_session *s, pass_options *options) {
   char *text;
   size_t length;
   if (drv_read_file(s->arena, s->options.profile, &text, &length)) {
-    ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read the profile `%s`", s->options.profile);
+    ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read the profile `%s`",
+                s->options.profile);
     return SPC_IO;
   }
   return pass_profile_parse(s->arena, options->target, s->options.profile, text, length, s->sink,
@@ -134,14 +144,22 @@ static void drop_other_remarks(drv_session *s) {
 
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes) {
   const drv_options *o = &s->options;
-  pass_options options = {
-      .target = target, .sizes = sizes, .strict_nan = o->strict_nan, .reproducible = o->reproducible,
-      .batch_invariant = o->batch_invariant, .passes = o->passes, .start_at = o->start_at,
-      .stop_after = o->stop_after, .disable = o->disable,
-      .print_before = o->print_before_all ? "all" : o->print_before,
-      .print_after = o->print_after_all ? "all" : o->print_after,
-      .print_after_change = o->print_after_change, .verify_each = o->verify_each,
-      .time_report = o->time_report, .reproducer_dir = o->reproducer, .print = print_ir};
+  pass_options options = {.target = target,
+                          .sizes = sizes,
+                          .strict_nan = o->strict_nan,
+                          .reproducible = o->reproducible,
+                          .batch_invariant = o->batch_invariant,
+                          .passes = o->passes,
+                          .start_at = o->start_at,
+                          .stop_after = o->stop_after,
+                          .disable = o->disable,
+                          .print_before = o->print_before_all ? "all" : o->print_before,
+                          .print_after = o->print_after_all ? "all" : o->print_after,
+                          .print_after_change = o->print_after_change,
+                          .verify_each = o->verify_each,
+                          .time_report = o->time_report,
+                          .reproducer_dir = o->reproducer,
+                          .print = print_ir};
   if (o->force_guard && strcmp(o->force_guard, "sparse") && strcmp(o->force_guard, "dense")) {
     drv_usage_error(s, "--force-guard is sparse or dense, not `%s`", o->force_guard);
     return SPC_INVALID_ARGUMENT;
@@ -153,11 +171,14 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
   return status;
 }
 
-spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target, bool text_only,
-                       ir_image **image) {
-  cg_options options = {.target = target, .mcpu = s->options.mcpu, .line_info = s->options.line_info,
+spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
+                       bool text_only, ir_image **image) {
+  cg_options options = {.target = target,
+                        .mcpu = s->options.mcpu,
+                        .line_info = s->options.line_info,
                         .override_dir = s->options.override_dir};
-  if (target->kind == IR_TARGET_CPU) return cg_cpu_compile(s->arena, kernel, &options, s->sink, image);
+  if (target->kind == IR_TARGET_CPU)
+    return cg_cpu_compile(s->arena, kernel, &options, s->sink, image);
   return text_only ? cg_cuda_emit(s->arena, kernel, &options, s->sink, image)
                    : cg_cuda_compile(s->arena, kernel, &options, s->sink, image);
 }

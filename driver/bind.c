@@ -15,12 +15,14 @@ typedef struct source {
   int arg_count;
 } source;
 
-static const char *const generators[] = {"rand", "randint", "sparse", "offsets", "iota", "eye", "zeros"};
+static const char *const generators[] = {"rand", "randint", "sparse", "offsets",
+                                         "iota", "eye",     "zeros"};
 
 static const char *generator_of(const char *text) {
   size_t length = strcspn(text, ":");
   for (int i = 0; i < IR_COUNT(generators); i++)
-    if (strlen(generators[i]) == length && !strncmp(generators[i], text, length)) return generators[i];
+    if (strlen(generators[i]) == length && !strncmp(generators[i], text, length))
+      return generators[i];
   return NULL;
 }
 
@@ -74,7 +76,8 @@ static spc_status unknown_input(drv_session *s, const ir_kernel *kernel, const c
   return SPC_INVALID_ARGUMENT;
 }
 
-static spc_status parse_source(drv_session *s, const ir_kernel *kernel, const char *text, source *out) {
+static spc_status parse_source(drv_session *s, const ir_kernel *kernel, const char *text,
+                               source *out) {
   const char *name, *value;
   if (!drv_split(s, text, &name, &value) || !*value) {
     drv_usage_error(s, "--bind wants NAME=SOURCE, not `%s`", text);
@@ -96,13 +99,15 @@ static spc_status check_bound_once(drv_session *s, const source *sources, int co
   for (int i = 0; i < count; i++)
     for (int k = 0; k < i; k++)
       if (sources[i].tensor == sources[k].tensor) {
-        drv_usage_error(s, "`%s` is bound twice: to `%s` and to `%s`", sources[i].tensor->name, sources[k].text, sources[i].text);
+        drv_usage_error(s, "`%s` is bound twice: to `%s` and to `%s`", sources[i].tensor->name,
+                        sources[k].text, sources[i].text);
         return SPC_INVALID_ARGUMENT;
       }
   return SPC_OK;
 }
 
-static spc_status check_all_bound(drv_session *s, const ir_kernel *kernel, source *sources, int count) {
+static spc_status check_all_bound(drv_session *s, const ir_kernel *kernel, source *sources,
+                                  int count) {
   ir_text missing = ir_text_new(s->arena);
   int holes = 0;
   for (int i = 0; i < kernel->tensors.count; i++) {
@@ -117,14 +122,17 @@ static spc_status check_all_bound(drv_session *s, const ir_kernel *kernel, sourc
 }
 
 static spc_status read_source(drv_session *s, const source *src, ir_view *view) {
-  rt_wanted wanted = {.name = src->tensor->name, .dtype = src->tensor->dtype,
-                      .rank = src->tensor->rank, .format = src->tensor->format,
+  rt_wanted wanted = {.name = src->tensor->name,
+                      .dtype = src->tensor->dtype,
+                      .rank = src->tensor->rank,
+                      .format = src->tensor->format,
                       .index_dtype = IR_I32};
   return rt_file_read(s->arena, src->text, &wanted, s->sink, view);
 }
 
 /* The size of the ragged axis that `offsets` bounds: the last value of the array. */
-static int64_t ragged_limit(const ir_kernel *kernel, const ir_tensor *offsets, const int64_t *sizes) {
+static int64_t ragged_limit(const ir_kernel *kernel, const ir_tensor *offsets,
+                            const int64_t *sizes) {
   int64_t limit = 0;
   for (int i = 0; i < kernel->indices.count; i++)
     if (kernel->indices.at[i]->offsets == offsets)
@@ -135,20 +143,22 @@ static int64_t ragged_limit(const ir_kernel *kernel, const ir_tensor *offsets, c
 static spc_status unknown_size(drv_session *s, const ir_tensor *tensor, int axis) {
   ir_text size = ir_text_new(s->arena);
   ir_print_expr(tensor->dim[axis], &size);
-  ir_diag_add(s->sink, IR_DIAG_SIZE_UNKNOWN, tensor->span,
-              "the size `%s` of `%s` (axis %d) is not known: give it with -D, or bind a file that has it",
-              size.data, tensor->name, axis);
+  ir_diag_add(
+      s->sink, IR_DIAG_SIZE_UNKNOWN, tensor->span,
+      "the size `%s` of `%s` (axis %d) is not known: give it with -D, or bind a file that has it",
+      size.data, tensor->name, axis);
   return SPC_INVALID_INPUT;
 }
 
-spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind, const double *args,
-                        int count, const int64_t *sizes, ir_view *out) {
+spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind,
+                        const double *args, int count, const int64_t *sizes, ir_view *out) {
   int64_t dims[IR_MAX_RANK], elements = 1;
   for (int d = 0; d < tensor->rank; d++) {
     if (!ir_size_value(tensor->dim[d], sizes, &dims[d])) return unknown_size(s, tensor, d);
     if (dims[d] < 0 || (dims[d] && elements > ((int64_t)1 << 34) / dims[d])) {
       ir_diag_add(s->sink, IR_DIAG_BUFFER_SIZE, tensor->span,
-                  "`%s` is too large to be generated element by element; bind a file", tensor->name);
+                  "`%s` is too large to be generated element by element; bind a file",
+                  tensor->name);
       return SPC_INVALID_INPUT;
     }
     elements *= dims[d];
@@ -169,7 +179,8 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
     return SPC_OK;
   }
   if (ir_view_convert(s->arena, &dense, tensor->format, IR_I32, out, &why)) {
-    ir_diag_add(s->sink, IR_DIAG_PACK, tensor->span, "generated data for `%s`: %s", tensor->name, why);
+    ir_diag_add(s->sink, IR_DIAG_PACK, tensor->span, "generated data for `%s`: %s", tensor->name,
+                why);
     return SPC_INVALID_INPUT;
   }
   if (tensor->dtype == IR_NONE) {
@@ -179,7 +190,8 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
   return SPC_OK;
 }
 
-spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes, ir_bindings *out) {
+spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
+                           ir_bindings *out) {
   int count = s->options.binds.items.count;
   source *sources = IR_NEW_ARRAY(s->arena, source, count + 1);
   for (int i = 0; i < count; i++)
@@ -268,8 +280,8 @@ static spc_status check_formats(drv_session *s, const ir_bindings *bindings) {
     const ir_binding *b = &bindings->list.at[i];
     const char *why = "";
     if (ir_view_check(s->arena, &b->view, &why)) {
-      ir_diag_add(s->sink, IR_DIAG_STORAGE, b->tensor->span, "the arrays of `%s` break its format: %s",
-                  b->tensor->name, why);
+      ir_diag_add(s->sink, IR_DIAG_STORAGE, b->tensor->span,
+                  "the arrays of `%s` break its format: %s", b->tensor->name, why);
       return SPC_INVALID_INPUT;
     }
   }

@@ -12,12 +12,14 @@ typedef struct check_run {
   rt_cuda *cuda;
 } check_run;
 
-static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe_source *source, ir_view *out) {
+static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe_source *source,
+                               ir_view *out) {
   drv_session *s = run->s;
   int64_t dims[IR_MAX_RANK];
   if (source->literal_rank != tensor->rank) {
-    ir_diag_add(s->sink, IR_DIAG_BINDING, source->span, "`%s` has rank %d, but the literal has rank %d",
-                tensor->name, tensor->rank, source->literal_rank);
+    ir_diag_add(s->sink, IR_DIAG_BINDING, source->span,
+                "`%s` has rank %d, but the literal has rank %d", tensor->name, tensor->rank,
+                source->literal_rank);
     return SPC_INVALID_INPUT;
   }
   for (int d = 0; d < tensor->rank; d++) dims[d] = source->literal_dim[d];
@@ -26,8 +28,10 @@ static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe
   ir_dtype dtype = tensor->dtype == IR_NONE ? IR_B1 : tensor->dtype;
   ir_view_dense(s->arena, dtype, tensor->rank, dims, &dense);
   for (int64_t i = 0; i < dense.vals.count; i++) {
-    if (ir_dtype_is_float(dtype)) ir_dtype_store(dtype, dense.vals.data, i, source->literal[i]);
-    else ir_dtype_store_int(dtype, dense.vals.data, i, (int64_t)source->literal[i]);
+    if (ir_dtype_is_float(dtype))
+      ir_dtype_store(dtype, dense.vals.data, i, source->literal[i]);
+    else
+      ir_dtype_store_int(dtype, dense.vals.data, i, (int64_t)source->literal[i]);
   }
   if (tensor->dtype != IR_NONE && (!tensor->format || ir_format_is_row_major(tensor->format))) {
     *out = dense;
@@ -44,9 +48,11 @@ static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe
   return SPC_OK;
 }
 
-static spc_status source_view(check_run *run, const ir_tensor *tensor, const fe_source *source, ir_view *out) {
+static spc_status source_view(check_run *run, const ir_tensor *tensor, const fe_source *source,
+                              ir_view *out) {
   if (!source->generator) return literal_view(run, tensor, source, out);
-  return drv_generate(run->s, tensor, source->generator, source->args, source->arg_count, run->sizes, out);
+  return drv_generate(run->s, tensor, source->generator, source->args, source->arg_count,
+                      run->sizes, out);
 }
 
 /* Literals settle sizes first; generators follow. */
@@ -65,10 +71,11 @@ static spc_status bind_test(check_run *run) {
   for (int i = 0; i < run->kernel->tensors.count; i++) {
     const ir_tensor *tensor = run->kernel->tensors.at[i];
     bool bound = tensor->role != IR_ROLE_IN;
-    for (int b = 0; b < run->inputs.list.count; b++) bound = bound || run->inputs.list.at[b].tensor == tensor;
+    for (int b = 0; b < run->inputs.list.count; b++)
+      bound = bound || run->inputs.list.at[b].tensor == tensor;
     if (bound) continue;
-    ir_diag_add(run->s->sink, IR_DIAG_BINDING, run->test->span, "the test gives `%s` no value: add `%s = rand(0);`",
-                tensor->name, tensor->name);
+    ir_diag_add(run->s->sink, IR_DIAG_BINDING, run->test->span,
+                "the test gives `%s` no value: add `%s = rand(0);`", tensor->name, tensor->name);
     return SPC_INVALID_INPUT;
   }
   return SPC_OK;
@@ -76,7 +83,8 @@ static spc_status bind_test(check_run *run) {
 
 static spc_status run_reference(check_run *run) {
   ir_interp_options options = {.strict_nan = run->s->options.strict_nan};
-  for (int i = 0; i < run->inputs.list.count; i++) IR_PUSH(run->s->arena, &run->want.list, run->inputs.list.at[i]);
+  for (int i = 0; i < run->inputs.list.count; i++)
+    IR_PUSH(run->s->arena, &run->want.list, run->inputs.list.at[i]);
   return ir_interp_ein(run->s->arena, run->kernel, run->sizes, &run->want, &options, run->s->sink);
 }
 
@@ -117,14 +125,16 @@ static const ir_view *view_named(const ir_bindings *bindings, const char *name) 
 
 static spc_status compare_one(check_run *run, const fe_expect *expect) {
   drv_session *s = run->s;
-  const ir_view *got = view_named(&run->got, expect->name), *want = view_named(&run->want, expect->name);
+  const ir_view *got = view_named(&run->got, expect->name),
+                *want = view_named(&run->want, expect->name);
   ir_view literal;
   if (!got) { /* a `let` that the back end fused away: only outputs can be compared there */
     if (run->backend != DRV_INTERP) return SPC_OK;
     return SPC_INTERNAL;
   }
   if (!expect->against_ref) {
-    SPC_TRY(source_view(run, ir_tensor_named(run->kernel, expect->name), &expect->source, &literal));
+    SPC_TRY(
+        source_view(run, ir_tensor_named(run->kernel, expect->name), &expect->source, &literal));
     want = &literal;
   }
   ir_compare_result result = {0};
@@ -161,7 +171,8 @@ static spc_status run_test(check_run *run) {
   return worst;
 }
 
-/* The file again with the test's sizes in place of its fixed dims: the kernel is compiled for them. */
+/* The file again with the test's sizes in place of its fixed dims: the kernel is compiled for them.
+ */
 static spc_status program_for(drv_session *s, const fe_test *test) {
   fe_define *defines = IR_NEW_ARRAY(s->arena, fe_define, test->sets.count + 1);
   fe_options options = {.defines = defines};
@@ -176,8 +187,8 @@ static spc_status program_for(drv_session *s, const fe_test *test) {
   return status;
 }
 
-static spc_status check_file(drv_session *s, const char *path, drv_backend backend, rt_cuda *cuda, int *passed,
-                             int *failed) {
+static spc_status check_file(drv_session *s, const char *path, drv_backend backend, rt_cuda *cuda,
+                             int *passed, int *failed) {
   SPC_TRY(drv_load(s, path));
   if (!s->file) {
     drv_usage_error(s, "check wants .spx files; `%s` is IR", path);
@@ -203,7 +214,8 @@ int drv_check(drv_session *s) {
   drv_backend backend = DRV_INTERP;
   rt_cuda *cuda = NULL;
   int passed = 0, failed = 0;
-  if (!s->arguments.items.count) return drv_usage_error(s, "check wants files; see `spc help check`");
+  if (!s->arguments.items.count)
+    return drv_usage_error(s, "check wants files; see `spc help check`");
   spc_status worst = drv_pick_backend(s, &backend, &cuda);
   for (int i = 0; !worst && i < s->arguments.items.count; i++) {
     spc_status status = check_file(s, s->arguments.items.at[i], backend, cuda, &passed, &failed);

@@ -6,7 +6,8 @@
 #include "driver/driver.h"
 
 const drv_command_row drv_command_rows[] = {
-#define SPC_COMMAND(LETTER, NAME, FUNCTION, ARGUMENTS, MEANING) {LETTER, NAME, FUNCTION, ARGUMENTS, MEANING},
+#define SPC_COMMAND(LETTER, NAME, FUNCTION, ARGUMENTS, MEANING)                                    \
+  {LETTER, NAME, FUNCTION, ARGUMENTS, MEANING},
 #include "driver/commands.def"
 #undef SPC_COMMAND
 };
@@ -22,8 +23,10 @@ static int unknown_command(const char *name) {
   const char *known[16];
   for (int i = 0; i < drv_command_count; i++) known[i] = drv_command_rows[i].name;
   const char *near = ir_nearest(name, known, drv_command_count);
-  if (near) fprintf(stderr, "spc: no command `%s`; did you mean `%s`?\n", name, near);
-  else fprintf(stderr, "spc: no command `%s`; `spc help` lists them\n", name);
+  if (near)
+    fprintf(stderr, "spc: no command `%s`; did you mean `%s`?\n", name, near);
+  else
+    fprintf(stderr, "spc: no command `%s`; `spc help` lists them\n", name);
   return drv_exit_code(SPC_INVALID_ARGUMENT);
 }
 
@@ -44,7 +47,9 @@ static int print_version(int argc, char **argv) {
 
 static int run_command(ir_arena *arena, const drv_command_row *row, int argc, char **argv) {
   drv_session *s = IR_NEW(arena, drv_session);
-  *s = (drv_session){.arena = arena, .sink = ir_sink_new(arena), .command = row->letter,
+  *s = (drv_session){.arena = arena,
+                     .sink = ir_sink_new(arena),
+                     .command = row->letter,
                      .command_name = row->name};
   if (drv_parse_options(s, argc, argv)) return drv_exit_code(SPC_INVALID_ARGUMENT);
   s->sink->werror = s->options.werror;
@@ -56,10 +61,13 @@ static int run_command(ir_arena *arena, const drv_command_row *row, int argc, ch
 
 int spc_command(int argc, char **argv) {
   if (argc < 2) {
-    fputs("spc: a command is needed: compile, run, check, explain, opt, fmt, show, doctor; `spc help` says more\n", stderr);
+    fputs("spc: a command is needed: compile, run, check, explain, opt, fmt, show, doctor; `spc "
+          "help` says more\n",
+          stderr);
     return drv_exit_code(SPC_INVALID_ARGUMENT);
   }
-  if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) return print_version(argc, argv);
+  if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version"))
+    return print_version(argc, argv);
   const char *name = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ? "help" : argv[1];
   const drv_command_row *row = command_named(name);
   if (!row) return unknown_command(argv[1]);

@@ -5,7 +5,8 @@
 #include "driver/driver.h"
 #include "passes/explain.h"
 
-static const char *const kinds[] = {"ast", "ein", "tile", "loop", "llvm", "asm", "cuda", "ptx", "cubin", "dot"};
+static const char *const kinds[] = {"ast", "ein",  "tile", "loop",  "llvm",
+                                    "asm", "cuda", "ptx",  "cubin", "dot"};
 
 static bool wants_cuda(const char *kind) {
   return !strcmp(kind, "cuda") || !strcmp(kind, "ptx") || !strcmp(kind, "cubin");
@@ -17,12 +18,13 @@ typedef struct artefact {
   bool is_folder, alone; /* alone: the only text that goes to its file or to stdout */
 } artefact;
 
-static spc_status write_artefact(artefact *a, const char *kernel, const char *stage, const void *data,
-                                 size_t bytes) {
+static spc_status write_artefact(artefact *a, const char *kernel, const char *stage,
+                                 const void *data, size_t bytes) {
   drv_session *s = a->s;
   if (!a->is_folder) return drv_write_file(s, s->options.output, data, bytes);
-  const char *path = stage ? ir_format_text(s->arena, "%s/%s.%s.%s", s->options.output, kernel, stage, a->kind)
-                           : ir_format_text(s->arena, "%s/%s.%s", s->options.output, kernel, a->kind);
+  const char *path =
+      stage ? ir_format_text(s->arena, "%s/%s.%s.%s", s->options.output, kernel, stage, a->kind)
+            : ir_format_text(s->arena, "%s/%s.%s", s->options.output, kernel, a->kind);
   return drv_write_file(s, path, data, bytes);
 }
 
@@ -40,8 +42,10 @@ static spc_status emit_ir(artefact *a, const ir_target *target) {
   ir_text text = ir_text_new(s->arena);
   if (!strcmp(a->kind, "tile")) SPC_TRY(program_after(s, target, "stage"));
   if (!strcmp(a->kind, "loop")) SPC_TRY(program_after(s, target, NULL));
-  if (!strcmp(a->kind, "dot")) ir_print_dot(s->program, &text);
-  else ir_print(s->program, &text);
+  if (!strcmp(a->kind, "dot"))
+    ir_print_dot(s->program, &text);
+  else
+    ir_print(s->program, &text);
   const char *stem = s->program->kernels.count == 1 ? s->program->kernels.at[0]->name : "program";
   return write_artefact(a, stem, NULL, text.data, text.length);
 }
@@ -63,12 +67,13 @@ static spc_status emit_cpu(artefact *a, const ir_target *target) {
   return SPC_OK;
 }
 
-static spc_status emit_ptx(artefact *a, const ir_target *target, const ir_code_image *code, const char *kernel,
-                           const char *stage) {
+static spc_status emit_ptx(artefact *a, const ir_target *target, const ir_code_image *code,
+                           const char *kernel, const char *stage) {
   drv_session *s = a->s;
   cg_options options = {.target = target, .line_info = s->options.line_info};
   cg_nvrtc_result ptx = {0};
-  SPC_TRY(cg_nvrtc_compile(s->arena, code->entry, code->source, target->name, true, &options, s->sink, &ptx));
+  SPC_TRY(cg_nvrtc_compile(s->arena, code->entry, code->source, target->name, true, &options,
+                           s->sink, &ptx));
   return write_artefact(a, kernel, stage, ptx.data, ptx.bytes);
 }
 
@@ -87,10 +92,14 @@ static spc_status emit_cuda(artefact *a, const ir_target *target) {
         parts += image->codes.at[j].stage == code->stage;
         part += j < i && image->codes.at[j].stage == code->stage;
       }
-      const char *stage = parts > 1 ? ir_format_text(s->arena, "%s-%d", code->stage->name, part) : code->stage->name;
-      if (!strcmp(a->kind, "ptx")) SPC_TRY(emit_ptx(a, target, code, kernel->name, stage));
-      else if (!text_only) SPC_TRY(write_artefact(a, kernel->name, stage, code->cubin, code->cubin_bytes));
-      else SPC_TRY(write_artefact(a, kernel->name, stage, code->source, strlen(code->source)));
+      const char *stage = parts > 1 ? ir_format_text(s->arena, "%s-%d", code->stage->name, part)
+                                    : code->stage->name;
+      if (!strcmp(a->kind, "ptx"))
+        SPC_TRY(emit_ptx(a, target, code, kernel->name, stage));
+      else if (!text_only)
+        SPC_TRY(write_artefact(a, kernel->name, stage, code->cubin, code->cubin_bytes));
+      else
+        SPC_TRY(write_artefact(a, kernel->name, stage, code->source, strlen(code->source)));
     }
   }
   return SPC_OK;
@@ -113,8 +122,8 @@ static spc_status emit_one(artefact *a, const ir_target *target) {
   if (!strcmp(a->kind, "llvm") || !strcmp(a->kind, "asm") || wants_cuda(a->kind)) {
     bool cuda = wants_cuda(a->kind);
     if (cuda != (target->kind == IR_TARGET_CUDA)) {
-      drv_usage_error(s, "--emit=%s is for %s targets, and the target is %s; give --target", a->kind,
-                      cuda ? "CUDA" : "CPU", target->name);
+      drv_usage_error(s, "--emit=%s is for %s targets, and the target is %s; give --target",
+                      a->kind, cuda ? "CUDA" : "CPU", target->name);
       status = SPC_INVALID_ARGUMENT;
     } else {
       status = program_after(s, target, NULL);
@@ -133,9 +142,11 @@ static spc_status open_folder(drv_session *s, int kind_count, bool *is_folder) {
   *is_folder = false;
   if (!path || !strcmp(path, "-")) return SPC_OK;
   size_t length = strlen(path);
-  *is_folder = (!stat(path, &info) && S_ISDIR(info.st_mode)) || path[length - 1] == '/' || kind_count > 1;
+  *is_folder =
+      (!stat(path, &info) && S_ISDIR(info.st_mode)) || path[length - 1] == '/' || kind_count > 1;
   if (*is_folder && mkdir(path, 0777) && errno != EEXIST) {
-    ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot make the folder `%s`: %s", path, strerror(errno));
+    ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot make the folder `%s`: %s", path,
+                strerror(errno));
     return SPC_IO;
   }
   return SPC_OK;
@@ -150,7 +161,9 @@ static spc_status split_kinds(drv_session *s, drv_list *out) {
     for (int i = 0; i < IR_COUNT(kinds); i++) known = known || !strcmp(kinds[i], kind);
     if (!known) {
       const char *near = ir_nearest(kind, kinds, IR_COUNT(kinds));
-      drv_usage_error(s, "--emit: no kind `%s`%s%s%s; it is one of ast, ein, tile, loop, llvm, asm, cuda, ptx, cubin, dot",
+      drv_usage_error(s,
+                      "--emit: no kind `%s`%s%s%s; it is one of ast, ein, tile, loop, llvm, asm, "
+                      "cuda, ptx, cubin, dot",
                       kind, near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
       return SPC_INVALID_ARGUMENT;
     }
@@ -162,7 +175,8 @@ static spc_status split_kinds(drv_session *s, drv_list *out) {
 
 /* CUDA kinds without --target are made for the GPU here, else for Hopper. */
 static const ir_target *emit_target(drv_session *s, const char *kind) {
-  if (s->options.target || s->program->target || !wants_cuda(kind)) return drv_target_of(s, DRV_CPU, NULL);
+  if (s->options.target || s->program->target || !wants_cuda(kind))
+    return drv_target_of(s, DRV_CPU, NULL);
   return drv_target_of(s, DRV_CUDA, NULL);
 }
 
@@ -194,7 +208,10 @@ static spc_status compile_all(drv_session *s, const ir_target *target) {
     pass_explain_line(s->program, kernel, &line);
     printf("%s  [%d kernel%s %s in %.0f ms]\n", line.data, image ? image->codes.count : 0,
            image && image->codes.count == 1 ? "" : "s",
-           !compiles ? "checked" : text_only ? "printed, NVRTC is not here" : "compiled", drv_now_ms() - begin);
+           !compiles   ? "checked"
+           : text_only ? "printed, NVRTC is not here"
+                       : "compiled",
+           drv_now_ms() - begin);
     if (image && image->release) image->release(image->owner);
   }
   return SPC_OK;
@@ -204,7 +221,8 @@ static const ir_target *default_target(drv_session *s) {
   if (s->options.target || s->program->target) return drv_target_of(s, DRV_CPU, NULL);
   rt_cuda *cuda = NULL;
   const char *why;
-  drv_backend backend = rt_cuda_open(&cuda, &why) == SPC_OK && cg_nvrtc_available() ? DRV_CUDA : DRV_CPU;
+  drv_backend backend =
+      rt_cuda_open(&cuda, &why) == SPC_OK && cg_nvrtc_available() ? DRV_CUDA : DRV_CPU;
   const ir_target *target = drv_target_of(s, backend, cuda);
   if (cuda) rt_cuda_close(cuda);
   return target;

@@ -16,9 +16,9 @@ static const char *gpu_text(drv_session *s, bool *there) {
   *there = rt_cuda_open(&cuda, &why) == SPC_OK;
   if (!*there) return ir_strdup(s->arena, why);
   int version = rt_cuda_driver_version(cuda);
-  const char *text = ir_format_text(s->arena, "%s, %s, %d multiprocessors, driver for CUDA %d.%d",
-                                    rt_cuda_name(cuda), rt_cuda_arch(cuda), rt_cuda_multiprocessors(cuda),
-                                    version / 1000, version % 1000 / 10);
+  const char *text = ir_format_text(
+      s->arena, "%s, %s, %d multiprocessors, driver for CUDA %d.%d", rt_cuda_name(cuda),
+      rt_cuda_arch(cuda), rt_cuda_multiprocessors(cuda), version / 1000, version % 1000 / 10);
   rt_cuda_close(cuda);
   return text;
 }
@@ -57,16 +57,21 @@ int drv_doctor(drv_session *s) {
   bool gpu, cublas;
   const char *gpu_detail = gpu_text(s, &gpu);
   const char *cublas_detail = cublas_text(&cublas);
-  const char *cpu = ir_format_text(s->arena, "%s%s%s, vectors of %d bits", cg_cpu_version(),
-                                   cg_cpu_available() ? ", host " : "", cg_cpu_available() ? cg_cpu_host() : "",
-                                   cg_cpu_available() ? cg_cpu_vector_bits(s->options.mcpu) : 0);
+  const char *cpu =
+      ir_format_text(s->arena, "%s%s%s, vectors of %d bits", cg_cpu_version(),
+                     cg_cpu_available() ? ", host " : "", cg_cpu_available() ? cg_cpu_host() : "",
+                     cg_cpu_available() ? cg_cpu_vector_bits(s->options.mcpu) : 0);
   const finding all[] = {
       {"spc", true, SPC_VERSION ", spx 1", NULL},
-      {"LLVM", cg_cpu_available(), cpu, "build with llvm-19-dev and libzstd-dev; --backend=interp runs without it"},
+      {"LLVM", cg_cpu_available(), cpu,
+       "build with llvm-19-dev and libzstd-dev; --backend=interp runs without it"},
       {"NVRTC", cg_nvrtc_available(), cg_nvrtc_version(),
-       "pip install nvidia-cuda-nvrtc, then SPC_NVRTC_DIR=its folder; CUDA text is printed without it"},
-      {"GPU", gpu, gpu_detail, "without a GPU the cpu back end runs; --target=sm_90a still compiles"},
-      {"cuBLASLt", cublas, cublas_detail, "it is only a candidate for dense products; spc has its own"},
+       "pip install nvidia-cuda-nvrtc, then SPC_NVRTC_DIR=its folder; CUDA text is printed without "
+       "it"},
+      {"GPU", gpu, gpu_detail,
+       "without a GPU the cpu back end runs; --target=sm_90a still compiles"},
+      {"cuBLASLt", cublas, cublas_detail,
+       "it is only a candidate for dense products; spc has its own"},
       {"cache", false, "not in this version: every process compiles anew", NULL},
   };
   if (s->arguments.items.count) return drv_usage_error(s, "doctor takes no file");

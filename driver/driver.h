@@ -1,7 +1,7 @@
 /* driver.h - the command line: options, a session (file, program, messages), exit codes.
  *
- * Each subcommand is one file with one function `int drv_NAME(drv_session *)` that returns an exit code.
- * Artefacts go to stdout, messages to stderr. */
+ * Each subcommand is one file with one function `int drv_NAME(drv_session *)` that returns an exit
+ * code. Artefacts go to stdout, messages to stderr. */
 #ifndef SPC_DRIVER_DRIVER_H
 #define SPC_DRIVER_DRIVER_H
 
@@ -11,15 +11,18 @@
 #include "passes/pass.h"
 #include "runtime/plan.h"
 
-typedef struct drv_list { IR_VEC(const char *) items; } drv_list;
+typedef struct drv_list {
+  IR_VEC(const char *) items;
+} drv_list;
 
 typedef struct drv_options {
   const char *kernel, *backend, *target, *mcpu, *fallback, *stats, *force_guard, *profile, *emit,
-      *output, *override_dir, *passes, *start_at, *stop_after, *disable, *print_before, *print_after,
-      *reproducer, *diagnostics, *color;
+      *output, *override_dir, *passes, *start_at, *stop_after, *disable, *print_before,
+      *print_after, *reproducer, *diagnostics, *color;
   drv_list defines, binds, outs;
   bool check_inputs, strict_nan, reproducible, batch_invariant, line_info, json, list_passes,
-      print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place, werror;
+      print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place,
+      werror;
   int64_t seed, threads;
 } drv_options;
 
@@ -44,7 +47,7 @@ typedef struct drv_session {
   const char *path;
   char *text;
   size_t length;
-  fe_file *file;       /* NULL when the file is IR text */
+  fe_file *file; /* NULL when the file is IR text */
   ir_program *program;
 } drv_session;
 
@@ -64,16 +67,20 @@ extern const int drv_command_count;
 
 /* ---- session ------------------------------------------------------------------------------- */
 int drv_exit_code(spc_status status);
-int drv_usage_error(drv_session *s, const char *format, ...) IR_PRINTF(2, 3); /* one line; returns 2 */
+int drv_usage_error(drv_session *s, const char *format, ...)
+    IR_PRINTF(2, 3);             /* one line; returns 2 */
 void drv_render(drv_session *s); /* diagnostics so far to stderr, once */
-/* What a status means for the user when nothing more can be done: renders, returns the exit code. */
+/* What a status means for the user when nothing more can be done: renders, returns the exit code.
+ */
 int drv_finish(drv_session *s, spc_status status);
-spc_status drv_parse_options(drv_session *s, int argc, char **argv); /* SPC_INVALID_ARGUMENT: said already */
+spc_status drv_parse_options(drv_session *s, int argc,
+                             char **argv); /* SPC_INVALID_ARGUMENT: said already */
 
 /* Reads FILE (or - for stdin), parses and checks it; an IR dump is recognised by its header. */
 spc_status drv_load(drv_session *s, const char *path);
 spc_status drv_read_file(ir_arena *arena, const char *path, char **text, size_t *length);
-spc_status drv_write_file(drv_session *s, const char *path, const void *data, size_t bytes); /* "-": stdout */
+spc_status drv_write_file(drv_session *s, const char *path, const void *data,
+                          size_t bytes); /* "-": stdout */
 /* The kernel of --kernel, or the only one; usage errors are reported. */
 spc_status drv_pick_kernel(drv_session *s, ir_kernel **kernel);
 
@@ -84,23 +91,26 @@ spc_status drv_pick_backend(drv_session *s, drv_backend *backend, rt_cuda **cuda
 const ir_target *drv_target_of(drv_session *s, drv_backend backend, rt_cuda *cuda);
 /* The pipeline with the session's switches (a dump resumes where it stopped). */
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes);
-spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target, bool text_only,
-                       ir_image **image);
+spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
+                       bool text_only, ir_image **image);
 
 /* ---- data ----------------------------------------------------------------------------------- */
 /* `NAME=VALUE`: splits at the first '='; false when there is none. */
 bool drv_split(drv_session *s, const char *text, const char **name, const char **value);
-/* -D of dyn dims into sizes (by number, -1 unknown); others must have been given to the front end. */
+/* -D of dyn dims into sizes (by number, -1 unknown); others must have been given to the front end.
+ */
 spc_status drv_sizes_from_defines(drv_session *s, int64_t *sizes);
-spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes, ir_bindings *out);
+spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
+                           ir_bindings *out);
 spc_status drv_check_inputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
 /* A generator's dense data as a view in the tensor's own format. */
-spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind, const double *args,
-                        int count, const int64_t *sizes, ir_view *out);
+spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind,
+                        const double *args, int count, const int64_t *sizes, ir_view *out);
 /* The names and endings of every --out, before anything is read or run. */
 spc_status drv_check_outs(drv_session *s, const ir_kernel *kernel);
 spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
-spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats, int compilations);
+spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
+                           int compilations);
 
 /* ---- printing ------------------------------------------------------------------------------- */
 bool drv_colour(const drv_session *s, FILE *stream);

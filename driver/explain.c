@@ -19,19 +19,23 @@ static int explain_code(drv_session *s, const char *code) {
   return 0;
 }
 
-/* ---- the price of a promise ---------------------------------------------------------------------- */
+/* ---- the price of a promise
+ * ---------------------------------------------------------------------- */
 typedef struct promise {
   ir_program *without; /* the same file, compiled without the promise; NULL: nothing was promised */
   const char *name;
 } promise;
 
 /* Compiles the file once more, without promises; what it has to say was said the first time. */
-static spc_status compile_without(drv_session *s, const ir_target *target, const int64_t *sizes, promise *out) {
+static spc_status compile_without(drv_session *s, const ir_target *target, const int64_t *sizes,
+                                  promise *out) {
   ir_program *program = s->program;
   ir_sink *sink = s->sink;
   drv_options options = s->options;
   if (!program->reproducible && !program->batch_invariant) return SPC_OK;
-  out->name = !program->batch_invariant ? "reproducible" : program->reproducible ? "reproducible, batch invariant" : "batch invariant";
+  out->name = !program->batch_invariant ? "reproducible"
+              : program->reproducible   ? "reproducible, batch invariant"
+                                        : "batch invariant";
   s->sink = ir_sink_new(s->arena);
   s->options.reproducible = s->options.batch_invariant = false;
   spc_status status = drv_load(s, s->arguments.items.at[0]);
@@ -49,10 +53,12 @@ static void put_promise(drv_session *s, const promise *given, int k, ir_text *te
   double with = pass_explain_summary(s->program->kernels.at[k]).expected;
   double without = pass_explain_summary(given->without->kernels.at[k]).expected;
   ir_text_printf(text, "\n  promised %s: ", given->name);
-  if (without <= 0 || with <= without * 1.005) ir_text_put(text, "it costs nothing here\n");
+  if (without <= 0 || with <= without * 1.005)
+    ir_text_put(text, "it costs nothing here\n");
   else
-    ir_text_printf(text, "it costs %s, %.2f times the %s without it\n", pass_time_text(s->arena, with - without),
-                   with / without, pass_time_text(s->arena, without));
+    ir_text_printf(text, "it costs %s, %.2f times the %s without it\n",
+                   pass_time_text(s->arena, with - without), with / without,
+                   pass_time_text(s->arena, without));
 }
 
 static spc_status explain_kernels(drv_session *s, const promise *given) {
@@ -68,9 +74,12 @@ static spc_status explain_kernels(drv_session *s, const promise *given) {
     ir_kernel *kernel = s->program->kernels.at[k];
     if (s->options.kernel && strcmp(s->options.kernel, kernel->name)) continue;
     if (printed++) ir_text_put(&text, s->options.json ? ",\n" : "\n");
-    if (schedule) pass_explain_schedule(s->program, kernel, &text);
-    else if (s->options.json) pass_explain_json(s->program, kernel, &text);
-    else pass_explain(s->program, kernel, &text);
+    if (schedule)
+      pass_explain_schedule(s->program, kernel, &text);
+    else if (s->options.json)
+      pass_explain_json(s->program, kernel, &text);
+    else
+      pass_explain(s->program, kernel, &text);
     if (!schedule) put_promise(s, given, k, &text);
   }
   if (s->options.json) ir_text_put(&text, "]\n");
@@ -95,8 +104,10 @@ static const ir_target *explain_target(drv_session *s) {
   const char *backend = s->options.backend;
   bool look = !s->options.target && !s->program->target && (!backend || !strcmp(backend, "cuda"));
   drv_backend kind = DRV_CPU;
-  if (look && rt_cuda_open(&cuda, &why) == SPC_OK) kind = DRV_CUDA;
-  else if (backend && !strcmp(backend, "cuda")) kind = DRV_CUDA;
+  if (look && rt_cuda_open(&cuda, &why) == SPC_OK)
+    kind = DRV_CUDA;
+  else if (backend && !strcmp(backend, "cuda"))
+    kind = DRV_CUDA;
   const ir_target *target = drv_target_of(s, kind, cuda);
   if (cuda) rt_cuda_close(cuda);
   return target;

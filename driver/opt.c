@@ -4,13 +4,15 @@
 static int list_passes(drv_session *s) {
   ir_text text = ir_text_new(s->arena);
   for (int i = 0; i < pass_row_count; i++)
-    ir_text_printf(&text, "%-4d %-10s %s\n", pass_rows[i].number, pass_rows[i].name, pass_rows[i].meaning);
+    ir_text_printf(&text, "%-4d %-10s %s\n", pass_rows[i].number, pass_rows[i].name,
+                   pass_rows[i].meaning);
   return drv_finish(s, drv_write_file(s, s->options.output, text.data, text.length));
 }
 
 int drv_opt(drv_session *s) {
   if (s->options.list_passes) return list_passes(s);
-  if (s->arguments.items.count != 1) return drv_usage_error(s, "opt wants one file; see `spc help opt`");
+  if (s->arguments.items.count != 1)
+    return drv_usage_error(s, "opt wants one file; see `spc help opt`");
   ir_text text = ir_text_new(s->arena);
   spc_status status = drv_load(s, s->arguments.items.at[0]);
   int64_t *sizes = NULL;

@@ -17,7 +17,8 @@ static bool takes(const drv_session *s, const drv_option_row *row) {
 
 static const drv_option_row *find(const char *text, size_t length) {
   for (int i = 0; i < drv_option_count; i++)
-    if (strlen(drv_option_rows[i].name) == length && !strncmp(drv_option_rows[i].name, text, length))
+    if (strlen(drv_option_rows[i].name) == length &&
+        !strncmp(drv_option_rows[i].name, text, length))
       return &drv_option_rows[i];
   return NULL;
 }
@@ -29,7 +30,8 @@ static spc_status unknown(drv_session *s, const char *name) {
     if (takes(s, &drv_option_rows[i])) known[count++] = drv_option_rows[i].name;
   const char *near = ir_nearest(name, known, count);
   if (near)
-    drv_usage_error(s, "no option `%s` for `spc %s`; did you mean `%s`?", name, s->command_name, near);
+    drv_usage_error(s, "no option `%s` for `spc %s`; did you mean `%s`?", name, s->command_name,
+                    near);
   else
     drv_usage_error(s, "no option `%s` for `spc %s`; `spc help %s` lists them", name,
                     s->command_name, s->command_name);
@@ -64,9 +66,12 @@ static spc_status set(drv_session *s, const drv_option_row *row, const char *val
 static spc_status parse_one(drv_session *s, int argc, char **argv, int *i) {
   const char *text = argv[*i], *value = NULL;
   size_t length = strcspn(text, "=");
-  if (text[0] == '-' && text[1] == 'D' && text[2]) length = 2, value = text + 2;
-  else if (text[1] == '-' && text[length] == '=') value = text + length + 1;
-  else length = strlen(text);
+  if (text[0] == '-' && text[1] == 'D' && text[2])
+    length = 2, value = text + 2;
+  else if (text[1] == '-' && text[length] == '=')
+    value = text + length + 1;
+  else
+    length = strlen(text);
   const drv_option_row *row = find(text, length);
   if (!row || !takes(s, row)) return unknown(s, ir_strndup(s->arena, text, length));
   if (row->kind == DRV_FLAG && value) {
@@ -86,9 +91,12 @@ static spc_status parse_one(drv_session *s, int argc, char **argv, int *i) {
 spc_status drv_parse_options(drv_session *s, int argc, char **argv) {
   bool only_arguments = false;
   for (int i = 0; i < argc; i++) {
-    if (!only_arguments && !strcmp(argv[i], "--")) only_arguments = true;
-    else if (only_arguments || argv[i][0] != '-' || !argv[i][1]) IR_PUSH(s->arena, &s->arguments.items, argv[i]);
-    else SPC_TRY(parse_one(s, argc, argv, &i));
+    if (!only_arguments && !strcmp(argv[i], "--"))
+      only_arguments = true;
+    else if (only_arguments || argv[i][0] != '-' || !argv[i][1])
+      IR_PUSH(s->arena, &s->arguments.items, argv[i]);
+    else
+      SPC_TRY(parse_one(s, argc, argv, &i));
   }
   return SPC_OK;
 }

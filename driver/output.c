@@ -62,9 +62,10 @@ static bool is_dense_format(const ir_format *format) {
   return true;
 }
 
-/* NAME=FILE of --out: an output of the kernel, and an ending that its format can be written under. */
-static spc_status parse_out(drv_session *s, const ir_kernel *kernel, const char *text, const ir_tensor **tensor,
-                            const char **path) {
+/* NAME=FILE of --out: an output of the kernel, and an ending that its format can be written under.
+ */
+static spc_status parse_out(drv_session *s, const ir_kernel *kernel, const char *text,
+                            const ir_tensor **tensor, const char **path) {
   const char *name;
   if (!drv_split(s, text, &name, path) || !**path) {
     drv_usage_error(s, "--out wants NAME=FILE, not `%s`", text);
@@ -80,7 +81,8 @@ static spc_status parse_out(drv_session *s, const ir_kernel *kernel, const char 
     return SPC_INVALID_ARGUMENT;
   }
   if (has_ending(*path, ".npz") && is_dense_format((*tensor)->format)) {
-    drv_usage_error(s, "--out %s: `%s` is dense and .npz holds sparse matrices; write .npy", text, name);
+    drv_usage_error(s, "--out %s: `%s` is dense and .npz holds sparse matrices; write .npy", text,
+                    name);
     return SPC_INVALID_ARGUMENT;
   }
   return SPC_OK;
@@ -109,8 +111,10 @@ spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_b
 }
 
 static void put_number(ir_text *t, double value) {
-  if (value < 0 || !isfinite(value)) ir_text_put(t, "null");
-  else ir_text_printf(t, "%.9g", value);
+  if (value < 0 || !isfinite(value))
+    ir_text_put(t, "null");
+  else
+    ir_text_printf(t, "%.9g", value);
 }
 
 static const char *verdict_of(const ir_kernel *kernel, const rt_stats *stats, const ir_list *list) {
@@ -120,7 +124,8 @@ static const char *verdict_of(const ir_kernel *kernel, const rt_stats *stats, co
   return "sparse";
 }
 
-spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats, int compilations) {
+spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
+                           int compilations) {
   ir_text t = ir_text_new(s->arena);
   ir_text_put(&t, "{\"kernel\":");
   ir_text_json(&t, kernel->name);
@@ -154,12 +159,12 @@ spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_sta
     ir_text_put(&t, "}");
     first = 0;
   }
-  ir_text_printf(&t,
-                 "],\n \"compilations\":%d,\"packings\":0,\"bytes_to_device\":%lld,\"bytes_to_host\":%lld,"
-                 "\"workspace_bytes\":%lld,\"overflow\":%s,\"out_of_range\":%s}\n",
-                 compilations, (long long)stats->bytes_to_device, (long long)stats->bytes_to_host,
-                 (long long)stats->workspace_bytes,
-                 stats->sticky & SPC_STICKY_CAPACITY ? "true" : "false",
-                 stats->sticky & SPC_STICKY_RANGE ? "true" : "false");
+  ir_text_printf(
+      &t,
+      "],\n \"compilations\":%d,\"packings\":0,\"bytes_to_device\":%lld,\"bytes_to_host\":%lld,"
+      "\"workspace_bytes\":%lld,\"overflow\":%s,\"out_of_range\":%s}\n",
+      compilations, (long long)stats->bytes_to_device, (long long)stats->bytes_to_host,
+      (long long)stats->workspace_bytes, stats->sticky & SPC_STICKY_CAPACITY ? "true" : "false",
+      stats->sticky & SPC_STICKY_RANGE ? "true" : "false");
   return drv_write_file(s, s->options.stats, t.data, t.length);
 }

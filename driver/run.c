@@ -18,7 +18,10 @@ static spc_status run_reference(drv_session *s, running *run) {
   ir_interp_options options = {.strict_nan = s->options.strict_nan || s->program->strict_nan};
   double begin = drv_now_ms();
   SPC_TRY(ir_interp_ein(s->arena, run->kernel, run->sizes, &run->bindings, &options, s->sink));
-  rt_stage_stats row = {.stage = run->kernel->name, .kernel = "interp", .ran = true, .cover = -1,
+  rt_stage_stats row = {.stage = run->kernel->name,
+                        .kernel = "interp",
+                        .ran = true,
+                        .cover = -1,
                         .milliseconds = drv_now_ms() - begin};
   run->stats.backend = "interp";
   IR_PUSH(s->arena, &run->stats.stages, row);
@@ -33,8 +36,8 @@ static ir_image *interpreted_image(drv_session *s, const ir_kernel *kernel) {
     for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
       ir_func *func = kernel->stages.at[i]->funcs.at[f];
       if (func->kind != IR_FUNC_KERNEL) continue;
-      ir_code_image code = {.stage = kernel->stages.at[i], .func = func, .label = "interp",
-                            .entry = func->name};
+      ir_code_image code = {
+          .stage = kernel->stages.at[i], .func = func, .label = "interp", .entry = func->name};
       for (int c = 0; c < func->body.codes.count; c++) {
         const ir_code *loop = func->body.codes.at[c];
         if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
@@ -49,7 +52,8 @@ static ir_image *interpreted_image(drv_session *s, const ir_kernel *kernel) {
 static spc_status execute_plan(drv_session *s, running *run, const ir_image *image) {
   rt_plan_options options = {.cuda = run->cuda};
   rt_plan *plan = NULL;
-  if (s->options.force_guard) options.force_guard = !strcmp(s->options.force_guard, "sparse") ? 1 : 2;
+  if (s->options.force_guard)
+    options.force_guard = !strcmp(s->options.force_guard, "sparse") ? 1 : 2;
   if (s->options.fallback && !strcmp(s->options.fallback, "dense")) options.force_guard = 2;
   if (run->backend == DRV_CPU) options.pool = rt_pool_new((int)s->options.threads);
   spc_status status = rt_plan_new(image, run->sizes, &options, s->sink, &plan);
@@ -94,13 +98,16 @@ static spc_status run_kernel(drv_session *s, running *run) {
   if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->bindings));
   SPC_TRY(drv_pick_backend(s, &run->backend, &run->cuda));
   SPC_TRY(check_target_agrees(s, run));
-  SPC_TRY(run->backend == DRV_INTERP && !has_stages(s) ? run_reference(s, run) : run_compiled(s, run));
+  SPC_TRY(run->backend == DRV_INTERP && !has_stages(s) ? run_reference(s, run)
+                                                       : run_compiled(s, run));
   SPC_TRY(drv_write_outputs(s, run->kernel, &run->bindings));
-  return s->options.stats ? drv_write_stats(s, run->kernel, &run->stats, run->compilations) : SPC_OK;
+  return s->options.stats ? drv_write_stats(s, run->kernel, &run->stats, run->compilations)
+                          : SPC_OK;
 }
 
 int drv_run(drv_session *s) {
-  if (s->arguments.items.count != 1) return drv_usage_error(s, "run wants one file; see `spc help run`");
+  if (s->arguments.items.count != 1)
+    return drv_usage_error(s, "run wants one file; see `spc help run`");
   running run = {0};
   spc_status status = drv_load(s, s->arguments.items.at[0]);
   if (!status) status = run_kernel(s, &run);

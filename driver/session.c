@@ -1,4 +1,5 @@
-/* session.c - files in and out, messages, exit codes, the pipeline with the command line's switches. */
+/* session.c - files in and out, messages, exit codes, the pipeline with the command line's
+ * switches. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -10,12 +11,14 @@
 int drv_exit_code(spc_status status) {
   switch (status) {
   case SPC_OK: return 0;
-  case SPC_INVALID_INPUT: case SPC_CAPACITY: return 1;
+  case SPC_INVALID_INPUT:
+  case SPC_CAPACITY: return 1;
   case SPC_INVALID_ARGUMENT: return 2;
   case SPC_MISMATCH: return 3;
   case SPC_UNAVAILABLE: return 4;
   case SPC_IO: return 5;
-  case SPC_OUT_OF_MEMORY: case SPC_INTERNAL: return 70;
+  case SPC_OUT_OF_MEMORY:
+  case SPC_INTERNAL: return 70;
   }
   return 70;
 }
@@ -67,7 +70,8 @@ void drv_render(drv_session *s) {
 int drv_finish(drv_session *s, spc_status status) {
   if (status == SPC_OK && s->sink->errors) status = SPC_INVALID_INPUT;
   if (status == SPC_INTERNAL && !s->sink->diags.count)
-    fputs("spc: internal error without a diagnostic; please report the command and the file\n", stderr);
+    fputs("spc: internal error without a diagnostic; please report the command and the file\n",
+          stderr);
   drv_render(s);
   return drv_exit_code(status);
 }
@@ -103,7 +107,8 @@ spc_status drv_write_file(drv_session *s, const char *path, const void *data, si
   bool good = stream && fwrite(data, 1, bytes, stream) == bytes;
   if (stream && fclose(stream)) good = false;
   if (good) return SPC_OK;
-  ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot write `%s`: %s", path, strerror(errno));
+  ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot write `%s`: %s", path,
+              strerror(errno));
   return SPC_IO;
 }
 
@@ -142,7 +147,8 @@ static spc_status read_defines(drv_session *s, fe_define **out, int *count) {
 /* A wrong -D is a usage error; the file itself has none. */
 static bool only_defines_are_wrong(const drv_session *s) {
   for (int i = 0; i < s->sink->diags.count; i++)
-    if (s->sink->diags.at[i]->severity == IR_ERROR && s->sink->diags.at[i]->id != IR_DIAG_DEFINE) return false;
+    if (s->sink->diags.at[i]->severity == IR_ERROR && s->sink->diags.at[i]->id != IR_DIAG_DEFINE)
+      return false;
   return s->sink->errors > 0;
 }
 
@@ -153,14 +159,16 @@ spc_status drv_load(drv_session *s, const char *path) {
   options.defines = defines;
   s->path = path;
   if (drv_read_file(s->arena, path, &s->text, &s->length)) {
-    ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read `%s`: %s", path, strerror(errno));
+    ir_diag_add(s->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read `%s`: %s", path,
+                strerror(errno));
     return SPC_IO;
   }
   const char *shown = !strcmp(path, "-") ? "<stdin>" : path;
   if (ir_looks_like_ir(s->text, s->length))
     return ir_parse(s->arena, shown, s->text, s->length, s->sink, &s->program);
   spc_status parsed = fe_parse(s->arena, shown, s->text, s->length, s->sink, &s->file);
-  if (parsed && !s->file) return parsed; /* what did parse is checked as well: one run reports all faults */
+  if (parsed && !s->file)
+    return parsed; /* what did parse is checked as well: one run reports all faults */
   spc_status lowered = fe_lower(s->arena, s->file, &options, s->sink, &s->program);
   if (lowered == SPC_OK && s->sink->errors) lowered = SPC_INVALID_INPUT;
   return lowered == SPC_INVALID_INPUT && only_defines_are_wrong(s) ? SPC_INVALID_ARGUMENT : lowered;
@@ -177,7 +185,8 @@ spc_status drv_pick_kernel(drv_session *s, ir_kernel **kernel) {
   if (s->options.kernel) {
     *kernel = ir_kernel_named(s->program, s->options.kernel);
     if (*kernel) return SPC_OK;
-    drv_usage_error(s, "no kernel `%s` in %s; it has: %s", s->options.kernel, s->path, kernel_names(s));
+    drv_usage_error(s, "no kernel `%s` in %s; it has: %s", s->options.kernel, s->path,
+                    kernel_names(s));
     return SPC_INVALID_ARGUMENT;
   }
   if (s->program->kernels.count == 1) {

@@ -85,7 +85,8 @@ static support support_of(const ir_expr *e) {
 static const ir_expr *culprit(const ir_expr *e) {
   const ir_expr *number = NULL;
   for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++) {
-    if (support_of(e->args[i]) != FULL || (e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0)) continue;
+    if (support_of(e->args[i]) != FULL || (e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0))
+      continue;
     if (e->args[i]->kind != IR_CONST) return culprit(e->args[i]);
     number = e->args[i];
   }

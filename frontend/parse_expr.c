@@ -280,9 +280,12 @@ static fe_expr *parse_word(fe_parser *p) {
 static const char *nearest_function(fe_parser *p, const char *name, bool bracketed) {
   static const char *const row_words[] = {"softmax", "topk", "cast"};
   IR_VEC(const char *) known = {0};
-  for (int i = 0; !bracketed && fe_function_name(i); i++) IR_PUSH(p->arena, &known, fe_function_name(i));
-  for (int i = 0; bracketed && i < IR_COUNT(row_words); i++) IR_PUSH(p->arena, &known, row_words[i]);
-  for (int i = 0; bracketed && i < IR_RED_COUNT; i++) IR_PUSH(p->arena, &known, ir_reducer_rows[i].text);
+  for (int i = 0; !bracketed && fe_function_name(i); i++)
+    IR_PUSH(p->arena, &known, fe_function_name(i));
+  for (int i = 0; bracketed && i < IR_COUNT(row_words); i++)
+    IR_PUSH(p->arena, &known, row_words[i]);
+  for (int i = 0; bracketed && i < IR_RED_COUNT; i++)
+    IR_PUSH(p->arena, &known, ir_reducer_rows[i].text);
   return ir_nearest(name, known.at, known.count);
 }
 

@@ -5,7 +5,8 @@
  * with ir_arena_guard (the API's entry points do), so code between needs no checks and a compile
  * that fails leaves nothing behind.  Anything that is not arena memory (files, LLVM objects)
  * is released by its owner before control can return to such a handler.
- * Built with SPC_ARENA_MALLOC, each allocation is its own malloc, so that sanitizers see overruns. */
+ * Built with SPC_ARENA_MALLOC, each allocation is its own malloc, so that sanitizers see overruns.
+ */
 #ifndef SPC_IR_BASE_H
 #define SPC_IR_BASE_H
 
@@ -37,7 +38,7 @@
 /* ---- arenas ---------------------------------------------------------------------------- */
 typedef struct ir_arena ir_arena;
 
-ir_arena *ir_arena_new(void); /* NULL when there is no memory for the arena itself */
+ir_arena *ir_arena_new(void);        /* NULL when there is no memory for the arena itself */
 void ir_arena_free(ir_arena *arena); /* NULL is allowed */
 void ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory); /* NULL: abort (tests, tools) */
 size_t ir_arena_bytes(const ir_arena *arena);

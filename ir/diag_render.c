@@ -6,8 +6,9 @@
  *       note: it occurs only on the right-hand side
  *       fix: write `sum[d] ` here
  *
- * Errors come first, then the rest, each in the order it was found; remarks take one line.  Output ends after 20 errors or
- * 4 kB with a count of what was left out, so that it fits a terminal and an spc_error. */
+ * Errors come first, then the rest, each in the order it was found; remarks take one line.  Output
+ * ends after 20 errors or 4 kB with a count of what was left out, so that it fits a terminal and an
+ * spc_error. */
 #include "ir/diag.h"
 #include "ir/diag_escape.h"
 
@@ -144,14 +145,16 @@ static void put_fix(const ir_sink *sink, const ir_diag *diag, const paint *p, ir
 static void put_rest_of_line(const ir_diag *diag, ir_text *out) {
   for (int i = 0; i < diag->notes.count; i++)
     ir_text_printf(out, "; %s", ir_show_text(out->arena, diag->notes.at[i].text, MOST_MESSAGE));
-  if (diag->fix_code) ir_text_printf(out, "; fix: %s", ir_show_text(out->arena, diag->fix_text, MOST_MESSAGE));
+  if (diag->fix_code)
+    ir_text_printf(out, "; fix: %s", ir_show_text(out->arena, diag->fix_text, MOST_MESSAGE));
   ir_text_put(out, "\n");
 }
 
 static void put_diag(const ir_sink *sink, const ir_diag *diag, const paint *p, ir_text *out) {
   int number = put_place(sink, diag->span, p, out);
   ir_text_printf(out, "%s%s[%s]:%s %s", p->severity[diag->severity], severity_names[diag->severity],
-                 ir_diag_rows[diag->id].code, p->reset, ir_show_text(out->arena, diag->text, MOST_MESSAGE));
+                 ir_diag_rows[diag->id].code, p->reset,
+                 ir_show_text(out->arena, diag->text, MOST_MESSAGE));
   if (diag->severity == IR_REMARK || diag->severity == IR_MISSED) {
     put_rest_of_line(diag, out);
     return;

@@ -38,8 +38,8 @@ double ir_dtype_load(ir_dtype t, const void *array, int64_t index);
 int64_t ir_dtype_load_int(ir_dtype t, const void *array, int64_t index);
 void ir_dtype_store(ir_dtype t, void *array, int64_t index, double value);
 void ir_dtype_store_int(ir_dtype t, void *array, int64_t index, int64_t value);
-double ir_dtype_round(ir_dtype t, double value);   /* the nearest value of float type t */
-int64_t ir_dtype_wrap(ir_dtype t, int64_t value);  /* wrapped to the width of integer type t */
-double ir_dtype_epsilon(ir_dtype t);               /* unit roundoff; 0 for integers */
+double ir_dtype_round(ir_dtype t, double value);  /* the nearest value of float type t */
+int64_t ir_dtype_wrap(ir_dtype t, int64_t value); /* wrapped to the width of integer type t */
+double ir_dtype_epsilon(ir_dtype t);              /* unit roundoff; 0 for integers */
 
 #endif

@@ -1,7 +1,8 @@
-/* image.h - what a code generator hands to the runtime: machine code per function, and how to launch it.
+/* image.h - what a code generator hands to the runtime: machine code per function, and how to
+ * launch it.
  *
- * Plain data, so that codegen and runtime need not know each other.  Sizes in launch expressions are
- * i64 expressions over the program's dims. */
+ * Plain data, so that codegen and runtime need not know each other.  Sizes in launch expressions
+ * are i64 expressions over the program's dims. */
 #ifndef SPC_IR_IMAGE_H
 #define SPC_IR_IMAGE_H
 
@@ -11,18 +12,18 @@ typedef void ir_cpu_function(void *const *buf, const int64_t *size, int64_t begi
 
 typedef struct ir_code_image {
   const ir_stage *stage;
-  const ir_func *func;     /* generated function; for a skeleton its fragment or NULL */
-  const char *label;       /* the row's name, or "loop": what statistics print */
-  const char *entry;       /* symbol */
+  const ir_func *func; /* generated function; for a skeleton its fragment or NULL */
+  const char *label;   /* the row's name, or "loop": what statistics print */
+  const char *entry;   /* symbol */
   /* CPU */
   ir_cpu_function *cpu;
   ir_expr *parallel_lo, *parallel_hi; /* range of the parallel loop; NULL: sequential */
   /* CUDA: buffers in launch order (as in func->bufs; a skeleton's own first, see abi.h) */
   const void *cubin;
   size_t cubin_bytes;
-  const char *source;      /* CUDA C, for --emit and the cache */
+  const char *source; /* CUDA C, for --emit and the cache */
   IR_VEC(ir_buf *) bufs;
-  ir_expr *grid[3];        /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
+  ir_expr *grid[3]; /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
   int threads, blocks_per_sm, shared_bytes;
   int registers, spill_bytes; /* from the compiler's log; -1 unknown */
 } ir_code_image;

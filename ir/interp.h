@@ -27,10 +27,11 @@ typedef struct ir_bindings {
 } ir_bindings;
 
 /* Solves the sizes of dims from the shapes of the tensors that are bound (LANGUAGE rule 2): a size
- * with one unknown dim (`N+4`, `2*N`, `K/128`) is solved for it.  sizes: by dim->number, -1 unknown,
- * filled where it can be; what is known already must agree.  A disagreement names both tensors, axes
- * and sizes.  May be called again when more is bound. */
-spc_status ir_solve_sizes(const ir_kernel *kernel, ir_bindings *bindings, int64_t *sizes, ir_sink *sink);
+ * with one unknown dim (`N+4`, `2*N`, `K/128`) is solved for it.  sizes: by dim->number, -1
+ * unknown, filled where it can be; what is known already must agree.  A disagreement names both
+ * tensors, axes and sizes.  May be called again when more is bound. */
+spc_status ir_solve_sizes(const ir_kernel *kernel, ir_bindings *bindings, int64_t *sizes,
+                          ir_sink *sink);
 /* With all sizes known: every dim that the kernel uses has one and keeps its declaration (`<= N`,
  * `% N`), divisions are exact, and no computed subscript can leave its axis (rule 12). */
 spc_status ir_check_sizes(const ir_kernel *kernel, const int64_t *sizes, ir_sink *sink);
@@ -53,10 +54,11 @@ spc_status ir_interp_ein(ir_arena *arena, const ir_kernel *kernel, const int64_t
 spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *sizes,
                           ir_array *buffers, int64_t begin, int64_t end, ir_sink *sink);
 
-/* Generators of test data; counter-based: the same numbers on every machine (TESTING.md, LANGUAGE §3).
- * kind "rand": args seed; "randint": seed, lo, hi; "sparse": seed, density; "offsets": seed (rank 1,
- * monotone, first 0, last = limit, at least one empty segment); "iota"; "eye"; "zeros": density, rows,
- * cols, seed (DENSITY = share of kept rows x cols tiles).  Unknown kind or bad args: SPC_INVALID_INPUT. */
+/* Generators of test data; counter-based: the same numbers on every machine (TESTING.md, LANGUAGE
+ * §3). kind "rand": args seed; "randint": seed, lo, hi; "sparse": seed, density; "offsets": seed
+ * (rank 1, monotone, first 0, last = limit, at least one empty segment); "iota"; "eye"; "zeros":
+ * density, rows, cols, seed (DENSITY = share of kept rows x cols tiles).  Unknown kind or bad args:
+ * SPC_INVALID_INPUT. */
 spc_status ir_generate(ir_arena *arena, const char *kind, const double *args, int count,
                        int64_t limit, ir_view *dense);
 

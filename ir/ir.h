@@ -22,7 +22,8 @@
  *   - A subscript that was read from memory and is out of range reads 0 and writes nothing.
  *   - Sizes and subscripts are i64.
  * Ownership: everything lives in the program's arena; nodes are never freed one by one.
- * Expressions are trees and are treated as immutable: a pass builds a new tree where it changes one. */
+ * Expressions are trees and are treated as immutable: a pass builds a new tree where it changes
+ * one. */
 #ifndef SPC_IR_IR_H
 #define SPC_IR_IR_H
 
@@ -37,21 +38,22 @@ typedef struct ir_index ir_index;
 typedef struct ir_tensor ir_tensor;
 typedef struct ir_stmt ir_stmt;
 typedef struct ir_expr ir_expr;
-typedef struct ir_stage ir_stage;   /* tile.h */
-typedef struct ir_list ir_list;     /* tile.h */
-typedef struct ir_func ir_func;     /* loop.h */
-typedef struct ir_var ir_var;       /* loop.h */
-typedef struct ir_buf ir_buf;       /* loop.h */
+typedef struct ir_stage ir_stage; /* tile.h */
+typedef struct ir_list ir_list;   /* tile.h */
+typedef struct ir_func ir_func;   /* loop.h */
+typedef struct ir_var ir_var;     /* loop.h */
+typedef struct ir_buf ir_buf;     /* loop.h */
 
 /* ---- expressions: one node shape for all three dialects ------------------------------------ */
 typedef enum ir_kind {
-  IR_CONST,   /* a number: f for floats, i for integers and b1 */
-  IR_DIM,     /* the size named by dim (i64) */
-  IR_INDEX,   /* the value of an index (i64) */
-  IR_ACCESS,  /* tensor[args...]; a pattern gives b1; args are i64 subscripts */
-  IR_OP,      /* op applied to args, in the dtype of the operands */
-  IR_CAST,    /* args[0] converted to dtype */
-  IR_REDUCE,  /* reducer over bound[] of args[0]; loop dialect: bound none, over the lanes of args[0] */
+  IR_CONST,  /* a number: f for floats, i for integers and b1 */
+  IR_DIM,    /* the size named by dim (i64) */
+  IR_INDEX,  /* the value of an index (i64) */
+  IR_ACCESS, /* tensor[args...]; a pattern gives b1; args are i64 subscripts */
+  IR_OP,     /* op applied to args, in the dtype of the operands */
+  IR_CAST,   /* args[0] converted to dtype */
+  IR_REDUCE, /* reducer over bound[] of args[0]; loop dialect: bound none, over the lanes of args[0]
+              */
   IR_SOFTMAX, /* softmax along bound[0] of args[0]; all -inf gives zeros */
   IR_TOPK,    /* args[0] where it is among the i largest along bound[0], else 0 */
   IR_VAR,     /* loop dialect: the value of a local */
@@ -100,7 +102,12 @@ struct ir_index {
   ir_span span;
 };
 
-typedef enum ir_role { IR_ROLE_IN, IR_ROLE_LET, IR_ROLE_OUT, IR_ROLE_TEMP } ir_role; /* TEMP: made by a pass */
+typedef enum ir_role {
+  IR_ROLE_IN,
+  IR_ROLE_LET,
+  IR_ROLE_OUT,
+  IR_ROLE_TEMP
+} ir_role; /* TEMP: made by a pass */
 
 /* What is known about zeros: `~ zeros(...)`.  A hint, never a promise. */
 typedef enum ir_zeros { IR_ZEROS_UNKNOWN, IR_ZEROS_DYNAMIC, IR_ZEROS_STATIC } ir_zeros;
@@ -122,8 +129,8 @@ struct ir_tensor {
   bool constant;           /* `const`: values do not change between packings */
   double fill;             /* value of what is not stored, in the language's eyes; 0 for operands */
   ir_pattern pattern;
-  ir_stmt *def;            /* NULL for inputs */
-  const char *format_why;  /* pass `format`: the reason, one line */
+  ir_stmt *def;           /* NULL for inputs */
+  const char *format_why; /* pass `format`: the reason, one line */
   ir_span span;
 };
 
@@ -133,7 +140,7 @@ typedef enum ir_race { IR_RACE_NONE, IR_RACE_FIXED, IR_RACE_ATOMIC } ir_race;
 /* What pass `permute` found out about one index of one statement. */
 typedef struct ir_axis {
   ir_index *index;
-  bool invariant;  /* may be visited in any order (rules L1-L5) */
+  bool invariant; /* may be visited in any order (rules L1-L5) */
   bool reduction;
   const char *why; /* one line: the rule that fails, or why it is free */
 } ir_axis;
@@ -146,17 +153,18 @@ struct ir_stmt {
   ir_expr *subs[IR_MAX_RANK]; /* target->rank of them */
   ir_reducer combine;         /* IR_RED_COUNT: assignment */
   ir_race race;
-  IR_VEC(ir_index *) free;    /* the indices the statement ranges over, in order of appearance */
+  IR_VEC(ir_index *) free; /* the indices the statement ranges over, in order of appearance */
   ir_expr *value;
-  ir_expr *cond;              /* b1, or NULL: everywhere */
+  ir_expr *cond; /* b1, or NULL: everywhere */
   double fill;
   ir_dtype acc;
   ir_span span;
   /* what passes add; NULL or empty before */
-  ir_expr *sample;            /* propagate: compute only where this is true (cond and inferred) */
-  ir_expr *support;           /* propagate: the value can be non-zero only where this is true; NULL: anywhere */
-  IR_VEC(ir_axis) axes;       /* permute */
-  const char *fused_why;      /* fuse: what was fused into it, or why not */
+  ir_expr *sample; /* propagate: compute only where this is true (cond and inferred) */
+  ir_expr
+      *support; /* propagate: the value can be non-zero only where this is true; NULL: anywhere */
+  IR_VEC(ir_axis) axes;  /* permute */
+  const char *fused_why; /* fuse: what was fused into it, or why not */
 };
 
 /* What must hold when sizes are bound and could not be decided before (the front end lists it):
@@ -165,7 +173,8 @@ struct ir_stmt {
 typedef struct ir_require {
   ir_tensor *tensor;
   int dim;
-  ir_expr *least, *most; /* size expressions: the ends of what a subscript takes; NULL: nothing to check */
+  ir_expr *least,
+      *most; /* size expressions: the ends of what a subscript takes; NULL: nothing to check */
   IR_VEC(ir_index *) over;
   int64_t multiple;
   ir_span span;
@@ -173,20 +182,27 @@ typedef struct ir_require {
 
 /* ---- schedules ----------------------------------------------------------------------------- */
 typedef enum ir_directive_kind {
-  IR_DO_COMPACT, IR_DO_TILE, IR_DO_FUSE, IR_DO_FORMAT, IR_DO_SPLIT, IR_DO_DENSE, IR_DO_LIBRARY,
-  IR_DO_STAGES, IR_DO_WARPS
+  IR_DO_COMPACT,
+  IR_DO_TILE,
+  IR_DO_FUSE,
+  IR_DO_FORMAT,
+  IR_DO_SPLIT,
+  IR_DO_DENSE,
+  IR_DO_LIBRARY,
+  IR_DO_STAGES,
+  IR_DO_WARPS
 } ir_directive_kind;
 
 typedef struct ir_directive {
   ir_directive_kind kind;
   const char *tensor, *into; /* fuse: tensor into `into` */
-  int count;                 /* named sizes: compact has its axis in name[0]; tile and split several */
+  int count; /* named sizes: compact has its axis in name[0]; tile and split several */
   const char *name[8];
   int64_t size[8];
   int gran_rows, gran_cols;
   const ir_format *format;
-  int64_t number;            /* stages, warps */
-  bool applied;              /* set by the pass that honoured it */
+  int64_t number; /* stages, warps */
+  bool applied;   /* set by the pass that honoured it */
   ir_span span;
 } ir_directive;
 
@@ -219,8 +235,8 @@ struct ir_kernel {
 
 struct ir_program {
   ir_arena *arena;
-  const char *target; /* "cpu", "sm_90a", ...; NULL before the pipeline starts */
-  int after;          /* number of the last pass that ran; 0: fresh from the front end */
+  const char *target;     /* "cpu", "sm_90a", ...; NULL before the pipeline starts */
+  int after;              /* number of the last pass that ran; 0: fresh from the front end */
   const char *after_name; /* its name, for the reader of a dump; may be NULL */
   bool strict_nan, reproducible, batch_invariant;
   IR_VEC(ir_dim *) dims;
@@ -235,7 +251,7 @@ ir_kernel *ir_kernel_new(ir_program *program, const char *name);
 ir_dim *ir_dim_new(ir_program *program, const char *name);
 ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent);
 ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_dtype dtype);
-ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target); /* not yet in kernel->stmts */
+ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target);     /* not yet in kernel->stmts */
 const char *ir_fresh_name(ir_kernel *kernel, const char *stem); /* no tensor or index has it */
 
 ir_expr *ir_const_f(ir_arena *a, ir_dtype t, double value);
@@ -244,13 +260,16 @@ ir_expr *ir_int(ir_arena *a, int64_t value); /* an i64 constant */
 ir_expr *ir_dim_ref(ir_arena *a, ir_dim *dim);
 ir_expr *ir_index_ref(ir_arena *a, ir_index *index);
 ir_expr *ir_access(ir_arena *a, ir_tensor *tensor, ir_expr **subs); /* copies rank pointers */
-ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y); /* y NULL for unary; folds i64 constants */
+ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x,
+                  ir_expr *y); /* y NULL for unary; folds i64 constants */
 ir_expr *ir_apply3(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y, ir_expr *z);
-ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor); /* (x + (divisor-1)) / divisor: i64, rounded up */
+ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x,
+                     int64_t divisor); /* (x + (divisor-1)) / divisor: i64, rounded up */
 ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x); /* x itself when it has that dtype */
 ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body);
 ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body, int64_t k);
-/* The parts of the above that decide nothing: a node with room for its args; an op that is not folded. */
+/* The parts of the above that decide nothing: a node with room for its args; an op that is not
+ * folded. */
 ir_expr *ir_node_new(ir_arena *a, ir_kind kind, ir_dtype dtype, int lanes, int arg_count);
 ir_expr *ir_op_new(ir_arena *a, ir_op op, ir_expr *const *args, int count);
 ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args); /* same node, other args */
@@ -284,7 +303,8 @@ void ir_print_stmt(const ir_stmt *stmt, ir_text *out);
 spc_status ir_parse(ir_arena *arena, const char *name, const char *text, size_t length,
                     ir_sink *sink, ir_program **out);
 bool ir_looks_like_ir(const char *text, size_t length); /* begins with the `spc.ir` header */
-spc_status ir_verify(const ir_program *program, ir_sink *sink); /* errors are IR_DIAG_INTERNAL unless parsed text */
+spc_status ir_verify(const ir_program *program,
+                     ir_sink *sink); /* errors are IR_DIAG_INTERNAL unless parsed text */
 void ir_print_dot(const ir_program *program, ir_text *out);
 /* A deep copy, by print and parse of the same fields, spans included; NULL when the program cannot
  * be printed and read (it does not verify). */

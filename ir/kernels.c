@@ -4,9 +4,25 @@
 const ir_kernel_row ir_kernel_rows[] = {
 #define SPC_KERNEL(NAME, SKELETON, LOAD_A, LOAD_B, MULTIPLY, SCHEDULE, STORE, M, N, K, DEPTH,      \
                    THREADS, DTYPES, A, B, ALIGN, LEAST, MOST, PROFILE)                             \
-  {#NAME, #SKELETON, IR_LOADER_##LOAD_A, IR_LOADER_##LOAD_B,                     \
-   IR_MULTIPLY_##MULTIPLY, #SCHEDULE, #STORE, M, N, K, DEPTH, THREADS, DTYPES, A, B,     \
-   ALIGN, LEAST, MOST, PROFILE},
+  {#NAME,                                                                                          \
+   #SKELETON,                                                                                      \
+   IR_LOADER_##LOAD_A,                                                                             \
+   IR_LOADER_##LOAD_B,                                                                             \
+   IR_MULTIPLY_##MULTIPLY,                                                                         \
+   #SCHEDULE,                                                                                      \
+   #STORE,                                                                                         \
+   M,                                                                                              \
+   N,                                                                                              \
+   K,                                                                                              \
+   DEPTH,                                                                                          \
+   THREADS,                                                                                        \
+   DTYPES,                                                                                         \
+   A,                                                                                              \
+   B,                                                                                              \
+   ALIGN,                                                                                          \
+   LEAST,                                                                                          \
+   MOST,                                                                                           \
+   PROFILE},
 #include "ir/kernels.def"
 #undef SPC_KERNEL
     {.name = NULL} /* the end; not counted */

@@ -4,8 +4,19 @@
 
 #include "ir/dtype.h"
 
-typedef enum ir_load { IR_LOADER_NONE, IR_LOADER_TILE, IR_LOADER_KGATHER, IR_LOADER_ROWS, IR_LOADER_PACKED } ir_load_kind;
-typedef enum ir_multiply { IR_MULTIPLY_NONE, IR_MULTIPLY_MMA, IR_MULTIPLY_WGMMA, IR_MULTIPLY_FMA } ir_multiply;
+typedef enum ir_load {
+  IR_LOADER_NONE,
+  IR_LOADER_TILE,
+  IR_LOADER_KGATHER,
+  IR_LOADER_ROWS,
+  IR_LOADER_PACKED
+} ir_load_kind;
+typedef enum ir_multiply {
+  IR_MULTIPLY_NONE,
+  IR_MULTIPLY_MMA,
+  IR_MULTIPLY_WGMMA,
+  IR_MULTIPLY_FMA
+} ir_multiply;
 
 typedef struct ir_kernel_row {
   const char *name, *skeleton;

@@ -8,17 +8,19 @@
  *     void name(void *const *buf, const int64_t *size, int64_t begin, int64_t end);
  * buf in the order of func->bufs (locals excluded), size by dim->number, [begin, end) a part of the
  * range of the function's top-level parallel loop (0, 1 when it has none).  A function's body is
- * either sequential or exactly one parallel `for` (preceded only by `let`s that are cheap to repeat).
- * On CUDA the same buffers and sizes are fields of the kernel's one argument struct. */
+ * either sequential or exactly one parallel `for` (preceded only by `let`s that are cheap to
+ * repeat). On CUDA the same buffers and sizes are fields of the kernel's one argument struct. */
 #ifndef SPC_IR_LOOP_H
 #define SPC_IR_LOOP_H
 
 #include "ir/tile.h"
 
 typedef enum ir_buf_kind {
-  IR_BUF_VALS, IR_BUF_POS, IR_BUF_CRD, /* an array of tensor (level for pos and crd) */
-  IR_BUF_WORKSPACE,                    /* bytes the plan provides, count elements */
-  IR_BUF_LOCAL                         /* registers or stack: count is a constant */
+  IR_BUF_VALS,
+  IR_BUF_POS,
+  IR_BUF_CRD,       /* an array of tensor (level for pos and crd) */
+  IR_BUF_WORKSPACE, /* bytes the plan provides, count elements */
+  IR_BUF_LOCAL      /* registers or stack: count is a constant */
 } ir_buf_kind;
 
 struct ir_buf {
@@ -27,9 +29,9 @@ struct ir_buf {
   ir_dtype dtype;
   ir_tensor *tensor;
   int level;
-  ir_expr *count;    /* elements; for workspaces an i64 expression of sizes */
-  bool zeroed;       /* workspaces: must be zero before the first stage that writes it */
-  int first, last;   /* stage numbers of its life, inclusive; set by `stage` */
+  ir_expr *count;  /* elements; for workspaces an i64 expression of sizes */
+  bool zeroed;     /* workspaces: must be zero before the first stage that writes it */
+  int first, last; /* stage numbers of its life, inclusive; set by `stage` */
 };
 
 struct ir_var {
@@ -50,22 +52,31 @@ typedef enum ir_code_kind {
   IR_COMMENT  /* a line for the reader: where the code came from */
 } ir_code_kind;
 
-typedef enum ir_run { IR_RUN_SEQUENTIAL, IR_RUN_PARALLEL, IR_RUN_VECTOR, IR_RUN_UNROLL,
-                      IR_RUN_GRID_X, IR_RUN_GRID_Y, IR_RUN_THREAD } ir_run;
+typedef enum ir_run {
+  IR_RUN_SEQUENTIAL,
+  IR_RUN_PARALLEL,
+  IR_RUN_VECTOR,
+  IR_RUN_UNROLL,
+  IR_RUN_GRID_X,
+  IR_RUN_GRID_Y,
+  IR_RUN_THREAD
+} ir_run;
 
 typedef struct ir_code ir_code;
-typedef struct ir_block { IR_VEC(ir_code *) codes; } ir_block;
+typedef struct ir_block {
+  IR_VEC(ir_code *) codes;
+} ir_block;
 
 struct ir_code {
   ir_code_kind kind;
-  ir_run run;           /* IR_FOR */
+  ir_run run; /* IR_FOR */
   ir_var *var;
   ir_expr *lo, *hi, *step;
-  ir_expr *cond;        /* IR_WHILE, IR_IF; IR_STORE: a lane mask or NULL */
+  ir_expr *cond; /* IR_WHILE, IR_IF; IR_STORE: a lane mask or NULL */
   ir_expr *value;
   ir_buf *buf;
-  ir_expr *offset;      /* elements; a vector value stores `lanes` consecutive ones */
-  ir_op combine;        /* IR_STORE: IR_OP_COUNT for a plain store, else buf[o] = op(buf[o], value) */
+  ir_expr *offset; /* elements; a vector value stores `lanes` consecutive ones */
+  ir_op combine;   /* IR_STORE: IR_OP_COUNT for a plain store, else buf[o] = op(buf[o], value) */
   bool atomic;
   ir_block body, orelse;
   const char *text;
@@ -80,13 +91,13 @@ typedef enum ir_func_kind {
 struct ir_func {
   const char *name; /* "ffn.y", unique in the program, a C identifier once '.' is '_' */
   ir_func_kind kind;
-  IR_VEC(ir_buf *) bufs;    /* outside memory it touches, in the order of the entry convention */
-  IR_VEC(ir_var *) params;  /* fragments: acc, m, n, batch */
-  IR_VEC(ir_var *) vars;    /* all locals */
-  IR_VEC(ir_buf *) locals;  /* local buffers, in order of declaration */
+  IR_VEC(ir_buf *) bufs;   /* outside memory it touches, in the order of the entry convention */
+  IR_VEC(ir_var *) params; /* fragments: acc, m, n, batch */
+  IR_VEC(ir_var *) vars;   /* all locals */
+  IR_VEC(ir_buf *) locals; /* local buffers, in order of declaration */
   ir_block body;
-  ir_expr *result;          /* fragments */
-  ir_arena *arena;          /* the program's; set by ir_func_new */
+  ir_expr *result; /* fragments */
+  ir_arena *arena; /* the program's; set by ir_func_new */
   ir_span span;
 };
 
@@ -116,6 +127,6 @@ void ir_close(ir_builder *b, ir_block *outer);
 ir_expr *ir_var_ref(ir_arena *a, ir_var *var);
 ir_expr *ir_load(ir_arena *a, ir_buf *buf, ir_expr *offset);
 ir_expr *ir_splat(ir_arena *a, ir_expr *scalar, int lanes); /* a cast with more lanes */
-void ir_func_use(ir_func *func, ir_buf *buf); /* adds it to bufs unless it is there */
+void ir_func_use(ir_func *func, ir_buf *buf);               /* adds it to bufs unless it is there */
 
 #endif

@@ -45,7 +45,8 @@
 #undef SPC_OP
 
 #define EVAL_0(NAME, CPU, TRAITS) ir_eval_##CPU, ir_eval_int_##CPU
-#define EVAL_1(NAME, CPU, TRAITS) spelled_##NAME, ((TRAITS)&IR_FLOAT_ONLY) ? NULL : spelled_int_##NAME
+#define EVAL_1(NAME, CPU, TRAITS)                                                                  \
+  spelled_##NAME, ((TRAITS)&IR_FLOAT_ONLY) ? NULL : spelled_int_##NAME
 
 const ir_op_row ir_op_rows[IR_OP_COUNT] = {
 #define SPC_OP(NAME, MNEMONIC, ARITY, TRAITS, ZERO, CPU, CUDA, RESULT, MEANING)                    \

@@ -12,7 +12,11 @@ typedef enum ir_op {
 } ir_op;
 
 typedef enum ir_trait {
-  IR_COMMUTES = 1, IR_ASSOCIATES = 2, IR_IDEMPOTENT = 4, IR_FLOAT_ONLY = 8, IR_BOOL_ONLY = 16,
+  IR_COMMUTES = 1,
+  IR_ASSOCIATES = 2,
+  IR_IDEMPOTENT = 4,
+  IR_FLOAT_ONLY = 8,
+  IR_BOOL_ONLY = 16,
   IR_CALLABLE = 32 /* by name in `.spx` */
 } ir_trait;
 
@@ -21,8 +25,14 @@ typedef enum ir_zero { IR_ZERO_Z, IR_ZERO_X, IR_ZERO_Y, IR_ZERO_F } ir_zero;
 typedef enum ir_result { IR_RESULT_SAME, IR_RESULT_BOOL, IR_RESULT_RIGHT } ir_result;
 /* How the pattern of the result follows from the operands'.  LEFT and RIGHT: zero wherever that
  * operand is, so `div` keeps its left operand's pattern (0 / 0 met by skipped zeros is 0). */
-typedef enum ir_pattern_rule { IR_RULE_KEEP, IR_RULE_UNION, IR_RULE_INTERSECT, IR_RULE_LEFT,
-                               IR_RULE_RIGHT, IR_RULE_DENSE } ir_pattern_rule;
+typedef enum ir_pattern_rule {
+  IR_RULE_KEEP,
+  IR_RULE_UNION,
+  IR_RULE_INTERSECT,
+  IR_RULE_LEFT,
+  IR_RULE_RIGHT,
+  IR_RULE_DENSE
+} ir_pattern_rule;
 
 typedef struct ir_op_row {
   const char *mnemonic;
@@ -30,8 +40,8 @@ typedef struct ir_op_row {
   unsigned traits;
   ir_zero zero[3]; /* both (or only) zero; right zero; left zero */
   ir_result result;
-  double (*eval)(const double *x);          /* floats; also comparisons and booleans */
-  int64_t (*eval_int)(const int64_t *x);    /* NULL for IR_FLOAT_ONLY */
+  double (*eval)(const double *x);       /* floats; also comparisons and booleans */
+  int64_t (*eval_int)(const int64_t *x); /* NULL for IR_FLOAT_ONLY */
   const char *cpu, *cuda, *meaning;
   bool spelled; /* cuda is its definition (op_spelling.h) */
 } ir_op_row;

@@ -24,12 +24,17 @@ typedef struct sign {
 } sign;
 
 enum { LEVELS = 5, SIGNS = 6 };
-static const sign signs[LEVELS][SIGNS + 1] = { /* loosest first; a sign before its own beginning */
-    {{"||", IR_OP_OR}},
-    {{"&&", IR_OP_AND}},
-    {{"<=", IR_OP_LE}, {">=", IR_OP_GE}, {"==", IR_OP_EQ}, {"!=", IR_OP_NE}, {"<", IR_OP_LT}, {">", IR_OP_GT}},
-    {{"+", IR_OP_ADD}, {"-", IR_OP_SUB}},
-    {{"*", IR_OP_MUL}, {"/", IR_OP_DIV}}};
+static const sign signs[LEVELS][SIGNS + 1] = {/* loosest first; a sign before its own beginning */
+                                              {{"||", IR_OP_OR}},
+                                              {{"&&", IR_OP_AND}},
+                                              {{"<=", IR_OP_LE},
+                                               {">=", IR_OP_GE},
+                                               {"==", IR_OP_EQ},
+                                               {"!=", IR_OP_NE},
+                                               {"<", IR_OP_LT},
+                                               {">", IR_OP_GT}},
+                                              {{"+", IR_OP_ADD}, {"-", IR_OP_SUB}},
+                                              {{"*", IR_OP_MUL}, {"/", IR_OP_DIV}}};
 
 static void read_choice(reader *r);
 
@@ -38,8 +43,10 @@ static void fail(reader *r, const char *fault) {
 }
 
 static void emit(reader *r, ir_step step) {
-  if (r->out->count == IR_MAX_STEPS) fail(r, "it is too long");
-  else if (!r->fault) r->out->step[r->out->count++] = step;
+  if (r->out->count == IR_MAX_STEPS)
+    fail(r, "it is too long");
+  else if (!r->fault)
+    r->out->step[r->out->count++] = step;
 }
 
 static void emit_op(reader *r, ir_op op) { emit(r, (ir_step){.kind = IR_STEP_OP, .op = op}); }
@@ -78,7 +85,8 @@ static void read_call(reader *r) {
 static void read_number(reader *r) {
   size_t length = strspn(r->at, "0123456789.");
   double value = 0;
-  if (!ir_number_parse(r->at, length, &value)) fail(r, "a number, an operand, `(` or `spc_` is due");
+  if (!ir_number_parse(r->at, length, &value))
+    fail(r, "a number, an operand, `(` or `spc_` is due");
   r->at += length;
   emit(r, (ir_step){.kind = IR_STEP_NUMBER, .number = value});
 }
@@ -90,8 +98,10 @@ static void read_primary(reader *r) {
   } else if (take(r, "spc_")) {
     read_call(r);
   } else if (take(r, "%")) {
-    if (*r->at < '0' || *r->at > '2') fail(r, "operands are %0, %1 and %2");
-    else emit(r, (ir_step){.kind = IR_STEP_OPERAND, .operand = *r->at++ - '0'});
+    if (*r->at < '0' || *r->at > '2')
+      fail(r, "operands are %0, %1 and %2");
+    else
+      emit(r, (ir_step){.kind = IR_STEP_OPERAND, .operand = *r->at++ - '0'});
   } else {
     read_number(r);
   }
@@ -155,7 +165,9 @@ double ir_spelling_eval(const char *text, const double *x) {
     const ir_step *step = &s.step[i];
     const ir_op_row *row = step->kind == IR_STEP_OP ? &ir_op_rows[step->op] : NULL;
     top -= row ? row->arity : 0;
-    value[top] = row ? row->eval(&value[top]) : step->kind == IR_STEP_NUMBER ? step->number : x[step->operand];
+    value[top] = row                            ? row->eval(&value[top])
+                 : step->kind == IR_STEP_NUMBER ? step->number
+                                                : x[step->operand];
     top++;
   }
   return value[0];
@@ -170,8 +182,9 @@ int64_t ir_spelling_eval_int(const char *text, const int64_t *x) {
     const ir_step *step = &s.step[i];
     const ir_op_row *row = step->kind == IR_STEP_OP ? &ir_op_rows[step->op] : NULL;
     top -= row ? row->arity : 0;
-    value[top] = row ? row->eval_int(&value[top])
-                     : step->kind == IR_STEP_NUMBER ? (int64_t)step->number : x[step->operand];
+    value[top] = row                            ? row->eval_int(&value[top])
+                 : step->kind == IR_STEP_NUMBER ? (int64_t)step->number
+                                                : x[step->operand];
     top++;
   }
   return value[0];
@@ -180,7 +193,8 @@ int64_t ir_spelling_eval_int(const char *text, const int64_t *x) {
 /* ---- building -------------------------------------------------------------------------------- */
 static ir_expr *number(ir_arena *arena, const ir_expr *beside, double value) {
   ir_dtype t = beside->dtype;
-  ir_expr *e = ir_dtype_is_float(t) ? ir_const_f(arena, t, value) : ir_const_i(arena, t, (int64_t)value);
+  ir_expr *e =
+      ir_dtype_is_float(t) ? ir_const_f(arena, t, value) : ir_const_i(arena, t, (int64_t)value);
   return beside->lanes > 1 ? ir_splat(arena, e, beside->lanes) : e;
 }
 
@@ -198,7 +212,7 @@ ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *operands) {
     const ir_step *step = &s.step[i];
     int arity = step->kind == IR_STEP_OP ? ir_op_rows[step->op].arity : 0;
     top -= arity;
-    value[top] = step->kind == IR_STEP_OPERAND ? args[step->operand]
+    value[top] = step->kind == IR_STEP_OPERAND  ? args[step->operand]
                  : step->kind == IR_STEP_NUMBER ? number(arena, args[0], step->number)
                                                 : ir_op_new(arena, step->op, &value[top], arity);
     top++;
@@ -207,7 +221,8 @@ ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *operands) {
   return same ? ir_cast(arena, operands[0]->dtype, value[0]) : value[0];
 }
 
-/* ---- the table's self-check -------------------------------------------------------------------- */
+/* ---- the table's self-check --------------------------------------------------------------------
+ */
 typedef struct checker {
   ir_op op;
   const char *fault;
@@ -237,9 +252,11 @@ static void check_op(checker *c, ir_op op) {
   c->top -= row->arity;
   for (int i = choice; i < row->arity; i++)
     blame(c, !choice && c->truth[c->top + i] != logic,
-          logic ? "a number stands where a truth value is due" : "a truth value stands where a number is due");
+          logic ? "a number stands where a truth value is due"
+                : "a truth value stands where a number is due");
   blame(c, choice && !c->truth[c->top], "a number stands where a truth value is due");
-  blame(c, choice && c->truth[c->top + 1] != c->truth[c->top + 2], "it gives a number here, a truth value there");
+  blame(c, choice && c->truth[c->top + 1] != c->truth[c->top + 2],
+        "it gives a number here, a truth value there");
   c->truth[c->top] = choice ? c->truth[c->top + 1] : row->result == IR_RESULT_BOOL;
   c->top++;
 }
@@ -251,8 +268,10 @@ const char *ir_op_spelling_fault(ir_op op) {
   blame(&c, row->arity > 2, "it has more than two operands");
   blame(&c, row->result == IR_RESULT_RIGHT, "its result is neither SAME nor BOOL");
   for (int i = 0; i < s.count && !c.fault; i++) {
-    if (s.step[i].kind == IR_STEP_OP) check_op(&c, s.step[i].op);
-    else check_leaf(&c, &s.step[i]);
+    if (s.step[i].kind == IR_STEP_OP)
+      check_op(&c, s.step[i].op);
+    else
+      check_leaf(&c, &s.step[i]);
   }
   bool truth = row->result == IR_RESULT_BOOL || (row->traits & IR_BOOL_ONLY) != 0;
   blame(&c, !c.fault && c.truth[0] != truth, "its value is not what the row's result says");

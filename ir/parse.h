@@ -1,7 +1,9 @@
-/* parse.h - the reader of IR text: tokens, names, and what the parse*.c files share; private to them.
+/* parse.h - the reader of IR text: tokens, names, and what the parse*.c files share; private to
+ * them.
  *
  * The first fault is reported and the rest of the text is skipped: after it, the token is the end
- * and every loop stops.  Readers of expressions never return NULL, so that callers need no checks. */
+ * and every loop stops.  Readers of expressions never return NULL, so that callers need no checks.
+ */
 #ifndef SPC_IR_PARSE_H
 #define SPC_IR_PARSE_H
 
@@ -16,16 +18,21 @@ enum {
 };
 
 typedef enum ir_token_kind {
-  IR_TOKEN_END, IR_TOKEN_NAME, IR_TOKEN_QUOTED, IR_TOKEN_INT, IR_TOKEN_FLOAT, IR_TOKEN_MARK
+  IR_TOKEN_END,
+  IR_TOKEN_NAME,
+  IR_TOKEN_QUOTED,
+  IR_TOKEN_INT,
+  IR_TOKEN_FLOAT,
+  IR_TOKEN_MARK
 } ir_token_kind;
 
 typedef struct ir_token {
   ir_token_kind kind;
-  const char *text;   /* NUL-terminated; what a quoted token means */
+  const char *text; /* NUL-terminated; what a quoted token means */
   ir_span span;
-  uint64_t whole;     /* INT */
-  double number;      /* INT, FLOAT */
-  ir_dtype suffix;    /* of a number: `_f32`; IR_NONE: none */
+  uint64_t whole;  /* INT */
+  double number;   /* INT, FLOAT */
+  ir_dtype suffix; /* of a number: `_f32`; IR_NONE: none */
   int lanes;
 } ir_token;
 
@@ -47,9 +54,9 @@ typedef struct ir_reader {
   bool failed;
   int nesting, height; /* height: of the expression that was read last */
   ir_program *program;
-  ir_kernel *kernel;   /* NULL outside one */
-  ir_func *func;       /* NULL outside one */
-  IR_VEC(ir_buf *) bufs;   /* those of functions of this kernel, workspaces excluded */
+  ir_kernel *kernel;     /* NULL outside one */
+  ir_func *func;         /* NULL outside one */
+  IR_VEC(ir_buf *) bufs; /* those of functions of this kernel, workspaces excluded */
   IR_VEC(ir_later) later;
 } ir_reader;
 
@@ -64,12 +71,13 @@ bool ir_read_if(ir_reader *r, const char *word_or_mark);
 void ir_read_expect(ir_reader *r, const char *word_or_mark);
 void ir_read_enter(ir_reader *r); /* one level deeper; fails past IR_MOST_NESTING */
 void ir_read_leave(ir_reader *r);
-const char *ir_read_name(ir_reader *r);   /* "" after a fault */
+const char *ir_read_name(ir_reader *r); /* "" after a fault */
 const char *ir_read_string(ir_reader *r);
 int64_t ir_read_int(ir_reader *r, int64_t least, int64_t most);
-double ir_read_number(ir_reader *r);      /* -0.5, 3, inf */
-int ir_read_word(ir_reader *r, const char *const *words, const char *what); /* its position; 0 after a fault */
-ir_dtype ir_read_dtype(ir_reader *r);     /* or `pattern`: IR_NONE */
+double ir_read_number(ir_reader *r); /* -0.5, 3, inf */
+int ir_read_word(ir_reader *r, const char *const *words,
+                 const char *what);              /* its position; 0 after a fault */
+ir_dtype ir_read_dtype(ir_reader *r);            /* or `pattern`: IR_NONE */
 ir_dtype ir_read_type(ir_reader *r, int *lanes); /* f32x8 */
 bool ir_parse_type(const char *text, ir_dtype *dtype, int *lanes);
 void ir_read_gran(ir_reader *r, int *rows, int *cols); /* 64x1 */
@@ -81,14 +89,16 @@ ir_list *ir_read_list_name(ir_reader *r);
 ir_buf *ir_read_buf(ir_reader *r); /* @name: of the function, else a workspace */
 ir_var *ir_read_var(ir_reader *r); /* %name */
 ir_expr *ir_read_reference(ir_reader *r, const char *name, ir_span span); /* index or dim */
-bool ir_read_is_new(ir_reader *r, const char *name, ir_span span); /* no tensor, index or dim has it */
+bool ir_read_is_new(ir_reader *r, const char *name,
+                    ir_span span);                       /* no tensor, index or dim has it */
 void ir_read_later(ir_reader *r, int kind, void *owner); /* reads the name, remembers it */
 void ir_read_resolve(ir_reader *r);                      /* all that were remembered */
 bool ir_read_room(ir_reader *r, int count);              /* fails past IR_MOST_DECLARATIONS */
 
 /* parse_expr.c */
 ir_expr *ir_read_expr(ir_reader *r);
-void ir_read_subs(ir_reader *r, int rank, ir_expr **subs, const char *of, ir_span span); /* [a, b] */
+void ir_read_subs(ir_reader *r, int rank, ir_expr **subs, const char *of,
+                  ir_span span); /* [a, b] */
 
 /* parse_format.c, parse_ein.c, parse_tile.c, parse_loop.c */
 const ir_format *ir_read_format(ir_reader *r, int rank);

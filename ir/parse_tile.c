@@ -96,19 +96,30 @@ static void read_fields(ir_reader *r, const field *fields, int count, void *into
 #define FIELD(type, key, kind)                                                                     \
   { #key, VALUE_##kind, offsetof(type, key) }
 
-static const field candidate_fields[] = {
-    FIELD(ir_candidate, label, TEXT),          FIELD(ir_candidate, row, NAME),
-    FIELD(ir_candidate, fusion, TEXT),         FIELD(ir_candidate, formats, TEXT),
-    FIELD(ir_candidate, operand, TENSOR),      FIELD(ir_candidate, axis, INDEX),
-    FIELD(ir_candidate, strip_index, INDEX),   FIELD(ir_candidate, strip, INT64),
-    FIELD(ir_candidate, gran, INT64),          {"tile", VALUE_TILES, offsetof(ir_candidate, tiles)},
-    FIELD(ir_candidate, density, NUMBER),      FIELD(ir_candidate, cover, NUMBER),
-    FIELD(ir_candidate, microseconds, NUMBER), FIELD(ir_candidate, index_microseconds, NUMBER),
-    FIELD(ir_candidate, expected, NUMBER),     FIELD(ir_candidate, density_low, NUMBER),
-    FIELD(ir_candidate, density_high, NUMBER), FIELD(ir_candidate, microseconds_low, NUMBER),
-    FIELD(ir_candidate, microseconds_likely, NUMBER), FIELD(ir_candidate, microseconds_high, NUMBER),
-    FIELD(ir_candidate, asked, FLAG),          FIELD(ir_candidate, guarded, FLAG),
-    FIELD(ir_candidate, break_even, NUMBER),   FIELD(ir_candidate, why, TEXT)};
+static const field candidate_fields[] = {FIELD(ir_candidate, label, TEXT),
+                                         FIELD(ir_candidate, row, NAME),
+                                         FIELD(ir_candidate, fusion, TEXT),
+                                         FIELD(ir_candidate, formats, TEXT),
+                                         FIELD(ir_candidate, operand, TENSOR),
+                                         FIELD(ir_candidate, axis, INDEX),
+                                         FIELD(ir_candidate, strip_index, INDEX),
+                                         FIELD(ir_candidate, strip, INT64),
+                                         FIELD(ir_candidate, gran, INT64),
+                                         {"tile", VALUE_TILES, offsetof(ir_candidate, tiles)},
+                                         FIELD(ir_candidate, density, NUMBER),
+                                         FIELD(ir_candidate, cover, NUMBER),
+                                         FIELD(ir_candidate, microseconds, NUMBER),
+                                         FIELD(ir_candidate, index_microseconds, NUMBER),
+                                         FIELD(ir_candidate, expected, NUMBER),
+                                         FIELD(ir_candidate, density_low, NUMBER),
+                                         FIELD(ir_candidate, density_high, NUMBER),
+                                         FIELD(ir_candidate, microseconds_low, NUMBER),
+                                         FIELD(ir_candidate, microseconds_likely, NUMBER),
+                                         FIELD(ir_candidate, microseconds_high, NUMBER),
+                                         FIELD(ir_candidate, asked, FLAG),
+                                         FIELD(ir_candidate, guarded, FLAG),
+                                         FIELD(ir_candidate, break_even, NUMBER),
+                                         FIELD(ir_candidate, why, TEXT)};
 
 /* candidate 0 for y chosen { ... } */
 void ir_read_candidate(ir_reader *r) {

@@ -41,11 +41,15 @@ void ir_put_ein(ir_writer *w);
 void ir_put_tile(ir_writer *w);
 void ir_put_funcs(ir_writer *w);
 void ir_put_assignment(ir_writer *w, const ir_stmt *stmt); /* y[t] = value */
-void ir_put_buf_decl(ir_writer *w, const ir_buf *buf); /* @name : i32[count] and its clauses, no `;` */
+void ir_put_buf_decl(ir_writer *w,
+                     const ir_buf *buf); /* @name : i32[count] and its clauses, no `;` */
 
 /* The words of enums, in their order; NULL ends each. */
-extern const char *const ir_words_role[], *const ir_words_race[], *const ir_words_zeros[],
-    *const ir_words_directive[], *const ir_words_stage[], *const ir_words_verdict[],
-    *const ir_words_buf[], *const ir_words_run[];
+extern const char *const ir_words_role[],
+    *const ir_words_race[], *const ir_words_zeros[], *const ir_words_directive[],
+                                                         *const ir_words_stage[],
+                                                             *const ir_words_verdict[],
+                                                                 *const ir_words_buf[],
+                                                                     *const ir_words_run[];
 
 #endif

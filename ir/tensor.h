@@ -47,7 +47,8 @@ void ir_view_walk(const ir_view *view, ir_visit *visit, void *user);
 /* Only the entries whose coordinate along axis d is fixed[d]; -1: any. */
 void ir_view_walk_where(const ir_view *view, const int64_t *fixed, ir_visit *visit, void *user);
 
-/* Position in vals of the element at `coordinates`, or -1 when it is not stored (its value is 0). */
+/* Position in vals of the element at `coordinates`, or -1 when it is not stored (its value is 0).
+ */
 int64_t ir_view_locate(const ir_view *view, const int64_t *coordinates);
 
 /* The element's value, 0 where nothing is stored; a pattern gives 1 where an entry is stored. */
@@ -55,12 +56,13 @@ double ir_view_value(const ir_view *view, const int64_t *coordinates);
 int64_t ir_view_value_int(const ir_view *view, const int64_t *coordinates);
 
 /* Checks every structural promise of the format: monotone positions, coordinates in range, sorted,
- * unique, counts within capacity.  Returns SPC_INVALID_INPUT and *why (arena text) at the first fault. */
+ * unique, counts within capacity.  Returns SPC_INVALID_INPUT and *why (arena text) at the first
+ * fault. */
 spc_status ir_view_check(ir_arena *arena, const ir_view *view, const char **why);
 
 /* Packs entries (any order; duplicates are summed) into `format`; all arrays from the arena.
- * index_dtype is IR_I32 or IR_I64 for pos and crd.  SPC_INVALID_INPUT with *why when they do not fit
- * (three of four in nm(2,4); ell width; twell capacity). */
+ * index_dtype is IR_I32 or IR_I64 for pos and crd.  SPC_INVALID_INPUT with *why when they do not
+ * fit (three of four in nm(2,4); ell width; twell capacity). */
 spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
                         const ir_format *format, ir_dtype index_dtype, ir_entries *entries,
                         ir_view *out, const char **why);

@@ -7,9 +7,7 @@ char *ir_strndup(ir_arena *arena, const char *text, size_t length) {
   return copy;
 }
 
-char *ir_strdup(ir_arena *arena, const char *text) {
-  return ir_strndup(arena, text, strlen(text));
-}
+char *ir_strdup(ir_arena *arena, const char *text) { return ir_strndup(arena, text, strlen(text)); }
 
 char *ir_format_text(ir_arena *arena, const char *format, ...) {
   ir_text text = ir_text_new(arena);
@@ -67,10 +65,14 @@ void ir_text_json(ir_text *text, const char *s) {
   ir_text_put(text, "\"");
   for (; *s; s++) {
     unsigned char c = (unsigned char)*s;
-    if (c == '"' || c == '\\') ir_text_printf(text, "\\%c", c);
-    else if (c == '\n') ir_text_put(text, "\\n");
-    else if (c < 0x20) ir_text_printf(text, "\\u%04x", c);
-    else ir_text_putn(text, s, 1);
+    if (c == '"' || c == '\\')
+      ir_text_printf(text, "\\%c", c);
+    else if (c == '\n')
+      ir_text_put(text, "\\n");
+    else if (c < 0x20)
+      ir_text_printf(text, "\\u%04x", c);
+    else
+      ir_text_putn(text, s, 1);
   }
   ir_text_put(text, "\"");
 }

@@ -20,57 +20,62 @@
 
 struct ir_list {
   const char *name;
-  ir_tensor *tensor;     /* whose zeros it lists */
-  ir_index *strip_index; /* NULL: one strip, the list is for the whole axis */
-  ir_index *axis;        /* both as the stage that reads the list names them */
+  ir_tensor *tensor;       /* whose zeros it lists */
+  ir_index *strip_index;   /* NULL: one strip, the list is for the whole axis */
+  ir_index *axis;          /* both as the stage that reads the list names them */
   int strip_dim, axis_dim; /* the dimensions of `tensor` they stand for; strip_dim -1: one strip */
   int64_t strip, gran;
-  ir_expr *strips, *capacity; /* i64 */
+  ir_expr *strips, *capacity;  /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
   ir_buf *verdict;   /* i32 [1]: 0 sparse, 1 dense; written by the guard stage; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
-  bool fused; /* detected in the epilogue of the stage that makes the tensor */
+  bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;
-  double break_even; /* covered density from which dense is as fast: what the plan writes to `threshold` */
+  double break_even; /* covered density from which dense is as fast: what the plan writes to
+                        `threshold` */
 };
 
 /* Where a stage's `when` looks: the measured cover of a list against a break-even. */
 typedef struct ir_guard {
-  ir_list *list;     /* NULL: always */
-  bool above;        /* runs when cover >= threshold (the dense branch), else when below */
-  double threshold;  /* covered density at which dense is as fast; a run-time argument */
+  ir_list *list;    /* NULL: always */
+  bool above;       /* runs when cover >= threshold (the dense branch), else when below */
+  double threshold; /* covered density at which dense is as fast; a run-time argument */
 } ir_guard;
 
 typedef enum ir_stage_kind {
   IR_STAGE_COMPUTE, /* statements by a kernel row, or by functions of the loop dialect */
-  IR_STAGE_DETECT,  /* builds the list `detects` from its tensor's values, or from its bits when list->fused */
+  IR_STAGE_DETECT,  /* builds the list `detects` from its tensor's values, or from its bits when
+                       list->fused */
   IR_STAGE_CONVERT, /* target = source in target's format */
-  IR_STAGE_GUARD    /* measures the cover of reads.at[0] and writes its verdict; `when` stays empty */
+  IR_STAGE_GUARD /* measures the cover of reads.at[0] and writes its verdict; `when` stays empty */
 } ir_stage_kind;
 
-typedef struct ir_tile_size { ir_index *index; int64_t size; } ir_tile_size;
+typedef struct ir_tile_size {
+  ir_index *index;
+  int64_t size;
+} ir_tile_size;
 
 /* An assembled stage has two functions.  funcs[0] writes the number of entries to the workspace
- * `T.count` (i64 [1]); the plan then provides `T.at` (i64 [count][rank]) and `T.value` (the accumulator's
- * dtype, [count]), whose count expression is NULL; funcs[1] fills them in any order; the plan sorts, sums
- * duplicates in order of emission and packs them into T's format. */
+ * `T.count` (i64 [1]); the plan then provides `T.at` (i64 [count][rank]) and `T.value` (the
+ * accumulator's dtype, [count]), whose count expression is NULL; funcs[1] fills them in any order;
+ * the plan sorts, sums duplicates in order of emission and packs them into T's format. */
 struct ir_stage {
   int number;
   const char *name; /* unique in the kernel; "h", "y", "y.dense", "detect.h" */
   ir_stage_kind kind;
   IR_VEC(ir_stmt *) stmts;
-  const char *row;           /* name of a row of kernels.def; "loop": generated loops */
+  const char *row; /* name of a row of kernels.def; "loop": generated loops */
   IR_VEC(ir_tile_size) tiles;
-  IR_VEC(ir_list *) reads;   /* sread / swrite lists */
-  ir_list *detects;          /* list made here (kind DETECT, or fused into the epilogue) */
-  ir_tensor *source, *dest;  /* CONVERT */
+  IR_VEC(ir_list *) reads;  /* sread / swrite lists */
+  ir_list *detects;         /* list made here (kind DETECT, or fused into the epilogue) */
+  ir_tensor *source, *dest; /* CONVERT */
   ir_guard when;
-  bool assembled;            /* sparse output whose pattern is computed: see below */
-  int stages_deep, warps;    /* software pipeline depth, warps; 0: the row's own */
-  double microseconds;       /* predicted, at the sizes and density assumed */
+  bool assembled;                    /* sparse output whose pattern is computed: see below */
+  int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
+  double microseconds;               /* predicted, at the sizes and density assumed */
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */
-  const char *why;           /* one sentence: why this kernel */
-  IR_VEC(ir_func *) funcs;   /* after lower: generated functions in order, or the fragment of a row */
+  const char *why;                   /* one sentence: why this kernel */
+  IR_VEC(ir_func *) funcs; /* after lower: generated functions in order, or the fragment of a row */
   ir_span span;
 };
 
@@ -78,27 +83,28 @@ typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 
 /* One row of the table that `microtile` decides on and `explain` prints. */
 struct ir_candidate {
-  ir_tensor *target;    /* the statement it is for */
-  const char *label;    /* "k lists 64x1, 64x128x32" */
-  const char *row;      /* kernels.def name, "loop" or "library" */
-  const char *fusion;   /* what runs in the same stage, "" when nothing does */
-  const char *formats;  /* formats of the intermediates it needs, "h=dense_t" */
-  ir_tensor *operand;   /* the sparse operand, NULL: dense */
+  ir_tensor *target;   /* the statement it is for */
+  const char *label;   /* "k lists 64x1, 64x128x32" */
+  const char *row;     /* kernels.def name, "loop" or "library" */
+  const char *fusion;  /* what runs in the same stage, "" when nothing does */
+  const char *formats; /* formats of the intermediates it needs, "h=dense_t" */
+  ir_tensor *operand;  /* the sparse operand, NULL: dense */
   ir_index *axis, *strip_index;
   int64_t strip, gran;
   IR_VEC(ir_tile_size) tiles;
   double density, cover; /* assumed density of the operand, covered density at this micro-tile */
   double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
   /* with a list: the guard takes the faster branch, lists included; without: microseconds */
-  double expected;                /* the mean over densities and over how alike rows are */
-  double density_low, density_high;           /* the ends of the assumed range, 0 without a list */
-  double microseconds_low, microseconds_likely, microseconds_high; /* expected there and at `density` */
+  double expected;                  /* the mean over densities and over how alike rows are */
+  double density_low, density_high; /* the ends of the assumed range, 0 without a list */
+  double microseconds_low, microseconds_likely,
+      microseconds_high; /* expected there and at `density` */
   ir_verdict verdict;
-  const char *why;      /* reason of the verdict, one line */
-  bool asked;           /* a directive of the schedule asks for it; cleared once the choice is made */
+  const char *why; /* reason of the verdict, one line */
+  bool asked;      /* a directive of the schedule asks for it; cleared once the choice is made */
   /* pass guard, on the chosen candidate: */
-  bool guarded;         /* a dense branch stands beside it */
-  double break_even;    /* covered density from which dense is as fast */
+  bool guarded;      /* a dense branch stands beside it */
+  double break_even; /* covered density from which dense is as fast */
 };
 
 #endif

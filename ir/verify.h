@@ -19,18 +19,19 @@ typedef struct ir_checker {
   const ir_kernel *kernel;
   ir_arena *arena; /* scratch */
   ir_sink *sink;
-  ir_diag_id id;   /* IR_DIAG_INTERNAL, or IR_DIAG_IR_RULE for a text that was read */
+  ir_diag_id id; /* IR_DIAG_INTERNAL, or IR_DIAG_IR_RULE for a text that was read */
   int faults;
-  const char *where; /* "statement of y", "function ffn.y"; NULL outside */
-  ir_span span;      /* of it */
-  ir_scope *scope;   /* of the function being checked; NULL outside one */
+  const char *where;        /* "statement of y", "function ffn.y"; NULL outside */
+  ir_span span;             /* of it */
+  ir_scope *scope;          /* of the function being checked; NULL outside one */
   IR_VEC(ir_index *) bound; /* indices of the statement in scope */
   bool any_index;           /* every index of the kernel is in scope */
 } ir_checker;
 
 void ir_fault(ir_checker *c, ir_span span, const char *format, ...) IR_PRINTF(3, 4);
 void ir_check_expr(ir_checker *c, const ir_expr *e);
-void ir_check_dtype(ir_checker *c, const ir_expr *e, ir_dtype dtype, const char *what); /* and e itself */
+void ir_check_dtype(ir_checker *c, const ir_expr *e, ir_dtype dtype,
+                    const char *what);                                 /* and e itself */
 void ir_check_size(ir_checker *c, const ir_expr *e, const char *what); /* i64 over dims only */
 bool ir_owns_tensor(const ir_kernel *kernel, const ir_tensor *tensor);
 bool ir_owns_index(const ir_kernel *kernel, const ir_index *index);
@@ -40,6 +41,7 @@ void ir_check_tile(ir_checker *c);
 void ir_check_funcs(ir_checker *c);
 
 spc_status ir_verify_as(const ir_program *program, ir_diag_id id, ir_sink *sink);
-void ir_copy_spans(ir_program *to, const ir_program *from); /* of two programs with one printed form */
+void ir_copy_spans(ir_program *to,
+                   const ir_program *from); /* of two programs with one printed form */
 
 #endif

@@ -1,5 +1,6 @@
-/* assume.c - what estimates take for granted where nothing is known: sizes of dyn dims, densities without a
- * hint.  Nothing here may change what is computed, only which way is chosen; docs/cost-model.md lists it. */
+/* assume.c - what estimates take for granted where nothing is known: sizes of dyn dims, densities
+ * without a hint.  Nothing here may change what is computed, only which way is chosen;
+ * docs/cost-model.md lists it. */
 #include <math.h>
 
 #include "passes/cost.h"
@@ -27,7 +28,8 @@ double pass_size_assumed(const pass_context *context, const ir_expr *size) {
   int64_t value;
   for (int i = 0; i < program->dims.count; i++) {
     int number = program->dims.at[i]->number;
-    if (number >= 0 && number < program->dims.count) sizes[number] = dim_assumed(context, program->dims.at[i]);
+    if (number >= 0 && number < program->dims.count)
+      sizes[number] = dim_assumed(context, program->dims.at[i]);
   }
   if (size && ir_size_value(size, sizes, &value)) return fmax(1, (double)value);
   return context->profile->size_dyn;
@@ -38,7 +40,8 @@ double pass_index_assumed(const pass_context *context, const ir_index *index) {
 }
 
 static pass_zeros hinted(const ir_pattern *pattern) {
-  pass_zeros zeros = {.low = fmax(0, pattern->density_low), .high = pattern->density_high, .known = true};
+  pass_zeros zeros = {
+      .low = fmax(0, pattern->density_low), .high = pattern->density_high, .known = true};
   if (zeros.high < zeros.low) zeros.high = zeros.low;
   zeros.likely = zeros.low > 0 ? sqrt(zeros.low * zeros.high) : zeros.high / 2;
   return zeros;
@@ -62,9 +65,12 @@ pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
   const ir_pattern *pattern = &tensor->pattern;
   pass_zeros zeros;
   bool given = pattern->density_low > 0 || pattern->density_high > 0;
-  if (given && pattern->zeros != IR_ZEROS_UNKNOWN) zeros = hinted(pattern);
-  else if (pass_tensor_is_sparse(tensor)) zeros = assumed(stored_density(context, tensor), stored_density(context, tensor));
-  else zeros = assumed(context->profile->density_low, context->profile->density_high);
+  if (given && pattern->zeros != IR_ZEROS_UNKNOWN)
+    zeros = hinted(pattern);
+  else if (pass_tensor_is_sparse(tensor))
+    zeros = assumed(stored_density(context, tensor), stored_density(context, tensor));
+  else
+    zeros = assumed(context->profile->density_low, context->profile->density_high);
   zeros.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1;
   zeros.cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1;
   return zeros;

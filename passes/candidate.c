@@ -1,7 +1,7 @@
 /* candidate.c - one candidate: making it, its predicted time at any cover, the layouts it needs.
  *
- * A candidate's cost is computed from what it says (row, micro-tile, tiles) and nothing else, so that a
- * table read back from text costs the same. */
+ * A candidate's cost is computed from what it says (row, micro-tile, tiles) and nothing else, so
+ * that a table read back from text costs the same. */
 #include <math.h>
 
 #include "passes/choice.h"
@@ -10,12 +10,14 @@
 
 const ir_target *pass_target_of(const pass_context *context) {
   if (context->options && context->options->target) return context->options->target;
-  const ir_target *named = context->program->target ? ir_target_find(context->program->target) : NULL;
+  const ir_target *named =
+      context->program->target ? ir_target_find(context->program->target) : NULL;
   return named ? named : ir_target_find("cpu");
 }
 
 void pass_context_prepare(pass_context *context) {
-  if (!context->profile) context->profile = pass_profile_of(context->arena, pass_target_of(context));
+  if (!context->profile)
+    context->profile = pass_profile_of(context->arena, pass_target_of(context));
 }
 
 ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row) {
@@ -29,16 +31,18 @@ ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const c
   return candidate;
 }
 
-void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index, int64_t size) {
+void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index,
+                         int64_t size) {
   if (index) IR_PUSH(context->arena, &candidate->tiles, ((ir_tile_size){index, size}));
 }
 
-/* ---- cost -------------------------------------------------------------------------------------- */
+/* ---- cost --------------------------------------------------------------------------------------
+ */
 typedef struct walk_cost {
   pass_context *context;
   double density; /* of the sparsest operand that is walked */
   double bytes;
-  double extent;  /* of the indices bound inside */
+  double extent; /* of the indices bound inside */
 } walk_cost;
 
 static bool add_node(void *user, ir_expr *node) {
@@ -55,8 +59,10 @@ static bool add_node(void *user, ir_expr *node) {
 static double loops_cost(pass_context *context, const ir_stmt *stmt) {
   walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1};
   ir_expr_walk(stmt->value, add_node, &walk);
-  if (stmt->sample || stmt->cond) ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
-  for (int i = 0; i < stmt->free.count; i++) walk.extent *= pass_index_assumed(context, stmt->free.at[i]);
+  if (stmt->sample || stmt->cond)
+    ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
+  for (int i = 0; i < stmt->free.count; i++)
+    walk.extent *= pass_index_assumed(context, stmt->free.at[i]);
   double iterations = walk.extent * walk.density;
   return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
                           : pass_cost_loops(context->profile, iterations, 0, walk.bytes);
@@ -117,8 +123,8 @@ static pass_tiling tiling_of(const ir_candidate *candidate, double cover) {
   return tiling;
 }
 
-double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
-                           double cover, double *index) {
+double pass_candidate_cost(pass_context *context, const pass_sum *sum,
+                           const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
   *index = listed ? index_cost(context, candidate, cover) : 0;
   if (!sum || !sum->matrices)
@@ -129,10 +135,11 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_
 }
 
 /* A strip that is higher than the operand holds no more rows than there are. */
-double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate, const pass_zeros *zeros,
-                            double density, double correlation) {
+double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
+                            const pass_zeros *zeros, double density, double correlation) {
   double strip = (double)candidate->strip;
-  if (candidate->strip_index) strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
+  if (candidate->strip_index)
+    strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
   return pass_cover_alike(zeros, density, strip, (double)candidate->gran, correlation);
 }
 
@@ -142,14 +149,16 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
     candidate->density = zeros.likely;
     candidate->cover = pass_candidate_cover(context, candidate, &zeros, zeros.likely, 0.5);
   }
-  candidate->microseconds =
-      pass_candidate_cost(context, sum, candidate, candidate->cover, &candidate->index_microseconds);
+  candidate->microseconds = pass_candidate_cost(context, sum, candidate, candidate->cover,
+                                                &candidate->index_microseconds);
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------------------------------
+ */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
   bool inner = tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
-  if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2) return false;
+  if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)
+    return false;
   if (tensor->format && !ir_format_is_dense(tensor->format)) return false;
   return !pass_schedule_find(kernel, IR_DO_FORMAT, tensor->name);
 }

@@ -7,10 +7,10 @@
  *     before   let h[t,f] = relu(relu(2*3 * sum[d] x[t,d]*W[d,f]*s[t]) + 0)
  *     after    let h[t,f] = relu(6 * (s[t] * sum[d] x[t,d]*W[d,f]))
  *
- * Afterwards a statement's value is (a) elementwise over accesses, (b) an elementwise epilogue around
- * one reduction of an elementwise body, or (c) one topk, at the root, of an elementwise body.
- * A program that promises its bits (reproducible, batch invariant) has scatters in a fixed order only.
- * The steps are in canon_fold.c, canon_reduce.c, canon_split.c and canon_clean.c. */
+ * Afterwards a statement's value is (a) elementwise over accesses, (b) an elementwise epilogue
+ * around one reduction of an elementwise body, or (c) one topk, at the root, of an elementwise
+ * body. A program that promises its bits (reproducible, batch invariant) has scatters in a fixed
+ * order only. The steps are in canon_fold.c, canon_reduce.c, canon_split.c and canon_clean.c. */
 #include "passes/canon.h"
 
 spc_status pass_canon(pass_context *context, ir_kernel *kernel) {

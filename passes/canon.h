@@ -5,7 +5,8 @@
 #include "passes/expr.h"
 #include "passes/pass.h"
 
-/* canon_fold.c: constants through the op table's evaluators; identities that hold for every value. */
+/* canon_fold.c: constants through the op table's evaluators; identities that hold for every value.
+ */
 ir_expr *pass_canon_fold(pass_context *c, ir_expr *e);
 /* canon_reduce.c: nested sums merged, factors that the bound indices do not reach moved out. */
 ir_expr *pass_canon_reduce(pass_context *c, const ir_stmt *stmt, ir_expr *e);

@@ -55,7 +55,8 @@ static void merge_equal(pass_context *c, ir_kernel *kernel) {
   for (int i = 0; i < kernel->stmts.count; i++)
     for (int j = 0; j < i; j++) {
       ir_tensor *later = kernel->stmts.at[i]->target, *first = kernel->stmts.at[j]->target;
-      if (later->role == IR_ROLE_LET && kernel->schedule != NULL) continue; /* it may be named there */
+      if (later->role == IR_ROLE_LET && kernel->schedule != NULL)
+        continue; /* it may be named there */
       if (!is_internal(later) || !is_internal(first) || pass_is_structural(kernel, later)) continue;
       if (!same_definition(kernel->stmts.at[i], kernel->stmts.at[j])) continue;
       redirect r = {c->arena, later, first};
@@ -94,8 +95,7 @@ void pass_drop_unread(ir_kernel *kernel) {
   for (int i = kernel->stmts.count - 1; i >= 0; i--) {
     ir_tensor *tensor = kernel->stmts.at[i]->target;
     if (!is_internal(tensor) || is_read(kernel, tensor)) continue;
-    for (int j = i + 1; j < kernel->stmts.count; j++)
-      kernel->stmts.at[j - 1] = kernel->stmts.at[j];
+    for (int j = i + 1; j < kernel->stmts.count; j++) kernel->stmts.at[j - 1] = kernel->stmts.at[j];
     kernel->stmts.count--;
     drop_tensor(kernel, tensor);
   }

@@ -1,12 +1,10 @@
 /* canon_fold.c - constant folding and identities, derived from the op table.
  *
  *     2 * 3            6             through the op's evaluator
- *     x * 1, x + 0     x             the neutral element is the identity of the reducer that combines with the op
- *     x * 0            0             from the zero rule; not for floats under strict_nan
- *     max(x, x)        x             from the trait "idempotent"
- *     not not x, --x   x
- *     max(x, 0)        relu(x)       one name for one thing, so that later passes know it
- *     where(true,a,b)  a
+ *     x * 1, x + 0     x             the neutral element is the identity of the reducer that
+ * combines with the op x * 0            0             from the zero rule; not for floats under
+ * strict_nan max(x, x)        x             from the trait "idempotent" not not x, --x   x max(x,
+ * 0)        relu(x)       one name for one thing, so that later passes know it where(true,a,b)  a
  * A float constant keeps all its bits: the statement is rounded once, when it is complete. */
 #include <math.h>
 

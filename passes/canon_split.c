@@ -6,14 +6,15 @@
  *                                                     h[t,f]   = silu(h.0[t,f]) * h.1[t,f]
  *     a[i,j] = softmax[j](p[i,j])                     a.0[i]   = max[j] p[i,j]
  *                                                     a.1[i]   = sum[j] exp(p[i,j] - a.0[i])
- *                                                     a[i,j]   = where(a.0[i] == -inf, 0, exp(p[i,j] - a.0[i]) / a.1[i])
+ *                                                     a[i,j]   = where(a.0[i] == -inf, 0,
+ * exp(p[i,j] - a.0[i]) / a.1[i])
  *
  * A statement stays whole when its only reduction uses every free index (the rest is its epilogue).
  * A temporary has the accumulator's dtype, so that it adds no rounding; it is indexed by the
  * indices in scope that its value needs, and keeps the statement's condition where that condition
- * means the same for it. Where the argument of a softmax is -inf outside a condition (`on c fill -inf`),
- * the reductions are written over where(c, .., identity) and the result `on c`: what is masked
- * can be skipped. */
+ * means the same for it. Where the argument of a softmax is -inf outside a condition (`on c fill
+ * -inf`), the reductions are written over where(c, .., identity) and the result `on c`: what is
+ * masked can be skipped. */
 #include <math.h>
 
 #include "passes/canon.h"
@@ -43,8 +44,8 @@ static bool has_segment(const pass_indices *set, const ir_index *segment) {
   return false;
 }
 
-/* The indices that a temporary for e needs: those in scope that it uses, itself or as the segment of
- * a ragged index that it binds; and segments it uses that a ragged index outside determines. */
+/* The indices that a temporary for e needs: those in scope that it uses, itself or as the segment
+ * of a ragged index that it binds; and segments it uses that a ragged index outside determines. */
 static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr *e) {
   pass_indices used = {0}, bound = {0}, all = {0}, needed = {0};
   pass_indices_of(s->arena, e, &used);
@@ -108,7 +109,8 @@ static ir_expr *extract_all(splitter *s, const place *p, ir_expr *e) {
   return pass_with_args(s->arena, e, args);
 }
 
-/* The terms of a condition that do not use what e binds: below e, those indices mean other elements. */
+/* The terms of a condition that do not use what e binds: below e, those indices mean other
+ * elements. */
 static ir_expr *cond_below(splitter *s, ir_expr *cond, const ir_expr *e) {
   pass_terms terms = {0};
   ir_expr *kept = NULL;
@@ -213,8 +215,7 @@ static ir_expr *open_value(splitter *s, const place *p, ir_expr *e, bool only, b
 
 static void split_stmt(splitter *s, ir_stmt *stmt, const char *stem, int *next) {
   place p = {.stmt = stmt, .stem = stem, .next = next};
-  for (int i = 0; i < stmt->free.count; i++)
-    pass_indices_add(s->arena, &p.scope, stmt->free.at[i]);
+  for (int i = 0; i < stmt->free.count; i++) pass_indices_add(s->arena, &p.scope, stmt->free.at[i]);
   if (stmt->cond != NULL) stmt->cond = extract_all(s, &p, stmt->cond);
   p.cond = stmt->cond;
   stmt->value = open_value(s, &p, stmt->value, pass_count_heavy(stmt->value) == 1, true);

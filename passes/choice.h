@@ -1,25 +1,27 @@
-/* choice.h - the table of candidates while it is made: sums of products as the kernels see them, one
- * candidate a way to run a statement, and what the schedule says about them.
+/* choice.h - the table of candidates while it is made: sums of products as the kernels see them,
+ * one candidate a way to run a statement, and what the schedule says about them.
  *
- * A statement has a choice when it is `epilogue(sum[k] product)`; everything else runs as generated loops.
- * Candidates name statements by their target, so that the table survives printing and parsing. */
+ * A statement has a choice when it is `epilogue(sum[k] product)`; everything else runs as generated
+ * loops. Candidates name statements by their target, so that the table survives printing and
+ * parsing. */
 #ifndef SPC_PASSES_CHOICE_H
 #define SPC_PASSES_CHOICE_H
 
 #include "passes/cost.h"
 
-/* ---- a sum of products ------------------------------------------------------------------------ */
+/* ---- a sum of products ------------------------------------------------------------------------
+ */
 typedef struct pass_sum {
   ir_stmt *stmt;
   ir_expr *reduce;
-  IR_VEC(ir_expr *) factors;  /* of the summand, casts stripped */
+  IR_VEC(ir_expr *) factors; /* of the summand, casts stripped */
   /* when it is one product of two dense matrices (batched): what composed kernels can run */
   bool matrices;
-  const char *not_matrices;   /* why it is not */
-  ir_expr *a, *b;             /* a holds the result's rows */
-  ir_index *k;                /* the only summed index, NULL when there are several */
-  double batch, m, n, k_size; /* assumed sizes; set when matrices, else m = all free, n = 1 */
-  ir_index *m_index, *n_index;/* NULL when there is not exactly one */
+  const char *not_matrices;    /* why it is not */
+  ir_expr *a, *b;              /* a holds the result's rows */
+  ir_index *k;                 /* the only summed index, NULL when there are several */
+  double batch, m, n, k_size;  /* assumed sizes; set when matrices, else m = all free, n = 1 */
+  ir_index *m_index, *n_index; /* NULL when there is not exactly one */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
@@ -35,12 +37,13 @@ typedef struct pass_listed {
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor);
 pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor);
 
-/* ---- candidates ------------------------------------------------------------------------------- */
+/* ---- candidates -------------------------------------------------------------------------------
+ */
 typedef struct pass_way {
   ir_candidate *candidate;
-  ir_tensor *turned; /* the intermediate whose layout it needs; NULL: any layout will do */
-  bool strip_last;   /* it needs the strip's dimension contiguous (dense_t); else row-major */
-  double weight;     /* microseconds that ways are compared by */
+  ir_tensor *turned;  /* the intermediate whose layout it needs; NULL: any layout will do */
+  bool strip_last;    /* it needs the strip's dimension contiguous (dense_t); else row-major */
+  double weight;      /* microseconds that ways are compared by */
   const char *struck; /* a directive excludes it, and why; NULL: none does */
 } pass_way;
 
@@ -54,13 +57,14 @@ typedef struct pass_ways {
 const ir_target *pass_target_of(const pass_context *context);
 void pass_context_prepare(pass_context *context); /* the built-in profile, where none was given */
 ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row);
-void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index, int64_t size);
+void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index,
+                         int64_t size);
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
-double pass_candidate_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
-                           double cover, double *index);
+double pass_candidate_cost(pass_context *context, const pass_sum *sum,
+                           const ir_candidate *candidate, double cover, double *index);
 /* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
-double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate, const pass_zeros *zeros,
-                            double density, double correlation);
+double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
+                            const pass_zeros *zeros, double density, double correlation);
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate);
 /* Layout: may pass microtile still turn this intermediate round?  Which index is contiguous? */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);
@@ -74,13 +78,17 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
 
-/* ---- the schedule ----------------------------------------------------------------------------- */
+/* ---- the schedule -----------------------------------------------------------------------------
+ */
 /* Restricts the ways to what the directives ask for; errors E05xx where nothing fits. */
-spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
-/* The `compact` directive for this operand, NULL when there is none; its micro-tile by dimension. */
+spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all,
+                                  int count);
+/* The `compact` directive for this operand, NULL when there is none; its micro-tile by dimension.
+ */
 const ir_directive *pass_schedule_compact(const ir_kernel *kernel, const ir_tensor *tensor);
 bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, int *axis_dim,
                         int64_t *strip, int64_t *gran);
-ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind, const char *tensor);
+ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
+                                 const char *tensor);
 
 #endif

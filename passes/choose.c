@@ -1,15 +1,18 @@
 /* choose.c - the joint decision: one way a statement, over all layouts of the intermediates.
  *
  * Statements interact through the storage of what one writes and another reads.  There are few such
- * tensors, so every combination of their layouts is tried; under one combination statements are independent
- * and each takes its cheapest way.  Beyond MOST_TURNED tensors the rest stays row-major. */
+ * tensors, so every combination of their layouts is tried; under one combination statements are
+ * independent and each takes its cheapest way.  Beyond MOST_TURNED tensors the rest stays
+ * row-major. */
 #include <math.h>
 
 #include "passes/choice.h"
 
 enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
-static const double CHEAP_SHARE = 0.03, CHEAP_MICROSECONDS = 3; /* of looking at zeros, whichever is more */
-static const double ASKED_FOR = 1e12; /* microseconds: what a directive asks for wins over any estimate */
+static const double CHEAP_SHARE = 0.03,
+                    CHEAP_MICROSECONDS = 3; /* of looking at zeros, whichever is more */
+static const double ASKED_FOR =
+    1e12; /* microseconds: what a directive asks for wins over any estimate */
 
 typedef struct turned_set {
   ir_tensor *tensor[MOST_TURNED];
@@ -27,7 +30,8 @@ static turned_set turnable(const pass_ways *all, int count) {
   for (int s = 0; s < count; s++)
     for (int i = 0; i < all[s].list.count; i++) {
       ir_tensor *tensor = all[s].list.at[i].turned;
-      if (tensor && all[s].list.at[i].strip_last && place_of(&set, tensor) < 0 && set.count < MOST_TURNED)
+      if (tensor && all[s].list.at[i].strip_last && place_of(&set, tensor) < 0 &&
+          set.count < MOST_TURNED)
         set.tensor[set.count++] = tensor;
     }
   return set;
@@ -41,8 +45,11 @@ static bool allowed(const pass_way *way, const turned_set *set, unsigned turned)
   return is_turned == way->strip_last;
 }
 
-/* ---- what a way is worth ------------------------------------------------------------------------ */
-static bool is_listed(const ir_candidate *candidate) { return candidate->operand && candidate->axis; }
+/* ---- what a way is worth ------------------------------------------------------------------------
+ */
+static bool is_listed(const ir_candidate *candidate) {
+  return candidate->operand && candidate->axis;
+}
 
 static double best_dense(const pass_ways *ways) {
   double best = INFINITY;
@@ -64,7 +71,8 @@ typedef struct forecast {
 /* Lists, guard, and the faster of the two branches. */
 static double guarded(const forecast *f, double cover) {
   double index;
-  double time = pass_candidate_cost(f->context, f->ways->is_sum ? &f->ways->sum : NULL, f->candidate, cover, &index);
+  double time = pass_candidate_cost(f->context, f->ways->is_sum ? &f->ways->sum : NULL,
+                                    f->candidate, cover, &index);
   return index + fmin(time - index, f->dense);
 }
 
@@ -72,7 +80,8 @@ static double guarded(const forecast *f, double cover) {
 static double at_density(const forecast *f, double density) {
   double sum = 0;
   for (int i = 0; i < CORRELATIONS; i++)
-    sum += guarded(f, pass_candidate_cover(f->context, f->candidate, &f->zeros, density, (i + 0.5) / CORRELATIONS));
+    sum += guarded(f, pass_candidate_cover(f->context, f->candidate, &f->zeros, density,
+                                           (i + 0.5) / CORRELATIONS));
   return sum / CORRELATIONS;
 }
 
@@ -80,7 +89,8 @@ static double at_density(const forecast *f, double density) {
 static double over_densities(const forecast *f) {
   double low = fmax(f->zeros.low, 1e-6), sum = 0;
   if (f->zeros.high <= low * 1.01) return at_density(f, f->zeros.likely);
-  for (int i = 0; i < DENSITIES; i++) sum += at_density(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
+  for (int i = 0; i < DENSITIES; i++)
+    sum += at_density(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
   return sum / DENSITIES;
 }
 
@@ -112,7 +122,8 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
   return index;
 }
 
-/* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a margin. */
+/* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
+ * margin. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
   double cheap = fmax(CHEAP_SHARE * best_dense(ways), CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
@@ -133,8 +144,7 @@ static int cheapest(const pass_ways *ways, const turned_set *set, unsigned turne
   return best;
 }
 
-static double total(const pass_ways *all, int count, const turned_set *set,
-                    unsigned turned) {
+static double total(const pass_ways *all, int count, const turned_set *set, unsigned turned) {
   double sum = 0;
   for (int s = 0; s < count; s++) {
     int best = cheapest(&all[s], set, turned);
@@ -144,9 +154,10 @@ static double total(const pass_ways *all, int count, const turned_set *set,
   return sum;
 }
 
-/* ---- verdicts ----------------------------------------------------------------------------------- */
-/* What a directive asks for and what the estimates say is told apart only where they differ, so that the
- * schedule of a choice, fed back, leaves the same table. */
+/* ---- verdicts -----------------------------------------------------------------------------------
+ */
+/* What a directive asks for and what the estimates say is told apart only where they differ, so
+ * that the schedule of a choice, fed back, leaves the same table. */
 static bool only_asked(const pass_ways *ways, const pass_way *winner) {
   for (int i = 0; winner->candidate->asked && i < ways->list.count; i++) {
     const pass_way *other = &ways->list.at[i];
@@ -181,14 +192,16 @@ static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
   return "generated for it";
 }
 
-static const char *chosen_why(pass_context *context, const pass_ways *ways, const pass_way *winner) {
+static const char *chosen_why(pass_context *context, const pass_ways *ways,
+                              const pass_way *winner) {
   const pass_way *next = nearest_of_other_kind(ways, winner);
   if (only_asked(ways, winner)) return "the schedule asks for it";
   if (!next) return no_choice_why(context, ways);
   const ir_candidate *chosen = winner->candidate, *other = next->candidate;
-  return ir_format_text(context->arena, "%s %s, against %s for %s", pass_time_text(context->arena, chosen->expected),
-                        range_text(context, chosen, other), pass_time_text(context->arena, other->expected),
-                        other->label);
+  return ir_format_text(context->arena, "%s %s, against %s for %s",
+                        pass_time_text(context->arena, chosen->expected),
+                        range_text(context, chosen, other),
+                        pass_time_text(context->arena, other->expected), other->label);
 }
 
 static const char *lost_why(pass_context *context, const pass_way *way, const pass_way *winner,
@@ -197,21 +210,28 @@ static const char *lost_why(pass_context *context, const pass_way *way, const pa
   const char *time = pass_time_text(context->arena, way->candidate->expected);
   if (way->struck && ratio < 1) return way->struck;
   if (!way->struck && ratio < 1 && !allowed(way, set, turned))
-    return ir_format_text(context->arena, "%s, but it needs %s, with which the statements together are slower", time,
-                          way->candidate->formats);
-  if (ratio < 1) return winner->candidate->asked ? "the schedule asks for another"
-                                                 : "faster on paper, but by less than looking at the zeros costs";
-  return ratio < 1.005 ? time : ir_format_text(context->arena, "%s, %.2f times the chosen one", time, ratio);
+    return ir_format_text(context->arena,
+                          "%s, but it needs %s, with which the statements together are slower",
+                          time, way->candidate->formats);
+  if (ratio < 1)
+    return winner->candidate->asked
+               ? "the schedule asks for another"
+               : "faster on paper, but by less than looking at the zeros costs";
+  return ratio < 1.005
+             ? time
+             : ir_format_text(context->arena, "%s, %.2f times the chosen one", time, ratio);
 }
 
 /* Makes the cheapest candidate that walks the same lists, or none, a runner-up. */
-static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned, const ir_candidate *like) {
+static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
+                      const ir_candidate *like) {
   ir_candidate *best = NULL;
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
     ir_candidate *candidate = way->candidate;
     if (candidate->verdict != IR_REJECTED || !allowed(way, set, turned)) continue;
-    if (like ? candidate->operand != like->operand || candidate->strip != like->strip : candidate->operand != NULL)
+    if (like ? candidate->operand != like->operand || candidate->strip != like->strip
+             : candidate->operand != NULL)
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }
@@ -219,7 +239,8 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned, c
   return best != NULL;
 }
 
-static void rank(pass_context *context, pass_ways *ways, const turned_set *set, unsigned turned, int winner) {
+static void rank(pass_context *context, pass_ways *ways, const turned_set *set, unsigned turned,
+                 int winner) {
   ir_candidate *chosen = ways->list.at[winner].candidate;
   chosen->why = chosen_why(context, ways, &ways->list.at[winner]);
   chosen->verdict = IR_CHOSEN;
@@ -234,15 +255,17 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }
 
-/* ---- taking it ---------------------------------------------------------------------------------- */
+/* ---- taking it ----------------------------------------------------------------------------------
+ */
 static void turn(pass_context *context, const turned_set *set, unsigned turned) {
   for (int i = 0; i < set->count; i++) {
     if (!(turned >> i & 1)) continue;
     const char *why = NULL;
     ir_tensor *tensor = set->tensor[i];
     tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
-    tensor->format_why = "its consumer gathers it by index lists: the strips lie contiguous, and its producer "
-                         "writes it so for nothing";
+    tensor->format_why =
+        "its consumer gathers it by index lists: the strips lie contiguous, and its producer "
+        "writes it so for nothing";
   }
 }
 

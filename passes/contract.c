@@ -1,8 +1,8 @@
 /* contract.c - recognises epilogue(sum[k] A*B), see contract.h.
  *
- * The factors of the sum's body are dealt to two sides. Every deal is scored by what it makes of the
- * indices, and the best one wins: a bound index on both sides (k) is what a contraction is about, a free index
- * on both sides (batch) costs reuse. Constants belong to neither side. */
+ * The factors of the sum's body are dealt to two sides. Every deal is scored by what it makes of
+ * the indices, and the best one wins: a bound index on both sides (k) is what a contraction is
+ * about, a free index on both sides (batch) costs reuse. Constants belong to neither side. */
 #include <limits.h>
 
 #include "passes/contract.h"
@@ -46,7 +46,8 @@ bool pass_reduce_guard(const ir_expr *reduce, ir_expr **guard, ir_expr **value) 
   ir_expr *body = reduce->args[0];
   *guard = NULL;
   *value = body;
-  if (body->kind != IR_OP || body->op != IR_OP_WHERE || reduce->reducer == IR_RED_ARGMAX) return false;
+  if (body->kind != IR_OP || body->op != IR_OP_WHERE || reduce->reducer == IR_RED_ARGMAX)
+    return false;
   double otherwise;
   if (!ir_const_value(body->args[2], &otherwise)) return false;
   if (otherwise != ir_reducer_identity(reduce->reducer, body->dtype)) return false;
@@ -97,8 +98,7 @@ typedef struct deal {
 
 static bool carries(const deal *d, bool side_b, const ir_index *index) {
   for (int i = 0; i < d->factors->count; i++)
-    if (((d->side_b >> i & 1) != 0) == side_b &&
-        pass_indices_has(&d->factors->indices[i], index))
+    if (((d->side_b >> i & 1) != 0) == side_b && pass_indices_has(&d->factors->indices[i], index))
       return true;
   return false;
 }
@@ -148,7 +148,8 @@ static ir_expr *main_access(ir_expr *factor) {
   ir_expr *best = NULL;
   for (int i = 0; i < factor->arg_count; i++) {
     ir_expr *access = main_access(factor->args[i]);
-    if (access != NULL && (best == NULL || access->tensor->rank > best->tensor->rank)) best = access;
+    if (access != NULL && (best == NULL || access->tensor->rank > best->tensor->rank))
+      best = access;
   }
   return best;
 }
@@ -156,7 +157,8 @@ static ir_expr *main_access(ir_expr *factor) {
 static int weight(const ir_expr *access) {
   if (access == NULL) return -1;
   const ir_tensor *t = access->tensor;
-  return 2 * t->rank + pass_bare_access(access) + (pass_tensor_is_sparse(t) ? 200 : 0) + (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
+  return 2 * t->rank + pass_bare_access(access) + (pass_tensor_is_sparse(t) ? 200 : 0) +
+         (t->pattern.zeros != IR_ZEROS_UNKNOWN ? 100 : 0);
 }
 
 static bool is_gathered(const ir_expr *e) {
@@ -200,9 +202,9 @@ static void classify(ir_arena *arena, const deal *d, const pass_indices *free,
     if (a && b) pass_indices_add(arena, &out->batch, index);
     if (a && !b) pass_indices_add(arena, &out->m, index);
     if (b && !a) pass_indices_add(arena, &out->n, index);
-    bool other = index->segment != NULL &&
-                 (carries(d, false, index) ? carries(d, true, index->segment)
-                                           : carries(d, false, index->segment));
+    bool other =
+        index->segment != NULL && (carries(d, false, index) ? carries(d, true, index->segment)
+                                                            : carries(d, false, index->segment));
     if (other && a != b) out->ragged = index;
   }
   for (int i = 0; i < out->reduce->bound_count; i++)

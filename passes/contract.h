@@ -28,26 +28,27 @@ bool pass_reduce_guard(const ir_expr *reduce, ir_expr **guard, ir_expr **value);
 
 /* One side of a contraction. */
 typedef struct pass_operand {
-  ir_expr *value;     /* the whole side: product of its factors, casts included */
-  ir_expr *access;    /* its main access: the sparse one, else the one with most indices */
-  ir_tensor *tensor;  /* of that access */
-  ir_expr *scale;     /* product of the side's other factors (dequantisation), or NULL */
-  ir_expr *prologue;  /* the factor of the main access when it is more than the access itself (a cast, silu(x)), or NULL */
-  bool gathered;      /* some subscript of the main access is read from memory */
+  ir_expr *value;    /* the whole side: product of its factors, casts included */
+  ir_expr *access;   /* its main access: the sparse one, else the one with most indices */
+  ir_tensor *tensor; /* of that access */
+  ir_expr *scale;    /* product of the side's other factors (dequantisation), or NULL */
+  ir_expr *prologue; /* the factor of the main access when it is more than the access itself (a
+                        cast, silu(x)), or NULL */
+  bool gathered;     /* some subscript of the main access is read from memory */
   int factor_count;
   pass_indices indices;
 } pass_operand;
 
 typedef struct pass_contraction_info {
-  ir_expr *reduce;    /* the sum; the hole of the epilogue */
-  ir_expr *epilogue;  /* the statement's value, which holds `reduce` once */
-  bool bare;          /* the epilogue is the hole itself */
-  bool negative;      /* the sum is of -(A*B) */
-  ir_expr *guard;     /* the body is where(guard, A*B, 0), else NULL */
-  ir_expr *factor;    /* constant factors of the body, or NULL */
+  ir_expr *reduce;   /* the sum; the hole of the epilogue */
+  ir_expr *epilogue; /* the statement's value, which holds `reduce` once */
+  bool bare;         /* the epilogue is the hole itself */
+  bool negative;     /* the sum is of -(A*B) */
+  ir_expr *guard;    /* the body is where(guard, A*B, 0), else NULL */
+  ir_expr *factor;   /* constant factors of the body, or NULL */
   pass_operand a, b;
   pass_indices batch, m, n, k;
-  ir_index *ragged;   /* a free ragged index whose segment the other side carries: grouped product */
+  ir_index *ragged; /* a free ragged index whose segment the other side carries: grouped product */
 } pass_contraction_info;
 
 /* True when the statement is a contraction of two operands; fills *out. */

@@ -1,10 +1,11 @@
-/* cost.c - the cost model: docs/cost-model.md has the derivation and the measurements it was fitted to.
+/* cost.c - the cost model: docs/cost-model.md has the derivation and the measurements it was fitted
+ * to.
  *
- *     t = launch + waves * tile flops / rate + bytes of the result / bandwidth     (or the memory bound)
- *     rate = min(share * peak, gather bandwidth * 2 S N / ((S + N) * element bytes))
+ *     t = launch + waves * tile flops / rate + bytes of the result / bandwidth     (or the memory
+ * bound) rate = min(share * peak, gather bandwidth * 2 S N / ((S + N) * element bytes))
  *
- * S and N are the edges of the dense tile: a tile that is narrow on one side moves more bytes a flop, which
- * is why lists over narrow strips lose although their cover is smaller. */
+ * S and N are the edges of the dense tile: a tile that is narrow on one side moves more bytes a
+ * flop, which is why lists over narrow strips lose although their cover is smaller. */
 #include <math.h>
 
 #include "passes/cost.h"
@@ -15,7 +16,8 @@ static double blocks_touched(const pass_zeros *zeros, double strip, double gran)
   return fmax(1, strip / rows) * fmax(1, gran / cols);
 }
 
-double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran, double correlation) {
+double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran,
+                        double correlation) {
   if (density <= 0) return 0;
   if (density >= 1) return 1;
   return 1 - pow(1 - density, pow(blocks_touched(zeros, strip, gran), 1 - correlation));
@@ -66,8 +68,10 @@ static double rate_of(const pass_profile *p, const ir_target *t, const pass_prod
   return fmin(share_of_peak(p, tiling) * peak, moved);
 }
 
-/* Strips have different lists: of the other operand together they read cover * strips, at most all. */
-static double product_bytes(const pass_product *q, const pass_tiling *tiling, double m, double cover) {
+/* Strips have different lists: of the other operand together they read cover * strips, at most all.
+ */
+static double product_bytes(const pass_product *q, const pass_tiling *tiling, double m,
+                            double cover) {
   double strips = tiling->strip > 0 ? ceil(q->m / tiling->strip) : 1;
   double read_b = tiling->strip > 0 ? fmin(1, cover * strips) : 1;
   return q->batch * (cover * q->m * q->k * (double)ir_dtype_bytes(q->a) +
@@ -77,8 +81,8 @@ static double product_bytes(const pass_product *q, const pass_tiling *tiling, do
 
 static double round_up(double x, double step) { return step > 1 ? ceil(x / step) * step : x; }
 
-/* Full waves, and half of one for the tiles of the last: its blocks have the memory to themselves (measured:
- * 0.4 to 0.6 of a wave).  A single wave takes its whole time. */
+/* Full waves, and half of one for the tiles of the last: its blocks have the memory to themselves
+ * (measured: 0.4 to 0.6 of a wave).  A single wave takes its whole time. */
 static double waves_of(double tiles, double units) {
   double waves = tiles / units, full = floor(waves);
   if (waves <= 1) return 1;
@@ -103,18 +107,20 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   } else {
     compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);
   }
-  double result = microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
+  double result =
+      microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, m, cover), p->bandwidth_gbs);
   return p->launch_us + fmax(compute + result, memory);
 }
 
 /* ---- everything else ------------------------------------------------------------------------- */
-double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype, double strip,
-                        double gran, double cover, bool fused) {
+double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
+                        double strip, double gran, double cover, bool fused) {
   double tiles = ceil(rows / fmax(1, strip)) * ceil(cols / fmax(1, gran));
   double bytes = fused ? tiles / 8 : rows * cols * (double)ir_dtype_bytes(dtype);
   double read = microseconds_of_bytes(bytes, p->bandwidth_gbs * p->detect_share);
-  double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)), p->bandwidth_gbs);
+  double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)),
+                                       p->bandwidth_gbs);
   double scan = tiles / (p->scan_gtiles * 1e3) + tiles * cover / (p->list_gids * 1e3);
   return p->launch_us + read + fmax(write, scan);
 }
@@ -123,8 +129,10 @@ double pass_cost_guard(const pass_profile *p, int skipped_launches) {
   return p->launch_us + p->skipped_us * skipped_launches;
 }
 
-double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations, double bytes) {
-  double compute = iterations / (p->loop_gops * 1e3) + sparse_iterations / (p->loop_gathered_gops * 1e3);
+double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
+                       double bytes) {
+  double compute =
+      iterations / (p->loop_gops * 1e3) + sparse_iterations / (p->loop_gathered_gops * 1e3);
   return p->launch_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
 }
 

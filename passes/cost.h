@@ -1,8 +1,8 @@
 /* cost.h - the device profile and the cost model: what a choice would take, in microseconds.
  *
- * Every figure that decides anything comes from a profile (profile.def names them), so that a changed
- * profile moves the choice: less bandwidth makes lists and gathers dearer, dearer launches favour fewer
- * stages.  docs/cost-model.md derives the formulas. */
+ * Every figure that decides anything comes from a profile (profile.def names them), so that a
+ * changed profile moves the choice: less bandwidth makes lists and gathers dearer, dearer launches
+ * favour fewer stages.  docs/cost-model.md derives the formulas. */
 #ifndef SPC_PASSES_COST_H
 #define SPC_PASSES_COST_H
 
@@ -23,9 +23,11 @@ struct pass_profile {
 };
 
 /* profile.c */
-const pass_profile *pass_profile_of(ir_arena *arena, const ir_target *target); /* the built-in one */
-/* `name = number` and `rate KEY = number` lines, `#` comments, over the built-in profile of the target.
- * A wrong line is a diagnostic (E0604) with its place; the name is the file's, for messages. */
+const pass_profile *pass_profile_of(ir_arena *arena,
+                                    const ir_target *target); /* the built-in one */
+/* `name = number` and `rate KEY = number` lines, `#` comments, over the built-in profile of the
+ * target. A wrong line is a diagnostic (E0604) with its place; the name is the file's, for
+ * messages. */
 spc_status pass_profile_parse(ir_arena *arena, const ir_target *target, const char *name,
                               const char *text, size_t length, ir_sink *sink,
                               const pass_profile **out);
@@ -41,12 +43,13 @@ typedef struct pass_zeros {
   double rows, cols; /* granularity, at least 1 */
 } pass_zeros;
 
-/* Share of strip x gran micro-tiles that hold a non-zero: 1 - (1 - density)^n, where n is how many blocks a
- * micro-tile touches on average and the blocks are independent. */
+/* Share of strip x gran micro-tiles that hold a non-zero: 1 - (1 - density)^n, where n is how many
+ * blocks a micro-tile touches on average and the blocks are independent. */
 double pass_cover(const pass_zeros *zeros, double density, double strip, double gran);
-/* The same where blocks are alike: n^(1 - correlation) of the n count.  0: independent; 1: those of a
- * micro-tile are all alike, and the cover is the density. */
-double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran, double correlation);
+/* The same where blocks are alike: n^(1 - correlation) of the n count.  0: independent; 1: those of
+ * a micro-tile are all alike, and the cover is the density. */
+double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran,
+                        double correlation);
 /* The inverse: the density of blocks at which that cover is reached. */
 double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran);
 
@@ -56,22 +59,25 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   ir_dtype a, b, c;
 } pass_product;
 
-/* How one kernel runs a product.  strip 0: dense.  cover: share of k (or of m rows) that is left. */
+/* How one kernel runs a product.  strip 0: dense.  cover: share of k (or of m rows) that is left.
+ */
 typedef struct pass_tiling {
-  const ir_kernel_row *row;  /* NULL: generated loops */
-  double m, n, k;            /* dense tile; for loops the register tile */
+  const ir_kernel_row *row; /* NULL: generated loops */
+  double m, n, k;           /* dense tile; for loops the register tile */
   double strip, gran, cover;
-  bool rows;                 /* the list is over m: whole rows */
+  bool rows; /* the list is over m: whole rows */
 } pass_tiling;
 
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
-/* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote. */
-double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype, double strip,
-                        double gran, double cover, bool fused);
+/* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.
+ */
+double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
+                        double strip, double gran, double cover, bool fused);
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
-double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations, double bytes);
+double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
+                       double bytes);
 double pass_cost_convert(const pass_profile *p, double bytes);
 /* Cover at which the sparse variant (whose cost is affine in cover) costs as much as `dense`;
  * at most 1, 0 when sparse never wins. */

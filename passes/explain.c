@@ -1,7 +1,8 @@
 /* explain.c - `spc explain`: the decisions of the passes in words an engineer can check.
  *
- * The first lines are the conclusion (explain_summary.c); then every stage with its reasons.  Everything printed
- * is read from the kernel: stages, lists, formats, axes, the table of candidates.  Nothing is decided here. */
+ * The first lines are the conclusion (explain_summary.c); then every stage with its reasons.
+ * Everything printed is read from the kernel: stages, lists, formats, axes, the table of
+ * candidates.  Nothing is decided here. */
 #include "passes/explain.h"
 
 #include "ir/kernels.h"
@@ -14,18 +15,21 @@ static void put_tiles(ir_text *out, const ir_tile_size *tiles, int count) {
     ir_text_printf(out, "%s%s=%lld", i ? " " : "", tiles[i].index->name, (long long)tiles[i].size);
 }
 
-/* ---- one stage ------------------------------------------------------------------------------------- */
+/* ---- one stage
+ * ------------------------------------------------------------------------------------- */
 static const char *const kinds[] = {"computes", "builds the list of", "converts", "guards"};
 
 static void put_row(const ir_stage *stage, ir_text *out) {
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
-  ir_text_printf(out, "    kernel    %s", !strcmp(stage->row, "loop") ? "generated loops" : stage->row);
+  ir_text_printf(out, "    kernel    %s",
+                 !strcmp(stage->row, "loop") ? "generated loops" : stage->row);
   if (stage->tiles.count) {
     ir_text_put(out, ", tile ");
     put_tiles(out, stage->tiles.at, stage->tiles.count);
   }
   if (row && row->m)
-    ir_text_printf(out, ", %d stages deep, %d threads", stage->stages_deep ? stage->stages_deep : row->depth,
+    ir_text_printf(out, ", %d stages deep, %d threads",
+                   stage->stages_deep ? stage->stages_deep : row->depth,
                    stage->warps ? 32 * stage->warps : row->threads);
   if (stage->microseconds > 0)
     ir_text_printf(out, "; predicted %s", pass_time_text(out->arena, stage->microseconds));
@@ -37,8 +41,10 @@ static void put_storage(const ir_stmt *stmt, ir_text *out) {
   const ir_tensor *t = stmt->target;
   if ((!t->format && !t->like) || !t->format_why) return;
   ir_text_printf(out, "    storage   %s: ", t->name);
-  if (t->like) ir_text_printf(out, "like(%s)", t->like->name);
-  else ir_format_print(t->format, out);
+  if (t->like)
+    ir_text_printf(out, "like(%s)", t->like->name);
+  else
+    ir_format_print(t->format, out);
   ir_text_printf(out, ", %s\n", t->format_why);
 }
 
@@ -58,8 +64,9 @@ static void put_axes(const ir_stmt *stmt, ir_text *out) {
 static void put_list(const ir_list *list, ir_text *out) {
   ir_text_printf(out, "    list      %s: micro-tiles of %lld", list->name, (long long)list->strip);
   if (list->strip_index) ir_text_printf(out, " %s", list->strip_index->name);
-  ir_text_printf(out, " x %lld %s of `%s`, %s\n", (long long)list->gran, list->axis->name, list->tensor->name,
-                 list->fused ? "bits made in the epilogue that makes the zeros" : "detected from its values");
+  ir_text_printf(
+      out, " x %lld %s of `%s`, %s\n", (long long)list->gran, list->axis->name, list->tensor->name,
+      list->fused ? "bits made in the epilogue that makes the zeros" : "detected from its values");
 }
 
 static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chosen) {
@@ -85,16 +92,23 @@ static pass_zeros granularity(const ir_tensor *tensor) {
 
 static void put_percent(ir_text *out, double share) {
   double percent = 100 * share;
-  ir_text_printf(out, percent > 99 && percent < 99.95 ? "%.1f %%" : percent < 10 ? "%.2g %%" : "%.0f %%", percent);
+  ir_text_printf(out,
+                 percent > 99 && percent < 99.95 ? "%.1f %%"
+                 : percent < 10                  ? "%.2g %%"
+                                                 : "%.0f %%",
+                 percent);
 }
 
 static void put_density(const ir_candidate *c, ir_text *out) {
   ir_text_printf(out, "    density   ");
-  if (c->density_high > c->density_low * 1.01) ir_text_printf(out, "%.3g to %.3g, likely ", c->density_low, c->density_high);
-  ir_text_printf(out, "%.3g, %s\n", c->density, c->operand->pattern.density_high > 0 ? "by the hint" : "assumed (no hint)");
+  if (c->density_high > c->density_low * 1.01)
+    ir_text_printf(out, "%.3g to %.3g, likely ", c->density_low, c->density_high);
+  ir_text_printf(out, "%.3g, %s\n", c->density,
+                 c->operand->pattern.density_high > 0 ? "by the hint" : "assumed (no hint)");
 }
 
-/* How much of the operand lists leave depends on how alike its rows are, which only the guard learns. */
+/* How much of the operand lists leave depends on how alike its rows are, which only the guard
+ * learns. */
 static void put_cover(const ir_candidate *c, ir_text *out) {
   pass_zeros zeros = granularity(c->operand);
   double independent = pass_cover(&zeros, c->density, strip_rows(c), (double)c->gran);
@@ -106,7 +120,8 @@ static void put_cover(const ir_candidate *c, ir_text *out) {
   }
   ir_text_put(out, "independent zeros would cover ");
   put_percent(out, independent);
-  ir_text_printf(out, " of the %lldx%lld micro-tiles, aligned ones ", (long long)c->strip, (long long)c->gran);
+  ir_text_printf(out, " of the %lldx%lld micro-tiles, aligned ones ", (long long)c->strip,
+                 (long long)c->gran);
   put_percent(out, c->density);
   ir_text_put(out, c->guarded ? "; the guard measures\n" : "\n");
 }
@@ -114,15 +129,19 @@ static void put_cover(const ir_candidate *c, ir_text *out) {
 static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *out) {
   put_density(c, out);
   put_cover(c, out);
-  ir_text_printf(out, "    time      %s expected; %s at cover %.2g, of which lists and guard %s; dense %s\n",
-                 pass_time_text(out->arena, c->expected), pass_time_text(out->arena, c->microseconds), c->cover,
-                 pass_time_text(out->arena, c->index_microseconds),
-                 pass_time_text(out->arena, pass_explain_dense_time(kernel, c)));
+  ir_text_printf(
+      out, "    time      %s expected; %s at cover %.2g, of which lists and guard %s; dense %s\n",
+      pass_time_text(out->arena, c->expected), pass_time_text(out->arena, c->microseconds),
+      c->cover, pass_time_text(out->arena, c->index_microseconds),
+      pass_time_text(out->arena, pass_explain_dense_time(kernel, c)));
   if (!c->guarded) return;
   pass_zeros zeros = granularity(c->operand);
-  ir_text_printf(out, "    guard     break-even cover %.3g, which independent zeros reach at density %.3g; from there on the "
-                      "dense branch runs: %s\n",
-                 c->break_even, pass_cover_inverse(&zeros, c->break_even, strip_rows(c), (double)c->gran),
+  ir_text_printf(out,
+                 "    guard     break-even cover %.3g, which independent zeros reach at density "
+                 "%.3g; from there on the "
+                 "dense branch runs: %s\n",
+                 c->break_even,
+                 pass_cover_inverse(&zeros, c->break_even, strip_rows(c), (double)c->gran),
                  dense_label(kernel, c));
 }
 
@@ -138,7 +157,8 @@ static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->target == target && is_slower(c, out->arena))
-      ir_text_printf(out, "%s%s (%s)", shown++ ? "; " : "    slower    ", c->label, pass_time_text(out->arena, c->expected));
+      ir_text_printf(out, "%s%s (%s)", shown++ ? "; " : "    slower    ", c->label,
+                     pass_time_text(out->arena, c->expected));
   }
   if (shown) ir_text_put(out, "\n");
 }
@@ -178,18 +198,22 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
     ir_text_printf(out, " `%s` into ", stage->source->name);
     ir_format_print(stage->dest->format, out);
   }
-  if (stage->kind == IR_STAGE_GUARD) ir_text_printf(out, " the list `%s`", stage->reads.at[0]->name);
+  if (stage->kind == IR_STAGE_GUARD)
+    ir_text_printf(out, " the list `%s`", stage->reads.at[0]->name);
   if (stage->when.list)
     ir_text_printf(out, ", only when the cover of `%s` is %s %.3g", stage->when.list->name,
                    stage->when.above ? "at least" : "below", stage->when.threshold);
   ir_text_put(out, "\n");
-  if (stage->kind == IR_STAGE_COMPUTE) put_compute(kernel, stage, out);
-  else put_row(stage, out);
+  if (stage->kind == IR_STAGE_COMPUTE)
+    put_compute(kernel, stage, out);
+  else
+    put_row(stage, out);
 }
 
 void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   pass_explain_head(program, kernel, out);
   if (!kernel->stages.count)
-    ir_text_put(out, "  nothing was decided: the interpreter computes the statements as they stand\n");
+    ir_text_put(out,
+                "  nothing was decided: the interpreter computes the statements as they stand\n");
   for (int i = 0; i < kernel->stages.count; i++) put_stage(kernel, kernel->stages.at[i], out);
 }

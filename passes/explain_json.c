@@ -12,14 +12,18 @@ static void key(ir_text *out, const char *name, bool first) {
 
 static void text_field(ir_text *out, const char *name, const char *text, bool first) {
   key(out, name, first);
-  if (text) ir_text_json(out, text);
-  else ir_text_put(out, "null");
+  if (text)
+    ir_text_json(out, text);
+  else
+    ir_text_put(out, "null");
 }
 
 static void number_field(ir_text *out, const char *name, double value) {
   key(out, name, false);
-  if (isfinite(value)) ir_text_printf(out, "%.9g", value);
-  else ir_text_put(out, "null");
+  if (isfinite(value))
+    ir_text_printf(out, "%.9g", value);
+  else
+    ir_text_put(out, "null");
 }
 
 static void flag_field(ir_text *out, const char *name, bool value) {
@@ -84,7 +88,11 @@ static void put_stage(const ir_stage *stage, ir_text *out) {
   tiles_field(out, stage->tiles.at, stage->tiles.count);
   text_field(out, "reads", stage->reads.count ? stage->reads.at[0]->name : NULL, false);
   text_field(out, "detects", stage->detects ? stage->detects->name : NULL, false);
-  text_field(out, "when", !stage->when.list ? "always" : stage->when.above ? "dense" : "sparse", false);
+  text_field(out, "when",
+             !stage->when.list   ? "always"
+             : stage->when.above ? "dense"
+                                 : "sparse",
+             false);
   if (stage->when.list) number_field(out, "threshold", stage->when.threshold);
   flag_field(out, "assembled", stage->assembled);
   number_field(out, "microseconds", stage->microseconds);
@@ -121,7 +129,7 @@ static void put_axes(const ir_stmt *stmt, ir_text *out) {
 }
 
 /* ,"name":[put(item), ...] for every item of a vector of the kernel. */
-#define PUT_ARRAY(OUT, NAME, VECTOR, PUT)                                                           \
+#define PUT_ARRAY(OUT, NAME, VECTOR, PUT)                                                          \
   do {                                                                                             \
     key((OUT), (NAME), false);                                                                     \
     ir_text_put((OUT), "[");                                                                       \

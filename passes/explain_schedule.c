@@ -1,15 +1,17 @@
 /* explain_schedule.c - the choices made, as directives: what can be edited and fed back.
  *
- * Only what a directive can say is printed: lists of lets (an input's zeros are a matter of its hint), tiles
- * of composed kernels, and dense where lists were possible. Storage and fusion follow from these again, and so
- * does what runs the temporaries of the compiler. */
+ * Only what a directive can say is printed: lists of lets (an input's zeros are a matter of its
+ * hint), tiles of composed kernels, and dense where lists were possible. Storage and fusion follow
+ * from these again, and so does what runs the temporaries of the compiler. */
 #include "ir/tile.h"
 #include "passes/explain.h"
 
 static bool is_let(const ir_tensor *tensor) { return tensor->def != NULL; }
 
 /* The compiler's own temporaries have names that the language cannot spell: `y.0`. */
-static bool has_name(const ir_tensor *tensor) { return tensor->role != IR_ROLE_TEMP && !strchr(tensor->name, '.'); }
+static bool has_name(const ir_tensor *tensor) {
+  return tensor->role != IR_ROLE_TEMP && !strchr(tensor->name, '.');
+}
 
 static bool had_lists(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->candidates.count; i++) {
@@ -37,7 +39,8 @@ static void put_compact(const ir_kernel *kernel, const ir_candidate *c, ir_text 
     long long rows = list->axis_dim == 1 ? list->strip : list->gran;
     long long cols = list->axis_dim == 1 ? list->gran : list->strip;
     if (axis->kind == IR_INDEX)
-      ir_text_printf(out, "  compact %s axis=%s gran=%lldx%lld;\n", c->operand->name, axis->index->name, rows, cols);
+      ir_text_printf(out, "  compact %s axis=%s gran=%lldx%lld;\n", c->operand->name,
+                     axis->index->name, rows, cols);
     return;
   }
 }
@@ -52,19 +55,23 @@ static void put_tile(const ir_candidate *c, ir_text *out) {
 
 void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   ir_text_printf(out, "schedule %s", kernel->name);
-  if (program->target && strcmp(program->target, "interp")) ir_text_printf(out, " for %s", program->target);
+  if (program->target && strcmp(program->target, "interp"))
+    ir_text_printf(out, " for %s", program->target);
   ir_text_put(out, " {\n");
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;
     bool listed = c->operand && c->axis;
-    if (listed && is_let(c->operand) && has_name(c->operand) && !compacted_before(kernel, i, c->operand))
+    if (listed && is_let(c->operand) && has_name(c->operand) &&
+        !compacted_before(kernel, i, c->operand))
       put_compact(kernel, c, out);
     if (!has_name(c->target)) {
-      ir_text_printf(out, "  // `%s` is a temporary of the compiler: no directive names it\n", c->target->name);
+      ir_text_printf(out, "  // `%s` is a temporary of the compiler: no directive names it\n",
+                     c->target->name);
       continue;
     }
-    if (!listed && had_lists(kernel, c->target)) ir_text_printf(out, "  dense %s;\n", c->target->name);
+    if (!listed && had_lists(kernel, c->target))
+      ir_text_printf(out, "  dense %s;\n", c->target->name);
     put_tile(c, out);
   }
   ir_text_put(out, "}\n");

@@ -1,8 +1,8 @@
-/* explain_summary.c - a kernel as a whole: the conclusion in one line, and what it is worth against dense at the
- * ends and in the middle of the assumed densities.
+/* explain_summary.c - a kernel as a whole: the conclusion in one line, and what it is worth against
+ * dense at the ends and in the middle of the assumed densities.
  *
- *     ffn for sm_90a: h dense 128x256x64; y f lists of h, 128x1, tile 128x256x64 below cover 0.93, else dense
- *     128x256x64; 720 us expected, dense 884 us (1.23x) */
+ *     ffn for sm_90a: h dense 128x256x64; y f lists of h, 128x1, tile 128x256x64 below cover 0.93,
+ * else dense 128x256x64; 720 us expected, dense 884 us (1.23x) */
 #include "passes/cost.h"
 #include "passes/explain.h"
 #include "passes/stage.h"
@@ -14,7 +14,8 @@ double pass_explain_dense_time(const ir_kernel *kernel, const ir_candidate *chos
   double least = branch ? branch->microseconds : -1;
   for (int i = 0; i < kernel->candidates.count && !branch; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    bool usable = c->target == chosen->target && !c->operand && c->microseconds > 0 && strcmp(c->row, "library");
+    bool usable = c->target == chosen->target && !c->operand && c->microseconds > 0 &&
+                  strcmp(c->row, "library");
     if (usable && (least < 0 || c->microseconds < least)) least = c->microseconds;
   }
   return least < 0 ? chosen->microseconds : least;
@@ -40,8 +41,10 @@ pass_summary pass_explain_summary(const ir_kernel *kernel) {
     if (c->verdict != IR_CHOSEN) continue;
     s.expected += c->expected;
     s.dense += pass_explain_dense_time(kernel, c);
-    if (is_listed(c)) add_listed(&s, c);
-    else add_everywhere(&s, c->microseconds);
+    if (is_listed(c))
+      add_listed(&s, c);
+    else
+      add_everywhere(&s, c->microseconds);
   }
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
@@ -52,7 +55,8 @@ pass_summary pass_explain_summary(const ir_kernel *kernel) {
   return s;
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------------- */
+/* ---- sizes
+ * ---------------------------------------------------------------------------------------- */
 static bool uses_dim(const ir_expr *size, const ir_dim *dim) {
   if (size->kind == IR_DIM && size->dim == dim) return true;
   for (int i = 0; i < size->arg_count; i++)
@@ -76,7 +80,8 @@ static void put_assumed(const ir_program *program, const ir_kernel *kernel, ir_t
   }
 }
 
-/* ---- one line ------------------------------------------------------------------------------------- */
+/* ---- one line
+ * ------------------------------------------------------------------------------------- */
 /* Why a statement whose operand has zeros runs without lists; NULL: the question did not arise. */
 static const char *why_no_list(const ir_kernel *kernel, const ir_tensor *target, ir_arena *arena) {
   const ir_candidate *best = NULL;
@@ -92,23 +97,29 @@ static const char *why_no_list(const ir_kernel *kernel, const ir_tensor *target,
 
 static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
   const ir_candidate *chosen = pass_chosen(kernel, stage->stmts.at[0]->target);
-  const char *what = chosen ? chosen->label : strcmp(stage->row, "loop") ? stage->row : "generated loops";
+  const char *what = chosen                       ? chosen->label
+                     : strcmp(stage->row, "loop") ? stage->row
+                                                  : "generated loops";
   ir_text_printf(out, "%s %s", stage->name, what);
   if (chosen && chosen->guarded) {
     const ir_candidate *dense = pass_dense_branch(kernel, chosen->target);
-    ir_text_printf(out, " below cover %.2g, else %s", chosen->break_even, dense ? dense->label : "nothing");
+    ir_text_printf(out, " below cover %.2g, else %s", chosen->break_even,
+                   dense ? dense->label : "nothing");
   }
-  const char *why = chosen && !is_listed(chosen) ? why_no_list(kernel, chosen->target, out->arena) : NULL;
+  const char *why =
+      chosen && !is_listed(chosen) ? why_no_list(kernel, chosen->target, out->arena) : NULL;
   if (why) ir_text_printf(out, " (%s)", why);
 }
 
 static void put_estimate(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   pass_summary s = pass_explain_summary(kernel);
   if (s.expected <= 0) return;
-  ir_text_printf(out, "; %s %s", pass_time_text(out->arena, s.expected), s.listed ? "expected" : "predicted");
+  ir_text_printf(out, "; %s %s", pass_time_text(out->arena, s.expected),
+                 s.listed ? "expected" : "predicted");
   put_assumed(program, kernel, out);
   if (s.listed)
-    ir_text_printf(out, ", dense %s (%.2fx)", pass_time_text(out->arena, s.dense), s.dense / s.expected);
+    ir_text_printf(out, ", dense %s (%.2fx)", pass_time_text(out->arena, s.dense),
+                   s.dense / s.expected);
 }
 
 void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
@@ -120,11 +131,14 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
     ir_text_put(out, shown++ ? "; " : " ");
     put_choice(kernel, stage, out);
   }
-  if (!shown) ir_text_put(out, " interpreted");
-  else put_estimate(program, kernel, out);
+  if (!shown)
+    ir_text_put(out, " interpreted");
+  else
+    put_estimate(program, kernel, out);
 }
 
-/* ---- the first lines ------------------------------------------------------------------------------ */
+/* ---- the first lines
+ * ------------------------------------------------------------------------------ */
 static void put_size(const ir_dim *dim, ir_text *out) {
   if (dim->value >= 0) {
     ir_text_printf(out, "%s = %lld", dim->name, (long long)dim->value);
@@ -145,19 +159,23 @@ static void put_sizes(const ir_program *program, const ir_kernel *kernel, ir_tex
   if (shown) ir_text_put(out, "\n");
 }
 
-static bool is_one_density(const ir_candidate *c) { return c->density_high <= c->density_low * 1.01; }
+static bool is_one_density(const ir_candidate *c) {
+  return c->density_high <= c->density_low * 1.01;
+}
 
 static void put_speed_up(const ir_kernel *kernel, ir_text *out) {
   pass_summary s = pass_explain_summary(kernel);
   if (!s.listed) return;
   const ir_candidate *c = s.first;
   if (is_one_density(c))
-    ir_text_printf(out, "  against dense: %.2fx at density %.3g of `%s`\n", s.dense / s.expected, c->density,
-                   c->operand->name);
+    ir_text_printf(out, "  against dense: %.2fx at density %.3g of `%s`\n", s.dense / s.expected,
+                   c->density, c->operand->name);
   else
-    ir_text_printf(out, "  against dense: %.2fx at density %.3g of `%s`, %.2fx at %.3g, %.2fx at %.3g; %.2fx expected\n",
-                   s.dense / s.low, c->density_low, c->operand->name, s.dense / s.likely, c->density,
-                   s.dense / s.high, c->density_high, s.dense / s.expected);
+    ir_text_printf(out,
+                   "  against dense: %.2fx at density %.3g of `%s`, %.2fx at %.3g, %.2fx at %.3g; "
+                   "%.2fx expected\n",
+                   s.dense / s.low, c->density_low, c->operand->name, s.dense / s.likely,
+                   c->density, s.dense / s.high, c->density_high, s.dense / s.expected);
 }
 
 void pass_explain_head(const ir_program *program, const ir_kernel *kernel, ir_text *out) {

@@ -164,7 +164,9 @@ bool pass_plain_subs(const ir_stmt *stmt) {
   return stmt->combine == IR_RED_COUNT && distinct_bare(stmt->subs, stmt->target->rank);
 }
 
-bool pass_bare_access(const ir_expr *access) { return distinct_bare(access->args, access->arg_count); }
+bool pass_bare_access(const ir_expr *access) {
+  return distinct_bare(access->args, access->arg_count);
+}
 
 bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor) {
   int count = pass_count_accesses(stmt->value, tensor) + pass_count_accesses(stmt->cond, tensor) +

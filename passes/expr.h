@@ -7,7 +7,9 @@
 
 #include "ir/ir.h"
 
-typedef struct pass_indices { IR_VEC(ir_index *) list; } pass_indices;
+typedef struct pass_indices {
+  IR_VEC(ir_index *) list;
+} pass_indices;
 bool pass_indices_has(const pass_indices *set, const ir_index *index);
 void pass_indices_add(ir_arena *arena, pass_indices *set, ir_index *index);
 /* Adds the indices that e uses and does not bind; softmax and topk leave theirs free. */
@@ -26,13 +28,14 @@ ir_expr *pass_replace_node(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_
 /* The definition of a tensor, or a condition over its indices, as seen by the access `use` of it:
  * free indices of `def` become the subscripts of the use. */
 ir_expr *pass_at_access(ir_arena *arena, const ir_stmt *def, const ir_expr *e, const ir_expr *use);
-/* True when a reduction in e binds an index that the subscripts of `use` mean otherwise: rename first. */
+/* True when a reduction in e binds an index that the subscripts of `use` mean otherwise: rename
+ * first. */
 bool pass_captures(ir_arena *arena, const ir_expr *e, const ir_expr *use);
 /* e in dtype t, for an operand of an op: constants are rewritten, others cast. */
 ir_expr *pass_as_dtype(ir_arena *arena, ir_dtype t, ir_expr *e);
 
-bool pass_is_heavy(const ir_expr *e);     /* a reduction, softmax or topk node */
-int pass_count_heavy(const ir_expr *e);   /* such nodes, not looking inside them */
+bool pass_is_heavy(const ir_expr *e);       /* a reduction, softmax or topk node */
+int pass_count_heavy(const ir_expr *e);     /* such nodes, not looking inside them */
 bool pass_is_elementwise(const ir_expr *e); /* no heavy node at all */
 bool pass_is_number(const ir_expr *e, double value);
 int pass_count_accesses(const ir_expr *e, const ir_tensor *tensor);
@@ -49,7 +52,9 @@ bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor);
 bool pass_is_structural(const ir_kernel *kernel, const ir_tensor *tensor);
 
 /* ---- conditions ------------------------------------------------------------------------------ */
-typedef struct pass_terms { IR_VEC(ir_expr *) list; } pass_terms;
+typedef struct pass_terms {
+  IR_VEC(ir_expr *) list;
+} pass_terms;
 void pass_terms_of(ir_arena *arena, ir_expr *condition, pass_terms *terms); /* its conjuncts */
 ir_expr *pass_and(ir_arena *arena, ir_expr *a, ir_expr *b); /* repeated terms once */
 ir_expr *pass_or(ir_arena *arena, ir_expr *a, ir_expr *b);

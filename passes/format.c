@@ -8,8 +8,8 @@
  *     let y[i,j] = sum[k] A[i,k]*B[k,j]       (A, B csr)   y as csr, assembled
  *     out C[i,j] = A[i,j] + B[j,i]            (both csr)   B_t[j,i] = B[j,i] as csc, C reads B_t
  *
- * A dense intermediate starts row-major; pass `microtile` may turn it round (dense_t) when that lets the
- * consumer gather it, because only the joint choice of kernels can tell. */
+ * A dense intermediate starts row-major; pass `microtile` may turn it round (dense_t) when that
+ * lets the consumer gather it, because only the joint choice of kernels can tell. */
 #include "passes/choice.h"
 #include "passes/storage.h"
 
@@ -34,22 +34,23 @@ static bool bounded_small(const ir_tensor *tensor) {
   return true;
 }
 
-/* A dense buffer of a product of sparse operands may be larger than memory: unless the sizes are bounded,
- * what can be stored sparse is. */
+/* A dense buffer of a product of sparse operands may be larger than memory: unless the sizes are
+ * bounded, what can be stored sparse is. */
 static bool assembles(const ir_stmt *stmt) {
   return stmt->target->rank >= 2 && stmt->fill == 0 && pass_support_is_sparse(stmt) &&
          !ir_is_scatter(stmt) && !bounded_small(stmt->target);
 }
 
 static const char *sampled_why(pass_context *context, const ir_tensor *model) {
-  return ir_format_text(context->arena,
-                        "non-zero only where `%s` stores an entry: one value an entry, no dense buffer",
-                        model->name);
+  return ir_format_text(
+      context->arena,
+      "non-zero only where `%s` stores an entry: one value an entry, no dense buffer", model->name);
 }
 
 static void choose(pass_context *context, ir_tensor *tensor) {
   ir_stmt *stmt = tensor->def;
-  ir_tensor *model = stmt && stmt->fill == 0 && !ir_is_scatter(stmt) ? pass_support_like(stmt) : NULL;
+  ir_tensor *model =
+      stmt && stmt->fill == 0 && !ir_is_scatter(stmt) ? pass_support_like(stmt) : NULL;
   if (model) {
     tensor->like = model;
     tensor->format = model->format;

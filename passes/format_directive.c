@@ -1,5 +1,5 @@
-/* format_directive.c - `format X = fmt` of a schedule: honoured for intermediates, refused with the reason
- * for everything whose storage is said by its type. */
+/* format_directive.c - `format X = fmt` of a schedule: honoured for intermediates, refused with the
+ * reason for everything whose storage is said by its type. */
 #include "passes/choice.h"
 #include "passes/storage.h"
 
@@ -18,14 +18,17 @@ static spc_status apply(pass_context *context, ir_kernel *kernel, ir_directive *
   ir_tensor *tensor = ir_tensor_named(kernel, d->tensor);
   if (!tensor) return refuse(context, d, "there is no such tensor after fusion");
   if (tensor->role == IR_ROLE_IN || tensor->role == IR_ROLE_OUT)
-    return refuse(context, d, "the storage of an input or output is part of its type; write `as` there");
+    return refuse(context, d,
+                  "the storage of an input or output is part of its type; write `as` there");
   if ((tensor->format && !ir_format_equal(tensor->format, d->format)) || tensor->like)
     return refuse(context, d, "its declaration says another format");
   if (d->format->rank != tensor->rank)
-    return refuse(context, d, ir_format_text(context->arena, "it has %d dimensions and the format is for %d",
-                                             tensor->rank, d->format->rank));
+    return refuse(context, d,
+                  ir_format_text(context->arena, "it has %d dimensions and the format is for %d",
+                                 tensor->rank, d->format->rank));
   if (leaves_out(d->format) && tensor->def && (!tensor->def->support || tensor->def->fill != 0))
-    return refuse(context, d, "every element of it can differ from 0, a sparse format would hold them all");
+    return refuse(context, d,
+                  "every element of it can differ from 0, a sparse format would hold them all");
   tensor->format = d->format;
   tensor->format_why = "the schedule asks for it";
   d->applied = true;

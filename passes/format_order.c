@@ -1,9 +1,11 @@
-/* format_order.c - loop orders that sparse levels ask for, and the copies that settle contradictions.
+/* format_order.c - loop orders that sparse levels ask for, and the copies that settle
+ * contradictions.
  *
- * A level that leaves coordinates out can be walked only after the levels above it are known: csr A[i,j]
- * asks for i outside j, csr A[j,i] for the opposite.  One statement has one order of loops, so every
- * operand but one of such a pair is read from a copy whose levels nest the other way.  The largest
- * operand keeps its storage.  An output that is assembled asks for nothing: it takes tuples in any order. */
+ * A level that leaves coordinates out can be walked only after the levels above it are known: csr
+ * A[i,j] asks for i outside j, csr A[j,i] for the opposite.  One statement has one order of loops,
+ * so every operand but one of such a pair is read from a copy whose levels nest the other way.  The
+ * largest operand keeps its storage.  An output that is assembled asks for nothing: it takes tuples
+ * in any order. */
 #include <assert.h>
 
 #include "passes/cost.h"
@@ -17,7 +19,8 @@ static const ir_index *bare_index(const ir_expr *sub) {
 static bool reaches(const pass_order *order, const ir_index *from, const ir_index *to, int depth) {
   if (from == to) return true;
   for (int i = 0; depth > 0 && i < order->edges.count; i++)
-    if (order->edges.at[i].first == from && reaches(order, order->edges.at[i].second, to, depth - 1))
+    if (order->edges.at[i].first == from &&
+        reaches(order, order->edges.at[i].second, to, depth - 1))
       return true;
   return false;
 }
@@ -90,7 +93,8 @@ static void sort_dims(const pass_order *order, const ir_expr *access, int *dims,
 static bool keeps_levels_when_permuted(const ir_format *format) {
   for (int l = 0; l < format->level_count; l++) {
     ir_level_kind kind = format->level[l].kind;
-    if (kind != IR_LEVEL_DENSE && kind != IR_LEVEL_COMPRESSED && kind != IR_LEVEL_SINGLETON) return false;
+    if (kind != IR_LEVEL_DENSE && kind != IR_LEVEL_COMPRESSED && kind != IR_LEVEL_SINGLETON)
+      return false;
   }
   return true;
 }
@@ -127,7 +131,8 @@ const ir_format *pass_order_format(const pass_order *order, const ir_expr *acces
   const ir_format *format = access->tensor->format;
   const char *why = NULL;
   if (!keeps_levels_when_permuted(format))
-    format = ir_format_builtin(order->arena, format->rank == 2 ? "csr" : "csf", format->rank, NULL, 0, &why);
+    format = ir_format_builtin(order->arena, format->rank == 2 ? "csr" : "csf", format->rank, NULL,
+                               0, &why);
   int dims[IR_MAX_RANK];
   int count = dims_in_level_order(format, dims);
   sort_dims(order, access, dims, count);
@@ -135,7 +140,10 @@ const ir_format *pass_order_format(const pass_order *order, const ir_expr *acces
 }
 
 /* ---- per statement --------------------------------------------------------------------------- */
-typedef struct sparse_accesses { IR_VEC(ir_expr *) list; ir_arena *arena; } sparse_accesses;
+typedef struct sparse_accesses {
+  IR_VEC(ir_expr *) list;
+  ir_arena *arena;
+} sparse_accesses;
 
 static bool collect(void *user, ir_expr *node) {
   sparse_accesses *found = user;
@@ -192,7 +200,8 @@ static void insert_stmt(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stm
 }
 
 /* copy[i,j] = source[i,j], with indices of its own that range over the source's dimensions. */
-static ir_stmt *copy_stmt(pass_context *context, ir_kernel *kernel, ir_tensor *source, ir_tensor *copy) {
+static ir_stmt *copy_stmt(pass_context *context, ir_kernel *kernel, ir_tensor *source,
+                          ir_tensor *copy) {
   ir_stmt *stmt = ir_stmt_new(kernel, copy);
   ir_expr *subs[IR_MAX_RANK] = {0};
   for (int d = 0; d < source->rank; d++) {
@@ -223,8 +232,9 @@ static ir_tensor *copy_in(pass_context *context, ir_kernel *kernel, ir_tensor *s
   copy->format = format;
   copy->pattern = source->pattern;
   copy->constant = source->constant;
-  copy->format_why = ir_format_text(context->arena,
-      "a copy of `%s` with its levels in the order of the loops that read it", source->name);
+  copy->format_why = ir_format_text(
+      context->arena, "a copy of `%s` with its levels in the order of the loops that read it",
+      source->name);
   insert_stmt(context->arena, kernel, at, copy_stmt(context, kernel, source, copy));
   return copy;
 }
@@ -246,7 +256,8 @@ static int settle(pass_context *context, ir_kernel *kernel, int at) {
     const ir_expr *access = found.list.at[i];
     if (pass_order_add(&order, access)) continue;
     const ir_format *format = pass_order_format(&order, access);
-    ir_tensor *copy = copy_in(context, kernel, access->tensor, format, at + kernel->stmts.count - before);
+    ir_tensor *copy =
+        copy_in(context, kernel, access->tensor, format, at + kernel->stmts.count - before);
     ir_diag_add(context->sink, IR_DIAG_ORDER_COPY, access->span,
                 "`%s` is read across its levels here: the statement walks a copy in another order. "
                 "Store it the other way round (csc for csr) to save the copy",

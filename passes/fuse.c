@@ -10,12 +10,12 @@
  *     let u[t,f] = sum[d] x[t,d]*Wu[d,f]        y.0[t,f]   = g[t,f] * sum[d] x[t,d]*Wu[d,f]
  *     out y[t,o] = sum[f] g[t,f]*u[t,f]*W[f,o]  out y[t,o] = sum[f] y.0[t,f]*W[f,o]
  *
- * Three ways: an elementwise reader becomes the epilogue of the reduction it reads; an elementwise producer
- * becomes part of its reader, where it is computed no more often or dequantises a stored operand;
- * factors over the same indices as a reduction become its epilogue, so that the reader contracts one
- * operand. A tensor whose zeros are found at run time stays a tensor: its epilogue makes the index list
- * that the reader uses. `fuse A into B` asks for one of these, the list included; what no rule
- * allows is an error with the rule. stmt->fused_why keeps every decision. */
+ * Three ways: an elementwise reader becomes the epilogue of the reduction it reads; an elementwise
+ * producer becomes part of its reader, where it is computed no more often or dequantises a stored
+ * operand; factors over the same indices as a reduction become its epilogue, so that the reader
+ * contracts one operand. A tensor whose zeros are found at run time stays a tensor: its epilogue
+ * makes the index list that the reader uses. `fuse A into B` asks for one of these, the list
+ * included; what no rule allows is an error with the rule. stmt->fused_why keeps every decision. */
 #include "passes/fuse.h"
 #include "passes/permute.h"
 
@@ -55,8 +55,9 @@ static void do_inline(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
 static void do_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
   const char *name = p->from->target->name;
   ir_stmt *stmt = pass_fuse_absorb(c, kernel, p);
-  note(c->arena, stmt, ir_format_text(c->arena, "factors of '%s' are the epilogue of '%s'",
-                                      p->into->target->name, name));
+  note(c->arena, stmt,
+       ir_format_text(c->arena, "factors of '%s' are the epilogue of '%s'", p->into->target->name,
+                      name));
 }
 
 /* ---- the default ----------------------------------------------------------------------------- */
@@ -75,8 +76,9 @@ static bool try_fuse(pass_context *c, ir_kernel *kernel, ir_stmt *from) {
 static void note_apart(pass_context *c, ir_kernel *kernel, ir_stmt *from) {
   pass_pair pair;
   if (from->target->role == IR_ROLE_OUT || !find_pair(kernel, from, &pair)) return;
-  note(c->arena, from, ir_format_text(c->arena, "not into '%s': %s", pair.into->target->name,
-                                      pass_fuse_refusal(c, kernel, &pair, false)));
+  note(c->arena, from,
+       ir_format_text(c->arena, "not into '%s': %s", pair.into->target->name,
+                      pass_fuse_refusal(c, kernel, &pair, false)));
 }
 
 static void fuse_all(pass_context *c, ir_kernel *kernel) {
@@ -91,8 +93,8 @@ static void fuse_all(pass_context *c, ir_kernel *kernel) {
 
 /* ---- directives ------------------------------------------------------------------------------ */
 static bool refuse(pass_context *c, const ir_directive *d, const char *why) {
-  ir_diag_add(c->sink, IR_DIAG_FUSE_REFUSED, d->span, "'%s' cannot be fused into '%s': %s", d->tensor,
-              d->into, why);
+  ir_diag_add(c->sink, IR_DIAG_FUSE_REFUSED, d->span, "'%s' cannot be fused into '%s': %s",
+              d->tensor, d->into, why);
   return false;
 }
 
@@ -110,8 +112,8 @@ static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
   } else if (pass_absorb_refusal(c, kernel, &pair) == NULL) {
     do_absorb(c, kernel, &pair);
   } else if (pass_is_listed_by(c->arena, &pair)) {
-    note(c->arena, pair.from, ir_format_text(c->arena, "its epilogue makes the index list of '%s'",
-                                             d->into));
+    note(c->arena, pair.from,
+         ir_format_text(c->arena, "its epilogue makes the index list of '%s'", d->into));
   } else {
     d->applied = false;
     return refuse(c, d, why);

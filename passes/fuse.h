@@ -11,12 +11,13 @@ typedef struct pass_pair {
   ir_expr *use; /* the first access of from->target in into->value */
 } pass_pair;
 
-/* fuse_rules.c: NULL when the merge is legal, else the rule against it, in one line. `forced` leaves
- * out what is only a question of profit. */
+/* fuse_rules.c: NULL when the merge is legal, else the rule against it, in one line. `forced`
+ * leaves out what is only a question of profit. */
 const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *pair,
                               bool forced);
 const char *pass_absorb_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *pair);
-bool pass_is_listed_by(ir_arena *arena, const pass_pair *pair); /* dynamic zeros that the reader contracts over */
+bool pass_is_listed_by(ir_arena *arena,
+                       const pass_pair *pair); /* dynamic zeros that the reader contracts over */
 bool pass_schedule_names(const ir_kernel *kernel, const ir_tensor *tensor);
 
 /* fuse_merge.c */
@@ -25,6 +26,7 @@ void pass_fuse_inline(pass_context *c, ir_kernel *kernel, const pass_pair *pair)
  * statement, the producer with those factors as its epilogue. Returns it. */
 ir_stmt *pass_fuse_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *pair);
 /* Factors beside the use in the sum of `into` whose indices the use has. */
-void pass_partners(ir_arena *arena, const pass_pair *pair, pass_terms *partners, pass_terms *others);
+void pass_partners(ir_arena *arena, const pass_pair *pair, pass_terms *partners,
+                   pass_terms *others);
 
 #endif

@@ -42,11 +42,13 @@ static bool collides(ir_arena *arena, const ir_expr *value, const ir_stmt *into)
 }
 
 /* ---- the value, as the reader sees it -------------------------------------------------------- */
-/* Rounding to a 16-bit or wider float may be skipped; any other conversion is part of the meaning. */
+/* Rounding to a 16-bit or wider float may be skipped; any other conversion is part of the meaning.
+ */
 static ir_expr *converted(ir_arena *arena, ir_dtype t, ir_expr *value) {
   if (value->dtype == t) return value;
   bool floats = ir_dtype_is_float(t) && ir_dtype_is_float(value->dtype);
-  if (floats && ir_dtype_rows[t].bits >= 16 && ir_dtype_rows[value->dtype].bits >= ir_dtype_rows[t].bits)
+  if (floats && ir_dtype_rows[t].bits >= 16 &&
+      ir_dtype_rows[value->dtype].bits >= ir_dtype_rows[t].bits)
     return value;
   return pass_as_dtype(arena, t, value);
 }
@@ -54,7 +56,9 @@ static ir_expr *converted(ir_arena *arena, ir_dtype t, ir_expr *value) {
 /* The reader looks at the use only where the condition holds: it has that condition itself, for the
  * same element (a topk reads the whole row). */
 static bool reads_within(ir_arena *arena, const ir_stmt *into, ir_expr *cond) {
-  if (into->value && into->value->kind == IR_TOPK && ir_expr_uses_index(cond, into->value->bound[0])) return false;
+  if (into->value && into->value->kind == IR_TOPK &&
+      ir_expr_uses_index(cond, into->value->bound[0]))
+    return false;
   return pass_implies(arena, into->cond, cond);
 }
 
@@ -77,8 +81,7 @@ static void remove_stmt(ir_kernel *kernel, const ir_stmt *stmt) {
   kernel->stmts.count = kept;
   kept = 0;
   for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i] != stmt->target)
-      kernel->tensors.at[kept++] = kernel->tensors.at[i];
+    if (kernel->tensors.at[i] != stmt->target) kernel->tensors.at[kept++] = kernel->tensors.at[i];
   kernel->tensors.count = kept;
 }
 
@@ -199,9 +202,9 @@ static const char *temporary_name(ir_kernel *kernel, const ir_tensor *of) {
 static ir_stmt *product_stmt(pass_context *c, ir_kernel *kernel, const pass_pair *p,
                              const pass_terms *partners) {
   ir_dtype t = p->from->target->dtype;
-  for (int i = 0; i < partners->list.count; i++)
-    t = ir_dtype_join(t, partners->list.at[i]->dtype);
-  ir_tensor *tensor = ir_tensor_new(kernel, temporary_name(kernel, p->into->target), IR_ROLE_TEMP, t);
+  for (int i = 0; i < partners->list.count; i++) t = ir_dtype_join(t, partners->list.at[i]->dtype);
+  ir_tensor *tensor =
+      ir_tensor_new(kernel, temporary_name(kernel, p->into->target), IR_ROLE_TEMP, t);
   tensor->span = p->from->target->span;
   tensor->rank = p->use->arg_count;
   ir_stmt *stmt = ir_stmt_new(kernel, tensor);
@@ -229,7 +232,8 @@ ir_stmt *pass_fuse_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p
   stmt->value = product(arena, factors, &last);
   stmt->support = pass_and(arena, pass_support_of(c, stmt, factors),
                            pass_at_access(arena, p->from, p->from->support, p->use));
-  stmt->sample = pass_and(arena, pass_at_access(arena, p->from, p->from->sample, p->use), stmt->support);
+  stmt->sample =
+      pass_and(arena, pass_at_access(arena, p->from, p->from->sample, p->use), stmt->support);
   for (int i = 0; i < partners.list.count; i++) {
     ir_expr *access = partners.list.at[i];
     while (access->kind == IR_CAST) access = access->args[0];

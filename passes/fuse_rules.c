@@ -1,8 +1,9 @@
 /* fuse_rules.c - what may be merged, and the reason why not.
  *
- * Legality: the reader sees the same numbers (a let's rounding to a 16-bit float may be skipped, LANGUAGE
- * rule 3; other conversions stay as casts). Profit: nothing is computed more often than before unless it
- * is cheap, zeros that are skipped now stay skipped, a tensor whose zeros make index lists stays a tensor. */
+ * Legality: the reader sees the same numbers (a let's rounding to a 16-bit float may be skipped,
+ * LANGUAGE rule 3; other conversions stay as casts). Profit: nothing is computed more often than
+ * before unless it is cheap, zeros that are skipped now stay skipped, a tensor whose zeros make
+ * index lists stays a tensor. */
 #include "passes/fuse.h"
 #include "passes/storage.h"
 
@@ -61,7 +62,8 @@ static bool reads_through_memory(const ir_expr *e) {
   return false;
 }
 
-/* A ragged index of the producer must be the reader's own: its rows outside every segment are zero. */
+/* A ragged index of the producer must be the reader's own: its rows outside every segment are zero.
+ */
 static bool loses_segments(const pass_pair *p) {
   for (int d = 0; d < p->from->target->rank; d++) {
     const ir_index *index = p->from->subs[d]->index;
@@ -108,7 +110,8 @@ static const char *prologue_refusal(pass_context *c, const pass_pair *p, const i
   int operands = 0;
   if (pass_contraction(c->arena, p->into, &info)) {
     if (is_dequantisation(p->from, p->from->value, &operands) && operands == 1) return NULL;
-    return ir_format_text(c->arena, "'%s' reads it once for every %s: one pass over memory is cheaper",
+    return ir_format_text(c->arena,
+                          "'%s' reads it once for every %s: one pass over memory is cheaper",
                           p->into->target->name, over->name);
   }
   if (cost_of(p->from->value) <= CHEAP_OPS) return NULL;
@@ -120,8 +123,10 @@ static const char *storage_refusal(pass_context *c, const ir_kernel *kernel, con
                                    bool forced) {
   const ir_tensor *t = p->from->target;
   if (t->role == IR_ROLE_OUT) return "it is an output";
-  if (!pass_plain_subs(p->from)) return "it is a scatter: all of it must be there before it is read";
-  if (pass_is_structural(kernel, t) || has_needs(kernel, t)) return "its arrays or sizes shape something else";
+  if (!pass_plain_subs(p->from))
+    return "it is a scatter: all of it must be there before it is read";
+  if (pass_is_structural(kernel, t) || has_needs(kernel, t))
+    return "its arrays or sizes shape something else";
   if (t->like != NULL || t->format != NULL) return "its declaration says how it is stored";
   if (!forced && pass_schedule_names(kernel, t)) return "the schedule shapes its own stage";
   int readers = count_readers(kernel, t);
@@ -136,10 +141,12 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
   if (p->from->value->kind == IR_TOPK) return "topk needs a whole row of it";
   if (pass_shape_of(p->into) != PASS_ELEMENTWISE)
     return ir_format_text(c->arena, "'%s' has a reduction of its own", p->into->target->name);
-  if (pass_count_accesses(p->into->value, t) > 1) return "it is read more than once in the statement";
+  if (pass_count_accesses(p->into->value, t) > 1)
+    return "it is read more than once in the statement";
   if (!pass_bare_access(p->use)) return "it is read at computed positions";
   const ir_index *over = repeated_over(c->arena, p);
-  if (over != NULL) return ir_format_text(c->arena, "it would be summed again for every %s", over->name);
+  if (over != NULL)
+    return ir_format_text(c->arena, "it would be summed again for every %s", over->name);
   if (p->from->cond != NULL && !is_inside(c, p, p->into->cond, p->from->cond))
     return "it has a condition that the reader does not have";
   if (!is_inside(c, p, p->into->sample, p->from->sample))
@@ -153,7 +160,8 @@ const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pa
   if (why != NULL) return why;
   if (loses_segments(p)) return "its rows are ragged and the reader's are not";
   if (pass_is_listed_by(c->arena, p))
-    return ir_format_text(c->arena, "its zeros are known at run time only: '%s' skips them by an index list",
+    return ir_format_text(c->arena,
+                          "its zeros are known at run time only: '%s' skips them by an index list",
                           p->into->target->name);
   if (!pass_is_elementwise(p->from->value)) return heavy_refusal(c, p);
   if (reads_through_memory(p->use)) return "it is read through a gather, whose misses are zeros";
@@ -164,7 +172,8 @@ const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pa
   return over == NULL || forced ? NULL : prologue_refusal(c, p, over);
 }
 
-/* A product of 16-bit values is kept in the same 16 bits as one of them: bf16 has f32's range, f16 has not. */
+/* A product of 16-bit values is kept in the same 16 bits as one of them: bf16 has f32's range, f16
+ * has not. */
 static bool product_fits(ir_dtype t) { return t == IR_F32 || t == IR_F64 || t == IR_BF16; }
 
 const char *pass_absorb_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *p) {

@@ -10,14 +10,15 @@
  *       }                                         y.vals[i*N + j] = ..
  *     }                                         }
  *
- * The outermost parallel loop becomes a grid-stride loop over threads.  Loops perfectly nested in it join it
- * when their iterations are independent: they are marked parallel, or their body writes memory only
- * through plain stores whose offsets are (invariant + loop variable * positive constant) and reads none
- * of the buffers that it writes.  Scatters in fixed order and reductions stay loops of one thread. */
+ * The outermost parallel loop becomes a grid-stride loop over threads.  Loops perfectly nested in
+ * it join it when their iterations are independent: they are marked parallel, or their body writes
+ * memory only through plain stores whose offsets are (invariant + loop variable * positive
+ * constant) and reads none of the buffers that it writes.  Scatters in fixed order and reductions
+ * stay loops of one thread. */
 #include "passes/pass.h"
 
-
-/* ---- questions --------------------------------------------------------------------------------- */
+/* ---- questions ---------------------------------------------------------------------------------
+ */
 static bool uses_var(const ir_expr *e, const ir_var *var) {
   if (e->kind == IR_VAR) return e->var == var;
   for (int i = 0; i < e->arg_count; i++)
@@ -47,7 +48,8 @@ static bool is_positive(const ir_expr *e) {
   return (e->kind == IR_CONST && e->i > 0) || (e->kind == IR_DIM);
 }
 
-/* e = something without var + var * positive: different values of var give different values of e. */
+/* e = something without var + var * positive: different values of var give different values of e.
+ */
 static bool is_injective(const ir_expr *e, const ir_var *var) {
   if (e->kind == IR_VAR) return e->var == var;
   if (e->kind != IR_OP || e->arg_count != 2) return false;
@@ -58,15 +60,18 @@ static bool is_injective(const ir_expr *e, const ir_var *var) {
   return e->op == IR_OP_MUL && is_positive(without) && is_injective(with, var);
 }
 
-/* Expressions must not reach the loop variable through a local: only offsets without locals made from it count. */
+/* Expressions must not reach the loop variable through a local: only offsets without locals made
+ * from it count. */
 static bool stores_are_private(const ir_block *block, const ir_var *var, const ir_block *whole) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_BARRIER) return false;
     if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
-        (c->combine != IR_OP_COUNT || c->atomic || !is_injective(c->offset, var) || block_loads(whole, c->buf)))
+        (c->combine != IR_OP_COUNT || c->atomic || !is_injective(c->offset, var) ||
+         block_loads(whole, c->buf)))
       return false;
-    if (!stores_are_private(&c->body, var, whole) || !stores_are_private(&c->orelse, var, whole)) return false;
+    if (!stores_are_private(&c->body, var, whole) || !stores_are_private(&c->orelse, var, whole))
+      return false;
   }
   return true;
 }
@@ -94,7 +99,8 @@ static bool carries_nothing(const ir_block *block, const ir_block *whole) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_SET && !declares(whole, c->var)) return false;
-    if (c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !declares_local(whole, c->buf)) return false;
+    if (c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !declares_local(whole, c->buf))
+      return false;
     if (!carries_nothing(&c->body, whole) || !carries_nothing(&c->orelse, whole)) return false;
   }
   return true;
@@ -110,7 +116,8 @@ static bool offset_uses_lets(const ir_expr *e, const ir_block *whole) {
 static bool offsets_are_plain(const ir_block *block, const ir_block *whole) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL && offset_uses_lets(c->offset, whole)) return false;
+    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL && offset_uses_lets(c->offset, whole))
+      return false;
     if (!offsets_are_plain(&c->body, whole) || !offsets_are_plain(&c->orelse, whole)) return false;
   }
   return true;
@@ -119,8 +126,8 @@ static bool offsets_are_plain(const ir_block *block, const ir_block *whole) {
 static bool is_independent(const ir_code *loop) {
   if (loop->step && !(loop->step->kind == IR_CONST && loop->step->i == 1)) return false;
   if (loop->run == IR_RUN_PARALLEL) return true;
-  return stores_are_private(&loop->body, loop->var, &loop->body) && carries_nothing(&loop->body, &loop->body) &&
-         offsets_are_plain(&loop->body, &loop->body);
+  return stores_are_private(&loop->body, loop->var, &loop->body) &&
+         carries_nothing(&loop->body, &loop->body) && offsets_are_plain(&loop->body, &loop->body);
 }
 
 static bool is_size(const ir_expr *e) {
@@ -131,7 +138,9 @@ static bool is_size(const ir_expr *e) {
   return true;
 }
 
-static bool starts_at_zero(const ir_code *loop) { return loop->lo->kind == IR_CONST && loop->lo->i == 0; }
+static bool starts_at_zero(const ir_code *loop) {
+  return loop->lo->kind == IR_CONST && loop->lo->i == 0;
+}
 
 /* The loop that is all there is in the body (comments aside), or NULL. */
 static ir_code *only_loop(const ir_code *loop) {
@@ -145,7 +154,8 @@ static ir_code *only_loop(const ir_code *loop) {
   return found;
 }
 
-/* ---- rewriting ----------------------------------------------------------------------------------- */
+/* ---- rewriting
+ * ----------------------------------------------------------------------------------- */
 enum { MOST_LOOPS = 6 };
 
 static int nest_of(ir_code *outer, ir_code **loops) {

@@ -4,11 +4,12 @@
  * keeps: everything
  * breaks: nothing
  *
- *     candidate y: f lists of h  chosen   ->   .. guarded, break-even cover 0.61, otherwise "dense 128x128x32"
+ *     candidate y: f lists of h  chosen   ->   .. guarded, break-even cover 0.61, otherwise "dense
+ * 128x128x32"
  *
- * A hint is never a promise, so a list that was chosen because of one gets a guard: the measured cover is
- * compared with the cover at which dense would have been as fast, all costs of looking included.  A plan that
- * is batch invariant has no lists and therefore no guards. */
+ * A hint is never a promise, so a list that was chosen because of one gets a guard: the measured
+ * cover is compared with the cover at which dense would have been as fast, all costs of looking
+ * included.  A plan that is batch invariant has no lists and therefore no guards. */
 #include "passes/choice.h"
 #include "passes/stage.h"
 
@@ -16,13 +17,15 @@ ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target
   ir_candidate *best = NULL;
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
-    bool usable = candidate->target == target && !candidate->operand && candidate->verdict == IR_RUNNER_UP;
+    bool usable =
+        candidate->target == target && !candidate->operand && candidate->verdict == IR_RUNNER_UP;
     if (usable && (!best || candidate->microseconds < best->microseconds)) best = candidate;
   }
   return best;
 }
 
-static double break_even(pass_context *context, const ir_candidate *sparse, const ir_candidate *dense) {
+static double break_even(pass_context *context, const ir_candidate *sparse,
+                         const ir_candidate *dense) {
   pass_sum sum;
   double index;
   bool is_sum = pass_sum_of(context, sparse->target->def, &sum);

@@ -1,18 +1,18 @@
 /* lower.c - pass `lower`: every stage of the tile dialect to functions of the loop dialect.
  *
- * Needs: stages and formats (`stage`); every compressed operand in an order that its loops allow, else it
- * is read element by element.  Keeps: meaning; nothing sparse is made dense, no value is dropped.  Breaks:
- * nothing; statements and stages stay beside their functions.
+ * Needs: stages and formats (`stage`); every compressed operand in an order that its loops allow,
+ * else it is read element by element.  Keeps: meaning; nothing sparse is made dense, no value is
+ * dropped.  Breaks: nothing; statements and stages stay beside their functions.
  *
  *     out y[i] = sum[k] A[i,k]*x[k]       for i parallel {
  *     (A csr)                               let acc = 0
- *                                           for p = A.pos1[i] .. A.pos1[i+1] { acc = acc + A.vals[p] * x.vals[A.crd1[p]] }
- *                                           y.vals[i] = acc }
+ *                                           for p = A.pos1[i] .. A.pos1[i+1] { acc = acc +
+ * A.vals[p] * x.vals[A.crd1[p]] } y.vals[i] = acc }
  *
- * A statement becomes one of three things: elements computed whole and stored once (lower_gather.c);
- * combining stores where a sparse operand's order, or a scatter, asks for them (lower_scatter.c); or
- * entries counted and written for a result whose pattern is computed (lower_assemble.c).
- * docs/lowering.md walks through two nests. */
+ * A statement becomes one of three things: elements computed whole and stored once
+ * (lower_gather.c); combining stores where a sparse operand's order, or a scatter, asks for them
+ * (lower_scatter.c); or entries counted and written for a result whose pattern is computed
+ * (lower_assemble.c). docs/lowering.md walks through two nests. */
 #include "passes/expr.h"
 #include "passes/lower.h"
 
@@ -27,12 +27,14 @@ static bool is_assembled(lower_state *s) {
   return false;
 }
 
-/* ---- stages that lowering adds ------------------------------------------------------------------ */
+/* ---- stages that lowering adds ------------------------------------------------------------------
+ */
 static void insert_stmt(lower_state *s, ir_stmt *stmt) {
   int at = 0;
   while (at < s->kernel->stmts.count && s->kernel->stmts.at[at] != s->stmt) at++;
   IR_PUSH(s->arena, &s->kernel->stmts, NULL);
-  for (int i = s->kernel->stmts.count - 1; i > at; i--) s->kernel->stmts.at[i] = s->kernel->stmts.at[i - 1];
+  for (int i = s->kernel->stmts.count - 1; i > at; i--)
+    s->kernel->stmts.at[i] = s->kernel->stmts.at[i - 1];
   s->kernel->stmts.at[at] = stmt;
 }
 
@@ -54,7 +56,8 @@ void pass_lower_insert(lower_state *s, ir_stmt *stmt) {
   stage->why = "entries of one place are summed before the epilogue";
   IR_PUSH(s->arena, &stage->stmts, stmt);
   IR_PUSH(s->arena, &s->kernel->stages, NULL);
-  for (int i = s->kernel->stages.count - 1; i > at; i--) s->kernel->stages.at[i] = s->kernel->stages.at[i - 1];
+  for (int i = s->kernel->stages.count - 1; i > at; i--)
+    s->kernel->stages.at[i] = s->kernel->stages.at[i - 1];
   s->kernel->stages.at[at] = stage;
   renumber(s, at);
   insert_stmt(s, stmt);
@@ -70,7 +73,8 @@ static void split_stage(lower_state *s) {
   }
 }
 
-/* ---- where values are needed --------------------------------------------------------------------- */
+/* ---- where values are needed
+ * --------------------------------------------------------------------- */
 static bool comes_later(const lower_state *s, const ir_tensor *tensor) {
   if (tensor->role == IR_ROLE_IN) return false;
   for (int i = 0; i < s->kernel->stmts.count && s->kernel->stmts.at[i] != s->stmt; i++)
@@ -92,8 +96,8 @@ static bool reads_tensor_of(const ir_expr *value, const ir_expr *term) {
   return false;
 }
 
-/* Where only some elements of a temporary are looked at, the others are not computed. Terms about the
- * statement's own operands are left to the loops, which walk what these store. */
+/* Where only some elements of a temporary are looked at, the others are not computed. Terms about
+ * the statement's own operands are left to the loops, which walk what these store. */
 static ir_stmt *sampled(lower_state *s) {
   ir_stmt *stmt = s->stmt;
   if (!stmt->sample || stmt->target->role == IR_ROLE_OUT || is_assembled(s)) return stmt;
@@ -111,7 +115,8 @@ static ir_stmt *sampled(lower_state *s) {
   return copy;
 }
 
-/* ---- one stage ------------------------------------------------------------------------------------ */
+/* ---- one stage
+ * ------------------------------------------------------------------------------------ */
 static void lower_statement(lower_state *s) {
   const ir_expr *hole;
   lower_loops order = {0};
@@ -136,7 +141,8 @@ static void lower_compute(lower_state *s) {
     if (is_loop(s->stage)) {
       s->stmt = sampled(s);
       lower_statement(s);
-    } else if (target && target->kind == IR_TARGET_CUDA) pass_lower_fragment(s);
+    } else if (target && target->kind == IR_TARGET_CUDA)
+      pass_lower_fragment(s);
   }
 }
 
@@ -154,7 +160,10 @@ static void lower_stage(lower_state *s) {
 }
 
 static lower_state state_of(pass_context *context, ir_kernel *kernel, int i) {
-  return (lower_state){.context = context, .kernel = kernel, .stage = kernel->stages.at[i], .arena = context->arena,
+  return (lower_state){.context = context,
+                       .kernel = kernel,
+                       .stage = kernel->stages.at[i],
+                       .arena = context->arena,
                        .target = -1};
 }
 

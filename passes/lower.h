@@ -1,12 +1,12 @@
 /* lower.h - what the files of pass `lower` share: the state of one stage, what is known about each
  * operand at a point of the loop nest, and the steps of the work.
  *
- * A statement is a nest over its indices.  Every distinct access of the statement has a cursor in the
- * environment: the levels of its format that are known at this point, the position they lead to, and
- * the condition under which that position exists.  Opening a loop on an index walks the level that is
- * next in the operands whose zeros let points be skipped; every other level is located by its
- * coordinate as soon as that is known.  The target of the statement is an access like any other: its
- * position is where the result goes. */
+ * A statement is a nest over its indices.  Every distinct access of the statement has a cursor in
+ * the environment: the levels of its format that are known at this point, the position they lead
+ * to, and the condition under which that position exists.  Opening a loop on an index walks the
+ * level that is next in the operands whose zeros let points be skipped; every other level is
+ * located by its coordinate as soon as that is known.  The target of the statement is an access
+ * like any other: its position is where the result goes. */
 #ifndef SPC_PASSES_LOWER_H
 #define SPC_PASSES_LOWER_H
 
@@ -15,15 +15,15 @@
 typedef struct lower_access {
   const ir_expr *expr; /* IR_ACCESS; equal expressions are one access */
   const ir_format *format;
-  ir_buf *buf;         /* values in a workspace; NULL: the tensor's own */
+  ir_buf *buf; /* values in a workspace; NULL: the tensor's own */
   bool target;
 } lower_access;
 
 typedef struct lower_cursor {
-  int next;          /* first level that is not known yet */
-  ir_expr *pos;      /* position in the level before; NULL at the root (0) */
-  ir_expr *end;      /* a level whose coordinates repeat: positions pos .. end; else NULL */
-  ir_expr *present;  /* NULL: always; else the condition under which pos exists */
+  int next;         /* first level that is not known yet */
+  ir_expr *pos;     /* position in the level before; NULL at the root (0) */
+  ir_expr *end;     /* a level whose coordinates repeat: positions pos .. end; else NULL */
+  ir_expr *present; /* NULL: always; else the condition under which pos exists */
 } lower_cursor;
 
 /* The value of an index; for a split loop also its block and the place in it. */
@@ -67,9 +67,10 @@ typedef struct lower_state {
   bool only_hits;  /* ... and nothing else: the counting function */
   ir_tensor *sums; /* of combining stores that need a workspace; NULL: the output itself */
   ir_buf *sums_buf;
-  const ir_index *part_index; /* an index that is cut into parallel parts, lo .. hi of the current one */
+  const ir_index
+      *part_index; /* an index that is cut into parallel parts, lo .. hi of the current one */
   ir_expr *part_lo, *part_hi;
-  bool skipped;    /* a loop over the left side's indices left points out */
+  bool skipped; /* a loop over the left side's indices left points out */
 } lower_state;
 
 /* ---- offsets and conditions (lower_code.c): b1 expressions where NULL is true ---------------- */
@@ -108,11 +109,13 @@ void pass_env_bind(lower_env *env, const ir_index *index, ir_expr *value);
 void pass_env_forget(lower_state *s, lower_env *env, const ir_index *index);
 lower_memo *pass_env_memo(lower_env *env, const ir_expr *node);
 void pass_env_keep(lower_env *env, lower_memo memo);
-bool pass_env_closes(lower_state *s, lower_env *env, const ir_expr *e); /* every free index of e is bound */
+bool pass_env_closes(lower_state *s, lower_env *env,
+                     const ir_expr *e); /* every free index of e is bound */
 
 /* ---- levels (lower_level.c) ------------------------------------------------------------------ */
 const ir_format *pass_level_format(lower_state *s, const ir_tensor *tensor);
-ir_tensor *pass_level_owner(const ir_tensor *tensor); /* whose level arrays it has: follows `like` */
+ir_tensor *
+pass_level_owner(const ir_tensor *tensor); /* whose level arrays it has: follows `like` */
 ir_expr *pass_level_extent(lower_state *s, const lower_access *access, int level);
 /* Positions lo .. hi of the level's children under the cursor; empty where it is not present. */
 void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,
@@ -121,24 +124,33 @@ ir_expr *pass_level_coordinate(lower_state *s, const lower_access *access, int l
                                ir_expr *mask);
 void pass_level_dense(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at);
 void pass_level_locate(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at);
-/* Bitmaps: whether bit `flat` of the tile sequence is set, and how many are before it in its tile. */
-ir_expr *pass_level_bit(lower_state *s, const lower_access *access, int level, ir_expr *flat, ir_expr *mask);
-ir_expr *pass_level_rank(lower_state *s, const lower_access *access, int level, ir_expr *flat, ir_expr *mask);
+/* Bitmaps: whether bit `flat` of the tile sequence is set, and how many are before it in its tile.
+ */
+ir_expr *pass_level_bit(lower_state *s, const lower_access *access, int level, ir_expr *flat,
+                        ir_expr *mask);
+ir_expr *pass_level_rank(lower_state *s, const lower_access *access, int level, ir_expr *flat,
+                         ir_expr *mask);
 /* Locates every level whose coordinate is known: of one access, of all. */
 void pass_level_finish(lower_state *s, lower_env *env, int number);
 void pass_level_resolve(lower_state *s, lower_env *env);
-ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor); /* how many values are stored */
+ir_expr *pass_level_stored(lower_state *s,
+                           const ir_tensor *tensor); /* how many values are stored */
 
-/* ---- values (lower_expr.c), what zeros make of them (lower_fold.c) ---------------------------- */
+/* ---- values (lower_expr.c), what zeros make of them (lower_fold.c) ----------------------------
+ */
 ir_dtype pass_value_dtype(lower_state *s, ir_dtype t); /* what t is computed in */
 ir_expr *pass_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_value_const(lower_state *s, ir_dtype t, double value);
-ir_expr *pass_value_condition(lower_state *s, lower_env *env, const ir_expr *e); /* b1; NULL: true */
+ir_expr *pass_value_condition(lower_state *s, lower_env *env,
+                              const ir_expr *e); /* b1; NULL: true */
 ir_expr *pass_value_subscript(lower_state *s, lower_env *env, const ir_expr *sub);
 /* The condition under which a sparse result stores an entry for e here: the pattern rule. */
 ir_expr *pass_value_stored(lower_state *s, lower_env *env, const ir_expr *e);
 
-typedef struct lower_fold { bool known; double value; } lower_fold;
+typedef struct lower_fold {
+  bool known;
+  double value;
+} lower_fold;
 /* The value of e where the accesses with absent[number] read their fill; at: the index that is
  * being opened, or NULL. absent NULL: every sparse access of e is absent. */
 lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const bool *absent,
@@ -148,32 +160,37 @@ ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const 
                         const ir_index *at);
 bool pass_access_is_sparse(const lower_access *access);
 
-/* ---- nests (lower_nest.c, lower_walk.c) -------------------------------------------------------- */
+/* ---- nests (lower_nest.c, lower_walk.c) --------------------------------------------------------
+ */
 typedef struct lower_nest lower_nest;
 struct lower_nest {
   lower_state *s;
   const ir_expr *root; /* whose points are visited */
   bool skips;          /* points where root is `skip` need not be visited */
   double skip;
-  const ir_expr *rest; /* value of root at the points that are left out, which the leaf's owner adds; NULL: `skip` */
+  const ir_expr *rest; /* value of root at the points that are left out, which the leaf's owner
+                          adds; NULL: `skip` */
   int driver;          /* access that must be present at every visited point; -1: none */
   int target;          /* access that is stored to: outside it nothing is done; -1: none */
   ir_index **index;
   int count;
-  bool parallel;       /* the outermost loop may be */
-  bool spatial;        /* the left side's indices: outer loops compute what they can, skips are noted */
+  bool parallel; /* the outermost loop may be */
+  bool spatial;  /* the left side's indices: outer loops compute what they can, skips are noted */
   void (*leaf)(lower_nest *nest, lower_env *env);
   void *user;
 };
 void pass_nest(lower_nest *nest, lower_env *env);
-bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent, const ir_index *at);
+bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent,
+                     const ir_index *at);
 void pass_nest_from(lower_nest *nest, lower_env *env, int n); /* loops n and deeper */
 /* Narrows lo .. hi of a loop by the predicates of the nest (lower_bounds.c); true when it did. */
-bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *index, ir_expr **lo, ir_expr **hi);
+bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *index, ir_expr **lo,
+                      ir_expr **hi);
 /* One loop over the coordinates of an index: the operands that can be walked decide how. */
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);
 
-/* ---- the order of loops (lower_loops.c) -------------------------------------------------------- */
+/* ---- the order of loops (lower_loops.c) --------------------------------------------------------
+ */
 typedef struct lower_loops {
   int count;
   ir_index *index[LOWER_INDICES];
@@ -184,10 +201,11 @@ void pass_loops_index(lower_loops *o, ir_index *index); /* with its segment firs
 void pass_loops_access(lower_loops *o, const lower_access *access);
 void pass_loops_edge(lower_loops *o, const ir_index *first, const ir_index *second);
 void pass_loops_lists(lower_loops *o, const ir_stage *stage);
-void pass_loops_rows(lower_loops *o, const ir_expr *e);      /* softmax and topk: innermost */
+void pass_loops_rows(lower_loops *o, const ir_expr *e); /* softmax and topk: innermost */
 void pass_loops_sort(lower_loops *o);
 
-/* ---- heavy nodes (lower_reduce.c, lower_rowops.c) ---------------------------------------------- */
+/* ---- heavy nodes (lower_reduce.c, lower_rowops.c) ----------------------------------------------
+ */
 ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *x, ir_expr *y);
 ir_expr *pass_reduce_identity(lower_state *s, ir_reducer r, ir_dtype t);
@@ -199,18 +217,19 @@ ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e);
 void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e); /* computes what is closed */
 
-/* ---- whole stages ------------------------------------------------------------------------------ */
-void pass_lower_gather(lower_state *s);    /* lower_gather.c: dense and like outputs */
-void pass_lower_scatter(lower_state *s);   /* lower_scatter.c: combining stores */
-void pass_lower_assembled(lower_state *s); /* lower_assemble.c: count and fill */
+/* ---- whole stages ------------------------------------------------------------------------------
+ */
+void pass_lower_gather(lower_state *s);     /* lower_gather.c: dense and like outputs */
+void pass_lower_scatter(lower_state *s);    /* lower_scatter.c: combining stores */
+void pass_lower_assembled(lower_state *s);  /* lower_assemble.c: count and fill */
 bool pass_assembled_splits(lower_state *s); /* puts the sum of the statement in a stage before it */
 void pass_lower_insert(lower_state *s, ir_stmt *stmt); /* a compute stage before the current one */
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order);
 void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order);
-void pass_lower_detect(lower_state *s);    /* lower_list.c */
+void pass_lower_detect(lower_state *s); /* lower_list.c */
 void pass_lower_guard(lower_state *s);
-void pass_lower_fragment(lower_state *s);  /* lower_fragment.c */
+void pass_lower_fragment(lower_state *s);                 /* lower_fragment.c */
 void pass_lower_open(lower_state *s, lower_loops *order); /* accesses and order of the left side */
-ir_expr *pass_lower_root(lower_state *s);  /* where(cond, value, fill) */
+ir_expr *pass_lower_root(lower_state *s);                 /* where(cond, value, fill) */
 
 #endif

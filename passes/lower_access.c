@@ -1,7 +1,8 @@
-/* lower_access.c - the distinct accesses of a statement, and environments: what is known about indices
- * and operands at one point of the nest.
+/* lower_access.c - the distinct accesses of a statement, and environments: what is known about
+ * indices and operands at one point of the nest.
  *
- * An environment is copied where a loop or a branch begins, so that what is learnt inside stays inside. */
+ * An environment is copied where a loop or a branch begins, so that what is learnt inside stays
+ * inside. */
 #include <assert.h>
 
 #include "passes/lower.h"
@@ -26,7 +27,9 @@ static bool add_access(void *user, ir_expr *node) {
   return true;
 }
 
-void pass_access_collect(lower_state *s, const ir_expr *e) { ir_expr_walk((ir_expr *)e, add_access, s); }
+void pass_access_collect(lower_state *s, const ir_expr *e) {
+  ir_expr_walk((ir_expr *)e, add_access, s);
+}
 
 bool pass_access_is_sparse(const lower_access *access) {
   for (int l = 0; l < access->format->level_count; l++)

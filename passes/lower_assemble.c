@@ -1,8 +1,8 @@
-/* lower_assemble.c - sparse outputs whose pattern is computed: the same loops twice, first counting the
- * entries, then writing their coordinates and values.
+/* lower_assemble.c - sparse outputs whose pattern is computed: the same loops twice, first counting
+ * the entries, then writing their coordinates and values.
  *
- *     C = A + B as csr     n = 0;  for i { merge over j { n = n + 1 } }                 C.count[0] = n
- *                          n = 0;  for i { merge over j { C.at[2n], C.at[2n+1] = i, j; C.value[n] = .. } }
+ *     C = A + B as csr     n = 0;  for i { merge over j { n = n + 1 } }                 C.count[0]
+ * = n n = 0;  for i { merge over j { C.at[2n], C.at[2n+1] = i, j; C.value[n] = .. } }
  *
  * An entry is written where the pattern rule says, whatever its value; a product of sparse operands
  * writes one for every pair that meets, and the plan sums those of one place. */
@@ -10,7 +10,7 @@
 #include "passes/lower.h"
 
 typedef struct assembly {
-  const ir_expr *value;  /* of an entry */
+  const ir_expr *value; /* of an entry */
   ir_buf *count, *at, *values;
   ir_var *n;
   bool fills;
@@ -21,7 +21,8 @@ static void write_entry(lower_state *s, lower_env *env, assembly *a) {
   ir_expr *n = pass_code_ref(s, a->n), *base = pass_code_mul(s, n, pass_code_int(s, rank));
   ir_expr *value = pass_value(s, env, a->value);
   for (int d = 0; d < rank; d++)
-    pass_code_store(s, a->at, pass_code_add(s, base, pass_code_int(s, d)), pass_value_subscript(s, env, s->stmt->subs[d]));
+    pass_code_store(s, a->at, pass_code_add(s, base, pass_code_int(s, d)),
+                    pass_value_subscript(s, env, s->stmt->subs[d]));
   pass_code_store(s, a->values, n, value);
 }
 
@@ -50,11 +51,15 @@ static void entry_leaf(lower_nest *nest, lower_env *env) {
   if (stored) ir_close(&s->b, outer);
 }
 
-/* ---- what an entry is ---------------------------------------------------------------------------- */
-/* The statement is a product around its sum: the factors can go inside, entries of one place add up. */
+/* ---- what an entry is
+ * ---------------------------------------------------------------------------- */
+/* The statement is a product around its sum: the factors can go inside, entries of one place add
+ * up. */
 static bool is_linear(const ir_expr *e, const ir_expr *hole) {
   if (e == hole) return hole->reducer == IR_RED_SUM;
-  if (e->kind == IR_CAST) return ir_dtype_is_float(e->dtype) == ir_dtype_is_float(e->args[0]->dtype) && is_linear(e->args[0], hole);
+  if (e->kind == IR_CAST)
+    return ir_dtype_is_float(e->dtype) == ir_dtype_is_float(e->args[0]->dtype) &&
+           is_linear(e->args[0], hole);
   if (e->kind != IR_OP || (e->op != IR_OP_MUL && e->op != IR_OP_NEG)) return false;
   for (int i = 0; i < e->arg_count; i++)
     if (is_linear(e->args[i], hole)) return true;
@@ -71,7 +76,8 @@ static bool needs_values(const ir_expr *e) {
 
 static void open_workspaces(lower_state *s, assembly *a) {
   const char *name = s->stmt->target->name;
-  a->count = pass_code_workspace(s, ir_format_text(s->arena, "%s.count", name), IR_I64, pass_code_int(s, 1));
+  a->count = pass_code_workspace(s, ir_format_text(s->arena, "%s.count", name), IR_I64,
+                                 pass_code_int(s, 1));
   a->at = pass_code_workspace(s, ir_format_text(s->arena, "%s.at", name), IR_I64, NULL);
   a->values = pass_code_workspace(s, ir_format_text(s->arena, "%s.value", name),
                                   pass_value_dtype(s, s->stmt->target->dtype), NULL);
@@ -82,15 +88,18 @@ static void one_pass(lower_state *s, assembly *a, lower_nest *nest, bool fills) 
   a->fills = fills;
   a->n = ir_let(&s->b, "n", IR_I64, pass_code_int(s, 0));
   s->hits = true;
-  s->only_hits = !fills && !needs_values(a->value) && (!s->stmt->cond || pass_is_elementwise(s->stmt->cond));
+  s->only_hits =
+      !fills && !needs_values(a->value) && (!s->stmt->cond || pass_is_elementwise(s->stmt->cond));
   pass_nest(nest, pass_env_new(s));
   s->hits = s->only_hits = false;
   if (!fills) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
 }
 
-/* ---- sums that something follows ------------------------------------------------------------------- */
-/* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.  The sum
- * becomes a tensor and a stage of its own, in the same format; the statement is elementwise from then on. */
+/* ---- sums that something follows
+ * ------------------------------------------------------------------- */
+/* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.
+ * The sum becomes a tensor and a stage of its own, in the same format; the statement is elementwise
+ * from then on. */
 static void split_sum(lower_state *s, const ir_expr *hole) {
   ir_stmt *stmt = s->stmt;
   const ir_tensor *target = stmt->target;
@@ -105,7 +114,8 @@ static void split_sum(lower_state *s, const ir_expr *hole) {
   first->free = stmt->free;
   first->acc = stmt->acc;
   first->value = (ir_expr *)hole;
-  stmt->value = pass_replace_node(s->arena, stmt->value, hole, ir_access(s->arena, sums, stmt->subs));
+  stmt->value =
+      pass_replace_node(s->arena, stmt->value, hole, ir_access(s->arena, sums, stmt->subs));
   pass_lower_insert(s, first);
 }
 
@@ -137,9 +147,19 @@ void pass_lower_assembled(lower_state *s) {
   open_workspaces(s, &a);
   ir_expr *root = (ir_expr *)a.value;
   if (s->stmt->cond)
-    root = ir_apply3(s->arena, IR_OP_WHERE, s->stmt->cond, root, pass_value_const(s, root->dtype, 0));
-  lower_nest nest = {.s = s, .root = root, .driver = -1, .index = order.index, .count = order.count,
-                     .skips = true, .skip = 0, .spatial = true, .target = -1, .leaf = entry_leaf, .user = &a};
+    root =
+        ir_apply3(s->arena, IR_OP_WHERE, s->stmt->cond, root, pass_value_const(s, root->dtype, 0));
+  lower_nest nest = {.s = s,
+                     .root = root,
+                     .driver = -1,
+                     .index = order.index,
+                     .count = order.count,
+                     .skips = true,
+                     .skip = 0,
+                     .spatial = true,
+                     .target = -1,
+                     .leaf = entry_leaf,
+                     .user = &a};
   one_pass(s, &a, &nest, false);
   one_pass(s, &a, &nest, true);
 }

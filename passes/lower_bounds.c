@@ -1,9 +1,11 @@
 /* lower_bounds.c - loops that end where a predicate does.
  *
- *     sum[j] where(j <= i and M, x, 0)      for j = 0 .. J        becomes      for j = 0 .. min(J, i + 1)
+ *     sum[j] where(j <= i and M, x, 0)      for j = 0 .. J        becomes      for j = 0 .. min(J,
+ * i + 1)
  *
- * Only predicates that compare the index with something known outside its loop count, and only where
- * the points behind them need not be visited.  Predicates stay in the body: a bound may be loose. */
+ * Only predicates that compare the index with something known outside its loop count, and only
+ * where the points behind them need not be visited.  Predicates stay in the body: a bound may be
+ * loose. */
 #include "passes/expr.h"
 #include "passes/lower.h"
 
@@ -15,11 +17,19 @@ typedef struct bounds {
 } bounds;
 
 static ir_op mirrored(ir_op op) {
-  return op == IR_OP_LT ? IR_OP_GT : op == IR_OP_LE ? IR_OP_GE : op == IR_OP_GT ? IR_OP_LT : op == IR_OP_GE ? IR_OP_LE : op;
+  return op == IR_OP_LT   ? IR_OP_GT
+         : op == IR_OP_LE ? IR_OP_GE
+         : op == IR_OP_GT ? IR_OP_LT
+         : op == IR_OP_GE ? IR_OP_LE
+                          : op;
 }
 
-static void at_least(bounds *b, ir_expr *value) { b->lo = pass_code_op(b->s, IR_OP_MAX, b->lo, value); }
-static void below(bounds *b, ir_expr *value) { b->hi = pass_code_op(b->s, IR_OP_MIN, b->hi, value); }
+static void at_least(bounds *b, ir_expr *value) {
+  b->lo = pass_code_op(b->s, IR_OP_MAX, b->lo, value);
+}
+static void below(bounds *b, ir_expr *value) {
+  b->hi = pass_code_op(b->s, IR_OP_MIN, b->hi, value);
+}
 
 static void use_comparison(bounds *b, ir_op op, ir_expr *value) {
   ir_expr *after = pass_code_add(b->s, value, pass_code_int(b->s, 1));
@@ -37,7 +47,8 @@ static bool is_known(bounds *b, const ir_expr *e) {
 static void use_term(bounds *b, const ir_expr *term) {
   if (term->kind != IR_OP || term->arg_count != 2) return;
   const ir_expr *x = term->args[0], *y = term->args[1];
-  if (ir_is_bare(x, b->index) && is_known(b, y)) use_comparison(b, term->op, pass_value(b->s, b->env, y));
+  if (ir_is_bare(x, b->index) && is_known(b, y))
+    use_comparison(b, term->op, pass_value(b->s, b->env, y));
   else if (ir_is_bare(y, b->index) && is_known(b, x))
     use_comparison(b, mirrored(term->op), pass_value(b->s, b->env, x));
 }
@@ -50,10 +61,12 @@ static ir_expr *condition_of(const lower_nest *nest) {
   return ir_const_value(root->args[2], &value) && value == nest->skip ? root->args[0] : NULL;
 }
 
-bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *index, ir_expr **lo, ir_expr **hi) {
+bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *index, ir_expr **lo,
+                      ir_expr **hi) {
   ir_expr *condition = condition_of(nest);
   if (!condition || env->bound_count == 0) return false;
-  if (nest->spatial && pass_is_elementwise(nest->root)) return false; /* filling first would cost as much */
+  if (nest->spatial && pass_is_elementwise(nest->root))
+    return false; /* filling first would cost as much */
   bounds b = {nest->s, env, index, *lo, *hi};
   pass_terms terms = {0};
   pass_terms_of(nest->s->arena, condition, &terms);

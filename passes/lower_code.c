@@ -1,7 +1,8 @@
-/* lower_code.c - offsets, conditions, loads, buffers and functions, as every step of `lower` writes them.
+/* lower_code.c - offsets, conditions, loads, buffers and functions, as every step of `lower` writes
+ * them.
  *
- * Offsets are i64 and folded as they are built.  Conditions are b1 expressions where NULL is true, so
- * that what is certain leaves no trace in the code. */
+ * Offsets are i64 and folded as they are built.  Conditions are b1 expressions where NULL is true,
+ * so that what is certain leaves no trace in the code. */
 #include <math.h>
 
 #include "passes/lower.h"
@@ -95,9 +96,11 @@ ir_code *pass_code_store(lower_state *s, ir_buf *buf, ir_expr *offset, ir_expr *
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */
-static const char *buffer_name(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level) {
+static const char *buffer_name(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind,
+                               int level) {
   if (kind == IR_BUF_VALS) return ir_format_text(s->arena, "%s.vals", tensor->name);
-  return ir_format_text(s->arena, "%s.%s%d", tensor->name, kind == IR_BUF_POS ? "pos" : "crd", level);
+  return ir_format_text(s->arena, "%s.%s%d", tensor->name, kind == IR_BUF_POS ? "pos" : "crd",
+                        level);
 }
 
 static ir_dtype buffer_dtype(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level) {
@@ -108,8 +111,10 @@ static ir_dtype buffer_dtype(lower_state *s, const ir_tensor *tensor, ir_buf_kin
 }
 
 ir_buf *pass_code_buffer(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level) {
-  if (kind != IR_BUF_VALS) tensor = pass_level_owner(tensor);
-  else if (s->sums && tensor == s->sums) return s->sums_buf;
+  if (kind != IR_BUF_VALS)
+    tensor = pass_level_owner(tensor);
+  else if (s->sums && tensor == s->sums)
+    return s->sums_buf;
   for (int f = 0; f < s->kernel->funcs.count; f++) {
     const ir_func *func = s->kernel->funcs.at[f];
     for (int i = 0; i < func->bufs.count; i++) {

@@ -45,7 +45,8 @@ static ir_expr *access_value(lower_state *s, lower_env *env, const ir_expr *e) {
   if (!buf) buf = pass_code_buffer(s, e->tensor, IR_BUF_VALS, 0);
   ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0);
   ir_expr *value = pass_code_cast(s, t, pass_code_load(s, buf, pos, c->present));
-  if (e->tensor->fill == 0 || !pass_access_is_sparse(&s->accesses.at[number])) return value; /* out of range: 0 */
+  if (e->tensor->fill == 0 || !pass_access_is_sparse(&s->accesses.at[number]))
+    return value; /* out of range: 0 */
   return pass_code_where(s, c->present, value, pass_value_const(s, t, e->tensor->fill));
 }
 
@@ -60,8 +61,10 @@ static ir_expr *cast_value(lower_state *s, lower_env *env, const ir_expr *e) {
   ir_dtype from = e->args[0]->dtype, to = e->dtype;
   if (to == IR_B1) return pass_code_cast(s, IR_B1, x);
   bool float_to = ir_dtype_is_float(to);
-  bool exact = from == IR_B1 || (ir_dtype_is_float(from) == float_to && ir_dtype_rows[to].bits >= ir_dtype_rows[from].bits) ||
-               (float_to && ir_dtype_is_int(from) && ir_dtype_rows[from].bits <= 8);
+  bool exact =
+      from == IR_B1 ||
+      (ir_dtype_is_float(from) == float_to && ir_dtype_rows[to].bits >= ir_dtype_rows[from].bits) ||
+      (float_to && ir_dtype_is_int(from) && ir_dtype_rows[from].bits <= 8);
   if (!exact) x = pass_code_cast(s, to, x);
   return pass_code_cast(s, pass_value_dtype(s, to), x);
 }
@@ -117,9 +120,11 @@ static ir_expr *op_value(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->op == IR_OP_WHERE) return where_value(s, env, e);
   ir_dtype t = operand_dtype(s, e);
   ir_expr *args[3] = {NULL, NULL, NULL};
-  for (int i = 0; i < e->arg_count; i++) args[i] = pass_code_cast(s, t, pass_value(s, env, e->args[i]));
+  for (int i = 0; i < e->arg_count; i++)
+    args[i] = pass_code_cast(s, t, pass_value(s, env, e->args[i]));
   if (e->op == IR_OP_AND || e->op == IR_OP_OR) {
-    ir_expr *both = e->op == IR_OP_AND ? pass_code_and(s, args[0], args[1]) : pass_code_or(s, args[0], args[1]);
+    ir_expr *both =
+        e->op == IR_OP_AND ? pass_code_and(s, args[0], args[1]) : pass_code_or(s, args[0], args[1]);
     return both ? both : pass_code_bool(s, true);
   }
   if (ir_op_rows[e->op].spelled) return spelled_value(s, e->op, args, e->arg_count);
@@ -154,11 +159,13 @@ ir_expr *pass_value_condition(lower_state *s, lower_env *env, const ir_expr *e) 
   return pass_code_and(s, NULL, value);
 }
 
-/* ---- the pattern of a sparse result ------------------------------------------------------------ */
+/* ---- the pattern of a sparse result ------------------------------------------------------------
+ */
 static ir_expr *op_stored(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->op == IR_OP_WHERE) {
     ir_expr *condition = pass_value_condition(s, env, e->args[0]);
-    ir_expr *yes = pass_value_stored(s, env, e->args[1]), *no = pass_value_stored(s, env, e->args[2]);
+    ir_expr *yes = pass_value_stored(s, env, e->args[1]),
+            *no = pass_value_stored(s, env, e->args[2]);
     if (!yes && !no) return NULL;
     if (pass_code_is_false(no)) return pass_code_and(s, condition, yes);
     if (pass_code_is_false(yes) && condition)
@@ -171,9 +178,11 @@ static ir_expr *op_stored(lower_state *s, lower_env *env, const ir_expr *e) {
   case IR_RULE_LEFT: return pass_value_stored(s, env, e->args[0]);
   case IR_RULE_RIGHT: return pass_value_stored(s, env, e->args[1]);
   case IR_RULE_UNION:
-    return pass_code_or(s, pass_value_stored(s, env, e->args[0]), pass_value_stored(s, env, e->args[1]));
+    return pass_code_or(s, pass_value_stored(s, env, e->args[0]),
+                        pass_value_stored(s, env, e->args[1]));
   case IR_RULE_INTERSECT:
-    return pass_code_and(s, pass_value_stored(s, env, e->args[0]), pass_value_stored(s, env, e->args[1]));
+    return pass_code_and(s, pass_value_stored(s, env, e->args[0]),
+                         pass_value_stored(s, env, e->args[1]));
   case IR_RULE_DENSE: break;
   }
   return NULL;

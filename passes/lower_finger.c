@@ -1,11 +1,12 @@
 /* lower_finger.c - fingers: positions in an operand that follow the coordinates of a loop.
  *
- * A finger stands on the first stored coordinate that the loop has not passed.  Where coordinates repeat
- * (upper levels of coo) it also knows the end of its run; in blocks that are walked element by element,
- * the place in its block; in a bitmap, how many bits of the tile it has passed. */
+ * A finger stands on the first stored coordinate that the loop has not passed.  Where coordinates
+ * repeat (upper levels of coo) it also knows the end of its run; in blocks that are walked element
+ * by element, the place in its block; in a bitmap, how many bits of the tile it has passed. */
 #include "passes/lower_walk.h"
 
-/* ---- fingers and runs -------------------------------------------------------------------------------- */
+/* ---- fingers and runs
+ * -------------------------------------------------------------------------------- */
 /* Padding stands at the end of a row: the walk ends before it. */
 static ir_expr *without_padding(lower_walk *k, lower_walker *w, ir_expr *lo, ir_expr *hi) {
   lower_state *s = k->s;
@@ -23,9 +24,11 @@ static ir_expr *without_padding(lower_walk *k, lower_walker *w, ir_expr *lo, ir_
 
 ir_expr *pass_finger_coordinate(lower_walk *k, lower_walker *w, ir_expr *mask) {
   lower_state *s = k->s;
-  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), mask);
+  ir_expr *crd =
+      pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), mask);
   if (!w->place) return crd;
-  return pass_code_add(s, pass_code_mul(s, crd, pass_code_int(s, w->factor)), pass_code_ref(s, w->place));
+  return pass_code_add(s, pass_code_mul(s, crd, pass_code_int(s, w->factor)),
+                       pass_code_ref(s, w->place));
 }
 
 void pass_finger_start(lower_walk *k, lower_walker *w) {
@@ -33,9 +36,12 @@ void pass_finger_start(lower_walk *k, lower_walker *w) {
   ir_expr *lo, *hi;
   pass_level_range(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
   w->p = ir_let(&s->b, pass_walker_name(k, "p", w), IR_I64, lo);
-  if (w->flat) w->place = ir_let(&s->b, pass_walker_name(k, "place", w), IR_I64, pass_code_int(s, 0));
-  if (pass_walker_is_padded(k, w)) w->end = without_padding(k, w, pass_code_ref(s, w->p), hi);
-  else w->end = pass_code_let(s, pass_walker_name(k, "end", w), hi);
+  if (w->flat)
+    w->place = ir_let(&s->b, pass_walker_name(k, "place", w), IR_I64, pass_code_int(s, 0));
+  if (pass_walker_is_padded(k, w))
+    w->end = without_padding(k, w, pass_code_ref(s, w->p), hi);
+  else
+    w->end = pass_code_let(s, pass_walker_name(k, "end", w), hi);
 }
 
 ir_expr *pass_finger_inside(lower_walk *k, lower_walker *w) {
@@ -49,7 +55,8 @@ void pass_finger_run(lower_walk *k, lower_walker *w, ir_expr *at) {
   if (w->place) at = pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, w->factor));
   w->next = ir_let(&s->b, pass_walker_name(k, "run", w), IR_I64, pass_code_ref(s, w->p));
   ir_expr *q = pass_code_ref(s, w->next), *inside = pass_code_op(s, IR_OP_LT, q, w->end);
-  ir_expr *same = pass_code_op(s, IR_OP_EQ, pass_level_coordinate(s, pass_walker_access(k, w), w->level, q, inside), at);
+  ir_expr *same = pass_code_op(
+      s, IR_OP_EQ, pass_level_coordinate(s, pass_walker_access(k, w), w->level, q, inside), at);
   ir_block *outer;
   ir_open_while(&s->b, pass_code_and(s, inside, same), &outer);
   ir_set(&s->b, w->next, pass_code_add(s, q, pass_code_int(s, 1)));
@@ -62,7 +69,8 @@ static void advance_place(lower_walk *k, lower_walker *w) {
   ir_block *outer, *inner;
   ir_open_if(&s->b, w->flag, &outer);
   ir_set(&s->b, w->place, pass_code_add(s, pass_code_ref(s, w->place), pass_code_int(s, 1)));
-  ir_expr *full = pass_code_op(s, IR_OP_EQ, pass_code_ref(s, w->place), pass_code_int(s, w->factor));
+  ir_expr *full =
+      pass_code_op(s, IR_OP_EQ, pass_code_ref(s, w->place), pass_code_int(s, w->factor));
   ir_expr *behind = pass_code_op(s, IR_OP_GE, pass_finger_coordinate(k, w, NULL), k->index->extent);
   ir_open_if(&s->b, pass_code_or(s, full, behind), &inner);
   ir_expr *after = pass_code_add(s, pass_code_ref(s, w->p), pass_code_int(s, 1));
@@ -87,7 +95,8 @@ void pass_finger_advance(lower_walk *k, lower_walker *w) {
   ir_set(&s->b, w->p, pass_code_add(s, p, step));
 }
 
-/* ---- bitmaps, and whether a finger is on a coordinate --------------------------------------------- */
+/* ---- bitmaps, and whether a finger is on a coordinate
+ * --------------------------------------------- */
 void pass_finger_bits(lower_walk *k, lower_walker *w) {
   lower_state *s = k->s;
   const lower_access *access = pass_walker_access(k, w);

@@ -1,8 +1,8 @@
 /* lower_fold.c - what an expression becomes where some operands store nothing.
  *
- * The zero rules of the op table decide: 0 * x is 0, x + 0 is x, a reduction over its identity is the
- * identity.  A point whose value is known need not be visited; which operands must be walked together,
- * and how, follows from this one question asked for every subset of them. */
+ * The zero rules of the op table decide: 0 * x is 0, x + 0 is x, a reduction over its identity is
+ * the identity.  A point whose value is known need not be visited; which operands must be walked
+ * together, and how, follows from this one question asked for every subset of them. */
 #include <math.h>
 
 #include "passes/lower.h"
@@ -28,7 +28,8 @@ static lower_fold fold_access(const folding *f, const ir_expr *e) {
   const lower_cursor *c = f->env ? &f->env->cursor[number] : NULL;
   if (c && c->present && pass_code_is_false(c->present)) absent = true;
   if (!absent) return unknown;
-  return known(pass_access_is_sparse(access) ? e->tensor->fill : 0); /* a dense one is absent out of range */
+  return known(pass_access_is_sparse(access) ? e->tensor->fill
+                                             : 0); /* a dense one is absent out of range */
 }
 
 static lower_fold evaluate(const ir_expr *e, const lower_fold *x) {
@@ -96,7 +97,8 @@ static lower_fold fold_reduce(const folding *f, const ir_expr *e) {
   return identity ? body : unknown;
 }
 
-/* Of one element of a row: exp(-inf) is 0; a zero stays one whether it is among the largest or not. */
+/* Of one element of a row: exp(-inf) is 0; a zero stays one whether it is among the largest or not.
+ */
 static lower_fold fold_row(const folding *f, const ir_expr *e) {
   lower_fold body = fold(f, e->args[0]);
   double gone = e->kind == IR_SOFTMAX ? -INFINITY : 0;
@@ -131,7 +133,8 @@ lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const boo
   return fold(&(folding){s, env, absent, at}, e);
 }
 
-/* ---- trees -------------------------------------------------------------------------------------- */
+/* ---- trees --------------------------------------------------------------------------------------
+ */
 static ir_expr *constant_of(lower_state *s, const ir_expr *e, double value) {
   if (ir_dtype_is_float(e->dtype)) return ir_const_f(s->arena, e->dtype, value);
   return ir_const_i(s->arena, e->dtype, (int64_t)value);
@@ -142,7 +145,8 @@ static ir_expr *fold_tree(const folding *f, const ir_expr *e) {
   if (value.known && (isfinite(value.value) || ir_dtype_is_float(e->dtype)))
     return constant_of(f->s, e, value.value);
   bool whole = e->kind == IR_REDUCE && binds_anew(f, e);
-  if (whole || e->kind == IR_ACCESS || e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return (ir_expr *)e;
+  if (whole || e->kind == IR_ACCESS || e->kind == IR_SOFTMAX || e->kind == IR_TOPK)
+    return (ir_expr *)e;
   ir_expr *args[3] = {NULL, NULL, NULL};
   for (int i = 0; i < e->arg_count; i++) args[i] = fold_tree(f, e->args[i]);
   return e->arg_count ? ir_copy_with(f->s->arena, e, args) : (ir_expr *)e;
@@ -153,8 +157,10 @@ ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const 
   return fold_tree(&(folding){s, env, absent, at}, e);
 }
 
-bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent, const ir_index *at) {
-  if (nest->rest) return ir_expr_equal(pass_fold_tree(nest->s, env, nest->root, absent, at), nest->rest);
+bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent,
+                     const ir_index *at) {
+  if (nest->rest)
+    return ir_expr_equal(pass_fold_tree(nest->s, env, nest->root, absent, at), nest->rest);
   if (!nest->skips) return false;
   lower_fold value = pass_fold(nest->s, env, nest->root, absent, at);
   return value.known && value.value == nest->skip;

@@ -2,8 +2,9 @@
  *
  *     y[t,o] = relu(b[o] + sum[k] x[t,k]*W[k,o])      fragment(acc, m, n, batch) = relu(b[n] + acc)
  *
- * acc is the finished sum in f32; m, n and batch number the element, each group of indices flattened
- * row-major in the order of the left side.  Constant factors and the sign of the sum's body are part of it. */
+ * acc is the finished sum in f32; m, n and batch number the element, each group of indices
+ * flattened row-major in the order of the left side.  Constant factors and the sign of the sum's
+ * body are part of it. */
 #include "passes/contract.h"
 #include "passes/lower.h"
 
@@ -14,7 +15,9 @@ static ir_expr *parameter(lower_state *s, ir_func *func, const char *name, ir_dt
   return pass_code_ref(s, var);
 }
 
-static bool has(const pass_indices *set, const ir_index *index) { return pass_indices_has(set, index); }
+static bool has(const pass_indices *set, const ir_index *index) {
+  return pass_indices_has(set, index);
+}
 
 /* Takes the flattened number apart, last index first. */
 static void bind_group(lower_state *s, lower_env *env, const pass_indices *group, ir_expr *number) {
@@ -30,7 +33,8 @@ static void bind_group(lower_state *s, lower_env *env, const pass_indices *group
 }
 
 static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, ir_expr *acc) {
-  if (info->factor) acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, IR_F32, info->factor), acc);
+  if (info->factor)
+    acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, IR_F32, info->factor), acc);
   return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
 }
 

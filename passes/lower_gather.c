@@ -1,8 +1,9 @@
-/* lower_gather.c - outputs that are written where they lie: dense ones, and those that share the pattern
- * of another tensor.  Each element of the left side is computed whole, reductions innermost, and stored
- * once; what the loops leave out is filled before.
+/* lower_gather.c - outputs that are written where they lie: dense ones, and those that share the
+ * pattern of another tensor.  Each element of the left side is computed whole, reductions
+ * innermost, and stored once; what the loops leave out is filled before.
  *
- *     y[i] = relu(sum[k] A[i,k]*x[k])     for i parallel { acc = 0; for k { .. }  y[i] = relu(acc) }   */
+ *     y[i] = relu(sum[k] A[i,k]*x[k])     for i parallel { acc = 0; for k { .. }  y[i] = relu(acc)
+ * }   */
 #include "passes/expr.h"
 #include "passes/lower.h"
 
@@ -22,7 +23,8 @@ static const ir_tensor *pattern_owner(const ir_tensor *tensor) {
   return tensor;
 }
 
-/* An operand whose level arrays are the target's own, read at the same place: its walk is the target's. */
+/* An operand whose level arrays are the target's own, read at the same place: its walk is the
+ * target's. */
 static int walked_with(const lower_state *s) {
   const ir_stmt *stmt = s->stmt;
   for (int i = 0; is_like(s) && i < s->accesses.count; i++) {
@@ -37,7 +39,8 @@ static int walked_with(const lower_state *s) {
 static void add_target(lower_state *s) {
   s->target = walked_with(s);
   if (s->target >= 0) return;
-  lower_access target = {.expr = ir_access(s->arena, s->stmt->target, s->stmt->subs), .target = true,
+  lower_access target = {.expr = ir_access(s->arena, s->stmt->target, s->stmt->subs),
+                         .target = true,
                          .format = pass_level_format(s, s->stmt->target)};
   IR_PUSH(s->arena, &s->accesses, target);
   s->target = s->accesses.count - 1;
@@ -97,11 +100,13 @@ static void gather_leaf(lower_nest *nest, lower_env *env) {
   ir_close(&s->b, outer);
 }
 
-/* ---- what the loops leave out ------------------------------------------------------------------ */
+/* ---- what the loops leave out ------------------------------------------------------------------
+ */
 /* Some stored positions stand for no element: edges of blocks, padding. */
 static bool has_padding(const ir_format *format) {
   for (int l = 0; l < format->level_count; l++)
-    if (format->level[l].map != IR_MAP_WHOLE || format->level[l].kind == IR_LEVEL_PACKED) return true;
+    if (format->level[l].map != IR_MAP_WHOLE || format->level[l].kind == IR_LEVEL_PACKED)
+      return true;
   return false;
 }
 
@@ -110,14 +115,16 @@ static void fill_first(lower_state *s, int first_func, double value) {
   ir_builder saved = s->b;
   ir_func *func = pass_code_function(s, "fill");
   ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
-  ir_expr *count = pass_level_stored(s, target), *constant = pass_value_const(s, target->dtype, value);
+  ir_expr *count = pass_level_stored(s, target),
+          *constant = pass_value_const(s, target->dtype, value);
   ir_block *outer;
   ir_run run = is_like(s) ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
   ir_var *n = ir_open_for(&s->b, "n", pass_code_int(s, 0), count, run, &outer);
   pass_code_store(s, buf, pass_code_ref(s, n), constant);
   ir_close(&s->b, outer);
   s->b = saved;
-  for (int i = s->stage->funcs.count - 1; i > first_func; i--) s->stage->funcs.at[i] = s->stage->funcs.at[i - 1];
+  for (int i = s->stage->funcs.count - 1; i > first_func; i--)
+    s->stage->funcs.at[i] = s->stage->funcs.at[i - 1];
   s->stage->funcs.at[first_func] = func;
 }
 
@@ -133,8 +140,15 @@ void pass_lower_gather(lower_state *s) {
   int first_func = s->stage->funcs.count;
   pass_code_function(s, NULL);
   const ir_expr *root = pass_lower_root(s);
-  lower_nest nest = {.s = s, .root = root, .driver = is_like(s) ? s->target : -1, .index = order.index,
-                     .count = order.count, .parallel = true, .spatial = true, .target = s->target, .leaf = gather_leaf};
+  lower_nest nest = {.s = s,
+                     .root = root,
+                     .driver = is_like(s) ? s->target : -1,
+                     .index = order.index,
+                     .count = order.count,
+                     .parallel = true,
+                     .spatial = true,
+                     .target = s->target,
+                     .leaf = gather_leaf};
   lower_fold outside = pass_fold(s, NULL, root, NULL, NULL);
   nest.skips = (outside.known || s->stmt->cond) && !is_like(s);
   nest.skip = outside.known ? outside.value : s->stmt->fill;

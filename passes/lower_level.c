@@ -1,7 +1,7 @@
 /* lower_level.c - levels of storage formats: ranges of positions, coordinates, and random access.
  *
- * Invariant: a cursor's position is meaningful only where its `present` holds; loads that depend on it
- * carry that as their mask, so that nothing is read outside an array. */
+ * Invariant: a cursor's position is meaningful only where its `present` holds; loads that depend on
+ * it carry that as their mask, so that nothing is read outside an array. */
 #include "passes/lower.h"
 
 /* ---- formats --------------------------------------------------------------------------------- */
@@ -22,7 +22,8 @@ ir_expr *pass_level_extent(lower_state *s, const lower_access *access, int level
   return l->map == IR_MAP_DIV ? ir_ceil_div(s->arena, extent, l->factor) : extent;
 }
 
-static ir_buf *level_buffer(lower_state *s, const lower_access *access, ir_buf_kind kind, int level) {
+static ir_buf *level_buffer(lower_state *s, const lower_access *access, ir_buf_kind kind,
+                            int level) {
   return pass_code_buffer(s, access->expr->tensor, kind, level);
 }
 
@@ -31,8 +32,8 @@ static const char *named(lower_state *s, const char *stem, const lower_access *a
 }
 
 /* ---- ranges and coordinates ------------------------------------------------------------------ */
-void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c, ir_expr **lo,
-                      ir_expr **hi) {
+void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,
+                      ir_expr **lo, ir_expr **hi) {
   const ir_level *l = &access->format->level[c->next];
   ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0), *one = pass_code_int(s, 1);
   if (l->kind == IR_LEVEL_COMPRESSED) {
@@ -48,7 +49,8 @@ void pass_level_range(lower_state *s, const lower_access *access, const lower_cu
     ir_expr *room = pass_code_int(s, l->parameter);
     *lo = pass_code_mul(s, pos, room);
     if (l->has_pos) {
-      ir_expr *count = pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, c->next), pos, c->present);
+      ir_expr *count =
+          pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, c->next), pos, c->present);
       room = pass_code_op(s, IR_OP_MIN, count, room);
     }
     *hi = pass_code_add(s, *lo, room);
@@ -92,7 +94,8 @@ static ir_expr *tile_bytes(lower_state *s, ir_expr *bits) { return ir_ceil_div(s
 ir_expr *pass_level_bit(lower_state *s, const lower_access *access, int level, ir_expr *flat,
                         ir_expr *mask) {
   ir_expr *bits = tile_bits(s, access, level), *eight = pass_code_int(s, 8);
-  ir_expr *tile = pass_code_op(s, IR_OP_DIV, flat, bits), *bit = pass_code_op(s, IR_OP_MOD, flat, bits);
+  ir_expr *tile = pass_code_op(s, IR_OP_DIV, flat, bits),
+          *bit = pass_code_op(s, IR_OP_MOD, flat, bits);
   ir_expr *at = pass_code_add(s, pass_code_mul(s, tile, tile_bytes(s, bits)),
                               pass_code_op(s, IR_OP_DIV, bit, eight));
   ir_expr *byte = pass_code_load_int(s, level_buffer(s, access, IR_BUF_CRD, level), at, mask);
@@ -119,7 +122,8 @@ ir_expr *pass_level_rank(lower_state *s, const lower_access *access, int level, 
 }
 
 static void locate_bit(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at) {
-  ir_expr *row = c->pos ? pass_code_mul(s, c->pos, pass_level_extent(s, access, c->next)) : pass_code_int(s, 0);
+  ir_expr *row = c->pos ? pass_code_mul(s, c->pos, pass_level_extent(s, access, c->next))
+                        : pass_code_int(s, 0);
   ir_expr *flat = pass_code_let(s, named(s, "flat", access), pass_code_add(s, row, at));
   ir_expr *set = pass_code_and(s, c->present, pass_level_bit(s, access, c->next, flat, c->present));
   ir_expr *present = pass_code_let(s, named(s, "in", access), set);
@@ -139,7 +143,8 @@ static ir_expr *lower_bound_of(lower_state *s, const lower_access *access, int l
   ir_open_while(&s->b, pass_code_op(s, IR_OP_LT, l, h), &loop);
   ir_expr *half = pass_code_op(s, IR_OP_DIV, pass_code_add(s, l, h), pass_code_int(s, 2));
   ir_expr *mid = pass_code_let(s, named(s, "mid", access), half);
-  ir_expr *below = pass_code_op(s, IR_OP_LT, pass_level_coordinate(s, access, level, mid, NULL), at);
+  ir_expr *below =
+      pass_code_op(s, IR_OP_LT, pass_level_coordinate(s, access, level, mid, NULL), at);
   ir_code *test = ir_open_if(&s->b, below, &branch);
   ir_set(&s->b, low, pass_code_add(s, mid, pass_code_int(s, 1)));
   ir_open_else(&s->b, test);
@@ -158,14 +163,16 @@ static void found_at(lower_state *s, const lower_access *access, lower_cursor *c
   c->pos = pos;
 }
 
-static void locate_sorted(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at) {
+static void locate_sorted(lower_state *s, const lower_access *access, lower_cursor *c,
+                          ir_expr *at) {
   ir_expr *lo, *hi;
   bool repeats = !access->format->level[c->next].unique;
   pass_level_range(s, access, c, &lo, &hi);
   hi = pass_code_let(s, named(s, "end", access), hi);
   ir_expr *pos = lower_bound_of(s, access, c->next, lo, hi, at);
   ir_expr *end = NULL;
-  if (repeats) end = lower_bound_of(s, access, c->next, pos, hi, pass_code_add(s, at, pass_code_int(s, 1)));
+  if (repeats)
+    end = lower_bound_of(s, access, c->next, pos, hi, pass_code_add(s, at, pass_code_int(s, 1)));
   found_at(s, access, c, pos, hi, at);
   c->end = end;
   c->next++;
@@ -200,7 +207,8 @@ void pass_level_locate(lower_state *s, const lower_access *access, lower_cursor 
   }
 }
 
-/* ---- everything that is known ----------------------------------------------------------------- */
+/* ---- everything that is known -----------------------------------------------------------------
+ */
 static bool reads_memory(const ir_expr *e) {
   if (e->kind == IR_ACCESS || e->kind == IR_LOAD) return true;
   for (int i = 0; i < e->arg_count; i++)
@@ -208,12 +216,14 @@ static bool reads_memory(const ir_expr *e) {
   return false;
 }
 
-/* A subscript that can leave its axis: one read from memory, and any but a bare index on the left. */
+/* A subscript that can leave its axis: one read from memory, and any but a bare index on the left.
+ */
 static bool is_checked(const lower_access *access, const ir_expr *sub) {
   return reads_memory(sub) || (access->target && sub->kind != IR_INDEX);
 }
 
-static ir_expr *within_axis(lower_state *s, const lower_access *access, const ir_level *l, ir_expr *at) {
+static ir_expr *within_axis(lower_state *s, const lower_access *access, const ir_level *l,
+                            ir_expr *at) {
   ir_expr *low = pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0));
   return pass_code_and(s, low, pass_code_op(s, IR_OP_LT, at, access->expr->tensor->dim[l->dim]));
 }
@@ -232,7 +242,8 @@ static ir_expr *known_coordinate(lower_state *s, lower_env *env, const lower_acc
     c->present = pass_code_let(s, named(s, "in", access), within);
   }
   if (l->map == IR_MAP_WHOLE) return at;
-  return pass_code_op(s, l->map == IR_MAP_DIV ? IR_OP_DIV : IR_OP_MOD, at, pass_code_int(s, l->factor));
+  return pass_code_op(s, l->map == IR_MAP_DIV ? IR_OP_DIV : IR_OP_MOD, at,
+                      pass_code_int(s, l->factor));
 }
 
 void pass_level_finish(lower_state *s, lower_env *env, int number) {
@@ -250,21 +261,24 @@ void pass_level_resolve(lower_state *s, lower_env *env) {
   for (int i = 0; i < s->accesses.count; i++) pass_level_finish(s, env, i);
 }
 
-/* ---- extent of a tensor's values -------------------------------------------------------------- */
+/* ---- extent of a tensor's values --------------------------------------------------------------
+ */
 ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor) {
   lower_access access = {.expr = ir_access(s->arena, (ir_tensor *)tensor, (ir_expr **)tensor->dim),
                          .format = pass_level_format(s, tensor)};
   ir_expr *count = pass_code_int(s, 1);
   for (int l = 0; l < access.format->level_count; l++) {
     const ir_level *level = &access.format->level[l];
-    if (level->kind == IR_LEVEL_DENSE) count = pass_code_mul(s, count, pass_level_extent(s, &access, l));
+    if (level->kind == IR_LEVEL_DENSE)
+      count = pass_code_mul(s, count, pass_level_extent(s, &access, l));
     else if (level->kind == IR_LEVEL_COMPRESSED)
       count = pass_code_load_int(s, level_buffer(s, &access, IR_BUF_POS, l), count, NULL);
     else if (level->kind == IR_LEVEL_BITMAP) {
       ir_expr *bits = pass_code_mul(s, count, pass_level_extent(s, &access, l));
       ir_expr *tiles = pass_code_op(s, IR_OP_DIV, bits, tile_bits(s, &access, l));
       count = pass_code_load_int(s, level_buffer(s, &access, IR_BUF_POS, l), tiles, NULL);
-    } else if (level->kind != IR_LEVEL_SINGLETON) count = pass_code_mul(s, count, pass_code_int(s, level->parameter));
+    } else if (level->kind != IR_LEVEL_SINGLETON)
+      count = pass_code_mul(s, count, pass_code_int(s, level->parameter));
   }
   return count;
 }

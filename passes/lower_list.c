@@ -1,12 +1,13 @@
 /* lower_list.c - index lists on the CPU: detection from values, and the density guard.
  *
- *     detect   for strip parallel {  flags = 0;  for t, f { flags[f/gran] |= h[t,f] != 0 };  pack the flags }
- *     guard    verdict = sum(counts) / (strips * capacity) >= threshold
+ *     detect   for strip parallel {  flags = 0;  for t, f { flags[f/gran] |= h[t,f] != 0 };  pack
+ * the flags } guard    verdict = sum(counts) / (strips * capacity) >= threshold
  *
  * The flags of a strip are kept where its ids go: packing moves entries to the left only. */
 #include "passes/lower.h"
 
-/* ---- detection ---------------------------------------------------------------------------------- */
+/* ---- detection ----------------------------------------------------------------------------------
+ */
 typedef struct detection {
   const ir_list *list;
   ir_expr *strip, *base; /* number of the strip, start of its ids */
@@ -51,7 +52,8 @@ static void pack_flags(lower_state *s, const detection *d) {
   const ir_list *list = d->list;
   ir_var *count = ir_let(&s->b, "count", IR_I64, pass_code_int(s, 0));
   ir_block *loop, *branch;
-  ir_expr *tile = pass_code_ref(s, ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &loop));
+  ir_expr *tile = pass_code_ref(
+      s, ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &loop));
   ir_expr *flag = pass_code_load_int(s, list->ids, pass_code_add(s, d->base, tile), NULL);
   ir_open_if(&s->b, pass_code_op(s, IR_OP_NE, flag, pass_code_int(s, 0)), &branch);
   pass_code_store(s, list->ids, pass_code_add(s, d->base, pass_code_ref(s, count)), tile);
@@ -67,8 +69,9 @@ static void open_dimensions(lower_state *s, detection *d) {
   for (int i = 0; i < tensor->rank; i++) {
     ir_index *index = IR_NEW(s->arena, ir_index);
     const char *name = i == d->list->axis_dim && d->list->axis ? d->list->axis->name
-                       : i == d->list->strip_dim && d->list->strip_index ? d->list->strip_index->name
-                                                                         : ir_format_text(s->arena, "i%d", i);
+                       : i == d->list->strip_dim && d->list->strip_index
+                           ? d->list->strip_index->name
+                           : ir_format_text(s->arena, "i%d", i);
     *index = (ir_index){.name = name, .extent = tensor->dim[i]};
     d->dim[i] = index;
     subs[i] = ir_index_ref(s->arena, index);
@@ -83,32 +86,40 @@ void pass_lower_detect(lower_state *s) {
   const ir_list *list = d.list;
   open_dimensions(s, &d);
   pass_code_function(s, NULL);
-  ir_comment(&s->b, "%s: non-zeros of %s, tiles of %lld along axis %d in strips of %lld", list->name, list->tensor->name,
-             (long long)list->gran, list->axis_dim, (long long)list->strip);
+  ir_comment(&s->b, "%s: non-zeros of %s, tiles of %lld along axis %d in strips of %lld",
+             list->name, list->tensor->name, (long long)list->gran, list->axis_dim,
+             (long long)list->strip);
   ir_block *strips, *clear;
-  d.strip = pass_code_ref(s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_PARALLEL, &strips));
+  d.strip = pass_code_ref(
+      s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_PARALLEL, &strips));
   d.base = pass_code_mul(s, d.strip, list->capacity);
-  ir_var *tile = ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &clear);
-  pass_code_store(s, list->ids, pass_code_add(s, d.base, pass_code_ref(s, tile)), pass_code_int(s, 0));
+  ir_var *tile =
+      ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &clear);
+  pass_code_store(s, list->ids, pass_code_add(s, d.base, pass_code_ref(s, tile)),
+                  pass_code_int(s, 0));
   ir_close(&s->b, clear);
   flag_loops(s, pass_env_new(s), &d, 0);
   pack_flags(s, &d);
   ir_close(&s->b, strips);
 }
 
-/* ---- the guard ------------------------------------------------------------------------------------ */
+/* ---- the guard
+ * ------------------------------------------------------------------------------------ */
 void pass_lower_guard(lower_state *s) {
   const ir_list *list = s->stage->reads.at[0];
   pass_code_function(s, NULL);
   ir_comment(&s->b, "cover of %s against its break-even: 1 is dense", list->name);
   ir_var *total = ir_let(&s->b, "total", IR_I64, pass_code_int(s, 0));
   ir_block *outer;
-  ir_var *strip = ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_SEQUENTIAL, &outer);
+  ir_var *strip =
+      ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_SEQUENTIAL, &outer);
   ir_expr *count = pass_code_load_int(s, list->counts, pass_code_ref(s, strip), NULL);
   ir_set(&s->b, total, pass_code_add(s, pass_code_ref(s, total), count));
   ir_close(&s->b, outer);
-  ir_expr *all = pass_code_op(s, IR_OP_MAX, pass_code_mul(s, list->strips, list->capacity), pass_code_int(s, 1));
-  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, pass_code_ref(s, total)), pass_code_cast(s, IR_F64, all));
+  ir_expr *all = pass_code_op(s, IR_OP_MAX, pass_code_mul(s, list->strips, list->capacity),
+                              pass_code_int(s, 1));
+  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, pass_code_ref(s, total)),
+                                pass_code_cast(s, IR_F64, all));
   ir_expr *limit = pass_code_load(s, list->threshold, pass_code_int(s, 0), NULL);
   ir_expr *dense = pass_code_op(s, IR_OP_GE, cover, pass_code_cast(s, IR_F64, limit));
   pass_code_store(s, list->verdict, pass_code_int(s, 0), pass_code_cast(s, IR_I32, dense));

@@ -1,8 +1,9 @@
 /* lower_loops.c - the order of loops: what sparse levels, segments and lists ask for.
  *
- * A level that leaves coordinates out is walked after the levels above it are known.  Requests are taken
- * in the order of their importance; one that contradicts earlier ones is dropped, and that operand is
- * then read by locating its elements.  Among indices that may come next, the first one listed does. */
+ * A level that leaves coordinates out is walked after the levels above it are known.  Requests are
+ * taken in the order of their importance; one that contradicts earlier ones is dropped, and that
+ * operand is then read by locating its elements.  Among indices that may come next, the first one
+ * listed does. */
 #include <assert.h>
 
 #include "passes/lower.h"
@@ -56,8 +57,10 @@ static bool each_pair(lower_loops *o, const lower_access *access, bool add) {
       int a = place_of_level(o, access, k);
       if (a < 0 || a == b) continue;
       if (access->format->level[l].map == IR_MAP_MOD && o->before[b][a]) continue;
-      if (add) add_edge(o, a, b);
-      else if (o->before[b][a]) return false;
+      if (add)
+        add_edge(o, a, b);
+      else if (o->before[b][a])
+        return false;
     }
   }
   return true;

@@ -1,10 +1,10 @@
 /* lower_nest.c - nests of loops over indices: strips and lists, ragged segments, and plain extents.
  *
- * One loop an index, outermost first; when all are open the leaf is written.  A list that the stage reads
- * replaces the loop over its axis:
+ * One loop an index, outermost first; when all are open the leaf is written.  A list that the stage
+ * reads replaces the loop over its axis:
  *
  *     for s in 0 .. strips, for t in s*64 .. min(s*64 + 64, T)
- *       for n in 0 .. counts[s]:  f = ids[s*capacity + n]                                         */
+ *       for n in 0 .. counts[s]:  f = ids[s*capacity + n] */
 #include "passes/lower.h"
 
 static ir_run run_of(const lower_nest *nest, const lower_env *env) {
@@ -27,7 +27,8 @@ static ir_list *list_by(const lower_nest *nest, const ir_index *index, bool stri
 }
 
 /* Rows first .. end of one index, strip by strip. */
-static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list, ir_expr *first, ir_expr *end) {
+static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list,
+                        ir_expr *first, ir_expr *end) {
   lower_state *s = nest->s;
   const ir_index *t = nest->index[n];
   bool whole = first->kind == IR_CONST;
@@ -35,10 +36,12 @@ static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *
   ir_expr *size = pass_code_int(s, list->strip);
   ir_expr *from = pass_code_op(s, IR_OP_DIV, first, size);
   ir_expr *to = whole ? list->strips : ir_ceil_div(s->arena, end, list->strip);
-  ir_var *strip = ir_open_for(&s->b, ir_format_text(s->arena, "strip_%s", t->name), from, to, run_of(nest, env), &strips);
+  ir_var *strip = ir_open_for(&s->b, ir_format_text(s->arena, "strip_%s", t->name), from, to,
+                              run_of(nest, env), &strips);
   ir_expr *lo = pass_code_mul(s, pass_code_ref(s, strip), size), *hi = pass_code_add(s, lo, size);
   if (!whole) lo = pass_code_op(s, IR_OP_MAX, lo, first);
-  ir_var *row = ir_open_for(&s->b, t->name, lo, pass_code_op(s, IR_OP_MIN, hi, end), IR_RUN_SEQUENTIAL, &rows);
+  ir_var *row = ir_open_for(&s->b, t->name, lo, pass_code_op(s, IR_OP_MIN, hi, end),
+                            IR_RUN_SEQUENTIAL, &rows);
   lower_env *inner = pass_env_copy(s, env);
   pass_env_bind(inner, t, pass_code_ref(s, row));
   inner->strip_index = t;
@@ -57,7 +60,8 @@ static ir_expr *strip_number(lower_state *s, lower_env *env, const ir_list *list
   return bound ? pass_code_op(s, IR_OP_DIV, bound->value, pass_code_int(s, list->strip)) : NULL;
 }
 
-static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *list, ir_expr *strip) {
+static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *list,
+                      ir_expr *strip) {
   lower_state *s = nest->s;
   const ir_index *f = nest->index[n];
   ir_block *tiles, *places = NULL;
@@ -69,7 +73,8 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
     value = pass_code_let(s, f->name, id);
   } else {
     ir_expr *gran = pass_code_int(s, list->gran);
-    ir_expr *first = pass_code_let(s, ir_format_text(s->arena, "tile_%s", f->name), pass_code_mul(s, id, gran));
+    ir_expr *first =
+        pass_code_let(s, ir_format_text(s->arena, "tile_%s", f->name), pass_code_mul(s, id, gran));
     ir_expr *end = pass_code_op(s, IR_OP_MIN, pass_code_add(s, first, gran), f->extent);
     value = pass_code_ref(s, ir_open_for(&s->b, f->name, first, end, IR_RUN_SEQUENTIAL, &places));
   }
@@ -80,7 +85,8 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
   ir_close(&s->b, tiles);
 }
 
-/* ---- ragged segments -------------------------------------------------------------------------- */
+/* ---- ragged segments --------------------------------------------------------------------------
+ */
 static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *strips) {
   lower_state *s = nest->s;
   const ir_index *r = nest->index[n];
@@ -91,11 +97,14 @@ static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *
   first = pass_code_let(s, "first", pass_code_op(s, IR_OP_MAX, first, zero));
   last = pass_code_let(s, "last", pass_code_op(s, IR_OP_MIN, last, r->extent));
   if (nest->spatial) s->skipped = true;
-  if (strips && strips->strip > 1) open_strips(nest, env, n, strips, first, last);
-  else pass_walk(nest, env, n, first, last);
+  if (strips && strips->strip > 1)
+    open_strips(nest, env, n, strips, first, last);
+  else
+    pass_walk(nest, env, n, first, last);
 }
 
-/* ---- what need not be visited ------------------------------------------------------------------ */
+/* ---- what need not be visited ------------------------------------------------------------------
+ */
 /* An operand that is not there here, and without which nothing is left to do. */
 static int decisive_access(const lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
@@ -123,7 +132,8 @@ static bool open_decided(lower_nest *nest, lower_env *env, int n) {
   return true;
 }
 
-/* ---- one loop after the other ------------------------------------------------------------------ */
+/* ---- one loop after the other ------------------------------------------------------------------
+ */
 void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
   lower_state *s = nest->s;
   if (open_decided(nest, env, n)) return;
@@ -142,13 +152,18 @@ void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
   if (strip) {
     if (nest->spatial) s->skipped = true;
     open_list(nest, env, n, list, strip);
-  } else if (index->offsets) open_ragged(nest, env, n, strips);
-  else if (strips && strips->strip > 1) open_strips(nest, env, n, strips, pass_code_int(s, 0), index->extent);
-  else if (index == s->part_index) pass_walk(nest, env, n, s->part_lo, s->part_hi);
-  else pass_walk(nest, env, n, pass_code_int(s, 0), index->extent);
+  } else if (index->offsets)
+    open_ragged(nest, env, n, strips);
+  else if (strips && strips->strip > 1)
+    open_strips(nest, env, n, strips, pass_code_int(s, 0), index->extent);
+  else if (index == s->part_index)
+    pass_walk(nest, env, n, s->part_lo, s->part_hi);
+  else
+    pass_walk(nest, env, n, pass_code_int(s, 0), index->extent);
 }
 
 void pass_nest(lower_nest *nest, lower_env *env) {
-  if (!nest->parallel) pass_level_resolve(nest->s, env); /* only `let`s stand before a parallel loop */
+  if (!nest->parallel)
+    pass_level_resolve(nest->s, env); /* only `let`s stand before a parallel loop */
   pass_nest_from(nest, env, 0);
 }

@@ -1,12 +1,15 @@
-/* lower_reduce.c - reductions inside an expression: an accumulator and a nest over the bound indices.
+/* lower_reduce.c - reductions inside an expression: an accumulator and a nest over the bound
+ * indices.
  *
- *     sum[k] A[i,k] * x[k]     let acc = 0;  for p in pos[i] .. pos[i+1] { acc = acc + vals[p] * x[crd[p]] }
+ *     sum[k] A[i,k] * x[k]     let acc = 0;  for p in pos[i] .. pos[i+1] { acc = acc + vals[p] *
+ * x[crd[p]] }
  *
- * Elements that nothing stores are not visited.  Where they do not give the identity (max over a csr row,
- * a sum of exp(A[i,j])) they all give the same value: it is combined once at the end, as often as points
- * were left out.
+ * Elements that nothing stores are not visited.  Where they do not give the identity (max over a
+ * csr row, a sum of exp(A[i,j])) they all give the same value: it is combined once at the end, as
+ * often as points were left out.
  *
- * A reduction that does not depend on the innermost indices of a statement is computed outside them. */
+ * A reduction that does not depend on the innermost indices of a statement is computed outside
+ * them. */
 #include <math.h>
 
 #include "passes/lower.h"
@@ -28,7 +31,8 @@ ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *
   return ir_apply(s->arena, ir_reducer_rows[r].combine, x, pass_code_cast(s, t, y));
 }
 
-/* ---- one reduction ----------------------------------------------------------------------------- */
+/* ---- one reduction -----------------------------------------------------------------------------
+ */
 typedef struct reduction {
   const ir_expr *node;
   ir_var *acc, *best; /* best: the largest value so far, of argmax */
@@ -39,8 +43,10 @@ typedef struct reduction {
 
 static void keep_first_largest(lower_state *s, lower_env *env, reduction *r, ir_expr *value) {
   ir_expr *at = pass_env_find(env, r->node->bound[0])->value;
-  ir_expr *best = pass_code_ref(s, r->best), *none = pass_code_op(s, IR_OP_LT, pass_code_ref(s, r->acc), pass_code_int(s, 0));
-  ir_expr *is_nan = pass_code_and(s, pass_code_op(s, IR_OP_NE, value, value), pass_code_op(s, IR_OP_EQ, best, best));
+  ir_expr *best = pass_code_ref(s, r->best),
+          *none = pass_code_op(s, IR_OP_LT, pass_code_ref(s, r->acc), pass_code_int(s, 0));
+  ir_expr *is_nan = pass_code_and(s, pass_code_op(s, IR_OP_NE, value, value),
+                                  pass_code_op(s, IR_OP_EQ, best, best));
   ir_expr *better = pass_code_or(s, pass_code_op(s, IR_OP_GT, value, best), none);
   if (ir_dtype_is_float(value->dtype)) better = pass_code_or(s, better, is_nan);
   ir_block *outer;
@@ -82,9 +88,11 @@ static void accumulate(lower_nest *nest, lower_env *env) {
   if (r->hit) note_hit(s, env, r);
 }
 
-/* ---- points that are left out ------------------------------------------------------------------- */
+/* ---- points that are left out -------------------------------------------------------------------
+ */
 static bool has_sparse(lower_state *s, const ir_expr *e) {
-  if (e->kind == IR_ACCESS && pass_access_is_sparse(&s->accesses.at[pass_access_number(s, e)])) return true;
+  if (e->kind == IR_ACCESS && pass_access_is_sparse(&s->accesses.at[pass_access_number(s, e)]))
+    return true;
   for (int i = 0; i < e->arg_count; i++)
     if (has_sparse(s, e->args[i])) return true;
   return false;
@@ -118,10 +126,13 @@ static ir_expr *all_points(lower_state *s, const ir_expr *e) {
 }
 
 static void combine_gap(lower_state *s, reduction *r, ir_expr *value) {
-  ir_expr *best = pass_code_ref(s, r->best), *at = pass_code_ref(s, r->acc), *gap = pass_code_ref(s, r->seen);
-  ir_expr *earlier = pass_code_and(s, pass_code_op(s, IR_OP_EQ, value, best), pass_code_op(s, IR_OP_LT, gap, at));
+  ir_expr *best = pass_code_ref(s, r->best), *at = pass_code_ref(s, r->acc),
+          *gap = pass_code_ref(s, r->seen);
+  ir_expr *earlier =
+      pass_code_and(s, pass_code_op(s, IR_OP_EQ, value, best), pass_code_op(s, IR_OP_LT, gap, at));
   ir_expr *none = pass_code_op(s, IR_OP_LT, at, pass_code_int(s, 0));
-  ir_expr *better = pass_code_or(s, pass_code_op(s, IR_OP_GT, value, best), pass_code_or(s, earlier, none));
+  ir_expr *better =
+      pass_code_or(s, pass_code_op(s, IR_OP_GT, value, best), pass_code_or(s, earlier, none));
   ir_set(&s->b, r->acc, pass_code_where(s, better, gap, at));
 }
 
@@ -134,22 +145,27 @@ static void combine_rest(lower_state *s, lower_env *env, reduction *r) {
   if (r->best) {
     combine_gap(s, r, pass_code_let(s, "rest", value));
   } else {
-    if (r->node->reducer == IR_RED_SUM) value = ir_apply(s->arena, IR_OP_MUL, pass_code_cast(s, t, left), value);
-    ir_set(&s->b, r->acc, pass_reduce_combine(s, r->node->reducer, t, pass_code_ref(s, r->acc), value));
+    if (r->node->reducer == IR_RED_SUM)
+      value = ir_apply(s->arena, IR_OP_MUL, pass_code_cast(s, t, left), value);
+    ir_set(&s->b, r->acc,
+           pass_reduce_combine(s, r->node->reducer, t, pass_code_ref(s, r->acc), value));
   }
   ir_close(&s->b, outer);
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ----------------------------------------------------------------------------------- */
 static void open_accumulators(lower_state *s, reduction *r) {
   const ir_expr *e = r->node;
   ir_dtype t = pass_value_dtype(s, e->dtype);
-  r->acc = ir_let(&s->b, "acc", t, pass_code_cast(s, t, pass_reduce_identity(s, e->reducer, e->dtype)));
+  r->acc =
+      ir_let(&s->b, "acc", t, pass_code_cast(s, t, pass_reduce_identity(s, e->reducer, e->dtype)));
   if (e->reducer == IR_RED_ARGMAX) {
     ir_dtype value = pass_value_dtype(s, e->args[0]->dtype);
     r->best = ir_let(&s->b, "best", value, pass_reduce_identity(s, IR_RED_MAX, value));
   }
-  if (s->hits && has_sparse(s, e->args[0])) r->hit = ir_let(&s->b, "hit", IR_B1, pass_code_bool(s, false));
+  if (s->hits && has_sparse(s, e->args[0]))
+    r->hit = ir_let(&s->b, "hit", IR_B1, pass_code_bool(s, false));
 }
 
 static lower_loops *loops_of(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -175,10 +191,18 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_loops *order = loops_of(s, inner, e);
   reduction r = {.node = e, .rest = rest_of(s, inner, e)};
   open_accumulators(s, &r);
-  if (r.rest) r.seen = ir_let(&s->b, e->reducer == IR_RED_ARGMAX ? "gap" : "seen", IR_I64, pass_code_int(s, 0));
+  if (r.rest)
+    r.seen =
+        ir_let(&s->b, e->reducer == IR_RED_ARGMAX ? "gap" : "seen", IR_I64, pass_code_int(s, 0));
   double identity = pass_reduce_zero(e->reducer, e->args[0]->dtype);
-  lower_nest nest = {.s = s, .root = e->args[0], .driver = -1, .target = -1, .index = order->index, .count = order->count,
-                     .leaf = accumulate, .user = &r};
+  lower_nest nest = {.s = s,
+                     .root = e->args[0],
+                     .driver = -1,
+                     .target = -1,
+                     .index = order->index,
+                     .count = order->count,
+                     .leaf = accumulate,
+                     .user = &r};
   nest.rest = r.rest;
   nest.skips = e->reducer != IR_RED_ARGMAX;
   nest.skip = identity;
@@ -189,7 +213,8 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   return result;
 }
 
-/* ---- what outer loops can compute ---------------------------------------------------------------- */
+/* ---- what outer loops can compute
+ * ---------------------------------------------------------------- */
 static void hoist_row(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_env *row = pass_env_copy(s, env);
   const ir_index *segment = e->bound[0]->segment;
@@ -197,13 +222,16 @@ static void hoist_row(lower_state *s, lower_env *env, const ir_expr *e) {
   if (segment && !pass_env_find(env, segment)) return;
   pass_env_bind(row, e->bound[0], pass_code_int(s, 0));
   if (!pass_env_closes(s, row, e)) return;
-  if (e->kind == IR_SOFTMAX) pass_softmax_prepare(s, env, e);
-  else pass_topk_prepare(s, env, e);
+  if (e->kind == IR_SOFTMAX)
+    pass_softmax_prepare(s, env, e);
+  else
+    pass_topk_prepare(s, env, e);
 }
 
 void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->kind == IR_REDUCE) {
-    if (!s->hits && !pass_env_memo(env, e) && pass_env_closes(s, env, e)) pass_reduce_value(s, env, e);
+    if (!s->hits && !pass_env_memo(env, e) && pass_env_closes(s, env, e))
+      pass_reduce_value(s, env, e);
     return;
   }
   if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) {

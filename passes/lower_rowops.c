@@ -1,11 +1,13 @@
 /* lower_rowops.c - softmax and topk: what depends on a whole row, and the element's share of it.
  *
- * softmax keeps the row's maximum and the sum of exp(x - maximum).  topk keeps the value of the k-th
- * largest element and the position of the last one of that value that is still taken: an element is kept
- * when it is larger, or equal and not behind.  Exactly k elements are kept, ties from the left.
+ * softmax keeps the row's maximum and the sum of exp(x - maximum).  topk keeps the value of the
+ * k-th largest element and the position of the last one of that value that is still taken: an
+ * element is kept when it is larger, or equal and not behind.  Exactly k elements are kept, ties
+ * from the left.
  *
- * The k-th largest is found by bisection between values that occur: each pass counts the elements above
- * the middle and finds the nearest ones on both sides of it, so that the bounds are always elements. */
+ * The k-th largest is found by bisection between values that occur: each pass counts the elements
+ * above the middle and finds the nearest ones on both sides of it, so that the bounds are always
+ * elements. */
 #include <math.h>
 
 #include "passes/lower.h"
@@ -24,13 +26,22 @@ static void row_leaf(lower_nest *nest, lower_env *env) {
   r->each(nest->s, env, r, pass_code_let(nest->s, "value", value));
 }
 
-/* Visits the elements of the row in order; those that are certainly `skip` are left out when skips. */
+/* Visits the elements of the row in order; those that are certainly `skip` are left out when skips.
+ */
 static void each_element(lower_state *s, lower_env *env, row *r, bool skips, double skip) {
   lower_env *inner = pass_env_copy(s, env);
   ir_index *along = r->node->bound[0];
   pass_env_forget(s, inner, along);
-  lower_nest nest = {.s = s, .root = r->node->args[0], .driver = -1, .target = -1, .index = &along, .count = 1,
-                     .leaf = row_leaf, .user = r, .skips = skips, .skip = skip};
+  lower_nest nest = {.s = s,
+                     .root = r->node->args[0],
+                     .driver = -1,
+                     .target = -1,
+                     .index = &along,
+                     .count = 1,
+                     .leaf = row_leaf,
+                     .user = r,
+                     .skips = skips,
+                     .skip = skip};
   pass_nest(&nest, inner);
 }
 
@@ -38,7 +49,8 @@ static void set_op(lower_state *s, ir_var *var, ir_op op, ir_expr *y) {
   ir_set(&s->b, var, ir_apply(s->arena, op, pass_code_ref(s, var), y));
 }
 
-/* ---- softmax ----------------------------------------------------------------------------------- */
+/* ---- softmax -----------------------------------------------------------------------------------
+ */
 static void take_largest(lower_state *s, lower_env *env, row *r, ir_expr *value) {
   (void)env;
   set_op(s, r->var[0], IR_OP_MAX, value);
@@ -57,7 +69,8 @@ static void add_share(lower_state *s, lower_env *env, row *r, ir_expr *value) {
 /* A row of nothing but -inf: subtracting 0 instead gives exp(-inf) = 0 everywhere. */
 static ir_expr *finite_shift(lower_state *s, row *r) {
   ir_expr *largest = pass_code_ref(s, r->var[0]), *gone = pass_value_const(s, r->dtype, -INFINITY);
-  return pass_code_where(s, pass_code_op(s, IR_OP_EQ, largest, gone), pass_value_const(s, r->dtype, 0), largest);
+  return pass_code_where(s, pass_code_op(s, IR_OP_EQ, largest, gone),
+                         pass_value_const(s, r->dtype, 0), largest);
 }
 
 void pass_softmax_prepare(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -68,7 +81,8 @@ void pass_softmax_prepare(lower_state *s, lower_env *env, const ir_expr *e) {
   r.var[2] = ir_let(&s->b, "total", r.dtype, pass_value_const(s, r.dtype, 0));
   r.each = add_share;
   each_element(s, env, &r, true, -INFINITY);
-  pass_env_keep(env, (lower_memo){e, {pass_code_ref(s, r.var[1]), pass_code_ref(s, r.var[2])}, NULL});
+  pass_env_keep(env,
+                (lower_memo){e, {pass_code_ref(s, r.var[1]), pass_code_ref(s, r.var[2])}, NULL});
 }
 
 ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -83,7 +97,8 @@ ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e) {
   return pass_code_where(s, none, zero, ir_apply(s->arena, IR_OP_DIV, share, total));
 }
 
-/* ---- topk: order with NaN above everything ------------------------------------------------------- */
+/* ---- topk: order with NaN above everything
+ * ------------------------------------------------------- */
 static ir_expr *is_nan(lower_state *s, ir_expr *x) { return pass_code_op(s, IR_OP_NE, x, x); }
 
 /* x as an ordered value: NaN counts as +inf. */
@@ -92,8 +107,12 @@ static ir_expr *ordered(lower_state *s, ir_expr *x) {
   return pass_code_where(s, is_nan(s, x), pass_value_const(s, x->dtype, INFINITY), x);
 }
 
-static ir_expr *least_of(lower_state *s, ir_dtype t) { return pass_reduce_identity(s, IR_RED_MAX, t); }
-static ir_expr *most_of(lower_state *s, ir_dtype t) { return pass_reduce_identity(s, IR_RED_MIN, t); }
+static ir_expr *least_of(lower_state *s, ir_dtype t) {
+  return pass_reduce_identity(s, IR_RED_MAX, t);
+}
+static ir_expr *most_of(lower_state *s, ir_dtype t) {
+  return pass_reduce_identity(s, IR_RED_MIN, t);
+}
 
 static void take_bounds(lower_state *s, lower_env *env, row *r, ir_expr *value) {
   (void)env;
@@ -117,21 +136,25 @@ static void count_above(lower_state *s, lower_env *env, row *r, ir_expr *value) 
 /* Between low and high without overflow, and below high: the search ends. */
 static ir_expr *middle(lower_state *s, ir_dtype t, ir_expr *low, ir_expr *high) {
   if (!ir_dtype_is_float(t)) {
-    ir_expr *x = pass_code_cast(s, IR_I64, low), *y = pass_code_cast(s, IR_I64, high), *two = pass_code_int(s, 2);
-    ir_expr *half = pass_code_add(s, pass_code_op(s, IR_OP_DIV, x, two), pass_code_op(s, IR_OP_DIV, y, two));
+    ir_expr *x = pass_code_cast(s, IR_I64, low), *y = pass_code_cast(s, IR_I64, high),
+            *two = pass_code_int(s, 2);
+    ir_expr *half =
+        pass_code_add(s, pass_code_op(s, IR_OP_DIV, x, two), pass_code_op(s, IR_OP_DIV, y, two));
     half = pass_code_op(s, IR_OP_MAX, half, x);
     return pass_code_cast(s, t, pass_code_where(s, pass_code_op(s, IR_OP_LT, half, y), half, x));
   }
   ir_expr *half = pass_value_const(s, t, 0.5);
   ir_expr *mid = pass_code_add(s, pass_code_mul(s, low, half), pass_code_mul(s, high, half));
-  ir_expr *inside = pass_code_and(s, pass_code_op(s, IR_OP_GE, mid, low), pass_code_op(s, IR_OP_LT, mid, high));
+  ir_expr *inside =
+      pass_code_and(s, pass_code_op(s, IR_OP_GE, mid, low), pass_code_op(s, IR_OP_LT, mid, high));
   return pass_code_where(s, inside, mid, low);
 }
 
 /* At least k elements are >= low, fewer than k are > high: low == high is the k-th largest. */
 static ir_expr *find_threshold(lower_state *s, lower_env *env, row *r) {
   ir_dtype t = r->dtype;
-  ir_var *low = ir_let(&s->b, "low", t, most_of(s, t)), *high = ir_let(&s->b, "high", t, least_of(s, t));
+  ir_var *low = ir_let(&s->b, "low", t, most_of(s, t)),
+         *high = ir_let(&s->b, "high", t, least_of(s, t));
   ir_expr *l = pass_code_ref(s, low), *h = pass_code_ref(s, high);
   *r = (row){.node = r->node, .dtype = t, .each = take_bounds, .var = {low, high}};
   each_element(s, env, r, false, 0);
@@ -143,7 +166,8 @@ static ir_expr *find_threshold(lower_state *s, lower_env *env, row *r) {
   r->var[1] = ir_let(&s->b, "over", t, most_of(s, t));
   r->var[2] = ir_let(&s->b, "under", t, least_of(s, t));
   each_element(s, env, r, false, 0);
-  ir_expr *enough = pass_code_op(s, IR_OP_GE, pass_code_ref(s, r->var[0]), pass_code_int(s, r->node->i));
+  ir_expr *enough =
+      pass_code_op(s, IR_OP_GE, pass_code_ref(s, r->var[0]), pass_code_int(s, r->node->i));
   ir_code *test = ir_open_if(&s->b, enough, &branch);
   ir_set(&s->b, low, pass_code_ref(s, r->var[1]));
   ir_open_else(&s->b, test);
@@ -156,7 +180,8 @@ static ir_expr *find_threshold(lower_state *s, lower_env *env, row *r) {
 static void count_larger(lower_state *s, lower_env *env, row *r, ir_expr *value) {
   (void)env;
   ir_expr *larger = pass_code_op(s, IR_OP_GT, ordered(s, value), r->limit[0]);
-  set_op(s, r->var[0], IR_OP_SUB, pass_code_where(s, larger, pass_code_int(s, 1), pass_code_int(s, 0)));
+  set_op(s, r->var[0], IR_OP_SUB,
+         pass_code_where(s, larger, pass_code_int(s, 1), pass_code_int(s, 0)));
 }
 
 /* The position of the last element equal to the threshold that is still among the k. */

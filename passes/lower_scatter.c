@@ -1,14 +1,17 @@
-/* lower_scatter.c - combining stores: scatters, and reductions whose operands are walked in an order that
- * puts a reduction outside an index of the left side.
+/* lower_scatter.c - combining stores: scatters, and reductions whose operands are walked in an
+ * order that puts a reduction outside an index of the left side.
  *
- *     y[j] = sum[i] A[i,j]*x[i], A csr     y = 0;  for i { for p in pos[i] .. pos[i+1] { y[crd[p]] += .. } }
+ *     y[j] = sum[i] A[i,j]*x[i], A csr     y = 0;  for i { for p in pos[i] .. pos[i+1] { y[crd[p]]
+ * += .. } }
  *
- * The sums are kept in the accumulator's dtype: in the output itself where it has that dtype and nothing
- * follows, else in a workspace that a last function rounds, or puts through the epilogue. */
+ * The sums are kept in the accumulator's dtype: in the output itself where it has that dtype and
+ * nothing follows, else in a workspace that a last function rounds, or puts through the epilogue.
+ */
 #include "passes/expr.h"
 #include "passes/lower.h"
 
-/* ---- which reductions ------------------------------------------------------------------------- */
+/* ---- which reductions -------------------------------------------------------------------------
+ */
 static const ir_expr *only_reduction(const ir_expr *e) {
   if (e->kind == IR_REDUCE) return e;
   if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return NULL;
@@ -57,7 +60,8 @@ static void dense_innermost(const lower_state *s, lower_loops *order) {
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order) {
   pass_lower_open(s, order);
   *hole = only_reduction(s->stmt->value);
-  if (!*hole || (*hole)->reducer == IR_RED_ARGMAX || pass_count_heavy(s->stmt->value) != 1) return false;
+  if (!*hole || (*hole)->reducer == IR_RED_ARGMAX || pass_count_heavy(s->stmt->value) != 1)
+    return false;
   for (int i = 0; i < (*hole)->bound_count; i++)
     if (is_free(s->stmt, (*hole)->bound[i])) return false;
   for (int i = 0; i < (*hole)->bound_count; i++) pass_loops_index(order, (*hole)->bound[i]);
@@ -69,7 +73,8 @@ bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order
   return true;
 }
 
-/* ---- where the sums are kept -------------------------------------------------------------------- */
+/* ---- where the sums are kept --------------------------------------------------------------------
+ */
 /* A tensor of this pass alone: the target's shape, dense, in the accumulator's dtype. */
 static void keep_sums_apart(lower_state *s, ir_dtype dtype) {
   const ir_tensor *target = s->stmt->target;
@@ -99,11 +104,13 @@ static bool is_direct(lower_state *s, bool plain, ir_dtype dtype) {
   return plain && target->dtype == dtype && is_dense(pass_level_format(s, target));
 }
 
-static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer reducer, ir_dtype result) {
+static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer reducer,
+                      ir_dtype result) {
   s->sums = NULL;
   if (!is_direct(s, plain, dtype)) keep_sums_apart(s, dtype);
   ir_tensor *where = s->sums ? s->sums : s->stmt->target;
-  lower_access target = {.expr = ir_access(s->arena, where, s->stmt->subs), .target = true,
+  lower_access target = {.expr = ir_access(s->arena, where, s->stmt->subs),
+                         .target = true,
                          .format = pass_level_format(s, where)};
   IR_PUSH(s->arena, &s->accesses, target);
   s->target = s->accesses.count - 1;
@@ -111,7 +118,8 @@ static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer red
                  pass_code_cast(s, dtype, pass_reduce_identity(s, reducer, result)));
 }
 
-/* ---- the combining loops -------------------------------------------------------------------------- */
+/* ---- the combining loops
+ * -------------------------------------------------------------------------- */
 typedef struct combining {
   const ir_expr *value;
   ir_reducer reducer;
@@ -124,8 +132,10 @@ static void combine_leaf(lower_nest *nest, lower_env *env) {
   const combining *c = nest->user;
   pass_level_finish(s, env, s->target);
   const lower_cursor *at = &env->cursor[s->target];
-  ir_expr *condition = s->stmt->cond && ir_is_scatter(s->stmt) ? pass_value_condition(s, env, s->stmt->cond) : NULL;
-  condition = pass_code_and(s, condition, at->present); /* present: what the loops have not asked yet */
+  ir_expr *condition =
+      s->stmt->cond && ir_is_scatter(s->stmt) ? pass_value_condition(s, env, s->stmt->cond) : NULL;
+  condition =
+      pass_code_and(s, condition, at->present); /* present: what the loops have not asked yet */
   ir_block *outer = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = condition ? pass_env_copy(s, env) : env;
@@ -137,7 +147,8 @@ static void combine_leaf(lower_nest *nest, lower_env *env) {
   if (condition) ir_close(&s->b, outer);
 }
 
-/* ---- parts for threads ------------------------------------------------------------------------------ */
+/* ---- parts for threads
+ * ------------------------------------------------------------------------------ */
 static bool heavy_without(const ir_expr *e, const ir_index *index) {
   if (pass_is_heavy(e)) return !ir_expr_uses_index(e, index);
   for (int i = 0; i < e->arg_count; i++)
@@ -147,7 +158,8 @@ static bool heavy_without(const ir_expr *e, const ir_index *index) {
 
 /* A bare index of the left side that nothing else on it depends on: its parts can run in parallel,
  * each adding in the same order as a sequential run. */
-static const ir_index *independent_index(lower_state *s, const lower_loops *order, const ir_expr *value) {
+static const ir_index *independent_index(lower_state *s, const lower_loops *order,
+                                         const ir_expr *value) {
   const ir_stmt *stmt = s->stmt;
   for (int d = stmt->target->rank - 1; d >= 0; d--) {
     if (stmt->subs[d]->kind != IR_INDEX) continue;
@@ -168,11 +180,12 @@ enum { PART = 64 };
 
 static void open_parts(lower_state *s, const ir_index *index, ir_block **outer) {
   ir_expr *parts = ir_ceil_div(s->arena, index->extent, PART);
-  ir_var *part = ir_open_for(&s->b, ir_format_text(s->arena, "part_%s", index->name), pass_code_int(s, 0), parts,
-                             IR_RUN_PARALLEL, outer);
+  ir_var *part = ir_open_for(&s->b, ir_format_text(s->arena, "part_%s", index->name),
+                             pass_code_int(s, 0), parts, IR_RUN_PARALLEL, outer);
   s->part_index = index;
   s->part_lo = pass_code_mul(s, pass_code_ref(s, part), pass_code_int(s, PART));
-  s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, pass_code_int(s, PART)), index->extent);
+  s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, pass_code_int(s, PART)),
+                            index->extent);
 }
 
 /* value is now read from the sums, with what the statement does around them. */
@@ -191,11 +204,20 @@ void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *or
   const ir_stmt *stmt = s->stmt;
   combining c = {hole->args[0], hole->reducer, pass_value_dtype(s, hole->dtype), false};
   open_sums(s, stmt->value == hole && !stmt->cond, c.dtype, c.reducer, hole->dtype);
-  const ir_index *part = is_free(stmt, order->index[0]) ? NULL : independent_index(s, order, hole->args[0]);
+  const ir_index *part =
+      is_free(stmt, order->index[0]) ? NULL : independent_index(s, order, hole->args[0]);
   pass_code_function(s, NULL);
-  lower_nest nest = {.s = s, .root = hole->args[0], .driver = -1, .index = order->index, .count = order->count,
-                     .parallel = is_free(stmt, order->index[0]), .skips = true,
-                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
+  lower_nest nest = {.s = s,
+                     .root = hole->args[0],
+                     .driver = -1,
+                     .index = order->index,
+                     .count = order->count,
+                     .parallel = is_free(stmt, order->index[0]),
+                     .skips = true,
+                     .skip = pass_reduce_zero(hole->reducer, hole->args[0]->dtype),
+                     .leaf = combine_leaf,
+                     .user = &c,
+                     .target = s->target};
   ir_block *outer;
   if (part) open_parts(s, part, &outer);
   pass_nest(&nest, pass_env_new(s));
@@ -206,7 +228,8 @@ void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *or
   finish(s, pass_replace_node(s->arena, stmt->value, hole, total), stmt->cond);
 }
 
-/* ---- scatters -------------------------------------------------------------------------------------- */
+/* ---- scatters
+ * -------------------------------------------------------------------------------------- */
 static void last_of_all(lower_loops *order, const ir_index *index) {
   for (int i = 0; i < order->count; i++)
     if (order->index[i] != index) pass_loops_edge(order, order->index[i], index);
@@ -221,13 +244,23 @@ void pass_lower_scatter(lower_state *s) {
   pass_loops_sort(&order);
   combining c = {stmt->value, stmt->combine, pass_value_dtype(s, stmt->target->dtype), false};
   open_sums(s, true, c.dtype, c.reducer, stmt->target->dtype);
-  c.atomic = stmt->race == IR_RACE_ATOMIC && c.reducer == IR_RED_SUM && ir_dtype_rows[c.dtype].bits >= 32;
+  c.atomic =
+      stmt->race == IR_RACE_ATOMIC && c.reducer == IR_RED_SUM && ir_dtype_rows[c.dtype].bits >= 32;
   const ir_index *part = c.atomic ? NULL : independent_index(s, &order, stmt->value);
   if (part) last_of_all(&order, part);
   pass_code_function(s, NULL);
-  lower_nest nest = {.s = s, .root = pass_lower_root(s), .driver = -1, .index = order.index, .count = order.count,
-                     .parallel = c.atomic, .skips = true, .spatial = !part,
-                     .skip = pass_reduce_zero(stmt->combine, stmt->target->dtype), .leaf = combine_leaf, .user = &c, .target = s->target};
+  lower_nest nest = {.s = s,
+                     .root = pass_lower_root(s),
+                     .driver = -1,
+                     .index = order.index,
+                     .count = order.count,
+                     .parallel = c.atomic,
+                     .skips = true,
+                     .spatial = !part,
+                     .skip = pass_reduce_zero(stmt->combine, stmt->target->dtype),
+                     .leaf = combine_leaf,
+                     .user = &c,
+                     .target = s->target};
   ir_block *outer;
   if (part) open_parts(s, part, &outer);
   pass_nest(&nest, pass_env_new(s));

@@ -1,20 +1,21 @@
 /* lower_walk.c - one loop over the coordinates of an index: which operands are walked, and how.
  *
- * The operands whose next level is on the index and leaves coordinates out are candidates.  For every
- * subset of them the fold says whether a point where just these are present can be skipped:
+ * The operands whose next level is on the index and leaves coordinates out are candidates.  For
+ * every subset of them the fold says whether a point where just these are present can be skipped:
  *
  *     nothing can be skipped          every coordinate, with a finger in each operand that has one
  *     one operand is always needed    its positions
  *     several are                     a merge that ends with the first of them
  *     any of several may do           a merge that ends with the last of them
  *
- * A format in blocks is walked in two such loops, over blocks and over places in a block; beside one in
- * other blocks or in none, element by element: a position and a place in its block.  What is not walked
- * here is located by its coordinate.  Bodies are written once, operands that are absent at a
- * point read their fill there. */
+ * A format in blocks is walked in two such loops, over blocks and over places in a block; beside
+ * one in other blocks or in none, element by element: a position and a place in its block.  What is
+ * not walked here is located by its coordinate.  Bodies are written once, operands that are absent
+ * at a point read their fill there. */
 #include "passes/lower_walk.h"
 
-/* ---- which operands ---------------------------------------------------------------------------- */
+/* ---- which operands ----------------------------------------------------------------------------
+ */
 /* The place in the blocks of this level's dimension leaves coordinates out. */
 static bool rest_is_sparse(const ir_format *f, int level) {
   for (int l = level + 1; l < f->level_count; l++)
@@ -34,11 +35,14 @@ static void add_walker(lower_walk *k, int number) {
   bool steps = !ir_level_rows[l->kind].full;
   if (k->phase == PHASE_REST) {
     if (!steps || l->map != IR_MAP_MOD || l->factor != k->factor) return;
-  } else if (l->map == IR_MAP_MOD || (!steps && !(l->map == IR_MAP_DIV && rest_is_sparse(access->format, level)))) {
+  } else if (l->map == IR_MAP_MOD ||
+             (!steps && !(l->map == IR_MAP_DIV && rest_is_sparse(access->format, level)))) {
     return;
   }
-  k->w[k->count++] = (lower_walker){.number = number, .level = level, .factor = l->map == IR_MAP_WHOLE ? 0 : l->factor,
-                              .steps = steps};
+  k->w[k->count++] = (lower_walker){.number = number,
+                                    .level = level,
+                                    .factor = l->map == IR_MAP_WHOLE ? 0 : l->factor,
+                                    .steps = steps};
 }
 
 static void find_walkers(lower_walk *k, const ir_expr *e) {
@@ -77,8 +81,9 @@ static void keep_factor(lower_walk *k, int64_t factor) {
   k->factor = factor;
 }
 
-/* Blocks of different sizes, any of which may do: all are walked element by element.  Formats that have
- * every block (nm) would visit everything: then only those without blocks are walked, in a loop over all. */
+/* Blocks of different sizes, any of which may do: all are walked element by element.  Formats that
+ * have every block (nm) would visit everything: then only those without blocks are walked, in a
+ * loop over all. */
 static void flatten(lower_walk *k) {
   bool all = false;
   for (int i = 0; i < k->count; i++) all = all || !k->w[i].steps;
@@ -94,8 +99,10 @@ static void choose_factor(lower_walk *k) {
     mixed = mixed || k->w[i].factor != k->w[0].factor;
     if (k->needed[i] && (first < 0 || k->w[i].number == k->nest->driver)) first = i;
   }
-  if (mixed && first < 0) flatten(k);
-  else if (k->count) keep_factor(k, k->w[first < 0 ? 0 : first].factor);
+  if (mixed && first < 0)
+    flatten(k);
+  else if (k->count)
+    keep_factor(k, k->w[first < 0 ? 0 : first].factor);
 }
 
 /* Those whose level here is full (the blocks of nm) step along and are no question in this loop. */
@@ -103,14 +110,18 @@ static void drop_steady(lower_walk *k, lower_walker *steady, int *steady_count) 
   int kept = 0;
   *steady_count = 0;
   for (int i = 0; i < k->count; i++) {
-    if (k->w[i].steps) k->w[kept++] = k->w[i];
-    else steady[(*steady_count)++] = k->w[i];
+    if (k->w[i].steps)
+      k->w[kept++] = k->w[i];
+    else
+      steady[(*steady_count)++] = k->w[i];
   }
   k->count = kept;
 }
 
-/* ---- inside the loop ------------------------------------------------------------------------------ */
-/* The condition on flags under which the body must run: one of the smallest sets that are not skipped. */
+/* ---- inside the loop
+ * ------------------------------------------------------------------------------ */
+/* The condition on flags under which the body must run: one of the smallest sets that are not
+ * skipped. */
 static ir_expr *body_condition(lower_walk *k) {
   ir_expr *any = pass_code_bool(k->s, false);
   for (int set = 0; set < 1 << k->count; set++) {
@@ -138,8 +149,15 @@ static void enter_block(lower_walk *k, lower_env *env, ir_expr *at) {
   lower_state *s = k->s;
   ir_expr *first = pass_code_mul(s, at, pass_code_int(s, k->factor));
   ir_expr *room = pass_code_sub(s, k->index->extent, first);
-  lower_walk inner = {.nest = k->nest, .s = s, .env = env, .n = k->n, .index = k->index, .phase = PHASE_REST,
-                .factor = k->factor, .block = at, .lo = pass_code_int(s, 0)};
+  lower_walk inner = {.nest = k->nest,
+                      .s = s,
+                      .env = env,
+                      .n = k->n,
+                      .index = k->index,
+                      .phase = PHASE_REST,
+                      .factor = k->factor,
+                      .block = at,
+                      .lo = pass_code_int(s, 0)};
   inner.hi = pass_code_op(s, IR_OP_MIN, pass_code_int(s, k->factor), room);
   pass_level_resolve(s, env);
   walk_phase(&inner);
@@ -170,12 +188,14 @@ static void enter(lower_walk *k, lower_env *env, ir_expr *at) {
     pass_env_bind(env, k->index, at);
   } else {
     ir_expr *first = pass_code_mul(k->s, k->block, pass_code_int(k->s, k->factor));
-    pass_env_bind(env, k->index, pass_code_let(k->s, k->index->name, pass_code_add(k->s, first, at)));
+    pass_env_bind(env, k->index,
+                  pass_code_let(k->s, k->index->name, pass_code_add(k->s, first, at)));
     lower_bound *bound = pass_env_find(env, k->index);
     bound->block = k->block;
     bound->rest = at;
     bound->factor = k->factor;
-    if (may_overhang(k)) ir_open_if(&k->s->b, pass_code_op(k->s, IR_OP_LT, bound->value, k->index->extent), &outer);
+    if (may_overhang(k))
+      ir_open_if(&k->s->b, pass_code_op(k->s, IR_OP_LT, bound->value, k->index->extent), &outer);
   }
   descend(k, env);
   if (outer) ir_close(&k->s->b, outer);
@@ -195,12 +215,14 @@ static void settle(lower_walk *k, lower_env *env, lower_walker *w, ir_expr *flag
   c->next = w->level + 1;
 }
 
-static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int count, ir_expr *at) {
+static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int count,
+                        ir_expr *at) {
   for (int i = 0; i < count; i++)
     pass_level_dense(k->s, pass_walker_access(k, &steady[i]), &env->cursor[steady[i].number], at);
 }
 
-/* ---- the body under its condition ---------------------------------------------------------------------- */
+/* ---- the body under its condition
+ * ---------------------------------------------------------------------- */
 /* One walker that is present is enough for the body. */
 static bool any_will_do(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
@@ -216,31 +238,38 @@ static void body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr 
   if (some_is && any_will_do(k)) condition = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = pass_env_copy(s, k->env);
-  for (int i = 0; i < k->count; i++) settle(k, inner, &k->w[i], condition && k->needed[i] ? NULL : k->w[i].flag);
+  for (int i = 0; i < k->count; i++)
+    settle(k, inner, &k->w[i], condition && k->needed[i] ? NULL : k->w[i].flag);
   if (holds) inner->holds = holds;
   step_steady(k, inner, steady, steady_count, at);
   enter(k, inner, at);
   if (condition) ir_close(&s->b, outer);
 }
 
-/* ---- every coordinate ------------------------------------------------------------------------------------ */
+/* ---- every coordinate
+ * ------------------------------------------------------------------------------------ */
 static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
-  ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST ? IR_RUN_PARALLEL
-                                                                                       : IR_RUN_SEQUENTIAL;
+  ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST
+                   ? IR_RUN_PARALLEL
+                   : IR_RUN_SEQUENTIAL;
   ir_expr *lo = k->lo;
-  if (k->phase == PHASE_FIRST && !k->factor && pass_nest_bounds(k->nest, k->env, k->index, &lo, &k->hi) && k->nest->spatial)
+  if (k->phase == PHASE_FIRST && !k->factor &&
+      pass_nest_bounds(k->nest, k->env, k->index, &lo, &k->hi) && k->nest->spatial)
     s->skipped = true;
-  if (!k->count) k->lo = lo; /* a finger starts at the first coordinate */
+  if (!k->count) k->lo = lo;                /* a finger starts at the first coordinate */
   if (run == IR_RUN_PARALLEL) k->count = 0; /* iterations are independent: operands are located */
   for (int i = 0; i < k->count; i++) {
-    if (pass_walker_is_bitmap(k, &k->w[i])) pass_finger_bits(k, &k->w[i]);
-    else pass_finger_start(k, &k->w[i]);
+    if (pass_walker_is_bitmap(k, &k->w[i]))
+      pass_finger_bits(k, &k->w[i]);
+    else
+      pass_finger_start(k, &k->w[i]);
   }
   ir_block *outer;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), k->lo, k->hi, run, &outer));
   for (int i = 0; i < k->count; i++) pass_finger_flag(k, &k->w[i], at);
-  if (k->count) body(k, steady, steady_count, at, false);
+  if (k->count)
+    body(k, steady, steady_count, at, false);
   else {
     lower_env *inner = pass_env_copy(s, k->env);
     step_steady(k, inner, steady, steady_count, at);
@@ -250,12 +279,14 @@ static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   ir_close(&s->b, outer);
 }
 
-/* ---- one operand ------------------------------------------------------------------------------------------- */
+/* ---- one operand
+ * ------------------------------------------------------------------------------------------- */
 static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_block *outer;
   ir_open_while(&s->b, pass_finger_inside(k, w), &outer);
-  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
+  ir_expr *crd =
+      pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
   pass_finger_run(k, w, at);
   body(k, steady, steady_count, at, false);
@@ -263,13 +294,16 @@ static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int 
   ir_close(&s->b, outer);
 }
 
-static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count, ir_expr *lo, ir_expr *hi) {
+static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count,
+                           ir_expr *lo, ir_expr *hi) {
   lower_state *s = k->s;
   ir_block *outer, *stored = NULL;
   w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_SEQUENTIAL, &outer);
-  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
+  ir_expr *crd =
+      pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
-  if (pass_walker_is_padded(k, w)) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
+  if (pass_walker_is_padded(k, w))
+    ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
   body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
   ir_close(&s->b, outer);
@@ -282,7 +316,8 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
   lower_state *s = k->s;
   ir_expr *lo, *hi, *parts = pass_code_int(s, PARTS);
   ir_block *outer;
-  ir_expr *part = pass_code_ref(s, ir_open_for(&s->b, "part", pass_code_int(s, 0), parts, IR_RUN_PARALLEL, &outer));
+  ir_expr *part = pass_code_ref(
+      s, ir_open_for(&s->b, "part", pass_code_int(s, 0), parts, IR_RUN_PARALLEL, &outer));
   pass_level_range(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
   ir_expr *length = pass_code_sub(s, hi, lo), *after = pass_code_add(s, part, pass_code_int(s, 1));
   ir_expr *first = pass_code_op(s, IR_OP_DIV, pass_code_mul(s, length, part), parts);
@@ -309,7 +344,8 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   }
 }
 
-/* ---- several operands ---------------------------------------------------------------------------------------- */
+/* ---- several operands
+ * ---------------------------------------------------------------------------------------- */
 static ir_expr *merge_condition(lower_walk *k) {
   ir_expr *all = NULL, *any = pass_code_bool(k->s, false);
   bool some = false;
@@ -352,7 +388,9 @@ static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
   ir_close(&s->b, outer);
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------------------ */
+/* ---- the choice
+ * ------------------------------------------------------------------------------------------------
+ */
 static bool any_bitmap(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
     if (pass_walker_is_bitmap(k, &k->w[i])) return true;
@@ -380,12 +418,20 @@ static void walk_phase(lower_walk *k) {
     return;
   }
   if (k->nest->spatial) k->s->skipped = true;
-  if (k->count == 1) walk_one(k, steady, steady_count);
-  else walk_merged(k, steady, steady_count);
+  if (k->count == 1)
+    walk_one(k, steady, steady_count);
+  else
+    walk_merged(k, steady, steady_count);
 }
 
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi) {
-  lower_walk k = {.nest = nest, .s = nest->s, .env = env, .n = n, .index = nest->index[n], .phase = PHASE_FIRST,
-            .lo = lo, .hi = hi};
+  lower_walk k = {.nest = nest,
+                  .s = nest->s,
+                  .env = env,
+                  .n = n,
+                  .index = nest->index[n],
+                  .phase = PHASE_FIRST,
+                  .lo = lo,
+                  .hi = hi};
   walk_phase(&k);
 }

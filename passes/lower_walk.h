@@ -1,4 +1,5 @@
-/* lower_walk.h - one loop over an index while it is made: its walkers, and the fingers they are walked with. */
+/* lower_walk.h - one loop over an index while it is made: its walkers, and the fingers they are
+ * walked with. */
 #ifndef SPC_PASSES_LOWER_WALK_H
 #define SPC_PASSES_LOWER_WALK_H
 
@@ -6,14 +7,17 @@
 
 enum { MOST_WALKED = 6 };
 
-typedef enum lower_phase { PHASE_FIRST, PHASE_REST } lower_phase; /* whole or blocks; the place in a block */
+typedef enum lower_phase {
+  PHASE_FIRST,
+  PHASE_REST
+} lower_phase; /* whole or blocks; the place in a block */
 
 typedef struct lower_walker {
-  int number, level;   /* access, and its level that is walked */
-  int64_t factor;      /* of blocks; 0: whole */
-  bool steps;          /* its level here leaves coordinates out (else only the one in the block does) */
-  ir_var *p, *next;    /* position; end of the run of equal coordinates */
-  ir_var *place;       /* in the block, where blocks are walked element by element; else NULL */
+  int number, level; /* access, and its level that is walked */
+  int64_t factor;    /* of blocks; 0: whole */
+  bool steps; /* its level here leaves coordinates out (else only the one in the block does) */
+  ir_var *p, *next; /* position; end of the run of equal coordinates */
+  ir_var *place;    /* in the block, where blocks are walked element by element; else NULL */
   bool flat;
   ir_expr *end, *at, *flag;
 } lower_walker;
@@ -25,7 +29,7 @@ typedef struct lower_walk {
   int n;
   const ir_index *index;
   lower_phase phase;
-  int64_t factor;      /* of the loop: blocks of so many, or 0 */
+  int64_t factor; /* of the loop: blocks of so many, or 0 */
   ir_expr *block, *lo, *hi;
   int count;
   lower_walker w[MOST_WALKED];
@@ -33,11 +37,18 @@ typedef struct lower_walk {
   bool needed[MOST_WALKED];
 } lower_walk;
 
-static inline const lower_access *pass_walker_access(const lower_walk *k, const lower_walker *w) { return &k->s->accesses.at[w->number]; }
-static inline const ir_level *pass_walker_level(const lower_walk *k, const lower_walker *w) { return &pass_walker_access(k, w)->format->level[w->level]; }
-static inline lower_cursor *pass_walker_cursor(const lower_walk *k, const lower_walker *w) { return &k->env->cursor[w->number]; }
+static inline const lower_access *pass_walker_access(const lower_walk *k, const lower_walker *w) {
+  return &k->s->accesses.at[w->number];
+}
+static inline const ir_level *pass_walker_level(const lower_walk *k, const lower_walker *w) {
+  return &pass_walker_access(k, w)->format->level[w->level];
+}
+static inline lower_cursor *pass_walker_cursor(const lower_walk *k, const lower_walker *w) {
+  return &k->env->cursor[w->number];
+}
 
-static inline const char *pass_walker_name(const lower_walk *k, const char *stem, const lower_walker *w) {
+static inline const char *pass_walker_name(const lower_walk *k, const char *stem,
+                                           const lower_walker *w) {
   return ir_format_text(k->s->arena, "%s_%s", stem, pass_walker_access(k, w)->expr->tensor->name);
 }
 
@@ -49,9 +60,11 @@ static inline bool pass_walker_is_padded(const lower_walk *k, const lower_walker
   return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED && !pass_walker_level(k, w)->has_pos;
 }
 
-/* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop -------------- */
+/* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop --------------
+ */
 void pass_finger_start(lower_walk *k, lower_walker *w);
-void pass_finger_bits(lower_walk *k, lower_walker *w); /* of a bitmap: counts the bits that it passes */
+void pass_finger_bits(lower_walk *k,
+                      lower_walker *w); /* of a bitmap: counts the bits that it passes */
 ir_expr *pass_finger_inside(lower_walk *k, lower_walker *w);
 /* The coordinate that the finger is on: of its level, or of the element in its block. */
 ir_expr *pass_finger_coordinate(lower_walk *k, lower_walker *w, ir_expr *mask);

@@ -97,8 +97,11 @@ static void choose_schedules(ir_program *program, bool ignore) {
 
 spc_status pass_manager_open(pass_manager *m, ir_program *program, const pass_options *options,
                              ir_sink *sink) {
-  *m = (pass_manager){.context = {.program = program, .arena = program->arena, .sink = sink,
-                                  .options = options, .profile = options->profile}};
+  *m = (pass_manager){.context = {.program = program,
+                                  .arena = program->arena,
+                                  .sink = sink,
+                                  .options = options,
+                                  .profile = options->profile}};
   if (!check_switches(&m->context)) return SPC_INVALID_ARGUMENT;
   if (options->target != NULL) program->target = options->target->name;
   program->strict_nan |= options->strict_nan;
@@ -162,12 +165,14 @@ static void dump(const pass_context *c, const char *when, const pass_row *row, c
   c->options->print(c->options->print_user, title, text != NULL ? text : printed(c));
 }
 
-/* Where the program before the pass was kept; NULL when no folder was given or it cannot be written. */
-static const char *write_reproducer(const pass_context *c, const pass_row *row, const char *before) {
+/* Where the program before the pass was kept; NULL when no folder was given or it cannot be
+ * written. */
+static const char *write_reproducer(const pass_context *c, const pass_row *row,
+                                    const char *before) {
   if (before == NULL || c->options->reproducer_dir == NULL) return NULL;
   unsigned long long hash = (unsigned long long)ir_hash(0, before, strlen(before));
-  const char *path = ir_format_text(c->arena, "%s/%s-%016llx.ir", c->options->reproducer_dir,
-                                    row->name, hash);
+  const char *path =
+      ir_format_text(c->arena, "%s/%s-%016llx.ir", c->options->reproducer_dir, row->name, hash);
   FILE *file = fopen(path, "w");
   if (file == NULL) return NULL;
   fprintf(file, "%s\n// run again: spc opt %s --passes=%s%s%s\n", before, path, row->name,
@@ -180,13 +185,14 @@ static const char *write_reproducer(const pass_context *c, const pass_row *row, 
 static spc_status defect(const pass_context *c, const pass_row *row, const char *before,
                          const char *what) {
   const char *path = write_reproducer(c, row, before);
-  ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "pass '%s' (%d) %s",
-                              row->name, row->number, what);
+  ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "pass '%s' (%d) %s", row->name,
+                              row->number, what);
   if (path != NULL)
     ir_diag_note(c->sink, diag, IR_NOWHERE, "reproducer: %s", path);
   else
-    ir_diag_note(c->sink, diag, IR_NOWHERE, "no reproducer was written; ask for one with "
-                                            "`--reproducer=DIR`");
+    ir_diag_note(c->sink, diag, IR_NOWHERE,
+                 "no reproducer was written; ask for one with "
+                 "`--reproducer=DIR`");
   return SPC_INTERNAL;
 }
 

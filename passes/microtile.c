@@ -5,12 +5,13 @@
  * breaks: nothing
  *
  *     h[t,f] = relu(..) ~ zeros(dynamic, density=0.02)      h as dense_t
- *     y[t,o] = sum[f] h[t,f]*W2[f,o]                   ->   candidate y: f lists of h, 64x1, tile 64x128x32  chosen
- *                                                           candidate y: dense 128x128x32                    runner-up
- *                                                           candidate y: cuBLASLt                            rejected: ..
+ *     y[t,o] = sum[f] h[t,f]*W2[f,o]                   ->   candidate y: f lists of h, 64x1, tile
+ * 64x128x32  chosen candidate y: dense 128x128x32                    runner-up candidate y:
+ * cuBLASLt                            rejected: ..
  *
- * PIT's rule with covered density: cost(micro-tile) = steps over covered tiles x cost of the dense tile + the
- * cost of the lists.  Dense is always a candidate.  A conversion statement has no choice. */
+ * PIT's rule with covered density: cost(micro-tile) = steps over covered tiles x cost of the dense
+ * tile + the cost of the lists.  Dense is always a candidate.  A conversion statement has no
+ * choice. */
 #include "passes/choice.h"
 #include "passes/storage.h"
 
@@ -26,8 +27,10 @@ spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
     pass_ways *ways = &all[count++];
     ways->stmt = stmt;
     ways->is_sum = pass_sum_of(context, stmt, &ways->sum);
-    if (cuda) pass_ways_cuda(context, kernel, ways);
-    else pass_ways_cpu(context, kernel, ways);
+    if (cuda)
+      pass_ways_cuda(context, kernel, ways);
+    else
+      pass_ways_cpu(context, kernel, ways);
   }
   SPC_TRY(pass_schedule_restrict(context, kernel, all, count));
   pass_ways_choose(context, kernel, all, count);

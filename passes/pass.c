@@ -19,7 +19,8 @@ const pass_row *pass_next(int number, ir_target_kind kind) {
   const pass_row *next = NULL;
   for (int i = 0; i < pass_row_count; i++) {
     const pass_row *row = &pass_rows[i];
-    bool fits = row->target == PASS_FOR_ANY || (row->target == PASS_FOR_CPU && kind == IR_TARGET_CPU) ||
+    bool fits = row->target == PASS_FOR_ANY ||
+                (row->target == PASS_FOR_CPU && kind == IR_TARGET_CPU) ||
                 (row->target == PASS_FOR_CUDA && kind == IR_TARGET_CUDA);
     if (fits && row->number > number && (next == NULL || row->number < next->number)) next = row;
   }

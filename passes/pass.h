@@ -10,18 +10,19 @@ typedef struct pass_profile pass_profile; /* cost.h: rates of a device */
 /* What the user asked for; all fields zero is the default. */
 typedef struct pass_options {
   const ir_target *target;
-  const pass_profile *profile;    /* NULL: the built-in one of the target */
-  const int64_t *sizes;           /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
+  const pass_profile *profile; /* NULL: the built-in one of the target */
+  const int64_t
+      *sizes; /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
   bool strict_nan, reproducible, batch_invariant;
   bool ignore_schedule;
-  int force_guard;                /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
+  int force_guard; /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
   /* the developer's switches */
-  const char *passes;             /* "canon,propagate": exactly these; NULL: the pipeline */
+  const char *passes; /* "canon,propagate": exactly these; NULL: the pipeline */
   const char *start_at, *stop_after;
-  const char *disable;            /* comma-separated names */
+  const char *disable;                    /* comma-separated names */
   const char *print_before, *print_after; /* names, comma-separated, or "all" */
   bool print_after_change, verify_each, time_report;
-  const char *reproducer_dir;     /* NULL: none is written */
+  const char *reproducer_dir; /* NULL: none is written */
   void (*print)(void *user, const char *title, const char *text);
   void *print_user;
 } pass_options;
@@ -48,7 +49,9 @@ typedef struct pass_row {
 extern const pass_row pass_rows[];
 extern const int pass_row_count;
 const pass_row *pass_find(const char *name); /* NULL when unknown */
-const pass_row *pass_next(int number, ir_target_kind kind); /* of the target's rows, the first above number; or NULL */
+const pass_row *
+pass_next(int number,
+          ir_target_kind kind); /* of the target's rows, the first above number; or NULL */
 
 /* The whole compiler between the front end and the code generators (pipeline.c). */
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink);
@@ -74,8 +77,8 @@ typedef struct pass_manager {
 spc_status pass_manager_open(pass_manager *m, ir_program *program, const pass_options *options,
                              ir_sink *sink);
 spc_status pass_manager_run(pass_manager *m, const char *name); /* unless a switch leaves it out */
-spc_status pass_manager_close(pass_manager *m);                 /* the report, when it was asked for */
-void pass_report(const pass_manager *m, ir_text *out);          /* a line a pass: milliseconds, share */
+spc_status pass_manager_close(pass_manager *m);        /* the report, when it was asked for */
+void pass_report(const pass_manager *m, ir_text *out); /* a line a pass: milliseconds, share */
 
 #define SPC_PASS(NUMBER, NAME, FUNCTION, TARGET, NEEDS, KEEPS, MEANING) pass_function FUNCTION;
 #include "passes/pass.def"

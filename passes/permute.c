@@ -7,14 +7,15 @@
  *     out y[t,o] = sum[f] h[t,f]*W2[f,o]       axes  t free, o free, f free (sum)
  *     out z[i]   = sum[q] x[i+q]*w[q]          axes  i no, q no: x[i + q] is a window (L1)
  *
- * An axis that is permutation invariant can be gathered by an index list (PIT, SOSP'23): reordering a
- * reduction changes nothing, reordering a free index is undone when results go back to their places. The rules:
- *   L1  the index stands alone in every subscript it occurs in (or is the only index there);
- *   L2  nothing is carried along it: additions of an ordered scatter are, ties that the first wins are;
- *   L3  a reduction along it combines commutatively and associatively (traits of the op table);
- *   L4  values computed from the index (j <= i) use the original index, never its place in the list;
- *   L5  operands can be gathered at the chosen granularity: pass `microtile` checks it per micro-tile.
- * A `compact` directive on an axis that is not invariant is an error that names the statement. */
+ * An axis that is permutation invariant can be gathered by an index list (PIT, SOSP'23): reordering
+ * a reduction changes nothing, reordering a free index is undone when results go back to their
+ * places. The rules: L1  the index stands alone in every subscript it occurs in (or is the only
+ * index there); L2  nothing is carried along it: additions of an ordered scatter are, ties that the
+ * first wins are; L3  a reduction along it combines commutatively and associatively (traits of the
+ * op table); L4  values computed from the index (j <= i) use the original index, never its place in
+ * the list; L5  operands can be gathered at the chosen granularity: pass `microtile` checks it per
+ * micro-tile. A `compact` directive on an axis that is not invariant is an error that names the
+ * statement. */
 #include "passes/expr.h"
 #include "passes/pass.h"
 #include "passes/permute.h"
@@ -23,11 +24,11 @@ typedef struct question {
   ir_arena *arena;
   const ir_stmt *stmt;
   const ir_index *index;
-  const char *window;   /* the subscript that breaks L1 */
-  const char *first;    /* what breaks ties by position */
-  ir_reducer reducer;   /* that binds the index, or IR_RED_COUNT */
-  bool as_value;        /* used outside subscripts */
-  bool computed;        /* in a subscript computed from this index alone */
+  const char *window; /* the subscript that breaks L1 */
+  const char *first;  /* what breaks ties by position */
+  ir_reducer reducer; /* that binds the index, or IR_RED_COUNT */
+  bool as_value;      /* used outside subscripts */
+  bool computed;      /* in a subscript computed from this index alone */
 } question;
 
 static const char *text_of(ir_arena *arena, const ir_expr *e) {
@@ -120,7 +121,8 @@ static ir_axis judge(question *q, bool reduction) {
   ir_axis axis = {.index = (ir_index *)(uintptr_t)q->index, .reduction = reduction};
   ir_op combine = q->reducer == IR_RED_COUNT ? IR_OP_COUNT : ir_reducer_rows[q->reducer].combine;
   if (q->window != NULL)
-    axis.why = ir_format_text(q->arena, "%s is a window: its subscript mixes indices (L1)", q->window);
+    axis.why =
+        ir_format_text(q->arena, "%s is a window: its subscript mixes indices (L1)", q->window);
   else if (is_ordered_scatter(q->stmt, q->index))
     axis.why = "order(fixed): additions to one element are made in ascending order (L2)";
   else if (q->first != NULL)

@@ -27,9 +27,9 @@
  *   vectorise  chooses registers, vectors and unrolling for the CPU.
  *   gpu_map    gives loops to blocks and threads for CUDA.
  *
- * pass.def is this order as data: the loop below runs its rows by number, `vectorise` for the CPU only,
- * `gpu_map` for CUDA only.  The interpreter runs checked statements as they are: for it nothing runs.
- * A program that was read from a dump after pass N goes on behind N. */
+ * pass.def is this order as data: the loop below runs its rows by number, `vectorise` for the CPU
+ * only, `gpu_map` for CUDA only.  The interpreter runs checked statements as they are: for it
+ * nothing runs. A program that was read from a dump after pass N goes on behind N. */
 #include "passes/pass.h"
 
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink) {

@@ -1,7 +1,7 @@
 /* profile.c - device profiles: the built-in ones, their text form, changed ones read from text.
  *
- * A profile is a flat list of figures, so its text form is lines of `name = number`; reading starts from
- * the built-in profile of the target, so a file holds only what it changes. */
+ * A profile is a flat list of figures, so its text form is lines of `name = number`; reading starts
+ * from the built-in profile of the target, so a file holds only what it changes. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ typedef struct figure {
 } figure;
 
 static const figure figures[] = {
-#define PROFILE_FIGURE(NAME, UNIT, H200, CUDA, CPU, MEANING)                                        \
+#define PROFILE_FIGURE(NAME, UNIT, H200, CUDA, CPU, MEANING)                                       \
   {#NAME, UNIT, offsetof(pass_profile, NAME), H200, CUDA, CPU, MEANING},
 #include "passes/profile.def"
 };
@@ -35,8 +35,9 @@ const pass_profile *pass_profile_of(ir_arena *arena, const ir_target *target) {
   bool hopper = cuda && target->arch >= 90;
   profile->name = hopper ? "h200" : cuda ? "cuda" : "cpu";
   for (int i = 0; i < IR_COUNT(figures); i++)
-    *figure_at(profile, &figures[i]) =
-        hopper ? figures[i].h200 : cuda ? figures[i].cuda : figures[i].cpu;
+    *figure_at(profile, &figures[i]) = hopper ? figures[i].h200
+                                       : cuda ? figures[i].cuda
+                                              : figures[i].cpu;
   for (int i = 0; hopper && i < IR_COUNT(built_in_rates); i++)
     IR_PUSH(arena, &profile->rates, built_in_rates[i]);
   return profile;
@@ -73,7 +74,8 @@ static const char *nearest_figure(const char *key) {
 
 static spc_status bad_line(ir_sink *sink, ir_span span, const char *key) {
   const char *near = nearest_figure(key);
-  ir_diag *diag = ir_diag_add(sink, IR_DIAG_PROFILE, span, "`%s` is not a figure of a device profile", key);
+  ir_diag *diag =
+      ir_diag_add(sink, IR_DIAG_PROFILE, span, "`%s` is not a figure of a device profile", key);
   if (near) ir_diag_note(sink, diag, IR_NOWHERE, "did you mean `%s`?", near);
   return SPC_INVALID_INPUT;
 }
@@ -92,8 +94,8 @@ static spc_status parse_line(ir_arena *arena, pass_profile *profile, const char 
   char *rest = NULL;
   double value = strtod(text, &rest);
   if (rest == text || *rest || !isfinite(value) || value < 0) {
-    ir_diag_add(sink, IR_DIAG_PROFILE, span, "`%s` is not a figure for `%s`: a number of at least 0 is",
-                text, key);
+    ir_diag_add(sink, IR_DIAG_PROFILE, span,
+                "`%s` is not a figure for `%s`: a number of at least 0 is", text, key);
     return SPC_INVALID_INPUT;
   }
   return pass_profile_set(arena, profile, key, value) ? SPC_OK : bad_line(sink, span, key);

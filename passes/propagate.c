@@ -10,11 +10,11 @@
  *     out y[t,o] = sum[f] g[t,f]*u[t,f]*Wd[f,o]
  *
  * Forwards: `support` of a value (support.c). A statement with a support is sampled on it.
- * Backwards: a let is needed only where some reader's use of it is not multiplied by zero; the terms
- * that can be said in the let's own indices become its sample. Both are repeated until nothing changes;
- * terms are only ever added, and a term that depends on the let itself is never added. A fill that no
- * reader sees becomes 0, so that the tensor can be stored sparse.
- * Results of relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
+ * Backwards: a let is needed only where some reader's use of it is not multiplied by zero; the
+ * terms that can be said in the let's own indices become its sample. Both are repeated until
+ * nothing changes; terms are only ever added, and a term that depends on the let itself is never
+ * added. A fill that no reader sees becomes 0, so that the tensor can be stored sparse. Results of
+ * relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
 #include "passes/support.h"
 
 enum { MOST_NODES = 100 }; /* of a condition: beyond it, testing costs more than it saves */
@@ -185,7 +185,8 @@ static bool go_backward(pass_context *c, const ir_kernel *kernel, ir_stmt *stmt)
   if (ir_is_scatter(stmt)) return false;
   ir_expr *need = needed_at(c, kernel, stmt);
   if (need != NULL && stmt->fill != 0 && pass_implies(c->arena, need, stmt->cond)) {
-    stmt->fill = stmt->target->fill = 0; /* nobody sees the fill: what is not computed may as well not be stored */
+    stmt->fill = stmt->target->fill =
+        0; /* nobody sees the fill: what is not computed may as well not be stored */
     return true;
   }
   if (need == NULL || pass_implies(c->arena, stmt->sample, need)) return false;
@@ -242,12 +243,14 @@ static void remark_missed(pass_context *c, const ir_stmt *stmt) {
   if (t->pattern.zeros == IR_ZEROS_UNKNOWN || stmt->support != NULL) return;
   if (pass_makes_zeros(stmt->value)) return;
   ir_op op = pass_zero_loser(stmt->value);
-  ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_NO_EXACT_ZEROS, stmt->span,
-                              "'%s' is hinted to be zero in places, but nothing in it makes exact zeros",
-                              t->name);
+  ir_diag *diag = ir_diag_add(
+      c->sink, IR_DIAG_NO_EXACT_ZEROS, stmt->span,
+      "'%s' is hinted to be zero in places, but nothing in it makes exact zeros", t->name);
   if (op != IR_OP_COUNT)
-    ir_diag_note(c->sink, diag, stmt->span, "%s gives small values, not zeros; relu, topk or "
-                 "where(x > limit, x, 0) would make them exact", ir_op_rows[op].mnemonic);
+    ir_diag_note(c->sink, diag, stmt->span,
+                 "%s gives small values, not zeros; relu, topk or "
+                 "where(x > limit, x, 0) would make them exact",
+                 ir_op_rows[op].mnemonic);
 }
 
 spc_status pass_propagate(pass_context *context, ir_kernel *kernel) {

@@ -1,15 +1,17 @@
 /* schedule.c - what the user's schedule says, and holding the passes to it.
  *
- * A directive restricts the table of candidates: what does not fit it is refused with its reason, and what is
- * left is marked as asked for.  When nothing is left, that is an error that says what there would have been.
- * docs/schedule.md lists the directives. */
+ * A directive restricts the table of candidates: what does not fit it is refused with its reason,
+ * and what is left is marked as asked for.  When nothing is left, that is an error that says what
+ * there would have been. docs/schedule.md lists the directives. */
 #include "passes/choice.h"
 #include "passes/contract.h"
 
-ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind, const char *tensor) {
+ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
+                                 const char *tensor) {
   for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {
     ir_directive *directive = &kernel->schedule->directives.at[i];
-    if (directive->kind == kind && (!tensor || (directive->tensor && !strcmp(directive->tensor, tensor))))
+    if (directive->kind == kind &&
+        (!tensor || (directive->tensor && !strcmp(directive->tensor, tensor))))
       return directive;
   }
   return NULL;
@@ -38,15 +40,18 @@ bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, 
   return *strip > 0 && *gran > 0;
 }
 
-/* ---- errors -------------------------------------------------------------------------------------- */
-static spc_status refuse(pass_context *context, ir_diag_id id, const ir_directive *directive, const char *why) {
+/* ---- errors
+ * -------------------------------------------------------------------------------------- */
+static spc_status refuse(pass_context *context, ir_diag_id id, const ir_directive *directive,
+                         const char *why) {
   ir_diag_add(context->sink, id, directive->span, "%s", why);
   return SPC_INVALID_INPUT;
 }
 
 static spc_status no_such(pass_context *context, const ir_directive *directive, const char *what) {
-  return refuse(context, IR_DIAG_DIRECTIVE_TARGET, directive,
-                ir_format_text(context->arena, "`%s` is not %s of this kernel", directive->tensor, what));
+  return refuse(
+      context, IR_DIAG_DIRECTIVE_TARGET, directive,
+      ir_format_text(context->arena, "`%s` is not %s of this kernel", directive->tensor, what));
 }
 
 static pass_ways *ways_of(pass_ways *all, int count, const char *target) {
@@ -57,9 +62,12 @@ static pass_ways *ways_of(pass_ways *all, int count, const char *target) {
 
 static bool stands(const pass_way *way) { return !*way->candidate->why && !way->struck; }
 
-/* ---- compact ------------------------------------------------------------------------------------- */
-static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip, int64_t gran) {
-  return candidate->operand == tensor && candidate->axis && candidate->strip == strip && candidate->gran == gran;
+/* ---- compact
+ * ------------------------------------------------------------------------------------- */
+static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip,
+                          int64_t gran) {
+  return candidate->operand == tensor && candidate->axis && candidate->strip == strip &&
+         candidate->gran == gran;
 }
 
 static const char *refused_because(const pass_ways *ways, const ir_tensor *tensor) {
@@ -70,7 +78,8 @@ static const char *refused_because(const pass_ways *ways, const ir_tensor *tenso
   return NULL;
 }
 
-static void note_strips(pass_context *context, ir_diag *diag, const pass_ways *ways, const ir_tensor *tensor) {
+static void note_strips(pass_context *context, ir_diag *diag, const pass_ways *ways,
+                        const ir_tensor *tensor) {
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *c = ways->list.at[i].candidate;
     if (c->operand == tensor && c->axis && !*c->why)
@@ -84,11 +93,11 @@ static spc_status no_list(pass_context *context, const ir_directive *d, const ir
   bool fixed = context->program->strict_nan || context->program->batch_invariant;
   if (why)
     return refuse(context, fixed ? IR_DIAG_DIRECTIVE_CONFLICT : IR_DIAG_DIRECTIVE_AXIS, d,
-                  ir_format_text(context->arena, "`%s` cannot be compacted along %s for `%s`: %s", tensor->name,
-                                 d->name[0], ways->stmt->target->name, why));
+                  ir_format_text(context->arena, "`%s` cannot be compacted along %s for `%s`: %s",
+                                 tensor->name, d->name[0], ways->stmt->target->name, why));
   ir_diag *diag = ir_diag_add(context->sink, IR_DIAG_DIRECTIVE_TILE, d->span,
-                              "no kernel walks lists of `%s` in micro-tiles of %dx%d", tensor->name, d->gran_rows,
-                              d->gran_cols);
+                              "no kernel walks lists of `%s` in micro-tiles of %dx%d", tensor->name,
+                              d->gran_rows, d->gran_cols);
   note_strips(context, diag, ways, tensor);
   return SPC_INVALID_INPUT;
 }
@@ -97,7 +106,8 @@ static bool sums_over(const pass_ways *ways, const ir_tensor *tensor, int axis_d
   if (!ways->is_sum || !ways->sum.k) return false;
   for (int i = 0; i < ways->sum.factors.count; i++) {
     const ir_expr *factor = ways->sum.factors.at[i];
-    if (factor->kind == IR_ACCESS && factor->tensor == tensor && pass_dim_of(factor, ways->sum.k) == axis_dim)
+    if (factor->kind == IR_ACCESS && factor->tensor == tensor &&
+        pass_dim_of(factor, ways->sum.k) == axis_dim)
       return true;
   }
   return false;
@@ -120,7 +130,8 @@ static int64_t merged_strip(const ir_kernel *kernel, const pass_ways *ways, cons
   for (int i = 0; tile && i < ways->list.count; i++) {
     const ir_candidate *c = ways->list.at[i].candidate;
     for (int t = 0; c->operand == tensor && c->strip_index && t < tile->count; t++)
-      if (!strcmp(tile->name[t], c->strip_index->name) && tile->size[t] % strip == 0) return tile->size[t];
+      if (!strcmp(tile->name[t], c->strip_index->name) && tile->size[t] % strip == 0)
+        return tile->size[t];
   }
   return strip;
 }
@@ -133,7 +144,8 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
   if (!tensor || !tensor->def) return no_such(context, d, "a let or an output");
   if (!pass_compact_shape(d, tensor, &axis_dim, &strip, &gran))
     return refuse(context, IR_DIAG_DIRECTIVE_TARGET, d,
-                  ir_format_text(context->arena, "`%s` is not an index of `%s`, or `%s` is not a matrix: lists "
+                  ir_format_text(context->arena,
+                                 "`%s` is not an index of `%s`, or `%s` is not a matrix: lists "
                                  "are made of matrices, along one of their two indices",
                                  d->name[0], d->tensor, d->tensor));
   for (int s = 0; s < count; s++) {
@@ -141,27 +153,33 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
     users++;
     if (pass_schedule_find(kernel, IR_DO_DENSE, all[s].stmt->target->name))
       return refuse(context, IR_DIAG_DIRECTIVE_CONFLICT, d,
-                    ir_format_text(context->arena, "the schedule also says `dense %s`", all[s].stmt->target->name));
+                    ir_format_text(context->arena, "the schedule also says `dense %s`",
+                                   all[s].stmt->target->name));
     int64_t merged = merged_strip(kernel, &all[s], tensor, strip);
     if (!keep_lists(&all[s], tensor, merged, gran)) return no_list(context, d, tensor, &all[s]);
   }
   if (!users)
     return refuse(context, IR_DIAG_DIRECTIVE_AXIS, d,
-                  ir_format_text(context->arena, "no statement sums over %s of `%s`: there is no loop that a list "
-                                 "of it would shorten", d->name[0], d->tensor));
+                  ir_format_text(context->arena,
+                                 "no statement sums over %s of `%s`: there is no loop that a list "
+                                 "of it would shorten",
+                                 d->name[0], d->tensor));
   d->applied = true;
   return SPC_OK;
 }
 
-/* ---- dense, library ------------------------------------------------------------------------------ */
+/* ---- dense, library
+ * ------------------------------------------------------------------------------ */
 static bool strike(pass_ways *ways, bool (*fits)(const ir_candidate *, const ir_directive *),
                    const ir_directive *d, const char *why) {
   bool left = false;
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
     if (!stands(way)) continue;
-    if (fits(way->candidate, d)) left = true;
-    else way->struck = why;
+    if (fits(way->candidate, d))
+      left = true;
+    else
+      way->struck = why;
   }
   return left;
 }
@@ -179,7 +197,8 @@ static spc_status do_dense(pass_context *context, pass_ways *all, int count, ir_
   pass_ways *ways = ways_of(all, count, d->tensor);
   if (!ways) return no_such(context, d, "a let or an output");
   strike(ways, is_dense, d, "the schedule asks for dense");
-  for (int s = 0; s < count; s++) strike(&all[s], does_not_list, d, "the schedule asks for no lists of it");
+  for (int s = 0; s < count; s++)
+    strike(&all[s], does_not_list, d, "the schedule asks for no lists of it");
   d->applied = true;
   return SPC_OK;
 }
@@ -204,7 +223,8 @@ static spc_status do_library(pass_context *context, pass_ways *all, int count, i
   return SPC_OK;
 }
 
-/* ---- tile, split, stages, warps -------------------------------------------------------------------- */
+/* ---- tile, split, stages, warps
+ * -------------------------------------------------------------------- */
 static int64_t tile_of(const ir_candidate *candidate, const char *index) {
   for (int i = 0; i < candidate->tiles.count; i++)
     if (!strcmp(candidate->tiles.at[i].index->name, index)) return candidate->tiles.at[i].size;
@@ -247,8 +267,9 @@ static spc_status do_tile(pass_context *context, pass_ways *all, int count, ir_d
   if (!ways) return no_such(context, d, "a let or an output");
   const char *unknown = unknown_index(ways, d);
   if (unknown)
-    return refuse(context, IR_DIAG_DIRECTIVE_TARGET, d,
-                  ir_format_text(context->arena, "`%s` is not an index of `%s`", unknown, d->tensor));
+    return refuse(
+        context, IR_DIAG_DIRECTIVE_TARGET, d,
+        ir_format_text(context->arena, "`%s` is not an index of `%s`", unknown, d->tensor));
   bool compacted = false, any = false;
   for (int i = 0; i < ways->list.count; i++) compacted |= ways->list.at[i].candidate->asked;
   for (int i = 0; i < ways->list.count; i++) any |= takes_tile(&ways->list.at[i], d, compacted);
@@ -271,7 +292,8 @@ static spc_status do_tile(pass_context *context, pass_ways *all, int count, ir_d
 static spc_status do_split(pass_context *context, pass_ways *all, int count, ir_directive *d) {
   if (!ways_of(all, count, d->tensor)) return no_such(context, d, "a let or an output");
   return refuse(context, IR_DIAG_DIRECTIVE_TILE, d,
-                ir_format_text(context->arena, "no kernel splits the sum of `%s`: every result has one writer",
+                ir_format_text(context->arena,
+                               "no kernel splits the sum of `%s`: every result has one writer",
                                d->tensor));
 }
 
@@ -305,28 +327,30 @@ static spc_status do_depth(pass_context *context, pass_ways *all, int count, ir_
   return SPC_OK;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------- */
+/* ---- all of them
+ * ----------------------------------------------------------------------------------- */
 static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_ways *all, int count,
                               ir_directive *d) {
   switch (d->kind) {
-    case IR_DO_COMPACT: return do_compact(context, kernel, all, count, d);
-    case IR_DO_TILE: return do_tile(context, all, count, d);
-    case IR_DO_SPLIT: return do_split(context, all, count, d);
-    case IR_DO_DENSE: return do_dense(context, all, count, d);
-    case IR_DO_LIBRARY: return do_library(context, all, count, d);
-    case IR_DO_STAGES:
-    case IR_DO_WARPS: return do_depth(context, all, count, d);
-    case IR_DO_FUSE:
-    case IR_DO_FORMAT: return SPC_OK;
+  case IR_DO_COMPACT: return do_compact(context, kernel, all, count, d);
+  case IR_DO_TILE: return do_tile(context, all, count, d);
+  case IR_DO_SPLIT: return do_split(context, all, count, d);
+  case IR_DO_DENSE: return do_dense(context, all, count, d);
+  case IR_DO_LIBRARY: return do_library(context, all, count, d);
+  case IR_DO_STAGES:
+  case IR_DO_WARPS: return do_depth(context, all, count, d);
+  case IR_DO_FUSE:
+  case IR_DO_FORMAT: return SPC_OK;
   }
   return SPC_OK;
 }
 
 /* Narrowing directives first, then the ones that pick among what is left. */
-static const ir_directive_kind order[] = {IR_DO_DENSE, IR_DO_LIBRARY, IR_DO_STAGES, IR_DO_WARPS,
-                                          IR_DO_COMPACT, IR_DO_TILE, IR_DO_SPLIT};
+static const ir_directive_kind order[] = {IR_DO_DENSE,   IR_DO_LIBRARY, IR_DO_STAGES, IR_DO_WARPS,
+                                          IR_DO_COMPACT, IR_DO_TILE,    IR_DO_SPLIT};
 
-spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all, int count) {
+spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all,
+                                  int count) {
   spc_status status = SPC_OK;
   for (int k = 0; kernel->schedule && k < IR_COUNT(order); k++)
     for (int i = 0; i < kernel->schedule->directives.count; i++) {

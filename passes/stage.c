@@ -4,13 +4,12 @@
  * keeps: the meaning; the order of statements
  * breaks: nothing
  *
- *     h = relu(..);  y = sum[f] h*W2          stage h      loop                      (h detected into list h)
- *     candidate y: k lists 8x1, guarded   ->  stage detect.h, guard.h
- *                                             stage y      loop reads h when cover(h) below
- *                                             stage y.dense loop when cover(h) above
+ *     h = relu(..);  y = sum[f] h*W2          stage h      loop                      (h detected
+ * into list h) candidate y: k lists 8x1, guarded   ->  stage detect.h, guard.h stage y      loop
+ * reads h when cover(h) below stage y.dense loop when cover(h) above
  *
- * One statement is one compute stage.  A list is made once and read by every stage that walks the same
- * micro-tiles: what one writes compact the next reads compact. */
+ * One statement is one compute stage.  A list is made once and read by every stage that walks the
+ * same micro-tiles: what one writes compact the next reads compact. */
 #include <assert.h>
 
 #include "ir/loop.h"
@@ -18,7 +17,8 @@
 #include "passes/stage.h"
 #include "passes/storage.h"
 
-ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind, const char *name) {
+ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind,
+                         const char *name) {
   ir_stage *stage = IR_NEW(context->arena, ir_stage);
   stage->number = kernel->stages.count;
   stage->kind = kind;
@@ -30,7 +30,8 @@ ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind
 
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->candidates.count; i++)
-    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_CHOSEN)
+    if (kernel->candidates.at[i]->target == target &&
+        kernel->candidates.at[i]->verdict == IR_CHOSEN)
       return kernel->candidates.at[i];
   return NULL;
 }
@@ -45,8 +46,9 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     IR_PUSH(context->arena, &stage->tiles, candidate->tiles.at[i]);
   for (int i = 0; i < kernel->candidates.count && stage->runners_up.count < 3; i++) {
     ir_candidate *other = kernel->candidates.at[i];
-    if (other != candidate && other->target == candidate->target && other->verdict == IR_RUNNER_UP &&
-        other->operand == candidate->operand && other->strip == candidate->strip)
+    if (other != candidate && other->target == candidate->target &&
+        other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
+        other->strip == candidate->strip)
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
 }
@@ -60,13 +62,14 @@ static void add_assembly(pass_context *context, ir_kernel *kernel, ir_stage *sta
   ir_dtype dtypes[] = {IR_I64, IR_I64, stmt->acc != IR_NONE ? stmt->acc : stmt->target->dtype};
   for (int i = 0; i < IR_COUNT(parts); i++) {
     if (dtypes[i] == IR_NONE) continue;
-    ir_buf *buf = pass_workspace_new(context, kernel, ir_format_text(a, "%s.%s", name, parts[i]), dtypes[i],
-                                     i == 0 ? ir_int(a, 1) : NULL);
+    ir_buf *buf = pass_workspace_new(context, kernel, ir_format_text(a, "%s.%s", name, parts[i]),
+                                     dtypes[i], i == 0 ? ir_int(a, 1) : NULL);
     buf->tensor = stmt->target;
     buf->zeroed = i == 0;
   }
   stage->assembled = true;
-  if (!stage->why) stage->why = "its pattern is computed: entries are counted, written, then packed";
+  if (!stage->why)
+    stage->why = "its pattern is computed: entries are counted, written, then packed";
 }
 
 static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
@@ -82,7 +85,8 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 /* ---- lists ----------------------------------------------------------------------------------- */
 static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
   return list->tensor == candidate->operand && list->strip == candidate->strip &&
-         list->gran == candidate->gran && (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
+         list->gran == candidate->gran &&
+         (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
 
@@ -108,18 +112,21 @@ static int64_t tile_of(const ir_stage *stage, const ir_index *index) {
 
 enum { BITS_A_WORD = 32 };
 
-/* A product's epilogue holds whole tiles: it can make the bits where strips and words of bits do not
- * cross one. */
-static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel, const ir_list *list) {
+/* A product's epilogue holds whole tiles: it can make the bits where strips and words of bits do
+ * not cross one. */
+static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel,
+                             const ir_list *list) {
   if (pass_target_of(context)->kind != IR_TARGET_CUDA) return false;
   const ir_stage *producer = stage_of(kernel, list->tensor);
-  if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list) return false;
+  if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list)
+    return false;
   if (!list->strip_index || list->strip_dim < 0) return false;
   const ir_expr *strip = producer->stmts.at[0]->subs[list->strip_dim];
   const ir_expr *axis = producer->stmts.at[0]->subs[list->axis_dim];
   if (strip->kind != IR_INDEX || axis->kind != IR_INDEX) return false;
   int64_t rows = tile_of(producer, strip->index), columns = tile_of(producer, axis->index);
-  return rows > 0 && columns > 0 && rows % list->strip == 0 && columns % (BITS_A_WORD * list->gran) == 0;
+  return rows > 0 && columns > 0 && rows % list->strip == 0 &&
+         columns % (BITS_A_WORD * list->gran) == 0;
 }
 
 static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
@@ -130,18 +137,21 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   stage->microseconds = candidate->index_microseconds;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
-  stage->why = list->fused ? "the epilogue that makes the zeros has left bits: no second read of the values"
-                           : "one read of the values at memory speed";
+  stage->why = list->fused
+                   ? "the epilogue that makes the zeros has left bits: no second read of the values"
+                   : "one read of the values at memory speed";
 }
 
-static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list, double break_even) {
+static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
+                        double break_even) {
   ir_arena *a = context->arena;
-  list->verdict = pass_workspace_new(context, kernel, ir_format_text(a, "%s.verdict", list->name), IR_I32,
-                                     ir_int(a, 1));
-  list->threshold = pass_workspace_new(context, kernel, ir_format_text(a, "%s.threshold", list->name),
-                                       IR_F64, ir_int(a, 1));
+  list->verdict = pass_workspace_new(context, kernel, ir_format_text(a, "%s.verdict", list->name),
+                                     IR_I32, ir_int(a, 1));
+  list->threshold = pass_workspace_new(
+      context, kernel, ir_format_text(a, "%s.threshold", list->name), IR_F64, ir_int(a, 1));
   list->break_even = break_even;
-  ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
+  ir_stage *stage =
+      pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
   IR_PUSH(a, &stage->reads, list);
   if (pass_target_of(context)->kind == IR_TARGET_CUDA) stage->row = "guard";
   stage->microseconds = pass_cost_guard(context->profile, 0);
@@ -169,13 +179,16 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   if (!guarded) return;
   stage->when = (ir_guard){list, false, list->break_even};
   const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
-  ir_stage *twin = compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
+  ir_stage *twin =
+      compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
   twin->when = (ir_guard){list, true, list->break_even};
-  twin->why = ir_format_text(context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
-                             list->tensor->name, list->break_even);
+  twin->why = ir_format_text(
+      context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
+      list->tensor->name, list->break_even);
 }
 
-static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, ir_tensor *source) {
+static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
+                          ir_tensor *source) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_CONVERT,
                                    ir_format_text(context->arena, "convert.%s", source->name));
   stage->source = source;
@@ -191,9 +204,12 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     ir_stmt *stmt = kernel->stmts.at[s];
     const ir_candidate *candidate = pass_chosen(kernel, stmt->target);
     ir_tensor *source = pass_stmt_converts(stmt);
-    if (source && pass_tensor_is_sparse(stmt->target)) convert_stage(context, kernel, stmt, source);
-    else if (candidate && candidate->operand && candidate->axis) sparse_stages(context, kernel, stmt, candidate);
-    else compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+    if (source && pass_tensor_is_sparse(stmt->target))
+      convert_stage(context, kernel, stmt, source);
+    else if (candidate && candidate->operand && candidate->axis)
+      sparse_stages(context, kernel, stmt, candidate);
+    else
+      compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   }
   pass_stage_lifetimes(kernel);
   return SPC_OK;

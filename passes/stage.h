@@ -4,16 +4,20 @@
 
 #include "passes/pass.h"
 
-ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind, const char *name);
-ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name, ir_dtype dtype,
-                           ir_expr *count);
+ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind,
+                         const char *name);
+ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name,
+                           ir_dtype dtype, ir_expr *count);
 /* A list with its buffers for the micro-tiles that a candidate walks. */
-ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate, bool bits);
+ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
+                       bool bits);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */
 
-/* The chosen candidate for the statement that defines `target`; NULL before microtile or without one. */
+/* The chosen candidate for the statement that defines `target`; NULL before microtile or without
+ * one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
-/* The dense candidate that runs when the guard of a list says dense: the best runner-up without a list. */
+/* The dense candidate that runs when the guard of a list says dense: the best runner-up without a
+ * list. */
 ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target);
 
 #endif

@@ -7,8 +7,8 @@
 #include "ir/loop.h"
 #include "passes/stage.h"
 
-ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name, ir_dtype dtype,
-                           ir_expr *count) {
+ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name,
+                           ir_dtype dtype, ir_expr *count) {
   ir_buf *buf = ir_buf_new(context->arena, name, IR_BUF_WORKSPACE, dtype);
   buf->count = count;
   buf->first = buf->last = -1;
@@ -49,7 +49,8 @@ static bool list_name_taken(const ir_kernel *kernel, const char *name) {
   return false;
 }
 
-static const char *list_name(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
+static const char *list_name(pass_context *context, const ir_kernel *kernel,
+                             const ir_candidate *candidate) {
   const char *stem = candidate->operand->name, *name = stem;
   for (int n = 0; list_name_taken(kernel, name); n++)
     name = n ? ir_format_text(context->arena, "%s.%s%d", stem, candidate->axis->name, n)
@@ -57,8 +58,8 @@ static const char *list_name(pass_context *context, const ir_kernel *kernel, con
   return name;
 }
 
-static ir_buf *part(pass_context *context, ir_kernel *kernel, const ir_list *list, const char *suffix,
-                    ir_dtype dtype, ir_expr *count) {
+static ir_buf *part(pass_context *context, ir_kernel *kernel, const ir_list *list,
+                    const char *suffix, ir_dtype dtype, ir_expr *count) {
   const char *name = ir_format_text(context->arena, "%s.%s", list->name, suffix);
   return pass_workspace_new(context, kernel, name, dtype, count);
 }
@@ -66,14 +67,17 @@ static ir_buf *part(pass_context *context, ir_kernel *kernel, const ir_list *lis
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits) {
   ir_arena *a = context->arena;
   list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
-  list->ids = part(context, kernel, list, "ids", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
+  list->ids = part(context, kernel, list, "ids", IR_I32,
+                   ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
   if (!bits) return;
   ir_expr *words = divided_up(a, list->capacity, 32);
   /* u32 words: i32 holds the same bits. */
-  list->bits = part(context, kernel, list, "bits", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, words));
+  list->bits =
+      part(context, kernel, list, "bits", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, words));
 }
 
-ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate, bool bits) {
+ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
+                       bool bits) {
   ir_list *list = IR_NEW(context->arena, ir_list);
   list->name = list_name(context, kernel, candidate);
   list->tensor = candidate->operand;
@@ -84,8 +88,9 @@ ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candid
   list->axis_dim = dim_with_index(candidate->target->def, list->tensor, list->axis);
   list->strip_dim = dim_with_index(candidate->target->def, list->tensor, list->strip_index);
   assert(list->axis_dim >= 0 && (!list->strip_index || list->strip_dim >= 0));
-  list->strips = list->strip_index ? divided_up(context->arena, list->strip_index->extent, list->strip)
-                                   : ir_int(context->arena, 1);
+  list->strips = list->strip_index
+                     ? divided_up(context->arena, list->strip_index->extent, list->strip)
+                     : ir_int(context->arena, 1);
   list->capacity = divided_up(context->arena, list->axis->extent, list->gran);
   IR_PUSH(context->arena, &kernel->lists, list);
   add_buffers(context, kernel, list, bits);

@@ -1,5 +1,5 @@
-/* storage.c - see storage.h.  Support expressions are b1 trees of `and`, `or`, `any[..]`, accesses and
- * predicates; what is not one of these says nothing about storage. */
+/* storage.c - see storage.h.  Support expressions are b1 trees of `and`, `or`, `any[..]`, accesses
+ * and predicates; what is not one of these says nothing about storage. */
 #include "passes/storage.h"
 
 bool pass_tensor_is_sparse(const ir_tensor *tensor) {
@@ -55,16 +55,20 @@ ir_tensor *pass_support_like(const ir_stmt *stmt) {
 static bool bounds(const ir_expr *support, const ir_index *index) {
   if (support->kind == IR_ACCESS)
     return pass_tensor_is_sparse(support->tensor) && ir_expr_uses_index(support, index);
-  if (support->kind == IR_CAST || support->kind == IR_REDUCE) return bounds(support->args[0], index);
+  if (support->kind == IR_CAST || support->kind == IR_REDUCE)
+    return bounds(support->args[0], index);
   if (support->kind != IR_OP) return false;
-  if (support->op == IR_OP_AND) return bounds(support->args[0], index) || bounds(support->args[1], index);
-  if (support->op == IR_OP_OR) return bounds(support->args[0], index) && bounds(support->args[1], index);
+  if (support->op == IR_OP_AND)
+    return bounds(support->args[0], index) || bounds(support->args[1], index);
+  if (support->op == IR_OP_OR)
+    return bounds(support->args[0], index) && bounds(support->args[1], index);
   return support->op == IR_OP_NE && bounds(support->args[0], index);
 }
 
 bool pass_support_is_sparse(const ir_stmt *stmt) {
   for (int d = 0; d < stmt->target->rank; d++)
-    if (stmt->subs[d]->kind != IR_INDEX || !stmt->support || !bounds(stmt->support, stmt->subs[d]->index))
+    if (stmt->subs[d]->kind != IR_INDEX || !stmt->support ||
+        !bounds(stmt->support, stmt->subs[d]->index))
       return false;
   return stmt->target->rank > 0;
 }

@@ -1,5 +1,6 @@
-/* storage.h - questions about storage that the deciding passes share: which operands store only some of
- * their elements, what a statement's support says about its pattern, and in which order levels nest. */
+/* storage.h - questions about storage that the deciding passes share: which operands store only
+ * some of their elements, what a statement's support says about its pattern, and in which order
+ * levels nest. */
 #ifndef SPC_PASSES_STORAGE_H
 #define SPC_PASSES_STORAGE_H
 
@@ -11,25 +12,31 @@ bool pass_stmt_is_assembled(const ir_stmt *stmt); /* its pattern is computed: co
 /* `copy[i,j] = source[i,j]` between storage formats and nothing else: the source, or NULL. */
 ir_tensor *pass_stmt_converts(const ir_stmt *stmt);
 
-/* A sparse tensor S such that the support implies S[subs of the target]; NULL when there is none. */
+/* A sparse tensor S such that the support implies S[subs of the target]; NULL when there is none.
+ */
 ir_tensor *pass_support_like(const ir_stmt *stmt);
 /* Every index of the result is bounded by stored entries of sparse operands: no axis is full. */
 bool pass_support_is_sparse(const ir_stmt *stmt);
 bool pass_expr_reads_sparse(const ir_expr *e); /* NULL reads nothing */
 
-/* ---- the order of levels (format_order.c) ------------------------------------------------------ */
-typedef struct pass_before { const ir_index *first, *second; } pass_before; /* first is an outer loop of second */
+/* ---- the order of levels (format_order.c) ------------------------------------------------------
+ */
+typedef struct pass_before {
+  const ir_index *first, *second;
+} pass_before; /* first is an outer loop of second */
 typedef struct pass_order {
   ir_arena *arena;
   IR_VEC(pass_before) edges;
 } pass_order;
 
-/* Adds what iterating `access` asks of the loops; false, and nothing is added, when that contradicts. */
+/* Adds what iterating `access` asks of the loops; false, and nothing is added, when that
+ * contradicts. */
 bool pass_order_add(pass_order *order, const ir_expr *access);
 /* A format with the same levels for dimensions in an order that the loops allow; NULL: none. */
 const ir_format *pass_order_format(const pass_order *order, const ir_expr *access);
 
-spc_status pass_format_orders(pass_context *context, ir_kernel *kernel); /* copies where orders contradict */
+spc_status pass_format_orders(pass_context *context,
+                              ir_kernel *kernel); /* copies where orders contradict */
 spc_status pass_format_directives(pass_context *context, ir_kernel *kernel);
 
 #endif

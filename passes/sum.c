@@ -1,7 +1,8 @@
-/* sum.c - statements of the form `epilogue(sum[k] product)`: factors, matrix roles, operands with zeros.
+/* sum.c - statements of the form `epilogue(sum[k] product)`: factors, matrix roles, operands with
+ * zeros.
  *
- * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it occurs
- * (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
+ * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it
+ * occurs (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/storage.h"
@@ -23,7 +24,8 @@ static bool is_dense_access(const ir_expr *e) {
 
 static double size_of(pass_context *context, const pass_indices *indices) {
   double size = 1;
-  for (int i = 0; i < indices->list.count; i++) size *= pass_index_assumed(context, indices->list.at[i]);
+  for (int i = 0; i < indices->list.count; i++)
+    size *= pass_index_assumed(context, indices->list.at[i]);
   return size;
 }
 
@@ -34,9 +36,11 @@ static ir_index *only(const pass_indices *indices) {
 static const char *operand_misfit(const pass_operand *side) {
   if (side->scale || side->factor_count != 1) return "one side is itself a product";
   if (side->prologue) return "an operand is computed on the way in";
-  if (side->access && side->access->kind == IR_ACCESS && pass_tensor_is_sparse(side->access->tensor))
+  if (side->access && side->access->kind == IR_ACCESS &&
+      pass_tensor_is_sparse(side->access->tensor))
     return "an operand is stored sparse, and its entries are walked";
-  return is_dense_access(side->access) ? NULL : "an operand is not a dense tensor with bare indices";
+  return is_dense_access(side->access) ? NULL
+                                       : "an operand is not a dense tensor with bare indices";
 }
 
 static const char *statement_misfit(const ir_stmt *stmt) {
@@ -59,7 +63,8 @@ static void take_roles(pass_context *context, pass_sum *sum, const pass_contract
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
-  if (!pass_contraction(context->arena, sum->stmt, &info)) return "it is not a product of two operands";
+  if (!pass_contraction(context->arena, sum->stmt, &info))
+    return "it is not a product of two operands";
   if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
   if (info.ragged) return "its rows come in ragged groups";
@@ -87,8 +92,9 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
 
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
-  pass_product q = {sum->batch, sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
-                    stmt->target->dtype};
+  pass_product q = {
+      sum->batch,         sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
+      stmt->target->dtype};
   if (!sum->matrices) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
@@ -98,11 +104,13 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   return q;
 }
 
-/* ---- operands with zeros ----------------------------------------------------------------------- */
+/* ---- operands with zeros -----------------------------------------------------------------------
+ */
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor) {
   if (factor->kind != IR_ACCESS || pass_tensor_is_sparse(factor->tensor)) return false;
   const ir_tensor *tensor = factor->tensor;
-  if (tensor->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, tensor)) return true;
+  if (tensor->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, tensor))
+    return true;
   return tensor->def && tensor->def->sample && tensor->def->fill == 0;
 }
 
@@ -112,19 +120,24 @@ static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
   return NULL;
 }
 
-static const char *cannot_list(pass_context *context, const pass_sum *sum, const pass_listed *operand) {
+static const char *cannot_list(pass_context *context, const pass_sum *sum,
+                               const pass_listed *operand) {
   if (!sum->k) return "the statement sums over several indices at once";
-  if (sum->k->offsets) return "the summed index is ragged: a list runs along the whole axis, not along a segment";
+  if (sum->k->offsets)
+    return "the summed index is ragged: a list runs along the whole axis, not along a segment";
   if (!sum->stmt->target->like && pass_tensor_is_sparse(sum->stmt->target))
     return "the result's pattern is found from what operands store, entry by entry";
   const ir_axis *axis = axis_of(sum->stmt, sum->k);
   if (axis && !axis->invariant) return axis->why;
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
   if (context->program->batch_invariant)
-    return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend on its neighbours";
-  if (!pass_bare_access(operand->access)) return "a subscript is computed, not a bare index (rule L1)";
+    return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend "
+           "on its neighbours";
+  if (!pass_bare_access(operand->access))
+    return "a subscript is computed, not a bare index (rule L1)";
   if (operand->axis_dim < 0) return "the operand does not have the summed index";
-  if (operand->access->tensor->rank != 2) return "index lists are made of matrices; this operand has another rank";
+  if (operand->access->tensor->rank != 2)
+    return "index lists are made of matrices; this operand has another rank";
   if (operand->strip_dim < 0) return "no index of the result runs along its strips";
   return NULL;
 }
@@ -134,8 +147,10 @@ pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *
   for (int d = 0; d < factor->arg_count; d++) {
     ir_index *index = factor->args[d]->kind == IR_INDEX ? factor->args[d]->index : NULL;
     if (!index) continue;
-    if (index == sum->k) operand.axis_dim = d;
-    else if (pass_indices_has(&(pass_indices){{sum->stmt->free.at, sum->stmt->free.count, 0}}, index)) {
+    if (index == sum->k)
+      operand.axis_dim = d;
+    else if (pass_indices_has(&(pass_indices){{sum->stmt->free.at, sum->stmt->free.count, 0}},
+                              index)) {
       operand.strip_dim = d;
       operand.strip_index = index;
     }

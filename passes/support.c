@@ -218,7 +218,9 @@ ir_op pass_zero_loser(const ir_expr *e) {
 }
 
 /* ---- dependence ------------------------------------------------------------------------------ */
-typedef struct seen { IR_VEC(const ir_tensor *) list; } seen;
+typedef struct seen {
+  IR_VEC(const ir_tensor *) list;
+} seen;
 
 static bool stmt_depends(ir_arena *arena, const ir_stmt *stmt, const ir_tensor *tensor, seen *s);
 

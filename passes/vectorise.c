@@ -11,9 +11,10 @@
  *       for k { acc = acc + x[t,k]*W[k,o] }       for k { 4 loads of W, 6 splats of x, 24 sums }
  *       y[t,o] = acc } }                          24 stores } }     (edges: single rows, masks)
  *
- * A chain of perfectly nested loops is taken as a whole.  For each loop of the chain the work of its
- * body is estimated when done for a vector of iterations; against that stands summing the innermost
- * reductions by lanes (dot products of rows).  The loop around the chosen one gives the rows. */
+ * A chain of perfectly nested loops is taken as a whole.  For each loop of the chain the work of
+ * its body is estimated when done for a vector of iterations; against that stands summing the
+ * innermost reductions by lanes (dot products of rows).  The loop around the chosen one gives the
+ * rows. */
 #include "passes/vectorise.h"
 
 enum { MOST_CHAIN = 8 };
@@ -56,7 +57,8 @@ static bool sets_var(const ir_block *block, const ir_var *var) {
 /* The `let`s before the inner loop may be repeated only when nothing changes them. */
 static bool is_steady(const ir_block *before, const ir_code *inner) {
   for (int i = 0; i < before->codes.count; i++)
-    if (before->codes.at[i]->kind == IR_LET && sets_var(&inner->body, before->codes.at[i]->var)) return false;
+    if (before->codes.at[i]->kind == IR_LET && sets_var(&inner->body, before->codes.at[i]->var))
+      return false;
   return true;
 }
 
@@ -74,7 +76,8 @@ static chain chain_of(const ir_code *loop) {
   return c;
 }
 
-/* ---- estimates -------------------------------------------------------------------------------- */
+/* ---- estimates --------------------------------------------------------------------------------
+ */
 static vec_region *region_of(vectoriser *v, const ir_code *loop) {
   return pass_vec_region(v->arena, NULL, loop->var, NULL, &loop->body);
 }
@@ -95,7 +98,8 @@ static double share_by_lanes(vectoriser *v, const ir_code *loop) {
   if (!steps_by_one(loop) || pass_vec_trips(loop, 16) < 2) return 2;
   vec_region *g = region_of(v, loop);
   if (!pass_vec_legal(g, &loop->body, true, false)) return 2;
-  return pass_vec_cost(g, &loop->body, lanes_for(v, g, loop)) / (pass_vec_cost(g, &loop->body, 1) + 1e-9);
+  return pass_vec_cost(g, &loop->body, lanes_for(v, g, loop)) /
+         (pass_vec_cost(g, &loop->body, 1) + 1e-9);
 }
 
 static bool reducible(vectoriser *v, const ir_code *loop, vec_region **g) {
@@ -115,8 +119,10 @@ static double cost_with_reductions(vectoriser *v, const vec_region *any, const i
       continue;
     }
     double trips = (double)pass_vec_trips(code, 16);
-    if (reducible(v, code, &g)) cost += trips * pass_vec_cost(g, &code->body, lanes_for(v, g, code));
-    else cost += trips * cost_with_reductions(v, any, &code->body);
+    if (reducible(v, code, &g))
+      cost += trips * pass_vec_cost(g, &code->body, lanes_for(v, g, code));
+    else
+      cost += trips * cost_with_reductions(v, any, &code->body);
   }
   return cost;
 }
@@ -126,26 +132,35 @@ static double share_by_reductions(vectoriser *v, const ir_code *loop) {
   return cost_with_reductions(v, g, &loop->body) / (pass_vec_cost(g, &loop->body, 1) + 1e-9);
 }
 
-/* ---- shapes of register tiles -------------------------------------------------------------------- */
+/* ---- shapes of register tiles
+ * -------------------------------------------------------------------- */
 static int at_most(int64_t a, int b) { return a < b ? (int)a : b; }
 
-static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes, int accumulators) {
+static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes,
+                        int accumulators) {
   bool wide = v->bits == 512;
   int64_t rows = row ? pass_vec_most_trips(row) : 1, cols = pass_vec_trips(col, -1);
   shape s = {1, 2, lanes};
   if (accumulators) {
     s = wide ? (shape){6, 4, lanes} : (shape){6, 2, lanes};
-    if (rows == 1) s = (shape){1, 8, lanes};
-    else if (rows > 0 && rows % 8 == 0) s = wide ? (shape){8, 3, lanes} : (shape){4, 3, lanes};
-    else if (rows > 0 && rows % 4 == 0) s = wide ? (shape){4, 4, lanes} : (shape){4, 3, lanes};
-    else if (rows > 0) s.rows = at_most(rows, s.rows);
+    if (rows == 1)
+      s = (shape){1, 8, lanes};
+    else if (rows > 0 && rows % 8 == 0)
+      s = wide ? (shape){8, 3, lanes} : (shape){4, 3, lanes};
+    else if (rows > 0 && rows % 4 == 0)
+      s = wide ? (shape){4, 4, lanes} : (shape){4, 3, lanes};
+    else if (rows > 0)
+      s.rows = at_most(rows, s.rows);
   }
   if (cols >= 0) s.cols = at_most((cols + lanes - 1) / lanes, s.cols);
   if (s.cols < 1) s.cols = 1;
   while (accumulators > 1 && s.rows * s.cols * accumulators > (wide ? 24 : 12)) {
-    if (s.rows > 1) s.rows = (s.rows + 1) / 2;
-    else if (s.cols > 1) s.cols /= 2;
-    else break;
+    if (s.rows > 1)
+      s.rows = (s.rows + 1) / 2;
+    else if (s.cols > 1)
+      s.cols /= 2;
+    else
+      break;
   }
   return s;
 }
@@ -167,7 +182,8 @@ static tile tile_of(vectoriser *v, chain *c, int at, const ir_block *body, bool 
   return t;
 }
 
-/* ---- loops that stay -------------------------------------------------------------------------------- */
+/* ---- loops that stay
+ * -------------------------------------------------------------------------------- */
 static ir_code *open_same(vectoriser *v, const ir_code *loop, ir_block **outer) {
   ir_code *copy = IR_NEW(v->arena, ir_code);
   *copy = *loop;
@@ -189,7 +205,8 @@ static void open_outer(vectoriser *v, chain *c, int count, ir_block **outer) {
   if (count && count < c->count) write_block(v, &c->before[count]);
 }
 
-/* ---- the two ways ------------------------------------------------------------------------------------ */
+/* ---- the two ways
+ * ------------------------------------------------------------------------------------ */
 static void write_by_lanes(vectoriser *v, chain *c, int at) {
   const ir_code *col = c->loop[at];
   tile t = tile_of(v, c, at, &col->body, true);
@@ -212,7 +229,8 @@ static bool write_reduction(vectoriser *v, const ir_code *loop, int copies) {
   return true;
 }
 
-/* The body with its reductions by lanes; several copies of partial sums unless tiles give enough. */
+/* The body with its reductions by lanes; several copies of partial sums unless tiles give enough.
+ */
 static ir_block with_reductions(vectoriser *v, const ir_block *block, int copies) {
   ir_block made = {0}, *outer = v->b.block;
   v->b.block = &made;
@@ -243,7 +261,8 @@ static void write_by_reductions(vectoriser *v, chain *c) {
     t = tile_of(v, c, last, &body, false);
     tiled = t.row != NULL;
     int64_t rows = t.row ? pass_vec_most_trips(t.row) : 1;
-    t.shape = (shape){rows < 0 ? side : at_most(rows, side), at_most(pass_vec_trips(col, side), side), 1};
+    t.shape =
+        (shape){rows < 0 ? side : at_most(rows, side), at_most(pass_vec_trips(col, side), side), 1};
   }
   if (tiled && t.shape.rows > 0 && t.shape.cols > 0) {
     open_outer(v, c, last - 1, &outer);
@@ -267,7 +286,8 @@ static void write_loop(vectoriser *v, const ir_code *loop) {
     ir_block *outer;
     int last = c.count - 1;
     if (at < 0 || pass_vec_cost(g, &c.loop[last]->body, lanes_for(v, g, c.loop[last])) /
-                          (pass_vec_cost(g, &c.loop[last]->body, 1) + 1e-9) <= best) {
+                          (pass_vec_cost(g, &c.loop[last]->body, 1) + 1e-9) <=
+                      best) {
       open_outer(v, &c, last, &outer);
       write_reduction(v, c.loop[last], 4);
       ir_close(&v->b, outer);
@@ -299,13 +319,17 @@ static void write_branch(vectoriser *v, const ir_code *code) {
 static void write_block(vectoriser *v, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *code = block->codes.at[i];
-    if (code->kind == IR_FOR) write_loop(v, code);
-    else if (code->kind == IR_IF || code->kind == IR_WHILE) write_branch(v, code);
-    else IR_PUSH(v->arena, &v->b.block->codes, code);
+    if (code->kind == IR_FOR)
+      write_loop(v, code);
+    else if (code->kind == IR_IF || code->kind == IR_WHILE)
+      write_branch(v, code);
+    else
+      IR_PUSH(v->arena, &v->b.block->codes, code);
   }
 }
 
-/* ---- the pass ------------------------------------------------------------------------------------- */
+/* ---- the pass
+ * ------------------------------------------------------------------------------------- */
 static void vectorise_function(pass_context *context, ir_func *func, int bits) {
   ir_block body = {0};
   vectoriser v = {.arena = context->arena, .bits = bits};

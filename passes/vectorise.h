@@ -12,9 +12,9 @@ enum { VEC_ROW = 1, VEC_COL = 2 };
 
 typedef struct vec_local {
   const ir_var *var;
-  ir_expr *value;  /* of its one `let`; NULL for what is set, and for loop variables */
-  unsigned deps;   /* VEC_ROW | VEC_COL */
-  bool inside;     /* declared in the region */
+  ir_expr *value; /* of its one `let`; NULL for what is set, and for loop variables */
+  unsigned deps;  /* VEC_ROW | VEC_COL */
+  bool inside;    /* declared in the region */
   bool set;
 } vec_local;
 
@@ -41,9 +41,11 @@ bool pass_vec_reads(const ir_expr *e); /* a load of memory outside the function 
 bool pass_vec_legal(const vec_region *g, const ir_block *body, bool lanes, bool reduction);
 /* Work of one iteration of the columns when `lanes` of them are done at once, loops weighted. */
 double pass_vec_cost(const vec_region *g, const ir_block *body, int lanes);
-int64_t pass_vec_trips(const ir_code *loop, int64_t otherwise); /* constant trip count, or otherwise */
+int64_t pass_vec_trips(const ir_code *loop,
+                       int64_t otherwise);                /* constant trip count, or otherwise */
 bool pass_vec_divides(const ir_code *loop, int64_t step); /* no edge is left */
-int pass_vec_bits(const vec_region *g, const ir_block *body); /* widest element that varies, at least 32 */
+int pass_vec_bits(const vec_region *g,
+                  const ir_block *body);         /* widest element that varies, at least 32 */
 int pass_vec_accumulators(const ir_block *body); /* locals that inner loops change */
 bool pass_vec_branches(const vec_region *g, const ir_block *body); /* on the column */
 
@@ -64,11 +66,11 @@ typedef struct vec_copier {
   ir_builder *b;
   ir_arena *arena;
   int rows, cols, lanes;
-  int only_row;      /* inside a branch that one row takes; -1: all rows */
+  int only_row;             /* inside a branch that one row takes; -1: all rows */
   ir_expr *row_at, *col_at; /* the new loop variables */
-  ir_expr *tail;     /* lanes that exist, b1; NULL: all */
-  bool mask_sets;    /* `set` must keep the lanes that do not exist */
-  ir_expr *lane;     /* i64: 0, 1, 2 ... */
+  ir_expr *tail;            /* lanes that exist, b1; NULL: all */
+  bool mask_sets;           /* `set` must keep the lanes that do not exist */
+  ir_expr *lane;            /* i64: 0, 1, 2 ... */
   IR_VEC(vec_name) names;
   IR_VEC(vec_shared) shared; /* of the statement in work */
   bool inside_shared;        /* its parts need no names of their own */
@@ -85,32 +87,39 @@ ir_expr *pass_vec_tail(ir_builder *b, ir_expr *at, ir_expr *hi, int lanes);
 ir_expr *pass_vec_scalar(vec_copier *k, const ir_expr *e, int row, int col);
 ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond);
 ir_expr *pass_vec_and(ir_arena *a, ir_expr *x, ir_expr *y); /* masks; NULL is true */
-bool pass_vec_block_wants_lanes(const vec_region *g, const ir_block *block); /* wide, it uses lane numbers */
+bool pass_vec_block_wants_lanes(const vec_region *g,
+                                const ir_block *block); /* wide, it uses lane numbers */
 bool pass_vec_is_wide(const vec_copier *k, const ir_var *var);
 
-/* ---- vectorise_tile.c -------------------------------------------------------------------------- */
-typedef struct vec_shape { int rows, cols, lanes; } vec_shape;
+/* ---- vectorise_tile.c --------------------------------------------------------------------------
+ */
+typedef struct vec_shape {
+  int rows, cols, lanes;
+} vec_shape;
 
 typedef struct vec_tile {
   ir_builder *b;
   const vec_region *g;
-  const ir_code *row, *col;  /* the original loops; row may be NULL */
+  const ir_code *row, *col; /* the original loops; row may be NULL */
   const ir_block *before, *body;
   vec_shape shape;
 } vec_tile;
 
 void pass_vec_tile(vec_tile *t);
 int64_t pass_vec_most_trips(const ir_code *loop); /* -1: no bound is known */
-ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step, ir_run run,
-                      ir_block **outer);
+ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step,
+                      ir_run run, ir_block **outer);
 
-/* ---- vectorise_panel.c ------------------------------------------------------------------------- */
-/* Writes the tile with its operands packed in panels; false when that does not pay or does not fit. */
+/* ---- vectorise_panel.c -------------------------------------------------------------------------
+ */
+/* Writes the tile with its operands packed in panels; false when that does not pay or does not fit.
+ */
 bool pass_vec_panel(vec_tile *t);
 
 /* ---- vectorise_reduce.c ---------------------------------------------------------------------- */
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop);
 /* Writes the loop with lanes of partial results, `copies` of each. */
-void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes, int copies);
+void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes,
+                     int copies);
 
 #endif

@@ -8,7 +8,8 @@
  * taken row by row; a branch on the column becomes a mask. */
 #include "passes/vectorise.h"
 
-/* ---- names -------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------
+ */
 static vec_name *name_of(const vec_copier *k, const void *key) {
   for (int i = k->names.count - 1; i >= 0; i--)
     if (k->names.at[i].key == key) return &k->names.at[i];
@@ -40,11 +41,13 @@ ir_var *pass_vec_let(ir_builder *b, const char *stem, ir_dtype t, int lanes, ir_
   return ir_let_lanes(b, name, t, lanes, value);
 }
 
-/* ---- lanes -------------------------------------------------------------------------------------- */
+/* ---- lanes --------------------------------------------------------------------------------------
+ */
 ir_expr *pass_vec_lanes(ir_builder *b, ir_dtype t, int lanes) {
   ir_block *outer;
   ir_buf *buf = ir_local(b, "lanes", t, lanes);
-  ir_var *i = ir_open_for(b, "l", ir_int(b->arena, 0), ir_int(b->arena, lanes), IR_RUN_UNROLL, &outer);
+  ir_var *i =
+      ir_open_for(b, "l", ir_int(b->arena, 0), ir_int(b->arena, lanes), IR_RUN_UNROLL, &outer);
   ir_store(b, buf, ir_var_ref(b->arena, i), ir_cast(b->arena, t, ir_var_ref(b->arena, i)));
   ir_close(b, outer);
   ir_expr *load = ir_load(b->arena, buf, ir_int(b->arena, 0));
@@ -60,8 +63,11 @@ ir_expr *pass_vec_tail(ir_builder *b, ir_expr *at, ir_expr *hi, int lanes) {
   return ir_var_ref(b->arena, pass_vec_let(b, "mask", IR_B1, lanes, mask));
 }
 
-/* ---- copies ------------------------------------------------------------------------------------- */
-typedef struct extent { int row_lo, row_hi, cols; } extent;
+/* ---- copies -------------------------------------------------------------------------------------
+ */
+typedef struct extent {
+  int row_lo, row_hi, cols;
+} extent;
 
 static extent extent_of(const vec_copier *k, unsigned deps) {
   extent x = {0, 1, deps & VEC_COL ? k->cols : 1};
@@ -73,9 +79,11 @@ static extent extent_of(const vec_copier *k, unsigned deps) {
   return x;
 }
 
-static ir_expr *value_of(vec_copier *k, const ir_var *var, const ir_expr *e, int row, int col, ir_expr *cond) {
+static ir_expr *value_of(vec_copier *k, const ir_var *var, const ir_expr *e, int row, int col,
+                         ir_expr *cond) {
   if (!e) return NULL;
-  return pass_vec_is_wide(k, var) ? pass_vec_wide(k, e, row, col, cond) : pass_vec_scalar(k, e, row, col);
+  return pass_vec_is_wide(k, var) ? pass_vec_wide(k, e, row, col, cond)
+                                  : pass_vec_scalar(k, e, row, col);
 }
 
 static void copy_let(vec_copier *k, const ir_code *code, ir_expr *cond) {
@@ -104,8 +112,9 @@ static void copy_set(vec_copier *k, const ir_code *code, ir_expr *cond) {
 
 static void store_scalar(vec_copier *k, const ir_code *code, int row, int col) {
   ir_buf *local = pass_vec_bound(k, code->buf, row, col);
-  ir_code *store = ir_store(k->b, local ? local : code->buf, pass_vec_scalar(k, code->offset, row, col),
-                            pass_vec_scalar(k, code->value, row, col));
+  ir_code *store =
+      ir_store(k->b, local ? local : code->buf, pass_vec_scalar(k, code->offset, row, col),
+               pass_vec_scalar(k, code->value, row, col));
   store->combine = code->combine;
   if (code->cond) store->cond = pass_vec_scalar(k, code->cond, row, col);
 }
@@ -129,8 +138,10 @@ static void copy_store(vec_copier *k, const ir_code *code, ir_expr *cond) {
   extent x = extent_of(k, code->buf->kind == IR_BUF_LOCAL ? own : VEC_ROW | VEC_COL);
   for (int row = x.row_lo; row < x.row_hi; row++)
     for (int col = 0; col < x.cols; col++) {
-      if (k->lanes > 1) store_wide(k, code, row, col, cond);
-      else store_scalar(k, code, row, col);
+      if (k->lanes > 1)
+        store_wide(k, code, row, col, cond);
+      else
+        store_scalar(k, code, row, col);
     }
 }
 
@@ -141,7 +152,8 @@ static void copy_local(vec_copier *k, const ir_code *code) {
     for (int col = 0; col < k->cols; col++) pass_vec_bind(k, code->buf, row, col, made);
 }
 
-/* ---- nested blocks -------------------------------------------------------------------------------- */
+/* ---- nested blocks
+ * -------------------------------------------------------------------------------- */
 static void copy_for(vec_copier *k, const ir_code *code, ir_expr *cond) {
   ir_block *outer;
   ir_expr *lo = pass_vec_scalar(k, code->lo, 0, 0), *hi = pass_vec_scalar(k, code->hi, 0, 0);
@@ -176,7 +188,8 @@ static void branch_by_row(vec_copier *k, const ir_code *code) {
   k->only_row = all;
 }
 
-/* The columns differ: both sides run, masked.  There is one column of copies: see pass_vec_branches. */
+/* The columns differ: both sides run, masked.  There is one column of copies: see
+ * pass_vec_branches. */
 static void branch_by_mask(vec_copier *k, const ir_code *code, ir_expr *cond) {
   unsigned deps = pass_vec_deps(k->g, code->cond);
   extent x = extent_of(k, deps);
@@ -187,16 +200,20 @@ static void branch_by_mask(vec_copier *k, const ir_code *code, ir_expr *cond) {
     yes = ir_var_ref(k->arena, pass_vec_let(k->b, "when", IR_B1, k->lanes, yes));
     pass_vec_block(k, &code->body, pass_vec_and(k->arena, cond, yes));
     ir_expr *no = ir_apply(k->arena, IR_OP_NOT, yes, NULL);
-    if (code->orelse.codes.count) pass_vec_block(k, &code->orelse, pass_vec_and(k->arena, cond, no));
+    if (code->orelse.codes.count)
+      pass_vec_block(k, &code->orelse, pass_vec_and(k->arena, cond, no));
   }
   k->only_row = all;
 }
 
 static void copy_if(vec_copier *k, const ir_code *code, ir_expr *cond) {
   unsigned deps = pass_vec_deps(k->g, code->cond);
-  if (cond || (deps & VEC_COL && k->lanes > 1)) branch_by_mask(k, code, cond);
-  else if (deps & VEC_ROW) branch_by_row(k, code);
-  else branch_on(k, code, 0);
+  if (cond || (deps & VEC_COL && k->lanes > 1))
+    branch_by_mask(k, code, cond);
+  else if (deps & VEC_ROW)
+    branch_by_row(k, code);
+  else
+    branch_on(k, code, 0);
 }
 
 void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond) {

@@ -1,8 +1,9 @@
-/* vectorise_depend.c - what in a loop nest changes with its rows and columns, and what follows from it:
- * strides, whether iterations may run side by side, and what that would cost. */
+/* vectorise_depend.c - what in a loop nest changes with its rows and columns, and what follows from
+ * it: strides, whether iterations may run side by side, and what that would cost. */
 #include "passes/vectorise.h"
 
-/* ---- the table of locals ---------------------------------------------------------------------- */
+/* ---- the table of locals ----------------------------------------------------------------------
+ */
 static int place_of(const vec_region *g, const ir_var *var) {
   uint64_t hash = ((uint64_t)(uintptr_t)var >> 4) * 0x9e3779b97f4a7c15u;
   int at = (int)(hash >> 40) & (g->capacity - 1);
@@ -31,7 +32,8 @@ static vec_local *local_of(vec_region *g, const ir_var *var) {
   return l;
 }
 
-/* ---- dependence ------------------------------------------------------------------------------- */
+/* ---- dependence -------------------------------------------------------------------------------
+ */
 unsigned pass_vec_deps(const vec_region *g, const ir_expr *e) {
   unsigned deps = 0;
   if (e->kind == IR_VAR) {
@@ -106,12 +108,16 @@ static const ir_expr *definition(const vec_region *g, const ir_var *var) {
   return l && !l->set ? l->value : NULL;
 }
 
-static bool stride_of_product(const vec_region *g, const ir_expr *e, int64_t x, int64_t y, int64_t *stride) {
+static bool stride_of_product(const vec_region *g, const ir_expr *e, int64_t x, int64_t y,
+                              int64_t *stride) {
   *stride = 0;
   if (x == 0 && y == 0) return true;
-  if (e->args[0]->kind == IR_CONST) *stride = e->args[0]->i * y;
-  else if (e->args[1]->kind == IR_CONST) *stride = e->args[1]->i * x;
-  else return false;
+  if (e->args[0]->kind == IR_CONST)
+    *stride = e->args[0]->i * y;
+  else if (e->args[1]->kind == IR_CONST)
+    *stride = e->args[1]->i * x;
+  else
+    return false;
   (void)g;
   return true;
 }
@@ -141,7 +147,8 @@ bool pass_vec_reads(const ir_expr *e) {
   return false;
 }
 
-/* ---- legality ---------------------------------------------------------------------------------- */
+/* ---- legality ----------------------------------------------------------------------------------
+ */
 /* What is stored may be read back only at the place where it is stored. */
 static bool reads_own_place(const vec_region *g, const ir_expr *load) {
   for (int i = 0; i < g->stores.count; i++) {
@@ -165,7 +172,8 @@ static bool legal_expr(const vec_region *g, const ir_expr *e, bool lanes) {
 static bool safe_unmasked(const vec_region *g, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *code = block->codes.at[i];
-    if (code->kind == IR_FOR && (pass_vec_reads(code->lo) || pass_vec_reads(code->hi))) return false;
+    if (code->kind == IR_FOR && (pass_vec_reads(code->lo) || pass_vec_reads(code->hi)))
+      return false;
     if (code->kind == IR_LET && code->value && !(pass_vec_deps(g, code->value) & VEC_COL) &&
         pass_vec_reads(code->value))
       return false;
@@ -185,7 +193,8 @@ static bool legal_store(const vec_region *g, const ir_code *code, bool lanes) {
 }
 
 static bool legal_code(const vec_region *g, const ir_code *code, bool lanes, bool reduction) {
-  const ir_expr *const exprs[] = {code->lo, code->hi, code->step, code->cond, code->value, code->offset};
+  const ir_expr *const exprs[] = {code->lo,   code->hi,    code->step,
+                                  code->cond, code->value, code->offset};
   for (int i = 0; i < IR_COUNT(exprs); i++)
     if (exprs[i] && !legal_expr(g, exprs[i], lanes)) return false;
   unsigned jammed = VEC_COL | (g->row ? VEC_ROW : 0);
@@ -193,13 +202,15 @@ static bool legal_code(const vec_region *g, const ir_code *code, bool lanes, boo
   case IR_FOR: {
     unsigned deps = pass_vec_deps(g, code->lo) | pass_vec_deps(g, code->hi);
     if (code->step) deps |= pass_vec_deps(g, code->step);
-    return code->run != IR_RUN_PARALLEL && !(deps & jammed) && pass_vec_legal(g, &code->body, lanes, reduction);
+    return code->run != IR_RUN_PARALLEL && !(deps & jammed) &&
+           pass_vec_legal(g, &code->body, lanes, reduction);
   }
   case IR_IF:
     if (lanes && pass_vec_deps(g, code->cond) & VEC_COL &&
         (!safe_unmasked(g, &code->body) || !safe_unmasked(g, &code->orelse)))
       return false;
-    return pass_vec_legal(g, &code->body, lanes, reduction) && pass_vec_legal(g, &code->orelse, lanes, reduction);
+    return pass_vec_legal(g, &code->body, lanes, reduction) &&
+           pass_vec_legal(g, &code->orelse, lanes, reduction);
   case IR_SET: return reduction || pass_vec_local(g, code->var)->inside;
   case IR_STORE: return legal_store(g, code, lanes);
   case IR_LOCAL: return !lanes;
@@ -226,7 +237,8 @@ bool pass_vec_branches(const vec_region *g, const ir_block *body) {
   return false;
 }
 
-/* ---- cost --------------------------------------------------------------------------------------- */
+/* ---- cost ---------------------------------------------------------------------------------------
+ */
 enum { USUAL_TRIPS = 16, GATHER_PENALTY = 1 };
 
 /* The value of e when it does not depend on the run. */
@@ -245,7 +257,8 @@ static bool fixed_span(const ir_code *loop, int64_t *span) {
   int64_t lo, hi;
   if (fixed(loop->lo, &lo) && fixed(loop->hi, &hi)) return *span = hi - lo, true;
   const ir_expr *e = loop->hi;
-  return e->kind == IR_OP && e->op == IR_OP_ADD && ir_expr_equal(e->args[0], loop->lo) && fixed(e->args[1], span);
+  return e->kind == IR_OP && e->op == IR_OP_ADD && ir_expr_equal(e->args[0], loop->lo) &&
+         fixed(e->args[1], span);
 }
 
 int64_t pass_vec_trips(const ir_code *loop, int64_t otherwise) {
@@ -260,7 +273,8 @@ static bool is_multiple(const ir_expr *e, int64_t n) {
   if (e->kind == IR_DIM) return e->dim->multiple % n == 0;
   if (e->kind != IR_OP) return false;
   if (e->op == IR_OP_MUL) return is_multiple(e->args[0], n) || is_multiple(e->args[1], n);
-  return (e->op == IR_OP_ADD || e->op == IR_OP_SUB) && is_multiple(e->args[0], n) && is_multiple(e->args[1], n);
+  return (e->op == IR_OP_ADD || e->op == IR_OP_SUB) && is_multiple(e->args[0], n) &&
+         is_multiple(e->args[1], n);
 }
 
 bool pass_vec_divides(const ir_code *loop, int64_t step) {
@@ -269,7 +283,8 @@ bool pass_vec_divides(const ir_code *loop, int64_t step) {
   return is_multiple(loop->lo, step) && is_multiple(loop->hi, step);
 }
 
-/* An access that is neither the same for all columns nor consecutive costs as much as without lanes. */
+/* An access that is neither the same for all columns nor consecutive costs as much as without
+ * lanes. */
 static double access_cost(const vec_region *g, const ir_expr *offset, int lanes) {
   int64_t stride;
   bool straight = pass_vec_stride(g, offset, &stride);
@@ -291,7 +306,8 @@ double pass_vec_cost(const vec_region *g, const ir_block *body, int lanes) {
     const ir_code *code = body->codes.at[i];
     if (code->value) cost += expr_cost(g, code->value, lanes);
     if (code->cond) cost += expr_cost(g, code->cond, lanes);
-    if (code->kind == IR_STORE) cost += access_cost(g, code->offset, lanes) + expr_cost(g, code->offset, lanes);
+    if (code->kind == IR_STORE)
+      cost += access_cost(g, code->offset, lanes) + expr_cost(g, code->offset, lanes);
     double weight = code->kind == IR_FOR ? (double)pass_vec_trips(code, USUAL_TRIPS) : 1;
     cost += (weight > 64 ? 64 : weight) * pass_vec_cost(g, &code->body, lanes);
     cost += pass_vec_cost(g, &code->orelse, lanes);
@@ -338,8 +354,9 @@ int pass_vec_accumulators(const ir_block *body) {
   int most = 0;
   for (int i = 0; i < body->codes.count; i++) {
     const ir_code *code = body->codes.at[i];
-    int count = code->kind == IR_FOR ? sets_in(&code->body)
-                                     : pass_vec_accumulators(&code->body) + pass_vec_accumulators(&code->orelse);
+    int count = code->kind == IR_FOR
+                    ? sets_in(&code->body)
+                    : pass_vec_accumulators(&code->body) + pass_vec_accumulators(&code->orelse);
     if (count > most) most = count;
   }
   return most;

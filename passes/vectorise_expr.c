@@ -1,4 +1,5 @@
-/* vectorise_expr.c - one expression for one copy: for a row and a column, or for a vector of columns.
+/* vectorise_expr.c - one expression for one copy: for a row and a column, or for a vector of
+ * columns.
  *
  * Scalar: the row is row_at + row, the column the first of its lanes.  Wide: what does not change
  * with the columns is splat; a straight i64 is its first lane plus the lane numbers; loads of
@@ -19,7 +20,8 @@ bool pass_vec_is_wide(const vec_copier *k, const ir_var *var) {
   return l->set || !l->value || !pass_vec_stride(k->g, l->value, &stride);
 }
 
-/* ---- what copies share -------------------------------------------------------------------------- */
+/* ---- what copies share --------------------------------------------------------------------------
+ */
 static ir_expr *recall(const vec_copier *k, const ir_expr *e, int row, int col) {
   for (int i = 0; i < k->shared.count; i++) {
     const vec_shared *s = &k->shared.at[i];
@@ -39,7 +41,8 @@ static bool is_leaf(const ir_expr *e) {
   return e->kind == IR_CONST || e->kind == IR_DIM || e->kind == IR_VAR;
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------ */
+/* ---- scalars ------------------------------------------------------------------------------------
+ */
 static ir_expr *plus(vec_copier *k, ir_expr *at, int64_t offset) {
   return offset ? ir_apply(k->arena, IR_OP_ADD, at, ir_int(k->arena, offset)) : at;
 }
@@ -72,7 +75,8 @@ static ir_expr *uniform(vec_copier *k, const ir_expr *e, int row, int col, bool 
   return known ? known : keep(k, e, by_row, -1, splat(k, pass_vec_scalar(k, e, row, col)));
 }
 
-/* ---- vectors ------------------------------------------------------------------------------------ */
+/* ---- vectors ------------------------------------------------------------------------------------
+ */
 static ir_expr *lane_numbers(vec_copier *k, int64_t stride) {
   if (stride == 1) return k->lane;
   return ir_apply(k->arena, IR_OP_MUL, k->lane, splat(k, ir_int(k->arena, stride)));
@@ -84,15 +88,18 @@ static ir_expr *wide_load(vec_copier *k, const ir_expr *e, int row, int col, ir_
   ir_expr *offset = straight ? pass_vec_scalar(k, e->args[0], row, col)
                              : pass_vec_wide(k, e->args[0], row, col, cond);
   ir_expr *mask = pass_vec_and(k->arena, k->tail, cond);
-  if (e->arg_count > 1) mask = pass_vec_and(k->arena, mask, pass_vec_wide(k, e->args[1], row, col, cond));
+  if (e->arg_count > 1)
+    mask = pass_vec_and(k->arena, mask, pass_vec_wide(k, e->args[1], row, col, cond));
   ir_expr *load = ir_load(k->arena, e->buf, offset);
   load->lanes = k->lanes;
   if (mask) load->args[load->arg_count++] = mask;
   return load;
 }
 
-/* The condition under which argument i of e is looked at at all; NULL where that does not matter. */
-static ir_expr *arm_condition(vec_copier *k, const ir_expr *e, int i, ir_expr *first, ir_expr *cond) {
+/* The condition under which argument i of e is looked at at all; NULL where that does not matter.
+ */
+static ir_expr *arm_condition(vec_copier *k, const ir_expr *e, int i, ir_expr *first,
+                              ir_expr *cond) {
   bool lazy = e->op == IR_OP_WHERE || e->op == IR_OP_AND || e->op == IR_OP_OR;
   if (i == 0 || !lazy || !pass_vec_reads(e->args[i])) return cond;
   bool when_false = e->op == IR_OP_OR || (e->op == IR_OP_WHERE && i == 2);
@@ -114,7 +121,8 @@ static ir_expr *wide_cast(vec_copier *k, const ir_expr *e, int row, int col, ir_
 static ir_expr *varying(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
   int64_t stride;
   if (e->dtype == IR_I64 && pass_vec_stride(k->g, e, &stride) && stride != 0)
-    return ir_apply(k->arena, IR_OP_ADD, splat(k, pass_vec_scalar(k, e, row, col)), lane_numbers(k, stride));
+    return ir_apply(k->arena, IR_OP_ADD, splat(k, pass_vec_scalar(k, e, row, col)),
+                    lane_numbers(k, stride));
   if (e->kind == IR_VAR) return ir_var_ref(k->arena, pass_vec_bound(k, e->var, row, col));
   if (e->kind == IR_LOAD) return wide_load(k, e, row, col, cond);
   if (e->kind == IR_CAST) return wide_cast(k, e, row, col, cond);
@@ -135,7 +143,8 @@ ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_exp
   return keep(k, e, -1, col, value);
 }
 
-/* ---- whether lane numbers are needed ------------------------------------------------------------- */
+/* ---- whether lane numbers are needed
+ * ------------------------------------------------------------- */
 static bool wants_lanes(const vec_region *g, const ir_expr *e) {
   int64_t stride;
   if (!(pass_vec_deps(g, e) & VEC_COL)) return false;
@@ -154,8 +163,10 @@ bool pass_vec_block_wants_lanes(const vec_region *g, const ir_block *block) {
                 pass_vec_stride(g, code->value, &stride); /* kept as its first lane */
     if (code->value && !line && wants_lanes(g, code->value)) return true;
     if (code->cond && wants_lanes(g, code->cond)) return true;
-    if (code->kind == IR_STORE && !(pass_vec_stride(g, code->offset, &stride) && stride == 1)) return true;
-    if (pass_vec_block_wants_lanes(g, &code->body) || pass_vec_block_wants_lanes(g, &code->orelse)) return true;
+    if (code->kind == IR_STORE && !(pass_vec_stride(g, code->offset, &stride) && stride == 1))
+      return true;
+    if (pass_vec_block_wants_lanes(g, &code->body) || pass_vec_block_wants_lanes(g, &code->orelse))
+      return true;
   }
   return false;
 }

@@ -10,9 +10,10 @@
  *         the rest of the body reads sums[row, f]
  *       } }
  *
- * The panel is read by every row of the block, so packing it costs a few per cent, and what it saves
- * is most of the time of a large product: misses, conversions, and lines that evict each other.
- * The shape is that of Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008). */
+ * The panel is read by every row of the block, so packing it costs a few per cent, and what it
+ * saves is most of the time of a large product: misses, conversions, and lines that evict each
+ * other. The shape is that of Goto and van de Geijn, Anatomy of High-Performance Matrix
+ * Multiplication (2008). */
 #include "passes/vectorise.h"
 
 enum { DEPTH = 256, MOST_ROWS = 192, FEW_ROWS = 16, MOST_PACKED = 4, MOST_SUMS = 2 };
@@ -49,7 +50,8 @@ static ir_expr *let(panel *p, const char *name, ir_expr *e) {
   return ref(p, pass_vec_let(p->t->b, name, IR_I64, 1, e));
 }
 
-/* ---- whether the body has the form ------------------------------------------------------------ */
+/* ---- whether the body has the form ------------------------------------------------------------
+ */
 static bool uses_inside(const vec_region *g, const ir_expr *e) {
   if (e->kind == IR_VAR) {
     const vec_local *l = pass_vec_local(g, e->var);
@@ -85,8 +87,8 @@ static int reads_of(const ir_expr *e, const ir_var *var) {
   return count;
 }
 
-/* A sum is read by its own assignment alone: what walks along k (a cursor into stored entries) is no sum, and
- * the loop over k cannot be cut into panels. */
+/* A sum is read by its own assignment alone: what walks along k (a cursor into stored entries) is
+ * no sum, and the loop over k cannot be cut into panels. */
 static bool only_sums_are_carried(const panel *p) {
   for (int s = 0; s < p->sum_count; s++)
     for (int i = 0; i < p->k->body.codes.count; i++) {
@@ -102,15 +104,19 @@ static bool split_body(panel *p) {
   const ir_block *body = p->t->body;
   for (int i = 0; i < body->codes.count; i++) {
     ir_code *code = body->codes.at[i];
-    if (code->kind == IR_FOR && !p->k) p->k = code;
+    if (code->kind == IR_FOR && !p->k)
+      p->k = code;
     else if (code->kind == IR_LET || code->kind == IR_COMMENT || (code->kind == IR_STORE && p->k))
       IR_PUSH(p->a, p->k ? &p->post.codes : &p->pre.codes, code);
-    else return false;
+    else
+      return false;
   }
   for (int i = 0; p->k && i < p->k->body.codes.count; i++) {
     const ir_code *code = p->k->body.codes.at[i];
     if (code->kind != IR_LET && code->kind != IR_SET && code->kind != IR_COMMENT) return false;
-    if (code->kind == IR_SET && !add_sum(p, code->var) && !pass_vec_local(p->t->g, code->var)->inside) return false;
+    if (code->kind == IR_SET && !add_sum(p, code->var) &&
+        !pass_vec_local(p->t->g, code->var)->inside)
+      return false;
   }
   return p->k && p->sum_count > 0 && only_sums_are_carried(p);
 }
@@ -130,13 +136,15 @@ static bool suits(panel *p) {
   return true;
 }
 
-/* ---- what is packed ------------------------------------------------------------------------------ */
+/* ---- what is packed
+ * ------------------------------------------------------------------------------ */
 /* e changes by one element with each k, and with no `let` of the loop. */
 static bool runs_along_k(const panel *p, const ir_expr *e) {
   vec_region *g = pass_vec_region(p->a, NULL, p->k->var, NULL, &p->k->body);
   int64_t stride;
   while (e->kind == IR_CAST) e = e->args[0];
-  return e->kind == IR_LOAD && e->arg_count == 1 && pass_vec_stride(g, e->args[0], &stride) && stride == 1;
+  return e->kind == IR_LOAD && e->arg_count == 1 && pass_vec_stride(g, e->args[0], &stride) &&
+         stride == 1;
 }
 
 static ir_buf *pack_of(panel *p, const ir_expr *e, bool by_row) {
@@ -173,7 +181,8 @@ static ir_expr *from_panels(panel *p, ir_expr *e) {
   return ir_copy_with(p->a, e, args);
 }
 
-/* ---- templates: the bodies of the parts ------------------------------------------------------------ */
+/* ---- templates: the bodies of the parts
+ * ------------------------------------------------------------ */
 static ir_code *put(panel *p, ir_block *block, ir_code code) {
   ir_code *made = IR_NEW(p->a, ir_code);
   *made = code;
@@ -182,7 +191,9 @@ static ir_code *put(panel *p, ir_block *block, ir_code code) {
 }
 
 static void put_store(panel *p, ir_block *block, ir_buf *buf, ir_expr *offset, ir_expr *value) {
-  put(p, block, (ir_code){.kind = IR_STORE, .buf = buf, .offset = offset, .value = value, .combine = IR_OP_COUNT});
+  put(p, block,
+      (ir_code){
+          .kind = IR_STORE, .buf = buf, .offset = offset, .value = value, .combine = IR_OP_COUNT});
 }
 
 /* lets that are not sums; without rows only those that do not need one */
@@ -190,7 +201,8 @@ static void put_lets(panel *p, ir_block *block, const ir_block *from, bool rows)
   for (int i = 0; i < from->codes.count; i++) {
     ir_code *code = from->codes.at[i];
     if (code->kind != IR_LET || is_sum(p, code->var)) continue;
-    if (rows || !(pass_vec_local(p->t->g, code->var)->deps & VEC_ROW)) IR_PUSH(p->a, &block->codes, code);
+    if (rows || !(pass_vec_local(p->t->g, code->var)->deps & VEC_ROW))
+      IR_PUSH(p->a, &block->codes, code);
   }
 }
 
@@ -200,7 +212,8 @@ static void put_sums(panel *p, ir_block *block, bool initial) {
   for (int i = 0; i < p->sum_count; i++) {
     const ir_code *code = p->sums[i].let;
     ir_expr *value = initial ? code->value : ir_load(p->a, p->sums[i].buf, sum_place(p));
-    put(p, block, (ir_code){.kind = IR_LET, .var = code->var, .value = value, .combine = IR_OP_COUNT});
+    put(p, block,
+        (ir_code){.kind = IR_LET, .var = code->var, .value = value, .combine = IR_OP_COUNT});
   }
 }
 
@@ -217,7 +230,8 @@ static ir_code *put_k(panel *p, ir_block *block) {
   return put(p, block, loop);
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------- */
+/* ---- parts
+ * ------------------------------------------------------------------------------------------- */
 static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   ir_code copy = *loop;
   copy.run = IR_RUN_SEQUENTIAL;
@@ -226,12 +240,16 @@ static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   return copy;
 }
 
-static void write_part(panel *p, const ir_block *body, bool rows, const ir_code *col_loop, ir_expr *lo, ir_expr *hi,
-                       vec_shape shape) {
+static void write_part(panel *p, const ir_block *body, bool rows, const ir_code *col_loop,
+                       ir_expr *lo, ir_expr *hi, vec_shape shape) {
   ir_block before = {0};
   if (p->t->before) put_lets(p, &before, p->t->before, rows);
   ir_code row = limited(p->t->row, p->row_lo, p->row_hi), col = limited(col_loop, lo, hi);
-  vec_tile part = {.b = p->t->b, .row = rows ? &row : NULL, .col = &col, .before = &before, .body = body,
+  vec_tile part = {.b = p->t->b,
+                   .row = rows ? &row : NULL,
+                   .col = &col,
+                   .before = &before,
+                   .body = body,
                    .shape = shape};
   part.g = pass_vec_region(p->a, rows ? row.var : NULL, col.var, &before, body);
   pass_vec_tile(&part);
@@ -322,7 +340,8 @@ static void write_block_of_rows(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   ir_close(b, outer);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * -------------------------------------------------------------------------------------------- */
 /* Enough blocks for several threads, each a multiple of the tile's rows. */
 static ir_expr *rows_a_block(panel *p) {
   int64_t tile = p->t->shape.rows, most = p->rows / tile;
@@ -360,7 +379,9 @@ static void write_by_count(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
 static bool packs_anything(panel *p) {
   for (int i = 0; i < p->k->body.codes.count; i++) {
     const ir_code *code = p->k->body.codes.at[i];
-    if (code->kind == IR_SET && code->value && pass_vec_deps(p->t->g, code->value) == (VEC_ROW | VEC_COL)) return true;
+    if (code->kind == IR_SET && code->value &&
+        pass_vec_deps(p->t->g, code->value) == (VEC_ROW | VEC_COL))
+      return true;
   }
   return false;
 }

@@ -29,7 +29,8 @@ static bool accumulates(const vec_region *g, const ir_code *set) {
   const ir_expr *e = set->value;
   if (e->kind != IR_OP || e->arg_count != 2 || reducer_of(e->op) == IR_RED_COUNT) return false;
   for (int i = 0; i < 2; i++)
-    if (e->args[i]->kind == IR_VAR && e->args[i]->var == set->var) return !uses_outer(g, e->args[1 - i]);
+    if (e->args[i]->kind == IR_VAR && e->args[i]->var == set->var)
+      return !uses_outer(g, e->args[1 - i]);
   return false;
 }
 
@@ -44,7 +45,8 @@ static bool only_accumulates(const vec_region *g, const ir_block *block, int *se
     } else if (code->value && uses_outer(g, code->value)) {
       return false;
     }
-    if (!only_accumulates(g, &code->body, sets) || !only_accumulates(g, &code->orelse, sets)) return false;
+    if (!only_accumulates(g, &code->body, sets) || !only_accumulates(g, &code->orelse, sets))
+      return false;
   }
   return true;
 }
@@ -57,12 +59,14 @@ static bool one_op_each(const vec_region *g, const ir_block *block, const ir_var
       if (*op != IR_OP_COUNT && *op != code->value->op) return false;
       *op = code->value->op;
     }
-    if (!one_op_each(g, &code->body, var, op) || !one_op_each(g, &code->orelse, var, op)) return false;
+    if (!one_op_each(g, &code->body, var, op) || !one_op_each(g, &code->orelse, var, op))
+      return false;
   }
   return true;
 }
 
-/* An accumulator has a partial result a lane, even where all that it adds up is the same for all columns. */
+/* An accumulator has a partial result a lane, even where all that it adds up is the same for all
+ * columns. */
 static void parts_vary(const vec_region *g) {
   for (int i = 0; i < g->capacity; i++)
     if (g->table[i].var && is_outer(g, g->table[i].var)) g->table[i].deps |= VEC_COL;
@@ -71,17 +75,21 @@ static void parts_vary(const vec_region *g) {
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop) {
   int sets = 0;
   if (loop->step && (loop->step->kind != IR_CONST || loop->step->i != 1)) return false;
-  if (!only_accumulates(g, &loop->body, &sets) || !sets || !pass_vec_legal(g, &loop->body, true, true)) return false;
+  if (!only_accumulates(g, &loop->body, &sets) || !sets ||
+      !pass_vec_legal(g, &loop->body, true, true))
+    return false;
   for (int i = 0; i < g->capacity; i++) {
     ir_op op = IR_OP_COUNT;
     if (!g->table[i].var || !is_outer(g, g->table[i].var)) continue;
-    if (!one_op_each(g, &loop->body, g->table[i].var, &op) || reducer_of(op) == IR_RED_COUNT) return false;
+    if (!one_op_each(g, &loop->body, g->table[i].var, &op) || reducer_of(op) == IR_RED_COUNT)
+      return false;
   }
   parts_vary(g);
   return true;
 }
 
-/* ---- writing it ---------------------------------------------------------------------------------- */
+/* ---- writing it
+ * ---------------------------------------------------------------------------------- */
 typedef struct partial {
   const ir_var *var;
   ir_op op;
@@ -131,12 +139,21 @@ static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool 
   ir_block *outer;
   ir_var *k = ir_open_for(r->b, r->loop->var->name, lo, hi, IR_RUN_VECTOR, &outer);
   outer->codes.at[outer->codes.count - 1]->step = ir_int(a, (int64_t)copies * r->lanes);
-  vec_copier c = {.g = r->g, .b = r->b, .arena = a, .rows = 1, .cols = copies, .lanes = r->lanes,
-                  .only_row = -1, .col_at = ir_var_ref(a, k), .mask_sets = true};
+  vec_copier c = {.g = r->g,
+                  .b = r->b,
+                  .arena = a,
+                  .rows = 1,
+                  .cols = copies,
+                  .lanes = r->lanes,
+                  .only_row = -1,
+                  .col_at = ir_var_ref(a, k),
+                  .mask_sets = true};
   if (tail) c.tail = pass_vec_tail(r->b, c.col_at, r->hi, r->lanes);
-  if (pass_vec_block_wants_lanes(r->g, &r->loop->body)) c.lane = pass_vec_lanes(r->b, IR_I64, r->lanes);
+  if (pass_vec_block_wants_lanes(r->g, &r->loop->body))
+    c.lane = pass_vec_lanes(r->b, IR_I64, r->lanes);
   for (int i = 0; i < r->partials.count; i++)
-    for (int u = 0; u < copies; u++) pass_vec_bind(&c, r->partials.at[i].var, 0, u, r->partials.at[i].part[u]);
+    for (int u = 0; u < copies; u++)
+      pass_vec_bind(&c, r->partials.at[i].var, 0, u, r->partials.at[i].part[u]);
   pass_vec_block(&c, &r->loop->body, NULL);
   ir_close(r->b, outer);
 }
@@ -154,7 +171,8 @@ static void close_partials(reduction *r) {
     partial *p = &r->partials.at[i];
     for (int half = r->copies / 2; half; half /= 2)
       for (int u = 0; u < half; u++)
-        ir_set(r->b, p->part[u], ir_apply(a, p->op, ir_var_ref(a, p->part[u]), ir_var_ref(a, p->part[u + half])));
+        ir_set(r->b, p->part[u],
+               ir_apply(a, p->op, ir_var_ref(a, p->part[u]), ir_var_ref(a, p->part[u + half])));
     ir_expr *all = ir_reduce(a, reducer_of(p->op), NULL, 0, ir_var_ref(a, p->part[0]));
     all->dtype = p->var->dtype;
     all->lanes = 1;
@@ -168,7 +186,8 @@ static ir_expr *once(ir_builder *b, const char *name, ir_expr *e) {
   return ir_var_ref(b->arena, pass_vec_let(b, name, IR_I64, 1, e));
 }
 
-void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes, int copies) {
+void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, int lanes,
+                     int copies) {
   ir_arena *a = b->arena;
   reduction r = {.b = b, .g = g, .loop = loop, .lanes = lanes, .copies = copies};
   int64_t step = (int64_t)lanes * copies;

@@ -1,7 +1,8 @@
 /* vectorise_tile.c - a register tile: loops over rows and columns with their copies and edges.
  *
- *     for row step R { if row + R <= hi { columns of R rows } else { for each row: columns of one } }
- *     columns: for col step U*V { if col + U*V <= hi { R x U vectors } else { vectors under a mask } } */
+ *     for row step R { if row + R <= hi { columns of R rows } else { for each row: columns of one }
+ * } columns: for col step U*V { if col + U*V <= hi { R x U vectors } else { vectors under a mask }
+ * } */
 #include "passes/vectorise.h"
 
 /* Rows of a strip: `min(first + 16, T)` from `first`. */
@@ -22,8 +23,8 @@ static ir_expr *add(vec_tile *t, ir_expr *x, int64_t n) {
   return ir_apply(t->b->arena, IR_OP_ADD, x, ir_int(t->b->arena, n));
 }
 
-ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step, ir_run run,
-                         ir_block **outer) {
+ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step,
+                      ir_run run, ir_block **outer) {
   const char *name = ir_format_text(b->arena, "%s_%d", like->var->name, b->func->vars.count);
   ir_var *var = ir_open_for(b, name, lo, hi, run, outer);
   (*outer)->codes.at[(*outer)->codes.count - 1]->step = ir_int(b->arena, step);
@@ -36,7 +37,8 @@ static void write_copies(vec_tile *t, vec_copier *k, ir_expr *at, int cols, ir_e
   k->col_at = at;
   k->tail = tail;
   k->lane = NULL;
-  if (k->lanes > 1 && pass_vec_block_wants_lanes(t->g, t->body)) k->lane = pass_vec_lanes(k->b, IR_I64, k->lanes);
+  if (k->lanes > 1 && pass_vec_block_wants_lanes(t->g, t->body))
+    k->lane = pass_vec_lanes(k->b, IR_I64, k->lanes);
   k->names.count = 0;
   if (t->before) pass_vec_block(k, t->before, NULL);
   pass_vec_block(k, t->body, NULL);
@@ -46,7 +48,8 @@ static void write_edge(vec_tile *t, vec_copier *k, ir_expr *from, ir_expr *hi) {
   ir_block *outer;
   ir_var *at = pass_vec_open(t->b, t->col, from, hi, t->shape.lanes, IR_RUN_SEQUENTIAL, &outer);
   ir_expr *ref = ir_var_ref(t->b->arena, at);
-  write_copies(t, k, ref, 1, t->shape.lanes > 1 ? pass_vec_tail(k->b, ref, hi, t->shape.lanes) : NULL);
+  write_copies(t, k, ref, 1,
+               t->shape.lanes > 1 ? pass_vec_tail(k->b, ref, hi, t->shape.lanes) : NULL);
   ir_close(t->b, outer);
 }
 
@@ -54,8 +57,14 @@ static void write_edge(vec_tile *t, vec_copier *k, ir_expr *from, ir_expr *hi) {
 static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_arena *a = t->b->arena;
   int64_t step = (int64_t)t->shape.cols * t->shape.lanes;
-  vec_copier k = {.g = t->g, .b = t->b, .arena = a, .rows = rows, .cols = 1, .lanes = t->shape.lanes,
-                  .only_row = -1, .row_at = row_at};
+  vec_copier k = {.g = t->g,
+                  .b = t->b,
+                  .arena = a,
+                  .rows = rows,
+                  .cols = 1,
+                  .lanes = t->shape.lanes,
+                  .only_row = -1,
+                  .row_at = row_at};
   if (t->before) pass_vec_block(&k, t->before, NULL);
   ir_expr *lo = pass_vec_scalar(&k, t->col->lo, 0, 0), *hi = pass_vec_scalar(&k, t->col->hi, 0, 0);
   ir_block *outer, *branch;
@@ -81,7 +90,8 @@ void pass_vec_tile(vec_tile *t) {
   }
   ir_block *outer, *branch, *single;
   int64_t rows = t->shape.rows;
-  ir_expr *at = ir_var_ref(a, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, rows, t->row->run, &outer));
+  ir_expr *at =
+      ir_var_ref(a, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, rows, t->row->run, &outer));
   if (rows == 1 || pass_vec_divides(t->row, rows)) {
     write_columns(t, t->shape.rows, at);
   } else {
@@ -95,4 +105,3 @@ void pass_vec_tile(vec_tile *t) {
   }
   ir_close(t->b, outer);
 }
-

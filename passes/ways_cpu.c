@@ -1,18 +1,21 @@
-/* ways_cpu.c - how a statement can run on the CPU: generated loops, walking everything or index lists.
+/* ways_cpu.c - how a statement can run on the CPU: generated loops, walking everything or index
+ * lists.
  *
- * A strip of a few rows shares one list: the wider the strip, the more often a loaded row of the other
- * operand is used, and the more of the axis is covered.  Stored-sparse operands are walked by their own
- * levels and need no list. */
+ * A strip of a few rows shares one list: the wider the strip, the more often a loaded row of the
+ * other operand is used, and the more of the axis is covered.  Stored-sparse operands are walked by
+ * their own levels and need no list. */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-/* Strips of 8 are left out unless they are asked for: measured, they take longer than those of 4 or 16. */
+/* Strips of 8 are left out unless they are asked for: measured, they take longer than those of 4
+ * or 16. */
 static const int64_t strips[] = {1, 2, 4, 16, 32};
 
 static bool finds_sparse(void *user, ir_expr *node) {
   const ir_tensor **found = user;
-  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor) && !*found) *found = node->tensor;
+  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor) && !*found)
+    *found = node->tensor;
   return !*found;
 }
 
@@ -21,21 +24,23 @@ static void add_loops(pass_context *context, pass_ways *ways) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   ir_expr_walk(ways->stmt->value, finds_sparse, &sparse);
   if (ways->stmt->sample) ir_expr_walk(ways->stmt->sample, finds_sparse, &sparse);
-  candidate->label = sparse ? ir_format_text(context->arena, "loops over the stored entries of %s", sparse->name)
-                            : "dense loops";
+  candidate->label =
+      sparse ? ir_format_text(context->arena, "loops over the stored entries of %s", sparse->name)
+             : "dense loops";
   pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
 }
 
-static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand, int64_t strip,
-                     int64_t gran) {
+static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand,
+                     int64_t strip, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->axis;
   candidate->strip_index = operand->strip_index;
   candidate->strip = strip;
   candidate->gran = gran;
-  candidate->label = ir_format_text(context->arena, "%s lists of %s, strips of %lld", operand->axis->name,
-                                    candidate->operand->name, (long long)strip);
+  candidate->label =
+      ir_format_text(context->arena, "%s lists of %s, strips of %lld", operand->axis->name,
+                     candidate->operand->name, (long long)strip);
   pass_candidate_tile(context, candidate, operand->strip_index, strip);
   pass_candidate_estimate(context, &ways->sum, candidate);
 }

@@ -1,13 +1,14 @@
-/* ways_cuda.c - how a statement can run on a GPU: rows of the kernel table that take its dtypes and layouts,
- * with an index list or without, and generated loops.
+/* ways_cuda.c - how a statement can run on a GPU: rows of the kernel table that take its dtypes and
+ * layouts, with an index list or without, and generated loops.
  *
- * A listed row gathers both operands by one list: the listed one must have its strips contiguous in memory,
- * or a 2-byte gather along the contiguous axis would move a sector an element. */
+ * A listed row gathers both operands by one list: the listed one must have its strips contiguous in
+ * memory, or a 2-byte gather along the contiguous axis would move a sector an element. */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-/* ---- which rows fit ---------------------------------------------------------------------------- */
+/* ---- which rows fit ----------------------------------------------------------------------------
+ */
 bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
   if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a") != 0) return false;
@@ -27,11 +28,14 @@ bool pass_row_is_dense(const ir_kernel_row *row) {
 static bool is_aligned(const ir_expr *access, int align) {
   const ir_tensor *tensor = access->tensor;
   if (align <= 1 || !tensor->rank) return true;
-  const ir_expr *extent = tensor->dim[tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
-                                                     : tensor->rank - 1];
+  const ir_expr *extent =
+      tensor->dim[tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
+                                 : tensor->rank - 1];
   int64_t step = 1;
-  if (extent->kind == IR_CONST) step = extent->i;
-  else if (extent->kind == IR_DIM) step = extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple;
+  if (extent->kind == IR_CONST)
+    step = extent->i;
+  else if (extent->kind == IR_DIM)
+    step = extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple;
   return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 
@@ -43,9 +47,10 @@ static char layout_of(const pass_sum *sum, const ir_expr *access, bool is_a) {
 
 static bool takes_layout(char row, char stored) { return row == '*' || row == stored; }
 
-/* ---- candidates -------------------------------------------------------------------------------- */
-static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kernel_row *row, bool swapped,
-                      ir_candidate *candidate) {
+/* ---- candidates --------------------------------------------------------------------------------
+ */
+static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
+                      bool swapped, ir_candidate *candidate) {
   pass_candidate_tile(context, candidate, swapped ? sum->n_index : sum->m_index, row->m);
   pass_candidate_tile(context, candidate, swapped ? sum->m_index : sum->n_index, row->n);
   pass_candidate_tile(context, candidate, sum->k, row->k);
@@ -60,7 +65,8 @@ static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_ro
       !takes_layout(row->layout_b, layout_of(sum, sum->b, false)))
     candidate->why = "an operand is stored the other way round";
   else if (!is_aligned(sum->a, row->align) || !is_aligned(sum->b, row->align))
-    candidate->why = ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    candidate->why =
+        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
   pass_candidate_estimate(context, sum, candidate);
 }
 
@@ -73,10 +79,11 @@ static const char *other_operand_fits(const pass_sum *sum, const pass_listed *op
 
 static void missed_layout(pass_context *context, const pass_listed *operand) {
   const ir_tensor *tensor = operand->access->tensor;
-  ir_diag_add(context->sink, IR_DIAG_LAYOUT_MISSED, tensor->span,
-              "lists of `%s` along %s need its %s axis contiguous; it is stored with %s contiguous. "
-              "`as dense_t` would allow them",
-              tensor->name, operand->axis->name, operand->strip_index->name, operand->axis->name);
+  ir_diag_add(
+      context->sink, IR_DIAG_LAYOUT_MISSED, tensor->span,
+      "lists of `%s` along %s need its %s axis contiguous; it is stored with %s contiguous. "
+      "`as dense_t` would allow them",
+      tensor->name, operand->axis->name, operand->strip_index->name, operand->axis->name);
 }
 
 static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_listed *operand,
@@ -90,14 +97,16 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
                                              operand->strip_dim == 0 ? "dense_t" : "dense");
   } else if (!strip_last) {
     way->candidate->why = ir_format_text(
-        context->arena, "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
+        context->arena,
+        "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
         tensor->name);
   }
 }
 
 /* A strip may be several tiles high: they share its list. */
-static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways, const pass_listed *operand,
-                     const ir_kernel_row *row, int64_t strip, int64_t gran) {
+static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
+                     const pass_listed *operand, const ir_kernel_row *row, int64_t strip,
+                     int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->axis;
@@ -110,18 +119,22 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
-  if (misfit) candidate->why = misfit;
-  else settle_layout(context, kernel, operand, &ways->list.at[ways->list.count - 1]);
+  if (misfit)
+    candidate->why = misfit;
+  else
+    settle_layout(context, kernel, operand, &ways->list.at[ways->list.count - 1]);
   pass_candidate_estimate(context, &ways->sum, candidate);
 }
 
-static void refuse(pass_context *context, pass_ways *ways, const ir_tensor *tensor, const char *why) {
+static void refuse(pass_context *context, pass_ways *ways, const ir_tensor *tensor,
+                   const char *why) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->label = ir_format_text(context->arena, "lists of %s", tensor->name);
   candidate->why = why;
 }
 
-/* A strip that is asked for spans several tiles where no row is as high, or where the schedule has such a tile. */
+/* A strip that is asked for spans several tiles where no row is as high, or where the schedule has
+ * such a tile. */
 static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, const pass_ways *ways,
                         const pass_listed *operand, const ir_kernel_row *row, int64_t strip) {
   const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->stmt->target->name);
@@ -129,7 +142,8 @@ static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, co
     if (!strcmp(tile->name[i], operand->strip_index->name) && tile->size[i] == row->m) return true;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *other = &ir_kernel_rows[i];
-    bool fits = is_listed_row(other) && pass_row_fits(other, pass_target_of(context), operand->access->tensor->dtype);
+    bool fits = is_listed_row(other) &&
+                pass_row_fits(other, pass_target_of(context), operand->access->tensor->dtype);
     if (fits && other->m == strip) return false;
   }
   return true;
@@ -149,13 +163,17 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!is_listed_row(row) || !pass_row_fits(row, target, factor->tensor->dtype)) continue;
-    bool whole = asked && strip > row->m && strip % row->m == 0 && spans_tiles(context, kernel, ways, &operand, row, strip);
+    bool whole = asked && strip > row->m && strip % row->m == 0 &&
+                 spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
     found++;
   }
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
-  if (!found) refuse(context, ways, factor->tensor, "no kernel of this target gathers operands of this dtype");
-  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor)) missed_layout(context, &operand);
+  if (!found)
+    refuse(context, ways, factor->tensor,
+           "no kernel of this target gathers operands of this dtype");
+  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor))
+    missed_layout(context, &operand);
 }
 
 static void add_loops(pass_context *context, pass_ways *ways) {

@@ -1,9 +1,11 @@
-/* abi.h - layouts shared by host and device code; plain C that CUDA reads too (NVRTC gets it from memory).
+/* abi.h - layouts shared by host and device code; plain C that CUDA reads too (NVRTC gets it from
+ * memory).
  *
- * Every kernel, generated or composed, takes one argument: spc_args by value.  buf[] in the order of the
- * launch's buffer list, size[] by dim number.  A skeleton's config names what it needs (`lda(args)`, `m(args)`)
- * as expressions over size[], so that the host fills nothing but pointers and sizes.
- * A stage with a guard reads *verdict first: a non-zero word with bit `verdict_bit` clear means "not you". */
+ * Every kernel, generated or composed, takes one argument: spc_args by value.  buf[] in the order
+ * of the launch's buffer list, size[] by dim number.  A skeleton's config names what it needs
+ * (`lda(args)`, `m(args)`) as expressions over size[], so that the host fills nothing but pointers
+ * and sizes. A stage with a guard reads *verdict first: a non-zero word with bit `verdict_bit`
+ * clear means "not you". */
 #ifndef SPC_RUNTIME_ABI_H
 #define SPC_RUNTIME_ABI_H
 
@@ -12,17 +14,19 @@ enum { SPC_ARGS_BUFS = 32, SPC_ARGS_SIZES = 32 };
 typedef struct spc_args {
   void *buf[SPC_ARGS_BUFS];
   long long size[SPC_ARGS_SIZES];
-  float threshold;        /* break-even of the guard, a run-time argument */
-  unsigned flags;         /* bit 0: reproducible */
-  unsigned *status;       /* sticky flags in device memory: see SPC_STICKY_* */
+  float threshold;  /* break-even of the guard, a run-time argument */
+  unsigned flags;   /* bit 0: reproducible */
+  unsigned *status; /* sticky flags in device memory: see SPC_STICKY_* */
 } spc_args;
 
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
 #ifdef __cplusplus
-static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16, "layout of spc_args");
+static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16,
+              "layout of spc_args");
 #else
-_Static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16, "layout of spc_args");
+_Static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16,
+               "layout of spc_args");
 #endif
 
 #endif

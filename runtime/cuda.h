@@ -1,7 +1,8 @@
 /* cuda.h - the CUDA driver, loaded at run time with our own prototypes; one device, one context.
  *
- * Nothing here is linked: rt_cuda_open answers SPC_UNAVAILABLE with *why ("libcuda.so.1 was not found")
- * on a machine without a GPU.  Counters of host-visible traffic let tests prove promise 3. */
+ * Nothing here is linked: rt_cuda_open answers SPC_UNAVAILABLE with *why ("libcuda.so.1 was not
+ * found") on a machine without a GPU.  Counters of host-visible traffic let tests prove promise 3.
+ */
 #ifndef SPC_RUNTIME_CUDA_H
 #define SPC_RUNTIME_CUDA_H
 
@@ -29,7 +30,8 @@ void rt_cuda_release(rt_cuda *cuda, void *device);
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes);
 spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_t bytes);
 spc_status rt_cuda_zero(rt_cuda *cuda, void *device, size_t bytes, void *stream);
-spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes, void *stream);
+spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes,
+                        void *stream);
 spc_status rt_cuda_synchronise(rt_cuda *cuda, void *stream); /* also surfaces earlier faults */
 const char *rt_cuda_error(const rt_cuda *cuda); /* text of the last driver error of this handle */
 

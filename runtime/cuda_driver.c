@@ -1,14 +1,19 @@
 /* cuda_driver.c - finds the CUDA driver and the device, and keeps its words when a call fails.
  *
- * Search order: SPC_CUDA_LIB, then libcuda.so.1 of the loader.  One device (number 0 of what the process
- * sees) and its primary context, shared with whatever else the process runs on it.  A machine without
- * driver or GPU gets SPC_UNAVAILABLE and one sentence. */
+ * Search order: SPC_CUDA_LIB, then libcuda.so.1 of the loader.  One device (number 0 of what the
+ * process sees) and its primary context, shared with whatever else the process runs on it.  A
+ * machine without driver or GPU gets SPC_UNAVAILABLE and one sentence. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
 #include "runtime/cuda_driver.h"
 
-enum { ATTRIBUTE_MULTIPROCESSORS = 16, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76, ATTRIBUTE_SHARED_OPTIN = 97 };
+enum {
+  ATTRIBUTE_MULTIPROCESSORS = 16,
+  ATTRIBUTE_MAJOR = 75,
+  ATTRIBUTE_MINOR = 76,
+  ATTRIBUTE_SHARED_OPTIN = 97
+};
 
 spc_status rt_driver_check(rt_cuda *cuda, const char *what, cu_result result) {
   if (!result) return SPC_OK;
@@ -23,13 +28,14 @@ spc_status rt_driver_enter(rt_cuda *cuda) {
   return rt_driver_check(cuda, "context_set", cuda->driver.context_set(cuda->context));
 }
 
-/* ---- the library ---------------------------------------------------------------------------------- */
+/* ---- the library
+ * ---------------------------------------------------------------------------------- */
 static const char *find_symbols(rt_cuda *cuda) {
-#define RT_FIND(FIELD, NAME, PARAMETERS)                                                                         \
-  {                                                                                                              \
-    void *symbol = dlsym(cuda->library, NAME);                                                                   \
-    if (!symbol) return "the CUDA driver is too old: it lacks " NAME;                                            \
-    memcpy(&cuda->driver.FIELD, &symbol, sizeof symbol);                                                         \
+#define RT_FIND(FIELD, NAME, PARAMETERS)                                                           \
+  {                                                                                                \
+    void *symbol = dlsym(cuda->library, NAME);                                                     \
+    if (!symbol) return "the CUDA driver is too old: it lacks " NAME;                              \
+    memcpy(&cuda->driver.FIELD, &symbol, sizeof symbol);                                           \
   }
   RT_DRIVER_FUNCTIONS(RT_FIND)
 #undef RT_FIND
@@ -40,11 +46,13 @@ static const char *open_library(rt_cuda *cuda) {
   const char *path = getenv("SPC_CUDA_LIB");
   cuda->library = dlopen(path && *path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (cuda->library) return find_symbols(cuda);
-  return path && *path ? "the library that SPC_CUDA_LIB names cannot be loaded"
-                       : "libcuda.so.1 was not found: no NVIDIA driver is installed on this machine";
+  return path && *path
+             ? "the library that SPC_CUDA_LIB names cannot be loaded"
+             : "libcuda.so.1 was not found: no NVIDIA driver is installed on this machine";
 }
 
-/* ---- the device ------------------------------------------------------------------------------------ */
+/* ---- the device
+ * ------------------------------------------------------------------------------------ */
 static const char *target_of(int major, int minor) {
   if (major == 8) return "sm_80";
   if (major == 9) return minor == 0 ? "sm_90a" : "sm_90";
@@ -65,8 +73,11 @@ static const char *open_device(rt_cuda *cuda) {
       d->device_attribute(&minor, ATTRIBUTE_MINOR, cuda->device))
     return "the CUDA driver does not describe its first GPU";
   cuda->arch = target_of(major, minor);
-  if (!cuda->arch) return "the GPU is older than compute capability 8.0, the oldest that kernels are made for";
-  return d->context_retain(&cuda->context, cuda->device) ? "the GPU gives no context: is it used exclusively?" : NULL;
+  if (!cuda->arch)
+    return "the GPU is older than compute capability 8.0, the oldest that kernels are made for";
+  return d->context_retain(&cuda->context, cuda->device)
+             ? "the GPU gives no context: is it used exclusively?"
+             : NULL;
 }
 
 spc_status rt_cuda_open(rt_cuda **out, const char **why) {

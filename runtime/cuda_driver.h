@@ -1,7 +1,9 @@
-/* cuda_driver.h - shared by runtime/cuda_*.c only: the driver's functions as a table, and the handle.
+/* cuda_driver.h - shared by runtime/cuda_*.c only: the driver's functions as a table, and the
+ * handle.
  *
- * Prototypes are our own (the build needs no CUDA header); names with _v2 are what cuda.h maps the plain
- * names to.  Every call goes through RT_CUDA, which keeps the driver's words for rt_cuda_error. */
+ * Prototypes are our own (the build needs no CUDA header); names with _v2 are what cuda.h maps the
+ * plain names to.  Every call goes through RT_CUDA, which keeps the driver's words for
+ * rt_cuda_error. */
 #ifndef SPC_RUNTIME_CUDA_DRIVER_H
 #define SPC_RUNTIME_CUDA_DRIVER_H
 
@@ -18,44 +20,45 @@ typedef struct cu_graph cu_graph;
 typedef struct cu_graph_exec cu_graph_exec;
 
 /* Name of the field, name in the library, parameters. */
-#define RT_DRIVER_FUNCTIONS(F)                                                                                   \
-  F(init, "cuInit", (unsigned flags))                                                                            \
-  F(driver_version, "cuDriverGetVersion", (int *version))                                                        \
-  F(device_count, "cuDeviceGetCount", (int *count))                                                              \
-  F(device_get, "cuDeviceGet", (int *device, int number))                                                        \
-  F(device_name, "cuDeviceGetName", (char *name, int length, int device))                                        \
-  F(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                           \
-  F(context_retain, "cuDevicePrimaryCtxRetain", (cu_context **context, int device))                              \
-  F(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                               \
-  F(context_set, "cuCtxSetCurrent", (cu_context *context))                                                       \
-  F(allocate, "cuMemAlloc_v2", (cu_address *address, size_t bytes))                                              \
-  F(release, "cuMemFree_v2", (cu_address address))                                                               \
-  F(upload, "cuMemcpyHtoD_v2", (cu_address to, const void *from, size_t bytes))                                  \
-  F(download, "cuMemcpyDtoH_v2", (void *to, cu_address from, size_t bytes))                                      \
-  F(fill, "cuMemsetD8Async", (cu_address to, unsigned char byte, size_t bytes, cu_stream *stream))               \
-  F(module_load, "cuModuleLoadData", (cu_module **module, const void *image))                                    \
-  F(module_unload, "cuModuleUnload", (cu_module *module))                                                        \
-  F(module_function, "cuModuleGetFunction", (cu_function **function, cu_module *module, const char *name))       \
-  F(function_attribute, "cuFuncSetAttribute", (cu_function *function, int attribute, int value))                 \
-  F(launch, "cuLaunchKernel", (cu_function *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,        \
-                               unsigned by, unsigned bz, unsigned shared, cu_stream *stream, void **parameters,  \
-                               void **extra))                                                                    \
-  F(stream_new, "cuStreamCreate", (cu_stream **stream, unsigned flags))                                          \
-  F(stream_free, "cuStreamDestroy_v2", (cu_stream *stream))                                                      \
-  F(stream_wait, "cuStreamSynchronize", (cu_stream *stream))                                                     \
-  F(capture_begin, "cuStreamBeginCapture_v2", (cu_stream *stream, int mode))                                     \
-  F(capture_end, "cuStreamEndCapture", (cu_stream *stream, cu_graph **graph))                                    \
-  F(graph_instantiate, "cuGraphInstantiateWithFlags", (cu_graph_exec **exec, cu_graph *graph,                    \
-                                                       unsigned long long flags))                                \
-  F(graph_launch, "cuGraphLaunch", (cu_graph_exec *exec, cu_stream *stream))                                     \
-  F(graph_free, "cuGraphDestroy", (cu_graph *graph))                                                             \
-  F(graph_exec_free, "cuGraphExecDestroy", (cu_graph_exec *exec))                                                \
-  F(event_new, "cuEventCreate", (cu_event **event, unsigned flags))                                              \
-  F(event_free, "cuEventDestroy_v2", (cu_event *event))                                                          \
-  F(event_record, "cuEventRecord", (cu_event *event, cu_stream *stream))                                         \
-  F(event_wait, "cuEventSynchronize", (cu_event *event))                                                         \
-  F(event_elapsed, "cuEventElapsedTime", (float *milliseconds, cu_event *begin, cu_event *end))                  \
-  F(error_text, "cuGetErrorString", (cu_result result, const char **text))                                       \
+#define RT_DRIVER_FUNCTIONS(F)                                                                     \
+  F(init, "cuInit", (unsigned flags))                                                              \
+  F(driver_version, "cuDriverGetVersion", (int *version))                                          \
+  F(device_count, "cuDeviceGetCount", (int *count))                                                \
+  F(device_get, "cuDeviceGet", (int *device, int number))                                          \
+  F(device_name, "cuDeviceGetName", (char *name, int length, int device))                          \
+  F(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))             \
+  F(context_retain, "cuDevicePrimaryCtxRetain", (cu_context * *context, int device))               \
+  F(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                 \
+  F(context_set, "cuCtxSetCurrent", (cu_context * context))                                        \
+  F(allocate, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                               \
+  F(release, "cuMemFree_v2", (cu_address address))                                                 \
+  F(upload, "cuMemcpyHtoD_v2", (cu_address to, const void *from, size_t bytes))                    \
+  F(download, "cuMemcpyDtoH_v2", (void *to, cu_address from, size_t bytes))                        \
+  F(fill, "cuMemsetD8Async", (cu_address to, unsigned char byte, size_t bytes, cu_stream *stream)) \
+  F(module_load, "cuModuleLoadData", (cu_module * *module, const void *image))                     \
+  F(module_unload, "cuModuleUnload", (cu_module * module))                                         \
+  F(module_function, "cuModuleGetFunction",                                                        \
+    (cu_function * *function, cu_module * module, const char *name))                               \
+  F(function_attribute, "cuFuncSetAttribute", (cu_function * function, int attribute, int value))  \
+  F(launch, "cuLaunchKernel",                                                                      \
+    (cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,      \
+     unsigned bz, unsigned shared, cu_stream *stream, void **parameters, void **extra))            \
+  F(stream_new, "cuStreamCreate", (cu_stream * *stream, unsigned flags))                           \
+  F(stream_free, "cuStreamDestroy_v2", (cu_stream * stream))                                       \
+  F(stream_wait, "cuStreamSynchronize", (cu_stream * stream))                                      \
+  F(capture_begin, "cuStreamBeginCapture_v2", (cu_stream * stream, int mode))                      \
+  F(capture_end, "cuStreamEndCapture", (cu_stream * stream, cu_graph * *graph))                    \
+  F(graph_instantiate, "cuGraphInstantiateWithFlags",                                              \
+    (cu_graph_exec * *exec, cu_graph * graph, unsigned long long flags))                           \
+  F(graph_launch, "cuGraphLaunch", (cu_graph_exec * exec, cu_stream * stream))                     \
+  F(graph_free, "cuGraphDestroy", (cu_graph * graph))                                              \
+  F(graph_exec_free, "cuGraphExecDestroy", (cu_graph_exec * exec))                                 \
+  F(event_new, "cuEventCreate", (cu_event * *event, unsigned flags))                               \
+  F(event_free, "cuEventDestroy_v2", (cu_event * event))                                           \
+  F(event_record, "cuEventRecord", (cu_event * event, cu_stream * stream))                         \
+  F(event_wait, "cuEventSynchronize", (cu_event * event))                                          \
+  F(event_elapsed, "cuEventElapsedTime", (float *milliseconds, cu_event *begin, cu_event *end))    \
+  F(error_text, "cuGetErrorString", (cu_result result, const char **text))                         \
   F(error_name, "cuGetErrorName", (cu_result result, const char **text))
 
 typedef struct rt_driver {
@@ -82,8 +85,9 @@ struct rt_cuda_module {
 };
 
 /* Makes the context current, runs the call, keeps its words when it fails. */
-#define RT_CUDA(cuda, FIELD, ...)                                                                                \
-  (rt_driver_enter(cuda) ? SPC_INTERNAL : rt_driver_check((cuda), #FIELD, (cuda)->driver.FIELD(__VA_ARGS__)))
+#define RT_CUDA(cuda, FIELD, ...)                                                                  \
+  (rt_driver_enter(cuda) ? SPC_INTERNAL                                                            \
+                         : rt_driver_check((cuda), #FIELD, (cuda)->driver.FIELD(__VA_ARGS__)))
 spc_status rt_driver_enter(rt_cuda *cuda);
 spc_status rt_driver_check(rt_cuda *cuda, const char *what, cu_result result);
 

@@ -1,7 +1,7 @@
 /* cuda_launch.c - modules, launches, streams, graphs, timing.
  *
- * A module is one cubin with one entry; its attributes are set when it is loaded, so that a launch is one
- * driver call: no allocation, no lock, no synchronisation (it can be captured). */
+ * A module is one cubin with one entry; its attributes are set when it is loaded, so that a launch
+ * is one driver call: no allocation, no lock, no synchronisation (it can be captured). */
 #include <stdlib.h>
 
 #include "runtime/cuda_driver.h"
@@ -19,7 +19,8 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
   spc_status status = RT_CUDA(cuda, module_load, &m->module, code->cubin);
   if (!status) status = RT_CUDA(cuda, module_function, &m->function, m->module, code->entry);
   if (!status && m->shared_bytes > STATIC_SHARED_LIMIT)
-    status = RT_CUDA(cuda, function_attribute, m->function, FUNCTION_MAX_DYNAMIC_SHARED, m->shared_bytes);
+    status = RT_CUDA(cuda, function_attribute, m->function, FUNCTION_MAX_DYNAMIC_SHARED,
+                     m->shared_bytes);
   if (status) {
     rt_cuda_unload(cuda, m);
     return status;
@@ -35,21 +36,24 @@ void rt_cuda_unload(rt_cuda *cuda, rt_cuda_module *module) {
   free(module);
 }
 
-spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3], const spc_args *args,
-                          void *stream) {
+spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3],
+                          const spc_args *args, void *stream) {
   void *parameters[] = {(void *)args};
   int64_t x = grid[0] ? grid[0] : (int64_t)module->blocks_per_sm * cuda->multiprocessors;
   if (x > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX) {
-    snprintf(cuda->error, sizeof cuda->error, "launch: a grid of %lld x %lld x %lld blocks is beyond the device's limit",
+    snprintf(cuda->error, sizeof cuda->error,
+             "launch: a grid of %lld x %lld x %lld blocks is beyond the device's limit",
              (long long)x, (long long)grid[1], (long long)grid[2]);
     return SPC_INTERNAL;
   }
   cuda->counters.launches++;
   return RT_CUDA(cuda, launch, module->function, (unsigned)x, (unsigned)grid[1], (unsigned)grid[2],
-                 (unsigned)module->threads, 1, 1, (unsigned)module->shared_bytes, stream, parameters, NULL);
+                 (unsigned)module->threads, 1, 1, (unsigned)module->shared_bytes, stream,
+                 parameters, NULL);
 }
 
-/* ---- streams and graphs ------------------------------------------------------------------------------ */
+/* ---- streams and graphs
+ * ------------------------------------------------------------------------------ */
 spc_status rt_cuda_stream_new(rt_cuda *cuda, void **stream) {
   cu_stream *made = NULL;
   spc_status status = RT_CUDA(cuda, stream_new, &made, STREAM_NON_BLOCKING);
@@ -84,7 +88,8 @@ void rt_cuda_graph_free(rt_cuda *cuda, void *graph_exec) {
   if (graph_exec) (void)RT_CUDA(cuda, graph_exec_free, graph_exec);
 }
 
-/* ---- timing ------------------------------------------------------------------------------------------- */
+/* ---- timing
+ * ------------------------------------------------------------------------------------------- */
 spc_status rt_cuda_time_begin(rt_cuda *cuda, void *stream) {
   if (!cuda->begin) SPC_TRY(RT_CUDA(cuda, event_new, &cuda->begin, 0));
   if (!cuda->end) SPC_TRY(RT_CUDA(cuda, event_new, &cuda->end, 0));

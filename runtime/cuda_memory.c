@@ -27,7 +27,8 @@ spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_
   return RT_CUDA(cuda, download, host, rt_address(device), bytes);
 }
 
-spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes, void *stream) {
+spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes,
+                        void *stream) {
   if (!bytes) return SPC_OK;
   return RT_CUDA(cuda, fill, rt_address(device), byte, bytes, stream);
 }

@@ -1,8 +1,9 @@
 /* files.h - arrays on disk: .npy, .npz (scipy.sparse), .mtx, .smtx, .tns, safetensors.
  *
- * Readers never trust a count in a file: every size is checked against the file's length and against
- * overflow before memory is taken.  An unreadable or malformed file is SPC_IO with a diagnostic that says
- * what was expected and what was found; an array that does not fit a declaration is SPC_INVALID_INPUT. */
+ * Readers never trust a count in a file: every size is checked against the file's length and
+ * against overflow before memory is taken.  An unreadable or malformed file is SPC_IO with a
+ * diagnostic that says what was expected and what was found; an array that does not fit a
+ * declaration is SPC_INVALID_INPUT. */
 #ifndef SPC_RUNTIME_FILES_H
 #define SPC_RUNTIME_FILES_H
 
@@ -17,23 +18,26 @@ typedef struct rt_wanted {
   ir_dtype index_dtype; /* IR_I32 or IR_I64, of the arrays that are packed */
 } rt_wanted;
 
-/* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (bf16 from uint16 bits or
- * float32, f8 from uint8 bits or float32, i4/u4 from int8/uint8 in range, b1 from bool or uint8, C and Fortran
- * order; a sparse operand from any sparse file or a dense .npy, with a remark). */
+/* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (bf16 from
+ * uint16 bits or float32, f8 from uint8 bits or float32, i4/u4 from int8/uint8 in range, b1 from
+ * bool or uint8, C and Fortran order; a sparse operand from any sparse file or a dense .npy, with a
+ * remark). */
 spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *wanted, ir_sink *sink,
                         ir_view *out);
-/* Writes by the ending of PATH: .npy dense (a sparse view is written dense), .npz in scipy's form of the
- * view's format (a format scipy lacks: coo). */
+/* Writes by the ending of PATH: .npy dense (a sparse view is written dense), .npz in scipy's form
+ * of the view's format (a format scipy lacks: coo). */
 spc_status rt_file_write(ir_arena *arena, const char *path, const ir_view *view, ir_sink *sink);
 
-/* An array as a file holds it: kind 'f', 'i', 'u', 'b', 'h' (bfloat16), 'e' (f8e4m3), 'g' (f8e5m2), 'S', 'U'. */
+/* An array as a file holds it: kind 'f', 'i', 'u', 'b', 'h' (bfloat16), 'e' (f8e4m3), 'g' (f8e5m2),
+ * 'S', 'U'. */
 typedef struct rt_raw {
   char kind;
   int bytes; /* of an element */
   int rank;
   int64_t dim[IR_MAX_RANK], count;
   bool fortran;
-  const unsigned char *data; /* inside the file's bytes, or inflated into the arena; may be unaligned */
+  const unsigned char
+      *data; /* inside the file's bytes, or inflated into the arena; may be unaligned */
 } rt_raw;
 
 /* A file's contents: a dense array or entries. */
@@ -48,12 +52,18 @@ typedef struct rt_contents {
   rt_raw dense;
 } rt_contents;
 
-/* The parsers themselves, over memory: what the fuzz targets call.  `why` is set (arena text) on SPC_IO. */
-spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_raw *out);
-spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
-spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
-spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
-spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out);
+/* The parsers themselves, over memory: what the fuzz targets call.  `why` is set (arena text) on
+ * SPC_IO. */
+spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_raw *out);
+spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out);
+spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out);
+spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                         rt_contents *out);
+spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out);
 spc_status rt_safetensors_parse(ir_arena *arena, const void *data, size_t bytes, const char *tensor,
                                 const char **why, rt_raw *out);
 

@@ -1,6 +1,6 @@
-/* files_npy.c - NumPy's .npy: the header (versions 1 to 3), elements, and safetensors, which is a header of
- * another kind before the same sort of data.
- * Layouts: NumPy Enhancement Proposal 1; the safetensors format page of its project. */
+/* files_npy.c - NumPy's .npy: the header (versions 1 to 3), elements, and safetensors, which is a
+ * header of another kind before the same sort of data. Layouts: NumPy Enhancement Proposal 1; the
+ * safetensors format page of its project. */
 #include <stdlib.h>
 
 #include "runtime/files.h"
@@ -15,7 +15,8 @@ double rt_raw_float(const rt_raw *raw, int64_t i) {
   double d;
   float f;
   uint16_t h;
-  if (raw->kind == 'h' || raw->kind == 'e' || raw->kind == 'g' || (raw->kind == 'f' && raw->bytes == 2)) {
+  if (raw->kind == 'h' || raw->kind == 'e' || raw->kind == 'g' ||
+      (raw->kind == 'f' && raw->bytes == 2)) {
     memcpy(&h, p, raw->bytes == 2 ? 2 : 1);
     unsigned char byte = *p;
     if (raw->kind == 'e') return ir_dtype_load(IR_F8E4M3, &byte, 0);
@@ -48,7 +49,8 @@ typedef struct cursor {
 } cursor;
 
 static void skip_space(cursor *c) {
-  while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r')) c->at++;
+  while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
+    c->at++;
 }
 static bool eat(cursor *c, const char *text) {
   skip_space(c);
@@ -91,7 +93,8 @@ static bool shape(cursor *c, rt_raw *out) {
 
 static bool descr(const char *text, rt_raw *out, bool *big_endian) {
   *big_endian = text[0] == '>';
-  if (!strchr("<>|=", text[0]) || !text[0] || !strchr("fiubcmMSU", text[1]) || !text[1]) return false;
+  if (!strchr("<>|=", text[0]) || !text[0] || !strchr("fiubcmMSU", text[1]) || !text[1])
+    return false;
   out->kind = text[1];
   out->bytes = atoi(text + 2);
   if (out->kind == 'U') out->bytes *= 4;
@@ -122,10 +125,13 @@ static const char *dictionary(cursor *c, rt_raw *out) {
     } else {
       return "the header has an unknown key";
     }
-    if (!eat(c, ",") && (skip_space(c), c->at >= c->end || *c->at != '}')) return "the header is malformed";
+    if (!eat(c, ",") && (skip_space(c), c->at >= c->end || *c->at != '}'))
+      return "the header is malformed";
   }
-  if (big && out->bytes > 1) return "big-endian data are not supported; write it with dtype.newbyteorder('<')";
-  return has_descr && has_order && has_shape ? NULL : "the header lacks descr, fortran_order or shape";
+  if (big && out->bytes > 1)
+    return "big-endian data are not supported; write it with dtype.newbyteorder('<')";
+  return has_descr && has_order && has_shape ? NULL
+                                             : "the header lacks descr, fortran_order or shape";
 }
 
 static bool count_elements(rt_raw *raw) {
@@ -137,15 +143,18 @@ static bool count_elements(rt_raw *raw) {
   return raw->count <= INT64_MAX / 2 / raw->bytes;
 }
 
-spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_raw *out) {
+spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_raw *out) {
   const unsigned char *p = data;
   *out = (rt_raw){0};
-  if (bytes < 10 || memcmp(p, "\x93NUMPY", 6)) return bad(arena, why, "it does not begin with NumPy's magic bytes");
+  if (bytes < 10 || memcmp(p, "\x93NUMPY", 6))
+    return bad(arena, why, "it does not begin with NumPy's magic bytes");
   if (p[6] < 1 || p[6] > 3) return bad(arena, why, "the .npy version is not 1, 2 or 3");
   size_t start = p[6] == 1 ? 10 : 12;
   if (bytes < start) return bad(arena, why, "the file ends inside the header");
-  size_t length = p[6] == 1 ? (size_t)p[8] | (size_t)p[9] << 8
-                            : (size_t)p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
+  size_t length =
+      p[6] == 1 ? (size_t)p[8] | (size_t)p[9] << 8
+                : (size_t)p[8] | (size_t)p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
   if (length > bytes - start) return bad(arena, why, "the file ends inside the header");
   cursor c = {(const char *)p + start, (const char *)p + start + length};
   const char *fault = dictionary(&c, out);
@@ -161,12 +170,17 @@ spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const c
   return SPC_OK;
 }
 
-/* ---- safetensors: u64 length, a JSON object, data --------------------------------------------- */
-typedef struct st_dtype { const char *name; char kind; int bytes; } st_dtype;
+/* ---- safetensors: u64 length, a JSON object, data ---------------------------------------------
+ */
+typedef struct st_dtype {
+  const char *name;
+  char kind;
+  int bytes;
+} st_dtype;
 static const st_dtype st_dtypes[] = {
-    {"F64", 'f', 8}, {"F32", 'f', 4}, {"F16", 'f', 2}, {"BF16", 'h', 2}, {"F8_E4M3", 'e', 1}, {"F8_E5M2", 'g', 1},
-    {"I64", 'i', 8}, {"I32", 'i', 4}, {"I16", 'i', 2}, {"I8", 'i', 1}, {"U8", 'u', 1}, {"U16", 'u', 2},
-    {"BOOL", 'b', 1}};
+    {"F64", 'f', 8},     {"F32", 'f', 4}, {"F16", 'f', 2}, {"BF16", 'h', 2}, {"F8_E4M3", 'e', 1},
+    {"F8_E5M2", 'g', 1}, {"I64", 'i', 8}, {"I32", 'i', 4}, {"I16", 'i', 2},  {"I8", 'i', 1},
+    {"U8", 'u', 1},      {"U16", 'u', 2}, {"BOOL", 'b', 1}};
 
 /* A JSON string with its escapes left as they are (tensor names rarely have any). */
 static bool json_string(cursor *c, const char **text, size_t *length) {
@@ -220,13 +234,15 @@ static const char *st_entry(cursor *c, rt_raw *out, int64_t offsets[2]) {
     } else if (n == 5 && !memcmp(key, "shape", 5)) {
       if (!eat(c, "[")) return "shape is not a list";
       while (!eat(c, "]")) {
-        if (out->rank == IR_MAX_RANK || !integer(c, &out->dim[out->rank])) return "the shape is malformed or has more than 8 axes";
+        if (out->rank == IR_MAX_RANK || !integer(c, &out->dim[out->rank]))
+          return "the shape is malformed or has more than 8 axes";
         out->rank++;
         (void)eat(c, ",");
       }
       shaped = true;
     } else if (n == 12 && !memcmp(key, "data_offsets", 12)) {
-      if (!eat(c, "[") || !integer(c, &offsets[0]) || !eat(c, ",") || !integer(c, &offsets[1]) || !eat(c, "]"))
+      if (!eat(c, "[") || !integer(c, &offsets[0]) || !eat(c, ",") || !integer(c, &offsets[1]) ||
+          !eat(c, "]"))
         return "data_offsets is malformed";
       placed = true;
     } else if (!skip_value(c, 0)) {
@@ -251,7 +267,8 @@ spc_status rt_safetensors_parse(ir_arena *arena, const void *data, size_t bytes,
   while (!eat(&c, "}")) {
     const char *key;
     size_t n;
-    if (!json_string(&c, &key, &n) || !eat(&c, ":")) return bad(arena, why, "the header's JSON is malformed");
+    if (!json_string(&c, &key, &n) || !eat(&c, ":"))
+      return bad(arena, why, "the header's JSON is malformed");
     if (n == strlen(tensor) && !memcmp(key, tensor, n)) {
       int64_t offsets[2] = {0};
       const char *fault = st_entry(&c, out, offsets);

@@ -59,7 +59,8 @@ static bool read_real(reader *r, double *value) {
   char text[64];
   size_t n = 0;
   skip_blank(r);
-  while (r->at < r->end && !isspace((unsigned char)*r->at) && n + 1 < sizeof text) text[n++] = *r->at++;
+  while (r->at < r->end && !isspace((unsigned char)*r->at) && n + 1 < sizeof text)
+    text[n++] = *r->at++;
   text[n] = 0;
   char *end;
   *value = strtod(text, &end);
@@ -77,17 +78,21 @@ static bool word_is(reader *r, const char *word) {
   return true;
 }
 
-/* A line of an entry has at least `least` bytes: what a count may claim is bounded by the file's length. */
+/* A line of an entry has at least `least` bytes: what a count may claim is bounded by the file's
+ * length. */
 static spc_status start(reader *r, rt_contents *out, int64_t count, int64_t expand) {
-  if (count < 0 || count > r->end - r->at + 1) return bad(r, "the file is too short for the number of entries it claims");
+  if (count < 0 || count > r->end - r->at + 1)
+    return bad(r, "the file is too short for the number of entries it claims");
   out->sparse = true;
   out->kind = 't';
   out->entries.rank = out->rank;
   out->entries.capacity = count * expand;
   out->entries.at = IR_NEW_ARRAY(r->arena, int64_t, out->entries.capacity * out->rank + 1);
   if (out->pattern) return SPC_OK;
-  if (out->integer) out->entries.int_value = IR_NEW_ARRAY(r->arena, int64_t, out->entries.capacity + 1);
-  else out->entries.value = IR_NEW_ARRAY(r->arena, double, out->entries.capacity + 1);
+  if (out->integer)
+    out->entries.int_value = IR_NEW_ARRAY(r->arena, int64_t, out->entries.capacity + 1);
+  else
+    out->entries.value = IR_NEW_ARRAY(r->arena, double, out->entries.capacity + 1);
   return SPC_OK;
 }
 
@@ -95,8 +100,10 @@ static void put(rt_contents *out, const int64_t *at, double value, int64_t integ
   int64_t e = out->entries.count++;
   memcpy(out->entries.at + e * out->rank, at, sizeof *at * (size_t)out->rank);
   if (out->pattern) return;
-  if (out->integer) out->entries.int_value[e] = integer;
-  else out->entries.value[e] = value;
+  if (out->integer)
+    out->entries.int_value[e] = integer;
+  else
+    out->entries.value[e] = value;
 }
 
 typedef struct mtx_header {
@@ -104,28 +111,34 @@ typedef struct mtx_header {
 } mtx_header;
 
 static spc_status mtx_banner(reader *r, mtx_header *h, rt_contents *out) {
-  if (!word_is(r, "%%matrixmarket") || !word_is(r, "matrix")) return bad(r, "it does not begin with `%%MatrixMarket matrix`");
+  if (!word_is(r, "%%matrixmarket") || !word_is(r, "matrix"))
+    return bad(r, "it does not begin with `%%MatrixMarket matrix`");
   h->coordinate = word_is(r, "coordinate");
-  if (!h->coordinate && !word_is(r, "array")) return bad(r, "the layout is neither coordinate nor array");
+  if (!h->coordinate && !word_is(r, "array"))
+    return bad(r, "the layout is neither coordinate nor array");
   out->integer = word_is(r, "integer");
   out->pattern = !out->integer && word_is(r, "pattern");
   if (!out->integer && !out->pattern && !word_is(r, "real") && !word_is(r, "double"))
     return bad(r, "the values are not real, integer or pattern (complex is not supported)");
   h->symmetric = word_is(r, "symmetric");
   h->skew = !h->symmetric && word_is(r, "skew-symmetric");
-  if (!h->symmetric && !h->skew && !word_is(r, "general")) return bad(r, "the symmetry is not general, symmetric or skew-symmetric");
-  if (out->pattern && (!h->coordinate || h->skew)) return bad(r, "a pattern is neither an array nor skew-symmetric");
+  if (!h->symmetric && !h->skew && !word_is(r, "general"))
+    return bad(r, "the symmetry is not general, symmetric or skew-symmetric");
+  if (out->pattern && (!h->coordinate || h->skew))
+    return bad(r, "a pattern is neither an array nor skew-symmetric");
   next_line(r);
   return SPC_OK;
 }
 
 static spc_status mtx_value(reader *r, const rt_contents *out, double *value, int64_t *integer) {
   if (out->pattern) return SPC_OK;
-  if (out->integer ? !read_integer(r, integer) : !read_real(r, value)) return bad(r, "a value is malformed");
+  if (out->integer ? !read_integer(r, integer) : !read_real(r, value))
+    return bad(r, "a value is malformed");
   return SPC_OK;
 }
 
-static void put_with_mirror(const mtx_header *h, rt_contents *out, const int64_t *at, double value, int64_t integer) {
+static void put_with_mirror(const mtx_header *h, rt_contents *out, const int64_t *at, double value,
+                            int64_t integer) {
   int64_t mirror[2] = {at[1], at[0]};
   put(out, at, value, integer);
   if ((h->symmetric || h->skew) && at[0] != at[1])
@@ -138,8 +151,10 @@ static spc_status mtx_coordinates(reader *r, const mtx_header *h, rt_contents *o
     int64_t at[2], integer = 0;
     double value = 0;
     if (!content_line(r, '%')) return bad(r, "the file ends before its last entry");
-    if (!read_integer(r, &at[0]) || !read_integer(r, &at[1])) return bad(r, "an entry has no row and column");
-    if (at[0] < 1 || at[0] > out->dim[0] || at[1] < 1 || at[1] > out->dim[1]) return bad(r, "an entry is outside the matrix");
+    if (!read_integer(r, &at[0]) || !read_integer(r, &at[1]))
+      return bad(r, "an entry has no row and column");
+    if (at[0] < 1 || at[0] > out->dim[0] || at[1] < 1 || at[1] > out->dim[1])
+      return bad(r, "an entry is outside the matrix");
     at[0]--, at[1]--;
     SPC_TRY(mtx_value(r, out, &value, &integer));
     if (!line_end(r)) return bad(r, "there is more on the line than an entry");
@@ -155,7 +170,8 @@ static spc_status mtx_array(reader *r, const mtx_header *h, rt_contents *out) {
   if (!empty && out->dim[1] > room * mirrored / out->dim[0] + mirrored)
     return bad(r, "the file is too short for its size");
   SPC_TRY(start(r, out, empty ? 0 : room, mirrored));
-  if (empty) return content_line(r, '%') ? bad(r, "there are more values than the header says") : SPC_OK;
+  if (empty)
+    return content_line(r, '%') ? bad(r, "there are more values than the header says") : SPC_OK;
   for (int64_t j = 0; j < out->dim[1]; j++)
     for (int64_t i = h->symmetric ? j : h->skew ? j + 1 : 0; i < out->dim[0]; i++) {
       int64_t at[2] = {i, j}, integer = 0;
@@ -168,39 +184,47 @@ static spc_status mtx_array(reader *r, const mtx_header *h, rt_contents *out) {
   return content_line(r, '%') ? bad(r, "there are more values than the header says") : SPC_OK;
 }
 
-spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out) {
+spc_status rt_mtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out) {
   reader r = {arena, data, (const char *)data + bytes, 1, why};
   mtx_header h = {0};
   int64_t count = 0;
   *out = (rt_contents){.rank = 2};
   SPC_TRY(mtx_banner(&r, &h, out));
-  if (!content_line(&r, '%') || !read_integer(&r, &out->dim[0]) || !read_integer(&r, &out->dim[1]) ||
-      (h.coordinate && !read_integer(&r, &count)) || !line_end(&r))
-    return bad(&r, h.coordinate ? "the size line is not `rows columns entries`" : "the size line is not `rows columns`");
+  if (!content_line(&r, '%') || !read_integer(&r, &out->dim[0]) ||
+      !read_integer(&r, &out->dim[1]) || (h.coordinate && !read_integer(&r, &count)) ||
+      !line_end(&r))
+    return bad(&r, h.coordinate ? "the size line is not `rows columns entries`"
+                                : "the size line is not `rows columns`");
   if (out->dim[0] < 0 || out->dim[1] < 0 || count < 0) return bad(&r, "a size is negative");
-  if ((h.symmetric || h.skew) && out->dim[0] != out->dim[1]) return bad(&r, "a symmetric matrix is not square");
+  if ((h.symmetric || h.skew) && out->dim[0] != out->dim[1])
+    return bad(&r, "a symmetric matrix is not square");
   next_line(&r);
   return h.coordinate ? mtx_coordinates(&r, &h, out, count) : mtx_array(&r, &h, out);
 }
 
 /* `rows, columns, entries`, then row offsets, then column numbers. */
 static bool smtx_number(reader *r, int64_t *value) {
-  while (r->at < r->end && (isspace((unsigned char)*r->at) || *r->at == ',')) r->line += *r->at++ == '\n';
+  while (r->at < r->end && (isspace((unsigned char)*r->at) || *r->at == ','))
+    r->line += *r->at++ == '\n';
   return read_integer(r, value);
 }
 
-spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out) {
+spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                         rt_contents *out) {
   reader r = {arena, data, (const char *)data + bytes, 1, why};
   int64_t count, last = 0;
   *out = (rt_contents){.rank = 2, .pattern = true};
   if (!smtx_number(&r, &out->dim[0]) || !smtx_number(&r, &out->dim[1]) || !smtx_number(&r, &count))
     return bad(&r, "it does not begin with `rows, columns, entries`");
-  if (out->dim[0] < 0 || out->dim[1] < 0 || out->dim[0] > r.end - r.at) return bad(&r, "the file is too short for its rows");
+  if (out->dim[0] < 0 || out->dim[1] < 0 || out->dim[0] > r.end - r.at)
+    return bad(&r, "the file is too short for its rows");
   SPC_TRY(start(&r, out, count, 1));
   int64_t *offset = IR_NEW_ARRAY(arena, int64_t, out->dim[0] + 1);
   for (int64_t i = 0; i <= out->dim[0]; i++) {
     if (!smtx_number(&r, &offset[i])) return bad(&r, "the file ends inside the row offsets");
-    if (offset[i] < last || offset[i] > count || (i == 0 && offset[0] != 0)) return bad(&r, "the row offsets are not monotone from 0");
+    if (offset[i] < last || offset[i] > count || (i == 0 && offset[0] != 0))
+      return bad(&r, "the row offsets are not monotone from 0");
     last = offset[i];
   }
   if (last != count) return bad(&r, "the row offsets do not end at the number of entries");
@@ -208,7 +232,8 @@ spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const 
     for (int64_t p = offset[i]; p < offset[i + 1]; p++) {
       int64_t at[2] = {i, 0};
       if (!smtx_number(&r, &at[1])) return bad(&r, "the file ends inside the column numbers");
-      if (at[1] < 0 || at[1] >= out->dim[1]) return bad(&r, "a column number is outside the matrix");
+      if (at[1] < 0 || at[1] >= out->dim[1])
+        return bad(&r, "a column number is outside the matrix");
       put(out, at, 1, 1);
     }
   while (r.at < r.end && isspace((unsigned char)*r.at)) r.at++;
@@ -216,7 +241,8 @@ spc_status rt_smtx_parse(ir_arena *arena, const void *data, size_t bytes, const 
 }
 
 /* One entry a line, `i j k value`, from 1; the sizes are the largest coordinates. */
-spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out) {
+spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out) {
   reader r = {arena, data, (const char *)data + bytes, 1, why};
   *out = (rt_contents){0};
   int64_t lines = 1;
@@ -236,10 +262,12 @@ spc_status rt_tns_parse(ir_arena *arena, const void *data, size_t bytes, const c
       out->entries.value = IR_NEW_ARRAY(arena, double, lines);
       out->entries.capacity = lines;
     }
-    if (fields != out->rank + 1) return bad(&r, "an entry has another number of coordinates than the first");
+    if (fields != out->rank + 1)
+      return bad(&r, "an entry has another number of coordinates than the first");
     int64_t at[IR_MAX_RANK];
     for (int d = 0; d < out->rank; d++) {
-      if (!(field[d] >= 1) || field[d] > 9e15 || field[d] != (double)(int64_t)field[d]) return bad(&r, "a coordinate is not a positive integer");
+      if (!(field[d] >= 1) || field[d] > 9e15 || field[d] != (double)(int64_t)field[d])
+        return bad(&r, "a coordinate is not a positive integer");
       at[d] = (int64_t)field[d] - 1;
       if (at[d] >= out->dim[d]) out->dim[d] = at[d] + 1;
     }

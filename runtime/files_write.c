@@ -1,4 +1,5 @@
-/* files_write.c - .npy and scipy's .npz (stored members; formats scipy lacks are written as coo). */
+/* files_write.c - .npy and scipy's .npz (stored members; formats scipy lacks are written as coo).
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <zlib.h>
@@ -23,12 +24,15 @@ static void put32(ir_text *t, uint32_t v) {
 }
 
 /* The .npy bytes of `count` elements already in file form. */
-static void npy_bytes(ir_text *out, const char *descr, int rank, const int64_t *dim, const void *data, size_t bytes) {
+static void npy_bytes(ir_text *out, const char *descr, int rank, const int64_t *dim,
+                      const void *data, size_t bytes) {
   char shape[256] = "", header[512];
   size_t n = 0;
   for (int d = 0; d < rank; d++)
-    n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld,%s", (long long)dim[d], d + 1 < rank ? " " : "");
-  int used = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
+    n += (size_t)snprintf(shape + n, sizeof shape - n, "%lld,%s", (long long)dim[d],
+                          d + 1 < rank ? " " : "");
+  int used = snprintf(header, sizeof header,
+                      "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape);
   size_t total = ((size_t)used + 1 + 10 + 63) / 64 * 64 - 10;
   ir_text_putn(out, "\x93NUMPY\x01\x00", 8);
   put16(out, (uint32_t)total);
@@ -39,7 +43,8 @@ static void npy_bytes(ir_text *out, const char *descr, int rank, const int64_t *
 }
 
 /* Values in the dtype that files use: bf16 and f8 as float32, i4 as int8, b1 as bool. */
-static void *file_values(ir_arena *arena, ir_dtype dtype, const void *data, int64_t count, size_t *bytes) {
+static void *file_values(ir_arena *arena, ir_dtype dtype, const void *data, int64_t count,
+                         size_t *bytes) {
   bool widen = dtype == IR_BF16 || dtype == IR_F8E4M3 || dtype == IR_F8E5M2;
   size_t size = widen ? 4 : ir_dtype_bytes(dtype);
   *bytes = (size_t)count * size;
@@ -72,19 +77,22 @@ static spc_status write_npy(ir_arena *arena, const char *path, const ir_view *vi
   size_t bytes;
   ir_text out = ir_text_new(arena);
   const ir_format *format = ir_format_builtin(arena, "dense", view->rank, NULL, 0, &why);
-  if (!ir_format_is_row_major(view->format) && ir_view_convert(arena, view, format, IR_I32, &dense, &why))
+  if (!ir_format_is_row_major(view->format) &&
+      ir_view_convert(arena, view, format, IR_I32, &dense, &why))
     return fails(sink, path, why);
   void *values = file_values(arena, dense.dtype, dense.vals.data, dense.vals.count, &bytes);
   npy_bytes(&out, ir_dtype_rows[dense.dtype].npy, dense.rank, dense.dim, values, bytes);
   return save(path, &out, sink);
 }
 
-/* ---- .npz ------------------------------------------------------------------------------------- */
-static void add_member(writer *w, const char *name, const char *descr, int rank, const int64_t *dim, const void *data,
-                       size_t bytes) {
+/* ---- .npz -------------------------------------------------------------------------------------
+ */
+static void add_member(writer *w, const char *name, const char *descr, int rank, const int64_t *dim,
+                       const void *data, size_t bytes) {
   ir_text npy = ir_text_new(w->arena), *d = &w->directory;
   npy_bytes(&npy, descr, rank, dim, data, bytes);
-  uint32_t crc = (uint32_t)crc32(0, (const Bytef *)npy.data, (uInt)npy.length), start = (uint32_t)w->out.length;
+  uint32_t crc = (uint32_t)crc32(0, (const Bytef *)npy.data, (uInt)npy.length),
+           start = (uint32_t)w->out.length;
   size_t n = strlen(name);
   for (int central = 0; central < 2; central++) {
     ir_text *t = central ? d : &w->out;
@@ -141,13 +149,16 @@ static void add_head(writer *w, const char *format, const ir_view *view) {
   add_member(w, "shape.npy", "<i8", 1, &rank, view->dim, sizeof(int64_t) * (size_t)rank);
 }
 
-static bool named(const ir_view *view, const char *name) { return !strcmp(view->format->name, name); }
+static bool named(const ir_view *view, const char *name) {
+  return !strcmp(view->format->name, name);
+}
 
 static spc_status add_coo(writer *w, const ir_view *view) {
   ir_entries e;
   ir_view_entries(w->arena, view, &e);
   add_head(w, "coo", view);
-  int64_t *axis = IR_NEW_ARRAY(w->arena, int64_t, e.count * view->rank + 1), both[2] = {view->rank, e.count};
+  int64_t *axis = IR_NEW_ARRAY(w->arena, int64_t, e.count * view->rank + 1),
+          both[2] = {view->rank, e.count};
   for (int d = 0; d < view->rank; d++)
     for (int64_t i = 0; i < e.count; i++) axis[d * e.count + i] = e.at[i * view->rank + d];
   size_t bytes = (size_t)e.count * sizeof(int64_t);
@@ -160,8 +171,10 @@ static spc_status add_coo(writer *w, const ir_view *view) {
   size_t value_bytes = ir_dtype_bytes(view->dtype);
   char *values = ir_alloc(w->arena, (size_t)e.count * value_bytes + 1);
   for (int64_t i = 0; i < e.count; i++) {
-    if (e.value) ir_dtype_store(view->dtype, values, i, e.value[i]);
-    else if (e.int_value) ir_dtype_store_int(view->dtype, values, i, e.int_value[i]);
+    if (e.value)
+      ir_dtype_store(view->dtype, values, i, e.value[i]);
+    else if (e.int_value)
+      ir_dtype_store_int(view->dtype, values, i, e.int_value[i]);
   }
   ir_view flat = *view;
   flat.vals = (ir_array){values, e.count, view->dtype};

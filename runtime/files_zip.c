@@ -1,5 +1,5 @@
-/* files_zip.c - scipy's .npz: a ZIP of .npy members (stored or deflated), read through its central directory.
- * Layout: PKWARE APPNOTE, sections 4.3 and 4.4; member names: scipy.sparse.save_npz. */
+/* files_zip.c - scipy's .npz: a ZIP of .npy members (stored or deflated), read through its central
+ * directory. Layout: PKWARE APPNOTE, sections 4.3 and 4.4; member names: scipy.sparse.save_npz. */
 #include <zlib.h>
 
 #include "runtime/files.h"
@@ -31,7 +31,8 @@ static const unsigned char *find_end(const zip *z) {
 }
 
 /* Sizes over 4 GiB stand in an extra field (tag 1). */
-static void zip64_sizes(const unsigned char *extra, size_t length, uint64_t *size, uint64_t *packed, uint64_t *offset) {
+static void zip64_sizes(const unsigned char *extra, size_t length, uint64_t *size, uint64_t *packed,
+                        uint64_t *offset) {
   for (size_t at = 0; at + 4 <= length;) {
     size_t tag = u16(extra + at), n = u16(extra + at + 2);
     const unsigned char *p = extra + at + 4;
@@ -46,8 +47,10 @@ static void zip64_sizes(const unsigned char *extra, size_t length, uint64_t *siz
   }
 }
 
-static spc_status inflate_member(zip *z, const unsigned char *from, uint64_t packed, uint64_t size, unsigned char **out) {
-  if (size / MOST_EXPANSION > packed + 1) return bad(z, "a member claims to expand more than deflate can");
+static spc_status inflate_member(zip *z, const unsigned char *from, uint64_t packed, uint64_t size,
+                                 unsigned char **out) {
+  if (size / MOST_EXPANSION > packed + 1)
+    return bad(z, "a member claims to expand more than deflate can");
   *out = ir_alloc(z->arena, (size_t)size + 1);
   z_stream stream = {0};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) return bad(z, "zlib could not start");
@@ -65,13 +68,15 @@ static spc_status inflate_member(zip *z, const unsigned char *from, uint64_t pac
     state = inflate(&stream, Z_NO_FLUSH);
     in += chunk_in - stream.avail_in;
     made += room - stream.avail_out;
-    if (made > size || (stream.avail_in == chunk_in && room == stream.avail_out && state == Z_OK)) break;
+    if (made > size || (stream.avail_in == chunk_in && room == stream.avail_out && state == Z_OK))
+      break;
   }
   inflateEnd(&stream);
   return state == Z_STREAM_END && made == size ? SPC_OK : bad(z, "a compressed member is damaged");
 }
 
-static spc_status member_data(zip *z, const unsigned char *central, const unsigned char **data, size_t *bytes) {
+static spc_status member_data(zip *z, const unsigned char *central, const unsigned char **data,
+                              size_t *bytes) {
   uint64_t packed = u32(central + 20), size = u32(central + 24), offset = u32(central + 42);
   zip64_sizes(central + CENTRAL + u16(central + 28), u16(central + 30), &size, &packed, &offset);
   if (u16(central + 8) & 1) return bad(z, "a member is encrypted");
@@ -79,7 +84,8 @@ static spc_status member_data(zip *z, const unsigned char *central, const unsign
     return bad(z, "a member's header is not where the directory says");
   const unsigned char *local = z->data + offset;
   uint64_t start = offset + LOCAL + u16(local + 26) + u16(local + 28);
-  if (start > z->bytes || packed > z->bytes - start) return bad(z, "a member is longer than the file");
+  if (start > z->bytes || packed > z->bytes - start)
+    return bad(z, "a member is longer than the file");
   unsigned method = u16(central + 10);
   *bytes = (size_t)size;
   if (method == 0) {
@@ -132,7 +138,8 @@ static spc_status need(zip *z, const char *name, rt_raw *out) {
   bool found;
   SPC_TRY(member(z, name, &found, out));
   if (found) return SPC_OK;
-  *z->why = ir_format_text(z->arena, "it has no member `%s.npy`; was it written by scipy.sparse.save_npz?", name);
+  *z->why = ir_format_text(
+      z->arena, "it has no member `%s.npy`; was it written by scipy.sparse.save_npz?", name);
   return SPC_IO;
 }
 
@@ -144,14 +151,18 @@ static spc_status set_values(zip *z, const rt_raw *data, rt_contents *out) {
   out->kind = data->kind;
   out->bytes = data->bytes;
   out->integer = !floats;
-  if (floats) out->entries.value = IR_NEW_ARRAY(z->arena, double, data->count + 1);
-  else out->entries.int_value = IR_NEW_ARRAY(z->arena, int64_t, data->count + 1);
+  if (floats)
+    out->entries.value = IR_NEW_ARRAY(z->arena, double, data->count + 1);
+  else
+    out->entries.int_value = IR_NEW_ARRAY(z->arena, int64_t, data->count + 1);
   return SPC_OK;
 }
 
 static void put_value(rt_contents *out, const rt_raw *data, int64_t to, int64_t from) {
-  if (out->integer) out->entries.int_value[to] = rt_raw_int(data, from);
-  else out->entries.value[to] = rt_raw_float(data, from);
+  if (out->integer)
+    out->entries.int_value[to] = rt_raw_int(data, from);
+  else
+    out->entries.value[to] = rt_raw_float(data, from);
 }
 
 static spc_status set_shape(zip *z, rt_contents *out) {
@@ -189,7 +200,8 @@ static spc_status read_compressed(zip *z, bool by_row, bool blocks, rt_contents 
   SPC_TRY(need(z, "indices", &indices));
   SPC_TRY(need(z, "indptr", &indptr));
   if (out->rank != 2) return bad(z, "the shape of a compressed matrix does not have two axes");
-  if (!is_integer(&indices) || !is_integer(&indptr) || data.rank != (blocks ? 3 : 1) || indices.rank != 1 || indptr.rank != 1 || indptr.count < 1)
+  if (!is_integer(&indices) || !is_integer(&indptr) || data.rank != (blocks ? 3 : 1) ||
+      indices.rank != 1 || indptr.rank != 1 || indptr.count < 1)
     return bad(z, "indices, indptr or data have the wrong dtype or rank");
   if (data.fortran) return bad(z, "data.npy is in Fortran order");
   int64_t r = blocks ? data.dim[1] : 1, c = blocks ? data.dim[2] : 1;
@@ -202,7 +214,8 @@ static spc_status read_compressed(zip *z, bool by_row, bool blocks, rt_contents 
   int64_t last = 0;
   for (int64_t o = 0; o + 1 < indptr.count; o++) {
     int64_t begin = rt_raw_int(&indptr, o), end = rt_raw_int(&indptr, o + 1);
-    if (begin != last || end < begin || end > stored) return bad(z, "indptr is not monotone or leaves indices");
+    if (begin != last || end < begin || end > stored)
+      return bad(z, "indptr is not monotone or leaves indices");
     last = end;
     for (int64_t p = begin; p < end; p++)
       for (int64_t e = 0; e < r * c; e++) {
@@ -224,9 +237,11 @@ static spc_status read_coo(zip *z, rt_contents *out) {
   for (int d = 0; d < out->rank && !found; d++) {
     if (out->rank != 2) return bad(z, "coords.npy is missing");
     SPC_TRY(need(z, d ? "col" : "row", &coordinate[d]));
-    if (!is_integer(&coordinate[d]) || coordinate[d].count != data.count) return bad(z, "row, col and data disagree");
+    if (!is_integer(&coordinate[d]) || coordinate[d].count != data.count)
+      return bad(z, "row, col and data disagree");
   }
-  if (found && (!is_integer(&both) || both.fortran || both.rank != 2 || both.dim[0] != out->rank || both.dim[1] != data.count))
+  if (found && (!is_integer(&both) || both.fortran || both.rank != 2 || both.dim[0] != out->rank ||
+                both.dim[1] != data.count))
     return bad(z, "coords and data disagree");
   start_entries(z, out, data.count);
   SPC_TRY(set_values(z, &data, out));
@@ -248,12 +263,14 @@ static bool format_is(const rt_raw *raw, const char *name) {
   return true;
 }
 
-spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, const char **why, rt_contents *out) {
+spc_status rt_npz_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
+                        rt_contents *out) {
   zip z = {arena, data, bytes, why};
   rt_raw format;
   *out = (rt_contents){0};
   SPC_TRY(need(&z, "format", &format));
-  if ((format.kind != 'S' && format.kind != 'U') || format.count != 1) return bad(&z, "format.npy is not one string");
+  if ((format.kind != 'S' && format.kind != 'U') || format.count != 1)
+    return bad(&z, "format.npy is not one string");
   SPC_TRY(set_shape(&z, out));
   if (format_is(&format, "csr")) return read_compressed(&z, true, false, out);
   if (format_is(&format, "csc")) return read_compressed(&z, false, false, out);

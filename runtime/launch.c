@@ -1,7 +1,7 @@
 /* launch.c - one launch: a host function over its pool, or a CUDA kernel with its arguments.
  *
- * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and nothing else,
- * so that it can be captured into a graph. */
+ * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and
+ * nothing else, so that it can be captured into a graph. */
 #include "runtime/run.h"
 
 typedef struct host_call {
@@ -65,7 +65,8 @@ static spc_status fill_grid(rt_run *run, const ir_code_image *code, rt_launch *l
                   "the grid of `%s` is not an expression of sizes", code->entry);
       return SPC_INTERNAL;
     }
-  launch->empty = code->grid[0] && (launch->grid[0] <= 0 || launch->grid[1] <= 0 || launch->grid[2] <= 0);
+  launch->empty =
+      code->grid[0] && (launch->grid[0] <= 0 || launch->grid[1] <= 0 || launch->grid[2] <= 0);
   return SPC_OK;
 }
 
@@ -73,7 +74,8 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
   const ir_code_image *code = &run->plan->image->codes.at[number];
   rt_launch *launch = &run->launches[number];
   spc_args *args = &launch->args;
-  *args = (spc_args){.status = run->device_status, .flags = rt_run_program(run)->reproducible ? 1u : 0u};
+  *args = (spc_args){.status = run->device_status,
+                     .flags = rt_run_program(run)->reproducible ? 1u : 0u};
   for (int i = 0; i < code->bufs.count; i++) {
     rt_slot *slot;
     SPC_TRY(rt_memory_buffer(&run->memory, code->bufs.at[i], &slot));
@@ -88,7 +90,8 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
 spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
   const rt_launch *launch = &run->launches[number];
   if (launch->empty) return SPC_OK;
-  if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid, &launch->args, stream))
+  if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid,
+                      &launch->args, stream))
     return SPC_OK;
   return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "launching `%s`",
                                                   run->plan->image->codes.at[number].entry));

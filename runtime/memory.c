@@ -1,9 +1,11 @@
-/* memory.c - buffers of one run, sized and bound: see memory.h; copies and fences: memory_device.c. */
+/* memory.c - buffers of one run, sized and bound: see memory.h; copies and fences: memory_device.c.
+ */
 #include "runtime/memory.h"
 
 void rt_memory_new(rt_memory *memory, ir_arena *arena, const ir_kernel *kernel,
                    const int64_t *sizes, rt_cuda *cuda, ir_sink *sink) {
-  *memory = (rt_memory){.arena = arena, .kernel = kernel, .sizes = sizes, .cuda = cuda, .sink = sink};
+  *memory =
+      (rt_memory){.arena = arena, .kernel = kernel, .sizes = sizes, .cuda = cuda, .sink = sink};
   for (int i = 0; i < kernel->tensors.count; i++)
     IR_PUSH(arena, &memory->tensors, ((rt_tensor_slots){.tensor = kernel->tensors.at[i]}));
   /* Slots are pointed at from now on: the vector has its final size. */
@@ -13,7 +15,8 @@ void rt_memory_new(rt_memory *memory, ir_arena *arena, const ir_kernel *kernel,
 
 static void slot_release(rt_memory *memory, rt_slot *slot) {
   if (!slot || !slot->device) return;
-  if (!slot->lent) rt_cuda_release(memory->cuda, (char *)slot->device - (memory->fenced ? RT_FENCE : 0));
+  if (!slot->lent)
+    rt_cuda_release(memory->cuda, (char *)slot->device - (memory->fenced ? RT_FENCE : 0));
   slot->device = NULL;
 }
 
@@ -68,7 +71,8 @@ static spc_status host_array(rt_memory *memory, const char *name, ir_dtype dtype
                              ir_array *out) {
   if (count < 0 || count > (int64_t)1 << 40) return too_big(memory, name);
   size_t bytes = (size_t)count * ir_dtype_bytes(dtype);
-  *out = (ir_array){.data = ir_alloc(memory->arena, bytes ? bytes : 1), .count = count, .dtype = dtype};
+  *out = (ir_array){
+      .data = ir_alloc(memory->arena, bytes ? bytes : 1), .count = count, .dtype = dtype};
   return SPC_OK;
 }
 
@@ -82,7 +86,8 @@ static spc_status solve_dims(rt_memory *memory, rt_tensor_slots *t) {
   return SPC_OK;
 }
 
-/* How many values a pattern has room for: the positions of its last level, padding of blocks too. */
+/* How many values a pattern has room for: the positions of its last level, padding of blocks too.
+ */
 static int64_t stored_places(const ir_view *view) {
   int64_t places = 1;
   for (int k = 0; k < view->format->level_count; k++) {
@@ -190,7 +195,7 @@ spc_status rt_memory_buffer(rt_memory *memory, const ir_buf *buf, rt_slot **out)
   bool there;
   SPC_TRY(rt_memory_need(memory, buf->tensor, &there));
   rt_tensor_slots *t = rt_memory_tensor(memory, buf->tensor);
-  *out = !there                       ? NULL
+  *out = !there                     ? NULL
          : buf->kind == IR_BUF_VALS ? t->vals
          : buf->kind == IR_BUF_POS  ? t->pos[buf->level]
                                     : t->crd[buf->level];

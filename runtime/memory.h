@@ -1,8 +1,8 @@
 /* memory.h - where each buffer of a running plan lives.
  *
  * One rt_memory a run: host arrays of every tensor and workspace, and on CUDA their device twins.
- * Host arrays of lets, outputs and workspaces come from the run's arena; device memory is released by
- * rt_memory_release. */
+ * Host arrays of lets, outputs and workspaces come from the run's arena; device memory is released
+ * by rt_memory_release. */
 #ifndef SPC_RUNTIME_MEMORY_H
 #define SPC_RUNTIME_MEMORY_H
 
@@ -18,7 +18,9 @@ typedef struct rt_slot {
   bool lent;      /* the device memory is the caller's */
 } rt_slot;
 
-enum { RT_FENCE = 256 }; /* bytes of canary on either side, where memory is fenced; keeps alignment */
+enum {
+  RT_FENCE = 256
+}; /* bytes of canary on either side, where memory is fenced; keeps alignment */
 
 typedef struct rt_tensor_slots {
   const ir_tensor *tensor;
@@ -50,8 +52,8 @@ void rt_memory_release(rt_memory *memory);
 spc_status rt_memory_bind(rt_memory *memory, const ir_tensor *tensor, const ir_view *view);
 rt_tensor_slots *rt_memory_tensor(rt_memory *memory, const ir_tensor *tensor);
 
-/* Makes sure that a tensor's arrays are there: dense formats by size, `like` by sharing the model's level
- * arrays.  False (no diagnostic) when its pattern is not known yet. */
+/* Makes sure that a tensor's arrays are there: dense formats by size, `like` by sharing the model's
+ * level arrays.  False (no diagnostic) when its pattern is not known yet. */
 spc_status rt_memory_need(rt_memory *memory, const ir_tensor *tensor, bool *there);
 spc_status rt_memory_workspace(rt_memory *memory, const ir_buf *buf, int64_t count, rt_slot **out);
 spc_status rt_memory_buffer(rt_memory *memory, const ir_buf *buf, rt_slot **out);

@@ -1,9 +1,11 @@
 /* pack.c - sparse results whose pattern is computed: room for the entries, packing, conversions.
  *
- * These steps read what the device wrote (a count, the entries), so a run with one of them waits for the device. */
+ * These steps read what the device wrote (a count, the entries), so a run with one of them waits
+ * for the device. */
 #include "runtime/run.h"
 
-static const ir_buf *workspace_named(const ir_kernel *kernel, const char *tensor, const char *part) {
+static const ir_buf *workspace_named(const ir_kernel *kernel, const char *tensor,
+                                     const char *part) {
   size_t length = strlen(tensor);
   for (int i = 0; i < kernel->workspaces.count; i++) {
     const ir_buf *buf = kernel->workspaces.at[i];
@@ -53,8 +55,10 @@ spc_status rt_pack_entries(rt_run *run, const ir_stage *stage) {
   if (value && floats) entries.value = IR_NEW_ARRAY(arena, double, entries.count + 1);
   if (value && !floats) entries.int_value = IR_NEW_ARRAY(arena, int64_t, entries.count + 1);
   for (int64_t e = 0; value && e < entries.count; e++) {
-    if (floats) entries.value[e] = ir_dtype_load(value->host.dtype, value->host.data, e);
-    else entries.int_value[e] = ir_dtype_load_int(value->host.dtype, value->host.data, e);
+    if (floats)
+      entries.value[e] = ir_dtype_load(value->host.dtype, value->host.data, e);
+    else
+      entries.int_value[e] = ir_dtype_load_int(value->host.dtype, value->host.data, e);
   }
   ir_view view;
   const char *why = "";

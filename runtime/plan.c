@@ -1,7 +1,7 @@
 /* plan.c - a compiled kernel bound to sizes: its modules, and a whole run as one call.
  *
- * Statistics tell what really ran: the kernel's name of each stage, the measured cover of the list it
- * read, and whether the guard let it run. */
+ * Statistics tell what really ran: the kernel's name of each stage, the measured cover of the list
+ * it read, and whether the guard let it run. */
 #include "runtime/plan.h"
 
 #include <stdlib.h>

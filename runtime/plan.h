@@ -1,8 +1,8 @@
 /* plan.h - a compiled kernel bound to sizes: workspace, launches, statistics.
  *
- * rt_plan_new loads the code; rt_plan_run executes the stages in order, on the CPU's pool or on the default CUDA
- * stream: host views in, host views out (the command line's path).  The same run in steps (rt_run_*) is for
- * callers with device memory, streams and graphs of their own. */
+ * rt_plan_new loads the code; rt_plan_run executes the stages in order, on the CPU's pool or on the
+ * default CUDA stream: host views in, host views out (the command line's path).  The same run in
+ * steps (rt_run_*) is for callers with device memory, streams and graphs of their own. */
 #ifndef SPC_RUNTIME_PLAN_H
 #define SPC_RUNTIME_PLAN_H
 
@@ -28,11 +28,11 @@ typedef struct rt_stats {
 } rt_stats;
 
 typedef struct rt_plan_options {
-  rt_pool *pool; /* CPU: NULL runs on the calling thread */
-  rt_cuda *cuda; /* CUDA images need it */
+  rt_pool *pool;   /* CPU: NULL runs on the calling thread */
+  rt_cuda *cuda;   /* CUDA images need it */
   int force_guard; /* 1: always sparse, 2: always dense (a debug switch) */
-  bool fenced; /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every array stands
-                * between canaries that rt_run_fetch checks */
+  bool fenced; /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
+                * array stands between canaries that rt_run_fetch checks */
 } rt_plan_options;
 
 spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
@@ -42,10 +42,11 @@ spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt
                        ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 
-/* One run in steps.  It lives in `arena`, refers to the plan and to the inputs' arrays, and is used by one thread
- * at a time; rt_run_free also after a failure of any step, rt_run_new included. */
+/* One run in steps.  It lives in `arena`, refers to the plan and to the inputs' arrays, and is used
+ * by one thread at a time; rt_run_free also after a failure of any step, rt_run_new included. */
 typedef struct rt_run rt_run;
-spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink, rt_run **out);
+spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink,
+                      rt_run **out);
 /* Before rt_run_prepare: the caller's device memory for a dense tensor, inputs included (CUDA). */
 spc_status rt_run_place(rt_run *run, const ir_tensor *tensor, void *device);
 spc_status rt_run_prepare(rt_run *run); /* allocates and uploads */

@@ -1,11 +1,10 @@
 /* run.c - one run of a plan in steps: memory, launches, results.
  *
- *     rt_run_new      binds the inputs                    rt_run_place    lends device memory to a tensor
- *     rt_run_prepare  allocates, uploads, builds launches
- *     rt_run_enqueue  launches in order; guards decide on the device
- *     rt_run_fetch    waits, downloads results and what statistics need
- * Where rt_run_only_launches holds, enqueueing neither allocates nor copies nor waits: it may be captured into a
- * CUDA graph, and replayed after rt_run_update has changed an input. */
+ *     rt_run_new      binds the inputs                    rt_run_place    lends device memory to a
+ * tensor rt_run_prepare  allocates, uploads, builds launches rt_run_enqueue  launches in order;
+ * guards decide on the device rt_run_fetch    waits, downloads results and what statistics need
+ * Where rt_run_only_launches holds, enqueueing neither allocates nor copies nor waits: it may be
+ * captured into a CUDA graph, and replayed after rt_run_update has changed an input. */
 #include "runtime/run.h"
 
 #include <math.h>
@@ -79,7 +78,8 @@ spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view) {
 }
 
 /* ---- before ---------------------------------------------------------------------------------- */
-spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink, rt_run **out) {
+spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink,
+                      rt_run **out) {
   rt_run *run = IR_NEW(arena, rt_run);
   rt_cuda *cuda = plan->image->cuda ? plan->options.cuda : NULL;
   run->plan = plan;
@@ -105,7 +105,8 @@ spc_status rt_run_place(rt_run *run, const ir_tensor *tensor, void *device) {
 bool rt_run_only_launches(const rt_run *run) {
   const ir_kernel *kernel = run->plan->image->kernel;
   for (int i = 0; i < kernel->stages.count; i++)
-    if (kernel->stages.at[i]->assembled || kernel->stages.at[i]->kind == IR_STAGE_CONVERT) return false;
+    if (kernel->stages.at[i]->assembled || kernel->stages.at[i]->kind == IR_STAGE_CONVERT)
+      return false;
   return run->plan->image->cuda;
 }
 
@@ -126,7 +127,8 @@ spc_status rt_run_prepare(rt_run *run) {
   if (!rt_run_only_launches(run)) return SPC_OK;
   for (int i = 0; i < image->codes.count; i++) SPC_TRY(rt_launch_prepare(run, i));
   /* Uploads and fills went through the default stream, which other streams need not wait for. */
-  if (rt_cuda_synchronise(run->plan->options.cuda, NULL)) return rt_run_driver_failed(run, "preparing a run");
+  if (rt_cuda_synchronise(run->plan->options.cuda, NULL))
+    return rt_run_driver_failed(run, "preparing a run");
   return SPC_OK;
 }
 
@@ -178,12 +180,14 @@ static spc_status run_stage(rt_run *run, const ir_stage *stage, rt_stage_stats *
   return row->ran ? run_codes(run, stage, &row->kernel) : SPC_OK;
 }
 
-/* A stage between two events of its stream; stages that wait for the device are timed by the clock. */
+/* A stage between two events of its stream; stages that wait for the device are timed by the clock.
+ */
 static spc_status run_stage_timed(rt_run *run, const ir_stage *stage, rt_stage_stats *row) {
   rt_cuda *cuda = run->plan->options.cuda;
   bool events = run->plan->image->cuda && !stage->assembled && stage->kind != IR_STAGE_CONVERT;
   double begin = now_ms();
-  if (events && rt_cuda_time_begin(cuda, run->stream)) return rt_run_driver_failed(run, "timing a stage");
+  if (events && rt_cuda_time_begin(cuda, run->stream))
+    return rt_run_driver_failed(run, "timing a stage");
   SPC_TRY(run_stage(run, stage, row));
   row->milliseconds = now_ms() - begin;
   if (events && rt_cuda_time_end(cuda, run->stream, &row->milliseconds))
@@ -196,7 +200,8 @@ spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
   rt_stage_stats row;
   run->stream = stream;
   for (int i = 0; i < kernel->stages.count; i++) {
-    SPC_TRY(stats ? run_stage_timed(run, kernel->stages.at[i], &row) : run_stage(run, kernel->stages.at[i], &row));
+    SPC_TRY(stats ? run_stage_timed(run, kernel->stages.at[i], &row)
+                  : run_stage(run, kernel->stages.at[i], &row));
     if (stats) IR_PUSH(run->memory.arena, &stats->stages, row);
   }
   return SPC_OK;
@@ -217,9 +222,12 @@ static spc_status complete_stats(rt_run *run, rt_stats *stats) {
     if (list && list->counts) SPC_TRY(cover_of(run, list, &row->cover));
   }
   stats->workspace_bytes = run->memory.workspace_bytes;
-  stats->backend = image->cuda ? "cuda" : image->codes.count && image->codes.at[0].cpu ? "cpu" : "interp";
+  stats->backend = image->cuda                                    ? "cuda"
+                   : image->codes.count && image->codes.at[0].cpu ? "cpu"
+                                                                  : "interp";
   if (!image->cuda) return SPC_OK;
-  stats->bytes_to_device = rt_cuda_count(run->memory.cuda)->to_device_bytes - run->before.to_device_bytes;
+  stats->bytes_to_device =
+      rt_cuda_count(run->memory.cuda)->to_device_bytes - run->before.to_device_bytes;
   stats->bytes_to_host = rt_cuda_count(run->memory.cuda)->to_host_bytes - run->before.to_host_bytes;
   return SPC_OK;
 }

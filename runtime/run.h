@@ -1,8 +1,8 @@
 /* run.h - shared by plan.c, run.c, launch.c and pack.c only: a plan, one run of it, its launches.
  *
- * A run of a CUDA image whose stages are all plain launches (rt_run_only_launches) builds every launch once, in
- * rt_run_prepare; enqueueing it then is one driver call a launch.  Other runs build a launch when its turn comes,
- * because the sizes of packed results are known only then. */
+ * A run of a CUDA image whose stages are all plain launches (rt_run_only_launches) builds every
+ * launch once, in rt_run_prepare; enqueueing it then is one driver call a launch.  Other runs build
+ * a launch when its turn comes, because the sizes of packed results are known only then. */
 #ifndef SPC_RUNTIME_RUN_H
 #define SPC_RUNTIME_RUN_H
 

@@ -25,11 +25,11 @@ struct rt_pool {
   pthread_mutex_t owner; /* held by the run that owns the pool */
   pthread_mutex_t lock;  /* guards what follows */
   pthread_cond_t begun, ended;
-  job *current;          /* NULL between jobs */
-  uint64_t generation;   /* counts jobs, so that a thread takes part in each once */
-  int busy;              /* threads inside the current job */
+  job *current;        /* NULL between jobs */
+  uint64_t generation; /* counts jobs, so that a thread takes part in each once */
+  int busy;            /* threads inside the current job */
   bool closing;
-  int threads, workers;  /* workers = threads - 1: the caller is the last one */
+  int threads, workers; /* workers = threads - 1: the caller is the last one */
   pthread_t worker[];
 };
 
@@ -87,7 +87,8 @@ void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
   if (hi <= lo) return;
   if (least < 1) least = 1;
   int64_t parts = (hi - lo) / least;
-  if (pool && parts > (int64_t)PARTS_A_THREAD * pool->threads) parts = (int64_t)PARTS_A_THREAD * pool->threads;
+  if (pool && parts > (int64_t)PARTS_A_THREAD * pool->threads)
+    parts = (int64_t)PARTS_A_THREAD * pool->threads;
   if (!pool || !pool->workers || parts < 2 || pthread_mutex_trylock(&pool->owner)) {
     work(user, lo, hi);
     return;

@@ -1,8 +1,10 @@
 /* Fuzz target: a line of switches, then a program (`.spx` or a dump), through the passes, no code.
  *
- * The line is words, as the command line has them: `sm_90a --passes=canon,propagate --disable-pass=fuse
- * --start-at=stage --stop-after=lower --strict-nan --guard=2`; no line: the CPU's pipeline.  Passes never
- * answer an internal error, what they leave verifies, and the dump reads back to the same text. */
+ * The line is words, as the command line has them: `sm_90a --passes=canon,propagate
+ * --disable-pass=fuse
+ * --start-at=stage --stop-after=lower --strict-nan --guard=2`; no line: the CPU's pipeline.  Passes
+ * never answer an internal error, what they leave verifies, and the dump reads back to the same
+ * text. */
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -30,9 +32,11 @@ static void read_word(ir_arena *arena, const char *word, pass_options *o, ir_tar
   (void)arena;
 }
 
-static size_t read_line(ir_arena *arena, const char *text, size_t size, pass_options *o, ir_target *target) {
+static size_t read_line(ir_arena *arena, const char *text, size_t size, pass_options *o,
+                        ir_target *target) {
   const char *newline = memchr(text, '\n', size);
-  if (size < 2 || (text[0] != '-' && text[0] != 's' && text[0] != 'c') || !strncmp(text, "spx", size < 3 ? size : 3) || !newline)
+  if (size < 2 || (text[0] != '-' && text[0] != 's' && text[0] != 'c') ||
+      !strncmp(text, "spx", size < 3 ? size : 3) || !newline)
     return 0;
   size_t length = (size_t)(newline - text);
   char *line = ir_strndup(arena, text, length);
@@ -62,8 +66,9 @@ static void run(ir_arena *arena, const char *text, size_t size) {
   fe_options none = {0};
   size_t used = read_line(arena, text, size, &options, &target);
   text += used, size -= used;
-  spc_status status = ir_looks_like_ir(text, size) ? ir_parse(arena, "fuzz.ir", text, size, sink, &program)
-                                                    : fe_compile(arena, "fuzz.spx", text, size, &none, sink, &program);
+  spc_status status = ir_looks_like_ir(text, size)
+                          ? ir_parse(arena, "fuzz.ir", text, size, sink, &program)
+                          : fe_compile(arena, "fuzz.spx", text, size, &none, sink, &program);
   if (!status) status = pass_pipeline(program, &options, sink);
   ir_text messages = ir_text_new(arena);
   ir_sink_render(sink, &messages, false);

@@ -1,14 +1,15 @@
 /* random_programs.c - random programs through the whole compiler against the reference interpreter.
  *
- *   random-programs [--seed N] [--count N] [--seconds N]    writes, runs, and makes failing programs smaller
- *   random-programs FILE...                                 replays programs (tests/fuzz/corpus/random)
+ *   random-programs [--seed N] [--count N] [--seconds N]    writes, runs, and makes failing
+ * programs smaller random-programs FILE...                                 replays programs
+ * (tests/fuzz/corpus/random)
  *
- * Every program runs in a process of its own, so that a crash or a hang is a finding too.  A finding is made
- * smaller (lines left out, brackets opened, sizes cut) and printed; its first line says how it was run.
- * What the language or a schedule refuses is counted, and no finding; an internal error is one.  Results
- * must have equal values; which zeros a sparse result stores is held to the reference only where it is made
- * of inputs element by element (through lets, conditions and reductions it depends on the formats chosen),
- * and counted elsewhere. */
+ * Every program runs in a process of its own, so that a crash or a hang is a finding too.  A
+ * finding is made smaller (lines left out, brackets opened, sizes cut) and printed; its first line
+ * says how it was run. What the language or a schedule refuses is counted, and no finding; an
+ * internal error is one.  Results must have equal values; which zeros a sparse result stores is
+ * held to the reference only where it is made of inputs element by element (through lets,
+ * conditions and reductions it depends on the formats chosen), and counted elsewhere. */
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,7 +25,8 @@
 #include "tests/fuzz/random_writer.h"
 
 typedef enum verdict { AGREES, PATTERN, REFUSED, DIFFERS, INTERNAL, CRASHED, HANGS } verdict;
-static const char *const verdict_names[] = {"agrees", "stores other zeros", "refused", "differs", "internal error", "crashed", "hangs"};
+static const char *const verdict_names[] = {
+    "agrees", "stores other zeros", "refused", "differs", "internal error", "crashed", "hangs"};
 
 typedef struct setup {
   char data[16], disable[48];
@@ -32,13 +34,15 @@ typedef struct setup {
   int guard;
 } setup;
 
-/* ---- the run line ------------------------------------------------------------------------------------ */
+/* ---- the run line
+ * ------------------------------------------------------------------------------------ */
 static bool word_after(const char *text, const char *key, char *out, size_t room) {
   const char *end = strchr(text, '\n'), *at = strstr(text, key);
   size_t n = 0;
   out[0] = 0;
   if (!at || (end && at > end)) return false;
-  for (at += strlen(key); at[n] && at[n] != ' ' && at[n] != '\n' && n + 1 < room; n++) out[n] = at[n];
+  for (at += strlen(key); at[n] && at[n] != ' ' && at[n] != '\n' && n + 1 < room; n++)
+    out[n] = at[n];
   out[n] = 0;
   return true;
 }
@@ -63,7 +67,8 @@ static setup read_setup(const char *text) {
   return s;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data
+ * ---------------------------------------------------------------------------------------------- */
 static bool keeps(const setup *s, dice *d, const int64_t *at, bool stored) {
   if (!stored) return true;
   if (!strcmp(s->data, "zero")) return false;
@@ -76,13 +81,14 @@ static double value_of(const setup *s, const ir_tensor *t, dice *d, bool stored)
   int value = dice_roll(d, 7) - 3;
   if (!strcmp(s->data, "zero")) return 0;
   if (value == 0 && stored && strcmp(s->data, "explicit")) value = 1;
-  if (!ir_dtype_is_float(t->dtype)) return ir_dtype_rows[t->dtype].class_ == 'U' ? abs(value) : value;
+  if (!ir_dtype_is_float(t->dtype))
+    return ir_dtype_rows[t->dtype].class_ == 'U' ? abs(value) : value;
   return value * 0.5;
 }
 
 /* Subscripts `g` point into N, now and then out of it; offsets `off` rise to R. */
-static bool special_value(const ir_tensor *t, const int64_t *sizes, const ir_program *p, int64_t i, int64_t count, dice *d,
-                          int64_t *before, int64_t *out) {
+static bool special_value(const ir_tensor *t, const int64_t *sizes, const ir_program *p, int64_t i,
+                          int64_t count, dice *d, int64_t *before, int64_t *out) {
   int64_t n = 0, r = 0;
   for (int k = 0; k < p->dims.count; k++) {
     if (!strcmp(p->dims.at[k]->name, "N")) n = sizes[k];
@@ -99,8 +105,8 @@ static bool is_stored(const ir_tensor *t) {
   return t->dtype == IR_NONE || (t->format && !ir_format_is_dense(t->format));
 }
 
-static spc_status make_view(ir_arena *arena, const setup *s, const ir_program *program, ir_tensor *t, const int64_t *sizes,
-                            ir_view *out, const char **why) {
+static spc_status make_view(ir_arena *arena, const setup *s, const ir_program *program,
+                            ir_tensor *t, const int64_t *sizes, ir_view *out, const char **why) {
   int64_t dims[IR_MAX_RANK] = {0}, at[IR_MAX_RANK] = {0}, elements = 1, before = 0;
   ir_entries e = {.rank = t->rank};
   bool stored = is_stored(t);
@@ -122,14 +128,18 @@ static spc_status make_view(ir_arena *arena, const setup *s, const ir_program *p
     for (int k = t->rank; k-- > 0 && ++at[k] == dims[k];) at[k] = 0;
   }
   e.capacity = e.count;
-  if (ir_dtype_is_float(t->dtype)) e.int_value = NULL;
-  else e.value = NULL;
-  const ir_format *format = t->format ? t->format : ir_format_builtin(arena, "dense", t->rank, NULL, 0, why);
+  if (ir_dtype_is_float(t->dtype))
+    e.int_value = NULL;
+  else
+    e.value = NULL;
+  const ir_format *format =
+      t->format ? t->format : ir_format_builtin(arena, "dense", t->rank, NULL, 0, why);
   return ir_view_pack(arena, t->dtype, dims, format, IR_I32, &e, out, why);
 }
 
-static spc_status bind_inputs(ir_arena *arena, const setup *s, const ir_program *program, const int64_t *sizes,
-                              const ir_kernel *twin, ir_bindings *want, ir_bindings *got, const char **why) {
+static spc_status bind_inputs(ir_arena *arena, const setup *s, const ir_program *program,
+                              const int64_t *sizes, const ir_kernel *twin, ir_bindings *want,
+                              ir_bindings *got, const char **why) {
   const ir_kernel *kernel = program->kernels.at[0];
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_binding b = {.tensor = kernel->tensors.at[i]};
@@ -142,7 +152,8 @@ static spc_status bind_inputs(ir_arena *arena, const setup *s, const ir_program 
   return SPC_OK;
 }
 
-/* ---- one program, in this process ----------------------------------------------------------------------- */
+/* ---- one program, in this process
+ * ----------------------------------------------------------------------- */
 static void set_range(ir_code_image *code) {
   const ir_block *body = &code->func->body;
   for (int i = 0; i < body->codes.count; i++) {
@@ -160,7 +171,9 @@ static ir_image *loop_image(ir_arena *arena, const ir_kernel *kernel) {
   image->kernel = kernel;
   for (int i = 0; i < kernel->stages.count; i++)
     for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
-      ir_code_image code = {.stage = kernel->stages.at[i], .func = kernel->stages.at[i]->funcs.at[f], .label = "loop"};
+      ir_code_image code = {.stage = kernel->stages.at[i],
+                            .func = kernel->stages.at[i]->funcs.at[f],
+                            .label = "loop"};
       code.entry = code.func->name;
       set_range(&code);
       IR_PUSH(arena, &image->codes, code);
@@ -187,29 +200,35 @@ static const ir_view *view_named(const ir_bindings *b, const char *name) {
 /* Made of inputs, element by element: what it stores follows from what they store. */
 static bool is_plain(const ir_expr *e) {
   if (e->kind == IR_ACCESS && e->tensor->role != IR_ROLE_IN) return false;
-  if (e->kind == IR_REDUCE || e->kind == IR_SOFTMAX || (e->kind == IR_OP && e->op == IR_OP_WHERE)) return false;
+  if (e->kind == IR_REDUCE || e->kind == IR_SOFTMAX || (e->kind == IR_OP && e->op == IR_OP_WHERE))
+    return false;
   for (int i = 0; i < e->arg_count; i++)
     if (!is_plain(e->args[i])) return false;
   return true;
 }
 
-static verdict differs_at(ir_arena *arena, const ir_tensor *t, const ir_view *got, const ir_view *want, const char **detail) {
+static verdict differs_at(ir_arena *arena, const ir_tensor *t, const ir_view *got,
+                          const ir_view *want, const char **detail) {
   ir_compare_result result;
-  double atol = !ir_dtype_is_float(t->dtype) ? 0 : t->dtype == IR_BF16 || t->dtype == IR_F16 ? 0.05 : 5e-5;
+  double atol = !ir_dtype_is_float(t->dtype)                ? 0
+                : t->dtype == IR_BF16 || t->dtype == IR_F16 ? 0.05
+                                                            : 5e-5;
   if (!ir_compare(got, want, 0, atol, &result)) return AGREES;
   *detail = ir_format_text(arena, "%s: %s", t->name, ir_compare_text(arena, &result));
   bool plain = t->def && !t->def->cond && is_plain(t->def->value);
-  return !result.shape_fault && !result.differing && !result.same_structure && !plain ? PATTERN : DIFFERS;
+  return !result.shape_fault && !result.differing && !result.same_structure && !plain ? PATTERN
+                                                                                      : DIFFERS;
 }
 
-static verdict difference(ir_arena *arena, const ir_kernel *kernel, const ir_bindings *got, const ir_bindings *want,
-                          const char **detail) {
+static verdict difference(ir_arena *arena, const ir_kernel *kernel, const ir_bindings *got,
+                          const ir_bindings *want, const char **detail) {
   verdict worst = AGREES;
   for (int i = 0; i < kernel->tensors.count; i++) {
     const ir_tensor *t = kernel->tensors.at[i];
     if (t->role != IR_ROLE_OUT) continue;
     const ir_view *a = view_named(got, t->name), *b = view_named(want, t->name);
-    if (!a || !b) return *detail = ir_format_text(arena, "%s: there is no result", t->name), DIFFERS;
+    if (!a || !b)
+      return *detail = ir_format_text(arena, "%s: there is no result", t->name), DIFFERS;
     const char *text = NULL;
     verdict v = differs_at(arena, t, a, b, &text);
     if (v > worst) worst = v, *detail = text;
@@ -222,12 +241,17 @@ static verdict failed(ir_arena *arena, spc_status status, ir_sink *sink, const c
   return status == SPC_INTERNAL ? INTERNAL : REFUSED;
 }
 
-static spc_status code_for(ir_arena *arena, const setup *s, ir_program *program, ir_sink *sink, ir_image **image) {
+static spc_status code_for(ir_arena *arena, const setup *s, ir_program *program, ir_sink *sink,
+                           ir_image **image) {
   ir_target target = *ir_target_find("cpu");
   if (s->cpu) target.vector_bits = cg_cpu_vector_bits(NULL);
-  pass_options options = {.target = &target, .disable = s->disable[0] ? s->disable : NULL, .strict_nan = s->strict_nan,
-                          .reproducible = s->reproducible, .batch_invariant = s->batch_invariant,
-                          .force_guard = s->guard, .verify_each = true};
+  pass_options options = {.target = &target,
+                          .disable = s->disable[0] ? s->disable : NULL,
+                          .strict_nan = s->strict_nan,
+                          .reproducible = s->reproducible,
+                          .batch_invariant = s->batch_invariant,
+                          .force_guard = s->guard,
+                          .verify_each = true};
   cg_options code = {.target = &target};
   SPC_TRY(pass_pipeline(program, &options, sink));
   if (s->cpu) return cg_cpu_compile(arena, program->kernels.at[0], &code, sink, image);
@@ -246,11 +270,14 @@ static verdict evaluate(ir_arena *arena, const char *text, const char **detail) 
   ir_bindings want = {0}, got = {0};
   spc_status status = fe_compile(arena, "random.spx", text, strlen(text), &none, sink, &reference);
   if (!status) status = fe_compile(arena, "random.spx", text, strlen(text), &none, sink, &program);
-  if (status || !program->kernels.count || program->dims.count > 60) return failed(arena, status, sink, detail);
+  if (status || !program->kernels.count || program->dims.count > 60)
+    return failed(arena, status, sink, detail);
   for (int i = 0; i < program->dims.count; i++)
-    sizes[i] = program->dims.at[i]->value >= 0 ? program->dims.at[i]->value : size_after(text, program->dims.at[i]->name);
+    sizes[i] = program->dims.at[i]->value >= 0 ? program->dims.at[i]->value
+                                               : size_after(text, program->dims.at[i]->name);
   status = code_for(arena, &s, program, sink, &image);
-  if (!status) status = bind_inputs(arena, &s, reference, sizes, program->kernels.at[0], &want, &got, detail);
+  if (!status)
+    status = bind_inputs(arena, &s, reference, sizes, program->kernels.at[0], &want, &got, detail);
   ir_interp_options interp = {.strict_nan = s.strict_nan, .max_steps = 40000000};
   if (!status) status = ir_interp_ein(arena, reference->kernels.at[0], sizes, &want, &interp, sink);
   rt_plan_options options = {.force_guard = s.guard};
@@ -263,7 +290,8 @@ static verdict evaluate(ir_arena *arena, const char *text, const char **detail) 
   return v;
 }
 
-/* ---- in a process of its own ------------------------------------------------------------------------------ */
+/* ---- in a process of its own
+ * ------------------------------------------------------------------------------ */
 static void child(const char *text, int to) {
   ir_arena *arena = ir_arena_new();
   const char *detail = NULL;
@@ -287,7 +315,8 @@ static verdict judge(const char *text, char *detail, size_t room) {
   if (pid < 0) exit(2);
   if (pid == 0) close(ends[0]), child(text, ends[1]);
   close(ends[1]);
-  while ((got = read(ends[0], n + 1 < room ? detail + n : rest, n + 1 < room ? room - 1 - n : sizeof rest)) > 0)
+  while ((got = read(ends[0], n + 1 < room ? detail + n : rest,
+                     n + 1 < room ? room - 1 - n : sizeof rest)) > 0)
     n += n + 1 < room ? (size_t)got : 0;
   detail[n] = 0;
   close(ends[0]);
@@ -297,7 +326,9 @@ static verdict judge(const char *text, char *detail, size_t room) {
   return WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM ? HANGS : CRASHED;
 }
 
-/* ---- smaller ------------------------------------------------------------------------------------------------ */
+/* ---- smaller
+ * ------------------------------------------------------------------------------------------------
+ */
 static char *replaced(const char *text, size_t begin, size_t end, const char *with, size_t length) {
   size_t total = strlen(text);
   char *out = malloc(total + length + 1);
@@ -324,8 +355,10 @@ static bool without_lines(char **text, verdict v) {
   bool any = false;
   for (size_t at = strcspn(*text, "\n") + 1; at < strlen(*text);) {
     size_t end = at + strcspn(*text + at, "\n") + 1;
-    if (end <= strlen(*text) && takes(text, replaced(*text, at, end, "", 0), v)) any = true;
-    else at = end;
+    if (end <= strlen(*text) && takes(text, replaced(*text, at, end, "", 0), v))
+      any = true;
+    else
+      at = end;
   }
   return any;
 }
@@ -350,7 +383,9 @@ static bool opened_at(char **text, size_t open, verdict v) {
     depth += (c == '(' || c == '[') - (c == ')' || c == ']');
     bool cut = (depth == 1 && (c == ' ' || c == ',')) || i == end;
     if (!cut) continue;
-    if (i > from + 1 - (i == end) && takes(text, replaced(*text, begin, end + 1, *text + from, i - from), v)) return true;
+    if (i > from + 1 - (i == end) &&
+        takes(text, replaced(*text, begin, end + 1, *text + from, i - from), v))
+      return true;
     from = i + 1;
   }
   return false;
@@ -365,8 +400,10 @@ static bool with_brackets_opened(char **text, verdict v) {
 
 /* Words of the run line, clauses up to the next word or `;`. */
 static bool without_words(char **text, verdict v) {
-  static const char *const words[] = {" as ", " on ", " fill ", " ~ zeros(dynamic)", " strict_nan", " reproducible",
-                                      " batch_invariant", " disable=", " guard=2", " guard=1", " data=sparse"};
+  static const char *const words[] = {
+      " as ",        " on ",          " fill ",           " ~ zeros(dynamic)",
+      " strict_nan", " reproducible", " batch_invariant", " disable=",
+      " guard=2",    " guard=1",      " data=sparse"};
   bool any = false;
   for (int i = 0; i < IR_COUNT(words); i++)
     for (const char *at = strstr(*text, words[i]); at; at = strstr(at + 1, words[i])) {
@@ -418,7 +455,9 @@ static void report(const char *text, verdict v, const char *title) {
   free(small);
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------ */
+/* ---- many
+ * ------------------------------------------------------------------------------------------------------
+ */
 static int replay(int count, char **paths) {
   int failed_count = 0;
   static char text[200000], detail[4000];
@@ -440,7 +479,8 @@ static int explore(uint64_t seed, long count, double seconds) {
   long tally[HANGS + 1] = {0}, found;
   time_t begin = time(NULL);
   bool tell = getenv("SPC_RANDOM_REFUSED") != NULL;
-  for (long n = 0; n < count && (seconds <= 0 || difftime(time(NULL), begin) < seconds); n++, seed++) {
+  for (long n = 0; n < count && (seconds <= 0 || difftime(time(NULL), begin) < seconds);
+       n++, seed++) {
     char detail[1000], title[40];
     ir_arena *arena = ir_arena_new();
     const char *text = random_program(arena, seed);
@@ -448,12 +488,13 @@ static int explore(uint64_t seed, long count, double seconds) {
     tally[v]++;
     snprintf(title, sizeof title, "seed %llu", (unsigned long long)seed);
     if (v > REFUSED) report(text, v, title);
-    if (v == REFUSED && tell) printf("refused %s: %.*s\n", title, (int)strcspn(detail, "\n"), detail);
+    if (v == REFUSED && tell)
+      printf("refused %s: %.*s\n", title, (int)strcspn(detail, "\n"), detail);
     ir_arena_free(arena);
   }
   found = tally[DIFFERS] + tally[INTERNAL] + tally[CRASHED] + tally[HANGS];
-  printf("%ld refused, %ld store other zeros\n%ld passed, %ld failed\n", tally[REFUSED], tally[PATTERN],
-         tally[AGREES] + tally[PATTERN], found);
+  printf("%ld refused, %ld store other zeros\n%ld passed, %ld failed\n", tally[REFUSED],
+         tally[PATTERN], tally[AGREES] + tally[PATTERN], found);
   return found != 0;
 }
 

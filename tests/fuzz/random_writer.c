@@ -1,10 +1,11 @@
-/* random_writer.c - writes random programs: expressions x formats x dtypes x conditions, gathers, scatters,
- * ragged rows, softmax, topk, several statements, schedules, switches of the pipeline.
+/* random_writer.c - writes random programs: expressions x formats x dtypes x conditions, gathers,
+ * scatters, ragged rows, softmax, topk, several statements, schedules, switches of the pipeline.
  *
- * Each axis letter has a size of its own: i N, j M, k K, r R (ragged rows), e E (their segments).  A scope
- * lists the indices in reach, each with the letter that it ranges over; a leaf is a tensor whose letters are
- * all in reach.  Programs are EXACT (small integers and functions that keep them so, where comparisons and
- * topk decide alike everywhere) or SMOOTH (real functions, nothing that jumps). */
+ * Each axis letter has a size of its own: i N, j M, k K, r R (ragged rows), e E (their segments).
+ * A scope lists the indices in reach, each with the letter that it ranges over; a leaf is a tensor
+ * whose letters are all in reach.  Programs are EXACT (small integers and functions that keep them
+ * so, where comparisons and topk decide alike everywhere) or SMOOTH (real functions, nothing that
+ * jumps). */
 #include "tests/fuzz/random_writer.h"
 
 #include <stdlib.h>
@@ -28,7 +29,8 @@ typedef struct writer {
   known_tensor tensors[16];
   int tensor_count, bound;
   bool gathers, pattern;
-  bool empty; /* sizes may be 0: in floats no max or min, whose value over nothing is an infinity, and 0 * inf is free */
+  bool empty; /* sizes may be 0: in floats no max or min, whose value over nothing is an infinity,
+                 and 0 * inf is free */
 } writer;
 
 int dice_roll(dice *d, int sides) {
@@ -40,10 +42,15 @@ static int roll(writer *w, int sides) { return dice_roll(&w->d, sides); }
 static void put(writer *w, const char *s) { ir_text_put(&w->text, s); }
 
 static const char *size_of(char letter) {
-  return letter == 'i' ? "N" : letter == 'j' ? "M" : letter == 'k' ? "K" : letter == 'r' ? "R" : "E";
+  return letter == 'i'   ? "N"
+         : letter == 'j' ? "M"
+         : letter == 'k' ? "K"
+         : letter == 'r' ? "R"
+                         : "E";
 }
 
-/* ---- scopes and leaves ------------------------------------------------------------------------------- */
+/* ---- scopes and leaves
+ * ------------------------------------------------------------------------------- */
 static void bring(scope *s, char letter, const char *name) {
   s->letter[s->count] = letter;
   snprintf(s->name[s->count++], sizeof s->name[0], "%s", name);
@@ -67,8 +74,10 @@ static bool reachable(const scope *s, const char *letters) {
 static void write_subscript(writer *w, const scope *s, char letter, const char *prefer) {
   const char *name = name_for(w, s, letter, prefer);
   bool preferred = prefer && !strcmp(name, prefer);
-  if (letter == 'i' && w->gathers && !preferred && roll(w, 8) == 0) ir_text_printf(&w->text, "g[%s]", name);
-  else put(w, name);
+  if (letter == 'i' && w->gathers && !preferred && roll(w, 8) == 0)
+    ir_text_printf(&w->text, "g[%s]", name);
+  else
+    put(w, name);
 }
 
 static void write_access(writer *w, const scope *s, const known_tensor *t, const char *prefer) {
@@ -84,22 +93,27 @@ static void write_access(writer *w, const scope *s, const known_tensor *t, const
 static const known_tensor *choose_tensor(writer *w, const scope *s, char letter) {
   int places[16], n = 0;
   for (int i = 0; i < w->tensor_count; i++)
-    if (reachable(s, w->tensors[i].letters) && (!letter || strchr(w->tensors[i].letters, letter))) places[n++] = i;
+    if (reachable(s, w->tensors[i].letters) && (!letter || strchr(w->tensors[i].letters, letter)))
+      places[n++] = i;
   return n ? &w->tensors[places[roll(w, n)]] : NULL;
 }
 
 static void write_leaf(writer *w, const scope *s) {
   const known_tensor *t = choose_tensor(w, s, 0);
-  if (!t || roll(w, 12) == 0) put(w, roll(w, 2) ? "2" : "1");
-  else write_access(w, s, t, NULL);
+  if (!t || roll(w, 12) == 0)
+    put(w, roll(w, 2) ? "2" : "1");
+  else
+    write_access(w, s, t, NULL);
 }
 
-/* ---- expressions --------------------------------------------------------------------------------------- */
+/* ---- expressions
+ * --------------------------------------------------------------------------------------- */
 static void write_expr(writer *w, int depth, scope *s);
 
 static void write_condition(writer *w, int depth, scope *s) {
   const known_tensor *t = choose_tensor(w, s, 0);
-  const char *a = s->count ? s->name[roll(w, s->count)] : "1", *b = s->count ? s->name[roll(w, s->count)] : "0";
+  const char *a = s->count ? s->name[roll(w, s->count)] : "1",
+             *b = s->count ? s->name[roll(w, s->count)] : "0";
   int kind = roll(w, depth > 0 ? 7 : 5);
   if (kind == 0 && w->pattern && reachable(s, "ij")) {
     ir_text_printf(&w->text, "P[%s,%s]", name_for(w, s, 'i', NULL), name_for(w, s, 'j', NULL));
@@ -140,14 +154,17 @@ static void write_where(writer *w, int depth, scope *s) {
   put(w, ", ");
   write_expr(w, depth - 1, s);
   put(w, ", ");
-  if (roll(w, 2)) put(w, "0");
-  else write_expr(w, depth - 2, s);
+  if (roll(w, 2))
+    put(w, "0");
+  else
+    write_expr(w, depth - 2, s);
   put(w, ")");
 }
 
 /* (sum[k1] (leaf with k1 * expression)): the leaf gives the index its size. */
 static void write_reduction(writer *w, int depth, scope *s) {
-  static const char letters[] = "ijk", *const reducers[] = {"sum", "sum", "sum", "sum", "max", "min"};
+  static const char letters[] = "ijk", *const reducers[] = {"sum", "sum", "sum",
+                                                            "sum", "max", "min"};
   scope inner = *s;
   char name[16], letter = letters[roll(w, 3)];
   snprintf(name, sizeof name, "%cx%d", letter, ++w->bound);
@@ -175,30 +192,41 @@ static void write_expr(writer *w, int depth, scope *s) {
     return;
   }
   switch (roll(w, 14)) {
-  case 0: case 1: case 2: write_pair(w, "(", " * ", depth, s); break;
-  case 3: case 4: write_pair(w, "(", " + ", depth, s); break;
+  case 0:
+  case 1:
+  case 2: write_pair(w, "(", " * ", depth, s); break;
+  case 3:
+  case 4: write_pair(w, "(", " + ", depth, s); break;
   case 5: write_pair(w, "(", " - ", depth, s); break;
   case 6: write_pair(w, roll(w, 2) ? "max(" : "min(", ", ", depth, s); break;
-  case 7: case 8: write_call(w, depth, s); break;
+  case 7:
+  case 8: write_call(w, depth, s); break;
   case 9: write_where(w, depth, s); break;
-  case 10: case 11: case 12: write_reduction(w, depth, s); break;
+  case 10:
+  case 11:
+  case 12: write_reduction(w, depth, s); break;
   default: write_leaf(w, s);
   }
 }
 
-/* ---- statements ----------------------------------------------------------------------------------------- */
+/* ---- statements
+ * ----------------------------------------------------------------------------------------- */
 static const char *some_format(writer *w, int rank, bool input) {
   static const char *const one[] = {"", "", "coo"};
-  static const char *const two[] = {"", "", "", "dense_t", "csr", "csr", "csc", "coo", "dcsr", "bsr(2,3)", "own(2)", "bitmap(4,4)", "twell(8,8)", "ell(40)"};
+  static const char *const two[] = {
+      "",    "",     "",         "dense_t", "csr",         "csr",        "csc",
+      "coo", "dcsr", "bsr(2,3)", "own(2)",  "bitmap(4,4)", "twell(8,8)", "ell(40)"};
   static const char *const three[] = {"", "coo", "csf"};
   if (rank == 1) return one[roll(w, 3)];
-  if (rank == 2) return two[roll(w, input ? IR_COUNT(two) : 9)]; /* blocks are no format of a result */
+  if (rank == 2)
+    return two[roll(w, input ? IR_COUNT(two) : 9)]; /* blocks are no format of a result */
   return rank == 3 ? three[roll(w, 3)] : "";
 }
 
 static void write_shape(writer *w, const char *letters) {
   put(w, "[");
-  for (int i = 0; letters[i]; i++) ir_text_printf(&w->text, "%s%s", i ? "," : "", size_of(letters[i]));
+  for (int i = 0; letters[i]; i++)
+    ir_text_printf(&w->text, "%s%s", i ? "," : "", size_of(letters[i]));
   put(w, "]");
 }
 
@@ -213,14 +241,17 @@ static void write_input(writer *w, const char *name, const char *letters) {
   const char *format = some_format(w, (int)strlen(letters), true);
   ir_text_printf(&w->text, "  in %s: %s", name, w->dtype);
   write_shape(w, letters);
-  if (format[0]) ir_text_printf(&w->text, " as %s", format);
-  else if (roll(w, 4) == 0 && letters[0]) put(w, " ~ zeros(dynamic)");
+  if (format[0])
+    ir_text_printf(&w->text, " as %s", format);
+  else if (roll(w, 4) == 0 && letters[0])
+    put(w, " ~ zeros(dynamic)");
   put(w, ";\n");
   learn(w, name, letters);
 }
 
 static void write_row_op(writer *w, scope *s) {
-  const char *along = s->name[roll(w, s->count - (s->name[s->count - 1][0] == 'e' && s->count > 1))]; /* not the segment */
+  const char *along = s->name[roll(
+      w, s->count - (s->name[s->count - 1][0] == 'e' && s->count > 1))]; /* not the segment */
   ir_text_printf(&w->text, "%s[%s](", w->nature == SMOOTH ? "softmax" : "topk", along);
   write_expr(w, 1, s);
   put(w, w->nature == SMOOTH ? ")" : ", 2)");
@@ -247,8 +278,10 @@ static void write_stmt(writer *w, const char *kind, const char *name, const char
   for (int i = 0; letters[i]; i++)
     ir_text_printf(&w->text, !i && scatter ? "g[%c]" : i ? ",%c" : "%c", letters[i]);
   put(w, scatter ? (roll(w, 3) ? "] += " : roll(w, 2) ? "] max= " : "] min= ") : "] = ");
-  if (letters[0] && !scatter && roll(w, 7) == 0) write_row_op(w, &s);
-  else write_expr(w, 1 + roll(w, 3), &s);
+  if (letters[0] && !scatter && roll(w, 7) == 0)
+    write_row_op(w, &s);
+  else
+    write_expr(w, 1 + roll(w, 3), &s);
   if (strchr(letters, 'r')) s.count--;
   write_clauses(w, letters, &s, scatter);
   put(w, ";\n");
@@ -264,7 +297,8 @@ static void write_segment_sum(writer *w, const char *name) {
   ir_text_printf(&w->text, ") : %s[E,M];\n", w->dtype);
 }
 
-/* ---- programs --------------------------------------------------------------------------------------------- */
+/* ---- programs
+ * --------------------------------------------------------------------------------------------- */
 static void write_run_line(writer *w) {
   static const char *const disabled[] = {"", "", "", "fuse", "vectorise", "fuse,vectorise"};
   static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33};
@@ -275,11 +309,13 @@ static void write_run_line(writer *w) {
     if (value == 0 && !w->empty) value = 1;
     ir_text_printf(&w->text, " %c=%d", *c, w->nature == SMOOTH || value < 20 ? value : 19);
   }
-  ir_text_printf(&w->text, " data=%s backend=%s guard=%d", datas[roll(w, 6)], roll(w, 3) ? "cpu" : "loop", roll(w, 3));
+  ir_text_printf(&w->text, " data=%s backend=%s guard=%d", datas[roll(w, 6)],
+                 roll(w, 3) ? "cpu" : "loop", roll(w, 3));
   const char *off = disabled[roll(w, 6)];
   if (off[0]) ir_text_printf(&w->text, " disable=%s", off);
   int modes = roll(w, 8);
-  if (modes < 3) put(w, modes == 0 ? " strict_nan" : modes == 1 ? " reproducible" : " batch_invariant");
+  if (modes < 3)
+    put(w, modes == 0 ? " strict_nan" : modes == 1 ? " reproducible" : " batch_invariant");
   put(w, "\n");
 }
 
@@ -294,8 +330,12 @@ static void write_schedule(writer *w, int lets) {
     case 0: ir_text_printf(&w->text, "  format %s = %s;\n", name, sparse[roll(w, 5)]); break;
     case 1: ir_text_printf(&w->text, "  dense %s;\n", name); break;
     case 2: ir_text_printf(&w->text, "  fuse %s into y;\n", name); break;
-    case 3: ir_text_printf(&w->text, "  compact %s axis=j gran=%dx%d;\n", name, 1 << roll(w, 7), 1 << roll(w, 3)); break;
-    default: ir_text_printf(&w->text, "  tile %s i=%d j=%d;\n", name, 8 << roll(w, 3), 8 << roll(w, 3));
+    case 3:
+      ir_text_printf(&w->text, "  compact %s axis=j gran=%dx%d;\n", name, 1 << roll(w, 7),
+                     1 << roll(w, 3));
+      break;
+    default:
+      ir_text_printf(&w->text, "  tile %s i=%d j=%d;\n", name, 8 << roll(w, 3), 8 << roll(w, 3));
     }
   }
   put(w, "}\n");
@@ -306,7 +346,9 @@ static void choose_kind(writer *w) {
   static const char *const ints[] = {"i32", "i64", "i8", "u8", "i16"};
   int kind = roll(w, 8);
   w->nature = kind < 3 ? SMOOTH : kind < 6 ? EXACT : INTEGER;
-  w->dtype = w->nature == INTEGER ? ints[roll(w, 5)] : w->nature == EXACT ? floats[roll(w, 4)] : floats[roll(w, 6)];
+  w->dtype = w->nature == INTEGER ? ints[roll(w, 5)]
+             : w->nature == EXACT ? floats[roll(w, 4)]
+                                  : floats[roll(w, 6)];
   w->gathers = roll(w, 4) == 0;
   w->pattern = roll(w, 2);
   w->empty = roll(w, 2);
@@ -317,8 +359,10 @@ static void write_inputs(writer *w, bool ragged) {
   write_input(w, "A", "ij");
   write_input(w, "B", roll(w, 2) ? "ij" : "jk");
   int extra = roll(w, 4);
-  for (int n = 0; n < extra; n++) write_input(w, ir_format_text(w->text.arena, "C%d", n), more[roll(w, 9)]);
-  if (w->pattern) ir_text_printf(&w->text, "  in P: pattern[N,M] as %s;\n", roll(w, 3) ? "csr" : "bsr(2,3)");
+  for (int n = 0; n < extra; n++)
+    write_input(w, ir_format_text(w->text.arena, "C%d", n), more[roll(w, 9)]);
+  if (w->pattern)
+    ir_text_printf(&w->text, "  in P: pattern[N,M] as %s;\n", roll(w, 3) ? "csr" : "bsr(2,3)");
   if (w->gathers) put(w, "  in g: i32[N];\n");
   if (!ragged) return;
   write_input(w, "X", "rj");
@@ -338,7 +382,8 @@ const char *random_program(ir_arena *arena, uint64_t seed) {
   write_inputs(&w, ragged);
   int lets = roll(&w, 4);
   for (int n = 0; n < lets; n++)
-    write_stmt(&w, "let", ir_format_text(arena, "L%d", n), ragged && roll(&w, 2) ? "rj" : shapes[roll(&w, 10)]);
+    write_stmt(&w, "let", ir_format_text(arena, "L%d", n),
+               ragged && roll(&w, 2) ? "rj" : shapes[roll(&w, 10)]);
   if (ragged && roll(&w, 2)) write_segment_sum(&w, "s");
   write_stmt(&w, "out", "y", ragged && roll(&w, 2) ? "rj" : shapes[roll(&w, 10)]);
   if (roll(&w, 3) == 0) write_stmt(&w, "out", "z", shapes[roll(&w, 10)]);

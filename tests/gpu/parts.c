@@ -1,8 +1,10 @@
-/* parts.c - runs every composed kernel, the list kernels and every op on a GPU, against float64 on the host.
+/* parts.c - runs every composed kernel, the list kernels and every op on a GPU, against float64 on
+ * the host.
  *
- * Sizes are multiples of nothing; lists are empty, full and ragged; arrays start at odd addresses when the
- * case says so; results are poisoned (NaN) and stand between canaries.  Usage: gpu-parts [check | small | time [ROW]]
- *   check  everything        small  a subset for compute-sanitizer        time  rates of the gemm rows */
+ * Sizes are multiples of nothing; lists are empty, full and ragged; arrays start at odd addresses
+ * when the case says so; results are poisoned (NaN) and stand between canaries.  Usage: gpu-parts
+ * [check | small | time [ROW]] check  everything        small  a subset for compute-sanitizer time
+ * rates of the gemm rows */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,10 +31,12 @@ typedef struct bench {
   uint64_t random;
 } bench;
 
-static void fail(bench *b, const ir_stage *s, const char *row, const char *what, double at, double got, double want) {
+static void fail(bench *b, const ir_stage *s, const char *row, const char *what, double at,
+                 double got, double want) {
   if (b->failures++ < 40)
     printf("FAIL %s %s M=%lld N=%lld K=%lld shift=%zu: %s at %.0f: %g, expected %g\n", s->name, row,
-           (long long)b->size[0], (long long)b->size[1], (long long)b->size[2], b->shift, what, at, got, want);
+           (long long)b->size[0], (long long)b->size[1], (long long)b->size[2], b->shift, what, at,
+           got, want);
 }
 
 static double uniform(bench *b) {
@@ -42,7 +46,8 @@ static double uniform(bench *b) {
 
 static double value(bench *b) { return 2 * uniform(b) - 1; }
 
-/* ---- device arrays ---------------------------------------------------------------------------------- */
+/* ---- device arrays
+ * ---------------------------------------------------------------------------------- */
 static void die(bench *b, const char *what) {
   printf("FAIL %s: %s\n", what, rt_cuda_error(b->cuda));
   exit(3);
@@ -64,8 +69,9 @@ static int64_t count_of(bench *b, const ir_buf *buf) {
 
 static array *array_of(bench *b, const ir_buf *buf) {
   for (int i = 0; i < b->array_count; i++)
-    if (b->array[i].buf == buf || (buf->kind == IR_BUF_VALS && b->array[i].buf->tensor == buf->tensor &&
-                                   b->array[i].buf->kind == IR_BUF_VALS))
+    if (b->array[i].buf == buf ||
+        (buf->kind == IR_BUF_VALS && b->array[i].buf->tensor == buf->tensor &&
+         b->array[i].buf->kind == IR_BUF_VALS))
       return &b->array[i];
   array *a = &b->array[b->array_count++];
   *a = (array){.buf = buf, .count = count_of(b, buf)};
@@ -82,7 +88,8 @@ static void upload(bench *b, array *a) {
   void *device;
   memset(image, 0xa5, all);
   memcpy(image + CANARY + a->shift, a->host, a->bytes);
-  if (rt_cuda_alloc(b->cuda, all, &device) || rt_cuda_upload(b->cuda, device, image, all)) die(b, "upload");
+  if (rt_cuda_alloc(b->cuda, all, &device) || rt_cuda_upload(b->cuda, device, image, all))
+    die(b, "upload");
   a->device = (char *)device + CANARY + a->shift;
   free(image);
 }
@@ -91,9 +98,11 @@ static bool download(bench *b, array *a) {
   size_t all = a->bytes + a->shift + 2 * CANARY;
   unsigned char *image = malloc(all);
   bool whole = true;
-  if (rt_cuda_download(b->cuda, image, (char *)a->device - CANARY - a->shift, all)) die(b, "download");
+  if (rt_cuda_download(b->cuda, image, (char *)a->device - CANARY - a->shift, all))
+    die(b, "download");
   for (size_t i = 0; i < all; i++)
-    if (i < CANARY + a->shift || i >= CANARY + a->shift + a->bytes) whole = whole && image[i] == 0xa5;
+    if (i < CANARY + a->shift || i >= CANARY + a->shift + a->bytes)
+      whole = whole && image[i] == 0xa5;
   memcpy(a->host, image + CANARY + a->shift, a->bytes);
   free(image);
   return whole;
@@ -142,7 +151,8 @@ static void run(bench *b, const ir_stage *s) {
   b->checks++;
 }
 
-/* ---- products --------------------------------------------------------------------------------------- */
+/* ---- products
+ * --------------------------------------------------------------------------------------- */
 static void fill_values(bench *b, array *a) {
   for (int64_t i = 0; a && i < a->count; i++) ir_dtype_store(a->buf->dtype, a->host, i, value(b));
 }
@@ -160,22 +170,26 @@ static void fill_list(bench *b, const ir_list *l, int kind) {
   }
 }
 
-static int64_t element(const bench *b, char layout, int64_t g, int64_t x, int64_t y, int dx, int dy) {
+static int64_t element(const bench *b, char layout, int64_t g, int64_t x, int64_t y, int dx,
+                       int dy) {
   int64_t X = b->size[dx], Y = b->size[dy];
   return g * X * Y + (layout == 'r' ? x * Y + y : y * X + x);
 }
 
-typedef struct sums { double sum, magnitude; } sums;
+typedef struct sums {
+  double sum, magnitude;
+} sums;
 
-static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g, int64_t m, int64_t n,
-                int64_t k, sums *s) {
+static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
+                int64_t m, int64_t n, int64_t k, sums *s) {
   double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, g, m, k, CASE_M, CASE_K));
   double y = ir_dtype_load(p->in, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
   s->sum += x * y;
   s->magnitude += fabs(x * y);
 }
 
-static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t g, int64_t m, int64_t n) {
+static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t g, int64_t m,
+                      int64_t n) {
   array *A = find(b, "A"), *B = find(b, "B");
   sums s = {0, 0};
   if (!l) {
@@ -192,7 +206,8 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   return s;
 }
 
-static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m, int64_t n) {
+static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m,
+                          int64_t n) {
   sums r = reference(b, p, s->reads.count ? s->reads.at[0] : NULL, g, m, n);
   double want = r.sum;
   if (p->epilogue == CASE_BIAS_RELU) {
@@ -203,7 +218,8 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
   }
   int64_t at = element(b, p->layout_t, g, m, n, CASE_M, CASE_N);
   double got = ir_dtype_load(p->out, find(b, "T")->host, at);
-  double bound = 4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
+  double bound =
+      4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
   if (p->out == IR_F16) bound += 3e-8;
   if (!(fabs(got - want) <= bound)) fail(b, s, p->row, "T", (double)at, got, want);
 }
@@ -211,14 +227,16 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
 static void check_bits(bench *b, const ir_stage *s, const product_case *p) {
   const ir_list *l = s->detects;
   array *bits = array_of(b, l->bits), *t = find(b, "T");
-  int64_t strips = (b->size[CASE_M] + l->strip - 1) / l->strip, capacity = (b->size[CASE_N] + l->gran - 1) / l->gran;
+  int64_t strips = (b->size[CASE_M] + l->strip - 1) / l->strip,
+          capacity = (b->size[CASE_N] + l->gran - 1) / l->gran;
   int64_t words = (capacity + 31) / 32;
   for (int64_t i = 0; i < strips * words * 32; i++) {
     int64_t strip = i / (words * 32), tile = i % (words * 32);
     bool want = false, got = ((uint32_t *)bits->host)[i / 32] >> (i % 32) & 1;
     for (int64_t m = strip * l->strip; m < (strip + 1) * l->strip && m < b->size[CASE_M]; m++)
       for (int64_t n = tile * l->gran; n < (tile + 1) * l->gran && n < b->size[CASE_N]; n++)
-        want |= ir_dtype_load(p->out, t->host, element(b, p->layout_t, 0, m, n, CASE_M, CASE_N)) != 0;
+        want |=
+            ir_dtype_load(p->out, t->host, element(b, p->layout_t, 0, m, n, CASE_M, CASE_N)) != 0;
     if (got != want) fail(b, s, p->row, "bit", (double)i, got, want);
   }
 }
@@ -230,7 +248,8 @@ static void check_product(bench *b, const ir_stage *s, const product_case *p) {
   for (int64_t g = 0; g < G; g++)
     for (int64_t m = 0; m < M; m++)
       for (int64_t n = 0; n < N; n++)
-        if (step == 1 || (m * 31 + n * 17) % step == 0 || m + 2 > M || n + 2 > N) check_element(b, s, p, g, m, n);
+        if (step == 1 || (m * 31 + n * 17) % step == 0 || m + 2 > M || n + 2 > N)
+          check_element(b, s, p, g, m, n);
   if (s->detects) check_bits(b, s, p);
 }
 
@@ -256,21 +275,28 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   if (s->reads.count) fill_list(b, s->reads.at[0], kind);
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = verdict;
   run(b, s);
-  if (p->guard && (verdict == 1) != (p->guard == 2)) check_untouched(b, s, p);
-  else check_product(b, s, p);
+  if (p->guard && (verdict == 1) != (p->guard == 2))
+    check_untouched(b, s, p);
+  else
+    check_product(b, s, p);
   forget(b);
 }
 
-/* ---- lists -------------------------------------------------------------------------------------------- */
+/* ---- lists
+ * -------------------------------------------------------------------------------------------- */
 static const double special[] = {0.0, -0.0, 1e-7, NAN, -1};
 
 static void fill_sparse(bench *b, array *v) {
   bool integer = !ir_dtype_is_float(v->buf->dtype);
   double keep = uniform(b) < 0.3 ? 0.5 : 0.01;
   for (int64_t i = 0; i < v->count; i++) {
-    double x = uniform(b) < keep ? value(b) : uniform(b) < 0.02 ? special[(int)(uniform(b) * 5)] : 0;
-    if (integer) ir_dtype_store_int(v->buf->dtype, v->host, i, uniform(b) < keep);
-    else ir_dtype_store(v->buf->dtype, v->host, i, x);
+    double x = uniform(b) < keep   ? value(b)
+               : uniform(b) < 0.02 ? special[(int)(uniform(b) * 5)]
+                                   : 0;
+    if (integer)
+      ir_dtype_store_int(v->buf->dtype, v->host, i, uniform(b) < keep);
+    else
+      ir_dtype_store(v->buf->dtype, v->host, i, x);
   }
 }
 
@@ -290,12 +316,14 @@ static void check_lists(bench *b, const ir_stage *s, const list_case *c) {
     for (int64_t tile = 0; tile < capacity; tile++) {
       bool set = false;
       for (int64_t m = t * strip; m < (t + 1) * strip && m < M; m++)
-        for (int64_t f = tile * c->gran; f < (tile + 1) * c->gran && f < N; f++) set |= is_set(b, c, v, m, f);
+        for (int64_t f = tile * c->gran; f < (tile + 1) * c->gran && f < N; f++)
+          set |= is_set(b, c, v, m, f);
       if (!set) continue;
       int32_t got = ((int32_t *)ids->host)[t * capacity + n++];
       if (got != tile) fail(b, s, s->row, "id", (double)(t * capacity + n - 1), got, (double)tile);
     }
-    if (((int32_t *)counts->host)[t] != n) fail(b, s, s->row, "count", (double)t, ((int32_t *)counts->host)[t], n);
+    if (((int32_t *)counts->host)[t] != n)
+      fail(b, s, s->row, "count", (double)t, ((int32_t *)counts->host)[t], n);
   }
 }
 
@@ -332,7 +360,9 @@ static void guard(bench *b, const ir_stage *s) {
   }
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------------ */
+/* ---- ops
+ * ------------------------------------------------------------------------------------------------
+ */
 static double operand_value(bench *b, ir_dtype t, int64_t i) {
   static const double edges[] = {0, -0.0, 1, -1, NAN, INFINITY, -INFINITY, 0.5, -2.5, 3};
   if (t == IR_B1) return (double)(i % 2);
@@ -343,15 +373,18 @@ static double operand_value(bench *b, ir_dtype t, int64_t i) {
 static void fill_operand(bench *b, array *a) {
   for (int64_t i = 0; i < a->count; i++) {
     double x = operand_value(b, a->buf->dtype, i);
-    if (ir_dtype_is_float(a->buf->dtype)) ir_dtype_store(a->buf->dtype, a->host, i, x);
-    else ir_dtype_store_int(a->buf->dtype, a->host, i, ir_dtype_wrap(a->buf->dtype, (int64_t)x));
+    if (ir_dtype_is_float(a->buf->dtype))
+      ir_dtype_store(a->buf->dtype, a->host, i, x);
+    else
+      ir_dtype_store_int(a->buf->dtype, a->host, i, ir_dtype_wrap(a->buf->dtype, (int64_t)x));
   }
 }
 
 static bool agree(ir_dtype t, double got, double want) {
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   if (got == want) return true;
-  return fabs(got - want) <= (t == IR_F64 ? 1e-13 : 32 * ir_dtype_epsilon(t)) * (fabs(want) + 1e-30) + 1e-37;
+  return fabs(got - want) <=
+         (t == IR_F64 ? 1e-13 : 32 * ir_dtype_epsilon(t)) * (fabs(want) + 1e-30) + 1e-37;
 }
 
 static void check_op(bench *b, const ir_stage *s, ir_op op, ir_dtype t) {
@@ -369,8 +402,10 @@ static void check_op(bench *b, const ir_stage *s, ir_op op, ir_dtype t) {
     bool integer = !ir_dtype_is_float(t) && ir_op_rows[op].eval_int;
     want = integer ? (double)ir_op_rows[op].eval_int(xi) : ir_op_rows[op].eval(x);
     got = ir_dtype_load(y->buf->dtype, y->host, i);
-    if (ir_dtype_is_float(y->buf->dtype)) want = ir_dtype_round(y->buf->dtype, want);
-    else want = (double)ir_dtype_wrap(y->buf->dtype, (int64_t)want);
+    if (ir_dtype_is_float(y->buf->dtype))
+      want = ir_dtype_round(y->buf->dtype, want);
+    else
+      want = (double)ir_dtype_wrap(y->buf->dtype, (int64_t)want);
     if (!agree(y->buf->dtype, got, want)) {
       char text[128];
       snprintf(text, sizeof text, "%s(%g, %g)", f->name, x[0], x[1]);
@@ -381,16 +416,19 @@ static void check_op(bench *b, const ir_stage *s, ir_op op, ir_dtype t) {
 
 static void op(bench *b, const ir_stage *s, ir_op which, ir_dtype t) {
   collect(b, s);
-  for (int n = 0; n < ir_op_rows[which].arity; n++) fill_operand(b, array_of(b, s->funcs.at[0]->bufs.at[n]));
+  for (int n = 0; n < ir_op_rows[which].arity; n++)
+    fill_operand(b, array_of(b, s->funcs.at[0]->bufs.at[n]));
   run(b, s);
   check_op(b, s, which, t);
   forget(b);
 }
 
-/* ---- whole runs ------------------------------------------------------------------------------------------- */
+/* ---- whole runs
+ * ------------------------------------------------------------------------------------------- */
 static void compile(bench *b) {
   cg_options options = {.target = ir_target_find(rt_cuda_arch(b->cuda))};
-  spc_status status = cg_cuda_compile(b->cases.arena, b->cases.kernel, &options, b->cases.sink, &b->image);
+  spc_status status =
+      cg_cuda_compile(b->cases.arena, b->cases.kernel, &options, b->cases.sink, &b->image);
   ir_text text = ir_text_new(b->cases.arena);
   ir_sink_render(b->cases.sink, &text, false);
   if (text.length) printf("%s\n", text.data);
@@ -398,13 +436,15 @@ static void compile(bench *b) {
 }
 
 static void products(bench *b, bool small) {
-  static const int64_t sizes[][4] = {{37, 53, 29, 3}, {129, 130, 131, 2}, {300, 77, 515, 2}, {256, 256, 256, 2},
-                                     {1, 1, 1, 1},    {200, 136, 64, 1},  {64, 200, 0, 2},   {515, 264, 40, 1}};
+  static const int64_t sizes[][4] = {{37, 53, 29, 3},    {129, 130, 131, 2}, {300, 77, 515, 2},
+                                     {256, 256, 256, 2}, {1, 1, 1, 1},       {200, 136, 64, 1},
+                                     {64, 200, 0, 2},    {515, 264, 40, 1}};
   const ir_stage *stages[64];
   cuda_cases_new(&b->cases);
   for (int i = 0; i < cuda_product_case_count; i++)
     stages[i] = cuda_case_fits(&cuda_product_cases[i], rt_cuda_arch(b->cuda))
-                    ? cuda_case_product(&b->cases, &cuda_product_cases[i]) : NULL;
+                    ? cuda_case_product(&b->cases, &cuda_product_cases[i])
+                    : NULL;
   compile(b);
   for (int z = 0; z < (small ? 2 : IR_COUNT(sizes)); z++)
     for (int i = 0; i < cuda_product_case_count; i++) {
@@ -413,17 +453,20 @@ static void products(bench *b, bool small) {
       if (!stages[i]) continue;
       for (int kind = 0; kind < (p->strip ? 3 : 1); kind++)
         for (int verdict = 0; verdict < (p->guard ? 2 : 1); verdict++)
-          for (b->shift = 0; b->shift < (small ? 1 : 2); b->shift++) product(b, stages[i], p, kind, verdict);
+          for (b->shift = 0; b->shift < (small ? 1 : 2); b->shift++)
+            product(b, stages[i], p, kind, verdict);
     }
   cuda_cases_free(&b->cases);
 }
 
 static void list_kernels(bench *b, bool small) {
-  static const int64_t sizes[][4] = {{37, 53, 0, 0}, {300, 1030, 0, 0}, {1, 1, 0, 0}, {129, 9000, 0, 0}, {64, 32, 0, 0}};
+  static const int64_t sizes[][4] = {
+      {37, 53, 0, 0}, {300, 1030, 0, 0}, {1, 1, 0, 0}, {129, 9000, 0, 0}, {64, 32, 0, 0}};
   const ir_stage *stages[64], *guards;
   cuda_cases_new(&b->cases);
   b->shift = 0;
-  for (int i = 0; i < cuda_list_case_count; i++) stages[i] = cuda_case_list(&b->cases, &cuda_list_cases[i]);
+  for (int i = 0; i < cuda_list_case_count; i++)
+    stages[i] = cuda_case_list(&b->cases, &cuda_list_cases[i]);
   guards = cuda_case_guard(&b->cases, stages[0]->detects);
   compile(b);
   for (int z = 0; z < (small ? 2 : IR_COUNT(sizes)); z++) {
@@ -449,7 +492,9 @@ static void ops(bench *b, bool small) {
   cuda_cases_free(&b->cases);
 }
 
-/* ---- rates -------------------------------------------------------------------------------------------------- */
+/* ---- rates
+ * --------------------------------------------------------------------------------------------------
+ */
 static double milliseconds(bench *b, const ir_code_image *code) {
   enum { ROUNDS = 9, LAUNCHES = 4 };
   rt_cuda_module *module;
@@ -487,16 +532,17 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
     for (int64_t t = 0; t < strips; t++) {
       int32_t n = 0;
       for (int64_t i = 0; i < capacity; i++)
-        if (uniform(b) < keep) ((int32_t *)array_of(b, l->ids)->host)[t * capacity + n++] = (int32_t)i;
+        if (uniform(b) < keep)
+          ((int32_t *)array_of(b, l->ids)->host)[t * capacity + n++] = (int32_t)i;
       ((int32_t *)array_of(b, l->counts)->host)[t] = n;
     }
   }
   for (int i = 0; i < b->array_count; i++) upload(b, &b->array[i]);
   double ms = milliseconds(b, &b->image->codes.at[0]);
   double flops = 2.0 * (double)extent * (double)extent * (double)extent * keep;
-  printf("%-30s %c%c%c %-5s %5lld^3 keep %4.2f  %8.3f ms  %7.1f useful TFLOP/s  %3d registers\n", p->row, p->layout_a,
-         p->layout_b, p->layout_t, ir_dtype_text(p->in), (long long)extent, keep, ms, flops / ms * 1e-9,
-         b->image->codes.at[0].registers);
+  printf("%-30s %c%c%c %-5s %5lld^3 keep %4.2f  %8.3f ms  %7.1f useful TFLOP/s  %3d registers\n",
+         p->row, p->layout_a, p->layout_b, p->layout_t, ir_dtype_text(p->in), (long long)extent,
+         keep, ms, flops / ms * 1e-9, b->image->codes.at[0].registers);
   fflush(stdout);
   forget(b);
   cuda_cases_free(&b->cases);
@@ -511,7 +557,8 @@ static void time_rows(bench *b, int argc, char **argv) {
     p.guard = 0;
     bool fma = p.in == IR_F32;
     if (argc > 2 && !strstr(p.row, argv[2])) continue;
-    for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++) time_case(b, &p, fma ? 2048 : 4096, keeps[k]);
+    for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++)
+      time_case(b, &p, fma ? 2048 : 4096, keeps[k]);
   }
 }
 
@@ -522,10 +569,11 @@ int main(int argc, char **argv) {
     printf("skipped: %s\n", why);
     return 77;
   }
-  printf("%s, %s, driver %d, %s\n", rt_cuda_name(b.cuda), rt_cuda_arch(b.cuda), rt_cuda_driver_version(b.cuda),
-         cg_nvrtc_version());
+  printf("%s, %s, driver %d, %s\n", rt_cuda_name(b.cuda), rt_cuda_arch(b.cuda),
+         rt_cuda_driver_version(b.cuda), cg_nvrtc_version());
   bool small = !strcmp(mode, "small");
-  if (!strcmp(mode, "time")) time_rows(&b, argc, argv);
+  if (!strcmp(mode, "time"))
+    time_rows(&b, argc, argv);
   else {
     products(&b, small);
     list_kernels(&b, small);

@@ -1,9 +1,10 @@
 /* plan.c - whole plans on a GPU: a feed-forward layer whose zeros are made at run time.
  *
- * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked against float64.
- * Every array is poisoned and fenced, the stream is not the default one, enqueueing is held to launches alone, a
- * captured graph is replayed on other masks, two threads run plans of their own.  Usage: gpu-plan [small | bare]
- *   small  for compute-sanitizer        bare  the same without poison and fences (initcheck sees what is not written) */
+ * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked
+ * against float64. Every array is poisoned and fenced, the stream is not the default one,
+ * enqueueing is held to launches alone, a captured graph is replayed on other masks, two threads
+ * run plans of their own.  Usage: gpu-plan [small | bare] small  for compute-sanitizer        bare
+ * the same without poison and fences (initcheck sees what is not written) */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,12 +19,14 @@ enum { REPLAYS = 3 };
 static const char program_text[] =
     "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
     "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"
-    "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.02..0.15);\n"
+    "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "
+    "density=0.02..0.15);\n"
     "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
     "schedule k { compact h axis=f gran=128x1; }\n";
 
 typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP } mask;
-static const char *const mask_names[] = {"empty", "one element", "1 %", "50 %", "full", "one full strip"};
+static const char *const mask_names[] = {"empty", "one element", "1 %",
+                                         "50 %",  "full",        "one full strip"};
 
 typedef struct layer { /* one thread's plan and data */
   rt_cuda *cuda;
@@ -55,26 +58,30 @@ static void must(layer *l, spc_status status, const char *what) {
   if (!status) return;
   ir_text text = ir_text_new(l->arena);
   ir_sink_render(l->sink, &text, false);
-  printf("FAIL %s: status %d, driver: %s\n%s\n", what, status, rt_cuda_error(l->cuda), text.data ? text.data : "");
+  printf("FAIL %s: status %d, driver: %s\n%s\n", what, status, rt_cuda_error(l->cuda),
+         text.data ? text.data : "");
   exit(3);
 }
 
-/* ---- data ------------------------------------------------------------------------------------------ */
-static void fill_input(layer *l, const char *name, uint16_t *values, int64_t rows, int64_t columns) {
+/* ---- data
+ * ------------------------------------------------------------------------------------------ */
+static void fill_input(layer *l, const char *name, uint16_t *values, int64_t rows,
+                       int64_t columns) {
   ir_binding b = {.tensor = ir_tensor_named(l->kernel, name)};
-  b.view = (ir_view){.dtype = IR_BF16, .rank = 2, .format = b.tensor->format, .dim = {rows, columns}};
+  b.view =
+      (ir_view){.dtype = IR_BF16, .rank = 2, .format = b.tensor->format, .dim = {rows, columns}};
   b.view.vals = (ir_array){values, rows * columns, IR_BF16};
   IR_PUSH(l->arena, &l->inputs.list, b);
 }
 
 static bool is_kept(layer *l, mask m, int64_t t, int64_t f) {
   switch (m) {
-    case EMPTY: return false;
-    case ONE: return t == l->size[0] / 2 && f == l->size[2] / 3;
-    case ONE_PERCENT: return uniform(l) < 0.01;
-    case HALF: return uniform(l) < 0.5;
-    case FULL: return true;
-    case STRIP: return t < 128;
+  case EMPTY: return false;
+  case ONE: return t == l->size[0] / 2 && f == l->size[2] / 3;
+  case ONE_PERCENT: return uniform(l) < 0.01;
+  case HALF: return uniform(l) < 0.5;
+  case FULL: return true;
+  case STRIP: return t < 128;
   }
   return false;
 }
@@ -101,15 +108,18 @@ static void check_result(layer *l, const char *test, const ir_bindings *outputs)
   const ir_view *y = &outputs->list.at[0].view;
   for (int64_t i = 0; i < l->size[0] * l->size[3]; i++) {
     double got = ir_dtype_load(IR_BF16, y->vals.data, i);
-    bool close = fabs(got - l->want[i]) <= l->bound[i] + 1.01 * ir_dtype_epsilon(IR_BF16) * fabs(l->want[i]) + 1e-7;
+    bool close = fabs(got - l->want[i]) <=
+                 l->bound[i] + 1.01 * ir_dtype_epsilon(IR_BF16) * fabs(l->want[i]) + 1e-7;
     if (close) continue;
-    check(l, false, test, ir_format_text(l->arena, "y at %lld is %g, expected %g", (long long)i, got, l->want[i]));
+    check(l, false, test,
+          ir_format_text(l->arena, "y at %lld is %g, expected %g", (long long)i, got, l->want[i]));
     return;
   }
   check(l, true, test, "y");
 }
 
-/* ---- compiling -------------------------------------------------------------------------------------- */
+/* ---- compiling
+ * -------------------------------------------------------------------------------------- */
 static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
   static const int64_t sizes[2][4] = {{300, 300, 700, 136}, {140, 140, 200, 40}};
   const char *why = "";
@@ -124,16 +134,20 @@ static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
   fe_options none = {0};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)), .verify_each = true};
   cg_options code = {.target = options.target};
-  must(l, fe_compile(l->arena, "layer.spx", program_text, strlen(program_text), &none, l->sink, &program), "the program");
+  must(l,
+       fe_compile(l->arena, "layer.spx", program_text, strlen(program_text), &none, l->sink,
+                  &program),
+       "the program");
   must(l, pass_pipeline(program, &options, l->sink), "the passes");
-  must(l, cg_cuda_compile(l->arena, program->kernels.at[0], &code, l->sink, &l->image), "compiling");
+  must(l, cg_cuda_compile(l->arena, program->kernels.at[0], &code, l->sink, &l->image),
+       "compiling");
   l->kernel = program->kernels.at[0];
   int64_t T = l->size[0], D = l->size[1], F = l->size[2], O = l->size[3];
   l->x = IR_NEW_ARRAY(l->arena, uint16_t, T * D);
   l->w1 = IR_NEW_ARRAY(l->arena, uint16_t, D * F);
   l->w2 = IR_NEW_ARRAY(l->arena, uint16_t, F * O);
-  l->want = IR_NEW_ARRAY(l->arena, double, T * O);
-  l->bound = IR_NEW_ARRAY(l->arena, double, T * O);
+  l->want = IR_NEW_ARRAY(l->arena, double, T *O);
+  l->bound = IR_NEW_ARRAY(l->arena, double, T *O);
   for (int64_t t = 0; t < T; t++) ir_dtype_store(IR_BF16, l->x, t * D + t, 1);
   for (int64_t i = 0; i < F * O; i++) ir_dtype_store(IR_BF16, l->w2, i, 2 * uniform(l) - 1);
   fill_input(l, "x", l->x, T, D);
@@ -160,13 +174,15 @@ static double cover_of_mask(const layer *l, const ir_list *list) {
     for (int64_t f = 0; f < F; f += list->gran, all++) {
       bool set = false;
       for (int64_t i = t; i < t + list->strip && i < T; i++)
-        for (int64_t j = f; j < f + list->gran && j < F; j++) set |= ir_dtype_load(IR_BF16, l->w1, i * F + j) > 0;
+        for (int64_t j = f; j < f + list->gran && j < F; j++)
+          set |= ir_dtype_load(IR_BF16, l->w1, i * F + j) > 0;
       kept += set;
     }
   return (double)kept / (double)all;
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------ */
+/* ---- one run
+ * ------------------------------------------------------------------------------------------ */
 typedef struct open_run { /* a plan and a prepared run on a stream */
   rt_plan *plan;
   rt_run *run;
@@ -196,8 +212,10 @@ static void enqueue(layer *l, open_run *r, const char *test) {
   must(l, rt_run_enqueue(r->run, r->stream, NULL), "rt_run_enqueue");
   const rt_cuda_counters *after = rt_cuda_count(l->cuda);
   check(l, after->to_host_bytes == before.to_host_bytes, test, "enqueueing copied to the host");
-  check(l, after->to_device_bytes == before.to_device_bytes, test, "enqueueing copied to the device");
-  check(l, after->synchronisations == before.synchronisations, test, "enqueueing waited for the device");
+  check(l, after->to_device_bytes == before.to_device_bytes, test,
+        "enqueueing copied to the device");
+  check(l, after->synchronisations == before.synchronisations, test,
+        "enqueueing waited for the device");
   check(l, after->allocations == before.allocations, test, "enqueueing allocated");
   check(l, after->module_loads == before.module_loads, test, "enqueueing loaded code");
   check(l, after->launches > before.launches, test, "nothing was launched");
@@ -209,7 +227,8 @@ static void fetch(layer *l, open_run *r, const char *test) {
   check_result(l, test, &outputs);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------- */
+/* ---- tests
+ * -------------------------------------------------------------------------------------------- */
 static void one_mask(layer *l, mask m, int force) {
   static const char *const forces[] = {"by data", "forced sparse", "forced dense"};
   const char *test = ir_format_text(l->arena, "mask %s, guard %s", mask_names[m], forces[force]);
@@ -229,9 +248,11 @@ static void one_mask(layer *l, mask m, int force) {
   for (int i = 0; i < stats.stages.count; i++) {
     const ir_stage *stage = l->kernel->stages.at[i];
     const rt_stage_stats *row = &stats.stages.at[i];
-    if (stage->when.list) check(l, row->ran == (stage->when.above == dense), test, "the wrong branch ran");
     if (stage->when.list)
-      check(l, fabs(row->cover - cover) < 1e-9, test, ir_format_text(l->arena, "cover %g, expected %g", row->cover, cover));
+      check(l, row->ran == (stage->when.above == dense), test, "the wrong branch ran");
+    if (stage->when.list)
+      check(l, fabs(row->cover - cover) < 1e-9, test,
+            ir_format_text(l->arena, "cover %g, expected %g", row->cover, cover));
   }
   check(l, stats.sticky == 0, test, "the status word is set");
   run_close(l, &r);
@@ -295,14 +316,15 @@ static void threads(layer *total, bool small) {
 }
 
 int main(int argc, char **argv) {
-  bool bare = argc > 1 && !strcmp(argv[1], "bare"), small = bare || (argc > 1 && !strcmp(argv[1], "small"));
+  bool bare = argc > 1 && !strcmp(argv[1], "bare"),
+       small = bare || (argc > 1 && !strcmp(argv[1], "small"));
   layer l;
   layer_new(&l, 3, small, bare);
   const ir_list *list = guarded_list(&l);
   check(&l, list != NULL, "compiling", "no list with a guard was prepared");
   if (list) {
-    printf("strips of %lld, micro-tiles of %lld, dense from cover %.3f on\n", (long long)list->strip,
-           (long long)list->gran, list->break_even);
+    printf("strips of %lld, micro-tiles of %lld, dense from cover %.3f on\n",
+           (long long)list->strip, (long long)list->gran, list->break_even);
     for (int i = 0; i < l.kernel->stages.count; i++)
       printf("  %s: %s\n", l.kernel->stages.at[i]->name, l.kernel->stages.at[i]->row);
     chain(&l, small);

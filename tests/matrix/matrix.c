@@ -1,8 +1,10 @@
-/* matrix.c - every expression in every mix of formats, dtypes and shape classes, on every back end that is here, against
- * the reference interpreter.  Usage: matrix [--groups N] [--seed S] [--only NAME] [--keep DIR]
+/* matrix.c - every expression in every mix of formats, dtypes and shape classes, on every back end
+ * that is here, against the reference interpreter.  Usage: matrix [--groups N] [--seed S] [--only
+ * NAME] [--keep DIR]
  *
- * A group is one program (expression, formats, dtype, result format, pipeline), compiled once; each group runs over all
- * shape classes.  Default: a pseudo-random choice of groups that covers every pair (expression, format) first. */
+ * A group is one program (expression, formats, dtype, result format, pipeline), compiled once; each
+ * group runs over all shape classes.  Default: a pseudo-random choice of groups that covers every
+ * pair (expression, format) first. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@ typedef struct group {
   operand operands[MOST_OPERANDS];
   int operand_count;
   const char *dtype, *result; /* result format, "" dense */
-  int pipeline;               /* 0 default, 1 no fusion, 2 strict_nan, 3 reproducible, 4 batch invariant */
+  int pipeline; /* 0 default, 1 no fusion, 2 strict_nan, 3 reproducible, 4 batch invariant */
 } group;
 
 typedef struct tally {
@@ -64,30 +66,35 @@ static const char *choose_format(int rank, int i) {
 /* The program as .spx text. */
 static const char *program_text(ir_arena *arena, const group *g) {
   ir_text t = ir_text_new(arena);
-  ir_text_put(&t, "spx 1;\ndim N: dyn;  dim M: dyn;  dim K: dyn;\n"
-                  "format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\nkernel k {\n");
+  ir_text_put(
+      &t, "spx 1;\ndim N: dyn;  dim M: dyn;  dim K: dyn;\n"
+          "format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\nkernel k {\n");
   for (int i = 0; i < g->operand_count; i++) {
     const operand *o = &g->operands[i];
-    ir_text_printf(&t, "  in %s: %s[%s]%s%s;\n", o->name, g->dtype, o->dims, o->format[0] ? " as " : "", o->format);
+    ir_text_printf(&t, "  in %s: %s[%s]%s%s;\n", o->name, g->dtype, o->dims,
+                   o->format[0] ? " as " : "", o->format);
   }
   ir_text_put(&t, "  ");
   for (const char *c = g->expr->text; *c; c++) {
-    if (*c != '$') ir_text_putn(&t, c, 1);
-    else if (c++, g->result[0]) ir_text_printf(&t, " as %s", g->result);
+    if (*c != '$')
+      ir_text_putn(&t, c, 1);
+    else if (c++, g->result[0])
+      ir_text_printf(&t, " as %s", g->result);
   }
   ir_text_put(&t, "\n}\n");
   return t.data;
 }
 
-/* ---- data --------------------------------------------------------------------------------------- */
+/* ---- data ---------------------------------------------------------------------------------------
+ */
 static bool is_stored(const matrix_shape *shape, const int64_t *at, int rank, const int64_t *dims) {
   if (shape->special == 1 && rank >= 1 && at[0] == dims[0] / 2) return true;
   if (shape->special == 2) return rank < 2 || llabs((long long)(at[0] - at[1])) <= 1;
   return (double)(random_u32() % 1000) < shape->density * 1000;
 }
 
-static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matrix_shape *shape, const int64_t *sizes,
-                            ir_view *out, const char **why) {
+static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matrix_shape *shape,
+                            const int64_t *sizes, ir_view *out, const char **why) {
   int64_t dims[IR_MAX_RANK], at[IR_MAX_RANK] = {0}, elements = 1;
   ir_entries e = {.rank = tensor->rank};
   for (int d = 0; d < tensor->rank; d++) {
@@ -110,24 +117,31 @@ static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matr
     for (int d = tensor->rank; d-- > 0 && ++at[d] == dims[d];) at[d] = 0;
   }
   e.capacity = e.count;
-  if (ir_dtype_is_float(tensor->dtype)) e.int_value = NULL;
-  else e.value = NULL;
+  if (ir_dtype_is_float(tensor->dtype))
+    e.int_value = NULL;
+  else
+    e.value = NULL;
   return ir_view_pack(arena, tensor->dtype, dims, tensor->format, IR_I32, &e, out, why);
 }
 
-/* ---- one group ----------------------------------------------------------------------------------- */
+/* ---- one group
+ * ----------------------------------------------------------------------------------- */
 typedef struct compiled {
   ir_program *reference, *lowered;
   ir_image *image;
 } compiled;
 
 static pass_options options_of(const group *g, const ir_target *target) {
-  return (pass_options){.target = target, .disable = g->pipeline == 1 ? "fuse" : NULL, .strict_nan = g->pipeline == 2,
-                        .reproducible = g->pipeline == 3, .batch_invariant = g->pipeline == 4, .verify_each = true};
+  return (pass_options){.target = target,
+                        .disable = g->pipeline == 1 ? "fuse" : NULL,
+                        .strict_nan = g->pipeline == 2,
+                        .reproducible = g->pipeline == 3,
+                        .batch_invariant = g->pipeline == 4,
+                        .verify_each = true};
 }
 
-static spc_status compile(ir_arena *arena, const group *g, const char *text, const ir_target *target, ir_sink *sink,
-                          compiled *out) {
+static spc_status compile(ir_arena *arena, const group *g, const char *text,
+                          const ir_target *target, ir_sink *sink, compiled *out) {
   pass_options options = options_of(g, target);
   cg_options code = {.target = target};
   fe_options none = {0};
@@ -145,8 +159,8 @@ static const char *first_words(ir_arena *arena, ir_sink *sink) {
   return t.data;
 }
 
-static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c, const matrix_shape *shape, rt_cuda *cuda,
-                            const char **detail) {
+static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c,
+                            const matrix_shape *shape, rt_cuda *cuda, const char **detail) {
   const ir_kernel *reference = c->reference->kernels.at[0], *lowered = c->lowered->kernels.at[0];
   int64_t sizes[4] = {shape->n, shape->m, shape->k, 0};
   ir_bindings want = {0}, got = {0};
@@ -184,8 +198,10 @@ static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c, 
   return status;
 }
 
-static void report(const group *g, const char *backend, const char *shape, const char *text, const char *detail) {
-  printf("FAIL %s on %s, shape %s, pipeline %d\n%s     %s\n", g->expr->name, backend, shape, g->pipeline, text, detail);
+static void report(const group *g, const char *backend, const char *shape, const char *text,
+                   const char *detail) {
+  printf("FAIL %s on %s, shape %s, pipeline %d\n%s     %s\n", g->expr->name, backend, shape,
+         g->pipeline, text, detail);
 }
 
 static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, tally *t) {
@@ -213,19 +229,24 @@ static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, ta
   ir_arena_free(arena);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------------- */
+/* ---- choosing
+ * ------------------------------------------------------------------------------------- */
 static void fill_group(group *g, int expr, int number) {
   *g = (group){.expr = &matrix_exprs[expr], .result = "", .dtype = "f32"};
   parse_operands(g->expr->operands, g);
   for (int i = 0; i < g->operand_count; i++)
-    g->operands[i].format = choose_format(g->operands[i].rank, number < IR_COUNT(matrix_formats2) && i == number % g->operand_count ? number : pick(64));
+    g->operands[i].format = choose_format(
+        g->operands[i].rank,
+        number < IR_COUNT(matrix_formats2) && i == number % g->operand_count ? number : pick(64));
   if (strstr(g->expr->text, "like(A)"))
-    while (!g->operands[0].format[0] || !strcmp(g->operands[0].format, "dense_t")) g->operands[0].format = choose_format(2, pick(64));
+    while (!g->operands[0].format[0] || !strcmp(g->operands[0].format, "dense_t"))
+      g->operands[0].format = choose_format(2, pick(64));
   if (pick(3) == 0) g->dtype = matrix_dtypes[pick(g->expr->floats ? 4 : IR_COUNT(matrix_dtypes))];
   bool all_sparse = true;
   for (int i = 0; i < g->operand_count; i++)
     all_sparse = all_sparse && g->operands[i].format[0] && strcmp(g->operands[i].format, "dense_t");
-  if (g->expr->sparse && all_sparse && g->expr->dims == 2) g->result = matrix_results[pick(IR_COUNT(matrix_results))];
+  if (g->expr->sparse && all_sparse && g->expr->dims == 2)
+    g->result = matrix_results[pick(IR_COUNT(matrix_results))];
   g->pipeline = pick(2) ? 0 : pick(5);
 }
 

@@ -1,5 +1,5 @@
-/* pool.c - the thread pool under ThreadSanitizer: a plain main, because Criterion does not start there.
- * Built by tests/CMakeLists.txt; exit code 0 when every element was visited exactly once. */
+/* pool.c - the thread pool under ThreadSanitizer: a plain main, because Criterion does not start
+ * there. Built by tests/CMakeLists.txt; exit code 0 when every element was visited exactly once. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ static int check_range(visit *v, int64_t lo, int64_t size, int64_t least) {
   for (int i = 0; i < MOST; i++) v->count[i] = 0;
   rt_pool_for(v->pool, lo, lo + size, least, count_part, v);
   for (int64_t i = 0; i < MOST; i++)
-    if (v->count[i] != (i < size)) return fprintf(stderr, "element %d of %d: %d visits\n", (int)i, (int)size, v->count[i]);
+    if (v->count[i] != (i < size))
+      return fprintf(stderr, "element %d of %d: %d visits\n", (int)i, (int)size, v->count[i]);
   return 0;
 }
 
@@ -42,7 +43,8 @@ static void *caller(void *user) {
   visit *v = calloc(1, sizeof *v);
   long bad = 0;
   v->pool = user;
-  for (int round = 0; round < ROUNDS; round++) bad |= check_range(v, round - 50, (round * 37) % MOST, 1 + round % 5);
+  for (int round = 0; round < ROUNDS; round++)
+    bad |= check_range(v, round - 50, (round * 37) % MOST, 1 + round % 5);
   free(v);
   return (void *)bad;
 }

@@ -10,10 +10,13 @@
 
 static ir_expr *ref(cpu_case *k, ir_var *v) { return ir_var_ref(k->arena, v); }
 static ir_expr *number(cpu_case *k, int64_t n) { return ir_int(k->arena, n); }
-static ir_expr *op(cpu_case *k, ir_op o, ir_expr *x, ir_expr *y) { return ir_apply(k->arena, o, x, y); }
+static ir_expr *op(cpu_case *k, ir_op o, ir_expr *x, ir_expr *y) {
+  return ir_apply(k->arena, o, x, y);
+}
 
 /* Compiles for several CPUs and compares every buffer with the interpreter's, byte by byte. */
-static void agree(cpu_case *k, ir_array *arrays, int count, const int64_t *sizes, int64_t begin, int64_t end) {
+static void agree(cpu_case *k, ir_array *arrays, int count, const int64_t *sizes, int64_t begin,
+                  int64_t end) {
   static const char *const cpus[] = {NULL, "haswell", "x86-64-v2"};
   for (int c = 0; c < IR_COUNT(cpus); c++) {
     void *buffers[8];
@@ -32,8 +35,9 @@ static void agree(cpu_case *k, ir_array *arrays, int count, const int64_t *sizes
     k->image->release(k->image->owner);
     k->image = NULL;
     for (int i = 0; i < count; i++)
-      cr_expect_eq(memcmp(buffers[i], copies[i].data, (size_t)arrays[i].count * ir_dtype_bytes(arrays[i].dtype)), 0,
-                   "buffer %d for %s", i, cpus[c] ? cpus[c] : "this machine");
+      cr_expect_eq(memcmp(buffers[i], copies[i].data,
+                          (size_t)arrays[i].count * ir_dtype_bytes(arrays[i].dtype)),
+                   0, "buffer %d for %s", i, cpus[c] ? cpus[c] : "this machine");
   }
 }
 
@@ -48,7 +52,8 @@ Test(codegen_cpu_loops, while_and_branches) {
   ir_open_while(&k.build, op(&k, IR_OP_GT, ref(&k, x), number(&k, 1)), &loop);
   ir_expr *odd = op(&k, IR_OP_NE, op(&k, IR_OP_MOD, ref(&k, x), number(&k, 2)), number(&k, 0));
   ir_code *branch = ir_open_if(&k.build, odd, &test);
-  ir_set(&k.build, x, op(&k, IR_OP_ADD, op(&k, IR_OP_MUL, ref(&k, x), number(&k, 3)), number(&k, 1)));
+  ir_set(&k.build, x,
+         op(&k, IR_OP_ADD, op(&k, IR_OP_MUL, ref(&k, x), number(&k, 3)), number(&k, 1)));
   ir_open_else(&k.build, branch);
   ir_set(&k.build, x, op(&k, IR_OP_DIV, ref(&k, x), number(&k, 2)));
   ir_close(&k.build, test);
@@ -72,7 +77,8 @@ Test(codegen_cpu_loops, parts_of_a_parallel_loop) {
     ir_buf *out = cpu_case_buf(&k, "out", IR_I32);
     ir_dim *n = cpu_case_dim(&k, "N");
     ir_block *outer;
-    ir_var *i = ir_open_for(&k.build, "i", number(&k, 3), ir_dim_ref(k.arena, n), IR_RUN_PARALLEL, &outer);
+    ir_var *i =
+        ir_open_for(&k.build, "i", number(&k, 3), ir_dim_ref(k.arena, n), IR_RUN_PARALLEL, &outer);
     outer->codes.at[0]->step = number(&k, step);
     ir_store(&k.build, out, ref(&k, i), ir_const_i(k.arena, IR_I32, 1))->combine = IR_OP_ADD;
     ir_close(&k.build, outer);
@@ -84,7 +90,8 @@ Test(codegen_cpu_loops, parts_of_a_parallel_loop) {
         void *buffers[1] = {seen};
         for (int64_t at = 3; at < size; at += part)
           cpu_case_call(&k, buffers, &size, at, at + part < size ? at + part : size);
-        for (int64_t e = 0; e <= MOST; e++) cr_expect_eq(seen[e], e >= 3 && e < size && (e - 3) % step == 0);
+        for (int64_t e = 0; e <= MOST; e++)
+          cr_expect_eq(seen[e], e >= 3 && e < size && (e - 3) % step == 0);
       }
     cpu_case_free(&k);
   }
@@ -99,7 +106,8 @@ Test(codegen_cpu_loops, guards_hide_reads) {
   ir_expr *there = op(&k, IR_OP_LT, number(&k, 0), ir_dim_ref(k.arena, n));
   ir_expr *read = ir_load(k.arena, gone, number(&k, 0)), *zero = ir_const_f(k.arena, IR_F32, 0);
   ir_expr *both = op(&k, IR_OP_AND, there, op(&k, IR_OP_GT, read, zero));
-  ir_store(&k.build, out, number(&k, 0), ir_apply3(k.arena, IR_OP_WHERE, there, read, ir_const_f(k.arena, IR_F32, 5)));
+  ir_store(&k.build, out, number(&k, 0),
+           ir_apply3(k.arena, IR_OP_WHERE, there, read, ir_const_f(k.arena, IR_F32, 5)));
   ir_store(&k.build, out, number(&k, 1), ir_cast(k.arena, IR_F32, both));
   ir_expr *masked = ir_load(k.arena, gone, number(&k, 0));
   masked->args[masked->arg_count++] = there;
@@ -112,7 +120,8 @@ Test(codegen_cpu_loops, guards_hide_reads) {
   cpu_case_free(&k);
 }
 
-/* out[i] = sum over four accumulators in a local buffer that unrolled loops fill; masks at the end. */
+/* out[i] = sum over four accumulators in a local buffer that unrolled loops fill; masks at the end.
+ */
 Test(codegen_cpu_loops, local_tiles_and_masks) {
   SKIP_WITHOUT_LLVM();
   cpu_case k = cpu_case_new();
@@ -123,14 +132,17 @@ Test(codegen_cpu_loops, local_tiles_and_masks) {
   ir_expr *at = op(&k, IR_OP_MUL, ref(&k, u), number(&k, 8));
   ir_store(&k.build, tile, at, cpu_case_load(&k, in, at, 8));
   ir_close(&k.build, outer);
-  ir_var *sum = ir_let_lanes(&k.build, "sum", IR_I32, 8, ir_splat(k.arena, ir_const_i(k.arena, IR_I32, 0), 8));
+  ir_var *sum = ir_let_lanes(&k.build, "sum", IR_I32, 8,
+                             ir_splat(k.arena, ir_const_i(k.arena, IR_I32, 0), 8));
   u = ir_open_for(&k.build, "u", number(&k, 0), number(&k, 4), IR_RUN_UNROLL, &outer);
   ir_expr *part = cpu_case_load(&k, tile, op(&k, IR_OP_MUL, ref(&k, u), number(&k, 8)), 8);
   ir_set(&k.build, sum, op(&k, IR_OP_ADD, ref(&k, sum), part));
   ir_close(&k.build, outer);
-  ir_expr *mask = op(&k, IR_OP_LT, cpu_case_load(&k, in, number(&k, 0), 8), ir_splat(k.arena, ir_const_i(k.arena, IR_I32, 5), 8));
+  ir_expr *mask = op(&k, IR_OP_LT, cpu_case_load(&k, in, number(&k, 0), 8),
+                     ir_splat(k.arena, ir_const_i(k.arena, IR_I32, 5), 8));
   ir_store(&k.build, out, number(&k, 0), ref(&k, sum))->cond = mask;
-  ir_code *more = ir_store(&k.build, out, number(&k, 4), ref(&k, sum)); /* combined, overlapping the first */
+  ir_code *more =
+      ir_store(&k.build, out, number(&k, 4), ref(&k, sum)); /* combined, overlapping the first */
   more->combine = IR_OP_MAX;
   more->cond = mask;
   ir_expr *all = ir_reduce(k.arena, IR_RED_SUM, NULL, 0, ref(&k, sum));
@@ -154,7 +166,8 @@ Test(codegen_cpu_loops, gather_and_scatter) {
     ir_expr *read = ir_load(k.arena, in, where);
     read->args[read->arg_count++] = mask;
     ir_store(&k.build, out, number(&k, 8), read);
-    ir_store(&k.build, out, where, read)->cond = mask; /* lanes in order: the last of equal ones stays */
+    ir_store(&k.build, out, where, read)->cond =
+        mask; /* lanes in order: the last of equal ones stays */
     uint64_t from[16] = {0}, to[16] = {0};
     int32_t at[8] = {3, -1, 0, 7, 3, 5, -9, 1};
     for (int i = 0; i < 16; i++) ir_dtype_store(types[t], from, i, i % 5);
@@ -164,7 +177,11 @@ Test(codegen_cpu_loops, gather_and_scatter) {
   }
 }
 
-typedef struct shared_sum { cpu_case *k; void **buffers; const int64_t *sizes; } shared_sum;
+typedef struct shared_sum {
+  cpu_case *k;
+  void **buffers;
+  const int64_t *sizes;
+} shared_sum;
 static void add_part(void *user, int64_t begin, int64_t end) {
   shared_sum *s = user;
   cpu_case_call(s->k, s->buffers, s->sizes, begin, end);
@@ -178,8 +195,10 @@ Test(codegen_cpu_loops, atomic_sums_from_threads) {
     ir_buf *out = cpu_case_buf(&k, "out", types[t]);
     ir_dim *n = cpu_case_dim(&k, "N");
     ir_block *outer;
-    ir_var *i = ir_open_for(&k.build, "i", number(&k, 0), ir_dim_ref(k.arena, n), IR_RUN_PARALLEL, &outer);
-    ir_expr *one = ir_dtype_is_float(types[t]) ? ir_const_f(k.arena, types[t], 1) : ir_const_i(k.arena, types[t], 1);
+    ir_var *i =
+        ir_open_for(&k.build, "i", number(&k, 0), ir_dim_ref(k.arena, n), IR_RUN_PARALLEL, &outer);
+    ir_expr *one = ir_dtype_is_float(types[t]) ? ir_const_f(k.arena, types[t], 1)
+                                               : ir_const_i(k.arena, types[t], 1);
     ir_code *store = ir_store(&k.build, out, op(&k, IR_OP_MOD, ref(&k, i), number(&k, 2)), one);
     store->combine = IR_OP_ADD;
     store->atomic = true;
@@ -193,7 +212,8 @@ Test(codegen_cpu_loops, atomic_sums_from_threads) {
     rt_pool_free(pool);
     double want = ir_dtype_is_float(types[t]) ? 1000 : (double)ir_dtype_wrap(types[t], 1000);
     for (int c = 0; c < 2; c++)
-      cr_expect(ir_dtype_load(types[t], cells, c) == want, "%s: %g", ir_dtype_text(types[t]), ir_dtype_load(types[t], cells, c));
+      cr_expect(ir_dtype_load(types[t], cells, c) == want, "%s: %g", ir_dtype_text(types[t]),
+                ir_dtype_load(types[t], cells, c));
     cpu_case_free(&k);
   }
 }

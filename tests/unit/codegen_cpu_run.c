@@ -18,7 +18,8 @@ cpu_case cpu_case_new(void) {
   return c;
 }
 
-/* The function lives in an arena of its own, so its body's address is stable: a builder on demand. */
+/* The function lives in an arena of its own, so its body's address is stable: a builder on demand.
+ */
 static void start(cpu_case *c) {
   if (!c->build.func) c->build = (ir_builder){c->arena, c->func, &c->func->body};
 }
@@ -43,7 +44,8 @@ void cpu_case_compile(cpu_case *c, const char *mcpu) {
   cr_assert_eq(status, SPC_OK, "%s", why);
 }
 
-void cpu_case_call(cpu_case *c, void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end) {
+void cpu_case_call(cpu_case *c, void *const *buffers, const int64_t *sizes, int64_t begin,
+                   int64_t end) {
   c->image->codes.at[0].cpu(buffers, sizes, begin, end);
 }
 

@@ -17,10 +17,12 @@ typedef struct cpu_case {
 } cpu_case;
 
 cpu_case cpu_case_new(void);
-ir_buf *cpu_case_buf(cpu_case *c, const char *name, ir_dtype t); /* appended to the function's buffers */
+ir_buf *cpu_case_buf(cpu_case *c, const char *name,
+                     ir_dtype t); /* appended to the function's buffers */
 ir_dim *cpu_case_dim(cpu_case *c, const char *name);
 void cpu_case_compile(cpu_case *c, const char *mcpu); /* asserts success */
-void cpu_case_call(cpu_case *c, void *const *buffers, const int64_t *sizes, int64_t begin, int64_t end);
+void cpu_case_call(cpu_case *c, void *const *buffers, const int64_t *sizes, int64_t begin,
+                   int64_t end);
 void cpu_case_free(cpu_case *c);
 const char *cpu_case_text(cpu_case *c, const char *kind, const char *mcpu);
 /* for i = 0 .. count step lanes { out[i] = value(i) }: the body is built by the caller. */

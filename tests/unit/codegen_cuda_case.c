@@ -11,36 +11,48 @@ const product_case cuda_product_cases[] = {
     {"gemm_mma_64x64x32", IR_BF16, IR_F32, 'r', 'c', 'r', false, 0, 0, 32, 2, CASE_PLAIN, 0},
     {"gemm_mma_64x64x32", IR_F16, IR_F16, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_RESIDUAL, 0},
     {"gemm_mma_64x64x32", IR_F16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_PLAIN, 2},
-    {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0, CASE_PLAIN, 0},
-    {"gemm_kgather_mma_128x128x32", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 4, 0, 0, CASE_BIAS_RELU, 0},
-    {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 64, 64, 1, CASE_BIAS_RELU, 0},
-    {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 1},
-    {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 2, 64, 1, CASE_RESIDUAL, 0},
-    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
+    {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0,
+     CASE_PLAIN, 0},
+    {"gemm_kgather_mma_128x128x32", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 4, 0, 0,
+     CASE_BIAS_RELU, 0},
+    {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 64, 64, 1,
+     CASE_BIAS_RELU, 0},
+    {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN,
+     1},
+    {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 2, 64, 1,
+     CASE_RESIDUAL, 0},
+    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU,
+     0},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0},
     {"gemm_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0},
     {"gemm_wgmma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_BIAS_RELU, 0},
     {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 4, CASE_PLAIN, 0},
-    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_BIAS_RELU, 2},
-    {"gemm_kgather_wgmma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0, CASE_PLAIN, 0},
-    {"gemm_kgather_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 8, 0, 0, CASE_BIAS_RELU, 0},
-    {"gemm_kgather_wgmma_64x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 64, 1, CASE_BIAS_RELU, 0},
-    {"gemm_kgather_wgmma_64x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 4, 0, 0, CASE_RESIDUAL, 1},
+    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_BIAS_RELU,
+     2},
+    {"gemm_kgather_wgmma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0,
+     CASE_PLAIN, 0},
+    {"gemm_kgather_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 8, 0, 0,
+     CASE_BIAS_RELU, 0},
+    {"gemm_kgather_wgmma_64x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 64, 1,
+     CASE_BIAS_RELU, 0},
+    {"gemm_kgather_wgmma_64x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 4, 0, 0,
+     CASE_RESIDUAL, 1},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', true, 0, 0, 0, 0, CASE_PLAIN, 0},
     {"gemm_fma_64x64x16", IR_F32, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
     {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
-    {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'c', false, 64, 8, 0, 0, CASE_BIAS_RELU, 0},
+    {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'c', false, 64, 8, 0, 0, CASE_BIAS_RELU,
+     0},
 };
 const int cuda_product_case_count = IR_COUNT(cuda_product_cases);
 
 const list_case cuda_list_cases[] = {
-    {IR_BF16, 'r', 64, 1, true},  {IR_BF16, 'c', 64, 1, true},   {IR_F32, 'r', 128, 1, true},
-    {IR_F32, 'c', 1, 1, true},    {IR_F16, 'r', 0, 1, true},     {IR_F64, 'r', 16, 4, true},
-    {IR_F16, 'c', 32, 32, true},  {IR_I8, 'r', 8, 3, true},      {IR_F8E4M3, 'r', 64, 1, true},
+    {IR_BF16, 'r', 64, 1, true},   {IR_BF16, 'c', 64, 1, true},  {IR_F32, 'r', 128, 1, true},
+    {IR_F32, 'c', 1, 1, true},     {IR_F16, 'r', 0, 1, true},    {IR_F64, 'r', 16, 4, true},
+    {IR_F16, 'c', 32, 32, true},   {IR_I8, 'r', 8, 3, true},     {IR_F8E4M3, 'r', 64, 1, true},
     {IR_F8E5M2, 'c', 64, 2, true}, {IR_BF16, 'r', 64, 1, false}, {IR_BF16, 'c', 128, 1, false},
-    {IR_I32, 'r', 0, 5, false},   {IR_B1, 'r', 64, 1, true},
+    {IR_I32, 'r', 0, 5, false},    {IR_B1, 'r', 64, 1, true},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
@@ -64,7 +76,8 @@ void cuda_cases_new(cuda_cases *c) {
 
 void cuda_cases_free(cuda_cases *c) { ir_arena_free(c->arena); }
 
-/* ---- parts ----------------------------------------------------------------------------------------- */
+/* ---- parts
+ * ----------------------------------------------------------------------------------------- */
 static ir_expr *size(cuda_cases *c, int d) { return ir_dim_ref(c->arena, c->dim[d]); }
 
 /* A dense format of `rank` dimensions whose last two are exchanged when the layout is 'c'. */
@@ -79,9 +92,10 @@ static const ir_format *layout_format(cuda_cases *c, int rank, char layout) {
   return f;
 }
 
-static ir_tensor *tensor(cuda_cases *c, const char *name, ir_dtype t, char layout, int rank, const int *dims) {
-  ir_tensor *tensor = ir_tensor_new(c->kernel, ir_format_text(c->arena, "%s%d", name, c->kernel->stages.count),
-                                    IR_ROLE_IN, t);
+static ir_tensor *tensor(cuda_cases *c, const char *name, ir_dtype t, char layout, int rank,
+                         const int *dims) {
+  ir_tensor *tensor = ir_tensor_new(
+      c->kernel, ir_format_text(c->arena, "%s%d", name, c->kernel->stages.count), IR_ROLE_IN, t);
   tensor->rank = rank;
   for (int d = 0; d < rank; d++) tensor->dim[d] = size(c, dims[d]);
   tensor->format = layout_format(c, rank, rank > 1 ? layout : 'r');
@@ -89,23 +103,31 @@ static ir_tensor *tensor(cuda_cases *c, const char *name, ir_dtype t, char layou
 }
 
 static ir_buf *workspace(cuda_cases *c, const char *name, ir_dtype t, ir_expr *count) {
-  ir_buf *buf = ir_buf_new(c->arena, ir_format_text(c->arena, "%s%d", name, c->kernel->stages.count),
-                           IR_BUF_WORKSPACE, t);
+  ir_buf *buf =
+      ir_buf_new(c->arena, ir_format_text(c->arena, "%s%d", name, c->kernel->stages.count),
+                 IR_BUF_WORKSPACE, t);
   buf->count = count;
   IR_PUSH(c->arena, &c->kernel->workspaces, buf);
   return buf;
 }
 
-static ir_list *list(cuda_cases *c, const char *name, ir_tensor *of, int strip, int gran, ir_index *strips,
-                     int strip_dim, ir_index *axis, int axis_dim, bool bits) {
+static ir_list *list(cuda_cases *c, const char *name, ir_tensor *of, int strip, int gran,
+                     ir_index *strips, int strip_dim, ir_index *axis, int axis_dim, bool bits) {
   ir_list *l = IR_NEW(c->arena, ir_list);
   ir_arena *a = c->arena;
-  *l = (ir_list){.name = name, .tensor = of, .strip_index = strips, .axis = axis, .strip_dim = strip_dim,
-                 .axis_dim = axis_dim, .strip = strip, .gran = gran};
+  *l = (ir_list){.name = name,
+                 .tensor = of,
+                 .strip_index = strips,
+                 .axis = axis,
+                 .strip_dim = strip_dim,
+                 .axis_dim = axis_dim,
+                 .strip = strip,
+                 .gran = gran};
   l->strips = strip_dim >= 0 ? ir_ceil_div(a, of->dim[strip_dim], strip) : ir_int(a, 1);
   l->capacity = ir_ceil_div(a, of->dim[axis_dim], gran);
   l->counts = workspace(c, ir_format_text(a, "%s.counts", name), IR_I32, l->strips);
-  l->ids = workspace(c, ir_format_text(a, "%s.ids", name), IR_I32, ir_apply(a, IR_OP_MUL, l->strips, l->capacity));
+  l->ids = workspace(c, ir_format_text(a, "%s.ids", name), IR_I32,
+                     ir_apply(a, IR_OP_MUL, l->strips, l->capacity));
   if (bits)
     l->bits = workspace(c, ir_format_text(a, "%s.bits", name), IR_I32,
                         ir_apply(a, IR_OP_MUL, l->strips, ir_ceil_div(a, l->capacity, 32)));
@@ -125,7 +147,8 @@ static ir_stage *stage(cuda_cases *c, ir_stage_kind kind, const char *row) {
   return s;
 }
 
-/* ---- fragments --------------------------------------------------------------------------------------- */
+/* ---- fragments
+ * --------------------------------------------------------------------------------------- */
 static ir_var *param(cuda_cases *c, ir_func *f, const char *name, ir_dtype t) {
   ir_var *var = IR_NEW(c->arena, ir_var);
   *var = (ir_var){name, t, 1};
@@ -134,7 +157,8 @@ static ir_var *param(cuda_cases *c, ir_func *f, const char *name, ir_dtype t) {
 }
 
 static ir_expr *extra(cuda_cases *c, ir_func *f, ir_tensor *of, ir_expr *offset) {
-  ir_buf *buf = ir_buf_new(c->arena, ir_format_text(c->arena, "%s.vals", of->name), IR_BUF_VALS, of->dtype);
+  ir_buf *buf =
+      ir_buf_new(c->arena, ir_format_text(c->arena, "%s.vals", of->name), IR_BUF_VALS, of->dtype);
   buf->tensor = of;
   ir_func_use(f, buf);
   return ir_cast(c->arena, IR_F32, ir_load(c->arena, buf, offset));
@@ -144,7 +168,8 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
   ir_func *f = ir_func_new(c->kernel, "epilogue");
   f->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = ir_var_ref(a, param(c, f, "acc", IR_F32)), *m = ir_var_ref(a, param(c, f, "m", IR_I64));
+  ir_expr *acc = ir_var_ref(a, param(c, f, "acc", IR_F32)),
+          *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   (void)param(c, f, "batch", IR_I64);
   if (p->epilogue == CASE_BIAS_RELU) {
@@ -158,7 +183,8 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
   return f;
 }
 
-/* ---- stages -------------------------------------------------------------------------------------------- */
+/* ---- stages
+ * -------------------------------------------------------------------------------------------- */
 static ir_expr *access2(cuda_cases *c, ir_tensor *of, ir_index *batch, ir_index *x, ir_index *y) {
   ir_expr *subs[3];
   int count = 0;
@@ -171,11 +197,15 @@ static ir_expr *access2(cuda_cases *c, ir_tensor *of, ir_index *batch, ir_index 
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
   int rank = p->batched ? 3 : 2, skip = p->batched ? 0 : 1;
-  ir_tensor *at = tensor(c, "A", p->in, p->layout_a, rank, (int[]){CASE_BATCH, CASE_M, CASE_K} + skip);
-  ir_tensor *bt = tensor(c, "B", p->in, p->layout_b, rank, (int[]){CASE_BATCH, CASE_K, CASE_N} + skip);
-  ir_tensor *tt = tensor(c, "T", p->out, p->layout_t, rank, (int[]){CASE_BATCH, CASE_M, CASE_N} + skip);
+  ir_tensor *at =
+      tensor(c, "A", p->in, p->layout_a, rank, (int[]){CASE_BATCH, CASE_M, CASE_K} + skip);
+  ir_tensor *bt =
+      tensor(c, "B", p->in, p->layout_b, rank, (int[]){CASE_BATCH, CASE_K, CASE_N} + skip);
+  ir_tensor *tt =
+      tensor(c, "T", p->out, p->layout_t, rank, (int[]){CASE_BATCH, CASE_M, CASE_N} + skip);
   ir_index *g = p->batched ? ir_index_new(c->kernel, "g", size(c, CASE_BATCH)) : NULL;
-  ir_index *m = ir_index_new(c->kernel, "i", size(c, CASE_M)), *n = ir_index_new(c->kernel, "j", size(c, CASE_N));
+  ir_index *m = ir_index_new(c->kernel, "i", size(c, CASE_M)),
+           *n = ir_index_new(c->kernel, "j", size(c, CASE_N));
   ir_index *k = ir_index_new(c->kernel, "k", size(c, CASE_K));
   ir_stmt *stmt = ir_stmt_new(c->kernel, tt);
   ir_expr *target = access2(c, tt, g, m, n);
@@ -190,7 +220,8 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
   ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p);
   ir_list *read = p->strip ? list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false) : NULL;
-  ir_list *made = p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
+  ir_list *made =
+      p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
   ir_list *guarded = p->guard ? list(c, "W", at, 64, 1, m, 0, k, 1, false) : NULL;
   if (guarded) guarded->verdict = workspace(c, "W.verdict", IR_I32, ir_int(a, 1));
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
@@ -205,9 +236,10 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
 ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   ir_tensor *v = tensor(c, "V", l->dtype, l->layout, l->strip ? 2 : 1,
                         (int[]){CASE_M, CASE_N} + (l->strip ? 0 : 1));
-  ir_index *r = ir_index_new(c->kernel, "r", size(c, CASE_M)), *f = ir_index_new(c->kernel, "f", size(c, CASE_N));
-  ir_list *made = list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f, l->strip ? 1 : 0,
-                       l->bits);
+  ir_index *r = ir_index_new(c->kernel, "r", size(c, CASE_M)),
+           *f = ir_index_new(c->kernel, "f", size(c, CASE_N));
+  ir_list *made = list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
+                       l->strip ? 1 : 0, l->bits);
   made->fused = false;
   ir_stage *s = stage(c, IR_STAGE_DETECT, "detect_values");
   s->detects = made;
@@ -222,7 +254,9 @@ ir_stage *cuda_case_guard(cuda_cases *c, ir_list *measured) {
   return s;
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------------- */
+/* ---- ops
+ * -------------------------------------------------------------------------------------------------
+ */
 static bool op_takes(ir_op op, ir_dtype t) {
   unsigned traits = ir_op_rows[op].traits;
   if (traits & IR_BOOL_ONLY) return t == IR_B1;
@@ -244,15 +278,17 @@ static ir_expr *operand(cuda_cases *c, ir_func *f, const char *name, ir_dtype t,
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t) {
   if (!op_takes(op, t)) return NULL;
   static const char *const names[] = {"x", "z", "w"};
-  ir_func *f = ir_func_new(c->kernel, ir_format_text(c->arena, "%s.%s", ir_op_rows[op].mnemonic, ir_dtype_text(t)));
+  ir_func *f = ir_func_new(
+      c->kernel, ir_format_text(c->arena, "%s.%s", ir_op_rows[op].mnemonic, ir_dtype_text(t)));
   ir_builder b = {c->arena, f, &f->body};
   ir_block *outer;
   ir_var *i = ir_open_for(&b, "i", ir_int(c->arena, 0), size(c, CASE_M), IR_RUN_THREAD, &outer);
   ir_expr *args[3], *at = ir_var_ref(c->arena, i);
   for (int n = 0; n < ir_op_rows[op].arity; n++)
     args[n] = operand(c, f, names[n], op == IR_OP_WHERE && n == 0 ? IR_B1 : t, at);
-  ir_expr *value = ir_op_rows[op].arity == 3 ? ir_apply3(c->arena, op, args[0], args[1], args[2])
-                                             : ir_apply(c->arena, op, args[0], ir_op_rows[op].arity > 1 ? args[1] : NULL);
+  ir_expr *value = ir_op_rows[op].arity == 3
+                       ? ir_apply3(c->arena, op, args[0], args[1], args[2])
+                       : ir_apply(c->arena, op, args[0], ir_op_rows[op].arity > 1 ? args[1] : NULL);
   ir_dtype result = ir_op_rows[op].result == IR_RESULT_BOOL ? IR_B1 : t;
   ir_buf *y = ir_buf_new(c->arena, "y", IR_BUF_VALS, result);
   y->tensor = tensor(c, "y", result, 'r', 1, (int[]){CASE_M});

@@ -9,7 +9,8 @@
 
 typedef enum case_epilogue { CASE_PLAIN, CASE_BIAS_RELU, CASE_RESIDUAL } case_epilogue;
 
-/* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T. */
+/* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
+ */
 typedef struct product_case {
   const char *row;
   ir_dtype in, out;
@@ -44,7 +45,8 @@ void cuda_cases_free(cuda_cases *c);
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p);
 ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CASE_M, F is CASE_N */
 ir_stage *cuda_case_guard(cuda_cases *c, ir_list *list);
-/* y[i] = op(x[i], z[i], w[i]) for i < M, operands of dtype t (b1 where the op wants it); NULL where t has no such op. */
+/* y[i] = op(x[i], z[i], w[i]) for i < M, operands of dtype t (b1 where the op wants it); NULL where
+ * t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */

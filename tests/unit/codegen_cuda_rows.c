@@ -1,5 +1,6 @@
-/* codegen_cuda_rows.c - every row of the kernel table, and every op's CUDA spelling, becomes a cubin without
- * spills, stack frames or C75xx notes for each architecture that NVRTC knows.  Skipped without NVRTC. */
+/* codegen_cuda_rows.c - every row of the kernel table, and every op's CUDA spelling, becomes a
+ * cubin without spills, stack frames or C75xx notes for each architecture that NVRTC knows. Skipped
+ * without NVRTC. */
 #include <criterion/criterion.h>
 
 #include "codegen_cuda_case.h"
@@ -19,11 +20,13 @@ static const char *messages(cuda_cases *c) {
 static ir_image *compiled(cuda_cases *c, const char *target) {
   cg_options options = {.target = ir_target_find(target), .threads = 2};
   ir_image *image = NULL;
-  cr_assert_eq(cg_cuda_compile(c->arena, c->kernel, &options, c->sink, &image), SPC_OK, "%s", messages(c));
+  cr_assert_eq(cg_cuda_compile(c->arena, c->kernel, &options, c->sink, &image), SPC_OK, "%s",
+               messages(c));
   return image;
 }
 
-/* Registers that a row may use: two blocks of 128 x 128 and four of 64 x 64 fit a multiprocessor. */
+/* Registers that a row may use: two blocks of 128 x 128 and four of 64 x 64 fit a multiprocessor.
+ */
 static int budget(const char *label) {
   if (strstr(label, "wgmma_128x128")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "mma_128")) return 255;
@@ -38,10 +41,10 @@ static void check(cuda_cases *c, const ir_image *image, const char *target) {
     const ir_code_image *code = &image->codes.at[i];
     cr_expect(code->cubin_bytes > 0, "%s %s: no code", target, code->entry);
     if (!strcmp(code->label, "loop")) continue;
-    cr_expect_eq(code->spill_bytes, 0, "%s %s (%s) spills %d bytes", target, code->entry, code->label,
-                 code->spill_bytes);
-    cr_expect(code->registers > 0 && code->registers <= budget(code->label), "%s %s (%s) uses %d registers",
-              target, code->entry, code->label, code->registers);
+    cr_expect_eq(code->spill_bytes, 0, "%s %s (%s) spills %d bytes", target, code->entry,
+                 code->label, code->spill_bytes);
+    cr_expect(code->registers > 0 && code->registers <= budget(code->label),
+              "%s %s (%s) uses %d registers", target, code->entry, code->label, code->registers);
   }
   cr_expect_str_empty(messages(c), "%s: %s", target, messages(c));
 }
@@ -49,7 +52,8 @@ static void check(cuda_cases *c, const ir_image *image, const char *target) {
 /* All cases, or the first of every row: enough for architectures that run the same instructions. */
 static void cases(cuda_cases *c, const char *target, bool all) {
   for (int i = 0; i < cuda_product_case_count; i++)
-    if (!cuda_case_fits(&cuda_product_cases[i], target)) continue;
+    if (!cuda_case_fits(&cuda_product_cases[i], target))
+      continue;
     else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
       cuda_case_product(c, &cuda_product_cases[i]);
   for (int i = 0; i < (all ? cuda_list_case_count : 1); i++) {
@@ -85,7 +89,8 @@ Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
   cuda_cases_new(&c);
   for (int op = 0; op < IR_OP_COUNT; op++)
     for (int t = IR_NONE + 1; t < IR_DTYPE_COUNT; t++)
-      if (t == IR_F32 || t == IR_F64 || t == IR_BF16 || t == IR_I32 || t == IR_U4 || t == IR_I64 || t == IR_B1)
+      if (t == IR_F32 || t == IR_F64 || t == IR_BF16 || t == IR_I32 || t == IR_U4 || t == IR_I64 ||
+          t == IR_B1)
         cuda_case_op(&c, (ir_op)op, (ir_dtype)t);
   check(&c, compiled(&c, "sm_90a"), "sm_90a");
   cuda_cases_free(&c);
@@ -94,11 +99,15 @@ Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
 /* A stage that no kernel can run is refused with a sentence, never compiled to something else. */
 Test(codegen_cuda_rows, misfits_are_refused) {
   static const product_case misfits[] = {
-      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
-      {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
-      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 3, 0, 0, CASE_PLAIN, 0},
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 0, 0,
+       CASE_PLAIN, 0},
+      {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0,
+       CASE_PLAIN, 0},
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 3, 0, 0,
+       CASE_PLAIN, 0},
       {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
-      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
+      {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN,
+       0},
       {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0}};
   for (int i = 0; i < IR_COUNT(misfits); i++) {
     cuda_cases c;
@@ -106,7 +115,8 @@ Test(codegen_cuda_rows, misfits_are_refused) {
     cuda_case_product(&c, &misfits[i]);
     cg_options options = {.target = ir_target_find("sm_90a")};
     ir_image *image;
-    cr_expect_eq(cg_cuda_emit(c.arena, c.kernel, &options, c.sink, &image), SPC_INVALID_INPUT, "case %d", i);
+    cr_expect_eq(cg_cuda_emit(c.arena, c.kernel, &options, c.sink, &image), SPC_INVALID_INPUT,
+                 "case %d", i);
     cr_expect_eq(c.sink->errors, 1);
     cuda_cases_free(&c);
   }

@@ -1,5 +1,5 @@
-/* codegen_cuda_text.c - what is printed for loop IR and for configs, to the letter; products are read in every
- * order of factors and dimensions. */
+/* codegen_cuda_text.c - what is printed for loop IR and for configs, to the letter; products are
+ * read in every order of factors and dimensions. */
 #include <criterion/criterion.h>
 
 #include "codegen/cuda.h"
@@ -47,8 +47,9 @@ Test(codegen_cuda_text, integers_keep_their_width) {
 }
 
 Test(codegen_cuda_text, a_config_with_an_epilogue_and_detection) {
-  static const product_case p = {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 64, 1,
-                                 CASE_BIAS_RELU, 0};
+  static const product_case p = {
+      "gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 64, 1,
+      CASE_BIAS_RELU,        0};
   cuda_cases c;
   cuda_cases_new(&c);
   cuda_case_product(&c, &p);
@@ -63,8 +64,19 @@ Test(codegen_cuda_text, a_config_with_an_epilogue_and_detection) {
 }
 
 Test(codegen_cuda_text, a_guarded_gather) {
-  static const product_case p = {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'r', false, 64, 2, 0, 0,
-                                 CASE_PLAIN, 1};
+  static const product_case p = {"gemm_kgather_mma_64x128x32",
+                                 IR_F16,
+                                 IR_F16,
+                                 'c',
+                                 'r',
+                                 'r',
+                                 false,
+                                 64,
+                                 2,
+                                 0,
+                                 0,
+                                 CASE_PLAIN,
+                                 1};
   cuda_cases c;
   cuda_cases_new(&c);
   cuda_case_product(&c, &p);
@@ -84,9 +96,11 @@ Test(codegen_cuda_text, names_are_identifiers) {
   ir_arena_free(a);
 }
 
-/* Exchanging roles twice changes nothing; exchanged, A is the other operand with its layout turned. */
+/* Exchanging roles twice changes nothing; exchanged, A is the other operand with its layout turned.
+ */
 Test(codegen_cuda_text, products_can_be_transposed) {
-  static const product_case p = {"gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'c', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0};
+  static const product_case p = {
+      "gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'c', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0};
   cuda_cases c;
   cg_product product;
   const char *why;
@@ -97,7 +111,8 @@ Test(codegen_cuda_text, products_can_be_transposed) {
   cr_expect_eq(product.batch_count, 1);
   const ir_tensor *a = product.a.tensor;
   cg_product_swap(&product);
-  cr_expect(product.b.tensor == a && product.a.layout == 'r' && product.b.layout == 'c' && product.t.layout == 'c');
+  cr_expect(product.b.tensor == a && product.a.layout == 'r' && product.b.layout == 'c' &&
+            product.t.layout == 'c');
   cg_product_swap(&product);
   cr_expect(product.a.tensor == a && product.t.layout == 'r' && !product.swapped);
   cuda_cases_free(&c);
@@ -107,9 +122,12 @@ Test(codegen_cuda_text, logs_are_read) {
   cg_nvrtc_result r = {0};
   cg_nvrtc_read_log("ptxas info    : Function properties for f\n"
                     "    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
-                    "ptxas info    : Used 71 registers, used 1 barriers, 1024 bytes smem\n", &r);
-  cr_expect(r.registers == 71 && r.spill_bytes == 12 && r.stack_bytes == 16 && r.shared_bytes == 1024 && !r.serialised);
-  cg_nvrtc_read_log("ptxas info    : (C7515) Potential Performance Loss\nptxas info    : Used 9 registers\n", &r);
+                    "ptxas info    : Used 71 registers, used 1 barriers, 1024 bytes smem\n",
+                    &r);
+  cr_expect(r.registers == 71 && r.spill_bytes == 12 && r.stack_bytes == 16 &&
+            r.shared_bytes == 1024 && !r.serialised);
+  cg_nvrtc_read_log(
+      "ptxas info    : (C7515) Potential Performance Loss\nptxas info    : Used 9 registers\n", &r);
   cr_expect(r.serialised && r.registers == 9);
   cg_nvrtc_read_log("", &r);
   cr_expect_eq(r.registers, -1);

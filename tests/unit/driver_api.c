@@ -8,8 +8,8 @@
 
 static const char *const scale =
     "spx 1; dim N: dyn; kernel k { in x: f32[N]; in a: f32[]; out y[i] = a * x[i]; }";
-static const char *const spmv =
-    "spx 1; dim N: dyn; dim M: dyn; kernel spmv { in A: f32[N,M] as csr; in x: f32[M]; out y[i] = sum[j] A[i,j]*x[j]; }";
+static const char *const spmv = "spx 1; dim N: dyn; dim M: dyn; kernel spmv { in A: f32[N,M] as "
+                                "csr; in x: f32[M]; out y[i] = sum[j] A[i,j]*x[j]; }";
 static const char *const add =
     "spx 1; dim N: dyn; dim M: dyn; kernel add { in A: f32[N,M] as csr; in B: f32[N,M] as csr;"
     " out C[i,j] = A[i,j] + B[i,j] as csr; }";
@@ -28,8 +28,8 @@ static spc_context *context_of(const char *backend) {
 static spc_program *program_of(spc_context *context, const char *text) {
   spc_program *program = NULL;
   spc_error err = SPC_ERROR_INIT;
-  cr_assert_eq(spc_program_from_text(context, text, strlen(text), NULL, &program, &err), SPC_OK, "%s\n%s", err.message,
-               err.diagnostics);
+  cr_assert_eq(spc_program_from_text(context, text, strlen(text), NULL, &program, &err), SPC_OK,
+               "%s\n%s", err.message, err.diagnostics);
   return program;
 }
 
@@ -40,13 +40,24 @@ static spc_plan *plan_of(spc_program *program) {
 }
 
 static spc_tensor vector(const char *name, float *values, int64_t n) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 1, .values = values, .value_count = n};
+  spc_tensor t = {.struct_size = sizeof t,
+                  .name = name,
+                  .dtype = "f32",
+                  .rank = 1,
+                  .values = values,
+                  .value_count = n};
   t.shape[0] = n;
   return t;
 }
 
-static spc_tensor csr(const char *name, int64_t rows, int64_t cols, int32_t *pos, int32_t *crd, float *values, int64_t n) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2, .values = values, .value_count = n};
+static spc_tensor csr(const char *name, int64_t rows, int64_t cols, int32_t *pos, int32_t *crd,
+                      float *values, int64_t n) {
+  spc_tensor t = {.struct_size = sizeof t,
+                  .name = name,
+                  .dtype = "f32",
+                  .rank = 2,
+                  .values = values,
+                  .value_count = n};
   t.shape[0] = rows;
   t.shape[1] = cols;
   t.pos[1] = pos;
@@ -91,7 +102,8 @@ Test(driver_api, sparse_operands_and_computed_patterns) {
     cr_expect(y[0] == 201 && y[1] == 0 && y[2] == 30);
     int32_t pc[4], cc[4];
     float vc[4];
-    spc_tensor u[3] = {csr("A", 3, 3, pa, ca, va, 3), csr("B", 3, 3, pb, cb, vb, 2), csr("C", 3, 3, pc, cc, vc, 2)};
+    spc_tensor u[3] = {csr("A", 3, 3, pa, ca, va, 3), csr("B", 3, 3, pb, cb, vb, 2),
+                       csr("C", 3, 3, pc, cc, vc, 2)};
     cr_expect_eq(spc_run(sum, u, 3, &err), SPC_CAPACITY);
     cr_expect_eq(u[2].value_count, 4, "the needed count is %lld", (long long)u[2].value_count);
     u[2] = csr("C", 3, 3, pc, cc, vc, 4);
@@ -111,8 +123,10 @@ Test(driver_api, every_failure_says_what_and_leaves_nothing) {
   spc_plan *plan = NULL;
   spc_error err = SPC_ERROR_INIT;
   const char *bad = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = x[j]; }";
-  cr_expect_eq(spc_program_from_text(context, bad, strlen(bad), NULL, &program, &err), SPC_INVALID_INPUT);
-  cr_expect(program == NULL && strstr(err.diagnostics, "error[E") && strstr(err.diagnostics, "^"), "%s", err.diagnostics);
+  cr_expect_eq(spc_program_from_text(context, bad, strlen(bad), NULL, &program, &err),
+               SPC_INVALID_INPUT);
+  cr_expect(program == NULL && strstr(err.diagnostics, "error[E") && strstr(err.diagnostics, "^"),
+            "%s", err.diagnostics);
   cr_expect_eq(spc_program_from_text(NULL, bad, 1, NULL, &program, &err), SPC_INVALID_ARGUMENT);
   cr_expect(strstr(err.message, "context"));
   cr_expect_eq(spc_program_from_file(context, "/nowhere/at/all.spx", NULL, &program, &err), SPC_IO);

@@ -5,7 +5,9 @@
   "spx 1; dim I: dyn <= 8; dim K: dyn; kernel k { in A: f32[I,K] as csr; in x: f32[K]; "           \
   "out y[i] = sum[k] A[i,k]*x[k]; }"
 
-static ir_diag_id last_id(const session *s) { return s->sink->diags.at[s->sink->diags.count - 1]->id; }
+static ir_diag_id last_id(const session *s) {
+  return s->sink->diags.at[s->sink->diags.count - 1]->id;
+}
 
 static session opened(int rows, int columns, int length) {
   session s = session_open(KERNEL);
@@ -43,8 +45,9 @@ Test(ir_data_faults, each_has_its_code) {
 }
 
 Test(ir_data_faults, a_result_that_its_format_cannot_hold) {
-  session s = session_open("spx 1; dim I: dyn; dim J: dyn; kernel k { in A: f32[I,J] as csr; in x: f32[J];"
-                           " out y[i,j] = A[i,j] * x[j] as ell(1); }");
+  session s =
+      session_open("spx 1; dim I: dyn; dim J: dyn; kernel k { in A: f32[I,J] as csr; in x: f32[J];"
+                   " out y[i,j] = A[i,j] * x[j] as ell(1); }");
   session_bind(&s, "A", D(1, 2), 2, S(1, 2));
   session_bind(&s, "x", D(1, 1), 1, S(2));
   expect_fault(&s, IR_DIAG_PACK);

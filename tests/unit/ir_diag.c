@@ -49,11 +49,13 @@ Test(ir_diag, remarks_take_one_line) {
   const char *text = "let h = silu(x);\n";
   ir_sink *sink = ir_sink_new(arena);
   uint32_t file = ir_sink_source(sink, "ffn.spx", text, strlen(text));
-  ir_diag *missed = ir_diag_add(sink, IR_DIAG_NO_EXACT_ZEROS, span_of(file, text, "h"), "no zeros in `h`");
+  ir_diag *missed =
+      ir_diag_add(sink, IR_DIAG_NO_EXACT_ZEROS, span_of(file, text, "h"), "no zeros in `h`");
   ir_diag_note(sink, missed, span_of(file, text, "silu"), "silu gives small values");
   ir_diag_add(sink, IR_DIAG_SAMPLED, span_of(file, text, "h"), "`h` is sampled");
-  cr_assert_str_eq(rendered(sink), "ffn.spx:1:5: missed[M0401]: no zeros in `h`; silu gives small values\n"
-                                   "ffn.spx:1:5: remark[R0401]: `h` is sampled\n");
+  cr_assert_str_eq(rendered(sink),
+                   "ffn.spx:1:5: missed[M0401]: no zeros in `h`; silu gives small values\n"
+                   "ffn.spx:1:5: remark[R0401]: `h` is sampled\n");
 }
 
 Test(ir_diag, long_lines_are_cut_around_the_caret) {

@@ -1,10 +1,13 @@
-/* Spellings of ops.def: all of them are read and say what the evaluators say; bad ones are refused. */
+/* Spellings of ops.def: all of them are read and say what the evaluators say; bad ones are refused.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 
 #include "ir/op_spelling.h"
 
-static bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-15 * fabs(a); }
+static bool same(double a, double b) {
+  return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-15 * fabs(a);
+}
 
 Test(ir_spelling, every_row_is_read_and_says_what_its_evaluator_says) {
   static const double samples[] = {-3.5, -1, 0, 0.25, 1, 2};
@@ -18,7 +21,8 @@ Test(ir_spelling, every_row_is_read_and_says_what_its_evaluator_says) {
         double x[3] = {samples[i], samples[k], -1};
         if (row->traits & IR_BOOL_ONLY) x[0] = x[0] > 0, x[1] = x[1] > 0;
         double want = row->eval(x), got = ir_spelling_eval(row->cuda, x);
-        cr_assert(same(want, got), "%s(%g, %g) is %g, `%s` says %g", row->mnemonic, x[0], x[1], want, row->cuda, got);
+        cr_assert(same(want, got), "%s(%g, %g) is %g, `%s` says %g", row->mnemonic, x[0], x[1],
+                  want, row->cuda, got);
       }
   }
 }
@@ -31,12 +35,22 @@ Test(ir_spelling, spelled_rows_are_sound) {
 }
 
 Test(ir_spelling, precedence_is_that_of_C) {
-  static const struct { const char *text; double value; } cases[] = {
-      {"1 + 2 * 3", 7}, {"(1 + 2) * 3", 9}, {"8 - 4 - 2", 2}, {"8 / 4 / 2", 1}, {"-%0 * 2", -10},
-      {"%0 < %1 ? 1 : 2", 1}, {"%0 == 5 && %1 != 5 ? %1 : 0", 7}, {"!(%0 > 1) || %1 >= 7 ? 0.5 : 0", 0.5},
-      {"%0 > 1 ? %1 > 9 ? 1 : 2 : 3", 2}, {"spc_max(%0, spc_min(%1, 6)) - 0.25", 5.75}};
+  static const struct {
+    const char *text;
+    double value;
+  } cases[] = {{"1 + 2 * 3", 7},
+               {"(1 + 2) * 3", 9},
+               {"8 - 4 - 2", 2},
+               {"8 / 4 / 2", 1},
+               {"-%0 * 2", -10},
+               {"%0 < %1 ? 1 : 2", 1},
+               {"%0 == 5 && %1 != 5 ? %1 : 0", 7},
+               {"!(%0 > 1) || %1 >= 7 ? 0.5 : 0", 0.5},
+               {"%0 > 1 ? %1 > 9 ? 1 : 2 : 3", 2},
+               {"spc_max(%0, spc_min(%1, 6)) - 0.25", 5.75}};
   for (int i = 0; i < IR_COUNT(cases); i++)
-    cr_expect_eq(ir_spelling_eval(cases[i].text, (double[]){5, 7}), cases[i].value, "%s", cases[i].text);
+    cr_expect_eq(ir_spelling_eval(cases[i].text, (double[]){5, 7}), cases[i].value, "%s",
+                 cases[i].text);
 }
 
 Test(ir_spelling, integers_follow_from_the_ops) {
@@ -46,10 +60,27 @@ Test(ir_spelling, integers_follow_from_the_ops) {
 }
 
 Test(ir_spelling, bad_text_is_refused) {
-  static const char *const bad[] = {"", "%3", "%", "(%0", "%0)", "%0 +", "%0 %1", "spc_abs", "spc_abs()", "spc_abs(%0, %1)",
-                                    "spc_max(%0)", "spc_nothing(%0)", "abs(%0)", "1 ? 2", "1..2", "x", "%0 & %1", "1e5"};
+  static const char *const bad[] = {"",
+                                    "%3",
+                                    "%",
+                                    "(%0",
+                                    "%0)",
+                                    "%0 +",
+                                    "%0 %1",
+                                    "spc_abs",
+                                    "spc_abs()",
+                                    "spc_abs(%0, %1)",
+                                    "spc_max(%0)",
+                                    "spc_nothing(%0)",
+                                    "abs(%0)",
+                                    "1 ? 2",
+                                    "1..2",
+                                    "x",
+                                    "%0 & %1",
+                                    "1e5"};
   ir_spelling s;
-  for (int i = 0; i < IR_COUNT(bad); i++) cr_expect(ir_spelling_read(bad[i], &s), "`%s` was read", bad[i]);
+  for (int i = 0; i < IR_COUNT(bad); i++)
+    cr_expect(ir_spelling_read(bad[i], &s), "`%s` was read", bad[i]);
   char text[400] = "%0";
   for (int i = 0; i < 60; i++) strcat(text, " + %0");
   cr_expect(ir_spelling_read(text, &s));

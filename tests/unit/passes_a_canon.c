@@ -11,11 +11,12 @@ typedef struct value_case {
 /* Over x, z : f32[I], a : f32[], w : f32[I,K], n : i32[I]. */
 static a_run run_value(const char *value, const char *type) {
   char text[1024];
-  snprintf(text, sizeof text,
-           "spx 1; dim I: dyn; dim K: dyn; kernel t { in x: f32[I]; in z: f32[I]; in a: f32[]; "
-           "in w: f32[I,K]; in v: f32[K]; in n: i32[I]; "
-           "out use[i] = x[i] + z[i] + a + v[0] + cast[f32](n[i]) + sum[k] w[i,k]; out y[i] = %s %s; }",
-           value, type);
+  snprintf(
+      text, sizeof text,
+      "spx 1; dim I: dyn; dim K: dyn; kernel t { in x: f32[I]; in z: f32[I]; in a: f32[]; "
+      "in w: f32[I,K]; in v: f32[K]; in n: i32[I]; "
+      "out use[i] = x[i] + z[i] + a + v[0] + cast[f32](n[i]) + sum[k] w[i,k]; out y[i] = %s %s; }",
+      value, type);
   return a_run_passes(text, "canon");
 }
 
@@ -36,7 +37,8 @@ Test(canon, folds_values) {
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = run_value(cases[i].value, "");
     cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value, a_value(&run, "y"));
+    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
+                     a_value(&run, "y"));
     a_free(&run);
   }
 }
@@ -51,7 +53,8 @@ Test(canon, keeps_what_is_not_safe) {
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = run_value(cases[i].value, "");
     cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value, a_value(&run, "y"));
+    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
+                     a_value(&run, "y"));
     a_free(&run);
   }
 }
@@ -66,7 +69,8 @@ Test(canon, reductions) {
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = run_value(cases[i].value, "");
     cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value, a_value(&run, "y"));
+    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
+                     a_value(&run, "y"));
     a_free(&run);
   }
 }
@@ -110,7 +114,8 @@ Test(canon, leaves_three_shapes) {
 
 Test(canon, a_hoisted_temporary_has_only_the_indices_it_needs) {
   a_run run = a_run_passes("spx 1; dim N: dyn; kernel t { in a: f32[N,N]; in b: f32[N,N]; "
-                           "out y[i,j] = b[i,j] / sum[k] a[i,k]; }", "canon");
+                           "out y[i,j] = b[i,j] / sum[k] a[i,k]; }",
+                           "canon");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   ir_tensor *temporary = ir_tensor_named(run.kernel, "y.0");
   cr_assert_not_null(temporary);
@@ -119,8 +124,10 @@ Test(canon, a_hoisted_temporary_has_only_the_indices_it_needs) {
 }
 
 Test(canon, a_condition_does_not_cut_a_softmax) {
-  a_run run = a_run_passes("spx 1; dim N: dyn; kernel t { in a: f32[N,N]; in M: pattern[N,N] as csr; "
-                           "out y[i,j] = softmax[j](sum[k] a[i,k]*a[j,k]) on M[i,j]; }", "canon");
+  a_run run =
+      a_run_passes("spx 1; dim N: dyn; kernel t { in a: f32[N,N]; in M: pattern[N,N] as csr; "
+                   "out y[i,j] = softmax[j](sum[k] a[i,k]*a[j,k]) on M[i,j]; }",
+                   "canon");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   for (int s = 0; s < run.kernel->stmts.count; s++) {
     const ir_stmt *stmt = run.kernel->stmts.at[s];
@@ -131,7 +138,8 @@ Test(canon, a_condition_does_not_cut_a_softmax) {
 
 Test(canon, equal_temporaries_become_one_and_unread_lets_go) {
   a_run run = a_run_passes("spx 1; dim N: dyn; kernel t { in a: f32[N,N]; let d[i] = a[i,0]; "
-                           "out y[i] = (sum[k] a[i,k]) + exp(sum[k] a[i,k]); }", "canon");
+                           "out y[i] = (sum[k] a[i,k]) + exp(sum[k] a[i,k]); }",
+                           "canon");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_null(ir_tensor_named(run.kernel, "d"));
   cr_expect_str_eq(a_value(&run, "y"), "y.0[i] + exp(y.0[i])");

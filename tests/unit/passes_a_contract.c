@@ -5,9 +5,11 @@
 #include "tests/unit/passes_a_run.h"
 
 #define DECLARATIONS                                                                               \
-  "spx 1; dim N: dyn; kernel t { in A: bf16[N,N]; in B: bf16[N,N]; in C: bf16[N,N,N]; in D: bf16[N,N,N]; "  \
-  "in q: i8[N,N]; in s: bf16[N,N/4]; in x: bf16[N]; in p: i32[N]; "                               \
-  "out use[i] = A[i,0] + B[i,0] + C[i,0,0] + D[i,0,0] + q[i,0] + s[i,0] + x[i] + cast[bf16](p[i]); "
+  "spx 1; dim N: dyn; kernel t { in A: bf16[N,N]; in B: bf16[N,N]; in C: bf16[N,N,N]; in D: "      \
+  "bf16[N,N,N]; "                                                                                  \
+  "in q: i8[N,N]; in s: bf16[N,N/4]; in x: bf16[N]; in p: i32[N]; "                                \
+  "out use[i] = A[i,0] + B[i,0] + C[i,0,0] + D[i,0,0] + q[i,0] + s[i,0] + x[i] + "                 \
+  "cast[bf16](p[i]); "
 
 typedef struct contract_case {
   const char *statement, *batch, *m, *n, *k, *a, *b;
@@ -55,16 +57,17 @@ Test(contract, recognises) {
 }
 
 Test(contract, refuses_what_is_none) {
-  static const char *const others[] = {"out y[i] = sum[k] A[i,k]", "out y[i] = max[k] A[i,k]*B[k,i]",
-                                       "out y[i,j] = A[i,j]*B[i,j]",
-                                       "out y[i,j] = sum[k,l] A[i,k]*B[l,j]"};
+  static const char *const others[] = {
+      "out y[i] = sum[k] A[i,k]", "out y[i] = max[k] A[i,k]*B[k,i]", "out y[i,j] = A[i,j]*B[i,j]",
+      "out y[i,j] = sum[k,l] A[i,k]*B[l,j]"};
   for (int i = 0; i < IR_COUNT(others); i++) {
     char text[1024];
     pass_contraction_info info;
     snprintf(text, sizeof text, DECLARATIONS "%s; }", others[i]);
     a_run run = a_run_passes(text, "canon");
     cr_assert_eq(run.status, SPC_OK, "%s: %s", others[i], a_rendered(&run));
-    cr_expect_not(pass_contraction(run.arena, ir_tensor_named(run.kernel, "y")->def, &info), "%s", others[i]);
+    cr_expect_not(pass_contraction(run.arena, ir_tensor_named(run.kernel, "y")->def, &info), "%s",
+                  others[i]);
     a_free(&run);
   }
 }
@@ -83,7 +86,8 @@ Test(contract, a_dequantised_side_has_a_scale) {
 
 Test(contract, the_epilogue_has_one_hole) {
   pass_contraction_info info;
-  a_run run = a_run_passes(DECLARATIONS "out y[i,j] = relu((sum[k] A[p[i],k]*B[k,j]) + x[j]); }", "canon");
+  a_run run =
+      a_run_passes(DECLARATIONS "out y[i,j] = relu((sum[k] A[p[i],k]*B[k,j]) + x[j]); }", "canon");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_assert(pass_contraction(run.arena, ir_tensor_named(run.kernel, "y")->def, &info));
   ir_text text = ir_text_new(run.arena);
@@ -96,9 +100,11 @@ Test(contract, the_epilogue_has_one_hole) {
 
 Test(contract, ragged_rows_group_the_product) {
   pass_contraction_info info;
-  a_run run = a_run_passes("spx 1; dim E = 4; dim R: dyn; dim D: dyn; dim F: dyn; kernel t { in x: bf16[R,D]; "
-                           "in off: i32[E+1]; in W: bf16[E,D,F]; ragged r in off[e]..off[e+1]; "
-                           "out y[r,f] = sum[d] x[r,d]*W[e,d,f]; }", "canon");
+  a_run run = a_run_passes(
+      "spx 1; dim E = 4; dim R: dyn; dim D: dyn; dim F: dyn; kernel t { in x: bf16[R,D]; "
+      "in off: i32[E+1]; in W: bf16[E,D,F]; ragged r in off[e]..off[e+1]; "
+      "out y[r,f] = sum[d] x[r,d]*W[e,d,f]; }",
+      "canon");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_assert(pass_contraction(run.arena, ir_tensor_named(run.kernel, "y")->def, &info));
   cr_assert_not_null(info.ragged);

@@ -5,8 +5,9 @@
 
 #include "tests/unit/passes_a_run.h"
 
-static const char *const small = "spx 1; dim N: dyn; kernel t { in x: f32[N]; out y[i] = relu(relu(x[i])) * 1; } "
-                                 "schedule t { dense y; } schedule t for sm_90 { dense y; }";
+static const char *const small =
+    "spx 1; dim N: dyn; kernel t { in x: f32[N]; out y[i] = relu(relu(x[i])) * 1; } "
+    "schedule t { dense y; } schedule t for sm_90 { dense y; }";
 
 typedef struct log_book {
   char titles[512];
@@ -38,7 +39,8 @@ Test(manager, finds_passes_by_name) {
 
 Test(manager, prints_what_was_asked_for) {
   log_book book = {{0}, 0};
-  pass_options options = {.passes = "canon,propagate,permute", .print_before = "canon", .print_after = "permute"};
+  pass_options options = {
+      .passes = "canon,propagate,permute", .print_before = "canon", .print_after = "permute"};
   a_run run = run_with(&options, &book);
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_str_eq(book.titles, "before canon (10); after permute (30); ");
@@ -62,7 +64,10 @@ Test(manager, stops_and_resumes) {
   cr_expect_eq(run.program->after, 30);
   cr_expect_eq(book.count, 3);
   log_book rest = {{0}, 0};
-  pass_options second = {.target = ir_target_find("cpu"), .stop_after = "fuse", .print_after = "all", .print = keep,
+  pass_options second = {.target = ir_target_find("cpu"),
+                         .stop_after = "fuse",
+                         .print_after = "all",
+                         .print = keep,
                          .print_user = &rest};
   cr_expect_eq(pass_pipeline(run.program, &second, run.sink), SPC_OK);
   cr_expect_str_eq(rest.titles, "after fuse (40); ");
@@ -76,10 +81,14 @@ Test(manager, a_dump_resumes_where_it_was_made) {
   ir_text text = ir_text_new(run.arena);
   ir_program *again = NULL;
   ir_print(run.program, &text);
-  cr_assert_eq(ir_parse(run.arena, "dump", text.data, text.length, run.sink, &again), SPC_OK, "%s", a_rendered(&run));
+  cr_assert_eq(ir_parse(run.arena, "dump", text.data, text.length, run.sink, &again), SPC_OK, "%s",
+               a_rendered(&run));
   cr_expect_eq(again->after, 20);
   log_book book = {{0}, 0};
-  pass_options rest = {.target = ir_target_find("cpu"), .stop_after = "fuse", .print_after = "all", .print = keep,
+  pass_options rest = {.target = ir_target_find("cpu"),
+                       .stop_after = "fuse",
+                       .print_after = "all",
+                       .print = keep,
                        .print_user = &book};
   cr_expect_eq(pass_pipeline(again, &rest, run.sink), SPC_OK, "%s", a_rendered(&run));
   cr_expect_str_eq(book.titles, "after permute (30); after fuse (40); ");
@@ -87,10 +96,14 @@ Test(manager, a_dump_resumes_where_it_was_made) {
 }
 
 Test(manager, refuses_unknown_names_and_unmet_needs) {
-  static const struct { pass_options options; const char *code; } cases[] = {
-      {{.passes = "canon,propagat"}, "E0602"}, {{.stop_after = "here"}, "E0602"},
-      {{.print_after = "canon,every"}, "E0602"}, {{.passes = "fuse"}, "E0603"},
-      {{.disable = "propagate", .stop_after = "fuse"}, "E0603"}};
+  static const struct {
+    pass_options options;
+    const char *code;
+  } cases[] = {{{.passes = "canon,propagat"}, "E0602"},
+               {{.stop_after = "here"}, "E0602"},
+               {{.print_after = "canon,every"}, "E0602"},
+               {{.passes = "fuse"}, "E0603"},
+               {{.disable = "propagate", .stop_after = "fuse"}, "E0603"}};
   for (int i = 0; i < IR_COUNT(cases); i++) {
     pass_options options = cases[i].options;
     options.target = ir_target_find("cpu");
@@ -129,7 +142,8 @@ Test(manager, chooses_the_schedule_of_the_target) {
 Test(manager, a_defect_leaves_a_reproducer) {
   char folder[] = "/tmp/spc-repro-XXXXXX";
   cr_assert_not_null(mkdtemp(folder));
-  pass_options options = {.target = ir_target_find("cpu"), .passes = "canon,propagate", .reproducer_dir = folder};
+  pass_options options = {
+      .target = ir_target_find("cpu"), .passes = "canon,propagate", .reproducer_dir = folder};
   a_run run = a_run_passes(small, "");
   pass_manager m;
   cr_assert_eq(pass_manager_open(&m, run.program, &options, run.sink), SPC_OK);
@@ -147,7 +161,8 @@ Test(manager, a_defect_leaves_a_reproducer) {
   cr_expect(ir_looks_like_ir(content, strlen(content)));
   cr_expect_not_null(strstr(content, "--passes=propagate"), "%s", content);
   ir_program *again = NULL;
-  cr_expect_eq(ir_parse(run.arena, path, content, strlen(content), run.sink, &again), SPC_INVALID_INPUT);
+  cr_expect_eq(ir_parse(run.arena, path, content, strlen(content), run.sink, &again),
+               SPC_INVALID_INPUT);
   fclose(file);
   remove(path);
   rmdir(folder);

@@ -1,8 +1,8 @@
 /* passes_a_meaning.c - a property of every pass here: the outputs stay what the interpreter says.
  *
- * Each program is interpreted as checked, then after canon, propagate, permute and fuse. What propagate claims
- * is put to the test by making it the condition of each statement: only sampled elements are
- * computed, and what has a support is zero elsewhere. Examples run at small sizes. */
+ * Each program is interpreted as checked, then after canon, propagate, permute and fuse. What
+ * propagate claims is put to the test by making it the condition of each statement: only sampled
+ * elements are computed, and what has a support is zero elsewhere. Examples run at small sizes. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -24,15 +24,18 @@ static bool is_offsets(const ir_kernel *kernel, const ir_tensor *t, const ir_ind
   return false;
 }
 
-static spc_status generate(const a_run *run, const ir_tensor *t, const int64_t *sizes, int seed, ir_view *dense) {
+static spc_status generate(const a_run *run, const ir_tensor *t, const int64_t *sizes, int seed,
+                           ir_view *dense) {
   const ir_index *ragged;
   int64_t limit = 0;
   if (is_offsets(run->kernel, t, &ragged)) {
     ir_size_value(ragged->extent, sizes, &limit);
     return ir_generate(run->arena, "offsets", (double[]){seed}, 1, limit, dense);
   }
-  if (t->dtype == IR_B1) return ir_generate(run->arena, "randint", (double[]){seed, 0, 1}, 3, 0, dense);
-  if (ir_dtype_is_int(t->dtype)) return ir_generate(run->arena, "randint", (double[]){seed, 0, 3}, 3, 0, dense);
+  if (t->dtype == IR_B1)
+    return ir_generate(run->arena, "randint", (double[]){seed, 0, 1}, 3, 0, dense);
+  if (ir_dtype_is_int(t->dtype))
+    return ir_generate(run->arena, "randint", (double[]){seed, 0, 3}, 3, 0, dense);
   return ir_generate(run->arena, "rand", (double[]){seed}, 1, 0, dense);
 }
 
@@ -43,7 +46,8 @@ static void thin_out(ir_view *dense, int every) {
     if ((i * 7 + i / 5) % every != 0) ir_dtype_store(dense->dtype, dense->vals.data, i, 0);
 }
 
-static bool make_input(const a_run *run, ir_tensor *t, const int64_t *sizes, int seed, ir_view *out) {
+static bool make_input(const a_run *run, ir_tensor *t, const int64_t *sizes, int seed,
+                       ir_view *out) {
   int64_t dims[IR_MAX_RANK];
   for (int d = 0; d < t->rank; d++)
     if (!ir_size_value(t->dim[d], sizes, &dims[d])) return false;
@@ -103,22 +107,27 @@ static void apply_claims(a_run *run) {
   for (int i = 0; i < run->kernel->stmts.count; i++) {
     ir_stmt *stmt = run->kernel->stmts.at[i];
     stmt->cond = pass_and(run->arena, stmt->cond, stmt->sample);
-    if (stmt->fill == 0 && !ir_is_scatter(stmt) && stmt->support != NULL && pass_is_elementwise(stmt->support))
+    if (stmt->fill == 0 && !ir_is_scatter(stmt) && stmt->support != NULL &&
+        pass_is_elementwise(stmt->support))
       stmt->cond = pass_and(run->arena, stmt->cond, stmt->support);
   }
 }
 
-static double tolerance(ir_dtype t) { return ir_dtype_rows[t].bits >= 64 ? 1e-6 : ir_dtype_rows[t].bits >= 32 ? 1e-4 : 3e-2; }
+static double tolerance(ir_dtype t) {
+  return ir_dtype_rows[t].bits >= 64 ? 1e-6 : ir_dtype_rows[t].bits >= 32 ? 1e-4 : 3e-2;
+}
 
 static double program_tolerance(const ir_kernel *kernel, ir_dtype t) {
   double most = tolerance(t);
   for (int i = 0; i < kernel->tensors.count; i++)
-    if (ir_dtype_is_float(kernel->tensors.at[i]->dtype) && tolerance(kernel->tensors.at[i]->dtype) > most)
+    if (ir_dtype_is_float(kernel->tensors.at[i]->dtype) &&
+        tolerance(kernel->tensors.at[i]->dtype) > most)
       most = tolerance(kernel->tensors.at[i]->dtype);
   return most;
 }
 
-static int compare_outputs(const a_run *run, const ir_bindings *got, const ir_bindings *want, const char *title) {
+static int compare_outputs(const a_run *run, const ir_bindings *got, const ir_bindings *want,
+                           const char *title) {
   int compared = 0;
   for (int i = 0; i < run->kernel->tensors.count; i++) {
     const ir_tensor *t = run->kernel->tensors.at[i];
@@ -128,8 +137,8 @@ static int compare_outputs(const a_run *run, const ir_bindings *got, const ir_bi
     cr_assert(a != NULL && b != NULL, "%s: %s", title, t->name);
     double rtol = program_tolerance(run->kernel, t->dtype);
     ir_compare(a, b, rtol, rtol / 10, &verdict);
-    cr_expect(verdict.differing == 0 && verdict.shape_fault == NULL, "%s: %s: %s\n%s", title, t->name,
-              ir_compare_text(run->arena, &verdict), a_stmt(run, t->name));
+    cr_expect(verdict.differing == 0 && verdict.shape_fault == NULL, "%s: %s: %s\n%s", title,
+              t->name, ir_compare_text(run->arena, &verdict), a_stmt(run, t->name));
     compared++;
   }
   return compared;
@@ -144,9 +153,11 @@ static a_run compile(const char *text, int64_t fixed, const char *kernel) {
     fe_define *defines = IR_NEW_ARRAY(run.arena, fe_define, run.program->dims.count + 1);
     for (int i = 0; i < run.program->dims.count; i++)
       if (run.program->dims.at[i]->value > fixed)
-        defines[options.define_count++] = (fe_define){.name = run.program->dims.at[i]->name, .value = fixed};
+        defines[options.define_count++] =
+            (fe_define){.name = run.program->dims.at[i]->name, .value = fixed};
     options.defines = defines;
-    run.status = fe_compile(run.arena, "test.spx", text, strlen(text), &options, run.sink, &run.program);
+    run.status =
+        fe_compile(run.arena, "test.spx", text, strlen(text), &options, run.sink, &run.program);
   }
   if (run.status != SPC_OK) return run;
   run.kernel = kernel != NULL ? ir_kernel_named(run.program, kernel) : run.program->kernels.at[0];
@@ -155,8 +166,8 @@ static a_run compile(const char *text, int64_t fixed, const char *kernel) {
 
 static const char *const steps[] = {"canon", "propagate", "permute", "fuse"};
 
-static void check_kernel(const char *title, const char *text, int64_t fixed, const char *kernel, bool claims,
-                         bool strict) {
+static void check_kernel(const char *title, const char *text, int64_t fixed, const char *kernel,
+                         bool claims, bool strict) {
   a_run run = compile(text, fixed, kernel);
   if (run.status != SPC_OK) {
     cr_expect(fixed > 0, "%s: %s", title, a_rendered(&run));
@@ -170,7 +181,8 @@ static void check_kernel(const char *title, const char *text, int64_t fixed, con
   spc_status status = interpret(&run, sizes, &want);
   cr_assert_eq(status, SPC_OK, "%s: %s", title, a_rendered(&run));
   for (int i = 0; i < IR_COUNT(steps); i++) {
-    pass_options options = {.target = ir_target_find("cpu"), .passes = steps[i], .verify_each = true};
+    pass_options options = {
+        .target = ir_target_find("cpu"), .passes = steps[i], .verify_each = true};
     status = pass_pipeline(run.program, &options, run.sink);
     cr_assert_eq(status, SPC_OK, "%s: %s: %s", title, steps[i], a_rendered(&run));
     if (i == IR_COUNT(steps) - 1 && claims) apply_claims(&run);
@@ -188,8 +200,9 @@ void a_check_meaning(const char *title, const char *text, bool claims, bool stri
 /* ---- programs -------------------------------------------------------------------------------- */
 #define DIMS "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { "
 static const char *const programs[] = {
-    DIMS "in x: bf16[I,K]; in W: bf16[K,J]; in V: bf16[J,I]; let h[i,j] = relu(sum[k] x[i,k]*W[k,j]); "
-         "out y[i,o] = sum[j] h[i,j]*V[j,o]; }",
+    DIMS
+    "in x: bf16[I,K]; in W: bf16[K,J]; in V: bf16[J,I]; let h[i,j] = relu(sum[k] x[i,k]*W[k,j]); "
+    "out y[i,o] = sum[j] h[i,j]*V[j,o]; }",
     DIMS "in x: bf16[I,K]; in Wg: bf16[K,J]; in Wu: bf16[K,J]; in V: bf16[J,I]; "
          "let g[t,f] = relu(sum[d] x[t,d]*Wg[d,f]); let u[t,f] = sum[d] x[t,d]*Wu[d,f]; "
          "out y[t,o] = sum[f] g[t,f]*u[t,f]*V[f,o]; }",
@@ -203,44 +216,65 @@ static const char *const programs[] = {
          "let a[i,j] = softmax[j](p[i,j]); out O[i,d] = sum[j] a[i,j]*V[j,d]; }",
     DIMS "in Q: f32[I,K]; in Kx: f32[J,K]; in M: pattern[I,J] as csr; "
          "out a[i,j] = softmax[j](0.3 * sum[d] Q[i,d]*Kx[j,d]) on M[i,j]; }",
-    DIMS "in Q: f32[I,K]; in Kx: f32[J,K]; in V: f32[J,K]; "
-         "out O[i,d] = sum[j] softmax[j](where(j <= i, sum[d2] Q[i,d2]*Kx[j,d2], -inf)) * V[j,d]; }",
-    DIMS "in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] as like(S); }",
-    DIMS "in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; let u[i,j] = sum[k] A[i,k]*B[j,k]; "
-         "out C[i,j] = S[i,j] * u[i,j] as like(S); out z[i] = sum[j] S[i,j] * exp(u[i,j]); }",
-    DIMS "in S: f32[I,K] as csr; in R: f32[K,J] as csr; out C[i,j] = sum[k] S[i,k]*R[k,j] as csr; out D[i,j] = sum[k] R[k,j]*S[i,k]; }",
-    DIMS "in S: f32[I,J] as csr; in R: f32[I,J] as csr; let u[i,j] = S[i,j] + R[i,j]; let v[i,j] = u[i,j] * 2; "
+    DIMS
+    "in Q: f32[I,K]; in Kx: f32[J,K]; in V: f32[J,K]; "
+    "out O[i,d] = sum[j] softmax[j](where(j <= i, sum[d2] Q[i,d2]*Kx[j,d2], -inf)) * V[j,d]; }",
+    DIMS "in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; out C[i,j] = S[i,j] * sum[k] "
+         "A[i,k]*B[j,k] as like(S); }",
+    DIMS
+    "in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; let u[i,j] = sum[k] A[i,k]*B[j,k]; "
+    "out C[i,j] = S[i,j] * u[i,j] as like(S); out z[i] = sum[j] S[i,j] * exp(u[i,j]); }",
+    DIMS "in S: f32[I,K] as csr; in R: f32[K,J] as csr; out C[i,j] = sum[k] S[i,k]*R[k,j] as csr; "
+         "out D[i,j] = sum[k] R[k,j]*S[i,k]; }",
+    DIMS "in S: f32[I,J] as csr; in R: f32[I,J] as csr; let u[i,j] = S[i,j] + R[i,j]; let v[i,j] = "
+         "u[i,j] * 2; "
          "out y[i] = sum[j] v[i,j] * v[i,j]; out m[i] = max[j] v[i,j]; }",
-    DIMS "in x: f32[I,K]; let m[i] = (sum[k] x[i,k]*x[i,k]) / 7; out y[i,k] = x[i,k] * rsqrt(m[i] + 0.001); }",
-    DIMS "in x: f32[I,K]; out y[i,k] = x[i,k] / (sum[l] abs(x[i,l])) + (max[l] x[i,l]) - (min[l] x[i,l]); }",
+    DIMS "in x: f32[I,K]; let m[i] = (sum[k] x[i,k]*x[i,k]) / 7; out y[i,k] = x[i,k] * rsqrt(m[i] "
+         "+ 0.001); }",
+    DIMS "in x: f32[I,K]; out y[i,k] = x[i,k] / (sum[l] abs(x[i,l])) + (max[l] x[i,l]) - (min[l] "
+         "x[i,l]); }",
     DIMS "in x: f32[I,K]; in W: f32[K,J]; let h[i,j] = topk[j](relu(sum[k] x[i,k]*W[k,j]), 2); "
          "out y[i] = sum[j] h[i,j] * 3; out b[i] = argmax[j] h[i,j]; }",
-    DIMS "in x: f32[I,K]; in W: f32[K,J]; let h[i,j] = topk[j](sum[k] x[i,k]*W[k,j], 2) + 1; out y[j,i] = h[i,j]; }",
+    DIMS "in x: f32[I,K]; in W: f32[K,J]; let h[i,j] = topk[j](sum[k] x[i,k]*W[k,j], 2) + 1; out "
+         "y[j,i] = h[i,j]; }",
     DIMS "in x: i8[I,K]; in W: i8[K,J]; in s: f32[J]; let a[i,j] = sum[k] x[i,k]*W[k,j] : i32; "
          "out y[i,j] = cast[f32](a[i,j]) * s[j]; }",
-    DIMS "in x: i8[I,K]; in W: i8[K,J]; let a[i,j] = sum[k] 3 * x[i,k]*W[k,j] : i8; out y[i,j] = a[i,j] * 100 : i8; "
+    DIMS "in x: i8[I,K]; in W: i8[K,J]; let a[i,j] = sum[k] 3 * x[i,k]*W[k,j] : i8; out y[i,j] = "
+         "a[i,j] * 100 : i8; "
          "out z[i,j] = max(a[i,j], 0) : i32; }",
     DIMS "in x: i32[I,K]; in c: i32[I]; out y[i] = sum[k] c[i] * 1000003 * x[i,k] : i32; }",
-    "spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; let u[i,k] = sum[j] A[i,j]*B[j,k]; out y[i,j] = u[j,i] + 1; }",
-    DIMS "in x: f32[J,K]; in p: i32[I]; in w: f32[I]; out y[p[i],k] += w[i] * sum[j] x[j,k] : f32[J,K] order(fixed); }",
-    DIMS "in x: f32[J,K]; in p: i32[I]; let g[i,k] = relu(x[p[i],k]); out y[i] = sum[k] g[i,k]*g[i,k]; }",
-    DIMS "in A: f32[I,J] ~ zeros(dynamic); in B: f32[I,J] ~ zeros(dynamic); let u[i,j] = exp(A[i,j]) - 1; "
+    "spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; let u[i,k] = sum[j] "
+    "A[i,j]*B[j,k]; out y[i,j] = u[j,i] + 1; }",
+    DIMS "in x: f32[J,K]; in p: i32[I]; in w: f32[I]; out y[p[i],k] += w[i] * sum[j] x[j,k] : "
+         "f32[J,K] order(fixed); }",
+    DIMS "in x: f32[J,K]; in p: i32[I]; let g[i,k] = relu(x[p[i],k]); out y[i] = sum[k] "
+         "g[i,k]*g[i,k]; }",
+    DIMS "in A: f32[I,J] ~ zeros(dynamic); in B: f32[I,J] ~ zeros(dynamic); let u[i,j] = "
+         "exp(A[i,j]) - 1; "
          "let v[i,j] = A[i,j] * u[i,j]; out y[i] = sum[j] v[i,j] * B[i,j]; }",
-    DIMS "in A: f32[I,J]; let a[i,j] = relu(A[i,j]); let b[i,j] = relu(0 - A[i,j]); let c[i,j] = a[i,j] + b[i,j]; "
+    DIMS "in A: f32[I,J]; let a[i,j] = relu(A[i,j]); let b[i,j] = relu(0 - A[i,j]); let c[i,j] = "
+         "a[i,j] + b[i,j]; "
          "out y[i] = sum[j] a[i,j]*c[i,j]; out z[i] = sum[j] b[i,j]*c[i,j]; }",
     DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] * 2 on M[i,j] fill 3; "
          "out y[i,j] = u[i,j] + 1; out z[i,j] = u[i,j] * 2 on M[i,j]; }",
-    DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] * 2 on M[i,j] fill -inf; out y[i] = max[j] u[i,j]; }",
-    DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] + 1 on M[i,j]; out y[i,j] = topk[j](u[i,j], 2) on M[i,j]; }",
+    DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] * 2 on M[i,j] fill -inf; "
+         "out y[i] = max[j] u[i,j]; }",
+    DIMS "in A: f32[I,J]; in M: pattern[I,J] as csr; let u[i,j] = A[i,j] + 1 on M[i,j]; out y[i,j] "
+         "= topk[j](u[i,j], 2) on M[i,j]; }",
     DIMS "in A: bf16[I,J]; let u[i,j] = A[i,j] * 3 : f8e4m3; out y[i,j] = cast[f32](u[i,j]) * 2; }",
-    "spx 1; dim E = 3; dim R: dyn; dim D: dyn; dim F: dyn; kernel t { in x: f32[R,D]; in off: i32[E+1]; in W: f32[E,D,F]; "
-    "in b: f32[E,F]; ragged r in off[e]..off[e+1]; let h[r,f] = silu((sum[d] x[r,d]*W[e,d,f]) + b[e,f]) * (sum[d] x[r,d]*W[e,d,f]); "
+    "spx 1; dim E = 3; dim R: dyn; dim D: dyn; dim F: dyn; kernel t { in x: f32[R,D]; in off: "
+    "i32[E+1]; in W: f32[E,D,F]; "
+    "in b: f32[E,F]; ragged r in off[e]..off[e+1]; let h[r,f] = silu((sum[d] x[r,d]*W[e,d,f]) + "
+    "b[e,f]) * (sum[d] x[r,d]*W[e,d,f]); "
     "out y[r] = sum[f] h[r,f] : f32[R]; }",
-    "spx 1; dim E = 3; dim R: dyn; dim F: dyn; kernel t { in h: f32[R,F]; in off: i32[E+1]; ragged r in off[e]..off[e+1]; "
+    "spx 1; dim E = 3; dim R: dyn; dim F: dyn; kernel t { in h: f32[R,F]; in off: i32[E+1]; ragged "
+    "r in off[e]..off[e+1]; "
     "out s[e,f] = (sum[r] h[r,f]) / (1 + sum[r] abs(h[r,f])); }",
-    "spx 1; dim T: dyn; dim K = 128; dim J: dyn; kernel t { in x: f32[T,K]; in q: i8[J,K] as nm(2,4); in s: f32[J,K/32]; in b: f32[J]; "
+    "spx 1; dim T: dyn; dim K = 128; dim J: dyn; kernel t { in x: f32[T,K]; in q: i8[J,K] as "
+    "nm(2,4); in s: f32[J,K/32]; in b: f32[J]; "
     "let W[j,k] = s[j,k/32] * q[j,k]; out y[t,j] = b[j] + sum[k] x[t,k]*W[j,k]; }",
-    "spx 1; dim N: dyn; dim Q: dyn; kernel t { in x: f32[N+Q]; in w: f32[Q]; out y[i] = relu(sum[q] x[i+q]*w[q]) : f32[N]; }",
+    "spx 1; dim N: dyn; dim Q: dyn; kernel t { in x: f32[N+Q]; in w: f32[Q]; out y[i] = "
+    "relu(sum[q] x[i+q]*w[q]) : f32[N]; }",
 };
 
 Test(meaning, programs) {
@@ -279,7 +313,8 @@ static void check_file(ir_arena *arena, const char *path) {
 }
 
 Test(meaning, examples) {
-  const char *folder = getenv("SPC_EXAMPLES") != NULL ? getenv("SPC_EXAMPLES") : SPC_SOURCE_DIR "/examples";
+  const char *folder =
+      getenv("SPC_EXAMPLES") != NULL ? getenv("SPC_EXAMPLES") : SPC_SOURCE_DIR "/examples";
   DIR *dir = opendir(folder);
   cr_assert_not_null(dir, "%s", folder);
   ir_arena *arena = ir_arena_new();

@@ -1,4 +1,5 @@
-/* passes_a_meaning.h - interprets a program before and after the passes and compares the outputs. */
+/* passes_a_meaning.h - interprets a program before and after the passes and compares the outputs.
+ */
 #ifndef SPC_TESTS_PASSES_A_MEANING_H
 #define SPC_TESTS_PASSES_A_MEANING_H
 

@@ -17,8 +17,8 @@ typedef struct axis_case {
 } axis_case;
 
 #define DECLARATIONS                                                                               \
-  "spx 1; dim N: dyn; dim Q: dyn; dim G: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "                   \
-  "in x: f32[N+Q]; in w: f32[Q]; in p: i32[N]; in s: f32[N,N/4]; in v: f32[N]; "                 \
+  "spx 1; dim N: dyn; dim Q: dyn; dim G: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "         \
+  "in x: f32[N+Q]; in w: f32[Q]; in p: i32[N]; in s: f32[N,N/4]; in v: f32[N]; "                   \
   "out use[i] = A[i,0] + B[i,0] + cast[f32](p[i]) + s[i,0] + v[i]; "
 
 static const axis_case cases[] = {
@@ -53,8 +53,10 @@ Test(permute, axes) {
 }
 
 Test(permute, a_window_is_not_invariant) {
-  a_run run = a_run_passes("spx 1; dim N: dyn; dim Q: dyn; kernel t { in x: f32[N+Q]; in w: f32[Q]; "
-                           "out y[i] = sum[q] x[i+q]*w[q] : f32[N]; }", "canon,permute");
+  a_run run =
+      a_run_passes("spx 1; dim N: dyn; dim Q: dyn; kernel t { in x: f32[N+Q]; in w: f32[Q]; "
+                   "out y[i] = sum[q] x[i+q]*w[q] : f32[N]; }",
+                   "canon,permute");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_not(axis_named(&run, "y", "i")->invariant);
   cr_expect_not(axis_named(&run, "y", "q")->invariant);
@@ -63,9 +65,11 @@ Test(permute, a_window_is_not_invariant) {
 }
 
 Test(permute, compact_names_the_statement_that_depends_on_the_order) {
-  a_run run = a_run_passes("spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "
-                           "let h[i,j] = relu(sum[k] A[i,k]*B[k,j]); out y[i] = argmax[j] h[i,j]; } "
-                           "schedule t { compact h axis=j gran=64x1; }", "canon,permute");
+  a_run run =
+      a_run_passes("spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "
+                   "let h[i,j] = relu(sum[k] A[i,k]*B[k,j]); out y[i] = argmax[j] h[i,j]; } "
+                   "schedule t { compact h axis=j gran=64x1; }",
+                   "canon,permute");
   cr_expect_eq(run.status, SPC_INVALID_INPUT);
   cr_expect(a_says(&run, "E0501"));
   cr_expect_not_null(strstr(a_rendered(&run), "'y'"), "%s", a_rendered(&run));
@@ -73,9 +77,11 @@ Test(permute, compact_names_the_statement_that_depends_on_the_order) {
 }
 
 Test(permute, compact_on_a_free_axis_passes) {
-  a_run run = a_run_passes("spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "
-                           "let h[i,j] = relu(sum[k] A[i,k]*B[k,j]); out y[i,l] = sum[j] h[i,j]*B[j,l]; } "
-                           "schedule t { compact h axis=j gran=64x1; }", "canon,permute");
+  a_run run =
+      a_run_passes("spx 1; dim N: dyn; kernel t { in A: f32[N,N]; in B: f32[N,N]; "
+                   "let h[i,j] = relu(sum[k] A[i,k]*B[k,j]); out y[i,l] = sum[j] h[i,j]*B[j,l]; } "
+                   "schedule t { compact h axis=j gran=64x1; }",
+                   "canon,permute");
   cr_expect_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   a_free(&run);
 }

@@ -5,8 +5,8 @@
 #include "tests/unit/passes_a_run.h"
 
 #define DECLARATIONS                                                                               \
-  "spx 1; dim N: dyn; kernel t { in S: f32[N,N] as csr; in R: f32[N,N] as csr; in A: f32[N,N]; "  \
-  "in B: f32[N,N]; in M: pattern[N,N] as csr; in h: f32[N,N] ~ zeros(dynamic); "                  \
+  "spx 1; dim N: dyn; kernel t { in S: f32[N,N] as csr; in R: f32[N,N] as csr; in A: f32[N,N]; "   \
+  "in B: f32[N,N]; in M: pattern[N,N] as csr; in h: f32[N,N] ~ zeros(dynamic); "                   \
   "out use[i,j] = S[i,j] + R[i,j] + A[i,j] + B[i,j] + h[i,j] + where(M[i,j], 1, 0); "
 
 static const char *condition(a_run *run, ir_expr *e) {
@@ -58,7 +58,8 @@ Test(propagate, supports) {
 Test(propagate, strict_nan_keeps_conditions_only) {
   const char *text = DECLARATIONS "let u[i,j] = A[i,j] + 1; out y[i,j] = S[i,j] * u[i,j]; "
                                   "out z[i,j] = A[i,j] on M[i,j]; }";
-  pass_options options = {.target = ir_target_find("cpu"), .passes = "canon,propagate", .strict_nan = true};
+  pass_options options = {
+      .target = ir_target_find("cpu"), .passes = "canon,propagate", .strict_nan = true};
   a_run run = a_run_with(text, &options);
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_null(ir_tensor_named(run.kernel, "y")->def->sample);
@@ -69,11 +70,14 @@ Test(propagate, strict_nan_keeps_conditions_only) {
 
 static const support_case samples[] = {
     /* a factor is needed only where the other is not zero */
-    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(A[i,j] - 1); out y[i,l] = sum[j] g[i,j]*u[i,j]*B[j,l]",
+    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(A[i,j] - 1); out y[i,l] = sum[j] "
+     "g[i,j]*u[i,j]*B[j,l]",
      "g[i, j] != 0.0_f32"},
     /* another reader needs all of it */
-    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(A[i,j] - 1); out y[i,l] = sum[j] g[i,j]*u[i,j]*B[j,l]; "
-     "out z[i,j] = u[i,j]", "anywhere"},
+    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(A[i,j] - 1); out y[i,l] = sum[j] "
+     "g[i,j]*u[i,j]*B[j,l]; "
+     "out z[i,j] = u[i,j]",
+     "anywhere"},
     /* two readers, two reasons */
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = S[i,j]*u[i,j]; out z[i,j] = R[i,j]*u[i,j]",
      "S[i, j] != 0.0_f32 or R[i, j] != 0.0_f32"},
@@ -86,9 +90,11 @@ static const support_case samples[] = {
     /* a topk looks at its whole row, wherever it is wanted */
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = topk[j](u[i,j], 2) on M[i,j]", "anywhere"},
     /* what depends on u cannot say where u is needed */
-    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(u[i,j]); out y[i,l] = sum[j] g[i,j]*u[i,j]*B[j,l]",
+    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; let g[i,j] = relu(u[i,j]); out y[i,l] = sum[j] "
+     "g[i,j]*u[i,j]*B[j,l]",
      "anywhere"},
-    {"let u[i,j] = (sum[k] A[i,k]*B[k,j]) on M[i,j] and j <= i fill -inf; out y[i,j] = where(M[i,j] and j <= i, exp(u[i,j]), 0)",
+    {"let u[i,j] = (sum[k] A[i,k]*B[k,j]) on M[i,j] and j <= i fill -inf; out y[i,j] = "
+     "where(M[i,j] and j <= i, exp(u[i,j]), 0)",
      "M[i, j] and j <= i"},
 };
 
@@ -106,14 +112,23 @@ Test(propagate, samples) {
 
 Test(propagate, marks_dynamic_zeros) {
   static const support_case cases[] = {
-      {"relu(A[i,j])", "yes"}, {"relu2(A[i,j]) * B[i,j]", "yes"}, {"topk[j](A[i,j], 2)", "yes"},
-      {"where(A[i,j] > 1, A[i,j], 0)", "yes"}, {"step(A[i,j])", "yes"}, {"abs(relu(A[i,j]))", "yes"},
-      {"silu(A[i,j])", "no"}, {"relu(A[i,j]) + B[i,j]", "no"}, {"relu(A[i,j]) + relu(B[i,j])", "yes"},
-      {"exp(relu(A[i,j]))", "no"}, {"where(j <= i, A[i,j], 0)", "no"}, {"relu(S[i,j])", "no"},
+      {"relu(A[i,j])", "yes"},
+      {"relu2(A[i,j]) * B[i,j]", "yes"},
+      {"topk[j](A[i,j], 2)", "yes"},
+      {"where(A[i,j] > 1, A[i,j], 0)", "yes"},
+      {"step(A[i,j])", "yes"},
+      {"abs(relu(A[i,j]))", "yes"},
+      {"silu(A[i,j])", "no"},
+      {"relu(A[i,j]) + B[i,j]", "no"},
+      {"relu(A[i,j]) + relu(B[i,j])", "yes"},
+      {"exp(relu(A[i,j]))", "no"},
+      {"where(j <= i, A[i,j], 0)", "no"},
+      {"relu(S[i,j])", "no"},
   };
   for (int i = 0; i < IR_COUNT(cases); i++) {
     char text[1024];
-    snprintf(text, sizeof text, DECLARATIONS "let u[i,j] = %s; out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
+    snprintf(text, sizeof text,
+             DECLARATIONS "let u[i,j] = %s; out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
              cases[i].statement);
     a_run run = a_run_passes(text, "canon,propagate");
     cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].statement, a_rendered(&run));
@@ -124,23 +139,30 @@ Test(propagate, marks_dynamic_zeros) {
 }
 
 Test(propagate, tells_what_it_found) {
-  a_run run = a_run_passes(DECLARATIONS "let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = S[i,j]*u[i,j]; }",
-                           "canon,propagate");
+  a_run run =
+      a_run_passes(DECLARATIONS "let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = S[i,j]*u[i,j]; }",
+                   "canon,propagate");
   cr_expect(a_says(&run, "R0401"));
   a_free(&run);
-  run = a_run_passes(DECLARATIONS "let u[i,j] = silu(A[i,j]) ~ zeros(dynamic); out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
-                     "canon,propagate");
+  run = a_run_passes(
+      DECLARATIONS
+      "let u[i,j] = silu(A[i,j]) ~ zeros(dynamic); out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
+      "canon,propagate");
   cr_expect(a_says(&run, "M0401"));
   a_free(&run);
-  run = a_run_passes(DECLARATIONS "let u[i,j] = relu(A[i,j]) ~ zeros(dynamic); out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
-                     "canon,propagate");
+  run = a_run_passes(
+      DECLARATIONS
+      "let u[i,j] = relu(A[i,j]) ~ zeros(dynamic); out y[i,l] = sum[j] u[i,j]*B[j,l]; }",
+      "canon,propagate");
   cr_expect_not(a_says(&run, "M0401"));
   a_free(&run);
 }
 
 Test(propagate, a_fill_that_nobody_sees_goes) {
-  a_run run = a_run_passes(DECLARATIONS "let p[i,j] = A[i,j] on M[i,j] fill -inf; let a[i,j] = softmax[j](p[i,j]); "
-                                        "out y[i,l] = sum[j] a[i,j]*B[j,l]; }", "canon,propagate");
+  a_run run = a_run_passes(
+      DECLARATIONS "let p[i,j] = A[i,j] on M[i,j] fill -inf; let a[i,j] = softmax[j](p[i,j]); "
+                   "out y[i,l] = sum[j] a[i,j]*B[j,l]; }",
+      "canon,propagate");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_eq(ir_tensor_named(run.kernel, "p")->def->fill, 0);
   cr_expect_str_eq(condition(&run, ir_tensor_named(run.kernel, "p")->def->support), "M[i, j]");

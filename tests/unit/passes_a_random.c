@@ -8,7 +8,9 @@
 #include "tests/unit/passes_a_meaning.h"
 #include "tests/unit/passes_a_run.h"
 
-typedef struct dice { uint64_t state; } dice;
+typedef struct dice {
+  uint64_t state;
+} dice;
 
 static int roll(dice *d, int sides) {
   d->state = d->state * 6364136223846793005u + 1442695040888963407u;
@@ -36,13 +38,15 @@ static void write_leaf(writer *w, const char *row, const char *column) {
 
 static void write_expr(writer *w, int depth, const char *row, const char *column);
 
-static void write_call(writer *w, const char *name, int depth, const char *row, const char *column) {
+static void write_call(writer *w, const char *name, int depth, const char *row,
+                       const char *column) {
   ir_text_printf(&w->text, "%s(", name);
   write_expr(w, depth - 1, row, column);
   ir_text_put(&w->text, ")");
 }
 
-static void write_binary(writer *w, const char *op, int depth, const char *row, const char *column) {
+static void write_binary(writer *w, const char *op, int depth, const char *row,
+                         const char *column) {
   ir_text_put(&w->text, "(");
   write_expr(w, depth - 1, row, column);
   ir_text_put(&w->text, op);
@@ -51,7 +55,8 @@ static void write_binary(writer *w, const char *op, int depth, const char *row, 
 }
 
 static void write_where(writer *w, int depth, const char *row, const char *column) {
-  static const char *const conditions[] = {"M[%s,%s]", "%s <= %s", "A[%s,%s] > 0.3", "S[%s,%s] != 0"};
+  static const char *const conditions[] = {"M[%s,%s]", "%s <= %s", "A[%s,%s] > 0.3",
+                                           "S[%s,%s] != 0"};
   ir_text_put(&w->text, "where(");
   ir_text_printf(&w->text, conditions[roll(&w->d, 4)], row, column); /* NOLINT: two names each */
   ir_text_put(&w->text, ", ");
@@ -84,12 +89,16 @@ static void write_expr(writer *w, int depth, const char *row, const char *column
     return;
   }
   switch (roll(&w->d, 12)) {
-  case 0: case 1: case 2: write_binary(w, " * ", depth, row, column); break;
+  case 0:
+  case 1:
+  case 2: write_binary(w, " * ", depth, row, column); break;
   case 3: write_binary(w, " + ", depth, row, column); break;
   case 4: write_binary(w, " - ", depth, row, column); break;
-  case 5: case 6: write_call(w, calls[roll(&w->d, 5)], depth, row, column); break;
+  case 5:
+  case 6: write_call(w, calls[roll(&w->d, 5)], depth, row, column); break;
   case 7: write_where(w, depth, row, column); break;
-  case 8: case 9: write_reduce(w, depth, row, column); break;
+  case 8:
+  case 9: write_reduce(w, depth, row, column); break;
   case 10:
     ir_text_printf(&w->text, "(%d.5 * ", roll(&w->d, 3));
     write_leaf(w, row, column);
@@ -113,9 +122,10 @@ static void write_stmt(writer *w, const char *kind, const char *name, bool row_o
 
 static const char *write_program(ir_arena *arena, uint64_t seed) {
   writer w = {.text = ir_text_new(arena), .d = {seed * 977 + 1}};
-  ir_text_put(&w.text, "spx 1; dim N: dyn;\nkernel t {\n"
-                       "  in A: f32[N,N]; in B: f32[N,N]; in S: f32[N,N] as csr; in R: f32[N,N] as csr;\n"
-                       "  in Z: f32[N,N] ~ zeros(dynamic); in M: pattern[N,N] as csr;\n");
+  ir_text_put(&w.text,
+              "spx 1; dim N: dyn;\nkernel t {\n"
+              "  in A: f32[N,N]; in B: f32[N,N]; in S: f32[N,N] as csr; in R: f32[N,N] as csr;\n"
+              "  in Z: f32[N,N] ~ zeros(dynamic); in M: pattern[N,N] as csr;\n");
   int lets = 1 + roll(&w.d, 4);
   for (int i = 0; i < lets; i++) {
     write_stmt(&w, "let", ir_format_text(arena, "L%d", i), true);

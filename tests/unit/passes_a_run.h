@@ -17,9 +17,9 @@ a_run a_run_passes(const char *text, const char *passes);
 a_run a_run_with(const char *text, const pass_options *options);
 void a_free(a_run *run);
 
-const char *a_stmt(const a_run *run, const char *tensor); /* its printed statement, "" when gone */
+const char *a_stmt(const a_run *run, const char *tensor);  /* its printed statement, "" when gone */
 const char *a_value(const a_run *run, const char *tensor); /* its value alone */
-bool a_says(const a_run *run, const char *code);           /* a diagnostic with that code was given */
-const char *a_rendered(const a_run *run);                  /* all diagnostics */
+bool a_says(const a_run *run, const char *code); /* a diagnostic with that code was given */
+const char *a_rendered(const a_run *run);        /* all diagnostics */
 
 #endif

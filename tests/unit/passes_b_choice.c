@@ -1,4 +1,5 @@
-/* What is decided for small programs: stages, kernels, formats, guards, and how a profile moves that. */
+/* What is decided for small programs: stages, kernels, formats, guards, and how a profile moves
+ * that. */
 #include <criterion/criterion.h>
 
 #include "passes/cost.h"
@@ -7,17 +8,20 @@
 #include "tests/unit/passes_a_run.h"
 
 #define FFN(DTYPE, HINT)                                                                           \
-  "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: " DTYPE "[T,D]; in W1: " DTYPE \
-  "[D,F]; in W2: " DTYPE "[F,D]; let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : " DTYPE " acc f32 ~ zeros(dynamic" HINT \
+  "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: " DTYPE              \
+  "[T,D]; in W1: " DTYPE "[D,F]; in W2: " DTYPE                                                    \
+  "[F,D]; let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : " DTYPE " acc f32 ~ zeros(dynamic" HINT       \
   "); out y[t,o] = sum[f] h[t,f]*W2[f,o] : " DTYPE " acc f32; } "
 
 #define FFN_HEAD                                                                                   \
-  "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,D]; " \
+  "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: bf16[T,D]; in W1: "  \
+  "bf16[D,F]; in W2: bf16[F,D]; "                                                                  \
   "let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic"
 #define FFN_TAIL "); out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32; } "
 
 static a_run compile(const char *text, const char *target, const pass_profile *profile) {
-  pass_options options = {.target = ir_target_find(target), .profile = profile, .stop_after = "stage"};
+  pass_options options = {
+      .target = ir_target_find(target), .profile = profile, .stop_after = "stage"};
   a_run run = a_run_with(text, &options);
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   return run;
@@ -39,15 +43,18 @@ static const char *stages(const a_run *run) {
 static const char *format_of(const a_run *run, const char *tensor) {
   ir_text text = ir_text_new(run->arena);
   const ir_tensor *t = ir_tensor_named(run->kernel, tensor);
-  if (t->like) ir_text_printf(&text, "like(%s)", t->like->name);
-  else ir_format_print(t->format, &text);
+  if (t->like)
+    ir_text_printf(&text, "like(%s)", t->like->name);
+  else
+    ir_format_print(t->format, &text);
   return text.data;
 }
 
 Test(passes_b_choice, ffn_on_the_cpu) {
   a_run run = compile(FFN("f32", ", density=0.02"), "cpu", NULL);
   cr_assert_str_eq(stages(&run), "h detect.h guard.h y y.dense");
-  const ir_stage *y = stage(&run, "y"), *dense = stage(&run, "y.dense"), *guard = stage(&run, "guard.h");
+  const ir_stage *y = stage(&run, "y"), *dense = stage(&run, "y.dense"),
+                 *guard = stage(&run, "guard.h");
   cr_assert_eq(y->reads.count, 1);
   const ir_list *list = y->reads.at[0];
   cr_assert_str_eq(list->tensor->name, "h");
@@ -57,11 +64,14 @@ Test(passes_b_choice, ffn_on_the_cpu) {
   cr_assert_eq(stage(&run, "detect.h")->detects, list);
   cr_assert_eq(guard->reads.at[0], list);
   cr_assert(list->verdict && list->threshold && list->counts && list->ids);
-  cr_assert(y->when.list == list && !y->when.above && dense->when.list == list && dense->when.above);
+  cr_assert(y->when.list == list && !y->when.above && dense->when.list == list &&
+            dense->when.above);
   cr_assert_eq(y->stmts.at[0], dense->stmts.at[0]);
-  cr_assert(y->when.threshold > 0 && y->when.threshold < 1 && y->when.threshold == dense->when.threshold);
+  cr_assert(y->when.threshold > 0 && y->when.threshold < 1 &&
+            y->when.threshold == dense->when.threshold);
   cr_assert_eq(dense->reads.count, 0);
-  for (int i = 0; i < run.kernel->stages.count; i++) cr_assert_str_eq(run.kernel->stages.at[i]->row, "loop");
+  for (int i = 0; i < run.kernel->stages.count; i++)
+    cr_assert_str_eq(run.kernel->stages.at[i]->row, "loop");
   a_free(&run);
 }
 
@@ -75,7 +85,8 @@ Test(passes_b_choice, ffn_on_gpus) {
     const ir_kernel_row *listed = ir_kernel_row_named(y->row);
     cr_assert(listed && listed->load_a == IR_LOADER_KGATHER, "%s", y->row);
     cr_assert(ir_kernel_row_named(h->row) && ir_kernel_row_named(dense->row));
-    cr_assert(ir_kernel_row_named(dense->row)->layout_a != 'r', "the dense branch reads h as it lies");
+    cr_assert(ir_kernel_row_named(dense->row)->layout_a != 'r',
+              "the dense branch reads h as it lies");
     cr_assert_eq(h->detects, y->reads.at[0]);
     cr_assert(y->reads.at[0]->fused && y->reads.at[0]->bits);
     cr_assert_str_eq(stage(&run, "detect.h")->row, "lists_from_bits");
@@ -97,7 +108,8 @@ Test(passes_b_choice, fine_zeros_are_measured) {
       char text[2048];
       snprintf(text, sizeof text, "%s%s%s", FFN_HEAD, hints[h], FFN_TAIL);
       a_run run = compile(text, targets[t], NULL);
-      cr_assert_str_eq(stages(&run), "h detect.h guard.h y y.dense", "%s on %s", hints[h], targets[t]);
+      cr_assert_str_eq(stages(&run), "h detect.h guard.h y y.dense", "%s on %s", hints[h],
+                       targets[t]);
       const ir_candidate *y = chosen(&run, "y"), *dense = pass_dense_branch(run.kernel, y->target);
       cr_assert(y->guarded && dense && y->break_even > 0.2, "%s on %s", hints[h], targets[t]);
       cr_assert_lt(y->expected, dense->expected);
@@ -107,7 +119,8 @@ Test(passes_b_choice, fine_zeros_are_measured) {
     }
 }
 
-/* The mean over densities and correlations lies between the best case and dense with a look in vain. */
+/* The mean over densities and correlations lies between the best case and dense with a look in
+ * vain. */
 Test(passes_b_choice, what_is_expected_has_bounds) {
   a_run run = compile(FFN("bf16", ", density=0.05"), "sm_90a", NULL);
   const ir_candidate *y = chosen(&run, "y"), *dense = pass_dense_branch(run.kernel, y->target);
@@ -121,7 +134,8 @@ Test(passes_b_choice, what_is_expected_has_bounds) {
 /* One token: its strip of 64 holds one row, so the cover is the density. */
 Test(passes_b_choice, strips_hold_no_more_rows_than_there_are) {
   int64_t sizes[] = {1, 4096, 16384};
-  pass_options options = {.target = ir_target_find("sm_90a"), .sizes = sizes, .stop_after = "stage"};
+  pass_options options = {
+      .target = ir_target_find("sm_90a"), .sizes = sizes, .stop_after = "stage"};
   a_run run = a_run_with(FFN("bf16", ", density=0.05"), &options);
   int listed = 0;
   for (int i = 0; i < run.kernel->candidates.count; i++) {
@@ -139,10 +153,11 @@ Test(passes_b_choice, looking_that_cannot_pay_is_left_out) {
   a_run full = compile(FFN("bf16", ", density=0.9"), "sm_90a", NULL);
   cr_assert_str_eq(stages(&full), "h y");
   a_free(&full);
-  a_run tiny = compile("spx 1; dim N = 128; kernel net { in x: bf16[N,N]; in V: bf16[N,N]; in W: bf16[N,N]; "
-                       "let h[t,f] = relu(sum[d] x[t,d]*V[d,f]) ~ zeros(dynamic, density=0.05); "
-                       "out y[t,o] = sum[f] h[t,f]*W[f,o]; }",
-                       "sm_90a", NULL);
+  a_run tiny =
+      compile("spx 1; dim N = 128; kernel net { in x: bf16[N,N]; in V: bf16[N,N]; in W: bf16[N,N]; "
+              "let h[t,f] = relu(sum[d] x[t,d]*V[d,f]) ~ zeros(dynamic, density=0.05); "
+              "out y[t,o] = sum[f] h[t,f]*W[f,o]; }",
+              "sm_90a", NULL);
   cr_assert_str_eq(stages(&tiny), "h y");
   a_free(&tiny);
 }
@@ -168,9 +183,11 @@ static double threshold(const char *text, const pass_profile *profile) {
   return at;
 }
 
-/* Columns of 128, so that lists pay; the operand lies as a gather wants it and its values are read. */
+/* Columns of 128, so that lists pay; the operand lies as a gather wants it and its values are read.
+ */
 #define MASKED(SIZE)                                                                               \
-  "spx 1; dim M = " SIZE "; dim K = " SIZE "; kernel net { in A: bf16[M,K] as dense_t ~ zeros(dynamic, density=0.05, gran=128x1); " \
+  "spx 1; dim M = " SIZE "; dim K = " SIZE                                                         \
+  "; kernel net { in A: bf16[M,K] as dense_t ~ zeros(dynamic, density=0.05, gran=128x1); "         \
   "in B: bf16[K,M]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
 
 Test(passes_b_choice, a_profile_moves_the_break_even) {
@@ -190,8 +207,10 @@ Test(passes_b_choice, a_profile_moves_the_break_even) {
 Test(passes_b_choice, options_that_forbid_lists) {
   for (int i = 0; i < 2; i++) {
     pass_options options = {.target = ir_target_find("cpu"), .stop_after = "stage"};
-    if (i == 0) options.strict_nan = true;
-    else options.batch_invariant = true;
+    if (i == 0)
+      options.strict_nan = true;
+    else
+      options.batch_invariant = true;
     a_run run = a_run_with(FFN("f32", ", density=0.01"), &options);
     cr_assert_eq(run.status, SPC_OK);
     cr_assert_str_eq(stages(&run), "h y", "%s", i ? "batch invariant" : "strict NaN");
@@ -201,7 +220,8 @@ Test(passes_b_choice, options_that_forbid_lists) {
 
 Test(passes_b_choice, forced_verdicts) {
   for (int force = 1; force <= 2; force++) {
-    pass_options options = {.target = ir_target_find("cpu"), .stop_after = "stage", .force_guard = force};
+    pass_options options = {
+        .target = ir_target_find("cpu"), .stop_after = "stage", .force_guard = force};
     a_run run = a_run_with(FFN("f32", ", density=0.01"), &options);
     double at = stage(&run, "y")->when.threshold;
     cr_assert(force == 1 ? at > 1 : at == 0, "%g", at);
@@ -210,9 +230,11 @@ Test(passes_b_choice, forced_verdicts) {
 }
 
 Test(passes_b_choice, sparse_storage_is_never_made_dense) {
-  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in A: f32[I,K] as csr; in B: f32[K,J] as csr; "
-                      "in v: f32[J]; let C[i,j] = sum[k] A[i,k]*B[k,j]; out y[i] = sum[j] C[i,j]*v[j] + v[0]; }",
-                      "cpu", NULL);
+  a_run run = compile(
+      "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in A: f32[I,K] as csr; in B: f32[K,J] "
+      "as csr; "
+      "in v: f32[J]; let C[i,j] = sum[k] A[i,k]*B[k,j]; out y[i] = sum[j] C[i,j]*v[j] + v[0]; }",
+      "cpu", NULL);
   for (int i = 0; i < run.kernel->stmts.count; i++) {
     const ir_tensor *t = run.kernel->stmts.at[i]->target;
     if (t->rank == 2) cr_assert_str_eq(format_of(&run, t->name), "csr");
@@ -221,9 +243,10 @@ Test(passes_b_choice, sparse_storage_is_never_made_dense) {
 }
 
 Test(passes_b_choice, assembled_outputs_have_their_workspaces) {
-  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; kernel t { in A: f32[I,J] as csr; in B: f32[I,J] as csr; "
-                      "out C[i,j] = A[i,j] + B[i,j] as csr; }",
-                      "cpu", NULL);
+  a_run run = compile(
+      "spx 1; dim I: dyn; dim J: dyn; kernel t { in A: f32[I,J] as csr; in B: f32[I,J] as csr; "
+      "out C[i,j] = A[i,j] + B[i,j] as csr; }",
+      "cpu", NULL);
   static const char *const parts[] = {"C.count", "C.at", "C.value"};
   cr_assert(stage(&run, "C")->assembled);
   cr_assert_eq(run.kernel->workspaces.count, 3);
@@ -237,10 +260,12 @@ Test(passes_b_choice, assembled_outputs_have_their_workspaces) {
 }
 
 Test(passes_b_choice, sampled_values_take_the_structure_of_the_sample) {
-  a_run run = compile("spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; "
-                      "in v: f32[J]; let C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k]; let E[i,j] = relu(C[i,j]); "
-                      "out y[i] = sum[j] E[i,j]*v[j]; }",
-                      "cpu", NULL);
+  a_run run = compile(
+      "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; kernel t { in S: f32[I,J] as csr; in A: "
+      "f32[I,K]; in B: f32[J,K]; "
+      "in v: f32[J]; let C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k]; let E[i,j] = relu(C[i,j]); "
+      "out y[i] = sum[j] E[i,j]*v[j]; }",
+      "cpu", NULL);
   for (int i = 0; i < run.kernel->stmts.count; i++) {
     const ir_tensor *t = run.kernel->stmts.at[i]->target;
     if (t->rank == 2) cr_assert_str_eq(format_of(&run, t->name), "like(S)");
@@ -264,8 +289,10 @@ Test(passes_b_choice, contradicting_level_orders_read_a_copy) {
 /* Another name for everything gives the same decisions. */
 Test(passes_b_choice, names_do_not_matter) {
   a_run one = compile(FFN("bf16", ", density=0.002"), "sm_90a", NULL);
-  a_run two = compile("spx 1; dim A: dyn <= 4096; dim B = 4096; dim C = 16384; kernel other { in W2: bf16[C,B]; in p: bf16[A,B]; "
-                      "in q: bf16[B,C]; let r[a,b] = relu(sum[c] p[a,c]*q[c,b]) : bf16 acc f32 ~ zeros(dynamic, density=0.002); "
+  a_run two = compile("spx 1; dim A: dyn <= 4096; dim B = 4096; dim C = 16384; kernel other { in "
+                      "W2: bf16[C,B]; in p: bf16[A,B]; "
+                      "in q: bf16[B,C]; let r[a,b] = relu(sum[c] p[a,c]*q[c,b]) : bf16 acc f32 ~ "
+                      "zeros(dynamic, density=0.002); "
                       "out s[a,d] = sum[b] r[a,b]*W2[b,d] : bf16 acc f32; }",
                       "sm_90a", NULL);
   cr_assert_eq(one.kernel->stages.count, two.kernel->stages.count);

@@ -1,4 +1,5 @@
-/* The cost model: covers, the direction in which each figure of a profile moves a time, profile text. */
+/* The cost model: covers, the direction in which each figure of a profile moves a time, profile
+ * text. */
 #include <criterion/criterion.h>
 #include <math.h>
 
@@ -43,15 +44,20 @@ Test(passes_b_cost, cover_of_rows_that_are_alike) {
   for (double correlation = 0.1; correlation <= 1; correlation += 0.1) {
     double cover = pass_cover_alike(&fine, 0.05, 64, 1, correlation);
     cr_assert_lt(cover, before);
-    cr_assert_float_eq(pass_cover_alike(&coarse, 0.05, 64, 1, correlation), 0.05, 1e-12, "inside one block");
+    cr_assert_float_eq(pass_cover_alike(&coarse, 0.05, 64, 1, correlation), 0.05, 1e-12,
+                       "inside one block");
     before = cover;
   }
 }
 
 Test(passes_b_cost, times_in_words) {
-  static const struct { double us; const char *text; } cases[] = {
-      {0.5, "0.50 us"}, {12.34, "12.3 us"}, {812.4, "812 us"}, {1020, "1.02 ms"}, {34400, "34.4 ms"}, {2.1e6, "2.10 s"}};
-  for (int i = 0; i < IR_COUNT(cases); i++) cr_assert_str_eq(pass_time_text(arena, cases[i].us), cases[i].text);
+  static const struct {
+    double us;
+    const char *text;
+  } cases[] = {{0.5, "0.50 us"},  {12.34, "12.3 us"}, {812.4, "812 us"},
+               {1020, "1.02 ms"}, {34400, "34.4 ms"}, {2.1e6, "2.10 s"}};
+  for (int i = 0; i < IR_COUNT(cases); i++)
+    cr_assert_str_eq(pass_time_text(arena, cases[i].us), cases[i].text);
 }
 
 Test(passes_b_cost, cover_inverse) {
@@ -65,7 +71,8 @@ Test(passes_b_cost, cover_inverse) {
 static double product_time(const pass_profile *p, const char *row, double strip, double cover) {
   pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16};
   const ir_kernel_row *r = ir_kernel_row_named(row);
-  pass_tiling tiling = {.row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};
+  pass_tiling tiling = {
+      .row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};
   return pass_cost_product(p, target("sm_90a"), &q, &tiling);
 }
 
@@ -85,10 +92,14 @@ Test(passes_b_cost, cover_shortens_a_listed_product) {
 static const pass_profile *with(const char *key, double factor) {
   pass_profile *p = IR_NEW(arena, pass_profile);
   *p = *pass_profile_of(arena, target("sm_90a"));
-  if (!strcmp(key, "bandwidth_gbs")) p->bandwidth_gbs *= factor;
-  else if (!strcmp(key, "launch_us")) p->launch_us *= factor;
-  else if (!strcmp(key, "gather_gbs")) p->gather_gbs *= factor;
-  else cr_assert(false, "unknown figure %s", key);
+  if (!strcmp(key, "bandwidth_gbs"))
+    p->bandwidth_gbs *= factor;
+  else if (!strcmp(key, "launch_us"))
+    p->launch_us *= factor;
+  else if (!strcmp(key, "gather_gbs"))
+    p->gather_gbs *= factor;
+  else
+    cr_assert(false, "unknown figure %s", key);
   return p;
 }
 
@@ -101,7 +112,8 @@ Test(passes_b_cost, directions) {
   cr_assert_gt(pass_cost_guard(slow, 1), pass_cost_guard(p, 1) + 20);
   const char *row = "gemm_kgather_mma_64x128x32";
   cr_assert_gt(product_time(far, row, 64, 0.5), 3 * product_time(p, row, 64, 0.5));
-  cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect, "bits are 16 times less than values");
+  cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect,
+               "bits are 16 times less than values");
 }
 
 Test(passes_b_cost, break_even) {
@@ -115,7 +127,9 @@ Test(passes_b_cost, profile_text_round_trip) {
     const pass_profile *p = pass_profile_of(arena, ir_target_at(i)), *again;
     ir_text text = ir_text_new(arena), second = ir_text_new(arena);
     pass_profile_print(p, &text);
-    cr_assert_eq(pass_profile_parse(arena, ir_target_at(i), p->name, text.data, text.length, NULL, &again), SPC_OK);
+    cr_assert_eq(
+        pass_profile_parse(arena, ir_target_at(i), p->name, text.data, text.length, NULL, &again),
+        SPC_OK);
     pass_profile_print(again, &second);
     cr_assert_str_eq(text.data, second.data);
   }
@@ -124,18 +138,21 @@ Test(passes_b_cost, profile_text_round_trip) {
 Test(passes_b_cost, profile_text_changes_one_figure) {
   const char *text = "# half the memory\nbandwidth_gbs = 2000 # GB/s\nrate mma_128x128 = 321\n";
   const pass_profile *p;
-  cr_assert_eq(pass_profile_parse(arena, target("sm_90a"), "mine", text, strlen(text), NULL, &p), SPC_OK);
+  cr_assert_eq(pass_profile_parse(arena, target("sm_90a"), "mine", text, strlen(text), NULL, &p),
+               SPC_OK);
   cr_assert_eq(p->bandwidth_gbs, 2000);
   cr_assert_eq(p->launch_us, pass_profile_of(arena, target("sm_90a"))->launch_us);
 }
 
 Test(passes_b_cost, profile_text_faults) {
-  static const char *const faults[] = {"bandwith_gbs = 1\n", "launch_us\n", "launch_us = fast\n",
-                                       "launch_us = -1\n", "launch_us = inf\n", "= 3\n"};
+  static const char *const faults[] = {"bandwith_gbs = 1\n", "launch_us\n",
+                                       "launch_us = fast\n", "launch_us = -1\n",
+                                       "launch_us = inf\n",  "= 3\n"};
   for (int i = 0; i < IR_COUNT(faults); i++) {
     ir_sink *sink = ir_sink_new(arena);
     const pass_profile *p;
-    spc_status status = pass_profile_parse(arena, target("cpu"), "bad", faults[i], strlen(faults[i]), sink, &p);
+    spc_status status =
+        pass_profile_parse(arena, target("cpu"), "bad", faults[i], strlen(faults[i]), sink, &p);
     cr_assert_eq(status, SPC_INVALID_INPUT, "%s", faults[i]);
     cr_assert_eq(sink->errors, 1, "%s", faults[i]);
   }

@@ -1,4 +1,5 @@
-/* Every directive: honoured, or refused with its code; the printed schedule makes the same choices again. */
+/* Every directive: honoured, or refused with its code; the printed schedule makes the same choices
+ * again. */
 #include <criterion/criterion.h>
 
 #include "passes/explain.h"
@@ -6,7 +7,8 @@
 #include "tests/unit/passes_a_run.h"
 
 static const char *const net =
-    "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,D]; "
+    "spx 1; dim T: dyn <= 4096; dim D = 4096; dim F = 16384; kernel net { in x: bf16[T,D]; in W1: "
+    "bf16[D,F]; in W2: bf16[F,D]; "
     "let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.002); "
     "out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32; } ";
 
@@ -76,8 +78,8 @@ Test(passes_b_schedule, refused) {
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = with_schedule(net, cases[i].directives, cases[i].target);
     cr_expect_eq(run.status, SPC_INVALID_INPUT, "%s", cases[i].directives);
-    cr_expect(a_says(&run, cases[i].code), "%s: wants %s, says %s", cases[i].directives, cases[i].code,
-              a_rendered(&run));
+    cr_expect(a_says(&run, cases[i].code), "%s: wants %s, says %s", cases[i].directives,
+              cases[i].code, a_rendered(&run));
     a_free(&run);
   }
 }

@@ -1,5 +1,5 @@
-/* passes_lower_run.c - see passes_lower_run.h.  Data are small integers, halves for floats, so that sums
- * are exact in every dtype and any difference is a fault. */
+/* passes_lower_run.c - see passes_lower_run.h.  Data are small integers, halves for floats, so that
+ * sums are exact in every dtype and any difference is a fault. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,8 +18,10 @@ static const char *filled_in(ir_arena *arena, const lower_case *c) {
       continue;
     }
     p++;
-    if (*p == 't') ir_text_put(&text, c->dtype ? c->dtype : "f32");
-    else ir_text_put(&text, c->format[*p - 'A'] ? c->format[*p - 'A'] : "dense");
+    if (*p == 't')
+      ir_text_put(&text, c->dtype ? c->dtype : "f32");
+    else
+      ir_text_put(&text, c->format[*p - 'A'] ? c->format[*p - 'A'] : "dense");
   }
   return text.data;
 }
@@ -51,7 +53,8 @@ void lower_stages_plainly(ir_kernel *kernel) {
   }
 }
 
-static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *program, ir_sink *sink) {
+static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *program,
+                          ir_sink *sink) {
   pass_options options = {.target = ir_target_find("cpu")};
   if (c->pipeline || c->cpu) {
     options.stop_after = c->cpu ? NULL : "lower";
@@ -63,7 +66,8 @@ static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *prog
   return pass_lower(&context, program->kernels.at[0]);
 }
 
-/* ---- running ----------------------------------------------------------------------------------- */
+/* ---- running -----------------------------------------------------------------------------------
+ */
 static void set_range(ir_code_image *code) {
   const ir_block *body = &code->func->body;
   for (int i = 0; i < body->codes.count; i++) {
@@ -80,7 +84,9 @@ static ir_image *image_of(ir_arena *arena, const ir_kernel *kernel) {
   image->kernel = kernel;
   for (int i = 0; i < kernel->stages.count; i++)
     for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
-      ir_code_image code = {.stage = kernel->stages.at[i], .func = kernel->stages.at[i]->funcs.at[f], .label = "loop"};
+      ir_code_image code = {.stage = kernel->stages.at[i],
+                            .func = kernel->stages.at[i]->funcs.at[f],
+                            .label = "loop"};
       code.entry = code.func->name;
       set_range(&code);
       IR_PUSH(arena, &image->codes, code);
@@ -88,13 +94,14 @@ static ir_image *image_of(ir_arena *arena, const ir_kernel *kernel) {
   return image;
 }
 
-static spc_status machine_code(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink, ir_image **image) {
+static spc_status machine_code(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink,
+                               ir_image **image) {
   cg_options options = {.target = ir_target_find("cpu")};
   return cg_cpu_compile(arena, kernel, &options, sink, image);
 }
 
-static spc_status run_image(ir_arena *arena, ir_image *image, const int64_t *sizes, ir_bindings *bindings,
-                            int guard, ir_sink *sink) {
+static spc_status run_image(ir_arena *arena, ir_image *image, const int64_t *sizes,
+                            ir_bindings *bindings, int guard, ir_sink *sink) {
   rt_plan *plan;
   rt_plan_options options = {.force_guard = guard};
   SPC_TRY(rt_plan_new(image, sizes, &options, sink, &plan));
@@ -103,13 +110,13 @@ static spc_status run_image(ir_arena *arena, ir_image *image, const int64_t *siz
   return status;
 }
 
-spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes, ir_bindings *bindings,
-                     int guard, ir_sink *sink) {
+spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes,
+                     ir_bindings *bindings, int guard, ir_sink *sink) {
   return run_image(arena, image_of(arena, kernel), sizes, bindings, guard, sink);
 }
 
-static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel *kernel, const int64_t *sizes,
-                           ir_bindings *bindings, ir_sink *sink) {
+static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel *kernel,
+                           const int64_t *sizes, ir_bindings *bindings, ir_sink *sink) {
   if (!c->cpu) return lower_run(arena, kernel, sizes, bindings, c->guard, sink);
   ir_image *image;
   SPC_TRY(machine_code(arena, kernel, sink, &image));
@@ -118,8 +125,11 @@ static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel
   return status;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------- */
-typedef struct dice { uint64_t state; } dice;
+/* ---- data
+ * ---------------------------------------------------------------------------------------- */
+typedef struct dice {
+  uint64_t state;
+} dice;
 static unsigned roll(dice *d, unsigned sides) {
   d->state = d->state * 6364136223846793005u + 1442695040888963407u;
   return (unsigned)(d->state >> 33) % sides;
@@ -128,7 +138,8 @@ static unsigned roll(dice *d, unsigned sides) {
 static double a_value(dice *d, ir_dtype t) {
   int n = (int)roll(d, 7) - 3;
   if (t == IR_B1) return 1;
-  if (!ir_dtype_is_float(t)) return ir_dtype_rows[t].class_ == 'U' ? (int)roll(d, 3) + 1 : n ? n : 2;
+  if (!ir_dtype_is_float(t))
+    return ir_dtype_rows[t].class_ == 'U' ? (int)roll(d, 3) + 1 : n ? n : 2;
   return n ? n * 0.5 : 1;
 }
 
@@ -150,9 +161,11 @@ static void add_entry(ir_arena *arena, ir_entries *entries, const int64_t *at, d
       memcpy(values, entries->value, sizeof *values * (size_t)entries->count);
       memcpy(ints, entries->int_value, sizeof *ints * (size_t)entries->count);
     }
-    entries->at = places, entries->value = values, entries->int_value = ints, entries->capacity = more;
+    entries->at = places, entries->value = values, entries->int_value = ints,
+    entries->capacity = more;
   }
-  if (entries->rank) memcpy(entries->at + entries->count * entries->rank, at, sizeof *at * (size_t)entries->rank);
+  if (entries->rank)
+    memcpy(entries->at + entries->count * entries->rank, at, sizeof *at * (size_t)entries->rank);
   entries->value[entries->count] = value;
   entries->int_value[entries->count++] = (int64_t)value;
 }
@@ -171,16 +184,20 @@ static bool has_room(const ir_format *f, const int64_t *at, int64_t *group, int6
   return true;
 }
 
-static void random_entries(ir_arena *arena, const lower_case *c, const ir_tensor *tensor, const ir_format *format,
-                           const int64_t *dims, dice *d, ir_entries *entries) {
+static void random_entries(ir_arena *arena, const lower_case *c, const ir_tensor *tensor,
+                           const ir_format *format, const int64_t *dims, dice *d,
+                           ir_entries *entries) {
   int64_t at[IR_MAX_RANK] = {0}, total = 1, group = -1, used = 0;
   bool sparse = false;
-  for (int l = 0; l < format->level_count; l++) sparse = sparse || !ir_level_rows[format->level[l].kind].full;
+  for (int l = 0; l < format->level_count; l++)
+    sparse = sparse || !ir_level_rows[format->level[l].kind].full;
   for (int i = 0; i < tensor->rank; i++) total *= dims[i];
   for (int64_t n = 0; n < total; n++) {
     int64_t rest = n;
     for (int i = tensor->rank - 1; i >= 0; i--) at[i] = rest % dims[i], rest /= dims[i];
-    if (!is_kept(c, d, at, sparse || tensor->dtype == IR_NONE) || !has_room(format, at, &group, &used)) continue;
+    if (!is_kept(c, d, at, sparse || tensor->dtype == IR_NONE) ||
+        !has_room(format, at, &group, &used))
+      continue;
     bool zero = c->data == LOWER_EXPLICIT && roll(d, 3) == 0;
     if (!sparse && c->data != LOWER_FULL && roll(d, 3) == 0) zero = true;
     add_entry(arena, entries, at, zero ? 0 : a_value(d, tensor->dtype));
@@ -193,9 +210,10 @@ static int64_t size_named(const ir_program *program, const int64_t *sizes, const
   return 0;
 }
 
-/* Offsets (`off`): monotone from 0 to R with an empty segment.  Subscripts (`perm`, `idx`): places in T. */
-static bool index_entries(ir_arena *arena, const ir_tensor *tensor, const int64_t *sizes, const ir_program *program,
-                          int64_t count, dice *d, ir_entries *entries) {
+/* Offsets (`off`): monotone from 0 to R with an empty segment.  Subscripts (`perm`, `idx`): places
+ * in T. */
+static bool index_entries(ir_arena *arena, const ir_tensor *tensor, const int64_t *sizes,
+                          const ir_program *program, int64_t count, dice *d, ir_entries *entries) {
   if (!strcmp(tensor->name, "off")) {
     int64_t limit = size_named(program, sizes, "R"), here = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -212,18 +230,23 @@ static bool index_entries(ir_arena *arena, const ir_tensor *tensor, const int64_
   return true;
 }
 
-static const char *bind_input(ir_arena *arena, const lower_case *c, const ir_kernel *kernel, ir_tensor *tensor,
-                              const int64_t *sizes, dice *d, ir_bindings *bindings) {
+static const char *bind_input(ir_arena *arena, const lower_case *c, const ir_kernel *kernel,
+                              ir_tensor *tensor, const int64_t *sizes, dice *d,
+                              ir_bindings *bindings) {
   int64_t dims[IR_MAX_RANK] = {0};
   const char *why = "";
   for (int i = 0; i < tensor->rank; i++)
     if (!ir_size_value(tensor->dim[i], sizes, &dims[i])) return "a size is unknown";
-  const ir_format *format = tensor->format ? tensor->format : ir_format_builtin(arena, "dense", tensor->rank, NULL, 0, &why);
+  const ir_format *format = tensor->format
+                                ? tensor->format
+                                : ir_format_builtin(arena, "dense", tensor->rank, NULL, 0, &why);
   ir_entries entries = {.rank = tensor->rank};
   if (!index_entries(arena, tensor, sizes, kernel->program, dims[0], d, &entries))
     random_entries(arena, c, tensor, format, dims, d, &entries);
-  if (ir_dtype_is_float(tensor->dtype)) entries.int_value = NULL;
-  else entries.value = NULL;
+  if (ir_dtype_is_float(tensor->dtype))
+    entries.int_value = NULL;
+  else
+    entries.value = NULL;
   ir_binding binding = {.tensor = tensor};
   if (ir_view_pack(arena, tensor->dtype, dims, format, IR_I32, &entries, &binding.view, &why))
     return ir_format_text(arena, "packing %s: %s", tensor->name, why);
@@ -241,7 +264,8 @@ static void read_sizes(const lower_case *c, const ir_program *program, int64_t *
   }
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------- */
+/* ---- comparing
+ * ------------------------------------------------------------------------------------- */
 static const char *place(ir_arena *arena, const int64_t *at, int rank) {
   ir_text text = ir_text_new(arena);
   for (int d = 0; d < rank; d++) ir_text_printf(&text, "%s%lld", d ? "," : "", (long long)at[d]);
@@ -254,7 +278,8 @@ static bool same(double a, double b, double tolerance) {
   return fabs(a - b) <= tolerance * (1 + fabs(b));
 }
 
-static const char *difference(ir_arena *arena, const ir_tensor *tensor, const ir_view *got, const ir_view *want) {
+static const char *difference(ir_arena *arena, const ir_tensor *tensor, const ir_view *got,
+                              const ir_view *want) {
   int64_t at[IR_MAX_RANK] = {0}, total = ir_view_elements(want);
   double tolerance = ir_dtype_is_float(tensor->dtype) ? 16 * ir_dtype_epsilon(tensor->dtype) : 0;
   for (int64_t n = 0; n < total; n++) {
@@ -262,7 +287,8 @@ static const char *difference(ir_arena *arena, const ir_tensor *tensor, const ir
     for (int i = tensor->rank - 1; i >= 0; i--) at[i] = rest % want->dim[i], rest /= want->dim[i];
     double g = ir_view_value(got, at), w = ir_view_value(want, at);
     if (!same(g, w, tolerance))
-      return ir_format_text(arena, "%s[%s] is %.9g, not %.9g", tensor->name, place(arena, at, tensor->rank), g, w);
+      return ir_format_text(arena, "%s[%s] is %.9g, not %.9g", tensor->name,
+                            place(arena, at, tensor->rank), g, w);
   }
   return NULL;
 }
@@ -273,22 +299,27 @@ static bool count_entry(void *user, const int64_t *coordinates, int64_t position
   return true;
 }
 
-static const char *pattern_difference(ir_arena *arena, const ir_tensor *tensor, const ir_view *got, const ir_view *want) {
+static const char *pattern_difference(ir_arena *arena, const ir_tensor *tensor, const ir_view *got,
+                                      const ir_view *want) {
   int64_t g = 0, w = 0;
   if (!got->format || !want->format || !ir_format_equal(got->format, want->format)) return NULL;
   ir_view_walk(got, count_entry, &g);
   ir_view_walk(want, count_entry, &w);
-  return g == w ? NULL : ir_format_text(arena, "%s stores %lld entries, not %lld", tensor->name, (long long)g, (long long)w);
+  return g == w ? NULL
+                : ir_format_text(arena, "%s stores %lld entries, not %lld", tensor->name,
+                                 (long long)g, (long long)w);
 }
 
-static const char *compare(ir_arena *arena, const ir_kernel *kernel, const ir_bindings *got, const ir_bindings *want) {
+static const char *compare(ir_arena *arena, const ir_kernel *kernel, const ir_bindings *got,
+                           const ir_bindings *want) {
   for (int i = 0; i < got->list.count; i++) {
     const ir_tensor *tensor = got->list.at[i].tensor;
     if (tensor->role != IR_ROLE_OUT) continue;
     for (int j = 0; j < want->list.count; j++) {
       if (strcmp(want->list.at[j].tensor->name, tensor->name)) continue;
       const char *why = difference(arena, tensor, &got->list.at[i].view, &want->list.at[j].view);
-      if (!why) why = pattern_difference(arena, tensor, &got->list.at[i].view, &want->list.at[j].view);
+      if (!why)
+        why = pattern_difference(arena, tensor, &got->list.at[i].view, &want->list.at[j].view);
       if (why) return why;
     }
   }
@@ -296,7 +327,8 @@ static const char *compare(ir_arena *arena, const ir_kernel *kernel, const ir_bi
   return NULL;
 }
 
-/* ---- the check ---------------------------------------------------------------------------------------- */
+/* ---- the check
+ * ---------------------------------------------------------------------------------------- */
 static const char *with_text(ir_arena *arena, const ir_program *program, const char *why) {
   ir_text text = ir_text_new(arena);
   ir_print(program, &text);
@@ -313,7 +345,8 @@ const char *lower_text(ir_arena *arena, const lower_case *c) {
 
 const char *lower_check(ir_arena *arena, const lower_case *c) {
   ir_sink *sink = ir_sink_new(arena);
-  ir_program *reference = compiled(arena, c, sink), *program = reference ? compiled(arena, c, sink) : NULL;
+  ir_program *reference = compiled(arena, c, sink),
+             *program = reference ? compiled(arena, c, sink) : NULL;
   if (!program) return complaint(arena, sink, "compile");
   if (lowered(arena, c, program, sink)) return complaint(arena, sink, "lower");
   int64_t sizes[64] = {0};
@@ -330,8 +363,10 @@ const char *lower_check(ir_arena *arena, const lower_case *c) {
     again = d;
   }
   ir_interp_options options = {0};
-  if (ir_interp_ein(arena, first, sizes, &want, &options, sink)) return complaint(arena, sink, "interpreter");
-  if (run_case(arena, c, kernel, sizes, &got, sink)) return with_text(arena, program, complaint(arena, sink, "loops"));
+  if (ir_interp_ein(arena, first, sizes, &want, &options, sink))
+    return complaint(arena, sink, "interpreter");
+  if (run_case(arena, c, kernel, sizes, &got, sink))
+    return with_text(arena, program, complaint(arena, sink, "loops"));
   const char *why = compare(arena, kernel, &got, &want);
   return why ? with_text(arena, program, why) : NULL;
 }

@@ -1,5 +1,5 @@
-/* passes_vectorise.c - nests as `lower` writes them, before and after pass `vectorise`: the interpreter
- * runs the original, the interpreter and the CPU back end run what the pass made of it.
+/* passes_vectorise.c - nests as `lower` writes them, before and after pass `vectorise`: the
+ * interpreter runs the original, the interpreter and the CPU back end run what the pass made of it.
  * Values are small integers, so that every order of additions gives the same bits. */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -26,13 +26,16 @@ typedef struct nest {
 
 typedef void build(nest *n, ir_dtype t);
 
-/* ---- building ------------------------------------------------------------------------------------ */
+/* ---- building
+ * ------------------------------------------------------------------------------------ */
 static ir_expr *ref(nest *n, ir_var *v) { return ir_var_ref(n->arena, v); }
 static ir_expr *number(nest *n, int64_t x) { return ir_int(n->arena, x); }
 static ir_expr *add(nest *n, ir_expr *x, ir_expr *y) { return ir_apply(n->arena, IR_OP_ADD, x, y); }
 static ir_expr *mul(nest *n, ir_expr *x, ir_expr *y) { return ir_apply(n->arena, IR_OP_MUL, x, y); }
 static ir_expr *dim(nest *n, int d) { return ir_dim_ref(n->arena, n->dim[d]); }
-static ir_expr *at2(nest *n, ir_var *i, int width, ir_var *j) { return add(n, mul(n, ref(n, i), dim(n, width)), ref(n, j)); }
+static ir_expr *at2(nest *n, ir_var *i, int width, ir_var *j) {
+  return add(n, mul(n, ref(n, i), dim(n, width)), ref(n, j));
+}
 
 static ir_buf *buffer(nest *n, const char *name, ir_dtype t, int64_t count) {
   ir_buf *buf = ir_buf_new(n->arena, name, IR_BUF_WORKSPACE, t);
@@ -49,20 +52,29 @@ static ir_buf *buffer(nest *n, const char *name, ir_dtype t, int64_t count) {
   return buf;
 }
 
-static ir_var *loop(nest *n, const char *name, ir_expr *lo, ir_expr *hi, ir_run run, ir_block **outer) {
+static ir_var *loop(nest *n, const char *name, ir_expr *lo, ir_expr *hi, ir_run run,
+                    ir_block **outer) {
   return ir_open_for(&n->b, name, lo, hi, run, outer);
 }
 
 static ir_dtype accumulator(ir_dtype t) { return ir_dtype_rows[t].accumulator; }
-static ir_expr *zero(nest *n, ir_dtype t) { return ir_dtype_is_float(t) ? ir_const_f(n->arena, t, 0) : ir_const_i(n->arena, t, 0); }
-static ir_expr *load(nest *n, ir_dtype t, ir_buf *buf, ir_expr *at) { return ir_cast(n->arena, t, ir_load(n->arena, buf, at)); }
-static void put(nest *n, ir_buf *buf, ir_expr *at, ir_expr *value) { ir_store(&n->b, buf, at, ir_cast(n->arena, buf->dtype, value)); }
+static ir_expr *zero(nest *n, ir_dtype t) {
+  return ir_dtype_is_float(t) ? ir_const_f(n->arena, t, 0) : ir_const_i(n->arena, t, 0);
+}
+static ir_expr *load(nest *n, ir_dtype t, ir_buf *buf, ir_expr *at) {
+  return ir_cast(n->arena, t, ir_load(n->arena, buf, at));
+}
+static void put(nest *n, ir_buf *buf, ir_expr *at, ir_expr *value) {
+  ir_store(&n->b, buf, at, ir_cast(n->arena, buf->dtype, value));
+}
 
-/* ---- nests ---------------------------------------------------------------------------------------- */
+/* ---- nests
+ * ---------------------------------------------------------------------------------------- */
 static void product_of(nest *n, ir_dtype t, bool by_rows, bool turned) {
   ir_dtype a = accumulator(t);
   ir_buf *y = buffer(n, "y", a, n->size[0] * n->size[2]);
-  ir_buf *x = buffer(n, "x", t, n->size[0] * n->size[1]), *w = buffer(n, "w", t, n->size[1] * n->size[2]);
+  ir_buf *x = buffer(n, "x", t, n->size[0] * n->size[1]),
+         *w = buffer(n, "w", t, n->size[1] * n->size[2]);
   ir_block *o1, *o2, *o3;
   ir_var *i = loop(n, "t", number(n, 0), dim(n, 0), IR_RUN_PARALLEL, &o1);
   ir_var *f = loop(n, "f", number(n, 0), dim(n, 2), IR_RUN_SEQUENTIAL, &o2);
@@ -71,7 +83,8 @@ static void product_of(nest *n, ir_dtype t, bool by_rows, bool turned) {
   ir_expr *right = load(n, a, w, by_rows ? at2(n, f, 1, d) : at2(n, d, 2, f));
   ir_set(&n->b, acc, add(n, ref(n, acc), mul(n, load(n, a, x, at2(n, i, 1, d)), right)));
   ir_close(&n->b, o3);
-  put(n, y, turned ? at2(n, f, 0, i) : at2(n, i, 2, f), ir_apply(n->arena, IR_OP_RELU, ref(n, acc), NULL));
+  put(n, y, turned ? at2(n, f, 0, i) : at2(n, i, 2, f),
+      ir_apply(n->arena, IR_OP_RELU, ref(n, acc), NULL));
   ir_close(&n->b, o2);
   ir_close(&n->b, o1);
 }
@@ -89,7 +102,8 @@ static void elementwise(nest *n, ir_dtype t) {
   ir_var *f = loop(n, "f", number(n, 0), dim(n, 2), IR_RUN_SEQUENTIAL, &o2);
   ir_expr *left = load(n, a, x, at2(n, i, 2, f)), *right = load(n, a, w, ref(n, f));
   ir_expr *positive = ir_apply(n->arena, IR_OP_GT, left, zero(n, a));
-  ir_expr *value = ir_apply3(n->arena, IR_OP_WHERE, positive, right, ir_apply(n->arena, IR_OP_SUB, left, right));
+  ir_expr *value =
+      ir_apply3(n->arena, IR_OP_WHERE, positive, right, ir_apply(n->arena, IR_OP_SUB, left, right));
   put(n, y, at2(n, i, 2, f), value);
   ir_close(&n->b, o2);
   ir_close(&n->b, o1);
@@ -119,9 +133,11 @@ static void row_sums(nest *n, ir_dtype t) {
 static void listed(nest *n, ir_dtype t) {
   ir_dtype a = accumulator(t);
   int64_t strips = (n->size[0] + 3) / 4;
-  ir_buf *y = buffer(n, "y", t, n->size[0] * n->size[2]), *x = buffer(n, "x", t, n->size[0] * n->size[1]);
+  ir_buf *y = buffer(n, "y", t, n->size[0] * n->size[2]),
+         *x = buffer(n, "x", t, n->size[0] * n->size[1]);
   ir_buf *w = buffer(n, "w", t, n->size[1] * n->size[2]);
-  ir_buf *counts = buffer(n, "counts", IR_I32, strips), *ids = buffer(n, "ids", IR_I32, strips * n->size[1]);
+  ir_buf *counts = buffer(n, "counts", IR_I32, strips),
+         *ids = buffer(n, "ids", IR_I32, strips * n->size[1]);
   for (int64_t s = 0; s < strips; s++) {
     int32_t count = 0, *list = (int32_t *)n->array[4].data + s * n->size[1];
     for (int32_t d = 0; d < n->size[1]; d++)
@@ -136,7 +152,8 @@ static void listed(nest *n, ir_dtype t) {
   ir_var *i = loop(n, "t", first, last, IR_RUN_SEQUENTIAL, &o1);
   ir_var *f = loop(n, "f", number(n, 0), dim(n, 2), IR_RUN_SEQUENTIAL, &o2);
   ir_var *acc = ir_let(&n->b, "acc", a, zero(n, a));
-  ir_var *at = loop(n, "n", number(n, 0), load(n, IR_I64, counts, ref(n, s)), IR_RUN_SEQUENTIAL, &o3);
+  ir_var *at =
+      loop(n, "n", number(n, 0), load(n, IR_I64, counts, ref(n, s)), IR_RUN_SEQUENTIAL, &o3);
   ir_var *d = ir_let(&n->b, "d", IR_I64, load(n, IR_I64, ids, at2(n, s, 1, at)));
   ir_expr *term = mul(n, load(n, a, x, at2(n, i, 1, d)), load(n, a, w, at2(n, d, 2, f)));
   ir_set(&n->b, acc, add(n, ref(n, acc), term));
@@ -150,7 +167,8 @@ static void listed(nest *n, ir_dtype t) {
 /* y[t,f] += for a branch on the column, and lane numbers as values */
 static void by_column(nest *n, ir_dtype t) {
   ir_dtype a = accumulator(t);
-  ir_buf *y = buffer(n, "y", a, n->size[0] * n->size[2]), *x = buffer(n, "x", t, n->size[0] * n->size[2]);
+  ir_buf *y = buffer(n, "y", a, n->size[0] * n->size[2]),
+         *x = buffer(n, "x", t, n->size[0] * n->size[2]);
   ir_block *o1, *o2, *o3;
   ir_var *i = loop(n, "t", number(n, 0), dim(n, 0), IR_RUN_PARALLEL, &o1);
   ir_var *f = loop(n, "f", number(n, 0), dim(n, 2), IR_RUN_SEQUENTIAL, &o2);
@@ -165,7 +183,8 @@ static void by_column(nest *n, ir_dtype t) {
   ir_close(&n->b, o1);
 }
 
-/* ---- running --------------------------------------------------------------------------------------- */
+/* ---- running
+ * --------------------------------------------------------------------------------------- */
 static nest new_nest(const int64_t *size, bool fixed) {
   nest n = {.arena = ir_arena_new()};
   static const char *const names[] = {"T", "D", "F"};
@@ -198,12 +217,15 @@ static void copy_arrays(nest *n, ir_array *copies, void **pointers) {
   }
 }
 
-static void same(nest *n, const ir_array *want, const ir_array *got, const char *what, const char *who) {
+static void same(nest *n, const ir_array *want, const ir_array *got, const char *what,
+                 const char *who) {
   for (int i = 0; i < n->buf_count; i++)
     for (int64_t e = 0; e < want[i].count; e++) {
-      double x = ir_dtype_load(want[i].dtype, want[i].data, e), y = ir_dtype_load(got[i].dtype, got[i].data, e);
-      cr_assert(x == y, "%s by the %s, %lldx%lldx%lld: buffer %d[%lld] is %g, want %g", what, who, (long long)n->size[0],
-                (long long)n->size[1], (long long)n->size[2], i, (long long)e, y, x);
+      double x = ir_dtype_load(want[i].dtype, want[i].data, e),
+             y = ir_dtype_load(got[i].dtype, got[i].data, e);
+      cr_assert(x == y, "%s by the %s, %lldx%lldx%lld: buffer %d[%lld] is %g, want %g", what, who,
+                (long long)n->size[0], (long long)n->size[1], (long long)n->size[2], i,
+                (long long)e, y, x);
     }
 }
 
@@ -211,11 +233,13 @@ static void vectorise(nest *n, int bits) {
   ir_target target = *ir_target_find("cpu");
   target.vector_bits = bits;
   pass_options options = {.target = &target};
-  pass_context context = {.program = n->program, .arena = n->arena, .sink = n->sink, .options = &options};
+  pass_context context = {
+      .program = n->program, .arena = n->arena, .sink = n->sink, .options = &options};
   cr_assert_eq(pass_vectorise(&context, n->kernel), SPC_OK);
 }
 
-static void check(build *make, const char *what, ir_dtype t, const int64_t *size, bool fixed, int bits, bool compiled) {
+static void check(build *make, const char *what, ir_dtype t, const int64_t *size, bool fixed,
+                  int bits, bool compiled) {
   nest n = new_nest(size, fixed);
   ir_array want[MOST_BUFS], got[MOST_BUFS];
   void *pointers[MOST_BUFS];
@@ -241,7 +265,8 @@ static void check(build *make, const char *what, ir_dtype t, const int64_t *size
 }
 
 static void check_all(build *make, const char *what, const ir_dtype *types, int type_count) {
-  static const int64_t sizes[][3] = {{1, 1, 1}, {7, 5, 3}, {6, 64, 64}, {13, 70, 131}, {17, 0, 20}, {40, 300, 80}, {0, 3, 3}};
+  static const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},     {6, 64, 64}, {13, 70, 131},
+                                     {17, 0, 20}, {40, 300, 80}, {0, 3, 3}};
   for (int s = 0; s < IR_COUNT(sizes); s++)
     for (int t = 0; t < type_count; t++)
       for (int bits = 256; bits <= 512; bits *= 2) {
@@ -253,14 +278,14 @@ static void check_all(build *make, const char *what, const ir_dtype *types, int 
 
 static const ir_dtype types[] = {IR_F32, IR_BF16, IR_I8, IR_F64};
 
-Test(passes_vectorise, products) {
-  check_all(product, "product", types, IR_COUNT(types));
-}
+Test(passes_vectorise, products) { check_all(product, "product", types, IR_COUNT(types)); }
 Test(passes_vectorise, products_of_rows) {
   check_all(product_of_rows, "product of rows", types, IR_COUNT(types));
   check_all(product_turned, "turned product", types, 2);
 }
-Test(passes_vectorise, elementwise) { check_all(elementwise, "elementwise", types, IR_COUNT(types)); }
+Test(passes_vectorise, elementwise) {
+  check_all(elementwise, "elementwise", types, IR_COUNT(types));
+}
 Test(passes_vectorise, reductions) { check_all(row_sums, "row sums", types, IR_COUNT(types)); }
 Test(passes_vectorise, lists) { check_all(listed, "listed", types, IR_COUNT(types)); }
 Test(passes_vectorise, branches) { check_all(by_column, "by column", types, IR_COUNT(types)); }
