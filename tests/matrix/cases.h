@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* clang-format off: tables, one row a line */
+/* Tables, one row a line. */
+/* clang-format off */
 
 /* One kernel.  `operands`: "A:N,M B:M,K" gives name and dims; $A in the text is replaced by the format of A
  * (" as csr" or nothing).  `result` is the output's name; `dims` its number of dimensions; `sparse`: the output may
