@@ -6,11 +6,8 @@
 #include "ir/tensor.h"
 
 static char *read_docs(void) {
-  char path[1024];
-  const char *here = strstr(__FILE__, "tests/unit");
-  snprintf(path, sizeof path, "%.*sdocs/formats.md", (int)(here - __FILE__), __FILE__);
-  FILE *f = fopen(path, "rb");
-  cr_assert(f, "%s", path);
+  FILE *f = fopen(SPC_SOURCE_DIR "/docs/formats.md", "rb");
+  cr_assert(f, "docs/formats.md");
   static char text[1 << 16];
   text[fread(text, 1, sizeof text - 1, f)] = 0;
   fclose(f);

@@ -7,8 +7,7 @@
 #include "ir/tables.h"
 
 static char *read_page(ir_arena *arena, const char *page) {
-  const char *here = strstr(__FILE__, "tests/unit/");
-  char *path = ir_format_text(arena, "%.*sdocs/%s", (int)(here - __FILE__), __FILE__, page);
+  char *path = ir_format_text(arena, "%s/docs/%s", SPC_SOURCE_DIR, page);
   FILE *file = fopen(path, "rb");
   cr_assert_not_null(file, "%s", path);
   char *text = ir_alloc(arena, 1 << 20);
