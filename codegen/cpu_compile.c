@@ -25,8 +25,7 @@ typedef struct unit {
   spc_status status;
 } unit;
 
-/* ---- one unit ---------------------------------------------------------------------------------
- */
+/* ---- one unit -------------------------------------------------------------------------------- */
 static spc_status finish(unit *u) {
   if (u->kind && strcmp(u->kind, "asm")) {
     char *text = LLVMPrintModuleToString(u->c.module);
@@ -70,8 +69,7 @@ static spc_status close_unit(unit *u, ir_sink *sink) {
   return u->status;
 }
 
-/* ---- several units on several threads -----------------------------------------------------------
- */
+/* ---- several units on several threads -------------------------------------------------------- */
 typedef struct work {
   unit *units;
   int count;
@@ -125,8 +123,7 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   return status;
 }
 
-/* ---- an image
- * ------------------------------------------------------------------------------------ */
+/* ---- an image -------------------------------------------------------------------------------- */
 static spc_status add_code(ir_image *image, const ir_stage *stage, const ir_func *func,
                            cg_cpu_jit *jit, ir_sink *sink) {
   ir_code_image code = {
@@ -181,8 +178,7 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
   return status;
 }
 
-/* ---- text
- * ----------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                        const char *kind, const cg_options *options, ir_sink *sink, ir_text *out) {
   unit u = {.kernel = kernel, .stage = stage, .options = options, .kind = kind};

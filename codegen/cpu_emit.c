@@ -264,8 +264,7 @@ static void store(cg_cpu *c, const ir_code *code) {
   }
 }
 
-/* ---- one statement, a block, a body ------------------------------------------------------------
- */
+/* ---- one statement, a block, a body ---------------------------------------------------------- */
 static void statement(cg_cpu *c, const ir_code *code) {
   switch (code->kind) {
   case IR_FOR: loop(c, code); break;

@@ -64,8 +64,7 @@ static LLVMValueRef load(cg_cpu *c, const ir_expr *e) {
   return cg_cpu_load(c, e->buf->dtype, base->value, offset, e->lanes, mask);
 }
 
-/* ---- what may not be evaluated early ----------------------------------------------------------
- */
+/* ---- what may not be evaluated early --------------------------------------------------------- */
 static bool reads_memory(const ir_expr *e) {
   if (e->kind == IR_LOAD && e->buf->kind != IR_BUF_LOCAL && e->arg_count < 2) return true;
   for (int i = 0; i < e->arg_count; i++)

@@ -17,8 +17,7 @@ struct cg_cpu_jit {
   LLVMOrcLLJITRef jit;
 };
 
-/* ---- what emitted code may call ---------------------------------------------------------------
- */
+/* ---- what emitted code may call -------------------------------------------------------------- */
 typedef struct callee {
   const char *name;
   void (*address)(void);

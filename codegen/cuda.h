@@ -13,8 +13,7 @@
 #include "codegen/codegen.h"
 #include "ir/kernels.h"
 
-/* ---- matrix products (cuda_product.c) ----------------------------------------------------------
- */
+/* ---- matrix products (cuda_product.c) -------------------------------------------------------- */
 typedef struct cg_operand {
   const ir_tensor *tensor;
   ir_expr *stride_m, *stride_n, *stride_k; /* elements; NULL where the operand lacks the index */
@@ -40,8 +39,7 @@ void cg_product_swap(cg_product *p);
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 
-/* ---- one launch --------------------------------------------------------------------------------
- */
+/* ---- one launch ------------------------------------------------------------------------------ */
 typedef struct cg_launch {
   const ir_stage *stage;
   const ir_kernel_row *row; /* NULL: a generic kernel */
@@ -70,8 +68,7 @@ int cg_workers(const ir_kernel_row *row);
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
 
-/* ---- text --------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                      ir_text *out);
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
@@ -89,8 +86,7 @@ void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body a
 const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier, never a keyword */
 const char *cg_value_type(ir_dtype t); /* of t in arithmetic: "float" for bf16 */
 
-/* ---- NVRTC -------------------------------------------------------------------------------------
- */
+/* ---- NVRTC ----------------------------------------------------------------------------------- */
 /* Thread-safe and without arenas: data and log are malloc'ed. */
 typedef struct cg_nvrtc_raw {
   void *data;

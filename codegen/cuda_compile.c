@@ -41,8 +41,7 @@ typedef struct compilation {
   ir_image *image;
 } compilation;
 
-/* ---- the pool
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pool -------------------------------------------------------------------------------- */
 static void *work(void *user) {
   pool *p = user;
   for (;;) {
@@ -70,9 +69,7 @@ static void compile_all(job *jobs, int count, const cg_options *options) {
   pthread_mutex_destroy(&p.lock);
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 static const char *file_text(ir_arena *arena, const char *folder, const char *name) {
   FILE *file = fopen(ir_format_text(arena, "%s/%s.cu", folder, name), "rb");
   if (!file) return NULL;
@@ -167,8 +164,7 @@ spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_optio
   return SPC_OK;
 }
 
-/* ---- judging
- * --------------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 static const char *fault_of(const cg_launch *launch, const cg_nvrtc_result *r) {
   if (!launch->row) return NULL;
   if (r->serialised) return "tensor core work was serialised";

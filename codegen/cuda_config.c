@@ -30,8 +30,7 @@ static const char *size_text(const config *c, const ir_expr *size) {
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 
-/* ---- the comment on top
- * -------------------------------------------------------------------------------- */
+/* ---- the comment on top ---------------------------------------------------------------------- */
 static void put_commented(ir_text *out, const char *text) {
   ir_text_put(out, "// ");
   for (const char *t = text; *t; t++) {
@@ -63,8 +62,7 @@ static void put_opening(const config *c) {
   ir_text_put(c->out, "\n");
 }
 
-/* ---- functions of the struct
- * ------------------------------------------------------------------------------ */
+/* ---- functions of the struct ----------------------------------------------------------------- */
 static void put_size(const config *c, const char *name, const ir_expr *size) {
   line(c, "SPC_DEVICE long long %s(const spc_args &args) { return %s; }", name, size_text(c, size));
 }
@@ -112,8 +110,7 @@ static void put_operand(const config *c, const char *name, const char *constant,
        batched ? batch_offset(c, o) : "", o->tensor->name);
 }
 
-/* ---- products
- * ---------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 /* How warps (of a wgmma row: warpgroups of 64 rows) cut the tile. */
 static void warps_of(const ir_kernel_row *row, int *m, int *n) {
   if (row->multiply == IR_MULTIPLY_WGMMA) {
@@ -207,8 +204,7 @@ static void put_product(const config *c) {
   put_epilogue(c);
 }
 
-/* ---- detection, lists, guard
- * -------------------------------------------------------------------------------- */
+/* ---- detection, lists, guard ----------------------------------------------------------------- */
 static void put_is_set(const config *c) {
   const ir_list *list = c->l->list;
   ir_expr *stride[IR_MAX_RANK];
@@ -248,8 +244,7 @@ static void put_list_kernel(const config *c) {
       c->l->buf_threshold);
 }
 
-/* ---- whole sources
- * --------------------------------------------------------------------------------------------- */
+/* ---- whole sources --------------------------------------------------------------------------- */
 static void put_entry(const config *c) {
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"

@@ -33,8 +33,7 @@ typedef struct nvrtc_library {
 static nvrtc_library library; /* written once, under `once` */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* ---- finding it
- * ---------------------------------------------------------------------------------- */
+/* ---- finding it ------------------------------------------------------------------------------ */
 static bool find_symbols(nvrtc_library *l) {
   const struct {
     void *to;
@@ -113,8 +112,7 @@ bool cg_nvrtc_available(void) { return nvrtc()->handle != NULL; }
 
 const char *cg_nvrtc_version(void) { return nvrtc()->version; }
 
-/* ---- one compile
- * --------------------------------------------------------------------------------- */
+/* ---- one compile ----------------------------------------------------------------------------- */
 enum { MOST_FILES = 48 };
 
 static int embedded_files(const char **names, const char **texts) {
@@ -167,8 +165,7 @@ void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch
   l->destroy(&program);
 }
 
-/* ---- the log
- * ------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 static int number_before(const char *text, const char *mark) {
   const char *at = text;
   int sum = 0;

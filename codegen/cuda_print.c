@@ -13,8 +13,7 @@
 #include "codegen/cuda.h"
 #include "ir/op_spelling.h"
 
-/* ---- names and types
- * ----------------------------------------------------------------------------- */
+/* ---- names and types ------------------------------------------------------------------------- */
 static const char *const reserved[] = {
     "alignas",   "alignof",   "and",      "args",     "asm",      "auto",      "bool",
     "break",     "case",      "catch",    "char",     "class",    "const",     "continue",
@@ -58,30 +57,19 @@ static void put_name(const cg_printer *p, const char *name) {
   put(p, cg_cuda_name(arena_of(p), name));
 }
 
-static bool dim_is_shadowed(const ir_func *func, const char *name) {
-  for (int i = 0; i < func->vars.count; i++)
-    if (!strcmp(func->vars.at[i]->name, name)) return true;
-  for (int i = 0; i < func->params.count; i++)
-    if (!strcmp(func->params.at[i]->name, name)) return true;
-  for (int i = 0; i < func->locals.count; i++)
-    if (!strcmp(func->locals.at[i]->name, name)) return true;
-  return false;
-}
-
 /* "x.vals" is x_vals, unless a local has that name. */
 static const char *buffer_name(const cg_printer *p, const ir_buf *buf) {
   const char *name = cg_cuda_name(arena_of(p), buf->name);
-  if (buf->kind == IR_BUF_LOCAL || !dim_is_shadowed(p->func, name)) return name;
+  if (buf->kind == IR_BUF_LOCAL || !ir_func_has_name(p->func, name)) return name;
   return ir_format_text(arena_of(p), "buf_%s", name);
 }
 
 static void put_dim(const cg_printer *p, const ir_dim *dim) {
-  if (dim_is_shadowed(p->func, dim->name)) put(p, "size_");
+  if (ir_func_has_name(p->func, dim->name)) put(p, "size_");
   put_name(p, dim->name);
 }
 
-/* ---- constants
- * -------------------------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 static void put_real(ir_text *out, ir_dtype t, double value) {
   if (isnan(value))
     ir_text_put(out, "spc_nan()");
@@ -117,8 +105,7 @@ static void put_zero(const cg_printer *p, ir_dtype t) {
   put(p, t == IR_B1 ? "false" : t == IR_F64 ? "0.0" : ir_dtype_is_float(t) ? "0.0f" : "0");
 }
 
-/* ---- expressions
- * ------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 /* Spellings for i32, where C++ leaves overflow undefined and the language wraps. */
 static const char *const wrapping[IR_OP_COUNT] = {[IR_OP_NEG] = "spc_wrap_neg(%0)",
                                                   [IR_OP_ADD] = "spc_wrap_add(%0, %1)",
@@ -217,8 +204,7 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   }
 }
 
-/* ---- sizes in config structs: dims come from args
- * ------------------------------------------------------- */
+/* ---- sizes in config structs: dims come from args -------------------------------------------- */
 void cg_print_size(ir_arena *arena, const ir_expr *e, ir_text *out) {
   if (e->kind == IR_CONST)
     put_const(out, e, true);
@@ -234,8 +220,7 @@ void cg_print_size(ir_arena *arena, const ir_expr *e, ir_text *out) {
   }
 }
 
-/* ---- statements
- * ------------------------------------------------------------------------------------------ */
+/* ---- statements ------------------------------------------------------------------------------ */
 static void put_block(cg_printer *p, const ir_block *block);
 
 static void indent(const cg_printer *p) {
@@ -389,8 +374,7 @@ static void put_block(cg_printer *p, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) put_code(p, block->codes.at[i]);
 }
 
-/* ---- functions
- * --------------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 static bool block_stores(const ir_block *block, const ir_buf *buf) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];

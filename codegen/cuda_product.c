@@ -8,8 +8,7 @@
  * their order of dimensions; the layout is which of the two indices of an operand has stride 1. */
 #include "codegen/cuda.h"
 
-/* ---- strides
- * ------------------------------------------------------------------------------------- */
+/* ---- strides --------------------------------------------------------------------------------- */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
   ir_expr *stride = ir_int(arena, 1);
   if (tensor->like) return false;
@@ -31,8 +30,7 @@ bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **stride
 
 static bool is_one(const ir_expr *e) { return e && e->kind == IR_CONST && e->i == 1; }
 
-/* ---- finding the parts
- * ----------------------------------------------------------------------------- */
+/* ---- finding the parts ----------------------------------------------------------------------- */
 typedef struct found {
   ir_expr *reduce;
   int count;
@@ -121,8 +119,7 @@ static bool take_roles(cg_product *p, ir_expr **a, ir_expr **b, const char **why
          p->stmt->target->rank == ranks;
 }
 
-/* ---- operands
- * -------------------------------------------------------------------------------------- */
+/* ---- operands -------------------------------------------------------------------------------- */
 static ir_expr *stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank,
                           const ir_index *index) {
   int d = index ? place_of(subs, rank, index) : -1;

@@ -14,8 +14,7 @@ typedef struct selection {
   cg_launches *out;
 } selection;
 
-/* ---- launches
- * ---------------------------------------------------------------------------------------- */
+/* ---- launches -------------------------------------------------------------------------------- */
 static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part,
                              int threads) {
   cg_launch launch = {.stage = s->stage, .row = row, .part = part, .threads = threads};
@@ -62,8 +61,7 @@ static spc_status unfit(selection *s, const char *row, const char *why) {
   return SPC_INVALID_INPUT;
 }
 
-/* ---- products
- * ------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 static int staged_bytes(const cg_launch *l) {
   bool rows = l->product.t.layout == 'r';
   int tall = rows ? l->row->m : l->row->n, wide = rows ? l->row->n : l->row->m;
@@ -162,8 +160,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
-/* ---- lists
- * --------------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -205,8 +202,7 @@ static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
-/* ---- generated loops
- * ------------------------------------------------------------------------------------- */
+/* ---- generated loops ------------------------------------------------------------------------- */
 static bool only_sizes(const ir_expr *e) {
   if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
   if (e->kind != IR_OP) return false;
@@ -253,8 +249,7 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
   return select_detection(&s, row, producer_detects);
 }
 
-/* ---- launch shape
- * ------------------------------------------------------------------------------------------ */
+/* ---- launch shape ---------------------------------------------------------------------------- */
 static ir_expr *product_grid(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
   ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->m->extent, l->row->m),

@@ -36,8 +36,7 @@ spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const 
   return status;
 }
 
-/* ---- context ----------------------------------------------------------------------------------
- */
+/* ---- context --------------------------------------------------------------------------------- */
 static spc_status choose(spc_context *context, const char *name, const char **why) {
   bool any = !name;
   *why = "";
@@ -97,8 +96,7 @@ const char *spc_context_backend(const spc_context *context) {
   return context->backend == DRV_CUDA ? "cuda" : context->backend == DRV_CPU ? "cpu" : "interp";
 }
 
-/* ---- program ----------------------------------------------------------------------------------
- */
+/* ---- program --------------------------------------------------------------------------------- */
 static spc_status parse(spc_program *p, const char *name, const char *text, size_t length,
                         const spc_program_options *given) {
   fe_define *defines = IR_NEW_ARRAY(p->arena, fe_define, given->fixed_count + 1);

@@ -64,8 +64,7 @@ void spc_plan_free(spc_plan *plan) {
   free(plan);
 }
 
-/* ---- tensors in ---------------------------------------------------------------------------------
- */
+/* ---- tensors in ------------------------------------------------------------------------------ */
 typedef struct api_run {
   spc_plan *plan;
   ir_arena *arena;
@@ -136,8 +135,7 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
   return SPC_OK;
 }
 
-/* ---- results out
- * --------------------------------------------------------------------------------- */
+/* ---- results out ----------------------------------------------------------------------------- */
 static bool copy_out(void *to, int64_t *room, const ir_array *from) {
   bool fits = from->count == 0 || (to && *room >= from->count);
   if (fits && from->count)

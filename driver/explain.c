@@ -19,8 +19,7 @@ static int explain_code(drv_session *s, const char *code) {
   return 0;
 }
 
-/* ---- the price of a promise
- * ---------------------------------------------------------------------- */
+/* ---- the price of a promise ------------------------------------------------------------------ */
 typedef struct promise {
   ir_program *without; /* the same file, compiled without the promise; NULL: nothing was promised */
   const char *name;

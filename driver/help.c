@@ -45,8 +45,7 @@ int drv_help(drv_session *s) {
   return drv_usage_error(s, "no command `%s`; `spc help` lists them", name);
 }
 
-/* ---- completions ------------------------------------------------------------------------------
- */
+/* ---- completions ----------------------------------------------------------------------------- */
 static void bash(void) {
   puts("# bash completion for spc: source it, or put it into bash_completion.d\n_spc() {\n"
        "  local word=${COMP_WORDS[COMP_CWORD]} words\n  case ${COMP_WORDS[1]} in");

@@ -176,8 +176,7 @@ bool ein_has_pattern(interp *r, const ir_stmt *stmt) {
   return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt, NULL)->kind != ALL;
 }
 
-/* ---- enumeration ------------------------------------------------------------------------------
- */
+/* ---- enumeration ----------------------------------------------------------------------------- */
 typedef struct search {
   interp *r;
   const ir_stmt *stmt;

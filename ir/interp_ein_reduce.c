@@ -140,8 +140,7 @@ void ein_compile_row(interp *r, node *n, const ir_expr *e) {
   n->row = w;
 }
 
-/* ---- softmax and topk: evaluate ---------------------------------------------------------------
- */
+/* ---- softmax and topk: evaluate -------------------------------------------------------------- */
 static bool same_row(const interp *r, const row *w) {
   if (!w->valid) return false;
   for (int k = 0; k < w->key_count; k++)

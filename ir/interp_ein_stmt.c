@@ -107,8 +107,7 @@ static bool set_element(work *w, const int64_t *at) {
   return true;
 }
 
-/* ---- dense ------------------------------------------------------------------------------------
- */
+/* ---- dense ----------------------------------------------------------------------------------- */
 static bool is_dense_format(const ir_format *f) { return !f || ir_format_is_dense(f); }
 
 static void allocate_dense(work *w, ir_dtype dtype) {
@@ -152,8 +151,7 @@ static void run_dense(work *w) {
   if (!w->r->status) store_as_declared(w);
 }
 
-/* ---- like, assembled ----------------------------------------------------------------------------
- */
+/* ---- like, assembled ------------------------------------------------------------------------- */
 static bool visit_like(void *user, const int64_t *at, int64_t position) {
   work *w = user;
   if (set_element(w, at)) put(w, position, evaluate(w));
@@ -215,8 +213,7 @@ static void run_assembled(work *w) {
   r->status = SPC_INVALID_INPUT;
 }
 
-/* ---- scatter ------------------------------------------------------------------------------------
- */
+/* ---- scatter --------------------------------------------------------------------------------- */
 static void combine(work *w, int64_t p, result x) {
   ir_op op = ir_reducer_rows[w->stmt->combine].combine;
   if (w->total_f)
@@ -293,8 +290,7 @@ static void run_scatter(work *w) {
   }
 }
 
-/* ---- the statement
- * -------------------------------------------------------------------------------- */
+/* ---- the statement --------------------------------------------------------------------------- */
 static bool prepare(work *w) {
   interp *r = w->r;
   int count = r->kernel->indices.count;

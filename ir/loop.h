@@ -128,5 +128,7 @@ ir_expr *ir_var_ref(ir_arena *a, ir_var *var);
 ir_expr *ir_load(ir_arena *a, ir_buf *buf, ir_expr *offset);
 ir_expr *ir_splat(ir_arena *a, ir_expr *scalar, int lanes); /* a cast with more lanes */
 void ir_func_use(ir_func *func, ir_buf *buf);               /* adds it to bufs unless it is there */
+/* Whether a loop variable, parameter or local of func has that name. */
+bool ir_func_has_name(const ir_func *func, const char *name);
 
 #endif

@@ -27,7 +27,7 @@ void ir_func_use(ir_func *func, ir_buf *buf) {
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
-static bool name_taken(const ir_func *func, const char *name) {
+bool ir_func_has_name(const ir_func *func, const char *name) {
   for (int i = 0; i < func->vars.count; i++)
     if (!strcmp(func->vars.at[i]->name, name)) return true;
   for (int i = 0; i < func->params.count; i++)
@@ -39,7 +39,8 @@ static bool name_taken(const ir_func *func, const char *name) {
 
 static const char *fresh_name(const ir_func *func, const char *stem) {
   const char *name = ir_strdup(func->arena, stem);
-  for (int n = 2; name_taken(func, name); n++) name = ir_format_text(func->arena, "%s_%d", stem, n);
+  for (int n = 2; ir_func_has_name(func, name); n++)
+    name = ir_format_text(func->arena, "%s_%d", stem, n);
   return name;
 }
 

@@ -221,8 +221,7 @@ ir_expr *ir_op_spelled(ir_arena *arena, ir_op op, ir_expr *const *operands) {
   return same ? ir_cast(arena, operands[0]->dtype, value[0]) : value[0];
 }
 
-/* ---- the table's self-check --------------------------------------------------------------------
- */
+/* ---- the table's self-check ------------------------------------------------------------------ */
 typedef struct checker {
   ir_op op;
   const char *fault;

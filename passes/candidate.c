@@ -36,8 +36,7 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
   if (index) IR_PUSH(context->arena, &candidate->tiles, ((ir_tile_size){index, size}));
 }
 
-/* ---- cost --------------------------------------------------------------------------------------
- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 typedef struct walk_cost {
   pass_context *context;
   double density; /* of the sparsest operand that is walked */
@@ -153,8 +152,7 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
                                                 &candidate->index_microseconds);
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------
- */
+/* ---- layouts --------------------------------------------------------------------------------- */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
   bool inner = tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
   if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)

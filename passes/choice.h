@@ -9,8 +9,7 @@
 
 #include "passes/cost.h"
 
-/* ---- a sum of products ------------------------------------------------------------------------
- */
+/* ---- a sum of products ----------------------------------------------------------------------- */
 typedef struct pass_sum {
   ir_stmt *stmt;
   ir_expr *reduce;
@@ -37,8 +36,7 @@ typedef struct pass_listed {
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor);
 pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor);
 
-/* ---- candidates -------------------------------------------------------------------------------
- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 typedef struct pass_way {
   ir_candidate *candidate;
   ir_tensor *turned;  /* the intermediate whose layout it needs; NULL: any layout will do */
@@ -78,8 +76,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
 
-/* ---- the schedule -----------------------------------------------------------------------------
- */
+/* ---- the schedule ---------------------------------------------------------------------------- */
 /* Restricts the ways to what the directives ask for; errors E05xx where nothing fits. */
 spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all,
                                   int count);

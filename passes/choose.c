@@ -45,8 +45,7 @@ static bool allowed(const pass_way *way, const turned_set *set, unsigned turned)
   return is_turned == way->strip_last;
 }
 
-/* ---- what a way is worth ------------------------------------------------------------------------
- */
+/* ---- what a way is worth --------------------------------------------------------------------- */
 static bool is_listed(const ir_candidate *candidate) {
   return candidate->operand && candidate->axis;
 }
@@ -154,8 +153,7 @@ static double total(const pass_ways *all, int count, const turned_set *set, unsi
   return sum;
 }
 
-/* ---- verdicts -----------------------------------------------------------------------------------
- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 /* What a directive asks for and what the estimates say is told apart only where they differ, so
  * that the schedule of a choice, fed back, leaves the same table. */
 static bool only_asked(const pass_ways *ways, const pass_way *winner) {
@@ -255,8 +253,7 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }
 
-/* ---- taking it ----------------------------------------------------------------------------------
- */
+/* ---- taking it ------------------------------------------------------------------------------- */
 static void turn(pass_context *context, const turned_set *set, unsigned turned) {
   for (int i = 0; i < set->count; i++) {
     if (!(turned >> i & 1)) continue;

@@ -28,8 +28,7 @@ bool pass_is_false(const ir_expr *condition) {
 
 ir_expr *pass_false(ir_arena *arena) { return ir_const_i(arena, IR_B1, 0); }
 
-/* ---- implication: complete for terms and disjunctions of them, sound for everything else ------
- */
+/* ---- implication: complete for terms and disjunctions of them, sound for everything else ----- */
 static bool is_op(const ir_expr *e, ir_op op) { return e->kind == IR_OP && e->op == op; }
 
 static bool term_implies(ir_arena *arena, ir_expr *term, ir_expr *want) {

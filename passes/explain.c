@@ -15,8 +15,7 @@ static void put_tiles(ir_text *out, const ir_tile_size *tiles, int count) {
     ir_text_printf(out, "%s%s=%lld", i ? " " : "", tiles[i].index->name, (long long)tiles[i].size);
 }
 
-/* ---- one stage
- * ------------------------------------------------------------------------------------- */
+/* ---- one stage ------------------------------------------------------------------------------- */
 static const char *const kinds[] = {"computes", "builds the list of", "converts", "guards"};
 
 static void put_row(const ir_stage *stage, ir_text *out) {

@@ -13,8 +13,7 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
  * 0.93, else dense 128x256x64; 720 us expected, dense 884 us (1.23x)". */
 void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_text *out);
 
-/* ---- the kernel as a whole (explain_summary.c) --------------------------------------------------
- */
+/* ---- the kernel as a whole (explain_summary.c) ----------------------------------------------- */
 /* Predicted microseconds of all stages.  Without lists every figure but `dense` is the same. */
 typedef struct pass_summary {
   double expected;           /* the mean over the densities and their spread */

@@ -55,8 +55,7 @@ pass_summary pass_explain_summary(const ir_kernel *kernel) {
   return s;
 }
 
-/* ---- sizes
- * ---------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 static bool uses_dim(const ir_expr *size, const ir_dim *dim) {
   if (size->kind == IR_DIM && size->dim == dim) return true;
   for (int i = 0; i < size->arg_count; i++)
@@ -80,8 +79,7 @@ static void put_assumed(const ir_program *program, const ir_kernel *kernel, ir_t
   }
 }
 
-/* ---- one line
- * ------------------------------------------------------------------------------------- */
+/* ---- one line -------------------------------------------------------------------------------- */
 /* Why a statement whose operand has zeros runs without lists; NULL: the question did not arise. */
 static const char *why_no_list(const ir_kernel *kernel, const ir_tensor *target, ir_arena *arena) {
   const ir_candidate *best = NULL;
@@ -137,8 +135,7 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
     put_estimate(program, kernel, out);
 }
 
-/* ---- the first lines
- * ------------------------------------------------------------------------------ */
+/* ---- the first lines ------------------------------------------------------------------------- */
 static void put_size(const ir_dim *dim, ir_text *out) {
   if (dim->value >= 0) {
     ir_text_printf(out, "%s = %lld", dim->name, (long long)dim->value);

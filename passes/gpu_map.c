@@ -17,8 +17,7 @@
  * stay loops of one thread. */
 #include "passes/pass.h"
 
-/* ---- questions ---------------------------------------------------------------------------------
- */
+/* ---- questions ------------------------------------------------------------------------------- */
 static bool uses_var(const ir_expr *e, const ir_var *var) {
   if (e->kind == IR_VAR) return e->var == var;
   for (int i = 0; i < e->arg_count; i++)
@@ -154,8 +153,7 @@ static ir_code *only_loop(const ir_code *loop) {
   return found;
 }
 
-/* ---- rewriting
- * ----------------------------------------------------------------------------------- */
+/* ---- rewriting ------------------------------------------------------------------------------- */
 enum { MOST_LOOPS = 6 };
 
 static int nest_of(ir_code *outer, ir_code **loops) {

@@ -27,8 +27,7 @@ static bool is_assembled(lower_state *s) {
   return false;
 }
 
-/* ---- stages that lowering adds ------------------------------------------------------------------
- */
+/* ---- stages that lowering adds --------------------------------------------------------------- */
 static void insert_stmt(lower_state *s, ir_stmt *stmt) {
   int at = 0;
   while (at < s->kernel->stmts.count && s->kernel->stmts.at[at] != s->stmt) at++;
@@ -73,8 +72,7 @@ static void split_stage(lower_state *s) {
   }
 }
 
-/* ---- where values are needed
- * --------------------------------------------------------------------- */
+/* ---- where values are needed ----------------------------------------------------------------- */
 static bool comes_later(const lower_state *s, const ir_tensor *tensor) {
   if (tensor->role == IR_ROLE_IN) return false;
   for (int i = 0; i < s->kernel->stmts.count && s->kernel->stmts.at[i] != s->stmt; i++)
@@ -115,8 +113,7 @@ static ir_stmt *sampled(lower_state *s) {
   return copy;
 }
 
-/* ---- one stage
- * ------------------------------------------------------------------------------------ */
+/* ---- one stage ------------------------------------------------------------------------------- */
 static void lower_statement(lower_state *s) {
   const ir_expr *hole;
   lower_loops order = {0};

@@ -136,8 +136,7 @@ void pass_level_resolve(lower_state *s, lower_env *env);
 ir_expr *pass_level_stored(lower_state *s,
                            const ir_tensor *tensor); /* how many values are stored */
 
-/* ---- values (lower_expr.c), what zeros make of them (lower_fold.c) ----------------------------
- */
+/* ---- values (lower_expr.c), what zeros make of them (lower_fold.c) --------------------------- */
 ir_dtype pass_value_dtype(lower_state *s, ir_dtype t); /* what t is computed in */
 ir_expr *pass_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_value_const(lower_state *s, ir_dtype t, double value);
@@ -160,8 +159,7 @@ ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const 
                         const ir_index *at);
 bool pass_access_is_sparse(const lower_access *access);
 
-/* ---- nests (lower_nest.c, lower_walk.c) --------------------------------------------------------
- */
+/* ---- nests (lower_nest.c, lower_walk.c) ------------------------------------------------------ */
 typedef struct lower_nest lower_nest;
 struct lower_nest {
   lower_state *s;
@@ -189,8 +187,7 @@ bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *in
 /* One loop over the coordinates of an index: the operands that can be walked decide how. */
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);
 
-/* ---- the order of loops (lower_loops.c) --------------------------------------------------------
- */
+/* ---- the order of loops (lower_loops.c) ------------------------------------------------------ */
 typedef struct lower_loops {
   int count;
   ir_index *index[LOWER_INDICES];
@@ -204,8 +201,7 @@ void pass_loops_lists(lower_loops *o, const ir_stage *stage);
 void pass_loops_rows(lower_loops *o, const ir_expr *e); /* softmax and topk: innermost */
 void pass_loops_sort(lower_loops *o);
 
-/* ---- heavy nodes (lower_reduce.c, lower_rowops.c) ----------------------------------------------
- */
+/* ---- heavy nodes (lower_reduce.c, lower_rowops.c) -------------------------------------------- */
 ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *x, ir_expr *y);
 ir_expr *pass_reduce_identity(lower_state *s, ir_reducer r, ir_dtype t);
@@ -217,8 +213,7 @@ ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e);
 ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e);
 void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e); /* computes what is closed */
 
-/* ---- whole stages ------------------------------------------------------------------------------
- */
+/* ---- whole stages ---------------------------------------------------------------------------- */
 void pass_lower_gather(lower_state *s);     /* lower_gather.c: dense and like outputs */
 void pass_lower_scatter(lower_state *s);    /* lower_scatter.c: combining stores */
 void pass_lower_assembled(lower_state *s);  /* lower_assemble.c: count and fill */

@@ -51,8 +51,7 @@ static void entry_leaf(lower_nest *nest, lower_env *env) {
   if (stored) ir_close(&s->b, outer);
 }
 
-/* ---- what an entry is
- * ---------------------------------------------------------------------------- */
+/* ---- what an entry is ------------------------------------------------------------------------ */
 /* The statement is a product around its sum: the factors can go inside, entries of one place add
  * up. */
 static bool is_linear(const ir_expr *e, const ir_expr *hole) {
@@ -95,8 +94,7 @@ static void one_pass(lower_state *s, assembly *a, lower_nest *nest, bool fills) 
   if (!fills) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
 }
 
-/* ---- sums that something follows
- * ------------------------------------------------------------------- */
+/* ---- sums that something follows ------------------------------------------------------------- */
 /* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.
  * The sum becomes a tensor and a stage of its own, in the same format; the statement is elementwise
  * from then on. */

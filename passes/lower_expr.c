@@ -159,8 +159,7 @@ ir_expr *pass_value_condition(lower_state *s, lower_env *env, const ir_expr *e) 
   return pass_code_and(s, NULL, value);
 }
 
-/* ---- the pattern of a sparse result ------------------------------------------------------------
- */
+/* ---- the pattern of a sparse result ---------------------------------------------------------- */
 static ir_expr *op_stored(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->op == IR_OP_WHERE) {
     ir_expr *condition = pass_value_condition(s, env, e->args[0]);

@@ -5,8 +5,7 @@
  * by element, the place in its block; in a bitmap, how many bits of the tile it has passed. */
 #include "passes/lower_walk.h"
 
-/* ---- fingers and runs
- * -------------------------------------------------------------------------------- */
+/* ---- fingers and runs ------------------------------------------------------------------------ */
 /* Padding stands at the end of a row: the walk ends before it. */
 static ir_expr *without_padding(lower_walk *k, lower_walker *w, ir_expr *lo, ir_expr *hi) {
   lower_state *s = k->s;
@@ -95,8 +94,7 @@ void pass_finger_advance(lower_walk *k, lower_walker *w) {
   ir_set(&s->b, w->p, pass_code_add(s, p, step));
 }
 
-/* ---- bitmaps, and whether a finger is on a coordinate
- * --------------------------------------------- */
+/* ---- bitmaps, and whether a finger is on a coordinate ---------------------------------------- */
 void pass_finger_bits(lower_walk *k, lower_walker *w) {
   lower_state *s = k->s;
   const lower_access *access = pass_walker_access(k, w);

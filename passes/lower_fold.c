@@ -133,8 +133,7 @@ lower_fold pass_fold(lower_state *s, lower_env *env, const ir_expr *e, const boo
   return fold(&(folding){s, env, absent, at}, e);
 }
 
-/* ---- trees --------------------------------------------------------------------------------------
- */
+/* ---- trees ----------------------------------------------------------------------------------- */
 static ir_expr *constant_of(lower_state *s, const ir_expr *e, double value) {
   if (ir_dtype_is_float(e->dtype)) return ir_const_f(s->arena, e->dtype, value);
   return ir_const_i(s->arena, e->dtype, (int64_t)value);

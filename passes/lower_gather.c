@@ -100,8 +100,7 @@ static void gather_leaf(lower_nest *nest, lower_env *env) {
   ir_close(&s->b, outer);
 }
 
-/* ---- what the loops leave out ------------------------------------------------------------------
- */
+/* ---- what the loops leave out ---------------------------------------------------------------- */
 /* Some stored positions stand for no element: edges of blocks, padding. */
 static bool has_padding(const ir_format *format) {
   for (int l = 0; l < format->level_count; l++)

@@ -207,8 +207,7 @@ void pass_level_locate(lower_state *s, const lower_access *access, lower_cursor 
   }
 }
 
-/* ---- everything that is known -----------------------------------------------------------------
- */
+/* ---- everything that is known ---------------------------------------------------------------- */
 static bool reads_memory(const ir_expr *e) {
   if (e->kind == IR_ACCESS || e->kind == IR_LOAD) return true;
   for (int i = 0; i < e->arg_count; i++)
@@ -261,8 +260,7 @@ void pass_level_resolve(lower_state *s, lower_env *env) {
   for (int i = 0; i < s->accesses.count; i++) pass_level_finish(s, env, i);
 }
 
-/* ---- extent of a tensor's values --------------------------------------------------------------
- */
+/* ---- extent of a tensor's values ------------------------------------------------------------- */
 ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor) {
   lower_access access = {.expr = ir_access(s->arena, (ir_tensor *)tensor, (ir_expr **)tensor->dim),
                          .format = pass_level_format(s, tensor)};

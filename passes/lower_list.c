@@ -6,8 +6,7 @@
  * The flags of a strip are kept where its ids go: packing moves entries to the left only. */
 #include "passes/lower.h"
 
-/* ---- detection ----------------------------------------------------------------------------------
- */
+/* ---- detection ------------------------------------------------------------------------------- */
 typedef struct detection {
   const ir_list *list;
   ir_expr *strip, *base; /* number of the strip, start of its ids */
@@ -103,8 +102,7 @@ void pass_lower_detect(lower_state *s) {
   ir_close(&s->b, strips);
 }
 
-/* ---- the guard
- * ------------------------------------------------------------------------------------ */
+/* ---- the guard ------------------------------------------------------------------------------- */
 void pass_lower_guard(lower_state *s) {
   const ir_list *list = s->stage->reads.at[0];
   pass_code_function(s, NULL);

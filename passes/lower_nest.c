@@ -85,8 +85,7 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
   ir_close(&s->b, tiles);
 }
 
-/* ---- ragged segments --------------------------------------------------------------------------
- */
+/* ---- ragged segments ------------------------------------------------------------------------- */
 static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *strips) {
   lower_state *s = nest->s;
   const ir_index *r = nest->index[n];
@@ -103,8 +102,7 @@ static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *
     pass_walk(nest, env, n, first, last);
 }
 
-/* ---- what need not be visited ------------------------------------------------------------------
- */
+/* ---- what need not be visited ---------------------------------------------------------------- */
 /* An operand that is not there here, and without which nothing is left to do. */
 static int decisive_access(const lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
@@ -132,8 +130,7 @@ static bool open_decided(lower_nest *nest, lower_env *env, int n) {
   return true;
 }
 
-/* ---- one loop after the other ------------------------------------------------------------------
- */
+/* ---- one loop after the other ---------------------------------------------------------------- */
 void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
   lower_state *s = nest->s;
   if (open_decided(nest, env, n)) return;

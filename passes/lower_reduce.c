@@ -31,8 +31,7 @@ ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *
   return ir_apply(s->arena, ir_reducer_rows[r].combine, x, pass_code_cast(s, t, y));
 }
 
-/* ---- one reduction -----------------------------------------------------------------------------
- */
+/* ---- one reduction --------------------------------------------------------------------------- */
 typedef struct reduction {
   const ir_expr *node;
   ir_var *acc, *best; /* best: the largest value so far, of argmax */
@@ -88,8 +87,7 @@ static void accumulate(lower_nest *nest, lower_env *env) {
   if (r->hit) note_hit(s, env, r);
 }
 
-/* ---- points that are left out -------------------------------------------------------------------
- */
+/* ---- points that are left out ---------------------------------------------------------------- */
 static bool has_sparse(lower_state *s, const ir_expr *e) {
   if (e->kind == IR_ACCESS && pass_access_is_sparse(&s->accesses.at[pass_access_number(s, e)]))
     return true;
@@ -153,8 +151,7 @@ static void combine_rest(lower_state *s, lower_env *env, reduction *r) {
   ir_close(&s->b, outer);
 }
 
-/* ---- the whole
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 static void open_accumulators(lower_state *s, reduction *r) {
   const ir_expr *e = r->node;
   ir_dtype t = pass_value_dtype(s, e->dtype);
@@ -213,8 +210,7 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   return result;
 }
 
-/* ---- what outer loops can compute
- * ---------------------------------------------------------------- */
+/* ---- what outer loops can compute ------------------------------------------------------------ */
 static void hoist_row(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_env *row = pass_env_copy(s, env);
   const ir_index *segment = e->bound[0]->segment;

@@ -49,8 +49,7 @@ static void set_op(lower_state *s, ir_var *var, ir_op op, ir_expr *y) {
   ir_set(&s->b, var, ir_apply(s->arena, op, pass_code_ref(s, var), y));
 }
 
-/* ---- softmax -----------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 static void take_largest(lower_state *s, lower_env *env, row *r, ir_expr *value) {
   (void)env;
   set_op(s, r->var[0], IR_OP_MAX, value);
@@ -97,8 +96,7 @@ ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e) {
   return pass_code_where(s, none, zero, ir_apply(s->arena, IR_OP_DIV, share, total));
 }
 
-/* ---- topk: order with NaN above everything
- * ------------------------------------------------------- */
+/* ---- topk: order with NaN above everything --------------------------------------------------- */
 static ir_expr *is_nan(lower_state *s, ir_expr *x) { return pass_code_op(s, IR_OP_NE, x, x); }
 
 /* x as an ordered value: NaN counts as +inf. */

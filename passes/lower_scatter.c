@@ -10,8 +10,7 @@
 #include "passes/expr.h"
 #include "passes/lower.h"
 
-/* ---- which reductions -------------------------------------------------------------------------
- */
+/* ---- which reductions ------------------------------------------------------------------------ */
 static const ir_expr *only_reduction(const ir_expr *e) {
   if (e->kind == IR_REDUCE) return e;
   if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return NULL;
@@ -73,8 +72,7 @@ bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order
   return true;
 }
 
-/* ---- where the sums are kept --------------------------------------------------------------------
- */
+/* ---- where the sums are kept ----------------------------------------------------------------- */
 /* A tensor of this pass alone: the target's shape, dense, in the accumulator's dtype. */
 static void keep_sums_apart(lower_state *s, ir_dtype dtype) {
   const ir_tensor *target = s->stmt->target;
@@ -118,8 +116,7 @@ static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer red
                  pass_code_cast(s, dtype, pass_reduce_identity(s, reducer, result)));
 }
 
-/* ---- the combining loops
- * -------------------------------------------------------------------------- */
+/* ---- the combining loops --------------------------------------------------------------------- */
 typedef struct combining {
   const ir_expr *value;
   ir_reducer reducer;
@@ -147,8 +144,7 @@ static void combine_leaf(lower_nest *nest, lower_env *env) {
   if (condition) ir_close(&s->b, outer);
 }
 
-/* ---- parts for threads
- * ------------------------------------------------------------------------------ */
+/* ---- parts for threads ----------------------------------------------------------------------- */
 static bool heavy_without(const ir_expr *e, const ir_index *index) {
   if (pass_is_heavy(e)) return !ir_expr_uses_index(e, index);
   for (int i = 0; i < e->arg_count; i++)
@@ -188,6 +184,14 @@ static void open_parts(lower_state *s, const ir_index *index, ir_block **outer) 
                             index->extent);
 }
 
+static void walk_in_parts(lower_state *s, lower_nest *nest, const ir_index *part) {
+  ir_block *outer;
+  if (part) open_parts(s, part, &outer);
+  pass_nest(nest, pass_env_new(s));
+  if (part) ir_close(&s->b, outer);
+  s->part_index = NULL;
+}
+
 /* value is now read from the sums, with what the statement does around them. */
 static void finish(lower_state *s, ir_expr *value, ir_expr *condition) {
   ir_stmt *stmt = s->stmt, *last = IR_NEW(s->arena, ir_stmt);
@@ -218,18 +222,13 @@ void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *or
                      .leaf = combine_leaf,
                      .user = &c,
                      .target = s->target};
-  ir_block *outer;
-  if (part) open_parts(s, part, &outer);
-  pass_nest(&nest, pass_env_new(s));
-  if (part) ir_close(&s->b, outer);
-  s->part_index = NULL;
+  walk_in_parts(s, &nest, part);
   if (!s->sums) return;
   ir_expr *total = ir_access(s->arena, s->sums, s->stmt->subs);
   finish(s, pass_replace_node(s->arena, stmt->value, hole, total), stmt->cond);
 }
 
-/* ---- scatters
- * -------------------------------------------------------------------------------------- */
+/* ---- scatters -------------------------------------------------------------------------------- */
 static void last_of_all(lower_loops *order, const ir_index *index) {
   for (int i = 0; i < order->count; i++)
     if (order->index[i] != index) pass_loops_edge(order, order->index[i], index);
@@ -261,11 +260,7 @@ void pass_lower_scatter(lower_state *s) {
                      .leaf = combine_leaf,
                      .user = &c,
                      .target = s->target};
-  ir_block *outer;
-  if (part) open_parts(s, part, &outer);
-  pass_nest(&nest, pass_env_new(s));
-  if (part) ir_close(&s->b, outer);
-  s->part_index = NULL;
+  walk_in_parts(s, &nest, part);
   if (!s->sums) return;
   /* Every element of the output, by indices of its own. */
   ir_expr *subs[IR_MAX_RANK];

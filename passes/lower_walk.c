@@ -14,8 +14,7 @@
  * at a point read their fill there. */
 #include "passes/lower_walk.h"
 
-/* ---- which operands ----------------------------------------------------------------------------
- */
+/* ---- which operands -------------------------------------------------------------------------- */
 /* The place in the blocks of this level's dimension leaves coordinates out. */
 static bool rest_is_sparse(const ir_format *f, int level) {
   for (int l = level + 1; l < f->level_count; l++)
@@ -118,8 +117,7 @@ static void drop_steady(lower_walk *k, lower_walker *steady, int *steady_count) 
   k->count = kept;
 }
 
-/* ---- inside the loop
- * ------------------------------------------------------------------------------ */
+/* ---- inside the loop ------------------------------------------------------------------------- */
 /* The condition on flags under which the body must run: one of the smallest sets that are not
  * skipped. */
 static ir_expr *body_condition(lower_walk *k) {
@@ -221,8 +219,7 @@ static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int
     pass_level_dense(k->s, pass_walker_access(k, &steady[i]), &env->cursor[steady[i].number], at);
 }
 
-/* ---- the body under its condition
- * ---------------------------------------------------------------------- */
+/* ---- the body under its condition ------------------------------------------------------------ */
 /* One walker that is present is enough for the body. */
 static bool any_will_do(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
@@ -246,8 +243,7 @@ static void body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr 
   if (condition) ir_close(&s->b, outer);
 }
 
-/* ---- every coordinate
- * ------------------------------------------------------------------------------------ */
+/* ---- every coordinate ------------------------------------------------------------------------ */
 static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST
@@ -279,8 +275,7 @@ static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   ir_close(&s->b, outer);
 }
 
-/* ---- one operand
- * ------------------------------------------------------------------------------------------- */
+/* ---- one operand ----------------------------------------------------------------------------- */
 static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_block *outer;
@@ -344,8 +339,7 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   }
 }
 
-/* ---- several operands
- * ---------------------------------------------------------------------------------------- */
+/* ---- several operands ------------------------------------------------------------------------ */
 static ir_expr *merge_condition(lower_walk *k) {
   ir_expr *all = NULL, *any = pass_code_bool(k->s, false);
   bool some = false;
@@ -388,9 +382,7 @@ static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
   ir_close(&s->b, outer);
 }
 
-/* ---- the choice
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the choice ------------------------------------------------------------------------------ */
 static bool any_bitmap(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
     if (pass_walker_is_bitmap(k, &k->w[i])) return true;

@@ -60,8 +60,7 @@ static inline bool pass_walker_is_padded(const lower_walk *k, const lower_walker
   return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED && !pass_walker_level(k, w)->has_pos;
 }
 
-/* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop --------------
- */
+/* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop ----------- */
 void pass_finger_start(lower_walk *k, lower_walker *w);
 void pass_finger_bits(lower_walk *k,
                       lower_walker *w); /* of a bitmap: counts the bits that it passes */

@@ -40,8 +40,7 @@ bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, 
   return *strip > 0 && *gran > 0;
 }
 
-/* ---- errors
- * -------------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 static spc_status refuse(pass_context *context, ir_diag_id id, const ir_directive *directive,
                          const char *why) {
   ir_diag_add(context->sink, id, directive->span, "%s", why);
@@ -62,8 +61,7 @@ static pass_ways *ways_of(pass_ways *all, int count, const char *target) {
 
 static bool stands(const pass_way *way) { return !*way->candidate->why && !way->struck; }
 
-/* ---- compact
- * ------------------------------------------------------------------------------------- */
+/* ---- compact --------------------------------------------------------------------------------- */
 static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip,
                           int64_t gran) {
   return candidate->operand == tensor && candidate->axis && candidate->strip == strip &&
@@ -168,8 +166,7 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
   return SPC_OK;
 }
 
-/* ---- dense, library
- * ------------------------------------------------------------------------------ */
+/* ---- dense, library -------------------------------------------------------------------------- */
 static bool strike(pass_ways *ways, bool (*fits)(const ir_candidate *, const ir_directive *),
                    const ir_directive *d, const char *why) {
   bool left = false;
@@ -223,8 +220,7 @@ static spc_status do_library(pass_context *context, pass_ways *all, int count, i
   return SPC_OK;
 }
 
-/* ---- tile, split, stages, warps
- * -------------------------------------------------------------------- */
+/* ---- tile, split, stages, warps -------------------------------------------------------------- */
 static int64_t tile_of(const ir_candidate *candidate, const char *index) {
   for (int i = 0; i < candidate->tiles.count; i++)
     if (!strcmp(candidate->tiles.at[i].index->name, index)) return candidate->tiles.at[i].size;
@@ -327,8 +323,7 @@ static spc_status do_depth(pass_context *context, pass_ways *all, int count, ir_
   return SPC_OK;
 }
 
-/* ---- all of them
- * ----------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_ways *all, int count,
                               ir_directive *d) {
   switch (d->kind) {

@@ -19,8 +19,7 @@ ir_tensor *pass_support_like(const ir_stmt *stmt);
 bool pass_support_is_sparse(const ir_stmt *stmt);
 bool pass_expr_reads_sparse(const ir_expr *e); /* NULL reads nothing */
 
-/* ---- the order of levels (format_order.c) ------------------------------------------------------
- */
+/* ---- the order of levels (format_order.c) ---------------------------------------------------- */
 typedef struct pass_before {
   const ir_index *first, *second;
 } pass_before; /* first is an outer loop of second */

@@ -104,8 +104,7 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   return q;
 }
 
-/* ---- operands with zeros -----------------------------------------------------------------------
- */
+/* ---- operands with zeros --------------------------------------------------------------------- */
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor) {
   if (factor->kind != IR_ACCESS || pass_tensor_is_sparse(factor->tensor)) return false;
   const ir_tensor *tensor = factor->tensor;

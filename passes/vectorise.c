@@ -76,8 +76,7 @@ static chain chain_of(const ir_code *loop) {
   return c;
 }
 
-/* ---- estimates --------------------------------------------------------------------------------
- */
+/* ---- estimates ------------------------------------------------------------------------------- */
 static vec_region *region_of(vectoriser *v, const ir_code *loop) {
   return pass_vec_region(v->arena, NULL, loop->var, NULL, &loop->body);
 }
@@ -132,8 +131,7 @@ static double share_by_reductions(vectoriser *v, const ir_code *loop) {
   return cost_with_reductions(v, g, &loop->body) / (pass_vec_cost(g, &loop->body, 1) + 1e-9);
 }
 
-/* ---- shapes of register tiles
- * -------------------------------------------------------------------- */
+/* ---- shapes of register tiles ---------------------------------------------------------------- */
 static int at_most(int64_t a, int b) { return a < b ? (int)a : b; }
 
 static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes,
@@ -182,8 +180,7 @@ static tile tile_of(vectoriser *v, chain *c, int at, const ir_block *body, bool 
   return t;
 }
 
-/* ---- loops that stay
- * -------------------------------------------------------------------------------- */
+/* ---- loops that stay ------------------------------------------------------------------------- */
 static ir_code *open_same(vectoriser *v, const ir_code *loop, ir_block **outer) {
   ir_code *copy = IR_NEW(v->arena, ir_code);
   *copy = *loop;
@@ -205,8 +202,7 @@ static void open_outer(vectoriser *v, chain *c, int count, ir_block **outer) {
   if (count && count < c->count) write_block(v, &c->before[count]);
 }
 
-/* ---- the two ways
- * ------------------------------------------------------------------------------------ */
+/* ---- the two ways ---------------------------------------------------------------------------- */
 static void write_by_lanes(vectoriser *v, chain *c, int at) {
   const ir_code *col = c->loop[at];
   tile t = tile_of(v, c, at, &col->body, true);
@@ -328,8 +324,7 @@ static void write_block(vectoriser *v, const ir_block *block) {
   }
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------- */
+/* ---- the pass -------------------------------------------------------------------------------- */
 static void vectorise_function(pass_context *context, ir_func *func, int bits) {
   ir_block body = {0};
   vectoriser v = {.arena = context->arena, .bits = bits};

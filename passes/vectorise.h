@@ -91,8 +91,7 @@ bool pass_vec_block_wants_lanes(const vec_region *g,
                                 const ir_block *block); /* wide, it uses lane numbers */
 bool pass_vec_is_wide(const vec_copier *k, const ir_var *var);
 
-/* ---- vectorise_tile.c --------------------------------------------------------------------------
- */
+/* ---- vectorise_tile.c ------------------------------------------------------------------------ */
 typedef struct vec_shape {
   int rows, cols, lanes;
 } vec_shape;
@@ -110,8 +109,7 @@ int64_t pass_vec_most_trips(const ir_code *loop); /* -1: no bound is known */
 ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *hi, int64_t step,
                       ir_run run, ir_block **outer);
 
-/* ---- vectorise_panel.c -------------------------------------------------------------------------
- */
+/* ---- vectorise_panel.c ----------------------------------------------------------------------- */
 /* Writes the tile with its operands packed in panels; false when that does not pay or does not fit.
  */
 bool pass_vec_panel(vec_tile *t);

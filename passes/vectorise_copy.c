@@ -8,8 +8,7 @@
  * taken row by row; a branch on the column becomes a mask. */
 #include "passes/vectorise.h"
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 static vec_name *name_of(const vec_copier *k, const void *key) {
   for (int i = k->names.count - 1; i >= 0; i--)
     if (k->names.at[i].key == key) return &k->names.at[i];
@@ -41,8 +40,7 @@ ir_var *pass_vec_let(ir_builder *b, const char *stem, ir_dtype t, int lanes, ir_
   return ir_let_lanes(b, name, t, lanes, value);
 }
 
-/* ---- lanes --------------------------------------------------------------------------------------
- */
+/* ---- lanes ----------------------------------------------------------------------------------- */
 ir_expr *pass_vec_lanes(ir_builder *b, ir_dtype t, int lanes) {
   ir_block *outer;
   ir_buf *buf = ir_local(b, "lanes", t, lanes);
@@ -63,8 +61,7 @@ ir_expr *pass_vec_tail(ir_builder *b, ir_expr *at, ir_expr *hi, int lanes) {
   return ir_var_ref(b->arena, pass_vec_let(b, "mask", IR_B1, lanes, mask));
 }
 
-/* ---- copies -------------------------------------------------------------------------------------
- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 typedef struct extent {
   int row_lo, row_hi, cols;
 } extent;
@@ -152,8 +149,7 @@ static void copy_local(vec_copier *k, const ir_code *code) {
     for (int col = 0; col < k->cols; col++) pass_vec_bind(k, code->buf, row, col, made);
 }
 
-/* ---- nested blocks
- * -------------------------------------------------------------------------------- */
+/* ---- nested blocks --------------------------------------------------------------------------- */
 static void copy_for(vec_copier *k, const ir_code *code, ir_expr *cond) {
   ir_block *outer;
   ir_expr *lo = pass_vec_scalar(k, code->lo, 0, 0), *hi = pass_vec_scalar(k, code->hi, 0, 0);

@@ -2,8 +2,7 @@
  * it: strides, whether iterations may run side by side, and what that would cost. */
 #include "passes/vectorise.h"
 
-/* ---- the table of locals ----------------------------------------------------------------------
- */
+/* ---- the table of locals --------------------------------------------------------------------- */
 static int place_of(const vec_region *g, const ir_var *var) {
   uint64_t hash = ((uint64_t)(uintptr_t)var >> 4) * 0x9e3779b97f4a7c15u;
   int at = (int)(hash >> 40) & (g->capacity - 1);
@@ -32,8 +31,7 @@ static vec_local *local_of(vec_region *g, const ir_var *var) {
   return l;
 }
 
-/* ---- dependence -------------------------------------------------------------------------------
- */
+/* ---- dependence ------------------------------------------------------------------------------ */
 unsigned pass_vec_deps(const vec_region *g, const ir_expr *e) {
   unsigned deps = 0;
   if (e->kind == IR_VAR) {
@@ -147,8 +145,7 @@ bool pass_vec_reads(const ir_expr *e) {
   return false;
 }
 
-/* ---- legality ----------------------------------------------------------------------------------
- */
+/* ---- legality -------------------------------------------------------------------------------- */
 /* What is stored may be read back only at the place where it is stored. */
 static bool reads_own_place(const vec_region *g, const ir_expr *load) {
   for (int i = 0; i < g->stores.count; i++) {
@@ -237,8 +234,7 @@ bool pass_vec_branches(const vec_region *g, const ir_block *body) {
   return false;
 }
 
-/* ---- cost ---------------------------------------------------------------------------------------
- */
+/* ---- cost ------------------------------------------------------------------------------------ */
 enum { USUAL_TRIPS = 16, GATHER_PENALTY = 1 };
 
 /* The value of e when it does not depend on the run. */

@@ -20,8 +20,7 @@ bool pass_vec_is_wide(const vec_copier *k, const ir_var *var) {
   return l->set || !l->value || !pass_vec_stride(k->g, l->value, &stride);
 }
 
-/* ---- what copies share --------------------------------------------------------------------------
- */
+/* ---- what copies share ----------------------------------------------------------------------- */
 static ir_expr *recall(const vec_copier *k, const ir_expr *e, int row, int col) {
   for (int i = 0; i < k->shared.count; i++) {
     const vec_shared *s = &k->shared.at[i];
@@ -41,8 +40,7 @@ static bool is_leaf(const ir_expr *e) {
   return e->kind == IR_CONST || e->kind == IR_DIM || e->kind == IR_VAR;
 }
 
-/* ---- scalars ------------------------------------------------------------------------------------
- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 static ir_expr *plus(vec_copier *k, ir_expr *at, int64_t offset) {
   return offset ? ir_apply(k->arena, IR_OP_ADD, at, ir_int(k->arena, offset)) : at;
 }
@@ -75,8 +73,7 @@ static ir_expr *uniform(vec_copier *k, const ir_expr *e, int row, int col, bool 
   return known ? known : keep(k, e, by_row, -1, splat(k, pass_vec_scalar(k, e, row, col)));
 }
 
-/* ---- vectors ------------------------------------------------------------------------------------
- */
+/* ---- vectors --------------------------------------------------------------------------------- */
 static ir_expr *lane_numbers(vec_copier *k, int64_t stride) {
   if (stride == 1) return k->lane;
   return ir_apply(k->arena, IR_OP_MUL, k->lane, splat(k, ir_int(k->arena, stride)));
@@ -143,8 +140,7 @@ ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_exp
   return keep(k, e, -1, col, value);
 }
 
-/* ---- whether lane numbers are needed
- * ------------------------------------------------------------- */
+/* ---- whether lane numbers are needed --------------------------------------------------------- */
 static bool wants_lanes(const vec_region *g, const ir_expr *e) {
   int64_t stride;
   if (!(pass_vec_deps(g, e) & VEC_COL)) return false;

@@ -50,8 +50,7 @@ static ir_expr *let(panel *p, const char *name, ir_expr *e) {
   return ref(p, pass_vec_let(p->t->b, name, IR_I64, 1, e));
 }
 
-/* ---- whether the body has the form ------------------------------------------------------------
- */
+/* ---- whether the body has the form ----------------------------------------------------------- */
 static bool uses_inside(const vec_region *g, const ir_expr *e) {
   if (e->kind == IR_VAR) {
     const vec_local *l = pass_vec_local(g, e->var);
@@ -136,8 +135,7 @@ static bool suits(panel *p) {
   return true;
 }
 
-/* ---- what is packed
- * ------------------------------------------------------------------------------ */
+/* ---- what is packed -------------------------------------------------------------------------- */
 /* e changes by one element with each k, and with no `let` of the loop. */
 static bool runs_along_k(const panel *p, const ir_expr *e) {
   vec_region *g = pass_vec_region(p->a, NULL, p->k->var, NULL, &p->k->body);
@@ -181,8 +179,7 @@ static ir_expr *from_panels(panel *p, ir_expr *e) {
   return ir_copy_with(p->a, e, args);
 }
 
-/* ---- templates: the bodies of the parts
- * ------------------------------------------------------------ */
+/* ---- templates: the bodies of the parts ------------------------------------------------------ */
 static ir_code *put(panel *p, ir_block *block, ir_code code) {
   ir_code *made = IR_NEW(p->a, ir_code);
   *made = code;
@@ -230,8 +227,7 @@ static ir_code *put_k(panel *p, ir_block *block) {
   return put(p, block, loop);
 }
 
-/* ---- parts
- * ------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   ir_code copy = *loop;
   copy.run = IR_RUN_SEQUENTIAL;
@@ -340,8 +336,7 @@ static void write_block_of_rows(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   ir_close(b, outer);
 }
 
-/* ---- rows
- * -------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 /* Enough blocks for several threads, each a multiple of the tile's rows. */
 static ir_expr *rows_a_block(panel *p) {
   int64_t tile = p->t->shape.rows, most = p->rows / tile;

@@ -88,8 +88,7 @@ bool pass_vec_reducible(const vec_region *g, const ir_code *loop) {
   return true;
 }
 
-/* ---- writing it
- * ---------------------------------------------------------------------------------- */
+/* ---- writing it ------------------------------------------------------------------------------ */
 typedef struct partial {
   const ir_var *var;
   ir_op op;

@@ -7,8 +7,7 @@
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-/* ---- which rows fit ----------------------------------------------------------------------------
- */
+/* ---- which rows fit -------------------------------------------------------------------------- */
 bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
   if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a") != 0) return false;
@@ -47,8 +46,7 @@ static char layout_of(const pass_sum *sum, const ir_expr *access, bool is_a) {
 
 static bool takes_layout(char row, char stored) { return row == '*' || row == stored; }
 
-/* ---- candidates --------------------------------------------------------------------------------
- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
                       bool swapped, ir_candidate *candidate) {
   pass_candidate_tile(context, candidate, swapped ? sum->n_index : sum->m_index, row->m);

@@ -28,8 +28,7 @@ spc_status rt_driver_enter(rt_cuda *cuda) {
   return rt_driver_check(cuda, "context_set", cuda->driver.context_set(cuda->context));
 }
 
-/* ---- the library
- * ---------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------- */
 static const char *find_symbols(rt_cuda *cuda) {
 #define RT_FIND(FIELD, NAME, PARAMETERS)                                                           \
   {                                                                                                \
@@ -51,8 +50,7 @@ static const char *open_library(rt_cuda *cuda) {
              : "libcuda.so.1 was not found: no NVIDIA driver is installed on this machine";
 }
 
-/* ---- the device
- * ------------------------------------------------------------------------------------ */
+/* ---- the device ------------------------------------------------------------------------------ */
 static const char *target_of(int major, int minor) {
   if (major == 8) return "sm_80";
   if (major == 9) return minor == 0 ? "sm_90a" : "sm_90";

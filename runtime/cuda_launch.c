@@ -52,8 +52,7 @@ spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t g
                  parameters, NULL);
 }
 
-/* ---- streams and graphs
- * ------------------------------------------------------------------------------ */
+/* ---- streams and graphs ---------------------------------------------------------------------- */
 spc_status rt_cuda_stream_new(rt_cuda *cuda, void **stream) {
   cu_stream *made = NULL;
   spc_status status = RT_CUDA(cuda, stream_new, &made, STREAM_NON_BLOCKING);
@@ -88,8 +87,7 @@ void rt_cuda_graph_free(rt_cuda *cuda, void *graph_exec) {
   if (graph_exec) (void)RT_CUDA(cuda, graph_exec_free, graph_exec);
 }
 
-/* ---- timing
- * ------------------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 spc_status rt_cuda_time_begin(rt_cuda *cuda, void *stream) {
   if (!cuda->begin) SPC_TRY(RT_CUDA(cuda, event_new, &cuda->begin, 0));
   if (!cuda->end) SPC_TRY(RT_CUDA(cuda, event_new, &cuda->end, 0));

@@ -170,8 +170,7 @@ spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const c
   return SPC_OK;
 }
 
-/* ---- safetensors: u64 length, a JSON object, data ---------------------------------------------
- */
+/* ---- safetensors: u64 length, a JSON object, data -------------------------------------------- */
 typedef struct st_dtype {
   const char *name;
   char kind;

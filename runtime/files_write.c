@@ -85,8 +85,7 @@ static spc_status write_npy(ir_arena *arena, const char *path, const ir_view *vi
   return save(path, &out, sink);
 }
 
-/* ---- .npz -------------------------------------------------------------------------------------
- */
+/* ---- .npz ------------------------------------------------------------------------------------ */
 static void add_member(writer *w, const char *name, const char *descr, int rank, const int64_t *dim,
                        const void *data, size_t bytes) {
   ir_text npy = ir_text_new(w->arena), *d = &w->directory;

@@ -23,6 +23,7 @@
 #include "passes/pass.h"
 #include "runtime/plan.h"
 #include "tests/fuzz/random_writer.h"
+#include "tests/loop_image.h"
 
 typedef enum verdict { AGREES, PATTERN, REFUSED, DIFFERS, INTERNAL, CRASHED, HANGS } verdict;
 static const char *const verdict_names[] = {
@@ -34,8 +35,7 @@ typedef struct setup {
   int guard;
 } setup;
 
-/* ---- the run line
- * ------------------------------------------------------------------------------------ */
+/* ---- the run line ---------------------------------------------------------------------------- */
 static bool word_after(const char *text, const char *key, char *out, size_t room) {
   const char *end = strchr(text, '\n'), *at = strstr(text, key);
   size_t n = 0;
@@ -67,8 +67,7 @@ static setup read_setup(const char *text) {
   return s;
 }
 
-/* ---- data
- * ---------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 static bool keeps(const setup *s, dice *d, const int64_t *at, bool stored) {
   if (!stored) return true;
   if (!strcmp(s->data, "zero")) return false;
@@ -152,35 +151,7 @@ static spc_status bind_inputs(ir_arena *arena, const setup *s, const ir_program 
   return SPC_OK;
 }
 
-/* ---- one program, in this process
- * ----------------------------------------------------------------------- */
-static void set_range(ir_code_image *code) {
-  const ir_block *body = &code->func->body;
-  for (int i = 0; i < body->codes.count; i++) {
-    const ir_code *loop = body->codes.at[i];
-    if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
-    code->parallel_lo = loop->lo;
-    code->parallel_hi = loop->hi;
-  }
-}
-
-/* The loops as they are, for the loop interpreter. */
-static ir_image *loop_image(ir_arena *arena, const ir_kernel *kernel) {
-  ir_image *image = IR_NEW(arena, ir_image);
-  image->arena = arena;
-  image->kernel = kernel;
-  for (int i = 0; i < kernel->stages.count; i++)
-    for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
-      ir_code_image code = {.stage = kernel->stages.at[i],
-                            .func = kernel->stages.at[i]->funcs.at[f],
-                            .label = "loop"};
-      code.entry = code.func->name;
-      set_range(&code);
-      IR_PUSH(arena, &image->codes, code);
-    }
-  return image;
-}
-
+/* ---- one program, in this process ------------------------------------------------------------ */
 static const char *messages(ir_arena *arena, ir_sink *sink) { /* the errors alone */
   ir_text t = ir_text_new(arena);
   int kept = 0;
@@ -290,8 +261,7 @@ static verdict evaluate(ir_arena *arena, const char *text, const char **detail) 
   return v;
 }
 
-/* ---- in a process of its own
- * ------------------------------------------------------------------------------ */
+/* ---- in a process of its own ----------------------------------------------------------------- */
 static void child(const char *text, int to) {
   ir_arena *arena = ir_arena_new();
   const char *detail = NULL;
@@ -326,9 +296,7 @@ static verdict judge(const char *text, char *detail, size_t room) {
   return WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM ? HANGS : CRASHED;
 }
 
-/* ---- smaller
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- smaller --------------------------------------------------------------------------------- */
 static char *replaced(const char *text, size_t begin, size_t end, const char *with, size_t length) {
   size_t total = strlen(text);
   char *out = malloc(total + length + 1);
@@ -455,9 +423,7 @@ static void report(const char *text, verdict v, const char *title) {
   free(small);
 }
 
-/* ---- many
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- many ------------------------------------------------------------------------------------ */
 static int replay(int count, char **paths) {
   int failed_count = 0;
   static char text[200000], detail[4000];

@@ -49,8 +49,7 @@ static const char *size_of(char letter) {
                          : "E";
 }
 
-/* ---- scopes and leaves
- * ------------------------------------------------------------------------------- */
+/* ---- scopes and leaves ----------------------------------------------------------------------- */
 static void bring(scope *s, char letter, const char *name) {
   s->letter[s->count] = letter;
   snprintf(s->name[s->count++], sizeof s->name[0], "%s", name);
@@ -106,8 +105,7 @@ static void write_leaf(writer *w, const scope *s) {
     write_access(w, s, t, NULL);
 }
 
-/* ---- expressions
- * --------------------------------------------------------------------------------------- */
+/* ---- expressions ----------------------------------------------------------------------------- */
 static void write_expr(writer *w, int depth, scope *s);
 
 static void write_condition(writer *w, int depth, scope *s) {
@@ -209,8 +207,7 @@ static void write_expr(writer *w, int depth, scope *s) {
   }
 }
 
-/* ---- statements
- * ----------------------------------------------------------------------------------------- */
+/* ---- statements ------------------------------------------------------------------------------ */
 static const char *some_format(writer *w, int rank, bool input) {
   static const char *const one[] = {"", "", "coo"};
   static const char *const two[] = {
@@ -297,8 +294,7 @@ static void write_segment_sum(writer *w, const char *name) {
   ir_text_printf(&w->text, ") : %s[E,M];\n", w->dtype);
 }
 
-/* ---- programs
- * --------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 static void write_run_line(writer *w) {
   static const char *const disabled[] = {"", "", "", "fuse", "vectorise", "fuse,vectorise"};
   static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33};

@@ -46,8 +46,7 @@ static double uniform(bench *b) {
 
 static double value(bench *b) { return 2 * uniform(b) - 1; }
 
-/* ---- device arrays
- * ---------------------------------------------------------------------------------- */
+/* ---- device arrays --------------------------------------------------------------------------- */
 static void die(bench *b, const char *what) {
   printf("FAIL %s: %s\n", what, rt_cuda_error(b->cuda));
   exit(3);
@@ -151,8 +150,7 @@ static void run(bench *b, const ir_stage *s) {
   b->checks++;
 }
 
-/* ---- products
- * --------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 static void fill_values(bench *b, array *a) {
   for (int64_t i = 0; a && i < a->count; i++) ir_dtype_store(a->buf->dtype, a->host, i, value(b));
 }
@@ -282,8 +280,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   forget(b);
 }
 
-/* ---- lists
- * -------------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 static const double special[] = {0.0, -0.0, 1e-7, NAN, -1};
 
 static void fill_sparse(bench *b, array *v) {
@@ -360,9 +357,7 @@ static void guard(bench *b, const ir_stage *s) {
   }
 }
 
-/* ---- ops
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 static double operand_value(bench *b, ir_dtype t, int64_t i) {
   static const double edges[] = {0, -0.0, 1, -1, NAN, INFINITY, -INFINITY, 0.5, -2.5, 3};
   if (t == IR_B1) return (double)(i % 2);
@@ -423,8 +418,7 @@ static void op(bench *b, const ir_stage *s, ir_op which, ir_dtype t) {
   forget(b);
 }
 
-/* ---- whole runs
- * ------------------------------------------------------------------------------------------- */
+/* ---- whole runs ------------------------------------------------------------------------------ */
 static void compile(bench *b) {
   cg_options options = {.target = ir_target_find(rt_cuda_arch(b->cuda))};
   spc_status status =
@@ -492,9 +486,7 @@ static void ops(bench *b, bool small) {
   cuda_cases_free(&b->cases);
 }
 
-/* ---- rates
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- rates ----------------------------------------------------------------------------------- */
 static double milliseconds(bench *b, const ir_code_image *code) {
   enum { ROUNDS = 9, LAUNCHES = 4 };
   rt_cuda_module *module;

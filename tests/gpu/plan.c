@@ -63,8 +63,7 @@ static void must(layer *l, spc_status status, const char *what) {
   exit(3);
 }
 
-/* ---- data
- * ------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 static void fill_input(layer *l, const char *name, uint16_t *values, int64_t rows,
                        int64_t columns) {
   ir_binding b = {.tensor = ir_tensor_named(l->kernel, name)};
@@ -118,8 +117,7 @@ static void check_result(layer *l, const char *test, const ir_bindings *outputs)
   check(l, true, test, "y");
 }
 
-/* ---- compiling
- * -------------------------------------------------------------------------------------- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
   static const int64_t sizes[2][4] = {{300, 300, 700, 136}, {140, 140, 200, 40}};
   const char *why = "";
@@ -181,8 +179,7 @@ static double cover_of_mask(const layer *l, const ir_list *list) {
   return (double)kept / (double)all;
 }
 
-/* ---- one run
- * ------------------------------------------------------------------------------------------ */
+/* ---- one run --------------------------------------------------------------------------------- */
 typedef struct open_run { /* a plan and a prepared run on a stream */
   rt_plan *plan;
   rt_run *run;
@@ -227,8 +224,7 @@ static void fetch(layer *l, open_run *r, const char *test) {
   check_result(l, test, &outputs);
 }
 
-/* ---- tests
- * -------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 static void one_mask(layer *l, mask m, int force) {
   static const char *const forces[] = {"by data", "forced sparse", "forced dense"};
   const char *test = ir_format_text(l->arena, "mask %s, guard %s", mask_names[m], forces[force]);

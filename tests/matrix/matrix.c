@@ -85,8 +85,7 @@ static const char *program_text(ir_arena *arena, const group *g) {
   return t.data;
 }
 
-/* ---- data ---------------------------------------------------------------------------------------
- */
+/* ---- data ------------------------------------------------------------------------------------ */
 static bool is_stored(const matrix_shape *shape, const int64_t *at, int rank, const int64_t *dims) {
   if (shape->special == 1 && rank >= 1 && at[0] == dims[0] / 2) return true;
   if (shape->special == 2) return rank < 2 || llabs((long long)(at[0] - at[1])) <= 1;
@@ -124,8 +123,7 @@ static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matr
   return ir_view_pack(arena, tensor->dtype, dims, tensor->format, IR_I32, &e, out, why);
 }
 
-/* ---- one group
- * ----------------------------------------------------------------------------------- */
+/* ---- one group ------------------------------------------------------------------------------- */
 typedef struct compiled {
   ir_program *reference, *lowered;
   ir_image *image;
@@ -229,8 +227,7 @@ static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, ta
   ir_arena_free(arena);
 }
 
-/* ---- choosing
- * ------------------------------------------------------------------------------------- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 static void fill_group(group *g, int expr, int number) {
   *g = (group){.expr = &matrix_exprs[expr], .result = "", .dtype = "f32"};
   parse_operands(g->expr->operands, g);

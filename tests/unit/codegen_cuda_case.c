@@ -76,8 +76,7 @@ void cuda_cases_new(cuda_cases *c) {
 
 void cuda_cases_free(cuda_cases *c) { ir_arena_free(c->arena); }
 
-/* ---- parts
- * ----------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 static ir_expr *size(cuda_cases *c, int d) { return ir_dim_ref(c->arena, c->dim[d]); }
 
 /* A dense format of `rank` dimensions whose last two are exchanged when the layout is 'c'. */
@@ -147,8 +146,7 @@ static ir_stage *stage(cuda_cases *c, ir_stage_kind kind, const char *row) {
   return s;
 }
 
-/* ---- fragments
- * --------------------------------------------------------------------------------------- */
+/* ---- fragments ------------------------------------------------------------------------------- */
 static ir_var *param(cuda_cases *c, ir_func *f, const char *name, ir_dtype t) {
   ir_var *var = IR_NEW(c->arena, ir_var);
   *var = (ir_var){name, t, 1};
@@ -183,8 +181,7 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
   return f;
 }
 
-/* ---- stages
- * -------------------------------------------------------------------------------------------- */
+/* ---- stages ---------------------------------------------------------------------------------- */
 static ir_expr *access2(cuda_cases *c, ir_tensor *of, ir_index *batch, ir_index *x, ir_index *y) {
   ir_expr *subs[3];
   int count = 0;
@@ -254,9 +251,7 @@ ir_stage *cuda_case_guard(cuda_cases *c, ir_list *measured) {
   return s;
 }
 
-/* ---- ops
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 static bool op_takes(ir_op op, ir_dtype t) {
   unsigned traits = ir_op_rows[op].traits;
   if (traits & IR_BOOL_ONLY) return t == IR_B1;

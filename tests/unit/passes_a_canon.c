@@ -20,6 +20,16 @@ static a_run run_value(const char *value, const char *type) {
   return a_run_passes(text, "canon");
 }
 
+static void expect_values(const value_case *cases, int count) {
+  for (int i = 0; i < count; i++) {
+    a_run run = run_value(cases[i].value, "");
+    cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
+    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
+                     a_value(&run, "y"));
+    a_free(&run);
+  }
+}
+
 Test(canon, folds_values) {
   static const value_case cases[] = {
       {"x[i] * (2 * 3)", "x[i] * 6.0_f32"},
@@ -34,13 +44,7 @@ Test(canon, folds_values) {
       {"pow(x[i], 2)", "x[i] * x[i]"},
       {"max(x[i], -inf)", "x[i]"},
   };
-  for (int i = 0; i < IR_COUNT(cases); i++) {
-    a_run run = run_value(cases[i].value, "");
-    cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
-                     a_value(&run, "y"));
-    a_free(&run);
-  }
+  expect_values(cases, IR_COUNT(cases));
 }
 
 Test(canon, keeps_what_is_not_safe) {
@@ -50,13 +54,7 @@ Test(canon, keeps_what_is_not_safe) {
       {"0 / x[i]", "0.0_f32 / x[i]"},
       {"min(x[i], 0)", "min(x[i], 0.0_f32)"},
   };
-  for (int i = 0; i < IR_COUNT(cases); i++) {
-    a_run run = run_value(cases[i].value, "");
-    cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
-                     a_value(&run, "y"));
-    a_free(&run);
-  }
+  expect_values(cases, IR_COUNT(cases));
 }
 
 Test(canon, reductions) {
@@ -66,13 +64,7 @@ Test(canon, reductions) {
       {"sum[k] -w[i,k] * v[k]", "-sum[k](w[i, k] * v[k])"},
       {"max[k] a * w[i,k]", "max[k](a[] * w[i, k])"},
   };
-  for (int i = 0; i < IR_COUNT(cases); i++) {
-    a_run run = run_value(cases[i].value, "");
-    cr_assert_eq(run.status, SPC_OK, "%s: %s", cases[i].value, a_rendered(&run));
-    cr_expect_str_eq(a_value(&run, "y"), cases[i].want, "%s: %s", cases[i].value,
-                     a_value(&run, "y"));
-    a_free(&run);
-  }
+  expect_values(cases, IR_COUNT(cases));
 }
 
 Test(canon, strict_nan_keeps_products_with_zero) {

@@ -50,8 +50,7 @@ static const char *const matrices[] = {"dense",      "dense_t",  "csr",    "csc"
 #define OPEN                                                                                       \
   "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; dim L: dyn; dim T: dyn;" FORMATS " kernel k { "
 
-/* ---- one sparse matrix --------------------------------------------------------------------------
- */
+/* ---- one sparse matrix ----------------------------------------------------------------------- */
 static const char *const one[] = {
     OPEN "in A: @t[I,J] as @A; in x: @t[J]; out y[i] = sum[j] A[i,j]*x[j]; }",
     OPEN "in A: @t[I,J] as @A; in x: @t[I]; out y[j] = sum[i] A[i,j]*x[i]; }",
@@ -89,8 +88,7 @@ Test(passes_lower, one_matrix) {
   verdict();
 }
 
-/* ---- two sparse matrices
- * --------------------------------------------------------------------------- */
+/* ---- two sparse matrices --------------------------------------------------------------------- */
 static const char *const two[] = {
     OPEN "in A: @t[I,J] as @A; in B: @t[I,J] as @B; out y[i,j] = A[i,j] + B[i,j]; }",
     OPEN "in A: @t[I,J] as @A; in B: @t[I,J] as @B; out y[i,j] = A[i,j] * B[i,j]; }",
@@ -121,8 +119,7 @@ Test(passes_lower, two_matrices) {
   verdict();
 }
 
-/* ---- sparse results
- * ------------------------------------------------------------------------------------ */
+/* ---- sparse results -------------------------------------------------------------------------- */
 static const char *const results[] = {
     OPEN "in A: @t[I,J] as @A; in B: @t[I,J] as @B; out y[i,j] = A[i,j] + B[i,j] as @C; }",
     OPEN "in A: @t[I,J] as @A; in B: @t[I,J] as @B; out y[i,j] = A[i,j] * B[i,j] as @C; }",
@@ -151,8 +148,7 @@ Test(passes_lower, sparse_results) {
   verdict();
 }
 
-/* ---- more than two dimensions
- * ------------------------------------------------------------------------------ */
+/* ---- more than two dimensions ---------------------------------------------------------------- */
 static const char *const cubes[] = {
     OPEN "in A: @t[I,J,K] as @A; in x: @t[K]; out y[i,j] = sum[k] A[i,j,k]*x[k]; }",
     OPEN "in A: @t[I,J,K] as @A; in B: @t[J,L]; in C: @t[K,L]; out y[i,l] = sum[j,k] "
@@ -180,8 +176,7 @@ Test(passes_lower, cubes) {
   verdict();
 }
 
-/* ---- gathers, scatters, segments, windows, rows
- * ---------------------------------------------------------------- */
+/* ---- gathers, scatters, segments, windows, rows ---------------------------------------------- */
 static const char *const others[] = {
     "spx 1; dim T: dyn; dim D: dyn; dim R: dyn; kernel k { in x: @t[T,D]; in perm: i32[R]; out "
     "y[r,d] = x[perm[r],d]; }",
@@ -243,9 +238,7 @@ Test(passes_lower, others) {
   verdict();
 }
 
-/* ---- softmax
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- softmax --------------------------------------------------------------------------------- */
 static const char *const rows[] = {
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; out y[t,d] = softmax[d](x[t,d]); }",
     "spx 1; dim T: dyn; dim D: dyn; kernel k { in x: @t[T,D]; out y[t,d] = softmax[t](x[t,d]); }",
@@ -263,8 +256,7 @@ Test(passes_lower, softmax) {
   verdict();
 }
 
-/* ---- dtypes of products
- * --------------------------------------------------------------------------------------------- */
+/* ---- dtypes of products ---------------------------------------------------------------------- */
 Test(passes_lower, dtypes) {
   static const char *const formats[] = {"dense", "csr", "csc", "bsr(2,3)", "nm(2,4)"};
   static const char *const all[] = {"f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64",
@@ -280,8 +272,7 @@ Test(passes_lower, dtypes) {
   verdict();
 }
 
-/* ---- whole kernels of the language's tour, small
- * -------------------------------------------------------------------- */
+/* ---- whole kernels of the language's tour, small --------------------------------------------- */
 static const char *const tour[] = {
     "spx 1; dim T: dyn; dim D = 6; dim F = 12; kernel ffn { in x: @t[T,D]; in W1: @t[D,F] const; "
     "in W2: @t[F,D] const;"
@@ -327,8 +318,7 @@ Test(passes_lower, tour) {
   verdict();
 }
 
-/* ---- machine code: a sample of everything above
- * ------------------------------------------------------------------------- */
+/* ---- machine code: a sample of everything above ---------------------------------------------- */
 Test(passes_lower, machine_code) {
   if (!cg_cpu_available()) return;
   static const char *const floats[] = {"f32", "bf16", "f64", "i32", "i8"};

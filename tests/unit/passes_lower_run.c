@@ -8,6 +8,7 @@
 #include "ir/target.h"
 #include "passes_lower_run.h"
 #include "runtime/plan.h"
+#include "tests/loop_image.h"
 
 /* ---- the program ----------------------------------------------------------------------------- */
 static const char *filled_in(ir_arena *arena, const lower_case *c) {
@@ -66,34 +67,7 @@ static spc_status lowered(ir_arena *arena, const lower_case *c, ir_program *prog
   return pass_lower(&context, program->kernels.at[0]);
 }
 
-/* ---- running -----------------------------------------------------------------------------------
- */
-static void set_range(ir_code_image *code) {
-  const ir_block *body = &code->func->body;
-  for (int i = 0; i < body->codes.count; i++) {
-    const ir_code *loop = body->codes.at[i];
-    if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
-    code->parallel_lo = loop->lo;
-    code->parallel_hi = loop->hi;
-  }
-}
-
-static ir_image *image_of(ir_arena *arena, const ir_kernel *kernel) {
-  ir_image *image = IR_NEW(arena, ir_image);
-  image->arena = arena;
-  image->kernel = kernel;
-  for (int i = 0; i < kernel->stages.count; i++)
-    for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
-      ir_code_image code = {.stage = kernel->stages.at[i],
-                            .func = kernel->stages.at[i]->funcs.at[f],
-                            .label = "loop"};
-      code.entry = code.func->name;
-      set_range(&code);
-      IR_PUSH(arena, &image->codes, code);
-    }
-  return image;
-}
-
+/* ---- running --------------------------------------------------------------------------------- */
 static spc_status machine_code(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink,
                                ir_image **image) {
   cg_options options = {.target = ir_target_find("cpu")};
@@ -112,7 +86,7 @@ static spc_status run_image(ir_arena *arena, ir_image *image, const int64_t *siz
 
 spc_status lower_run(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes,
                      ir_bindings *bindings, int guard, ir_sink *sink) {
-  return run_image(arena, image_of(arena, kernel), sizes, bindings, guard, sink);
+  return run_image(arena, loop_image(arena, kernel), sizes, bindings, guard, sink);
 }
 
 static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel *kernel,
@@ -125,8 +99,7 @@ static spc_status run_case(ir_arena *arena, const lower_case *c, const ir_kernel
   return status;
 }
 
-/* ---- data
- * ---------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 typedef struct dice {
   uint64_t state;
 } dice;
@@ -264,8 +237,7 @@ static void read_sizes(const lower_case *c, const ir_program *program, int64_t *
   }
 }
 
-/* ---- comparing
- * ------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 static const char *place(ir_arena *arena, const int64_t *at, int rank) {
   ir_text text = ir_text_new(arena);
   for (int d = 0; d < rank; d++) ir_text_printf(&text, "%s%lld", d ? "," : "", (long long)at[d]);
@@ -327,8 +299,7 @@ static const char *compare(ir_arena *arena, const ir_kernel *kernel, const ir_bi
   return NULL;
 }
 
-/* ---- the check
- * ---------------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 static const char *with_text(ir_arena *arena, const ir_program *program, const char *why) {
   ir_text text = ir_text_new(arena);
   ir_print(program, &text);

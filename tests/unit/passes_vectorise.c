@@ -26,8 +26,7 @@ typedef struct nest {
 
 typedef void build(nest *n, ir_dtype t);
 
-/* ---- building
- * ------------------------------------------------------------------------------------ */
+/* ---- building -------------------------------------------------------------------------------- */
 static ir_expr *ref(nest *n, ir_var *v) { return ir_var_ref(n->arena, v); }
 static ir_expr *number(nest *n, int64_t x) { return ir_int(n->arena, x); }
 static ir_expr *add(nest *n, ir_expr *x, ir_expr *y) { return ir_apply(n->arena, IR_OP_ADD, x, y); }
@@ -68,8 +67,7 @@ static void put(nest *n, ir_buf *buf, ir_expr *at, ir_expr *value) {
   ir_store(&n->b, buf, at, ir_cast(n->arena, buf->dtype, value));
 }
 
-/* ---- nests
- * ---------------------------------------------------------------------------------------- */
+/* ---- nests ----------------------------------------------------------------------------------- */
 static void product_of(nest *n, ir_dtype t, bool by_rows, bool turned) {
   ir_dtype a = accumulator(t);
   ir_buf *y = buffer(n, "y", a, n->size[0] * n->size[2]);
@@ -183,8 +181,7 @@ static void by_column(nest *n, ir_dtype t) {
   ir_close(&n->b, o1);
 }
 
-/* ---- running
- * --------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 static nest new_nest(const int64_t *size, bool fixed) {
   nest n = {.arena = ir_arena_new()};
   static const char *const names[] = {"T", "D", "F"};
