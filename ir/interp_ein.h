@@ -111,7 +111,8 @@ typedef struct interp {
   int64_t *at;              /* value of each index, by place in kernel->indices; -1: unset */
   bool *known;              /* while compiling: indices that are set at this point */
   ir_dtype acc;             /* of the statement being compiled */
-  const ir_stmt *assembled; /* the statement whose pattern is made */
+  const ir_stmt *assembled; /* the statement whose pattern is made, */
+  const ir_expr *through;   /* and the access through which it is seen; NULL: itself */
   int64_t steps, limit;
   spc_status status; /* set once; evaluation stops soon after */
 } interp;

@@ -92,9 +92,19 @@ static bool pattern_uses(const pattern *p, const ir_index *index) {
          (pattern_uses(p->a, index) || pattern_uses(p->b, index));
 }
 
+static bool pattern_uses_all(const pattern *p, const ir_expr *sub) {
+  if (sub->kind == IR_INDEX) return pattern_uses(p, sub->index);
+  for (int i = 0; i < sub->arg_count; i++)
+    if (!pattern_uses_all(p, sub->args[i])) return false;
+  return true;
+}
+
+/* Elements of the statement whose pattern is made; of a `let` that is seen through an access, the
+ * elements of the `let`. */
 static bool tells_elements_apart(const interp *r, const pattern *p) {
   for (int d = 0; d < r->assembled->target->rank; d++)
-    if (!pattern_uses(p, r->assembled->subs[d]->index)) return false;
+    if (!pattern_uses_all(p, r->through ? r->through->args[d] : r->assembled->subs[d]))
+      return false;
   return true;
 }
 
@@ -125,7 +135,12 @@ static pattern *pattern_of_dense(interp *r, const ir_expr *e) {
   if (!def || ir_is_scatter(def) || e->tensor->fill != 0) return leaf(r, ALL);
   for (int a = 0; a < e->arg_count; a++)
     if (binds_index_of(def->value, e->args[a])) return leaf(r, ALL);
-  return pattern_of_stmt(r, def, e);
+  const ir_stmt *assembled = r->assembled;
+  const ir_expr *through = r->through;
+  r->assembled = def, r->through = e;
+  pattern *p = pattern_of_stmt(r, def, e);
+  r->assembled = assembled, r->through = through;
+  return p;
 }
 
 static pattern *pattern_of_access(interp *r, const ir_expr *e) {
@@ -172,7 +187,7 @@ static pattern *pattern_of_stmt(interp *r, const ir_stmt *stmt, const ir_expr *a
 }
 
 bool ein_has_pattern(interp *r, const ir_stmt *stmt) {
-  r->assembled = stmt;
+  r->assembled = stmt, r->through = NULL;
   return (stmt->cond && stmt->fill == 0) || pattern_of_stmt(r, stmt, NULL)->kind != ALL;
 }
 
@@ -389,7 +404,7 @@ static void satisfy(search *s, const pending *todo) {
 void ein_pattern(interp *r, const ir_stmt *stmt, node *cond, const int64_t *dims, ir_entries *out) {
   *out = (ir_entries){.rank = stmt->target->rank};
   for (int i = 0; i < r->kernel->indices.count; i++) r->at[i] = -1;
-  r->assembled = stmt;
+  r->assembled = stmt, r->through = NULL;
   search s = {r, stmt, cond, out, IR_NEW_ARRAY(r->arena, int64_t, r->kernel->indices.count)};
   pending all = {pattern_of_stmt(r, stmt, NULL), NULL, NULL};
   satisfy(&s, &all);

@@ -127,16 +127,24 @@ static const ir_format *permuted(ir_arena *arena, const ir_format *format, const
   return copy;
 }
 
-const ir_format *pass_order_format(const pass_order *order, const ir_expr *access) {
-  const ir_format *format = access->tensor->format;
-  const char *why = NULL;
-  if (!keeps_levels_when_permuted(format))
-    format = ir_format_builtin(order->arena, format->rank == 2 ? "csr" : "csf", format->rank, NULL,
-                               0, &why);
+static const ir_format *in_loop_order(const pass_order *order, const ir_expr *access,
+                                      const ir_format *format) {
   int dims[IR_MAX_RANK];
   int count = dims_in_level_order(format, dims);
   sort_dims(order, access, dims, count);
   return permuted(order->arena, format, dims);
+}
+
+const ir_format *pass_order_format(const pass_order *order, const ir_expr *access) {
+  const ir_format *format = access->tensor->format;
+  const char *why = NULL;
+  if (keeps_levels_when_permuted(format)) {
+    const ir_format *same_levels = in_loop_order(order, access, format);
+    if (!ir_format_fault(same_levels)) return same_levels;
+  }
+  return in_loop_order(order, access,
+                       ir_format_builtin(order->arena, format->rank == 2 ? "csr" : "csf",
+                                         format->rank, NULL, 0, &why));
 }
 
 /* ---- per statement --------------------------------------------------------------------------- */

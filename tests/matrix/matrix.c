@@ -20,7 +20,8 @@
 enum { MOST_OPERANDS = 4 };
 
 typedef struct operand {
-  char name[8], dims[32];
+  char name[8], dims[32],
+      places[8]; /* places: the size of the axis that it holds places of, or "" */
   int rank;
   const char *format;
 } operand;
@@ -49,8 +50,13 @@ static void parse_operands(const char *text, group *g) {
   while (*text) {
     operand *o = &g->operands[g->operand_count++];
     int n = 0;
-    sscanf(text, "%7[^:]:%31[^ ]%n", o->name, o->dims, &n);
+    sscanf(text, "%7[^:]:%31[^ :]%n", o->name, o->dims, &n);
     o->rank = 1;
+    o->places[0] = 0;
+    if (text[n] == ':') {
+      text += n;
+      sscanf(text, ":%7[^ ]%n", o->places, &n);
+    }
     for (const char *c = o->dims; *c; c++) o->rank += *c == ',';
     text += n;
     while (*text == ' ') text++;
@@ -60,23 +66,24 @@ static void parse_operands(const char *text, group *g) {
 static const char *choose_format(int rank, int i) {
   if (rank == 1) return matrix_formats1[i % IR_COUNT(matrix_formats1)];
   if (rank == 2) return matrix_formats2[i % IR_COUNT(matrix_formats2)];
-  return matrix_formats3[i % IR_COUNT(matrix_formats3)];
+  if (rank == 3) return matrix_formats3[i % IR_COUNT(matrix_formats3)];
+  return matrix_formats4[i % IR_COUNT(matrix_formats4)];
 }
 
 /* The program as .spx text. */
 static const char *program_text(ir_arena *arena, const group *g) {
   ir_text t = ir_text_new(arena);
-  ir_text_put(
-      &t, "spx 1;\ndim N: dyn;  dim M: dyn;  dim K: dyn;\n"
-          "format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\nkernel k {\n");
+  ir_text_put(&t, MATRIX_HEAD "kernel k {\n");
   for (int i = 0; i < g->operand_count; i++) {
     const operand *o = &g->operands[i];
-    ir_text_printf(&t, "  in %s: %s[%s]%s%s;\n", o->name, g->dtype, o->dims,
+    ir_text_printf(&t, "  in %s: %s[%s]%s%s;\n", o->name, o->places[0] ? "i32" : g->dtype, o->dims,
                    o->format[0] ? " as " : "", o->format);
   }
   ir_text_put(&t, "  ");
   for (const char *c = g->expr->text; *c; c++) {
-    if (*c != '$')
+    if (*c == '@')
+      ir_text_put(&t, g->dtype);
+    else if (*c != '$')
       ir_text_putn(&t, c, 1);
     else if (c++, g->result[0])
       ir_text_printf(&t, " as %s", g->result);
@@ -92,8 +99,15 @@ static bool is_stored(const matrix_shape *shape, const int64_t *at, int rank, co
   return (double)(random_u32() % 1000) < shape->density * 1000;
 }
 
+static int64_t random_value(const matrix_shape *shape, int64_t places) {
+  if (places >= 0) return places ? pick((int)places) : 0;
+  int64_t value = pick(7) - 3;
+  return value == 0 && shape->special != 3 ? 1 : value;
+}
+
+/* places: the size of the axis that the values are places of, or -1. */
 static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matrix_shape *shape,
-                            const int64_t *sizes, ir_view *out, const char **why) {
+                            const int64_t *sizes, int64_t places, ir_view *out, const char **why) {
   int64_t dims[IR_MAX_RANK], at[IR_MAX_RANK] = {0}, elements = 1;
   ir_entries e = {.rank = tensor->rank};
   for (int d = 0; d < tensor->rank; d++) {
@@ -105,9 +119,8 @@ static spc_status make_view(ir_arena *arena, const ir_tensor *tensor, const matr
   e.value = IR_NEW_ARRAY(arena, double, elements + 1);
   e.int_value = IR_NEW_ARRAY(arena, int64_t, elements + 1);
   for (int64_t i = 0; i < elements; i++) {
-    bool stored = is_stored(shape, at, tensor->rank, dims);
-    int64_t value = pick(7) - 3;
-    if (value == 0 && shape->special != 3) value = 1;
+    bool stored = places >= 0 || is_stored(shape, at, tensor->rank, dims);
+    int64_t value = random_value(shape, places);
     if (stored || dense) {
       memcpy(e.at + e.count * tensor->rank, at, sizeof(int64_t) * (size_t)tensor->rank);
       e.value[e.count] = (double)(e.int_value[e.count] = stored ? value : 0);
@@ -157,6 +170,15 @@ static const char *first_words(ir_arena *arena, ir_sink *sink) {
   return t.data;
 }
 
+static int64_t places_of(const group *g, const char *name, const matrix_shape *shape) {
+  for (int i = 0; i < g->operand_count; i++)
+    if (!strcmp(g->operands[i].name, name) && g->operands[i].places[0])
+      return g->operands[i].places[0] == 'N'   ? shape->n
+             : g->operands[i].places[0] == 'M' ? shape->m
+                                               : shape->k;
+  return -1;
+}
+
 static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c,
                             const matrix_shape *shape, rt_cuda *cuda, const char **detail) {
   const ir_kernel *reference = c->reference->kernels.at[0], *lowered = c->lowered->kernels.at[0];
@@ -168,7 +190,8 @@ static spc_status run_shape(ir_arena *arena, const group *g, const compiled *c,
     ir_tensor *t = reference->tensors.at[i];
     ir_binding b = {.tensor = t};
     if (t->role != IR_ROLE_IN) continue;
-    spc_status packed = make_view(arena, t, shape, sizes, &b.view, detail);
+    spc_status packed =
+        make_view(arena, t, shape, sizes, places_of(g, t->name, shape), &b.view, detail);
     if (packed) return packed;
     IR_PUSH(arena, &want.list, b);
     b.tensor = ir_tensor_named(lowered, t->name);
@@ -235,6 +258,8 @@ static void fill_group(group *g, int expr, int number) {
     g->operands[i].format = choose_format(
         g->operands[i].rank,
         number < IR_COUNT(matrix_formats2) && i == number % g->operand_count ? number : pick(64));
+  for (int i = 0; i < g->operand_count; i++)
+    if (g->operands[i].places[0]) g->operands[i].format = "";
   if (strstr(g->expr->text, "like(A)"))
     while (!g->operands[0].format[0] || !strcmp(g->operands[0].format, "dense_t"))
       g->operands[0].format = choose_format(2, pick(64));
@@ -243,7 +268,9 @@ static void fill_group(group *g, int expr, int number) {
   for (int i = 0; i < g->operand_count; i++)
     all_sparse = all_sparse && g->operands[i].format[0] && strcmp(g->operands[i].format, "dense_t");
   if (g->expr->sparse && all_sparse && g->expr->dims == 2)
-    g->result = matrix_results[pick(IR_COUNT(matrix_results))];
+    g->result = matrix_results2[pick(IR_COUNT(matrix_results2))];
+  if (g->expr->sparse && all_sparse && g->expr->dims == 3)
+    g->result = matrix_results3[pick(IR_COUNT(matrix_results3))];
   g->pipeline = pick(2) ? 0 : pick(5);
 }
 

@@ -25,9 +25,9 @@ def stored_as(rank, form):
 def kernel(name, expression, form, result):
     _, operands, text, dims = expression
     lines = ""
-    for o, shape in re.findall(r"(\w+):(\S+)", operands):
-        lines += " in %s: f32[%s] as %s;" % (o, shape, stored_as(shape.count(",") + 1, form))
-    text = text.replace("$C", "")
+    for o, shape, places in re.findall(r"(\w+):([^\s:]+)(:\S+)?", operands):
+        lines += " in %s: %s[%s] as %s;" % (o, "i32" if places else "f32", shape, "dense" if places else stored_as(shape.count(",") + 1, form))
+    text = text.replace("$C", "").replace("@", "f32")
     if result != "dense" and " as " not in text:
         text = text.rstrip(";") + " as " + result + ";"
     return "kernel %s {%s %s }" % (name, lines, text)

@@ -207,6 +207,19 @@ Test(ir_data_interp, assembled_patterns_follow_the_operands) {
   session_close(&s);
 }
 
+Test(ir_data_interp, a_pattern_is_seen_through_a_let) {
+  session s = session_open(
+      DIMS "kernel k { in A: f32[I,K] as csr; in B: f32[K,J] as csr; in C: f32[J,K] as csr;"
+           " let t[i,j] = sum[k] A[i,k]*B[k,j]; out p[i,l] = sum[j] t[i,j]*C[j,l] as csr; }");
+  session_bind(&s, "A", D(1, 1, 0, 0), 2, S(2, 2));
+  session_bind(&s, "B", D(1, -1), 2, S(2, 1));
+  session_bind(&s, "C", D(0, 3), 2, S(1, 2));
+  cr_assert_eq(session_run(&s), SPC_OK, "%s", session_messages(&s));
+  session_expect(&s, "p", D(0, 0, 0, 0));
+  cr_assert_eq(session_view(&s, "p")->vals.count, 1, "1 - 1 is stored in t, and in p");
+  session_close(&s);
+}
+
 Test(ir_data_interp, blocks_and_dequantisation) {
   session s = session_open(DIMS "kernel k { in q: i8[J,K] as nm(2,4); in s: f16[J,K/4]; in x: "
                                 "f16[K]; let W[j,k] = s[j,k/4] * q[j,k];"
