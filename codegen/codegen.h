@@ -7,6 +7,7 @@
 #define SPC_CODEGEN_CODEGEN_H
 
 #include "ir/image.h"
+#include "ir/cache.h"
 #include "ir/target.h"
 
 typedef struct cg_options {
@@ -15,6 +16,7 @@ typedef struct cg_options {
   bool line_info, keep_going;
   const char *override_dir; /* a file NAME.cu here replaces the emitted text */
   int threads;              /* of the compile pool; 0: by cores */
+  const ir_cache *cache;    /* keeps what was compiled; NULL: nothing is kept */
 } cg_options;
 
 /* ---- CPU (cpu_*.c) ------------------------------------------------------------------------- */
@@ -31,6 +33,8 @@ spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage 
 /* ---- CUDA (cuda_*.c) ----------------------------------------------------------------------- */
 bool cg_nvrtc_available(void);
 const char *cg_nvrtc_version(void); /* "NVRTC 13.0 (/path)", or why it is not there */
+/* As cg_nvrtc_available; a cache that remembers the library saves loading it. */
+bool cg_nvrtc_found(const ir_cache *cache);
 spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                            ir_sink *sink, ir_image **out); /* picks runners-up on a bad log */
 /* CUDA C text of every launch, without NVRTC: fills codes[].source, cubin stays NULL. */

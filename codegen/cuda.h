@@ -6,6 +6,7 @@
  *   cuda_print.c    prints loop IR: expressions, statements, functions
  *   cuda_compile.c  the pool of compiles, the log gate, runners-up
  *   cuda_nvrtc.c    the NVRTC library, one compile, its log
+ *   cuda_cache.c    cubins from the cache; which NVRTC there is, without loading it
  * CUDA keywords stand in strings of cuda_config.c and cuda_print.c only. */
 #ifndef SPC_CODEGEN_CUDA_H
 #define SPC_CODEGEN_CUDA_H
@@ -87,15 +88,32 @@ const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier
 const char *cg_value_type(ir_dtype t); /* of t in arithmetic: "float" for bf16 */
 
 /* ---- NVRTC ----------------------------------------------------------------------------------- */
+typedef struct cg_nvrtc_job {
+  const char *name, *source; /* name: of the text, in messages */
+  const char *arch;          /* "sm_90a" */
+  bool ptx, line_info;
+} cg_nvrtc_job;
 /* Thread-safe and without arenas: data and log are malloc'ed. */
 typedef struct cg_nvrtc_raw {
   void *data;
   size_t bytes;
   char *log;
   bool failed;
+  bool cached; /* it came from the cache */
 } cg_nvrtc_raw;
-void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch, bool ptx,
-                          bool line_info, cg_nvrtc_raw *out);
+void cg_nvrtc_raw_compile(const cg_nvrtc_job *job, cg_nvrtc_raw *out);
+enum { CG_NVRTC_OPTIONS = 10 };
+/* What NVRTC is told; the first option is written into `arch`.  Returns the count. */
+int cg_nvrtc_options(const cg_nvrtc_job *job, char arch[64], const char *list[CG_NVRTC_OPTIONS]);
+/* Loads the library: its own number, "13.0", and its file; false when it is not there. */
+bool cg_nvrtc_describe(char *number, size_t number_bytes, char *path, size_t path_bytes);
+
+/* Which NVRTC there is, from the cache or by loading it; text from the arena, NULL when it is not
+ * there.  Part of every cubin's key. */
+const char *cg_nvrtc_identity(ir_arena *arena, const ir_cache *cache);
+/* A cubin from the cache, else by NVRTC and into the cache.  Thread-safe. */
+void cg_cubin_make(const cg_nvrtc_job *job, const char *identity, const ir_cache *cache,
+                   cg_nvrtc_raw *out);
 void cg_nvrtc_read_log(const char *log, cg_nvrtc_result *out);
 
 #endif

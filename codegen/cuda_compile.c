@@ -21,14 +21,15 @@ typedef struct variant {
 } variant;
 
 typedef struct job {
-  const char *name, *source;
+  cg_nvrtc_job ask;
   cg_nvrtc_raw raw;
 } job;
 
 typedef struct pool {
   job *jobs;
   int count, next;
-  const cg_options *options;
+  const ir_cache *cache;
+  const char *identity; /* of NVRTC */
   pthread_mutex_t lock;
 } pool;
 
@@ -39,6 +40,7 @@ typedef struct compilation {
   ir_sink *sink;
   variant *variants;
   ir_image *image;
+  const char *identity; /* of NVRTC */
 } compilation;
 
 /* ---- the pool -------------------------------------------------------------------------------- */
@@ -49,15 +51,14 @@ static void *work(void *user) {
     int i = p->next < p->count ? p->next++ : -1;
     pthread_mutex_unlock(&p->lock);
     if (i < 0) return NULL;
-    cg_nvrtc_raw_compile(p->jobs[i].name, p->jobs[i].source, p->options->target->name, false,
-                         p->options->line_info, &p->jobs[i].raw);
+    cg_cubin_make(&p->jobs[i].ask, p->identity, p->cache, &p->jobs[i].raw);
   }
 }
 
-static void compile_all(job *jobs, int count, const cg_options *options) {
+static void compile_all(job *jobs, int count, const char *identity, const cg_options *options) {
   enum { MOST_THREADS = 16 };
   pthread_t threads[MOST_THREADS];
-  pool p = {.jobs = jobs, .count = count, .options = options};
+  pool p = {.jobs = jobs, .count = count, .cache = options->cache, .identity = identity};
   long wanted = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
   int started = 0;
   pthread_mutex_init(&p.lock, NULL);
@@ -147,7 +148,7 @@ static void emit_all(compilation *c) {
 
 static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                         ir_sink *sink, compilation *c) {
-  *c = (compilation){arena, kernel, options, sink, NULL, NULL};
+  *c = (compilation){arena, kernel, options, sink, NULL, NULL, NULL};
   c->variants = IR_NEW_ARRAY(arena, variant, kernel->stages.count + 1);
   c->image = IR_NEW(arena, ir_image);
   *c->image = (ir_image){.arena = arena, .kernel = kernel, .cuda = true};
@@ -197,6 +198,7 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
   ir_code_image *code = &c->image->codes.at[v->first + n];
   cg_nvrtc_result r = {0};
   cg_nvrtc_read_log(j->raw.log, &r);
+  *(j->raw.cached ? &c->image->cached : &c->image->compiled) += 1;
   if (j->raw.failed) return rejected_text(c, code, j->raw.log ? j->raw.log : "no memory");
   void *copy = ir_alloc(c->arena, j->raw.bytes + 1);
   memcpy(copy, j->raw.data, j->raw.bytes);
@@ -231,9 +233,12 @@ static spc_status compile_round(compilation *c, bool *again) {
   int count = c->image->codes.count;
   job *jobs = IR_NEW_ARRAY(c->arena, job, count + 1);
   for (int i = 0; i < count; i++)
-    jobs[i] = (job){.name = ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
-                    .source = c->image->codes.at[i].source};
-  compile_all(jobs, count, c->options);
+    jobs[i].ask =
+        (cg_nvrtc_job){.name = ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
+                       .source = c->image->codes.at[i].source,
+                       .arch = c->options->target->name,
+                       .line_info = c->options->line_info};
+  compile_all(jobs, count, c->identity, c->options);
   spc_status status = judge(c, jobs, again);
   for (int i = 0; i < count; i++) {
     free(jobs[i].raw.data);
@@ -246,11 +251,13 @@ spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_op
                            ir_sink *sink, ir_image **out) {
   compilation c;
   bool again = true;
-  if (!cg_nvrtc_available()) {
+  const char *identity = cg_nvrtc_identity(arena, options->cache);
+  if (!identity) {
     ir_diag_add(sink, IR_DIAG_NO_NVRTC, IR_NOWHERE, "%s", cg_nvrtc_version());
     return SPC_UNAVAILABLE;
   }
   SPC_TRY(start(arena, kernel, options, sink, &c));
+  c.identity = identity;
   while (again) {
     SPC_TRY(compile_round(&c, &again));
     if (again) {

@@ -4,6 +4,7 @@
  * out as NVIDIA's Python wheels are).  The library is looked for once in a process and never
  * unloaded: it keeps its own threads' state.  Kernel files come from memory and keep their names in
  * messages. */
+#define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ typedef struct nvrtc_program nvrtc_program;
 
 typedef struct nvrtc_library {
   void *handle;
-  int major;
+  int major, minor;
   char version[320]; /* "NVRTC 13.0 (/path)", or why it is not there */
   int (*get_version)(int *major, int *minor);
   int (*create)(nvrtc_program **, const char *source, const char *name, int count,
@@ -62,6 +63,7 @@ static bool open_path(const char *path) {
   int major = 0, minor = 0;
   library.get_version(&major, &minor);
   library.major = major;
+  library.minor = minor;
   snprintf(library.version, sizeof library.version, "NVRTC %d.%d (%s)", major, minor, path);
   return true;
 }
@@ -112,6 +114,17 @@ bool cg_nvrtc_available(void) { return nvrtc()->handle != NULL; }
 
 const char *cg_nvrtc_version(void) { return nvrtc()->version; }
 
+bool cg_nvrtc_describe(char *number, size_t number_bytes, char *path, size_t path_bytes) {
+  const nvrtc_library *l = nvrtc();
+  Dl_info info;
+  void *symbol;
+  if (!l->handle) return false;
+  memcpy(&symbol, &l->get_version, sizeof symbol);
+  snprintf(number, number_bytes, "%d.%d", l->major, l->minor);
+  snprintf(path, path_bytes, "%s", dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "");
+  return true;
+}
+
 /* ---- one compile ----------------------------------------------------------------------------- */
 enum { MOST_FILES = 48 };
 
@@ -140,28 +153,35 @@ static void take_code(const nvrtc_library *l, nvrtc_program *program, bool ptx, 
   if (ptx && out->bytes) out->bytes--; /* the size counts the final NUL */
 }
 
-void cg_nvrtc_raw_compile(const char *name, const char *source, const char *arch, bool ptx,
-                          bool line_info, cg_nvrtc_raw *out) {
+int cg_nvrtc_options(const cg_nvrtc_job *job, char arch[64], const char *list[CG_NVRTC_OPTIONS]) {
+  int count = 0;
+  /* A virtual architecture gives PTX, a real one a cubin. */
+  snprintf(arch, 64, "--gpu-architecture=%s%s", job->ptx ? "compute_" : "sm_",
+           strncmp(job->arch, "sm_", 3) ? job->arch : job->arch + 3);
+  list[count++] = arch;
+  list[count++] = "--std=c++17";
+  list[count++] = "--ptxas-options=-v";
+  list[count++] = "--device-as-default-execution-space";
+  list[count++] = "--modify-stack-limit=false"; /* of the whole process, which is not ours */
+  if (job->line_info) list[count++] = "--generate-line-info";
+  return count;
+}
+
+void cg_nvrtc_raw_compile(const cg_nvrtc_job *job, cg_nvrtc_raw *out) {
   const nvrtc_library *l = nvrtc();
-  const char *names[MOST_FILES], *texts[MOST_FILES];
-  char architecture[64];
+  const char *names[MOST_FILES], *texts[MOST_FILES], *options[CG_NVRTC_OPTIONS];
+  char arch[64];
   *out = (cg_nvrtc_raw){.failed = true};
   if (!l->handle) return;
-  /* A virtual architecture gives PTX, a real one a cubin. */
-  snprintf(architecture, sizeof architecture, "--gpu-architecture=%s%s", ptx ? "compute_" : "sm_",
-           strncmp(arch, "sm_", 3) ? arch : arch + 3);
+  int option_count = cg_nvrtc_options(job, arch, options);
   /* NVRTC 13 keeps a cache of its own, whose answers have no log to judge. */
-  const char *options[6] = {architecture, "--std=c++17", "--ptxas-options=-v",
-                            "--device-as-default-execution-space"};
-  int option_count = 4;
   if (l->major >= 13) options[option_count++] = "--no-cache";
-  if (line_info) options[option_count++] = "--line-info";
   nvrtc_program *program = NULL;
   int count = embedded_files(names, texts);
-  if (l->create(&program, source, name, count, texts, names)) return;
+  if (l->create(&program, job->source, job->name, count, texts, names)) return;
   bool bad = l->compile(program, option_count, options) != 0;
   out->log = log_of(l, program);
-  if (!bad) take_code(l, program, ptx, out);
+  if (!bad) take_code(l, program, job->ptx, out);
   l->destroy(&program);
 }
 
@@ -203,7 +223,8 @@ spc_status cg_nvrtc_compile(ir_arena *arena, const char *name, const char *sourc
     ir_diag_add(sink, IR_DIAG_NO_NVRTC, IR_NOWHERE, "%s", cg_nvrtc_version());
     return SPC_UNAVAILABLE;
   }
-  cg_nvrtc_raw_compile(name, source, arch, ptx, options && options->line_info, &raw);
+  const cg_nvrtc_job job = {name, source, arch, ptx, options && options->line_info};
+  cg_nvrtc_raw_compile(&job, &raw);
   out->log = ir_strdup(arena, raw.log ? raw.log : "");
   cg_nvrtc_read_log(out->log, out);
   if (!raw.failed) {

@@ -6,4 +6,5 @@ typedef struct cg_embedded {
   const char *name, *text;
 } cg_embedded;
 extern const cg_embedded cg_embedded_files[];
+extern const char cg_embedded_digest[]; /* SHA-256 of all names and texts, hexadecimal */
 #endif

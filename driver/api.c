@@ -41,7 +41,7 @@ static spc_status choose(spc_context *context, const char *name, const char **wh
   bool any = !name;
   *why = "";
   if (any || !strcmp(name, "cuda")) {
-    if (!cg_nvrtc_available())
+    if (!cg_nvrtc_found(rt_cache_face(context->cache)))
       *why = cg_nvrtc_version();
     else if (rt_cuda_open(&context->cuda, why) == SPC_OK)
       return context->backend = DRV_CUDA, SPC_OK;
@@ -70,8 +70,10 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
                         given.threads);
   spc_context *context = calloc(1, sizeof *context);
   if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
+  context->cache = rt_cache_open();
   spc_status status = choose(context, given.backend, &why);
   if (status) {
+    rt_cache_close(context->cache);
     free(context);
     if (status == SPC_INVALID_ARGUMENT)
       return drv_api_fail(err, status, NULL,
@@ -87,6 +89,7 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
 void spc_context_free(spc_context *context) {
   if (!context) return;
   rt_pool_free(context->pool);
+  rt_cache_close(context->cache);
   if (context->cuda) rt_cuda_close(context->cuda);
   free(context);
 }
@@ -111,7 +114,8 @@ static spc_status parse(spc_program *p, const char *name, const char *text, size
 }
 
 static spc_status compile(spc_program *p, const spc_program_options *given) {
-  drv_session session = {.arena = p->arena, .sink = p->sink, .program = p->ir};
+  drv_session session = {
+      .arena = p->arena, .sink = p->sink, .program = p->ir, .cache = p->context->cache};
   session.options.strict_nan = given->strict_nan != 0;
   session.options.reproducible = given->reproducible != 0;
   session.options.batch_invariant = given->batch_invariant != 0;

@@ -8,6 +8,7 @@ struct spc_context {
   drv_backend backend;
   rt_cuda *cuda;
   rt_pool *pool;
+  rt_cache *cache;
 };
 
 struct spc_program {

@@ -14,7 +14,7 @@ static spc_status open_cuda(drv_session *s, bool demanded, rt_cuda **cuda) {
   const char *why = "";
   spc_status status = rt_cuda_open(cuda, &why);
   if (status) return demanded ? need_gpu(s, why) : status;
-  if (cg_nvrtc_available()) return SPC_OK;
+  if (cg_nvrtc_found(rt_cache_face(s->cache))) return SPC_OK;
   rt_cuda_close(*cuda);
   *cuda = NULL;
   return demanded ? need_gpu(s, cg_nvrtc_version()) : SPC_UNAVAILABLE;
@@ -176,7 +176,8 @@ spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target 
   cg_options options = {.target = target,
                         .mcpu = s->options.mcpu,
                         .line_info = s->options.line_info,
-                        .override_dir = s->options.override_dir};
+                        .override_dir = s->options.override_dir,
+                        .cache = rt_cache_face(s->cache)};
   if (target->kind == IR_TARGET_CPU)
     return cg_cpu_compile(s->arena, kernel, &options, s->sink, image);
   return text_only ? cg_cuda_emit(s->arena, kernel, &options, s->sink, image)

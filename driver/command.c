@@ -53,8 +53,10 @@ static int run_command(ir_arena *arena, const drv_command_row *row, int argc, ch
                      .command_name = row->name};
   if (drv_parse_options(s, argc, argv)) return drv_exit_code(SPC_INVALID_ARGUMENT);
   s->sink->werror = s->options.werror;
+  s->cache = rt_cache_open();
   int code = row->run(s);
   drv_render(s);
+  rt_cache_close(s->cache);
   if (fflush(stdout)) return drv_exit_code(SPC_IO);
   return code;
 }

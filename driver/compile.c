@@ -194,6 +194,13 @@ static spc_status emit_all(drv_session *s) {
   return SPC_OK;
 }
 
+static const char *made_how(drv_session *s, const ir_image *image) {
+  if (!image->cached) return "compiled";
+  if (!image->compiled) return "from the cache";
+  return ir_format_text(s->arena, "compiled, %d of %d pieces from the cache,", image->cached,
+                        image->cached + image->compiled);
+}
+
 static spc_status compile_all(drv_session *s, const ir_target *target) {
   SPC_TRY(drv_run_passes(s, target, NULL));
   for (int k = 0; k < s->program->kernels.count; k++) {
@@ -202,7 +209,7 @@ static spc_status compile_all(drv_session *s, const ir_target *target) {
     double begin = drv_now_ms();
     ir_image *image = NULL;
     bool compiles = target->kind != IR_TARGET_INTERP;
-    bool text_only = target->kind == IR_TARGET_CUDA && !cg_nvrtc_available();
+    bool text_only = target->kind == IR_TARGET_CUDA && !cg_nvrtc_found(rt_cache_face(s->cache));
     if (compiles) SPC_TRY(drv_codegen(s, kernel, target, text_only, &image));
     ir_text line = ir_text_new(s->arena);
     pass_explain_line(s->program, kernel, &line);
@@ -210,7 +217,7 @@ static spc_status compile_all(drv_session *s, const ir_target *target) {
            image && image->codes.count == 1 ? "" : "s",
            !compiles   ? "checked"
            : text_only ? "printed, NVRTC is not here"
-                       : "compiled",
+                       : made_how(s, image),
            drv_now_ms() - begin);
     if (image && image->release) image->release(image->owner);
   }
@@ -222,7 +229,8 @@ static const ir_target *default_target(drv_session *s) {
   rt_cuda *cuda = NULL;
   const char *why;
   drv_backend backend =
-      rt_cuda_open(&cuda, &why) == SPC_OK && cg_nvrtc_available() ? DRV_CUDA : DRV_CPU;
+      rt_cuda_open(&cuda, &why) == SPC_OK && cg_nvrtc_found(rt_cache_face(s->cache)) ? DRV_CUDA
+                                                                                     : DRV_CPU;
   const ir_target *target = drv_target_of(s, backend, cuda);
   if (cuda) rt_cuda_close(cuda);
   return target;

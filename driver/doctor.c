@@ -53,8 +53,25 @@ static void print_findings(drv_session *s, const finding *all, int count) {
   fputs(t.data, stdout);
 }
 
+/* "/home/ada/.cache/spc: 12 entries, 3.4 of 1024 MiB", or why nothing is kept. */
+static const char *cache_text(drv_session *s, bool *there) {
+  rt_cache_probe(s->cache);
+  const char *why = rt_cache_why(s->cache), *state = rt_cache_state(s->cache);
+  rt_cache_size size = rt_cache_measure(s->cache);
+  *there = strcmp(state, "off") != 0;
+  ir_text text = ir_text_new(s->arena);
+  if (*rt_cache_folder(s->cache)) ir_text_printf(&text, "%s: ", rt_cache_folder(s->cache));
+  if (*there)
+    ir_text_printf(&text, "%lld entries, %.1f of %.0f MiB", (long long)size.entries,
+                   (double)size.bytes / (1 << 20), (double)size.limit / (1 << 20));
+  if (*there && strcmp(state, "on")) ir_text_put(&text, ", only read");
+  if (*why) ir_text_printf(&text, "%s%s", *there ? "; " : "", why);
+  return text.data;
+}
+
 int drv_doctor(drv_session *s) {
-  bool gpu, cublas;
+  bool gpu, cublas, cache;
+  const char *cache_detail = cache_text(s, &cache);
   const char *gpu_detail = gpu_text(s, &gpu);
   const char *cublas_detail = cublas_text(&cublas);
   const char *cpu =
@@ -72,7 +89,7 @@ int drv_doctor(drv_session *s) {
        "without a GPU the cpu back end runs; --target=sm_90a still compiles"},
       {"cuBLASLt", cublas, cublas_detail,
        "it is only a candidate for dense products; spc has its own"},
-      {"cache", false, "not in this version: every process compiles anew", NULL},
+      {"cache", cache, cache_detail, "every process compiles anew; docs/cache.md says what to set"},
   };
   if (s->arguments.items.count) return drv_usage_error(s, "doctor takes no file");
   print_findings(s, all, IR_COUNT(all));

@@ -9,6 +9,7 @@
 #include "frontend/frontend.h"
 #include "ir/interp.h"
 #include "passes/pass.h"
+#include "runtime/cache.h"
 #include "runtime/plan.h"
 
 typedef struct drv_list {
@@ -43,6 +44,7 @@ typedef struct drv_session {
   const char *command_name;
   drv_options options;
   drv_list arguments;
+  rt_cache *cache; /* of compiled code */
   /* after drv_load */
   const char *path;
   char *text;
@@ -109,8 +111,9 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
 /* The names and endings of every --out, before anything is read or run. */
 spc_status drv_check_outs(drv_session *s, const ir_kernel *kernel);
 spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
+/* image: what ran; NULL when the interpreter did. */
 spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
-                           int compilations);
+                           const ir_image *image);
 
 /* ---- printing ------------------------------------------------------------------------------- */
 bool drv_colour(const drv_session *s, FILE *stream);

@@ -124,8 +124,17 @@ static const char *verdict_of(const ir_kernel *kernel, const rt_stats *stats, co
   return "sparse";
 }
 
+static void put_cache(drv_session *s, ir_text *t, const ir_image *image) {
+  ir_text_printf(t, "\"compilations\":%d,\"cache\":{\"hits\":%d,\"damaged\":%d,\"state\":\"%s\",",
+                 image ? image->compiled : 0, image ? image->cached : 0, rt_cache_damaged(s->cache),
+                 rt_cache_state(s->cache));
+  ir_text_put(t, "\"why\":");
+  ir_text_json(t, rt_cache_why(s->cache));
+  ir_text_put(t, "},\n ");
+}
+
 spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
-                           int compilations) {
+                           const ir_image *image) {
   ir_text t = ir_text_new(s->arena);
   ir_text_put(&t, "{\"kernel\":");
   ir_text_json(&t, kernel->name);
@@ -159,12 +168,14 @@ spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_sta
     ir_text_put(&t, "}");
     first = 0;
   }
-  ir_text_printf(
-      &t,
-      "],\n \"compilations\":%d,\"packings\":0,\"bytes_to_device\":%lld,\"bytes_to_host\":%lld,"
-      "\"workspace_bytes\":%lld,\"overflow\":%s,\"out_of_range\":%s}\n",
-      compilations, (long long)stats->bytes_to_device, (long long)stats->bytes_to_host,
-      (long long)stats->workspace_bytes, stats->sticky & SPC_STICKY_CAPACITY ? "true" : "false",
-      stats->sticky & SPC_STICKY_RANGE ? "true" : "false");
+  ir_text_put(&t, "],\n ");
+  put_cache(s, &t, image);
+  ir_text_printf(&t,
+                 "\"packings\":0,\"bytes_to_device\":%lld,\"bytes_to_host\":%lld,"
+                 "\"workspace_bytes\":%lld,\"overflow\":%s,\"out_of_range\":%s}\n",
+                 (long long)stats->bytes_to_device, (long long)stats->bytes_to_host,
+                 (long long)stats->workspace_bytes,
+                 stats->sticky & SPC_STICKY_CAPACITY ? "true" : "false",
+                 stats->sticky & SPC_STICKY_RANGE ? "true" : "false");
   return drv_write_file(s, s->options.stats, t.data, t.length);
 }

@@ -8,7 +8,7 @@ typedef struct running {
   int64_t *sizes;
   ir_bindings bindings;
   rt_stats stats;
-  int compilations;
+  const ir_image *image; /* its code is gone when statistics are written */
 } running;
 
 static bool has_stages(const drv_session *s) { return s->program->after >= 80; }
@@ -71,7 +71,7 @@ static spc_status run_compiled(drv_session *s, running *run) {
   SPC_TRY(drv_run_passes(s, target, run->sizes));
   if (run->backend == DRV_INTERP) return execute_plan(s, run, interpreted_image(s, run->kernel));
   SPC_TRY(drv_codegen(s, run->kernel, target, false, &image));
-  run->compilations = image->codes.count;
+  run->image = image;
   spc_status status = execute_plan(s, run, image);
   if (image->release) image->release(image->owner);
   return status;
@@ -101,8 +101,7 @@ static spc_status run_kernel(drv_session *s, running *run) {
   SPC_TRY(run->backend == DRV_INTERP && !has_stages(s) ? run_reference(s, run)
                                                        : run_compiled(s, run));
   SPC_TRY(drv_write_outputs(s, run->kernel, &run->bindings));
-  return s->options.stats ? drv_write_stats(s, run->kernel, &run->stats, run->compilations)
-                          : SPC_OK;
+  return s->options.stats ? drv_write_stats(s, run->kernel, &run->stats, run->image) : SPC_OK;
 }
 
 int drv_run(drv_session *s) {

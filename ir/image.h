@@ -33,7 +33,8 @@ typedef struct ir_image {
   const ir_kernel *kernel;
   bool cuda;
   IR_VEC(ir_code_image) codes; /* in order of execution */
-  void *owner;                 /* of the code's memory (a JIT); freed by release(owner) */
+  int compiled, cached; /* pieces of code that were made now, and that were kept from before */
+  void *owner;          /* of the code's memory (a JIT); freed by release(owner) */
   void (*release)(void *owner);
 } ir_image;
 

@@ -16,6 +16,7 @@ write("empty.npy", b"")
 EXITS = [
     (0, ["run", good, "--bind", "x=" + path("x.npy")]), (0, ["compile", good]), (0, ["check", good]), (0, ["fmt", good]),
     (0, ["opt", good]), (0, ["explain", good]), (0, ["explain", "E0101"]), (0, ["doctor"]), (0, ["help"]), (0, ["help", "run"]),
+    (0, ["cache"]), (0, ["cache", "path"]), (0, ["cache", "ls", "--json"]), (2, ["cache", "cler"]), (2, ["cache", "ls", "more"]),
     (0, ["--version"]), (0, ["--version", "--json"]), (0, ["show", "ops"]), (0, ["show", "format"]), (0, ["show", "format", "bsr(4,4)"]),
     (0, ["completions", "bash"]), (0, ["completions", "zsh"]), (0, ["completions", "fish"]), (0, ["opt", "--list-passes"]),
     (1, ["run", bad]), (1, ["compile", bad]), (1, ["check", bad]), (1, ["run", bad, "--bind", "nothing=here"]),

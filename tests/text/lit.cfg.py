@@ -14,6 +14,7 @@ for name in ("SPC_NVRTC_LIB", "SPC_NVRTC_DIR", "ASAN_OPTIONS", "UBSAN_OPTIONS", 
     if name in os.environ:
         config.environment[name] = os.environ[name]
 config.environment["NO_COLOR"] = "1"
+config.environment["SPC_CACHE"] = "off"
 config.substitutions.append(("%spc", os.path.abspath(os.path.join(build, "spc"))))
 config.substitutions.append(("%examples", os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "examples"))))
 probe = os.popen(os.path.join(build, "spc") + " doctor --json 2>/dev/null").read()
