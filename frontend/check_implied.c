@@ -104,6 +104,32 @@ static void walk_binary(walk *w, fe_expr *e, const fe_expr *product, const fe_ex
   walk_expr(w, e->args.at[1], inside, right);
 }
 
+/* softmax[e] in the scope of a row of segment e: there is one segment here, and no row of them. */
+static void along_segment(walk *w, const fe_expr *e, const fe_symbol *ragged) {
+  const fe_name *name = &e->bound.at[0];
+  const char *op = e->kind == FE_SOFTMAX ? "softmax" : "topk", *r = ragged->name;
+  w->stmt->bad = true;
+  if (w->silent) return;
+  ir_diag *d =
+      fe_error(w->c, IR_DIAG_RAGGED_SEGMENT, name->span,
+               "`%s` is the segment that `%s` lies in here: `%s[%s]` has one element to look at",
+               name->text, r, op, name->text);
+  ir_diag_fix(w->c->sink, d, name->span, r, "along the rows of the segment, `%s[%s]`", op, r);
+  ir_diag_note(w->c->sink, d, e->span,
+               "along all segments: compute it in a `let` whose left side has `%s`, and read that",
+               name->text);
+}
+
+static void walk_row(walk *w, fe_expr *e, const fe_expr *product) {
+  const fe_symbol *along = e->over.at[0];
+  const fe_symbol *ragged = names_it(w, along) ? NULL : implied_by(w, along);
+  if (ragged)
+    along_segment(w, e, ragged);
+  else
+    use(w, e->over.at[0], e->bound.at[0].span, product, e, true);
+  walk_expr(w, e->args.at[0], NULL, e);
+}
+
 static void walk_expr(walk *w, fe_expr *e, const fe_expr *product, const fe_expr *function) {
   const fe_expr *inside = product ? product : e;
   switch (e->kind) {
@@ -114,10 +140,7 @@ static void walk_expr(walk *w, fe_expr *e, const fe_expr *product, const fe_expr
   case FE_REDUCE: walk_reduce(w, e, function); break;
   case FE_CAST: walk_expr(w, e->args.at[0], NULL, function); break;
   case FE_SOFTMAX:
-  case FE_TOPK:
-    use(w, e->over.at[0], e->bound.at[0].span, inside, e, true);
-    walk_expr(w, e->args.at[0], NULL, e);
-    break;
+  case FE_TOPK: walk_row(w, e, inside); break;
   case FE_CALL:
     for (int i = 0; i < e->args.count; i++) walk_expr(w, e->args.at[i], NULL, e);
     break;

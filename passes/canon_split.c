@@ -44,12 +44,24 @@ static bool has_segment(const pass_indices *set, const ir_index *segment) {
   return false;
 }
 
+/* Segments of ragged indices in `rows` that follow from a ragged index in scope: a row that is gone
+ * through again inside (softmax[r]) stays in the segment of the row outside. */
+static void add_implied_segments(splitter *s, const place *p, const pass_indices *rows,
+                                 pass_indices *all) {
+  for (int i = 0; i < rows->list.count; i++) {
+    ir_index *segment = rows->list.at[i]->segment;
+    if (segment != NULL && has_segment(&p->scope, segment))
+      pass_indices_add(s->arena, all, segment);
+  }
+}
+
 /* The indices that a temporary for e needs: those in scope that it uses, itself or as the segment
  * of a ragged index that it binds; and segments it uses that a ragged index outside determines. */
 static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr *e) {
   pass_indices used = {0}, bound = {0}, all = {0}, needed = {0};
   pass_indices_of(s->arena, e, &used);
   pass_indices_bound(s->arena, e, &bound);
+  add_implied_segments(s, p, &bound, &all);
   for (int i = 0; i < p->scope.list.count; i++) {
     ir_index *index = p->scope.list.at[i];
     if (pass_indices_has(&used, index) || has_segment(&bound, index))
