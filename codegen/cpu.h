@@ -127,6 +127,7 @@ const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **l
 
 /* ---- cpu_jit.c ---- */
 typedef struct cg_cpu_jit cg_cpu_jit;
+bool cg_cpu_jit_takes(const char *entry); /* false: emitted code calls a function of that name */
 /* Takes the objects, also when it fails. */
 spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out);
 ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit,

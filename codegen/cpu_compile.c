@@ -123,6 +123,24 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   return status;
 }
 
+/* Names of the compiler's own functions have a dot; one of an edited dump may be any. */
+static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink) {
+  for (int s = 0; s < kernel->stages.count; s++)
+    for (int i = 0; i < kernel->stages.at[s]->funcs.count; i++) {
+      const ir_func *func = kernel->stages.at[s]->funcs.at[i];
+      if (cg_cpu_jit_takes(cg_cpu_entry(arena, func))) continue;
+      ir_diag *d = ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE,
+                               "no function can have the name `%s`: emitted code calls the C "
+                               "library's function of that name",
+                               func->name);
+      ir_diag_note(sink, d, IR_NOWHERE,
+                   "name it `%s.%s`, say: no function of C has a dot in its name", kernel->name,
+                   func->name);
+      return SPC_INVALID_INPUT;
+    }
+  return SPC_OK;
+}
+
 /* ---- an image -------------------------------------------------------------------------------- */
 static spc_status add_code(ir_image *image, const ir_stage *stage, const ir_func *func,
                            cg_cpu_jit *jit, ir_sink *sink) {
@@ -164,6 +182,7 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
   cg_cpu_machine machine;
   *out = NULL;
   SPC_TRY(cg_cpu_machine_find(arena, options->mcpu, sink, &machine));
+  SPC_TRY(check_names(arena, kernel, sink));
   ir_image *image = IR_NEW(arena, ir_image);
   unit *units = units_of(arena, kernel, options, &count);
   compile_units(units, count, options);

@@ -31,6 +31,12 @@ static const callee callees[] = {
     {"memset", (any *)memset}, {"memmove", (any *)memmove},
 };
 
+bool cg_cpu_jit_takes(const char *entry) {
+  for (int i = 0; i < IR_COUNT(callees); i++)
+    if (!strcmp(callees[i].name, entry)) return false;
+  return true;
+}
+
 static spc_status fault(ir_sink *sink, LLVMErrorRef error) {
   char *message = LLVMGetErrorMessage(error);
   ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "LLVM's JIT: %s", message);

@@ -87,7 +87,7 @@ static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operan
 
 static const char *layouts_unfit(selection *s, const cg_product *p, const ir_kernel_row *row) {
   return ir_format_text(
-      s->arena, "it reads A in layout '%c' and B in layout '%c', but `%s` is '%c' and `%s` is '%c'",
+      s->arena, "it reads A in layout `%c` and B in layout `%c`, but `%s` is `%c` and `%s` is `%c`",
       row->layout_a, row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
 }
 

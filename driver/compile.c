@@ -37,18 +37,47 @@ static spc_status program_after(drv_session *s, const ir_target *target, const c
   return status;
 }
 
-static spc_status emit_ir(artefact *a, const ir_target *target) {
+/* ---- kinds that show whole kernels: into a folder, one file a kernel ------------------------- */
+static ir_program *program_of(drv_session *s, ir_kernel *kernel) {
+  ir_program *one = IR_NEW(s->arena, ir_program);
+  *one = *s->program;
+  memset(&one->kernels, 0, sizeof one->kernels);
+  memset(&one->schedules, 0, sizeof one->schedules);
+  IR_PUSH(s->arena, &one->kernels, kernel);
+  for (int i = 0; i < s->program->schedules.count; i++) {
+    ir_schedule *schedule = s->program->schedules.at[i];
+    if (!strcmp(schedule->kernel, kernel->name)) IR_PUSH(s->arena, &one->schedules, schedule);
+  }
+  return one;
+}
+
+/* kernel NULL: all of them. */
+static void print_kernels(artefact *a, ir_kernel *kernel, ir_text *out) {
   drv_session *s = a->s;
-  ir_text text = ir_text_new(s->arena);
+  const ir_program *program = kernel ? program_of(s, kernel) : s->program;
+  if (!strcmp(a->kind, "ast"))
+    fe_print_ast(s->file, kernel ? kernel->name : NULL, out);
+  else if (!strcmp(a->kind, "dot"))
+    ir_print_dot(program, out);
+  else
+    ir_print(program, out);
+}
+
+static spc_status emit_kernels(artefact *a, const ir_target *target) {
+  drv_session *s = a->s;
   if (!strcmp(a->kind, "tile")) SPC_TRY(program_after(s, target, "stage"));
   if (!strcmp(a->kind, "loop")) SPC_TRY(program_after(s, target, NULL));
-  if (!strcmp(a->kind, "dot"))
-    ir_print_dot(s->program, &text);
-  else
-    ir_print(s->program, &text);
-  const char *stem = s->program->kernels.count == 1 ? s->program->kernels.at[0]->name : "program";
-  return write_artefact(a, stem, NULL, text.data, text.length);
+  for (int k = 0; k < (a->is_folder ? s->program->kernels.count : 1); k++) {
+    ir_kernel *kernel = a->is_folder ? s->program->kernels.at[k] : NULL;
+    ir_text text = ir_text_new(s->arena);
+    if (kernel && s->options.kernel && strcmp(s->options.kernel, kernel->name)) continue;
+    print_kernels(a, kernel, &text);
+    SPC_TRY(write_artefact(a, kernel ? kernel->name : NULL, NULL, text.data, text.length));
+  }
+  return SPC_OK;
 }
+
+/* ---- kinds that are code: one file a stage --------------------------------------------------- */
 
 static spc_status emit_cpu(artefact *a, const ir_target *target) {
   drv_session *s = a->s;
@@ -107,14 +136,9 @@ static spc_status emit_cuda(artefact *a, const ir_target *target) {
 
 static spc_status emit_one(artefact *a, const ir_target *target) {
   drv_session *s = a->s;
-  if (!strcmp(a->kind, "ast")) {
-    if (!s->file) {
-      drv_usage_error(s, "--emit=ast wants a .spx file; `%s` is IR", s->path);
-      return SPC_INVALID_ARGUMENT;
-    }
-    ir_text text = ir_text_new(s->arena);
-    fe_print_ast(s->file, &text);
-    return write_artefact(a, "program", NULL, text.data, text.length);
+  if (!strcmp(a->kind, "ast") && !s->file) {
+    drv_usage_error(s, "--emit=ast wants a .spx file; `%s` is IR", s->path);
+    return SPC_INVALID_ARGUMENT;
   }
   ir_program *kept = s->program;
   s->program = ir_clone(s->arena, kept);
@@ -130,7 +154,7 @@ static spc_status emit_one(artefact *a, const ir_target *target) {
       if (!status) status = cuda ? emit_cuda(a, target) : emit_cpu(a, target);
     }
   } else {
-    status = emit_ir(a, target);
+    status = emit_kernels(a, target);
   }
   s->program = kept;
   return status;

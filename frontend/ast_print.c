@@ -212,10 +212,24 @@ static void print_dim(const fe_dim *d, ir_text *out) {
   ir_text_put(out, "\n");
 }
 
-void fe_print_ast(const fe_file *file, ir_text *out) {
+/* The kernel that an item belongs to; NULL: to all. */
+static const char *kernel_of(const fe_item *item) {
+  switch (item->kind) {
+  case FE_ITEM_KERNEL: return item->kernel->name.text;
+  case FE_ITEM_SCHEDULE: return item->schedule->kernel.text;
+  case FE_ITEM_TEST: return item->test->kernel;
+  case FE_ITEM_DIM:
+  case FE_ITEM_FORMAT: break;
+  }
+  return NULL;
+}
+
+void fe_print_ast(const fe_file *file, const char *kernel, ir_text *out) {
   ir_text_printf(out, "spx %lld\n", (long long)file->version);
   for (int i = 0; i < file->items.count; i++) {
     const fe_item *item = &file->items.at[i];
+    const char *owner = kernel_of(item);
+    if (kernel && owner && strcmp(owner, kernel)) continue;
     switch (item->kind) {
     case FE_ITEM_DIM: print_dim(item->dim, out); break;
     case FE_ITEM_FORMAT: print_format(item->format, out); break;

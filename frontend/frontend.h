@@ -28,8 +28,9 @@ spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, i
 spc_status fe_compile(ir_arena *arena, const char *name, const char *text, size_t length,
                       const fe_options *options, ir_sink *sink, ir_program **out);
 void fe_format(const fe_file *file, const char *source,
-               ir_text *out);                         /* canonical text, comments kept */
-void fe_print_ast(const fe_file *file, ir_text *out); /* --emit=ast */
+               ir_text *out); /* canonical text, comments kept */
+/* --emit=ast; of one kernel, with the dims and formats of the file, or of all (NULL). */
+void fe_print_ast(const fe_file *file, const char *kernel, ir_text *out);
 
 /* `test` blocks as data, for `spc check`. */
 typedef struct fe_source { /* a generator or a literal */

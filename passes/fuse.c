@@ -28,7 +28,7 @@ static void note(ir_arena *arena, ir_stmt *stmt, const char *text) {
 
 static void note_taken(ir_arena *arena, const pass_pair *p, const char *producer, const char *how) {
   if (p->from->fused_why != NULL) note(arena, p->into, p->from->fused_why);
-  note(arena, p->into, ir_format_text(arena, "%s '%s'", how, producer));
+  note(arena, p->into, ir_format_text(arena, "%s `%s`", how, producer));
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
@@ -56,7 +56,7 @@ static void do_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
   const char *name = p->from->target->name;
   ir_stmt *stmt = pass_fuse_absorb(c, kernel, p);
   note(c->arena, stmt,
-       ir_format_text(c->arena, "factors of '%s' are the epilogue of '%s'", p->into->target->name,
+       ir_format_text(c->arena, "factors of `%s` are the epilogue of `%s`", p->into->target->name,
                       name));
 }
 
@@ -77,7 +77,7 @@ static void note_apart(pass_context *c, ir_kernel *kernel, ir_stmt *from) {
   pass_pair pair;
   if (from->target->role == IR_ROLE_OUT || !find_pair(kernel, from, &pair)) return;
   note(c->arena, from,
-       ir_format_text(c->arena, "not into '%s': %s", pair.into->target->name,
+       ir_format_text(c->arena, "not into `%s`: %s", pair.into->target->name,
                       pass_fuse_refusal(c, kernel, &pair, false)));
 }
 
@@ -93,7 +93,7 @@ static void fuse_all(pass_context *c, ir_kernel *kernel) {
 
 /* ---- directives ------------------------------------------------------------------------------ */
 static bool refuse(pass_context *c, const ir_directive *d, const char *why) {
-  ir_diag_add(c->sink, IR_DIAG_FUSE_REFUSED, d->span, "'%s' cannot be fused into '%s': %s",
+  ir_diag_add(c->sink, IR_DIAG_FUSE_REFUSED, d->span, "`%s` cannot be fused into `%s`: %s",
               d->tensor, d->into, why);
   return false;
 }
@@ -104,7 +104,7 @@ static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
   if (into == NULL || into->def == NULL) return refuse(c, d, "no statement defines the second");
   pass_pair pair = {from->def, into->def, pass_find_access(into->def->value, from)};
   if (pair.use == NULL)
-    return refuse(c, d, ir_format_text(c->arena, "'%s' does not read it", d->into));
+    return refuse(c, d, ir_format_text(c->arena, "`%s` does not read it", d->into));
   d->applied = true;
   const char *why = pass_fuse_refusal(c, kernel, &pair, true);
   if (why == NULL) {
@@ -113,7 +113,7 @@ static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
     do_absorb(c, kernel, &pair);
   } else if (pass_is_listed_by(c->arena, &pair)) {
     note(c->arena, pair.from,
-         ir_format_text(c->arena, "its epilogue makes the index list of '%s'", d->into));
+         ir_format_text(c->arena, "its epilogue makes the index list of `%s`", d->into));
   } else {
     d->applied = false;
     return refuse(c, d, why);

@@ -111,7 +111,7 @@ static const char *prologue_refusal(pass_context *c, const pass_pair *p, const i
   if (pass_contraction(c->arena, p->into, &info)) {
     if (is_dequantisation(p->from, p->from->value, &operands) && operands == 1) return NULL;
     return ir_format_text(c->arena,
-                          "'%s' reads it once for every %s: one pass over memory is cheaper",
+                          "`%s` reads it once for every %s: one pass over memory is cheaper",
                           p->into->target->name, over->name);
   }
   if (cost_of(p->from->value) <= CHEAP_OPS) return NULL;
@@ -140,7 +140,7 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
   ir_tensor *t = p->from->target;
   if (p->from->value->kind == IR_TOPK) return "topk needs a whole row of it";
   if (pass_shape_of(p->into) != PASS_ELEMENTWISE)
-    return ir_format_text(c->arena, "'%s' has a reduction of its own", p->into->target->name);
+    return ir_format_text(c->arena, "`%s` has a reduction of its own", p->into->target->name);
   if (pass_count_accesses(p->into->value, t) > 1)
     return "it is read more than once in the statement";
   if (!pass_bare_access(p->use)) return "it is read at computed positions";
@@ -161,7 +161,7 @@ const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pa
   if (loses_segments(p)) return "its rows are ragged and the reader's are not";
   if (pass_is_listed_by(c->arena, p))
     return ir_format_text(c->arena,
-                          "its zeros are known at run time only: '%s' skips them by an index list",
+                          "its zeros are known at run time only: `%s` skips them by an index list",
                           p->into->target->name);
   if (!pass_is_elementwise(p->from->value)) return heavy_refusal(c, p);
   if (reads_through_memory(p->use)) return "it is read through a gather, whose misses are zeros";

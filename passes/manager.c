@@ -49,8 +49,8 @@ static bool is_pass(void *user, const char *name) {
     known[count] = pass_rows[count].name;
   const char *near = ir_nearest(name, known, count);
   ir_diag *diag = ir_diag_add(check->sink, IR_DIAG_UNKNOWN_PASS, IR_NOWHERE,
-                              "`%s` names no pass '%s'", check->option, name);
-  if (near != NULL) ir_diag_note(check->sink, diag, IR_NOWHERE, "did you mean '%s'?", near);
+                              "`%s` names no pass `%s`", check->option, name);
+  if (near != NULL) ir_diag_note(check->sink, diag, IR_NOWHERE, "did you mean `%s`?", near);
   return false;
 }
 
@@ -141,7 +141,7 @@ static bool is_met(void *user, const char *name) {
   const pass_options *o = check->m->context.options;
   bool disabled = names(check->m->context.arena, o->disable, name);
   ir_diag_add(check->m->context.sink, IR_DIAG_PASS_NEEDS, IR_NOWHERE,
-              "pass '%s' needs '%s', which %s; %s", check->row->name, name,
+              "pass `%s` needs `%s`, which %s; %s", check->row->name, name,
               disabled ? "is disabled" : "has not run on this program",
               disabled ? "disable both, or stop before" : "run it first");
   return false;
@@ -185,7 +185,7 @@ static const char *write_reproducer(const pass_context *c, const pass_row *row,
 static spc_status defect(const pass_context *c, const pass_row *row, const char *before,
                          const char *what) {
   const char *path = write_reproducer(c, row, before);
-  ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "pass '%s' (%d) %s", row->name,
+  ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "pass `%s` (%d) %s", row->name,
                               row->number, what);
   if (path != NULL)
     ir_diag_note(c->sink, diag, IR_NOWHERE, "reproducer: %s", path);

@@ -165,7 +165,7 @@ static const ir_axis *find_axis(const ir_stmt *stmt, const ir_index *index) {
 
 static void refuse(pass_context *c, const ir_directive *d, const ir_stmt *stmt, const char *why) {
   ir_diag *diag = ir_diag_add(c->sink, IR_DIAG_COMPACT_ORDER, d->span,
-                              "'%s' cannot be compacted along '%s': the statement of '%s' depends "
+                              "`%s` cannot be compacted along `%s`: the statement of `%s` depends "
                               "on the order: %s",
                               d->tensor, d->name[0], stmt->target->name, why);
   ir_diag_note(c->sink, diag, stmt->span, "this statement");

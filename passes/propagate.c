@@ -234,7 +234,7 @@ static const char *in_words(ir_arena *arena, ir_expr *condition) {
 
 static void remark_sampled(pass_context *c, ir_stmt *stmt) {
   if (pass_implies(c->arena, stmt->cond, stmt->sample) || pass_is_elementwise(stmt->value)) return;
-  ir_diag_add(c->sink, IR_DIAG_SAMPLED, stmt->span, "'%s' is computed only where %s",
+  ir_diag_add(c->sink, IR_DIAG_SAMPLED, stmt->span, "`%s` is computed only where %s",
               stmt->target->name, in_words(c->arena, stmt->sample));
 }
 
@@ -245,7 +245,7 @@ static void remark_missed(pass_context *c, const ir_stmt *stmt) {
   ir_op op = pass_zero_loser(stmt->value);
   ir_diag *diag = ir_diag_add(
       c->sink, IR_DIAG_NO_EXACT_ZEROS, stmt->span,
-      "'%s' is hinted to be zero in places, but nothing in it makes exact zeros", t->name);
+      "`%s` is hinted to be zero in places, but nothing in it makes exact zeros", t->name);
   if (op != IR_OP_COUNT)
     ir_diag_note(c->sink, diag, stmt->span,
                  "%s gives small values, not zeros; relu, topk or "

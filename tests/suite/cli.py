@@ -53,6 +53,22 @@ r = spc("run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.npy
 check("--out writes and stdout stays empty", r.stdout == "" and np.array_equal(np.load(path("y.npy")), 2 * np.arange(5, dtype=np.float32)), r.stdout + r.stderr)
 r = spc("run", good, "--bind", "x=" + path("x.npy"))
 check("a summary line has dtype, shape, non-zeros, min, max, norm", all(t in r.stdout for t in ("y: f32[5]", "nonzeros 4", "min 0", "max 8", "norm")), r.stdout)
+# ---- --emit into a folder: text of kernels as KERNEL.KIND, code as KERNEL.STAGE.KIND --------------------------
+r = spc("compile", two, "--target=cpu", "--emit=ast,ein,tile,loop,dot", "-o", path("emitted") + "/")
+want = sorted(k + "." + kind for k in "kl" for kind in ("ast", "ein", "tile", "loop", "dot"))
+check("--emit into a folder: one file a kernel", r.returncode == 0 and sorted(os.listdir(path("emitted"))) == want, r.stderr)
+for kind in ("ein", "tile", "loop"):
+    r = spc("run", path("emitted/l." + kind), "--bind", "x=rand:1", "-D", "N=3")
+    check("l.%s is a program of one kernel" % kind, r.returncode == 0, r.stderr)
+check("l.ast shows one kernel", "kernel l" in open(path("emitted/l.ast")).read() and "kernel k" not in open(path("emitted/l.ast")).read())
+spc("compile", two, "--emit=ast", "--kernel=l", "-o", path("only") + "/")
+check("--kernel chooses what is emitted", os.listdir(path("only")) == ["l.ast"])
+if found("LLVM"):
+    spc("compile", two, "--target=cpu", "--emit=llvm,asm", "-o", path("code") + "/")
+    check("code: one file a stage", sorted(os.listdir(path("code"))) == ["k.y.asm", "k.y.llvm", "l.y.asm", "l.y.llvm"], str(os.listdir(path("code"))))
+else:
+    skip("code of stages: LLVM is not in this build")
+
 r = spc("run", good, "--bind", "x=" + path("x.npy"), "--stats=-")
 stats = json.loads(r.stdout[r.stdout.index("{"):])
 check("--stats names back end and kernels", stats["stages"] and stats["backend"] in ("cpu", "cuda", "interp"), r.stdout)

@@ -208,7 +208,7 @@ static const char *tree(ir_arena *arena, const char *text, size_t length, ir_tex
   ir_text out = ir_text_new(arena);
   cr_assert_eq(fe_parse(arena, "t", text, length, NULL, &file), SPC_OK, "%s", text);
   fe_format(file, text, formatted);
-  fe_print_ast(file, &out);
+  fe_print_ast(file, NULL, &out);
   return out.data;
 }
 

@@ -21,8 +21,8 @@ typedef struct fuse_case {
 
 static const fuse_case cases[] = {
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = relu(u[i,j] + x[j])", "u", true,
-     "epilogue of 'u'"},
-    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[j,i] = relu(u[j,i])", "u", true, "epilogue of 'u'"},
+     "epilogue of `u`"},
+    {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[j,i] = relu(u[j,i])", "u", true, "epilogue of `u`"},
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = u[i,j] * u[i,j]", "u", false,
      "more than once"},
     {"let u[i,j] = sum[k] A[i,k]*B[k,j]; out y[i,j] = u[i,j]; out z[i,j] = u[i,j]", "u", false,
@@ -39,16 +39,16 @@ static const fuse_case cases[] = {
      "condition"},
     {"let u[i,j] = (sum[k] A[i,k]*B[k,j]) on M[i,j]; out y[i,j] = u[i,j] + x[j] on M[i,j]", "u",
      true, "epilogue of"},
-    {"let u[i,j] = A[i,j] + x[j]; out y[i,j] = exp(u[i,j])", "u", true, "one pass with 'u'"},
-    {"let u[i,j] = exp(A[i,j]); out y[i] = sum[j] u[i,j]", "u", true, "prologue 'u'"},
+    {"let u[i,j] = A[i,j] + x[j]; out y[i,j] = exp(u[i,j])", "u", true, "one pass with `u`"},
+    {"let u[i,j] = exp(A[i,j]); out y[i] = sum[j] u[i,j]", "u", true, "prologue `u`"},
     {"let u[i] = exp(x[i]); out y[i,j] = A[i,j] * u[i]", "u", false, "again for every j"},
-    {"let u[j,k] = s[j,k/4]*q[j,k]; out y[i,j] = sum[k] A[i,k]*u[j,k]", "u", true, "prologue 'u'"},
+    {"let u[j,k] = s[j,k/4]*q[j,k]; out y[i,j] = sum[k] A[i,k]*u[j,k]", "u", true, "prologue `u`"},
     {"let u[i,k] = A[i,k]*x[k]; out y[i,j] = sum[k] u[i,k]*B[k,j]", "u", false,
      "one pass over memory"},
     {"let h[i,k] = relu(A[i,k]); out y[i,j] = sum[k] h[i,k]*B[k,j]", "h", false, "index list"},
     {"let g[i,k] = relu(sum[j] A[i,j]*B[j,k]); let u[i,k] = sum[j] B[i,j]*A[j,k]; "
      "out y[i,j] = sum[k] g[i,k]*u[i,k]*B[k,j]",
-     "u", true, "epilogue of 'u'"},
+     "u", true, "epilogue of `u`"},
 };
 
 static bool any_reason(const a_run *run, const char *part) {

@@ -72,7 +72,7 @@ Test(permute, compact_names_the_statement_that_depends_on_the_order) {
                    "canon,permute");
   cr_expect_eq(run.status, SPC_INVALID_INPUT);
   cr_expect(a_says(&run, "E0501"));
-  cr_expect_not_null(strstr(a_rendered(&run), "'y'"), "%s", a_rendered(&run));
+  cr_expect_not_null(strstr(a_rendered(&run), "`y`"), "%s", a_rendered(&run));
   a_free(&run);
 }
 
