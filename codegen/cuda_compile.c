@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "codegen/cuda.h"
+#include "runtime/abi.h"
 
 /* One stage and the variant of it that stands: candidate 0 is the stage's own row. */
 typedef struct variant {
@@ -146,9 +147,21 @@ static void emit_all(compilation *c) {
   }
 }
 
+/* Every launch takes the sizes of all dims. */
+static spc_status check_dims(const compilation *c) {
+  int count = c->kernel->program->dims.count;
+  if (count <= SPC_ARGS_SIZES) return SPC_OK;
+  ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, c->kernel->span,
+              "the file has %d dims, and a CUDA launch takes %d: fold fixed sizes into numbers, or "
+              "put kernels into files of their own",
+              count, SPC_ARGS_SIZES);
+  return SPC_INVALID_INPUT;
+}
+
 static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                         ir_sink *sink, compilation *c) {
   *c = (compilation){arena, kernel, options, sink, NULL, NULL, NULL};
+  SPC_TRY(check_dims(c));
   c->variants = IR_NEW_ARRAY(arena, variant, kernel->stages.count + 1);
   c->image = IR_NEW(arena, ir_image);
   *c->image = (ir_image){.arena = arena, .kernel = kernel, .cuda = true};

@@ -186,7 +186,7 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
       put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where);
     break;
   case IR_CAST:
-    if (cg_value_type(e->dtype) == cg_value_type(e->args[0]->dtype) && e->dtype == IR_F32) {
+    if (e->dtype == IR_F32 && !strcmp(cg_value_type(e->args[0]->dtype), "float")) {
       put_expr(p, e->args[0], where); /* a narrow float is a float already */
       break;
     }

@@ -5,6 +5,7 @@
  * config names them, the grid as an expression of sizes.  A row that cannot run its stage is an
  * error, never another result. */
 #include "codegen/cuda.h"
+#include "runtime/abi.h"
 
 typedef struct selection {
   ir_arena *arena;
@@ -231,22 +232,43 @@ static void select_loops(selection *s) {
   }
 }
 
+/* A launch takes spc_args by value, which has room for so many arrays. */
+static spc_status check_room(selection *s) {
+  for (int i = 0; i < s->out->at.count; i++) {
+    int count = s->out->at.at[i].bufs.count;
+    if (count <= SPC_ARGS_BUFS) continue;
+    ir_diag_add(s->sink, IR_DIAG_KERNEL_UNFIT,
+                s->stage->stmts.count ? s->stage->stmts.at[0]->span : IR_NOWHERE,
+                "stage `%s` reads and writes %d arrays, and a CUDA launch takes %d: compute a part "
+                "in a `let` of its own",
+                s->stage->name, count, SPC_ARGS_BUFS);
+    return SPC_INVALID_INPUT;
+  }
+  return SPC_OK;
+}
+
+static spc_status select_launches(selection *s, const char *row_name, bool producer_detects) {
+  const ir_stage *stage = s->stage;
+  if (stage->kind == IR_STAGE_CONVERT) return SPC_OK; /* the plan converts */
+  const ir_kernel_row *row = row_name ? ir_kernel_row_named(row_name) : NULL;
+  if (!row && row_name && strcmp(row_name, "loop"))
+    return unfit(s, row_name, "there is no such kernel");
+  if (!row) {
+    select_loops(s);
+    return SPC_OK;
+  }
+  if (row->multiply != IR_MULTIPLY_NONE) return select_product(s, row);
+  if (!strcmp(row->name, "guard")) return select_guard(s, row);
+  return select_detection(s, row, producer_detects);
+}
+
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row_name, bool producer_detects, ir_sink *sink,
                            cg_launches *out) {
   selection s = {arena, kernel, stage, sink, out};
   *out = (cg_launches){{0}};
-  if (stage->kind == IR_STAGE_CONVERT) return SPC_OK; /* the plan converts */
-  const ir_kernel_row *row = row_name ? ir_kernel_row_named(row_name) : NULL;
-  if (!row && row_name && strcmp(row_name, "loop"))
-    return unfit(&s, row_name, "there is no such kernel");
-  if (!row) {
-    select_loops(&s);
-    return SPC_OK;
-  }
-  if (row->multiply != IR_MULTIPLY_NONE) return select_product(&s, row);
-  if (!strcmp(row->name, "guard")) return select_guard(&s, row);
-  return select_detection(&s, row, producer_detects);
+  SPC_TRY(select_launches(&s, row_name, producer_detects));
+  return check_room(&s);
 }
 
 /* ---- launch shape ---------------------------------------------------------------------------- */

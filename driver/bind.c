@@ -183,10 +183,7 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
                 why);
     return SPC_INVALID_INPUT;
   }
-  if (tensor->dtype == IR_NONE) {
-    out->dtype = IR_NONE;
-    out->vals.data = NULL;
-  }
+  if (tensor->dtype == IR_NONE) ir_view_drop_values(out);
   return SPC_OK;
 }
 

@@ -41,10 +41,7 @@ static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe
     ir_diag_add(s->sink, IR_DIAG_PACK, source->span, "the literal for `%s`: %s", tensor->name, why);
     return SPC_INVALID_INPUT;
   }
-  if (tensor->dtype == IR_NONE) {
-    out->dtype = IR_NONE;
-    out->vals.data = NULL;
-  }
+  if (tensor->dtype == IR_NONE) ir_view_drop_values(out);
   return SPC_OK;
 }
 

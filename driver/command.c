@@ -1,4 +1,5 @@
 /* command.c - the command line's spine: one arena, one sink, one subcommand. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,6 +31,14 @@ static int unknown_command(const char *name) {
   return drv_exit_code(SPC_INVALID_ARGUMENT);
 }
 
+/* What a command printed must have arrived: a full disk is an error of the last write. */
+static int flush_stdout(int code) {
+  bool lost = ferror(stdout);
+  if (!fflush(stdout) && !lost) return code;
+  fprintf(stderr, "spc: cannot write to standard output: %s\n", strerror(errno));
+  return drv_exit_code(SPC_IO);
+}
+
 static int print_version(int argc, char **argv) {
   bool json = argc > 2 && !strcmp(argv[2], "--json");
   if (argc > 2 && !json) {
@@ -42,7 +51,7 @@ static int print_version(int argc, char **argv) {
   else
     printf("spc %s\nlanguage: spx 1\nCPU: %s\nCUDA: %s\n", SPC_VERSION, cg_cpu_version(),
            cg_nvrtc_version());
-  return fflush(stdout) ? drv_exit_code(SPC_IO) : 0;
+  return flush_stdout(0);
 }
 
 static int run_command(ir_arena *arena, const drv_command_row *row, int argc, char **argv) {
@@ -57,8 +66,7 @@ static int run_command(ir_arena *arena, const drv_command_row *row, int argc, ch
   int code = row->run(s);
   drv_render(s);
   rt_cache_close(s->cache);
-  if (fflush(stdout)) return drv_exit_code(SPC_IO);
-  return code;
+  return flush_stdout(code);
 }
 
 int spc_command(int argc, char **argv) {

@@ -22,10 +22,11 @@ static spc_status write_artefact(artefact *a, const char *kernel, const char *st
                                  const void *data, size_t bytes) {
   drv_session *s = a->s;
   if (!a->is_folder) return drv_write_file(s, s->options.output, data, bytes);
-  const char *path =
-      stage ? ir_format_text(s->arena, "%s/%s.%s.%s", s->options.output, kernel, stage, a->kind)
-            : ir_format_text(s->arena, "%s/%s.%s", s->options.output, kernel, a->kind);
-  return drv_write_file(s, path, data, bytes);
+  char *name = stage ? ir_format_text(s->arena, "%s.%s.%s", kernel, stage, a->kind)
+                     : ir_format_text(s->arena, "%s.%s", kernel, a->kind);
+  for (char *at = name; *at; at++) /* quoted names of IR text can be anything */
+    if (*at == '/') *at = '_';
+  return drv_write_file(s, ir_format_text(s->arena, "%s/%s", s->options.output, name), data, bytes);
 }
 
 /* The program as it stands after pass `after` (0: fresh), for the target. */
@@ -166,8 +167,8 @@ static spc_status open_folder(drv_session *s, int kind_count, bool *is_folder) {
   *is_folder = false;
   if (!path || !strcmp(path, "-")) return SPC_OK;
   size_t length = strlen(path);
-  *is_folder =
-      (!stat(path, &info) && S_ISDIR(info.st_mode)) || path[length - 1] == '/' || kind_count > 1;
+  *is_folder = (!stat(path, &info) && S_ISDIR(info.st_mode)) ||
+               (length && path[length - 1] == '/') || kind_count > 1;
   if (*is_folder && mkdir(path, 0777) && errno != EEXIST) {
     ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot make the folder `%s`: %s", path,
                 strerror(errno));

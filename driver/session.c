@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "driver/driver.h"
+#include "runtime/files.h"
 
 int drv_exit_code(spc_status status) {
   switch (status) {
@@ -102,13 +103,14 @@ spc_status drv_read_file(ir_arena *arena, const char *path, char **text, size_t 
 }
 
 spc_status drv_write_file(drv_session *s, const char *path, const void *data, size_t bytes) {
-  if (!path || !strcmp(path, "-")) return fwrite(data, 1, bytes, stdout) == bytes ? SPC_OK : SPC_IO;
-  FILE *stream = fopen(path, "wb");
-  bool good = stream && fwrite(data, 1, bytes, stream) == bytes;
-  if (stream && fclose(stream)) good = false;
-  if (good) return SPC_OK;
+  if (!path || !strcmp(path, "-")) { /* a failure is said when stdout is closed: command.c */
+    fwrite(data, 1, bytes, stdout);
+    return SPC_OK;
+  }
+  int fault = rt_file_save(path, data, bytes);
+  if (!fault) return SPC_OK;
   ir_diag_add(s->sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot write `%s`: %s", path,
-              strerror(errno));
+              strerror(fault));
   return SPC_IO;
 }
 

@@ -28,6 +28,11 @@ ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count) {
   return (ir_array){ir_alloc(arena, (size_t)count * bytes), count, dtype};
 }
 
+void ir_view_drop_values(ir_view *view) {
+  view->dtype = IR_NONE;
+  view->vals = (ir_array){.dtype = IR_NONE};
+}
+
 void ir_view_dense(ir_arena *arena, ir_dtype dtype, int rank, const int64_t *dims, ir_view *out) {
   *out = (ir_view){.dtype = dtype, .rank = rank, .format = dense_format(arena, rank)};
   for (int d = 0; d < rank; d++) out->dim[d] = dims[d];

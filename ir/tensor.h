@@ -69,6 +69,8 @@ spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
 void ir_view_entries(ir_arena *arena, const ir_view *view, ir_entries *out);
 spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
                            ir_dtype index_dtype, ir_view *out, const char **why);
+/* Keeps the coordinates alone: the view becomes a pattern. */
+void ir_view_drop_values(ir_view *view);
 /* A dense row-major view with zeroed values. */
 void ir_view_dense(ir_arena *arena, ir_dtype dtype, int rank, const int64_t *dims, ir_view *out);
 int64_t ir_view_elements(const ir_view *view); /* product of dims; -1 on overflow */

@@ -28,6 +28,10 @@ spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *want
  * of the view's format (a format scipy lacks: coo). */
 spc_status rt_file_write(ir_arena *arena, const char *path, const ir_view *view, ir_sink *sink);
 
+/* Writes bytes to PATH, whole or not at all: what was there stays until the new file is complete.
+ * 0, or the errno that says why not. */
+int rt_file_save(const char *path, const void *data, size_t bytes);
+
 /* An array as a file holds it: kind 'f', 'i', 'u', 'b', 'h' (bfloat16), 'e' (f8e4m3), 'g' (f8e5m2),
  * 'S', 'U'. */
 typedef struct rt_raw {

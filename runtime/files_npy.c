@@ -99,9 +99,10 @@ static bool descr(const char *text, rt_raw *out, bool *big_endian) {
   out->bytes = atoi(text + 2);
   if (out->kind == 'U') out->bytes *= 4;
   if (out->bytes < 1 || out->bytes > 1024) return false;
-  if (out->kind == 'b') return out->bytes == 1;
-  if (out->kind == 'i' || out->kind == 'u')
-    return out->bytes == 1 || out->bytes == 2 || out->bytes == 4 || out->bytes == 8;
+  int n = out->bytes;
+  if (out->kind == 'b') return n == 1;
+  if (out->kind == 'f') return n == 2 || n == 4 || n == 8 || n == 12 || n == 16;
+  if (out->kind == 'i' || out->kind == 'u') return n == 1 || n == 2 || n == 4 || n == 8;
   return true;
 }
 
@@ -111,6 +112,8 @@ static const char *dictionary(cursor *c, rt_raw *out) {
   if (!eat(c, "{")) return "the header is not a dictionary";
   while (!eat(c, "}")) {
     if (!quoted(c, key, sizeof key) || !eat(c, ":")) return "the header's dictionary is malformed";
+    if ((has_descr && !strcmp(key, "descr")) || (has_shape && !strcmp(key, "shape")))
+      return "the header gives a key twice";
     if (!strcmp(key, "descr")) {
       if (!quoted(c, text, sizeof text)) return "a structured dtype is not supported";
       if (!descr(text, out, &big)) return "the dtype is not one of numbers, b1 and text";
@@ -134,13 +137,18 @@ static const char *dictionary(cursor *c, rt_raw *out) {
                                              : "the header lacks descr, fortran_order or shape";
 }
 
+/* As NumPy has it: sizes beside a 0 must not overflow either, whatever their order. */
 static bool count_elements(rt_raw *raw) {
+  bool empty = false;
   raw->count = 1;
   for (int d = 0; d < raw->rank; d++) {
-    if (raw->dim[d] && raw->count > (INT64_MAX / 2) / raw->dim[d]) return false;
+    empty = empty || !raw->dim[d];
+    if (!raw->dim[d]) continue;
+    if (raw->count > INT64_MAX / 2 / raw->bytes / raw->dim[d]) return false;
     raw->count *= raw->dim[d];
   }
-  return raw->count <= INT64_MAX / 2 / raw->bytes;
+  if (empty) raw->count = 0;
+  return true;
 }
 
 spc_status rt_npy_parse(ir_arena *arena, const void *data, size_t bytes, const char **why,
@@ -221,6 +229,8 @@ static const char *st_entry(cursor *c, rt_raw *out, int64_t offsets[2]) {
     const char *key, *text;
     size_t n, m;
     if (!json_string(c, &key, &n) || !eat(c, ":")) return "the header's JSON is malformed";
+    if (n == 5 && ((typed && !memcmp(key, "dtype", 5)) || (shaped && !memcmp(key, "shape", 5))))
+      return "a tensor's entry gives a key twice";
     if (n == 5 && !memcmp(key, "dtype", 5)) {
       if (!json_string(c, &text, &m)) return "dtype is not a string";
       for (int i = 0; i < IR_COUNT(st_dtypes); i++)

@@ -1,7 +1,8 @@
 /* files_read.c - from a file's contents to the dtype, rank and format that a declaration wants. */
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/files.h"
 
@@ -36,19 +37,24 @@ static spc_status malformed(reading *r, const char *why) {
 
 static spc_status load(reading *r, const char *path, unsigned char **data, size_t *bytes) {
   struct stat info;
-  FILE *stream = fopen(path, "rb");
-  bool good = stream && !fstat(fileno(stream), &info) && !S_ISDIR(info.st_mode);
-  if (stream && !good) errno = EISDIR;
-  if (good) {
+  const char *fault = NULL;
+  int file = open(path, O_RDONLY | O_NONBLOCK); /* a pipe that nobody writes does not hold us */
+  size_t got = 0;
+  if (file < 0 || fstat(file, &info))
+    fault = strerror(errno);
+  else if (!S_ISREG(info.st_mode))
+    fault = S_ISDIR(info.st_mode) ? "it is a folder" : "it is a pipe or a device, not a file";
+  if (!fault) {
     *bytes = (size_t)info.st_size;
     *data = ir_alloc(r->arena, *bytes + 1);
-    good = fread(*data, 1, *bytes, stream) == *bytes;
+    for (ssize_t n = 1; n > 0 && got<*bytes; got += n> 0 ? (size_t)n : 0)
+      n = read(file, *data + got, *bytes - got);
+    if (got < *bytes) fault = "it ended before the length that it had";
   }
-  if (!good)
-    ir_diag_add(r->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read `%s`: %s", path,
-                strerror(errno ? errno : EIO));
-  if (stream) fclose(stream);
-  return good ? SPC_OK : SPC_IO;
+  if (file >= 0) close(file);
+  if (!fault) return SPC_OK;
+  ir_diag_add(r->sink, IR_DIAG_FILE_READ, IR_NOWHERE, "cannot read `%s`: %s", path, fault);
+  return SPC_IO;
 }
 
 /* FILE.safetensors:TENSOR */
@@ -210,6 +216,7 @@ static spc_status pack_dense(reading *r, const rt_contents *c, ir_view *out) {
   }
   if (ir_view_convert(r->arena, &dense, w->format, w->index_dtype, out, &why))
     return unfit(r, "%s", why);
+  if (w->dtype == IR_NONE) ir_view_drop_values(out);
   if (!ir_format_is_dense(w->format)) remark_packed(r, "a dense array");
   return SPC_OK;
 }

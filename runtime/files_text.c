@@ -56,7 +56,7 @@ static bool read_integer(reader *r, int64_t *value) {
 }
 
 static bool read_real(reader *r, double *value) {
-  char text[64];
+  char text[512];
   size_t n = 0;
   skip_blank(r);
   while (r->at < r->end && !isspace((unsigned char)*r->at) && n + 1 < sizeof text)
@@ -64,7 +64,7 @@ static bool read_real(reader *r, double *value) {
   text[n] = 0;
   char *end;
   *value = strtod(text, &end);
-  return n > 0 && !*end;
+  return n > 0 && end == text + n;
 }
 
 static bool word_is(reader *r, const char *word) {

@@ -1,6 +1,5 @@
 /* files_write.c - .npy and scipy's .npz (stored members; formats scipy lacks are written as coo).
  */
-#include <errno.h>
 #include <stdio.h>
 #include <zlib.h>
 
@@ -58,11 +57,9 @@ static void *file_values(ir_arena *arena, ir_dtype dtype, const void *data, int6
 }
 
 static spc_status save(const char *path, const ir_text *bytes, ir_sink *sink) {
-  FILE *stream = fopen(path, "wb");
-  bool good = stream && fwrite(bytes->data, 1, bytes->length, stream) == bytes->length;
-  if (stream && fclose(stream)) good = false;
-  if (good) return SPC_OK;
-  ir_diag_add(sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot write `%s`: %s", path, strerror(errno));
+  int fault = rt_file_save(path, bytes->data, bytes->length);
+  if (!fault) return SPC_OK;
+  ir_diag_add(sink, IR_DIAG_FILE_WRITE, IR_NOWHERE, "cannot write `%s`: %s", path, strerror(fault));
   return SPC_IO;
 }
 

@@ -78,6 +78,49 @@ spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view) {
 }
 
 /* ---- before ---------------------------------------------------------------------------------- */
+static spc_status short_list(rt_run *run, const ir_list *list, const char *what, int64_t have,
+                             int64_t need) {
+  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, list->span,
+              "list `%s`: %s is %lld, and it takes %lld at these sizes", list->name, what,
+              (long long)have, (long long)need);
+  return SPC_INVALID_INPUT;
+}
+
+static spc_status check_list_buffer(rt_run *run, const ir_list *list, const ir_buf *buf,
+                                    const char *what, int64_t need) {
+  int64_t count;
+  if (!buf || !buf->count || !ir_size_value(buf->count, run->plan->sizes, &count)) return SPC_OK;
+  return count < need ? short_list(run, list, what, count, need) : SPC_OK;
+}
+
+static int64_t tiles_of(int64_t extent, int64_t tile) { return extent / tile + !!(extent % tile); }
+
+static int64_t product(int64_t a, int64_t b) { /* of sizes; the largest number when it overflows */
+  return a > 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+}
+
+/* Generated code trusts a list's sizes; in an edited dump they can be any. */
+static spc_status check_list(rt_run *run, const ir_list *list) {
+  const int64_t *sizes = run->plan->sizes;
+  const ir_tensor *tensor = list->tensor;
+  int64_t strips, capacity, along, across = 1;
+  if (!ir_size_value(list->strips, sizes, &strips) ||
+      !ir_size_value(list->capacity, sizes, &capacity) ||
+      !ir_size_value(tensor->dim[list->axis_dim], sizes, &along) ||
+      (list->strip_dim >= 0 && !ir_size_value(tensor->dim[list->strip_dim], sizes, &across)))
+    return SPC_OK; /* said where the buffers get their memory */
+  int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
+  if (capacity < tiles) return short_list(run, list, "its capacity", capacity, tiles);
+  if (strips < rows) return short_list(run, list, "its number of strips", strips, rows);
+  SPC_TRY(check_list_buffer(run, list, list->counts, "the size of its counts", strips));
+  SPC_TRY(
+      check_list_buffer(run, list, list->ids, "the size of its ids", product(strips, capacity)));
+  SPC_TRY(check_list_buffer(run, list, list->bits, "the size of its bits",
+                            product(strips, tiles_of(capacity, 32))));
+  SPC_TRY(check_list_buffer(run, list, list->verdict, "the size of its verdict", 1));
+  return check_list_buffer(run, list, list->threshold, "the size of its threshold", 1);
+}
+
 spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink,
                       rt_run **out) {
   rt_run *run = IR_NEW(arena, rt_run);
@@ -87,6 +130,8 @@ spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs,
   rt_memory_new(&run->memory, arena, plan->image->kernel, plan->sizes, cuda, sink);
   run->memory.fenced = plan->options.fenced;
   *out = run;
+  for (int i = 0; i < plan->image->kernel->lists.count; i++)
+    SPC_TRY(check_list(run, plan->image->kernel->lists.at[i]));
   for (int i = 0; i < inputs->list.count; i++)
     SPC_TRY(rt_memory_bind(&run->memory, inputs->list.at[i].tensor, &inputs->list.at[i].view));
   return SPC_OK;

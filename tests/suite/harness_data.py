@@ -35,6 +35,10 @@ def skip(why):
     print("skip: " + why)
 
 
+_cache = os.path.join(os.path.dirname(SPC), "CMakeCache.txt")
+SANITIZED = os.path.exists(_cache) and "SPC_SANITIZE:BOOL=ON" in open(_cache).read()
+
+
 def found(what):
     return any(f["what"] == what and f["found"] for f in json.loads(spc("doctor", "--json").stdout))
 
