@@ -9,10 +9,16 @@
  *     ell(w)       [i: dense, j: packed(w)]                      crd[1], padded with -1, vals
  *     bitmap(r,c)  [i/r: dense, j/c: dense, i%r: dense, j%c: bitmap]   pos[3] = start of each
  * tile's values, crd[3] = bits, r*c a tile, row-major, least significant first, whole bytes a tile
- *     twell(w,cap) [i: dense, j/w: dense, j%w: packed(cap)]      pos[2] = counts, crd[2], vals
+ *     twell(w,cap) [i: dense, j/w: dense, j%w: packed(cap,1)]    pos[2] = counts, crd[2], vals
  *
  * Position p of a level: dense p*extent + c; compressed, singleton: index into crd; nm p*n + slot;
- * packed p*capacity + slot; bitmap: index into vals.  The values' index is the last position. */
+ * packed p*capacity + slot; bitmap: index into vals.  The values' index is the last position.
+ *
+ * packed(capacity,1) stores counts, one a parent and then the number of slots R of the dense rest.
+ * A parent whose entries do not fit its capacity lies in the rest whole: its count is -1 - slot,
+ * and every coordinate c has a place, at position parents*capacity + slot*extent + c, behind the
+ * places of all parents.  There crd is c for an entry and -1 for none, whose value is 0.  Slots are
+ * distinct, in any order: whoever packs may take the next one, or the parent's own number. */
 #ifndef SPC_IR_FORMAT_H
 #define SPC_IR_FORMAT_H
 
@@ -54,7 +60,7 @@ typedef struct ir_level {
   int64_t factor;    /* block size of div and mod, else 0 */
   int64_t parameter; /* nm: n; packed: capacity; else 0 */
   bool unique;       /* false: coordinates may repeat (upper levels of coo) */
-  bool has_pos;      /* packed: true when counts are stored (twell), false for ell */
+  bool has_pos;      /* packed: counts are stored, and there is a rest (twell); false for ell */
 } ir_level;
 
 typedef struct ir_format {
@@ -89,13 +95,15 @@ int64_t ir_format_extent(const ir_format *f, int level, const int64_t *dims); /*
 int64_t ir_format_bitmap_tile(const ir_format *f, int level, const int64_t *dims);
 /* Last level of the run of singletons after `level`; `level` itself when none follows. */
 int ir_format_chain_end(const ir_format *f, int level);
+static inline bool ir_level_has_rest(const ir_level *level) {
+  return level->kind == IR_LEVEL_PACKED && level->has_pos;
+}
 /* Some level leaves elements out, so that what is stored is an entry, zeros included: an explicit
  * zero of csr, an element of a stored block, a slot of nm.  False for layouts that store every
  * element. */
 bool ir_format_lists_entries(const ir_format *f);
 void ir_format_print(const ir_format *f, ir_text *out); /* "bsr(64,64)", parses back */
 void ir_format_print_map(
-    const ir_format *f,
-    ir_text *out); /* "[i,j] -> [ i/64: dense, ... ]"; packed(c,1) stores counts */
+    const ir_format *f, ir_text *out); /* "[i,j] -> [ i/64: dense, ... ]"; packed(c,1) has a rest */
 
 #endif

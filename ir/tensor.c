@@ -39,6 +39,31 @@ void ir_view_dense(ir_arena *arena, ir_dtype dtype, int rank, const int64_t *dim
   out->vals = ir_array_new(arena, dtype, ir_view_elements(out));
 }
 
+int64_t ir_view_positions(const ir_view *view, int level) {
+  const ir_format *f = view->format;
+  int64_t count = 1;
+  for (int k = 0; k < level; k++) {
+    const ir_array *pos = &view->pos[k];
+    int64_t extent = ir_format_extent(f, k, view->dim), n = f->level[k].parameter;
+    switch (f->level[k].kind) {
+    case IR_LEVEL_DENSE: count *= extent; break;
+    case IR_LEVEL_COMPRESSED: count = ir_array_int(pos, count); break;
+    case IR_LEVEL_BITMAP: {
+      int64_t tile = ir_format_bitmap_tile(f, k, view->dim);
+      count = tile ? ir_array_int(pos, count * extent / tile) : 0;
+      break;
+    }
+    case IR_LEVEL_PACKED:
+      count = count * n + (f->level[k].has_pos ? ir_array_int(pos, count) * extent : 0);
+      break;
+    case IR_LEVEL_NM: count *= n; break;
+    case IR_LEVEL_SINGLETON:
+    case IR_LEVEL_COUNT: break;
+    }
+  }
+  return count;
+}
+
 /* ---- walk ------------------------------------------------------------------------------ */
 typedef struct walk {
   const ir_view *view;
@@ -47,6 +72,7 @@ typedef struct walk {
   int64_t at[IR_MAX_RANK];
   int64_t extent[IR_MAX_LEVELS];
   int64_t tile[IR_MAX_LEVELS];   /* bitmap levels: bits of a tile */
+  int64_t rest[IR_MAX_LEVELS];   /* packed levels with a rest: where it begins */
   int64_t wanted[IR_MAX_LEVELS]; /* the only coordinate to visit, or -1: all */
 } walk;
 
@@ -77,9 +103,20 @@ static bool walk_bitmap(walk *w, int k, int64_t p) {
   return true;
 }
 
+/* The places of one parent in the rest: those that hold an entry. */
+static bool walk_rest(walk *w, int k, int64_t slot) {
+  int64_t extent = w->extent[k], wanted = w->wanted[k], first = w->rest[k] + slot * extent;
+  int64_t begin = wanted < 0 ? 0 : wanted, end = wanted < 0 ? extent : wanted + 1;
+  for (int64_t c = begin; c < end; c++)
+    if (ir_array_int(&w->view->crd[k], first + c) >= 0 && !walk_child(w, k, c, first + c))
+      return false;
+  return true;
+}
+
 static bool walk_packed(walk *w, int k, int64_t p) {
   const ir_level *l = &w->view->format->level[k];
   int64_t count = l->has_pos ? ir_array_int(&w->view->pos[k], p) : l->parameter;
+  if (count < 0) return walk_rest(w, k, -1 - count);
   for (int64_t q = p * l->parameter, end = q + count; q < end; q++) {
     int64_t c = ir_array_int(&w->view->crd[k], q);
     if (c < 0) break;
@@ -157,8 +194,8 @@ void ir_view_walk_where(const ir_view *view, const int64_t *fixed, ir_visit *vis
     const ir_level *l = &view->format->level[k];
     w.wanted[k] = fixed[l->dim] < 0 ? -1 : ir_level_coordinate(l, fixed);
     w.extent[k] = ir_format_extent(view->format, k, view->dim);
-    if (view->format->level[k].kind == IR_LEVEL_BITMAP)
-      w.tile[k] = ir_format_bitmap_tile(view->format, k, view->dim);
+    if (l->kind == IR_LEVEL_BITMAP) w.tile[k] = ir_format_bitmap_tile(view->format, k, view->dim);
+    if (ir_level_has_rest(l)) w.rest[k] = ir_view_positions(view, k) * l->parameter;
   }
   walk_level(&w, 0, 0);
 }
@@ -204,6 +241,14 @@ static int64_t locate_bit(const ir_view *view, int k, int64_t p, int64_t extent,
   return q;
 }
 
+static int64_t locate_packed(const ir_view *view, int k, int64_t p, int64_t extent, int64_t c) {
+  const ir_level *l = &view->format->level[k];
+  int64_t count = l->has_pos ? ir_array_int(&view->pos[k], p) : l->parameter;
+  if (count >= 0) return scan_listed(view, k, p * l->parameter, count, c);
+  int64_t q = ir_view_positions(view, k) * l->parameter + (-1 - count) * extent + c;
+  return ir_array_int(&view->crd[k], q) == c ? q : -1;
+}
+
 static int64_t locate_level(const ir_view *view, int *k, int64_t p, const int64_t *at) {
   const ir_level *l = &view->format->level[*k];
   int64_t c = ir_level_coordinate(l, at), extent = ir_format_extent(view->format, *k, view->dim);
@@ -217,9 +262,7 @@ static int64_t locate_level(const ir_view *view, int *k, int64_t p, const int64_
   case IR_LEVEL_SINGLETON: return ir_array_int(&view->crd[level], p) == c ? p : -1;
   case IR_LEVEL_NM: return scan_listed(view, level, p * l->parameter, l->parameter, c);
   case IR_LEVEL_BITMAP: return locate_bit(view, level, p, extent, c);
-  case IR_LEVEL_PACKED:
-    return scan_listed(view, level, p * l->parameter,
-                       l->has_pos ? ir_array_int(&view->pos[level], p) : l->parameter, c);
+  case IR_LEVEL_PACKED: return locate_packed(view, level, p, extent, c);
   case IR_LEVEL_COUNT: break;
   }
   return -1;

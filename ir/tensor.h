@@ -62,7 +62,7 @@ spc_status ir_view_check(ir_arena *arena, const ir_view *view, const char **why)
 
 /* Packs entries (any order; duplicates are summed) into `format`; all arrays from the arena.
  * index_dtype is IR_I32 or IR_I64 for pos and crd.  SPC_INVALID_INPUT with *why when they do not
- * fit (three of four in nm(2,4); ell width; twell capacity). */
+ * fit (three of four in nm(2,4); ell width). */
 spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
                         const ir_format *format, ir_dtype index_dtype, ir_entries *entries,
                         ir_view *out, const char **why);
@@ -74,5 +74,7 @@ void ir_view_drop_values(ir_view *view);
 /* A dense row-major view with zeroed values. */
 void ir_view_dense(ir_arena *arena, ir_dtype dtype, int rank, const int64_t *dims, ir_view *out);
 int64_t ir_view_elements(const ir_view *view); /* product of dims; -1 on overflow */
+/* How many positions the levels before `level` give; level_count: how many values are stored. */
+int64_t ir_view_positions(const ir_view *view, int level);
 
 #endif

@@ -133,16 +133,60 @@ static bool check_bitmap(checker *c, int level) {
   return true;
 }
 
+/* The places of the rest behind those of the parents; counts end with the number of its slots. */
+static bool check_rest(checker *c, int level, int64_t parents, bool **taken) {
+  int64_t slots = ir_array_int(&c->view->pos[level], parents), places = c->positions;
+  int64_t extent = ir_format_extent(c->view->format, level, c->view->dim);
+  if (slots < 0 || slots > parents)
+    return fault(c, "the rest has %lld slots for %lld parents", (long long)slots,
+                 (long long)parents);
+  c->positions = slots;
+  if (!multiply(c, extent) || c->positions > INT64_MAX - places)
+    return fault(c, "the number of positions overflows");
+  c->positions += places;
+  *taken = IR_NEW_ARRAY(c->arena, bool, slots + 1);
+  return true;
+}
+
+/* A parent in the rest: a slot of its own, in which place c holds coordinate c or nothing. */
+static bool check_slot(checker *c, int level, int64_t p, int64_t parents, bool *taken) {
+  const ir_array *counts = &c->view->pos[level], *crd = &c->view->crd[level];
+  int64_t slot = -1 - ir_array_int(counts, p), slots = ir_array_int(counts, parents);
+  int64_t extent = ir_format_extent(c->view->format, level, c->view->dim);
+  int64_t first = parents * c->view->format->level[level].parameter + slot * extent;
+  if (slot >= slots)
+    return fault(c, "counts[%lld] is %lld, but the rest has %lld slots", (long long)p,
+                 (long long)-1 - slot, (long long)slots);
+  if (taken[slot])
+    return fault(c, "slot %lld of the rest holds parent %lld and one before it", (long long)slot,
+                 (long long)p);
+  taken[slot] = true;
+  for (int64_t at = 0; at < extent; at++) {
+    int64_t stored = ir_array_int(crd, first + at);
+    if (stored != at && stored != -1)
+      return fault(c, "place %lld of slot %lld in the rest has crd %lld", (long long)at,
+                   (long long)slot, (long long)stored);
+  }
+  return true;
+}
+
 static bool check_packed(checker *c, int level) {
   const ir_level *l = &c->view->format->level[level];
   const ir_array *counts = &c->view->pos[level], *crd = &c->view->crd[level];
   int64_t parents = c->positions, capacity = l->parameter;
-  if (l->has_pos && !check_array(c, counts, "counts", parents, false)) return false;
-  if (!multiply(c, capacity) || !check_array(c, crd, "crd", c->positions, false)) return false;
+  bool *taken = NULL; /* slots of the rest */
+  if (l->has_pos && !check_array(c, counts, "counts", parents + 1, false)) return false;
+  if (!multiply(c, capacity) || (l->has_pos && !check_rest(c, level, parents, &taken)) ||
+      !check_array(c, crd, "crd", c->positions, false))
+    return false;
   for (int64_t p = 0; p < parents; p++) {
     int64_t count = 0, begin = p * capacity;
+    if (l->has_pos && ir_array_int(counts, p) < 0) {
+      if (!check_slot(c, level, p, parents, taken)) return false;
+      continue;
+    }
     while (count < capacity && ir_array_int(crd, begin + count) >= 0) count++;
-    if (l->has_pos && (ir_array_int(counts, p) < 0 || ir_array_int(counts, p) > capacity))
+    if (l->has_pos && ir_array_int(counts, p) > capacity)
       return fault(c, "counts[%lld] is %lld, the capacity is %lld", (long long)p,
                    (long long)ir_array_int(counts, p), (long long)capacity);
     if (l->has_pos && ir_array_int(counts, p) > count)

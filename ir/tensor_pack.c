@@ -194,30 +194,75 @@ static bool pack_bitmap(packer *k, int level) {
   return index_fits(k, stored, "positions");
 }
 
+/* One past the last entry under the parent of entry e; *have: distinct coordinates among them. */
+static int64_t same_parent(const packer *k, int level, int64_t e, int64_t *have) {
+  int64_t end = e + 1;
+  *have = 1;
+  for (; end < k->sorted.count && k->p[end] == k->p[e]; end++) *have += is_new(k, level, end);
+  return end;
+}
+
+/* How many parents have more entries than the level's capacity: they go to the rest, or, where
+ * there is none, the first of them is at fault. */
+static bool count_rest(packer *k, int level, int64_t *slots) {
+  const ir_level *l = &k->view->format->level[level];
+  *slots = 0;
+  for (int64_t e = 0, have; e < k->sorted.count;) {
+    int64_t first = e;
+    e = same_parent(k, level, e, &have);
+    if (have <= l->parameter) continue;
+    ++*slots;
+    if (l->has_pos) continue;
+    k->fault = ir_format_text(
+        k->arena, "the row or tile of %s has %lld entries, the capacity of `%s` is %lld",
+        place(k, first), (long long)have, format_name(k), (long long)l->parameter);
+    return false;
+  }
+  return true;
+}
+
+/* Levels below are built in the order of positions, and the rest stands last. */
+static void rest_last(packer *k, int64_t rest) {
+  int64_t n = k->sorted.count, front = 0;
+  int64_t *order = IR_NEW_ARRAY(k->arena, int64_t, n), *p = IR_NEW_ARRAY(k->arena, int64_t, n);
+  uint8_t *change = IR_NEW_ARRAY(k->arena, uint8_t, n);
+  for (int64_t e = 0; e < n; e++) front += k->p[e] < rest;
+  for (int64_t e = 0, here = 0, back = front; e < n; e++) {
+    int64_t to = k->p[e] < rest ? here++ : back++;
+    order[to] = k->sorted.order[e];
+    change[to] = k->sorted.change[e]; /* a parent's first entry differs from any before it */
+    p[to] = k->p[e];
+  }
+  k->sorted.order = order, k->sorted.change = change, k->p = p;
+}
+
 static bool pack_packed(packer *k, int level) {
   const ir_level *l = &k->view->format->level[level];
-  int64_t capacity = l->parameter, parents = k->positions, slot = 0, parent = -1;
-  if (!grow(k, capacity)) return false;
+  int64_t capacity = l->parameter, parents = k->positions, next = 0, slots, have;
+  int64_t extent = ir_format_extent(k->view->format, level, k->view->dim);
+  if (!grow(k, capacity) || !count_rest(k, level, &slots)) return false;
+  int64_t rest = k->positions;
+  k->positions = slots;
+  if (!grow(k, extent)) return false;
+  k->positions += rest;
   ir_array *crd = &k->view->crd[level], *counts = &k->view->pos[level];
   *crd = ir_array_new(k->arena, k->index_dtype, k->positions);
-  if (l->has_pos) *counts = ir_array_new(k->arena, k->index_dtype, parents);
-  if (crd->data) memset(crd->data, 0xff, (size_t)crd->count * ir_dtype_bytes(crd->dtype)); /* -1 */
-  for (int64_t e = 0; e < k->sorted.count; e++) {
-    if (k->p[e] != parent)
-      slot = 0;
-    else if (is_new(k, level, e))
-      slot++;
-    parent = k->p[e];
-    if (slot >= capacity) {
-      k->fault = ir_format_text(
-          k->arena, "the row or tile of %s has more than %lld entries, the capacity of `%s`",
-          place(k, e), (long long)capacity, format_name(k));
-      return false;
+  if (l->has_pos) *counts = ir_array_new(k->arena, k->index_dtype, parents + 1);
+  if (l->has_pos) put(counts, parents, slots);
+  if (crd->count) memset(crd->data, 0xff, (size_t)crd->count * ir_dtype_bytes(crd->dtype)); /* -1 */
+  for (int64_t e = 0, end; e < k->sorted.count; e = end) {
+    int64_t parent = k->p[e], slot = parent * capacity - 1;
+    end = same_parent(k, level, e, &have);
+    bool fits = have <= capacity;
+    if (l->has_pos) put(counts, parent, fits ? have : -1 - next);
+    int64_t first = fits ? 0 : rest + extent * next++;
+    for (int64_t i = e; i < end; i++) {
+      slot += i == e || is_new(k, level, i);
+      k->p[i] = fits ? slot : first + coordinate(k, level, i);
+      put(crd, k->p[i], coordinate(k, level, i));
     }
-    k->p[e] = parent * capacity + slot;
-    put(crd, k->p[e], coordinate(k, level, e));
-    if (l->has_pos) put(counts, parent, slot + 1);
   }
+  if (slots && level + 1 < k->view->format->level_count) rest_last(k, rest);
   return true;
 }
 

@@ -120,6 +120,14 @@ ir_expr *pass_level_extent(lower_state *s, const lower_access *access, int level
 /* Positions lo .. hi of the level's children under the cursor; empty where it is not present. */
 void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,
                       ir_expr **lo, ir_expr **hi);
+/* A parent under packed(capacity,1) (format.h): its listed positions lo .. hi, none where it lies
+ * in the rest (flag); there coordinate c has position first + c, and holds an entry where crd is
+ * not negative. */
+typedef struct lower_rest {
+  ir_expr *lo, *hi, *flag, *first, *extent;
+} lower_rest;
+void pass_level_rest(lower_state *s, const lower_access *access, const lower_cursor *c,
+                     lower_rest *out);
 ir_expr *pass_level_coordinate(lower_state *s, const lower_access *access, int level, ir_expr *pos,
                                ir_expr *mask);
 void pass_level_dense(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at);

@@ -21,6 +21,19 @@ static ir_expr *without_padding(lower_walk *k, lower_walker *w, ir_expr *lo, ir_
   return e;
 }
 
+/* Places between the entries of a slot in the rest: the finger stands on none. */
+static void skip_places(lower_walk *k, lower_walker *w) {
+  lower_state *s = k->s;
+  if (!ir_level_has_rest(pass_walker_level(k, w))) return;
+  ir_expr *p = pass_code_ref(s, w->p), *inside = pass_finger_inside(k, w);
+  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, p, inside);
+  ir_expr *free = pass_code_op(s, IR_OP_LT, crd, pass_code_int(s, 0));
+  ir_block *outer;
+  ir_open_while(&s->b, pass_code_and(s, inside, free), &outer);
+  ir_set(&s->b, w->p, pass_code_add(s, p, pass_code_int(s, 1)));
+  ir_close(&s->b, outer);
+}
+
 ir_expr *pass_finger_coordinate(lower_walk *k, lower_walker *w, ir_expr *mask) {
   lower_state *s = k->s;
   ir_expr *crd =
@@ -37,10 +50,11 @@ void pass_finger_start(lower_walk *k, lower_walker *w) {
   w->p = ir_let(&s->b, pass_walker_name(k, "p", w), IR_I64, lo);
   if (w->flat)
     w->place = ir_let(&s->b, pass_walker_name(k, "place", w), IR_I64, pass_code_int(s, 0));
-  if (pass_walker_is_padded(k, w))
+  if (pass_walker_is_padded(k, w) && !ir_level_has_rest(pass_walker_level(k, w)))
     w->end = without_padding(k, w, pass_code_ref(s, w->p), hi);
   else
     w->end = pass_code_let(s, pass_walker_name(k, "end", w), hi);
+  skip_places(k, w);
 }
 
 ir_expr *pass_finger_inside(lower_walk *k, lower_walker *w) {
@@ -75,6 +89,7 @@ static void advance_place(lower_walk *k, lower_walker *w) {
   ir_expr *after = pass_code_add(s, pass_code_ref(s, w->p), pass_code_int(s, 1));
   ir_set(&s->b, w->p, w->next ? pass_code_ref(s, w->next) : after);
   ir_set(&s->b, w->place, pass_code_int(s, 0));
+  skip_places(k, w);
   ir_close(&s->b, inner);
   ir_close(&s->b, outer);
 }
@@ -92,6 +107,7 @@ void pass_finger_advance(lower_walk *k, lower_walker *w) {
   }
   ir_expr *step = pass_code_where(s, w->flag, pass_code_int(s, 1), pass_code_int(s, 0));
   ir_set(&s->b, w->p, pass_code_add(s, p, step));
+  skip_places(k, w);
 }
 
 /* ---- bitmaps, and whether a finger is on a coordinate ---------------------------------------- */

@@ -32,6 +32,36 @@ static const char *named(lower_state *s, const char *stem, const lower_access *a
 }
 
 /* ---- ranges and coordinates ------------------------------------------------------------------ */
+/* How many positions the levels before `level` give. */
+static ir_expr *positions_before(lower_state *s, const lower_access *access, int level);
+
+void pass_level_rest(lower_state *s, const lower_access *access, const lower_cursor *c,
+                     lower_rest *out) {
+  ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0), *zero = pass_code_int(s, 0);
+  ir_expr *room = pass_code_int(s, access->format->level[c->next].parameter);
+  ir_expr *count =
+      pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, c->next), pos, c->present);
+  count = pass_code_let(s, named(s, "count", access), count);
+  ir_expr *listed = pass_code_op(s, IR_OP_MIN, count, room);
+  out->lo = pass_code_mul(s, pos, room);
+  out->hi = pass_code_where(s, c->present, pass_code_add(s, out->lo, listed), out->lo);
+  out->extent = pass_level_extent(s, access, c->next);
+  out->flag = pass_code_op(s, IR_OP_LT, count, zero);
+  ir_expr *slot = pass_code_sub(s, pass_code_int(s, -1), count);
+  out->first = pass_code_add(s, pass_code_mul(s, positions_before(s, access, c->next), room),
+                             pass_code_mul(s, slot, out->extent));
+}
+
+/* Both as one range, of which some positions hold no entry. */
+static void rest_range(lower_state *s, const lower_access *access, const lower_cursor *c,
+                       ir_expr **lo, ir_expr **hi) {
+  lower_rest rest;
+  pass_level_rest(s, access, c, &rest);
+  *lo = pass_code_where(s, rest.flag, rest.first, rest.lo);
+  *lo = pass_code_let(s, named(s, "first", access), *lo);
+  *hi = pass_code_where(s, rest.flag, pass_code_add(s, *lo, rest.extent), rest.hi);
+}
+
 void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,
                       ir_expr **lo, ir_expr **hi) {
   const ir_level *l = &access->format->level[c->next];
@@ -45,14 +75,11 @@ void pass_level_range(lower_state *s, const lower_access *access, const lower_cu
   if (l->kind == IR_LEVEL_SINGLETON) {
     *lo = pos;
     *hi = c->end ? c->end : pass_code_add(s, pos, one);
+  } else if (ir_level_has_rest(l)) {
+    rest_range(s, access, c, lo, hi);
   } else {
     ir_expr *room = pass_code_int(s, l->parameter);
     *lo = pass_code_mul(s, pos, room);
-    if (l->has_pos) {
-      ir_expr *count =
-          pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, c->next), pos, c->present);
-      room = pass_code_op(s, IR_OP_MIN, count, room);
-    }
     *hi = pass_code_add(s, *lo, room);
   }
   *hi = pass_code_where(s, c->present, *hi, *lo);
@@ -181,7 +208,15 @@ static void locate_sorted(lower_state *s, const lower_access *access, lower_curs
 /* A few slots in any order: nm and packed. */
 static void locate_slot(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at) {
   ir_expr *lo, *hi;
-  pass_level_range(s, access, c, &lo, &hi);
+  if (ir_level_has_rest(&access->format->level[c->next])) {
+    lower_rest rest;
+    pass_level_rest(s, access, c, &rest);
+    ir_expr *place = pass_code_add(s, rest.first, at);
+    lo = pass_code_where(s, rest.flag, place, rest.lo);
+    hi = pass_code_where(s, rest.flag, pass_code_add(s, place, pass_code_int(s, 1)), rest.hi);
+  } else {
+    pass_level_range(s, access, c, &lo, &hi);
+  }
   hi = pass_code_let(s, named(s, "end", access), hi);
   ir_var *p = ir_let(&s->b, named(s, "p", access), IR_I64, lo);
   ir_expr *pos = pass_code_ref(s, p), *inside = pass_code_op(s, IR_OP_LT, pos, hi);
@@ -261,22 +296,31 @@ void pass_level_resolve(lower_state *s, lower_env *env) {
 }
 
 /* ---- extent of a tensor's values ------------------------------------------------------------- */
+static ir_expr *positions_before(lower_state *s, const lower_access *access, int level) {
+  ir_expr *count = pass_code_int(s, 1);
+  for (int l = 0; l < level; l++) {
+    const ir_level *at = &access->format->level[l];
+    ir_expr *extent = pass_level_extent(s, access, l), *rests = NULL;
+    if (at->kind == IR_LEVEL_DENSE)
+      count = pass_code_mul(s, count, extent);
+    else if (at->kind == IR_LEVEL_COMPRESSED)
+      count = pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, l), count, NULL);
+    else if (at->kind == IR_LEVEL_BITMAP) {
+      ir_expr *bits = pass_code_mul(s, count, extent);
+      ir_expr *tiles = pass_code_op(s, IR_OP_DIV, bits, tile_bits(s, access, l));
+      count = pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, l), tiles, NULL);
+    } else if (at->kind != IR_LEVEL_SINGLETON) {
+      if (ir_level_has_rest(at))
+        rests = pass_code_load_int(s, level_buffer(s, access, IR_BUF_POS, l), count, NULL);
+      count = pass_code_mul(s, count, pass_code_int(s, at->parameter));
+      if (rests) count = pass_code_add(s, count, pass_code_mul(s, rests, extent));
+    }
+  }
+  return count;
+}
+
 ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor) {
   lower_access access = {.expr = ir_access(s->arena, (ir_tensor *)tensor, (ir_expr **)tensor->dim),
                          .format = pass_level_format(s, tensor)};
-  ir_expr *count = pass_code_int(s, 1);
-  for (int l = 0; l < access.format->level_count; l++) {
-    const ir_level *level = &access.format->level[l];
-    if (level->kind == IR_LEVEL_DENSE)
-      count = pass_code_mul(s, count, pass_level_extent(s, &access, l));
-    else if (level->kind == IR_LEVEL_COMPRESSED)
-      count = pass_code_load_int(s, level_buffer(s, &access, IR_BUF_POS, l), count, NULL);
-    else if (level->kind == IR_LEVEL_BITMAP) {
-      ir_expr *bits = pass_code_mul(s, count, pass_level_extent(s, &access, l));
-      ir_expr *tiles = pass_code_op(s, IR_OP_DIV, bits, tile_bits(s, &access, l));
-      count = pass_code_load_int(s, level_buffer(s, &access, IR_BUF_POS, l), tiles, NULL);
-    } else if (level->kind != IR_LEVEL_SINGLETON)
-      count = pass_code_mul(s, count, pass_code_int(s, level->parameter));
-  }
-  return count;
+  return positions_before(s, &access, access.format->level_count);
 }

@@ -290,17 +290,37 @@ static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int 
 }
 
 static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count,
-                           ir_expr *lo, ir_expr *hi) {
+                           ir_expr *lo, ir_expr *hi, bool padded) {
   lower_state *s = k->s;
   ir_block *outer, *stored = NULL;
   w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_SEQUENTIAL, &outer);
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
-  if (pass_walker_is_padded(k, w))
-    ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
+  if (padded) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
   body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
+  ir_close(&s->b, outer);
+}
+
+/* Entries that are listed, then those of a slot in the rest, where the coordinates are the loop's
+ * own: each parent has one or the other. */
+static void walk_with_rest(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
+  lower_state *s = k->s;
+  lower_rest rest;
+  ir_block *outer, *stored;
+  pass_level_rest(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &rest);
+  walk_positions(k, w, steady, steady_count, rest.lo, rest.hi, false);
+  ir_expr *zero = pass_code_int(s, 0), *end = k->phase == PHASE_REST ? k->hi : rest.extent;
+  ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), zero,
+                                             pass_code_where(s, rest.flag, end, zero),
+                                             IR_RUN_SEQUENTIAL, &outer));
+  w->p = ir_let(&s->b, pass_walker_name(k, "p", w), IR_I64, pass_code_add(s, rest.first, at));
+  ir_expr *p = pass_code_ref(s, w->p);
+  ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, p, NULL);
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, crd, zero), &stored);
+  body(k, steady, steady_count, at, false);
+  ir_close(&s->b, stored);
   ir_close(&s->b, outer);
 }
 
@@ -319,7 +339,7 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
   ir_expr *last = pass_code_op(s, IR_OP_DIV, pass_code_mul(s, length, after), parts);
   first = pass_code_let(s, "first", pass_code_add(s, lo, first));
   last = pass_code_let(s, "last", pass_code_add(s, lo, last));
-  walk_positions(k, w, steady, steady_count, first, last);
+  walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w));
   ir_close(&s->b, outer);
 }
 
@@ -332,10 +352,12 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
     walk_runs(k, w, steady, steady_count);
   } else if (outermost && !pass_walker_cursor(k, w)->pos) {
     walk_parts(k, w, steady, steady_count);
+  } else if (ir_level_has_rest(pass_walker_level(k, w))) {
+    walk_with_rest(k, w, steady, steady_count);
   } else {
     ir_expr *lo, *hi;
     pass_level_range(k->s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
-    walk_positions(k, w, steady, steady_count, lo, hi);
+    walk_positions(k, w, steady, steady_count, lo, hi, pass_walker_is_padded(k, w));
   }
 }
 

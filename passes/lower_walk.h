@@ -55,9 +55,10 @@ static inline const char *pass_walker_name(const lower_walk *k, const char *stem
 static inline bool pass_walker_is_bitmap(const lower_walk *k, const lower_walker *w) {
   return pass_walker_level(k, w)->kind == IR_LEVEL_BITMAP;
 }
-/* Padding stands behind the entries of a row, marked by coordinate -1. */
+/* Some positions hold no entry, marked by coordinate -1: padding behind the entries of a row, or
+ * places between those of a slot in the rest. */
 static inline bool pass_walker_is_padded(const lower_walk *k, const lower_walker *w) {
-  return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED && !pass_walker_level(k, w)->has_pos;
+  return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED;
 }
 
 /* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop ----------- */

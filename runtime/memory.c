@@ -86,32 +86,14 @@ static spc_status solve_dims(rt_memory *memory, rt_tensor_slots *t) {
   return SPC_OK;
 }
 
-/* How many values a pattern has room for: the positions of its last level, padding of blocks too.
- */
-static int64_t stored_places(const ir_view *view) {
-  int64_t places = 1;
-  for (int k = 0; k < view->format->level_count; k++) {
-    const ir_level *l = &view->format->level[k];
-    const ir_array *pos = &view->pos[k];
-    switch (l->kind) {
-    case IR_LEVEL_DENSE: places *= ir_format_extent(view->format, k, view->dim); break;
-    case IR_LEVEL_COMPRESSED: places = ir_array_int(pos, places); break;
-    case IR_LEVEL_BITMAP: places = pos->count ? ir_array_int(pos, pos->count - 1) : 0; break;
-    case IR_LEVEL_NM:
-    case IR_LEVEL_PACKED: places *= l->parameter; break;
-    case IR_LEVEL_SINGLETON:
-    case IR_LEVEL_COUNT: break;
-    }
-  }
-  return places;
-}
-
 static spc_status need_like(rt_memory *memory, rt_tensor_slots *t, bool *there) {
   SPC_TRY(rt_memory_need(memory, t->tensor->like, there));
   if (!*there) return SPC_OK;
   rt_tensor_slots *model = rt_memory_tensor(memory, t->tensor->like);
   ir_array vals;
-  int64_t count = model->view.vals.data ? model->view.vals.count : stored_places(&model->view);
+  int64_t count = model->view.vals.data
+                      ? model->view.vals.count
+                      : ir_view_positions(&model->view, model->view.format->level_count);
   t->view.format = model->view.format;
   SPC_TRY(host_array(memory, t->tensor->name, t->tensor->dtype, count, &vals));
   t->view.vals = vals;

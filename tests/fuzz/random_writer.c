@@ -212,7 +212,7 @@ static const char *some_format(writer *w, int rank, bool input) {
   static const char *const one[] = {"", "", "coo"};
   static const char *const two[] = {
       "",    "",     "",         "dense_t", "csr",         "csr",        "csc",
-      "coo", "dcsr", "bsr(2,3)", "own(2)",  "bitmap(4,4)", "twell(8,8)", "ell(40)"};
+      "coo", "dcsr", "bsr(2,3)", "own(2)",  "bitmap(4,4)", "twell(8,2)", "ell(40)"};
   static const char *const three[] = {"", "coo", "csf"};
   if (rank == 1) return one[roll(w, 3)];
   if (rank == 2)

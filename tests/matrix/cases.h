@@ -119,10 +119,10 @@ static const matrix_expr matrix_exprs[] = {
 
 /* Formats by the rank of the operand; capacities fit every shape class below. */
 static const char *const matrix_formats1[] = {"", "coo"};
-static const char *const matrix_formats2[] = {"", "dense_t", "csr", "csc", "coo", "dcsr", "bsr(2,3)", "csf", "ell(40)", "bitmap(4,4)", "twell(8,8)", "own(2)"};
+static const char *const matrix_formats2[] = {"", "dense_t", "csr", "csc", "coo", "dcsr", "bsr(2,3)", "csf", "ell(40)", "bitmap(4,4)", "twell(8,2)", "own(2)"};
 static const char *const matrix_formats3[] = {"", "coo", "csf", "own3", "own3b(2)"};
 static const char *const matrix_formats4[] = {"", "coo", "csf"};
-static const char *const matrix_results2[] = {"", "csr", "csc", "coo", "dcsr", "own(2)", "bsr(2,3)"};
+static const char *const matrix_results2[] = {"", "csr", "csc", "coo", "dcsr", "own(2)", "bsr(2,3)", "twell(4,1)", "twell(16,3)"};
 static const char *const matrix_results3[] = {"", "coo", "csf", "own3"};
 static const char *const matrix_dtypes[] = {"f32", "f64", "bf16", "f16", "i32", "i64", "i8"};
 

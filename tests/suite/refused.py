@@ -10,7 +10,7 @@ TABLE = os.path.join(ROOT, "tests/matrix/refused.txt")
 CASES = open(os.path.join(ROOT, "tests/matrix/cases.h")).read()
 EXPRESSIONS = re.findall(r'\{"(\w+)", "([^"]+)", "([^"]+)", "\w+", (\d),', CASES)
 MATRICES = ["dense"] + [f for f in re.findall(r'"([^"]*)"', re.search(r"matrix_formats2\[\] = \{([^}]*)\}", CASES).group(1)) if f]
-RESULTS = ["csr", "csc", "coo", "dcsr", "bsr(2,3)", "ell(40)", "csf", "bitmap(4,4)", "own(2)"]
+RESULTS = ["csr", "csc", "coo", "dcsr", "bsr(2,3)", "ell(40)", "csf", "bitmap(4,4)", "own(2)", "twell(4,1)"]
 TARGETS = ["cpu", "sm_90a"]
 HEAD = "spx 1; dim N: dyn; dim M: dyn; dim K: dyn; format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\n"
 

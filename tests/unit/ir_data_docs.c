@@ -52,7 +52,7 @@ Test(ir_data_docs, formats_are_drawn_as_they_are_stored) {
     int64_t args[2];
   } flat[] = {{"dense", 0, {0}},     {"dense_t", 0, {0}}, {"coo", 0, {0}}, {"csr", 0, {0}},
               {"csc", 0, {0}},       {"bsr", 2, {2, 2}},  {"ell", 1, {3}}, {"dcsr", 0, {0}},
-              {"bitmap", 2, {2, 4}}, {"twell", 2, {2, 2}}};
+              {"bitmap", 2, {2, 4}}, {"twell", 2, {4, 2}}};
   int64_t at[] = {0, 0, 0, 3, 2, 1, 3, 0, 3, 1, 3, 3}, dims[] = {4, 4};
   int64_t at3[] = {0, 0, 1, 0, 1, 0, 2, 1, 1}, dims3[] = {3, 2, 3};
   int64_t atn[] = {0, 1, 0, 3, 0, 4, 1, 6, 1, 7}, dimsn[] = {2, 8}, nm[] = {2, 4};

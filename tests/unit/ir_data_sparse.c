@@ -1,8 +1,9 @@
 /* Storage never changes meaning: a result in any format equals the same result stored dense. */
 #include "tests/unit/ir_data_session.h"
 
-static const char *const formats[] = {"coo",  "csr", "csc",     "bsr(2,3)",    "ell(8)",
-                                      "dcsr", "csf", "nm(4,4)", "bitmap(2,4)", "twell(4,4)"};
+static const char *const formats[] = {"coo",         "csr",        "csc",       "bsr(2,3)",
+                                      "ell(8)",      "dcsr",       "csf",       "nm(4,4)",
+                                      "bitmap(2,4)", "twell(4,4)", "twell(4,1)"};
 static const char *const results[] = {
     "A[i,k] + B[i,k]",
     "A[i,k] - 2*B[i,k]",

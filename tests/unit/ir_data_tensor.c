@@ -20,7 +20,8 @@ static const format_case cases[] = {
     {"csr", 2, 0, {0}},      {"csc", 2, 0, {0}},       {"bsr", 2, 2, {3, 2}},
     {"bsr", 2, 2, {1, 1}},   {"ell", 2, 1, {64}},      {"dcsr", 2, 0, {0}},
     {"csf", 2, 0, {0}},      {"bitmap", 2, 2, {3, 5}}, {"bitmap", 2, 2, {8, 8}},
-    {"twell", 2, 2, {4, 4}}, {"nm", 2, 2, {4, 4}},     {"nm", 2, 2, {8, 8}},
+    {"twell", 2, 2, {4, 4}}, {"twell", 2, 2, {4, 2}},  {"twell", 2, 2, {5, 1}},
+    {"twell", 2, 2, {1, 1}}, {"nm", 2, 2, {4, 4}},     {"nm", 2, 2, {8, 8}},
     {"dense", 3, 0, {0}},    {"dense_t", 3, 0, {0}},   {"coo", 3, 0, {0}},
     {"csf", 3, 0, {0}},      {"nm", 3, 2, {2, 2}},     {"coo", 1, 0, {0}},
     {"csf", 1, 0, {0}},      {"dense", 1, 0, {0}},     {"dense", 0, 0, {0}},
@@ -150,6 +151,29 @@ Test(ir_data_tensor, formats_of_the_user_hold_what_was_packed) {
        .level_count = 2,
        .level = {{.kind = IR_LEVEL_PACKED, .dim = 0, .parameter = 20, .has_pos = true},
                  {.kind = IR_LEVEL_COMPRESSED, .dim = 1}}},
+      {.name = "rest_over_rows",
+       .rank = 2,
+       .level_count = 3, /* levels below a rest */
+       .level = {{.kind = IR_LEVEL_DENSE, .dim = 1, .map = IR_MAP_DIV, .factor = 3},
+                 {.kind = IR_LEVEL_PACKED, .dim = 0, .parameter = 2, .has_pos = true},
+                 {.kind = IR_LEVEL_COMPRESSED, .dim = 1, .map = IR_MAP_MOD, .factor = 3}}},
+      {.name = "rest_in_rest",
+       .rank = 2,
+       .level_count = 2,
+       .level = {{.kind = IR_LEVEL_PACKED, .dim = 0, .parameter = 1, .has_pos = true},
+                 {.kind = IR_LEVEL_PACKED, .dim = 1, .parameter = 3, .has_pos = true}}},
+      {.name = "rest_of_blocks",
+       .rank = 2,
+       .level_count = 4,
+       .level = {{.kind = IR_LEVEL_COMPRESSED, .dim = 0, .map = IR_MAP_DIV, .factor = 2},
+                 {.kind = IR_LEVEL_PACKED,
+                  .dim = 1,
+                  .map = IR_MAP_DIV,
+                  .factor = 3,
+                  .parameter = 1,
+                  .has_pos = true},
+                 {.kind = IR_LEVEL_DENSE, .dim = 0, .map = IR_MAP_MOD, .factor = 2},
+                 {.kind = IR_LEVEL_DENSE, .dim = 1, .map = IR_MAP_MOD, .factor = 3}}},
       {.name = "tiles",
        .rank = 2,
        .level_count = 4, /* entries inside listed tiles */
@@ -227,7 +251,7 @@ Test(ir_data_tensor, what_does_not_fit_is_refused_with_the_place) {
   ir_arena *a = ir_arena_new();
   int64_t at[] = {1, 4, 1, 5, 1, 7, 0, 0};
   double value[] = {1, 2, 3, 4};
-  int64_t dims[] = {2, 8}, nm[] = {2, 4}, ell[] = {2}, tw[] = {4, 2};
+  int64_t dims[] = {2, 8}, nm[] = {2, 4}, ell[] = {2};
   ir_entries e = {.rank = 2, .count = 4, .at = at, .value = value};
   const char *why = NULL;
   ir_view v;
@@ -239,15 +263,112 @@ Test(ir_data_tensor, what_does_not_fit_is_refused_with_the_place) {
                             &e, &v, &why),
                SPC_INVALID_INPUT);
   cr_assert(strstr(why, "ell(2)"), "%s", why);
-  cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "twell", 2, tw, 2, NULL), IR_I32,
-                            &e, &v, &why),
-               SPC_INVALID_INPUT);
-  cr_assert(strstr(why, "twell(4,2)"), "%s", why);
   at[1] = 8;
   cr_assert_eq(ir_view_pack(a, IR_F32, dims, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32,
                             &e, &v, &why),
                SPC_INVALID_INPUT);
   cr_assert(strstr(why, "coordinate 8"), "%s", why);
+  ir_arena_free(a);
+}
+
+static bool count_entry(void *user, const int64_t *at, int64_t position) {
+  (void)at, (void)position;
+  ++*(int64_t *)user;
+  return true;
+}
+
+/* Row 0: [. 1 . 2 | 3 4 5 .]; row 1: nothing; row 2: [. . . . | . . 0 6]; in twell(4,2). */
+static ir_view small_twell(ir_arena *a, ir_dtype dtype) {
+  static int64_t at[] = {0, 6, 0, 1, 0, 3, 0, 4, 0, 5, 2, 6, 2, 7};
+  static double value[] = {5, 1, 2, 3, 4, 0, 6};
+  int64_t dims[] = {3, 8}, tw[] = {4, 2};
+  ir_entries e = {.rank = 2, .count = 7, .at = at, .value = value};
+  const char *why = NULL;
+  ir_view v;
+  cr_assert_eq(ir_view_pack(a, dtype, dims, ir_format_builtin(a, "twell", 2, tw, 2, NULL), IR_I32,
+                            &e, &v, &why),
+               SPC_OK, "%s", why);
+  cr_assert_eq(ir_view_check(a, &v, &why), SPC_OK, "%s", why);
+  return v;
+}
+
+Test(ir_data_tensor, what_overflows_a_tile_lies_in_the_rest) {
+  ir_arena *a = ir_arena_new();
+  ir_view v = small_twell(a, IR_F32);
+  const int32_t counts[] = {2, -1, 0, 0, 0, 2, 1};
+  const int32_t crd[] = {1, 3, -1, -1, -1, -1, -1, -1, -1, -1, 2, 3, 0, 1, 2, -1};
+  const float vals[] = {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 3, 4, 5, 0};
+  cr_assert_eq(v.pos[2].count, 7);
+  cr_assert_eq(v.vals.count, 16);
+  cr_assert_eq(ir_view_positions(&v, 3), 16);
+  cr_assert_arr_eq(v.pos[2].data, counts, sizeof counts);
+  cr_assert_arr_eq(v.crd[2].data, crd, sizeof crd);
+  cr_assert_arr_eq(v.vals.data, vals, sizeof vals);
+  int64_t stored[] = {0, 5}, hole[] = {0, 7}, fixed[] = {0, -1}, zero[] = {2, 6};
+  cr_assert_eq(ir_view_locate(&v, stored), 13);
+  cr_assert_eq(ir_view_locate(&v, hole), -1);
+  cr_assert_eq(ir_view_locate(&v, zero), 10, "an explicit zero is an entry");
+  ir_entries e, row = {0};
+  ir_view_entries(a, &v, &e);
+  cr_assert_eq(e.count, 7);
+  ir_view_walk_where(&v, fixed, count_entry, &row.count);
+  cr_assert_eq(row.count, 5);
+  v = small_twell(a, IR_NONE); /* a pattern: the same entries */
+  ir_view_entries(a, &v, &e);
+  cr_assert_eq(e.count, 7);
+  cr_assert_eq(ir_view_locate(&v, hole), -1);
+  ir_arena_free(a);
+}
+
+Test(ir_data_tensor, a_broken_rest_is_found) {
+  static const struct {
+    int array, index; /* 0: counts, 1: crd */
+    int32_t value;
+    const char *says;
+  } faults[] = {
+      {0, 6, 7, "7 slots for 6"},       {0, 6, -1, "-1 slots"},
+      {0, 1, -2, "has 1 slots"},        {0, 6, 0, "has 0 slots"},
+      {0, 3, -1, "holds parent 3 and"}, {1, 13, 2, "place 1 of slot 0"},
+      {1, 15, 4, "place 3 of slot"},    {0, 6, 2, "the shape needs 20"},
+      {0, 0, 3, "the capacity is 2"},
+  };
+  for (int i = 0; i < IR_COUNT(faults); i++) {
+    ir_arena *a = ir_arena_new();
+    ir_view v = small_twell(a, IR_F32);
+    const char *why = NULL;
+    ((int32_t *)(faults[i].array ? v.crd[2].data : v.pos[2].data))[faults[i].index] =
+        faults[i].value;
+    cr_assert_eq(ir_view_check(a, &v, &why), SPC_INVALID_INPUT, "fault %d", i);
+    cr_assert(strstr(why, faults[i].says), "fault %d: %s", i, why);
+    ir_arena_free(a);
+  }
+}
+
+/* Slots may come in any order, and more may be there than are used. */
+Test(ir_data_tensor, slots_of_the_rest_have_no_order) {
+  ir_arena *a = ir_arena_new();
+  int32_t counts[] = {-3, 1, -1, 3}, crd[16] = {-1, -1, -1, 2};
+  float vals[16] = {0, 0, 0, 9};
+  int64_t tw[] = {3, 1}, at[2];
+  ir_view v = {.dtype = IR_F32, .rank = 2, .dim = {3, 3}};
+  for (int i = 3; i < 12; i++) crd[i] = (i - 3) % 3, vals[i] = (float)i;
+  crd[1] = 2, vals[1] = 7;
+  v.format = ir_format_builtin(a, "twell", 2, tw, 2, NULL);
+  v.pos[2] = (ir_array){counts, 4, IR_I32};
+  v.crd[2] = (ir_array){crd, 16, IR_I32};
+  v.vals = (ir_array){vals, 16, IR_F32};
+  const char *why = NULL;
+  cr_assert_eq(ir_view_check(a, &v, &why), SPC_OK, "%s", why);
+  const double want[] = {9, 10, 11, 0, 0, 7, 3, 4, 5};
+  for (int i = 0; i < 9; i++) {
+    at[0] = i / 3, at[1] = i % 3;
+    cr_assert_eq(ir_view_value(&v, at), want[i], "element %d", i);
+  }
+  ir_view packed;
+  cr_assert_eq(
+      ir_view_convert(a, &v, ir_format_builtin(a, "csr", 2, NULL, 0, NULL), IR_I32, &packed, &why),
+      SPC_OK, "%s", why);
+  cr_assert_eq(packed.vals.count, 7);
   ir_arena_free(a);
 }
 
@@ -358,12 +479,6 @@ Test(ir_data_tensor, maps_print_as_the_language_writes_them) {
   ir_format_print_map(ir_format_builtin(a, "twell", 2, t, 2, NULL), &text);
   cr_assert_str_eq(text.data, "[i,j] -> [ i: dense, j/256: dense, j%256: packed(8,1) ]");
   ir_arena_free(a);
-}
-
-static bool count_entry(void *user, const int64_t *at, int64_t position) {
-  (void)at, (void)position;
-  ++*(int64_t *)user;
-  return true;
 }
 
 static void damage(ir_array *array) {

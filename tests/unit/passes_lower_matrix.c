@@ -42,11 +42,15 @@ static void verdict(void) {
 
 static const char *const matrices[] = {"dense",      "dense_t",  "csr",    "csc",     "coo",
                                        "dcsr",       "bsr(2,3)", "ell(8)", "nm(2,4)", "bitmap(2,4)",
-                                       "twell(4,4)", "odd",      "bcoo",   "ctiles"};
+                                       "twell(4,1)", "odd",      "bcoo",   "ctiles",  "rests",
+                                       "rowrest",    "blockrest"};
 #define FORMATS                                                                                    \
   "format odd = [i,j] -> [ j: compressed, i: compressed ];"                                        \
   "format bcoo = [i,j] -> [ i/2: compressed, j/2: singleton, i%2: dense, j%2: dense ];"            \
-  "format ctiles = [i,j] -> [ j/3: dense, i/2: compressed, j%3: dense, i%2: dense ];"
+  "format ctiles = [i,j] -> [ j/3: dense, i/2: compressed, j%3: dense, i%2: dense ];"              \
+  "format rests = [i,j] -> [ i: dense, j: packed(1,1) ];"                                          \
+  "format rowrest = [i,j] -> [ i: packed(2,1), j: compressed ];"                                   \
+  "format blockrest = [i,j] -> [ i/2: compressed, j/3: packed(1,1), i%2: dense, j%3: dense ];"
 #define OPEN                                                                                       \
   "spx 1; dim I: dyn; dim J: dyn; dim K: dyn; dim L: dyn; dim T: dyn;" FORMATS " kernel k { "
 
@@ -133,7 +137,7 @@ static const char *const results[] = {
     "in A: @t[I,J] as @A; in B: @t[I,J] as @B; out y[i,j] = A[i,j] + B[i,j] on j <= i as @C; }",
 };
 static const char *const operands[] = {"csr", "csc", "coo", "dcsr", "bsr(2,3)", "nm(2,4)"};
-static const char *const targets[] = {"csr", "csc", "coo", "dcsr", "bsr(2,2)"};
+static const char *const targets[] = {"csr", "csc", "coo", "dcsr", "bsr(2,2)", "twell(3,1)"};
 
 Test(passes_lower, sparse_results) {
   for (int p = 0; p < IR_COUNT(results); p++)

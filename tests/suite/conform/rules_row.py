@@ -34,7 +34,7 @@ ROWS = """in A: f32[N,M] as %s; in x: f32[M];
   out hi[i] = max[j] A[i,j];  out lo[i] = min[j] A[i,j];  out p[i] = prod[j] A[i,j];  out a[i] = argmax[j] A[i,j];  out s[i] = sum[j] A[i,j];
   out any_[i] = any[j] (A[i,j] > 0);  out all_[i] = all[j] (A[i,j] != 0);  out hx[i] = max[j] A[i,j]*x[j];  out col[j] = max[i] A[i,j];  out g[j] = argmax[i] A[i,j];
   out sm[i,j] = softmax[j](A[i,j]);  out sc[i,j] = softmax[i](A[i,j]);  out tk[i,j] = topk[j](A[i,j], 3);  out le[i] = sum[j] where(A[i,j] <= 0, 1, 0) : i32;  out q[] = max[i,j] A[i,j];"""
-for fmt in ("csr", "csc", "coo", "dcsr", "bsr(3,4)", "ell(17)", "bitmap(4,4)", "twell(8,8)", "dense", "dense_t"):
+for fmt in ("csr", "csc", "coo", "dcsr", "bsr(3,4)", "ell(17)", "bitmap(4,4)", "twell(8,2)", "dense", "dense_t"):
     for kind in ("sparse", "full", "empty") if fmt in ("csr", "coo", "bsr(3,4)") else ("sparse",):
         A, x = matrix(kind), rng.normal(size=17).astype(np.float32)
         W = f64(A)
