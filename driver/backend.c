@@ -149,6 +149,8 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
                           .strict_nan = o->strict_nan,
                           .reproducible = o->reproducible,
                           .batch_invariant = o->batch_invariant,
+                          .pin = s->pin,
+                          .ignore_schedule = s->pin != NULL,
                           .passes = o->passes,
                           .start_at = o->start_at,
                           .stop_after = o->stop_after,

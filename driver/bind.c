@@ -187,14 +187,14 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
   return SPC_OK;
 }
 
-spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
-                           ir_bindings *out) {
+static spc_status bind(drv_session *s, const ir_kernel *kernel, bool all, int64_t *sizes,
+                       ir_bindings *out) {
   int count = s->options.binds.items.count;
   source *sources = IR_NEW_ARRAY(s->arena, source, count + 1);
   for (int i = 0; i < count; i++)
     SPC_TRY(parse_source(s, kernel, s->options.binds.items.at[i], &sources[i]));
   SPC_TRY(check_bound_once(s, sources, count));
-  SPC_TRY(check_all_bound(s, kernel, sources, count));
+  if (all) SPC_TRY(check_all_bound(s, kernel, sources, count));
   for (int files = 1; files >= 0; files--) {
     for (int i = 0; i < kernel->tensors.count; i++) {
       ir_tensor *tensor = kernel->tensors.at[i];
@@ -209,6 +209,16 @@ spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *siz
     SPC_TRY(ir_solve_sizes(kernel, out, sizes, s->sink));
   }
   return SPC_OK;
+}
+
+spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
+                           ir_bindings *out) {
+  return bind(s, kernel, true, sizes, out);
+}
+
+spc_status drv_bind_given(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
+                          ir_bindings *out) {
+  return bind(s, kernel, false, sizes, out);
 }
 
 /* ---- --check-inputs -------------------------------------------------------------------------- */

@@ -19,12 +19,13 @@ typedef struct drv_list {
 typedef struct drv_options {
   const char *kernel, *backend, *target, *mcpu, *fallback, *stats, *force_guard, *profile, *emit,
       *output, *override_dir, *passes, *start_at, *stop_after, *disable, *print_before,
-      *print_after, *reproducer, *diagnostics, *color;
+      *print_after, *reproducer, *diagnostics, *color, *sweep, *candidates, *json_file, *svg,
+      *measured;
   drv_list defines, binds, outs;
   bool check_inputs, strict_nan, reproducible, batch_invariant, line_info, json, list_passes,
       print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place,
-      werror;
-  int64_t seed, threads;
+      werror, cold;
+  int64_t seed, threads, seconds;
 } drv_options;
 
 typedef enum drv_kind { DRV_FLAG, DRV_TEXT, DRV_LIST, DRV_NUMBER } drv_kind;
@@ -51,6 +52,7 @@ typedef struct drv_session {
   size_t length;
   fe_file *file; /* NULL when the file is IR text */
   ir_program *program;
+  const pass_pin *pin; /* `spc bench`: the candidate that the passes shall take */
 } drv_session;
 
 typedef int drv_command(drv_session *session);
@@ -104,6 +106,9 @@ bool drv_split(drv_session *s, const char *text, const char **name, const char *
 spc_status drv_sizes_from_defines(drv_session *s, int64_t *sizes);
 spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
                            ir_bindings *out);
+/* The same, but inputs without a --bind stay unbound. */
+spc_status drv_bind_given(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
+                          ir_bindings *out);
 spc_status drv_check_inputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
 /* A generator's dense data as a view in the tensor's own format. */
 spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind,
@@ -114,6 +119,15 @@ spc_status drv_write_outputs(drv_session *s, const ir_kernel *kernel, const ir_b
 /* image: what ran; NULL when the interpreter did. */
 spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
                            const ir_image *image);
+
+/* ---- what `spc bench` measured (measured.c) ----------------------------------------------------
+ */
+/* The text that records are filed under; from the program before any pass. */
+const char *drv_measured_program(drv_session *s, const ir_program *fresh);
+/* Fills candidates of a decided kernel with what was measured at its sizes; returns a line about
+ * the whole kernel, "" where nothing is known. */
+const char *drv_measured_recall(drv_session *s, const char *fresh, ir_kernel *kernel,
+                                const ir_target *target);
 
 /* ---- printing ------------------------------------------------------------------------------- */
 bool drv_colour(const drv_session *s, FILE *stream);

@@ -60,7 +60,25 @@ static void put_promise(drv_session *s, const promise *given, int k, ir_text *te
                    pass_time_text(s->arena, without));
 }
 
-static spc_status explain_kernels(drv_session *s, const promise *given) {
+typedef struct recall {
+  const char *fresh; /* the program before any pass, as text; NULL: it came as IR */
+  const ir_target *target;
+} recall;
+
+/* Fills the candidates with what was measured; the line about the kernel stands under its first. */
+static void put_kernel(drv_session *s, const recall *known, ir_kernel *kernel, ir_text *out) {
+  const char *line =
+      known->fresh ? drv_measured_recall(s, known->fresh, kernel, known->target) : "";
+  if (s->options.json) {
+    pass_explain_json(s->program, kernel, out);
+    return;
+  }
+  pass_explain_head(s->program, kernel, out);
+  ir_text_put(out, line);
+  pass_explain_stages(kernel, out);
+}
+
+static spc_status explain_kernels(drv_session *s, const recall *known, const promise *given) {
   ir_text text = ir_text_new(s->arena);
   bool schedule = s->options.emit && !strcmp(s->options.emit, "schedule");
   int printed = 0;
@@ -75,10 +93,8 @@ static spc_status explain_kernels(drv_session *s, const promise *given) {
     if (printed++) ir_text_put(&text, s->options.json ? ",\n" : "\n");
     if (schedule)
       pass_explain_schedule(s->program, kernel, &text);
-    else if (s->options.json)
-      pass_explain_json(s->program, kernel, &text);
     else
-      pass_explain(s->program, kernel, &text);
+      put_kernel(s, known, kernel, &text);
     if (!schedule) put_promise(s, given, k, &text);
   }
   if (s->options.json) ir_text_put(&text, "]\n");
@@ -121,9 +137,11 @@ int drv_explain(drv_session *s) {
   if (!status) status = estimate_sizes(s, &sizes);
   const ir_target *target = status ? NULL : explain_target(s);
   if (!status && !target) status = SPC_INVALID_ARGUMENT;
+  recall known = {.target = target};
+  if (!status && !s->program->after) known.fresh = drv_measured_program(s, s->program);
   if (!status) status = drv_run_passes(s, target, sizes);
   promise given = {0};
   if (!status) status = compile_without(s, target, sizes, &given);
-  if (!status) status = explain_kernels(s, &given);
+  if (!status) status = explain_kernels(s, &known, &given);
   return drv_finish(s, status);
 }

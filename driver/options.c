@@ -15,12 +15,16 @@ static bool takes(const drv_session *s, const drv_option_row *row) {
   return strchr(row->commands, s->command) != NULL;
 }
 
-static const drv_option_row *find(const char *text, size_t length) {
-  for (int i = 0; i < drv_option_count; i++)
-    if (strlen(drv_option_rows[i].name) == length &&
-        !strncmp(drv_option_rows[i].name, text, length))
-      return &drv_option_rows[i];
-  return NULL;
+/* A spelling may have two rows: then the one that this command takes. */
+static const drv_option_row *find(const drv_session *s, const char *text, size_t length) {
+  const drv_option_row *other = NULL;
+  for (int i = 0; i < drv_option_count; i++) {
+    const drv_option_row *row = &drv_option_rows[i];
+    if (strlen(row->name) != length || strncmp(row->name, text, length)) continue;
+    if (takes(s, row)) return row;
+    other = row;
+  }
+  return other;
 }
 
 static spc_status unknown(drv_session *s, const char *name) {
@@ -72,7 +76,7 @@ static spc_status parse_one(drv_session *s, int argc, char **argv, int *i) {
     value = text + length + 1;
   else
     length = strlen(text);
-  const drv_option_row *row = find(text, length);
+  const drv_option_row *row = find(s, text, length);
   if (!row || !takes(s, row)) return unknown(s, ir_strndup(s->arena, text, length));
   if (row->kind == DRV_FLAG && value) {
     drv_usage_error(s, "%s takes no value", row->name);

@@ -94,6 +94,7 @@ struct ir_candidate {
   IR_VEC(ir_tile_size) tiles;
   double density, cover; /* assumed density of the operand, covered density at this micro-tile */
   double microseconds, index_microseconds; /* predicted whole, and the part that builds lists */
+  double measured; /* microseconds, by an earlier `spc bench`; 0: never; not part of the text */
   /* with a list: the guard takes the faster branch, lists included; without: microseconds */
   double expected;                  /* the mean over densities and over how alike rows are */
   double density_low, density_high; /* the ends of the assumed range, 0 without a list */

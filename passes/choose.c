@@ -121,6 +121,13 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
   return index;
 }
 
+static bool is_pinned(const pass_context *context, const pass_ways *ways,
+                      const ir_candidate *candidate) {
+  const pass_pin *pin = context->options ? context->options->pin : NULL;
+  return pin && !strcmp(pin->target, ways->stmt->target->name) &&
+         !strcmp(pin->label, candidate->label);
+}
+
 /* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
  * margin. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
@@ -130,6 +137,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
     bool dear = is_listed(way->candidate) && looking(context, ways, way->candidate) > cheap;
     way->weight = way->candidate->expected * (dear ? 1 + context->profile->guard_margin : 1);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
+    if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;
   }
 }
 

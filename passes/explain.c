@@ -151,13 +151,19 @@ static bool is_slower(const ir_candidate *c, ir_arena *arena) {
          (!c->why[strlen(time)] || strstr(c->why, "times the chosen"));
 }
 
+static const char *measured_text(ir_arena *arena, const ir_candidate *c) {
+  return c->measured > 0
+             ? ir_format_text(arena, ", measured %s", pass_time_text(arena, c->measured))
+             : "";
+}
+
 static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
   int shown = 0;
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->target == target && is_slower(c, out->arena))
-      ir_text_printf(out, "%s%s (%s)", shown++ ? "; " : "    slower    ", c->label,
-                     pass_time_text(out->arena, c->expected));
+      ir_text_printf(out, "%s%s (%s%s)", shown++ ? "; " : "    slower    ", c->label,
+                     pass_time_text(out->arena, c->expected), measured_text(out->arena, c));
   }
   if (shown) ir_text_put(out, "\n");
 }
@@ -167,7 +173,8 @@ static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->target == target && c->verdict != IR_CHOSEN && !is_slower(c, out->arena))
-      ir_text_printf(out, "    %-9s %s: %s\n", words[c->verdict], c->label, c->why);
+      ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why,
+                     measured_text(out->arena, c));
   }
   put_slower(kernel, target, out);
 }
@@ -182,6 +189,10 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
   put_row(stage, out);
   if (stage->when.list && stage->when.above) return;
+  if (chosen && chosen->measured > 0)
+    ir_text_printf(out, "    measured  %s by `spc bench`, predicted %s\n",
+                   pass_time_text(out->arena, chosen->measured),
+                   pass_time_text(out->arena, chosen->microseconds));
   put_storage(stmt, out);
   put_axes(stmt, out);
   if (stmt->fused_why) ir_text_printf(out, "    fusion    %s\n", stmt->fused_why);
@@ -209,10 +220,14 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
     put_row(stage, out);
 }
 
-void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
-  pass_explain_head(program, kernel, out);
+void pass_explain_stages(const ir_kernel *kernel, ir_text *out) {
   if (!kernel->stages.count)
     ir_text_put(out,
                 "  nothing was decided: the interpreter computes the statements as they stand\n");
   for (int i = 0; i < kernel->stages.count; i++) put_stage(kernel, kernel->stages.at[i], out);
+}
+
+void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
+  pass_explain_head(program, kernel, out);
+  pass_explain_stages(kernel, out);
 }

@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 
 void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out);
+void pass_explain_stages(const ir_kernel *kernel, ir_text *out); /* all but its first lines */
 void pass_explain_json(const ir_program *program, const ir_kernel *kernel,
                        ir_text *out); /* one object */
 /* A `schedule` block that makes the same choices again. */

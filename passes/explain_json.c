@@ -58,6 +58,7 @@ static void put_candidate(const ir_candidate *c, ir_text *out) {
   number_field(out, "microseconds", c->microseconds);
   number_field(out, "index_microseconds", c->index_microseconds);
   number_field(out, "expected_microseconds", c->expected);
+  number_field(out, "measured_microseconds", c->measured > 0 ? c->measured : NAN);
   text_field(out, "verdict", verdicts[c->verdict], false);
   flag_field(out, "guarded", c->guarded);
   if (c->guarded) number_field(out, "break_even_cover", c->break_even);

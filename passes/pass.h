@@ -7,6 +7,11 @@
 
 typedef struct pass_profile pass_profile; /* cost.h: rates of a device */
 
+/* One way of a statement, whatever the estimates say: how `spc bench` runs every candidate. */
+typedef struct pass_pin {
+  const char *target, *label; /* as the table of candidates has them */
+} pass_pin;
+
 /* What the user asked for; all fields zero is the default. */
 typedef struct pass_options {
   const ir_target *target;
@@ -15,7 +20,8 @@ typedef struct pass_options {
       *sizes; /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
   bool strict_nan, reproducible, batch_invariant;
   bool ignore_schedule;
-  int force_guard; /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
+  const pass_pin *pin; /* NULL: none */
+  int force_guard;     /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
   /* the developer's switches */
   const char *passes; /* "canon,propagate": exactly these; NULL: the pipeline */
   const char *start_at, *stop_after;
@@ -55,6 +61,9 @@ pass_next(int number,
 
 /* The whole compiler between the front end and the code generators (pipeline.c). */
 spc_status pass_pipeline(ir_program *program, const pass_options *options, ir_sink *sink);
+
+/* A program fresh from the front end with all sparsity off: formats, hints, skipping of zeros. */
+void pass_densify(ir_program *program);
 
 /* The manager (manager.c): runs single passes under the developer's switches, checks their needs,
  * verifies what they leave, times them and keeps what a reproducer needs. */

@@ -56,6 +56,9 @@ spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats);
 void rt_run_free(rt_run *run);
 /* Whether enqueueing is launches alone: no result of computed pattern, no conversion. */
 bool rt_run_only_launches(const rt_run *run);
+/* 0xff bytes into the values of every output: what a later run does not write stays a NaN (a bench
+ * and its checks want that). */
+spc_status rt_run_poison(rt_run *run);
 /* Other values of a bound input, in the arrays that the run has. */
 spc_status rt_run_update(rt_run *run, const ir_tensor *tensor, const void *values);
 

@@ -191,6 +191,20 @@ spc_status rt_run_update(rt_run *run, const ir_tensor *tensor, const void *value
   return SPC_OK;
 }
 
+spc_status rt_run_poison(rt_run *run) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    const rt_tensor_slots *t = rt_memory_tensor(&run->memory, kernel->tensors.at[i]);
+    if (kernel->tensors.at[i]->role != IR_ROLE_OUT || !t || !t->ready || !t->vals) continue;
+    size_t bytes = (size_t)t->vals->host.count * ir_dtype_bytes(t->vals->host.dtype);
+    if (t->vals->host.data) memset(t->vals->host.data, 0xff, bytes);
+    if (t->vals->device &&
+        rt_cuda_fill(run->memory.cuda, t->vals->device, 0xff, bytes, run->stream))
+      return rt_run_driver_failed(run, "poisoning an output");
+  }
+  return SPC_OK;
+}
+
 /* ---- stages ---------------------------------------------------------------------------------- */
 static double now_ms(void) {
   struct timespec t;

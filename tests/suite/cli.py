@@ -28,6 +28,9 @@ EXITS = [
     (2, ["explain", "E9999"]), (2, ["show"]), (2, ["show", "opps"]), (2, ["completions", "tcsh"]), (2, ["help", "nothing"]),
     (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.txt")]), (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "q=" + path("y.npy")]),
     (2, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.npz")]),
+    (2, ["bench"]), (2, ["bench", good, "--backend=interp"]), (2, ["bench", good, "--candidates=some"]), (2, ["bench", good, "--sweep=0"]),
+    (2, ["bench", good, "--sweep=0.1:8"]), (2, ["bench", good, "--sweep=0.1,1.5:1x1"]), (2, ["bench", good, "--seconds=soon"]), (1, ["bench", bad]),
+    (5, ["bench", path("absent.spx")]),
     (5, ["run", path("absent.spx")]), (5, ["run", good, "--bind", "x=" + path("absent.npy")]), (5, ["run", good, "--bind", "x=" + path("torn.npy")]),
     (5, ["run", good, "--bind", "x=" + path("empty.npy")]), (5, ["run", TMP]), (5, ["compile", good, "--emit=tile", "-o", path("no/such/folder/f")]),
     (5, ["run", good, "--bind", "x=" + path("x.npy"), "--out", "y=" + path("no/such/y.npy")]),
@@ -73,6 +76,38 @@ r = spc("run", good, "--bind", "x=" + path("x.npy"), "--stats=-")
 stats = json.loads(r.stdout[r.stdout.index("{"):])
 check("--stats names back end and kernels", stats["stages"] and stats["backend"] in ("cpu", "cuda", "interp"), r.stdout)
 check("the version as JSON", json.loads(spc("--version", "--json").stdout)["name"] == "spc")
+
+if found("LLVM"):
+    import xml.dom.minidom
+    sparse = write("sparse.spx", "spx 1; dim I: dyn; dim K: dyn; dim N: dyn; kernel mm { in A: f32[I,K] as csr; in B: f32[K,N]; out C[i,n] = sum[k] A[i,k]*B[k,n]; }\n"
+                   "kernel layer { in x: f32[I,K]; in W: f32[K,N]; in V: f32[N,K]; let h[i,n] = relu(sum[k] x[i,k]*W[k,n]) ~ zeros(dynamic, density=0.1); out y[i,o] = sum[n] h[i,n]*V[n,o]; }\n")
+    sizes = ["-D", "I=48", "-D", "K=32", "-D", "N=64"]
+    kept = "--measured=" + path("kept")
+    r = spc("bench", sparse, *sizes, "--backend=cpu", "--sweep=0.1,1:1x1,4x1", "--seconds=10", "--candidates=all", "--json=" + path("b.json"), "--svg=" + path("b.svg"), kept)
+    check("bench of two kernels", r.returncode == 0 and r.stdout.count("right, error") == 8 and "WRONG" not in r.stdout, r.stdout + r.stderr)
+    kernels = json.load(open(path("b.json")))
+    points = [p for k in kernels for p in k["points"]]
+    check("bench: every point in JSON, timed and checked", [k["kernel"] for k in kernels] == ["mm", "layer"] and len(points) == 8 and all(
+        p["spc"]["median_ms"] > 0 and p["dense"]["median_ms"] > 0 and p["check"]["right"] for p in points), json.dumps(kernels)[:2000])
+    rows = [c for c in kernels[1]["candidates"] if not c["left_out"]]
+    check("bench: candidates have predicted and measured times", len(rows) >= 3 and all(c["measured_microseconds"] > 0 and c["predicted_microseconds"] > 0 for c in rows), json.dumps(kernels[1]["candidates"])[:2000])
+    check("bench: the chart is XML with a line for each granularity and axis labels", all(t in xml.dom.minidom.parse(path("b.svg")).toxml() for t in ("polyline", "zeros of 4x1", "time, ms", "share that is kept")))
+    r = spc("explain", sparse, *sizes, "--target=cpu", kept)
+    check("explain shows what was measured", r.stdout.count("  measured: ") == 2 and "by `spc bench`, predicted" in r.stdout, r.stdout)
+    r = spc("explain", sparse, *sizes, "--target=cpu", "--json", kept)
+    check("explain --json has it too", any(c["measured_microseconds"] for k in json.loads(r.stdout) for c in k["candidates"]), r.stdout[:2000])
+    r = spc("explain", sparse, *sizes[:5], "N=65", "--target=cpu", kept)
+    check("what was measured at other sizes is not shown", "measured" not in r.stdout, r.stdout)
+    r = spc("explain", write("sparse2.spx", open(sparse).read().replace("relu", "relu2")), *sizes, "--target=cpu", kept)
+    check("what was measured of another program is not shown", "measured" not in r.stdout, r.stdout)
+    write("kept", "point\tnot a record\nnoise\n\n" + open(path("kept")).read() + "candidate\t")
+    r = spc("explain", sparse, *sizes, "--target=cpu", kept)
+    check("a damaged file of measurements is read as far as it goes", r.returncode == 0 and "measured: " in r.stdout, r.stdout + r.stderr)
+    r = spc("bench", sparse, *sizes, "--backend=cpu", "--kernel=mm", "--sweep=0.5:1x1", "--seconds=1", "--measured=" + path("no/such/folder/kept"))
+    check("measurements that cannot be kept are no failure", r.returncode == 0 and "not kept" in r.stdout, r.stdout + r.stderr)
+    r = spc("bench", sparse, *sizes, "--backend=cpu", "--kernel=mm", "--bind", "A=sparse:3:0.2", "--seconds=1", kept)
+    check("an operand that is bound is not swept", r.returncode == 0 and "as bound" in r.stdout, r.stdout + r.stderr)
+
 check("colour only where asked for", "\x1b[" in spc("compile", bad, "--color=always").stderr and "\x1b[" not in r.stderr)
 
 HOSTILE = {
