@@ -4,8 +4,10 @@
  *   cpu_target.c  CPU names, features, vector width        cpu_expr.c   expressions
  *   cpu_types.c   dtypes as LLVM types, memory accesses    cpu_emit.c   statements
  *   cpu_cast.c    conversions between dtypes               cpu_module.c functions, passes
- *   cpu_ops.c     one lowering an op, from ops.def         cpu_jit.c    ORC: code to addresses
+ *   cpu_ops.c     one lowering an op, from ops.def         cpu_link.c   objects to addresses
  *   cpu_math.c    exp, log, tanh, gelu without calls       cpu_compile.c  the entry points, threads
+ *   cpu_cache.c   the key of a stage's code                build_id.c   which build of the library
+ * this is
  *
  * Values: f64 and f32 are floating point; every smaller float travels as its bits (i16, i8) and is
  * widened to f32 where arithmetic happens; i4 and u4 are i8 kept in range; b1 is i1.  A vector of
@@ -25,6 +27,18 @@ typedef struct cg_cpu_machine {
 
 spc_status cg_cpu_machine_find(ir_arena *arena, const char *mcpu, ir_sink *sink,
                                cg_cpu_machine *out);
+
+/* ---- build_id.c ---- */
+bool cg_build_id(char *text, size_t bytes); /* hexadecimal; false when the linker left none */
+
+/* ---- cpu_link.c ---- */
+typedef struct cg_cpu_code cg_cpu_code;
+/* The object is not kept. */
+spc_status cg_cpu_link(const void *object, size_t bytes, ir_sink *sink, cg_cpu_code **out);
+ir_cpu_function *cg_cpu_code_find(const cg_cpu_code *code,
+                                  const char *entry); /* NULL when it is not there */
+void cg_cpu_code_free(cg_cpu_code *code);             /* NULL is allowed */
+bool cg_cpu_link_takes(const char *entry); /* false: emitted code calls a function of that name */
 
 #ifdef SPC_HAVE_LLVM
 #include <llvm-c/Core.h>
@@ -116,7 +130,7 @@ void cg_cpu_bind(cg_cpu *c, cg_cpu_map *map, cg_cpu_bound bound);
 spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                              const cg_options *options, ir_sink *sink, cg_cpu *out);
 void cg_cpu_module_free(cg_cpu *c);
-void cg_cpu_start(void); /* registers LLVM's back end for this machine; before threads use it */
+void cg_cpu_start(void); /* registers LLVM's back end for this machine; any thread */
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
 /* The object or assembler text; the caller disposes it. */
 spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);
@@ -125,14 +139,10 @@ spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef 
  */
 const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi);
 
-/* ---- cpu_jit.c ---- */
-typedef struct cg_cpu_jit cg_cpu_jit;
-bool cg_cpu_jit_takes(const char *entry); /* false: emitted code calls a function of that name */
-/* Takes the objects, also when it fails. */
-spc_status cg_cpu_jit_new(LLVMMemoryBufferRef *objects, int count, ir_sink *sink, cg_cpu_jit **out);
-ir_cpu_function *cg_cpu_jit_find(cg_cpu_jit *jit,
-                                 const char *entry); /* NULL when it is not there */
-void cg_cpu_jit_free(void *jit);
+/* ---- cpu_cache.c ---- */
+/* false: this build cannot tell itself from others, so nothing is kept. */
+bool cg_cpu_key(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
+                const cg_cpu_machine *machine, ir_cache_key *out);
 #endif
 
 #endif

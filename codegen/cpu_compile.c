@@ -1,12 +1,13 @@
 /* cpu_compile.c - the CPU back end's door: a kernel to an image, and to text.
  *
  * Every stage is a unit with an LLVM context, an arena and a sink of its own, so that units are
- * compiled on several threads; their objects go into one JIT.  An arena that runs out of memory
- * long-jumps back here, where the LLVM objects of the unit are released.  `llvm` is the IR after
- * LLVM's passes, `asm` what the object holds. */
+ * compiled and linked on several threads.  A unit whose object is in the cache never touches LLVM.
+ * An arena that runs out of memory long-jumps back here, where what the unit holds is released.
+ * `llvm` is the IR after LLVM's passes, `asm` what the object holds. */
 #ifdef SPC_HAVE_LLVM
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "codegen/cpu.h"
@@ -17,11 +18,15 @@ typedef struct unit {
   const ir_kernel *kernel;
   const ir_stage *stage; /* NULL: all of them in one module */
   const cg_options *options;
-  const char *kind; /* of text; NULL: an object */
+  const cg_cpu_machine *machine;
+  const char *kind; /* of text; NULL: code */
   ir_arena *arena;
   ir_sink *sink;
   cg_cpu c;
-  LLVMMemoryBufferRef object; /* or text */
+  LLVMMemoryBufferRef made; /* the text, or the object until it is linked */
+  ir_cached kept;           /* the object as it was found */
+  bool cached;
+  cg_cpu_code *code;
   spc_status status;
 } unit;
 
@@ -29,11 +34,31 @@ typedef struct unit {
 static spc_status finish(unit *u) {
   if (u->kind && strcmp(u->kind, "asm")) {
     char *text = LLVMPrintModuleToString(u->c.module);
-    u->object = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "llvm");
+    u->made = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "llvm");
     LLVMDisposeMessage(text);
     return SPC_OK;
   }
-  return cg_cpu_emit(&u->c, u->kind ? LLVMAssemblyFile : LLVMObjectFile, &u->object);
+  return cg_cpu_emit(&u->c, u->kind ? LLVMAssemblyFile : LLVMObjectFile, &u->made);
+}
+
+static spc_status make(unit *u) {
+  cg_cpu_start();
+  SPC_TRY(cg_cpu_module_new(u->arena, u->kernel, u->stage, u->options, u->sink, &u->c));
+  return finish(u);
+}
+
+/* The object from the cache, else from LLVM and into the cache; then linked. */
+static spc_status make_code(unit *u) {
+  const ir_cache *cache = u->options->cache;
+  ir_cache_key key;
+  bool keyed = cache && cg_cpu_key(u->arena, u->kernel, u->stage, u->machine, &key);
+  if (keyed && (u->cached = cache->find(cache->user, &key, &u->kept)))
+    return cg_cpu_link(u->kept.data, u->kept.bytes, u->sink, &u->code);
+  SPC_TRY(make(u));
+  ir_cached object = {(void *)(uintptr_t)LLVMGetBufferStart(u->made), LLVMGetBufferSize(u->made),
+                      NULL};
+  if (keyed) cache->keep(cache->user, &key, &object, NULL, NULL);
+  return cg_cpu_link(object.data, object.bytes, u->sink, &u->code);
 }
 
 static void compile_unit(unit *u) {
@@ -43,8 +68,7 @@ static void compile_unit(unit *u) {
     u->status = SPC_OUT_OF_MEMORY;
   } else {
     ir_arena_guard(u->arena, &no_memory);
-    u->status = cg_cpu_module_new(u->arena, u->kernel, u->stage, u->options, u->sink, &u->c);
-    if (u->status == SPC_OK) u->status = finish(u);
+    u->status = u->kind ? make(u) : make_code(u);
   }
   ir_arena_guard(u->arena, NULL);
   cg_cpu_module_free(&u->c);
@@ -93,20 +117,20 @@ static void compile_units(unit *units, int count, const cg_options *options) {
   pthread_t thread[MOST_THREADS];
   int started = 0, wanted = thread_count(options, count) - 1;
   atomic_init(&w.next, 0);
-  cg_cpu_start();
   while (started < wanted && !pthread_create(&thread[started], NULL, take_units, &w)) started++;
   take_units(&w);
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
 static unit *units_of(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
-                      int *count) {
+                      const cg_cpu_machine *machine, int *count) {
   unit *units = IR_NEW_ARRAY(arena, unit, kernel->stages.count + 1);
   *count = 0;
   for (int s = 0; s < kernel->stages.count; s++) {
     if (!kernel->stages.at[s]->funcs.count) continue;
     unit *u = &units[(*count)++];
-    *u = (unit){.kernel = kernel, .stage = kernel->stages.at[s], .options = options};
+    *u = (unit){
+        .kernel = kernel, .stage = kernel->stages.at[s], .options = options, .machine = machine};
     if (!open_unit(u)) u->status = SPC_OUT_OF_MEMORY;
   }
   return units;
@@ -117,9 +141,10 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   for (int i = 0; i < count; i++) {
     spc_status one = close_unit(&units[i], sink);
     if (status == SPC_OK) status = one;
+    if (units[i].made) LLVMDisposeMemoryBuffer(units[i].made);
+    free(units[i].kept.data);
+    free(units[i].kept.note);
   }
-  for (int i = 0; status != SPC_OK && i < count; i++)
-    if (units[i].object) LLVMDisposeMemoryBuffer(units[i].object);
   return status;
 }
 
@@ -128,7 +153,7 @@ static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink 
   for (int s = 0; s < kernel->stages.count; s++)
     for (int i = 0; i < kernel->stages.at[s]->funcs.count; i++) {
       const ir_func *func = kernel->stages.at[s]->funcs.at[i];
-      if (cg_cpu_jit_takes(cg_cpu_entry(arena, func))) continue;
+      if (cg_cpu_link_takes(cg_cpu_entry(arena, func))) continue;
       ir_diag *d = ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE,
                                "no function can have the name `%s`: emitted code calls the C "
                                "library's function of that name",
@@ -142,12 +167,37 @@ static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink 
 }
 
 /* ---- an image -------------------------------------------------------------------------------- */
-static spc_status add_code(ir_image *image, const ir_stage *stage, const ir_func *func,
-                           cg_cpu_jit *jit, ir_sink *sink) {
+/* Of the code's memory. */
+typedef struct owner {
+  int count;
+  cg_cpu_code *code[];
+} owner;
+
+static void release(void *user) {
+  owner *own = user;
+  for (int i = 0; own && i < own->count; i++) cg_cpu_code_free(own->code[i]);
+  free(own);
+}
+
+/* Takes the units' code, also when it fails. */
+static spc_status take_code(unit *units, int count, owner **out) {
+  owner *own = malloc(sizeof *own + (size_t)count * sizeof *own->code);
+  if (own) own->count = count;
+  for (int i = 0; i < count; i++) {
+    if (own)
+      own->code[i] = units[i].code;
+    else
+      cg_cpu_code_free(units[i].code);
+  }
+  *out = own;
+  return own ? SPC_OK : SPC_OUT_OF_MEMORY;
+}
+
+static spc_status add_code(ir_image *image, const unit *u, const ir_func *func, ir_sink *sink) {
   ir_code_image code = {
-      .stage = stage, .func = func, .label = "loop", .registers = -1, .spill_bytes = -1};
+      .stage = u->stage, .func = func, .label = "loop", .registers = -1, .spill_bytes = -1};
   code.entry = cg_cpu_entry(image->arena, func);
-  code.cpu = cg_cpu_jit_find(jit, code.entry);
+  code.cpu = cg_cpu_code_find(u->code, code.entry);
   if (!code.cpu) {
     ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "the code of `%s` did not link", func->name);
     return SPC_INTERNAL;
@@ -157,43 +207,36 @@ static spc_status add_code(ir_image *image, const ir_stage *stage, const ir_func
   return SPC_OK;
 }
 
-static spc_status fill_image(ir_image *image, cg_cpu_jit *jit, ir_sink *sink) {
-  for (int s = 0; s < image->kernel->stages.count; s++) {
-    const ir_stage *stage = image->kernel->stages.at[s];
-    for (int i = 0; i < stage->funcs.count; i++)
-      if (stage->funcs.at[i]->kind == IR_FUNC_KERNEL)
-        SPC_TRY(add_code(image, stage, stage->funcs.at[i], jit, sink));
+static spc_status fill_image(ir_image *image, const unit *units, int count, ir_sink *sink) {
+  for (int u = 0; u < count; u++) {
+    *(units[u].cached ? &image->cached : &image->compiled) += 1;
+    for (int i = 0; i < units[u].stage->funcs.count; i++)
+      if (units[u].stage->funcs.at[i]->kind == IR_FUNC_KERNEL)
+        SPC_TRY(add_code(image, &units[u], units[u].stage->funcs.at[i], sink));
   }
   return SPC_OK;
-}
-
-/* Takes the objects. */
-static spc_status link_units(ir_arena *arena, unit *units, int count, ir_sink *sink,
-                             cg_cpu_jit **jit) {
-  LLVMMemoryBufferRef *objects = IR_NEW_ARRAY(arena, LLVMMemoryBufferRef, count + 1);
-  for (int i = 0; i < count; i++) objects[i] = units[i].object;
-  return cg_cpu_jit_new(objects, count, sink, jit);
 }
 
 spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                           ir_sink *sink, ir_image **out) {
   int count;
-  cg_cpu_jit *jit = NULL;
+  owner *own = NULL;
   cg_cpu_machine machine;
   *out = NULL;
   SPC_TRY(cg_cpu_machine_find(arena, options->mcpu, sink, &machine));
   SPC_TRY(check_names(arena, kernel, sink));
   ir_image *image = IR_NEW(arena, ir_image);
-  unit *units = units_of(arena, kernel, options, &count);
+  *image = (ir_image){.arena = arena, .kernel = kernel, .release = release};
+  unit *units = units_of(arena, kernel, options, &machine, &count);
   compile_units(units, count, options);
-  SPC_TRY(close_units(units, count, sink));
-  SPC_TRY(link_units(arena, units, count, sink, &jit));
-  *image = (ir_image){.arena = arena, .kernel = kernel, .owner = jit, .release = cg_cpu_jit_free};
-  spc_status status = fill_image(image, jit, sink);
+  spc_status status = close_units(units, count, sink), taken = take_code(units, count, &own);
+  if (status == SPC_OK) status = taken;
+  if (status == SPC_OK) status = fill_image(image, units, count, sink);
+  image->owner = own;
   if (status == SPC_OK)
     *out = image;
   else
-    cg_cpu_jit_free(jit);
+    release(own);
   return status;
 }
 
@@ -203,12 +246,11 @@ spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage 
   unit u = {.kernel = kernel, .stage = stage, .options = options, .kind = kind};
   (void)arena;
   if (!open_unit(&u)) return SPC_OUT_OF_MEMORY;
-  cg_cpu_start();
   compile_unit(&u);
   spc_status status = close_unit(&u, sink);
-  if (u.object && status == SPC_OK)
-    ir_text_putn(out, LLVMGetBufferStart(u.object), LLVMGetBufferSize(u.object));
-  if (u.object) LLVMDisposeMemoryBuffer(u.object);
+  if (u.made && status == SPC_OK)
+    ir_text_putn(out, LLVMGetBufferStart(u.made), LLVMGetBufferSize(u.made));
+  if (u.made) LLVMDisposeMemoryBuffer(u.made);
   return status;
 }
 #else

@@ -12,6 +12,7 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
 
 #include "codegen/cpu.h"
 
@@ -165,9 +166,14 @@ static void emit_stage(cg_cpu *c, const ir_stage *stage) {
 }
 
 /* ---- a module -------------------------------------------------------------------------------- */
-void cg_cpu_start(void) {
+static void register_target(void) {
   LLVMInitializeNativeTarget();
   LLVMInitializeNativeAsmPrinter();
+}
+
+void cg_cpu_start(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_target);
 }
 
 static spc_status open_target(cg_cpu *c) {
@@ -177,9 +183,8 @@ static spc_status open_target(cg_cpu *c) {
     LLVMDisposeMessage(triple);
     return fault(c->sink, "LLVM does not know this machine", message);
   }
-  c->target =
-      LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
-                              LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelJITDefault);
+  c->target = LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
+                                      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
   LLVMSetTarget(c->module, triple);
   LLVMDisposeMessage(triple);
   if (!c->target) return fault(c->sink, "LLVM refused the CPU", LLVMCreateMessage(c->machine.cpu));

@@ -101,6 +101,9 @@ struct ir_func {
   ir_span span;
 };
 
+/* Text of one function with the types and sizes of all its buffers (ir/print_loop.c). */
+void ir_print_func(const ir_kernel *kernel, const ir_func *func, ir_text *out);
+
 /* Building (ir/loop_build.c).  A builder keeps the block that is open.  Names of locals, parameters
  * and local buffers are unique in a function: the builder appends `_2`, `_3` where they are not. */
 typedef struct ir_builder {

@@ -148,9 +148,10 @@ static bool is_workspace_of(const ir_kernel *kernel, const ir_buf *buf) {
   return false;
 }
 
-static void put_func_buf(ir_writer *w, const ir_buf *buf) {
+/* A workspace is declared by its kernel, and a function printed alone declares it too. */
+static void put_func_buf(ir_writer *w, const ir_buf *buf, bool alone) {
   ir_text_put(w->out, "    buf ");
-  if (is_workspace_of(w->kernel, buf))
+  if (!alone && is_workspace_of(w->kernel, buf))
     ir_put_buf(w, buf);
   else
     ir_put_buf_decl(w, buf);
@@ -165,11 +166,11 @@ static void put_param(ir_writer *w, const ir_var *var) {
   ir_text_put(w->out, ";\n");
 }
 
-static void put_func(ir_writer *w, const ir_func *func) {
+static void put_func(ir_writer *w, const ir_func *func, bool alone) {
   ir_text_put(w->out, func->kind == IR_FUNC_FRAGMENT ? "  fragment " : "  func ");
   ir_put_name(w->out, func->name);
   ir_text_put(w->out, " {\n");
-  for (int i = 0; i < func->bufs.count; i++) put_func_buf(w, func->bufs.at[i]);
+  for (int i = 0; i < func->bufs.count; i++) put_func_buf(w, func->bufs.at[i], alone);
   for (int i = 0; i < func->params.count; i++) put_param(w, func->params.at[i]);
   put_block(w, &func->body, 2);
   if (func->result) {
@@ -184,7 +185,12 @@ void ir_put_funcs(ir_writer *w) {
   for (int i = 0; i < w->kernel->funcs.count; i++) {
     const ir_func *func = w->kernel->funcs.at[i];
     w->names = names_of(w->out->arena, w->kernel, func);
-    put_func(w, func);
+    put_func(w, func, false);
   }
   w->names = NULL;
+}
+
+void ir_print_func(const ir_kernel *kernel, const ir_func *func, ir_text *out) {
+  ir_writer w = {.out = out, .kernel = kernel, .names = names_of(out->arena, kernel, func)};
+  put_func(&w, func, true);
 }

@@ -11,7 +11,7 @@
  *                                                     |            lists, tiles, kernels  (tile)
  *        ┌────────────────────────────────────────────┘
  *        v
- *      lower 90 ──┬─▶ vectorise 100 ──▶ cpu_*.c, LLVM, ORC         how it runs  (loop)
+ *      lower 90 ──┬─▶ vectorise 100 ──▶ cpu_*.c, LLVM              how it runs  (loop)
  *                 └─▶ gpu_map 110 ────▶ CUDA text, NVRTC
  *
  *   canon      puts each statement in one of three shapes: elementwise, an epilogue around one
