@@ -81,6 +81,7 @@ class Peer:
         for name in ("out", "h", "u"):
             if name in self.row.sets[i]:
                 self.row.sets[i][name].fill(np.nan)
+        getattr(self.calls[i], "before", int)()
         begin = time.perf_counter()
         last = self.calls[i]()
         seconds = time.perf_counter() - begin
@@ -250,6 +251,7 @@ def main():
         for group in args.groups or cpu_rows.GROUPS:
             rows += table(group, peers, threads, copy)
     scaling(rows)
+    summary(rows)
     facts["load_after"] = os.getloadavg()
     if args.json:
         json.dump(dict(facts=facts, rows=rows), open(args.json, "w"), indent=1)
@@ -258,16 +260,28 @@ def main():
 
 
 def scaling(rows):
-    """One core against two, where both were measured."""
+    """One core against two, where both were measured; rows under a millisecond have nothing to share."""
     one = {r["title"]: r["sides"] for r in rows if r["threads"] == 1 and "sides" in r}
     two = [(r["title"], r["sides"]) for r in rows if r["threads"] == 2 and "sides" in r and r["title"] in one]
     if not two:
         return
-    print("\n### Two cores against one (median time on one core / on two)\n\n| row | spc | OpenBLAS |\n| --- | --- | --- |")
+
+    def gain(title, sides, side):
+        if side not in sides or side not in one[title]:
+            return None
+        return one[title][side]["median"] / sides[side]["median"]
+    print("\n### Two cores against one (median time on one core / on two)\n\n| row | spc | OpenBLAS | below target |\n| --- | --- | --- | --- |")
     for title, sides in two:
-        def gain(side):
-            return "%.2f" % (one[title][side]["median"] / sides[side]["median"]) if side in sides and side in one[title] else ""
-        print("| %s | %s | %s |" % (title, gain("spc"), gain("OpenBLAS")))
+        ours, theirs = gain(title, sides, "spc"), gain(title, sides, "OpenBLAS")
+        least = 1.85 if one[title]["spc"]["median"] > 1e-3 else 1
+        print("| %s | %.2f | %s | %s |" % (title, ours, "" if theirs is None else "%.2f" % theirs, "target %.2f" % least if ours < least else ""))
+
+
+def summary(rows):
+    for threads in sorted({r["threads"] for r in rows}):
+        mine = [r for r in rows if r["threads"] == threads]
+        below = sum(1 for r in mine if r.get("below"))
+        print("\n%d of %d rows below a target or a baseline on %d core%s" % (below, len(mine), threads, "s" if threads > 1 else ""))
 
 
 main()

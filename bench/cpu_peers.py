@@ -169,6 +169,44 @@ def mlir_spmv(m, k):
                     "linalg.matvec ins(%%A, %%x : tensor<%dx%dxf32, #CSR>, tensor<%dxf32>) outs(%%Z : tensor<%dxf32>) -> tensor<%dxf32>" % (m, k, k, m, m), str(m))
 
 
+# Sparse results: the arrays are returned; they are the caller's.
+ARRAYS = {"positions": "memref<?xi32>", "coordinates": "memref<?xi32>", "values": "memref<?xf32>"}
+
+
+def sparse_function(operands, assemble, body, out, wanted):
+    take = ["%%r%d = sparse_tensor.%s %%R %s : tensor<%sxf32, #CSR> to %s" % (i, w, "" if w == "values" else "{level = 1 : index}", out, ARRAYS[w]) for i, w in enumerate(wanted)]
+    kinds = ", ".join(ARRAYS[w] for w in wanted)
+    return (CSR.format() + "func.func @kernel(%s) -> (%s) attributes {llvm.emit_c_interface} {\n    %s\n    %%Z = tensor.empty() : tensor<%sxf32, #CSR>\n    %%R = %s\n    %s\n    return %s : %s\n}\n"
+            % (operands, kinds, assemble, out, body, "\n    ".join(take), ", ".join("%%r%d" % i for i in range(len(wanted))), kinds))
+
+
+def generic(maps, kinds, ins, out, args, body):
+    return ("linalg.generic { indexing_maps = [%s], iterator_types = [%s] } ins(%s) outs(%%Z : %s) {\n    ^bb0(%s, %%c: f32):\n      %s\n      linalg.yield %%r : f32\n    } -> %s"
+            % (", ".join("affine_map<%s>" % m for m in maps), ", ".join('"%s"' % k for k in kinds), ins, out, ", ".join("%%%s: f32" % a for a in args), body, out))
+
+
+def mlir_sddmm(m, n, k):
+    S, out = "tensor<%dx%dxf32, #CSR>" % (m, n), "%dx%d" % (m, n)
+    body = generic(("(i,j,k)->(i,j)", "(i,j,k)->(i,k)", "(i,j,k)->(j,k)", "(i,j,k)->(i,j)"), ("parallel", "parallel", "reduction"),
+                   "%%S, %%A, %%B : %s, tensor<%dx%dxf32>, tensor<%dx%dxf32>" % (S, m, k, n, k), S, "sab",
+                   "%0 = arith.mulf %a, %b : f32\n      %1 = arith.mulf %s, %0 : f32\n      %r = arith.addf %c, %1 : f32")
+    return sparse_function("%s, %%A: tensor<%dx%dxf32>, %%B: tensor<%dx%dxf32>" % (STORED, m, k, n, k), ASSEMBLE.format("S", out), body, out, ["values"])
+
+
+def mlir_pair(which, m, n, k):
+    """which: 0 sum, 1 product of matrices, 2 product of elements."""
+    left, right, out = "%dx%d" % (m, k if which == 1 else n), "%dx%d" % (k if which == 1 else m, n), "%dx%d" % (m, n)
+    operands = ", ".join("%%pos%s: tensor<?xi32>, %%crd%s: tensor<?xi32>, %%vals%s: tensor<?xf32>" % (x, x, x) for x in "AB")
+    assemble = "\n    ".join(ASSEMBLE.format(x, s).replace("%pos, %crd", "%pos{0}, %crd{0}".format(x)).replace("%vals", "%vals" + x) for x, s in zip("AB", (left, right)))
+    types = "%%A, %%B : tensor<%sxf32, #CSR>, tensor<%sxf32, #CSR>" % (left, right)
+    result = "tensor<%sxf32, #CSR>" % out
+    if which == 1:
+        body = "linalg.matmul ins(%s) outs(%%Z : %s) -> %s" % (types, result, result)
+    else:
+        body = generic(("(i,j)->(i,j)",) * 3, ("parallel", "parallel"), types, result, "ab", "%%r = arith.%s %%a, %%b : f32" % ("addf" if which == 0 else "mulf"))
+    return sparse_function(operands, assemble, body, out, list(ARRAYS))
+
+
 class Memref(ctypes.Structure):
     """A descriptor of rank 1 or 2, as the C interface takes it."""
 
@@ -210,6 +248,42 @@ class MLIR:
         refs = [Memref(a) for a in (*arrays, out)]
         args = [r.at for r in refs]
         return lambda: (kernel(*args), refs, out)[2]
+
+    def call_sparse(self, text, arrays, kinds):
+        """A function whose `arrays` gives copies of the returned arrays; the memory of a call goes with the next."""
+        kernel, refs = self.build(text), [Memref(a) for a in arrays]
+        results = ((ctypes.c_int64 * 5) * len(kinds))()
+        args = [r.at for r in refs]
+        free = ctypes.CDLL(None).free
+        free.argtypes = [ctypes.c_void_p]
+
+        def release():
+            for r in results:
+                free(r[0])
+                r[0] = 0
+
+        def call():
+            kernel(ctypes.byref(results), *args)
+            return refs
+        call.before = release
+        call.arrays = lambda: [np.ctypeslib.as_array(ctypes.cast(r[1], ctypes.POINTER(k)), (r[3],)).copy() for r, k in zip(results, kinds)]
+        return call
+
+    def sddmm(self, s, a, b):
+        call = self.call_sparse(mlir_sddmm(a.shape[0], b.shape[0], a.shape[1]), (s.indptr, s.indices, s.data, a, b), (f32,))
+        call.result = lambda shape: call.arrays()[0]
+        return call
+
+    def pair(self, which, a, b):
+        import scipy.sparse as sp
+        call = self.call_sparse(mlir_pair(which, a.shape[0], b.shape[1], a.shape[1]), (a.indptr, a.indices, a.data, b.indptr, b.indices, b.data),
+                                (ctypes.c_int32, ctypes.c_int32, f32))
+
+        def result(shape):
+            pos, crd, vals = call.arrays()
+            return sp.csr_matrix((vals[:pos[-1]], crd[:pos[-1]], pos), shape)
+        call.result = result
+        return call
 
     def spmm(self, a, b, out):
         return self.call(mlir_spmm(a.shape[0], b.shape[1], a.shape[1]), (a.indptr, a.indices, a.data, b), out)

@@ -86,7 +86,7 @@ def spmm(peers):
                   peers_of(peers, OpenBLAS=lambda p, s: p.gemm(s["full"], s["B"], s["out"]), MLIR=lambda p, s: p.spmm(s["A"], s["B"], s["out"]),
                            Eigen=lambda p, s: p.spmm(s["A"], s["B"], s["out"]), SciPy=lambda p, s: lambda: s["A"] @ s["B"]),
                   lambda s: s["A"].astype(np.float64) @ s["B"].astype(np.float64), ("C", (m, n)), int(k * density) + 1, flop=2 * m * n * k * density,
-                  targets=SPMM_TARGETS.get(density, []) if n == 1024 else [], best=("spc dense", "OpenBLAS"))
+                  targets=SPMM_TARGETS.get(density, []) if n == 1024 else [], best=("spc dense", "OpenBLAS", "MLIR"))
 
 
 SPMV = "spx 1; dim I: dyn; dim K: dyn;\nkernel k { in A: f32[I,K] as csr; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }"
@@ -101,7 +101,7 @@ def spmv(peers):
         yield Row(title, dict(I=m, K=k), sets, {"spc": SPMV},
                   peers_of(peers, MLIR=lambda p, s: p.spmv(s["A"], s["x"], s["out"]), Eigen=lambda p, s: p.spmv(s["A"], s["x"], s["out"]),
                            SciPy=lambda p, s: lambda: s["A"] @ s["x"]),
-                  lambda s: s["A"].astype(np.float64) @ s["x"].astype(np.float64), ("y", (m,)), a_row, bytes=moved, targets=[("copy", 0.9)] if m > 100000 else [])
+                  lambda s: s["A"].astype(np.float64) @ s["x"].astype(np.float64), ("y", (m,)), a_row, bytes=moved, targets=[("copy", 0.9)] if m > 100000 else [], best=("MLIR",))
 
 
 SDDMM = "spx 1; dim I: dyn; dim J: dyn; dim K: dyn;\nkernel k { in S: f32[I,J] as csr; in A: f32[I,K]; in B: f32[J,K]; out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] as like(S); }"
@@ -119,8 +119,9 @@ def sddmm(peers):
         def sampled(p, s):
             product = p.gemm(s["A"], s["B"], s["out"], True)
             return lambda: np.multiply(product().reshape(-1).take(s["place"]), s["S"].data)
-        yield Row("%d × %d × %d, %s zeros" % (m, m, k, percent(density)), dict(I=m, J=m, K=k), sets, {"spc": SDDMM}, peers_of(peers, OpenBLAS=sampled),
-                  lambda s: s["S"].data.astype(np.float64) * np.matmul(*exact(s["A"], s["B"].T)).reshape(-1)[s["place"]], ("C", None), k, flop=2 * m * m * k * density, best=("OpenBLAS",))
+        yield Row("%d × %d × %d, %s zeros" % (m, m, k, percent(density)), dict(I=m, J=m, K=k), sets, {"spc": SDDMM},
+                  peers_of(peers, OpenBLAS=sampled, MLIR=lambda p, s: p.sddmm(s["S"], s["A"], s["B"])),
+                  lambda s: s["S"].data.astype(np.float64) * np.matmul(*exact(s["A"], s["B"].T)).reshape(-1)[s["place"]], ("C", None), k, flop=2 * m * m * k * density, best=("OpenBLAS", "MLIR"))
 
 
 # ---- weights -----------------------------------------------------------------------------------------
@@ -284,8 +285,8 @@ def pairs(peers):
         text = (PAIR % (left, right, formula)).replace("dim K: dyn;", "dim K: dyn;" if "K" in left else "")
         sizes = dict(I=n, J=n, K=n) if "K" in left else dict(I=n, J=n)
         yield Row("%s, %d², %s zeros" % (title, n, percent(density)), sizes, sets, {"spc": text},
-                  peers_of(peers, Eigen=by_eigen, SciPy=lambda p, s, f=by_scipy: lambda: f(s["A"], s["B"])),
-                  lambda s, f=by_scipy: f(s["A"].astype(np.float64), s["B"].astype(np.float64)), ("C", (n, n)), max(1, int(n * density)), targets=[])
+                  peers_of(peers, MLIR=lambda p, s, w=which: p.pair(w, s["A"], s["B"]), Eigen=by_eigen, SciPy=lambda p, s, f=by_scipy: lambda: f(s["A"], s["B"])),
+                  lambda s, f=by_scipy: f(s["A"].astype(np.float64), s["B"].astype(np.float64)), ("C", (n, n)), max(1, int(n * density)), best=("MLIR", "Eigen"))
 
 
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),

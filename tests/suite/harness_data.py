@@ -10,7 +10,7 @@ TMP = _folder.name
 
 def spc(*arguments, stdin=None, env=None, timeout=300):
     return subprocess.run([SPC, *map(str, arguments)], capture_output=True, text=True, errors="replace", input=stdin, cwd=ROOT,
-                          timeout=timeout, env=dict(os.environ, **dict(dict(NO_COLOR="1"), **(env or {}))))
+                          timeout=timeout, env=dict(os.environ, NO_COLOR="1", **(env or {})))
 
 
 def path(name):
