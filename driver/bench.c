@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { RUNS = 51, SECONDS = 60 };
+enum { RUNS = 51, SECONDS = 60, MOST_GRAN = 1 << 20 };
 static const char *const default_sweep = "0.01,0.02,0.05,0.1,0.25,0.5,0.75,0.9,1";
 static const char *const default_grans = "1x1,1x8,8x1,32x1,128x1,64x64";
 
@@ -48,12 +48,11 @@ static spc_status read_densities(bench *b, const char *whole, const char *text) 
 static spc_status read_grans(bench *b, const char *whole, const char *text) {
   while (*text) {
     char *end;
-    bench_mask gran = {0};
-    gran.rows = (int)strtol(text, &end, 10);
-    if (*end != 'x' || gran.rows < 1) return bad_sweep(b, whole);
-    gran.cols = (int)strtol(end + 1, &end, 10);
-    if (gran.cols < 1 || (*end && *end != ',')) return bad_sweep(b, whole);
-    IR_PUSH(b->arena, &b->grans, gran);
+    long rows = strtol(text, &end, 10);
+    if (*end != 'x' || rows < 1 || rows > MOST_GRAN) return bad_sweep(b, whole);
+    long cols = strtol(end + 1, &end, 10);
+    if (cols < 1 || cols > MOST_GRAN || (*end && *end != ',')) return bad_sweep(b, whole);
+    IR_PUSH(b->arena, &b->grans, ((bench_mask){.rows = (int)rows, .cols = (int)cols}));
     text = *end ? end + 1 : end;
   }
   return SPC_OK;

@@ -7,7 +7,8 @@ static void print_overview(void) {
        "a kernel\n"
        "  spc run ffn.spx --bind x=x.npy --bind W1=rand:1 --bind W2=rand:2 --out y=y.npy\n"
        "  spc explain ffn.spx -D T=2048                       why these kernels, and what was "
-       "rejected\n\n"
+       "rejected\n"
+       "  spc bench ffn.spx -D T=256 --svg ffn.svg            timed against its dense twin\n\n"
        "commands");
   for (int i = 0; i < drv_command_count; i++)
     printf("  %-12s %-14s %s\n", drv_command_rows[i].name, drv_command_rows[i].arguments,
