@@ -8,9 +8,9 @@ _folder = tempfile.TemporaryDirectory()
 TMP = _folder.name
 
 
-def spc(*arguments, stdin=None, env=None, timeout=300):
+def spc(*arguments, stdin=None, env=None, timeout=300, **how):
     return subprocess.run([SPC, *map(str, arguments)], capture_output=True, text=True, errors="replace", input=stdin, cwd=ROOT,
-                          timeout=timeout, env=dict(os.environ, NO_COLOR="1", **(env or {})))
+                          timeout=timeout, env=dict(os.environ, NO_COLOR="1", **(env or {})), **how)
 
 
 def path(name):
