@@ -16,15 +16,12 @@ ir_diag *fe_error(fe_check *c, ir_diag_id id, ir_span span, const char *format, 
 
 /* ---- symbols ------------------------------------------------------------------------------- */
 static fe_symbol *dim_find(const fe_check *c, const char *name) {
-  for (int i = 0; i < c->dims.count; i++)
-    if (!strcmp(c->dims.at[i]->name, name)) return c->dims.at[i];
-  return NULL;
+  return ir_table_find(&c->dims_named, name);
 }
 
 fe_symbol *fe_symbol_find(const fe_check *c, const char *name) {
-  for (int i = 0; i < c->symbols.count; i++)
-    if (!strcmp(c->symbols.at[i]->name, name)) return c->symbols.at[i];
-  return dim_find(c, name);
+  fe_symbol *found = ir_table_find(&c->symbols_named, name);
+  return found ? found : dim_find(c, name);
 }
 
 fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_span span) {
@@ -36,7 +33,13 @@ fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name, ir_
     IR_PUSH(c->arena, &c->dims, s);
   else
     IR_PUSH(c->arena, &c->symbols, s);
+  ir_table_add(c->arena, kind == FE_SYM_DIM ? &c->dims_named : &c->symbols_named, name, s);
   return s;
+}
+
+void fe_symbols_forget(fe_check *c) {
+  c->symbols.count = c->missed.count = 0;
+  c->symbols_named = (ir_table){0};
 }
 
 static bool names(const char *const *at, int count, const char *name) {
@@ -66,11 +69,8 @@ void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name, unsigne
 }
 
 const fe_format_def *fe_format_find(const fe_check *c, const char *name) {
-  for (int i = 0; i < c->file->items.count; i++) {
-    const fe_item *item = &c->file->items.at[i];
-    if (item->kind == FE_ITEM_FORMAT && !strcmp(item->format->name.text, name)) return item->format;
-  }
-  return NULL;
+  const fe_item *item = ir_table_find(&c->formats_named, name);
+  return item ? item->format : NULL;
 }
 
 /* ---- sizes --------------------------------------------------------------------------------- */
@@ -210,18 +210,26 @@ static const fe_name *item_name(const fe_item *item) {
   return item->kind == FE_ITEM_FORMAT ? &item->format->name : NULL;
 }
 
-static bool check_twice(fe_check *c, int i) {
-  const fe_item *item = &c->file->items.at[i];
-  const fe_name *name = item_name(item);
-  for (int k = 0; name && k < i; k++) {
-    const fe_item *other = &c->file->items.at[k];
-    if (other->kind != item->kind || strcmp(item_name(other)->text, name->text) != 0) continue;
-    ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, name->span, "the %s `%s` is defined twice",
-                          item->kind == FE_ITEM_KERNEL ? "kernel" : "format", name->text);
-    ir_diag_note(c->sink, d, item_name(other)->span, "the first definition");
-    return false;
+static ir_table *names_like(fe_check *c, const fe_item *item) {
+  return item->kind == FE_ITEM_KERNEL ? &c->kernels_named : &c->formats_named;
+}
+
+static void name_items(fe_check *c) {
+  for (int i = 0; i < c->file->items.count; i++) {
+    fe_item *item = &c->file->items.at[i];
+    const fe_name *name = item_name(item);
+    if (name) ir_table_add(c->arena, names_like(c, item), name->text, item);
   }
-  return true;
+}
+
+static bool is_first(fe_check *c, const fe_item *item) {
+  const fe_name *name = item_name(item);
+  const fe_item *first = ir_table_find(names_like(c, item), name->text);
+  if (first == item) return true;
+  ir_diag *d = fe_error(c, IR_DIAG_REDEFINED, name->span, "the %s `%s` is defined twice",
+                        item->kind == FE_ITEM_KERNEL ? "kernel" : "format", name->text);
+  ir_diag_note(c->sink, d, item_name(first)->span, "the first definition");
+  return false;
 }
 
 static void warn_unused(fe_check *c) {
@@ -237,14 +245,14 @@ static void check_declarations(fe_check *c) {
   for (int i = 0; i < c->file->items.count; i++) {
     const fe_item *item = &c->file->items.at[i];
     if (item->kind == FE_ITEM_DIM) dim_check(c, item->dim);
-    if (item->kind == FE_ITEM_KERNEL && check_twice(c, i)) fe_kernel_check(c, item->kernel);
-    if (item->kind == FE_ITEM_FORMAT) check_twice(c, i);
+    if (item->kind == FE_ITEM_KERNEL && is_first(c, item)) fe_kernel_check(c, item->kernel);
+    if (item->kind == FE_ITEM_FORMAT) is_first(c, item);
   }
 }
 
 static void check_uses_of_kernels(fe_check *c) {
   c->syntax = NULL;
-  c->symbols.count = 0;
+  fe_symbols_forget(c);
   for (int i = 0; i < c->file->items.count; i++) {
     const fe_item *item = &c->file->items.at[i];
     if (item->kind == FE_ITEM_SCHEDULE) fe_schedule_check(c, item->schedule);
@@ -286,6 +294,7 @@ spc_status fe_lower(ir_arena *arena, fe_file *file, const fe_options *options, i
                 .file = file,
                 .options = options,
                 .program = ir_program_new(arena)};
+  name_items(&c);
   fe_format_check_defs(&c);
   check_declarations(&c);
   check_defines(&c);

@@ -42,12 +42,15 @@ typedef struct fe_check {
   const fe_options *options;
   ir_program *program;
   int errors;
+  ir_table kernels_named, formats_named; /* items of the file: the first of each name */
   IR_VEC(fe_symbol *) dims;
+  ir_table dims_named;
   IR_VEC(const char *) missed_dims; /* unknown names that were reported: said once */
   /* of the kernel at hand */
   const fe_kernel *syntax;
   ir_kernel *kernel;
   IR_VEC(fe_symbol *) symbols; /* tensors and indices */
+  ir_table symbols_named;
   IR_VEC(const char *) missed; /* unknown names that were reported */
 } fe_check;
 
@@ -57,6 +60,7 @@ ir_diag *fe_error(fe_check *c, ir_diag_id id, ir_span span, const char *format, 
 fe_symbol *fe_symbol_find(const fe_check *c, const char *name); /* kernel first, then dims */
 fe_symbol *fe_symbol_new(fe_check *c, fe_symbol_kind kind, const char *name,
                          ir_span span); /* added to its table */
+void fe_symbols_forget(fe_check *c);    /* those of the last kernel */
 bool fe_is_lost(const fe_check *c,
                 const char *name); /* its declaration may be among what did not parse */
 void fe_suggest(fe_check *c, ir_diag *d, ir_span span, const char *name,

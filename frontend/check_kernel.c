@@ -312,7 +312,7 @@ static void sort_tensors(fe_check *c) {
 void fe_kernel_check(fe_check *c, fe_kernel *kernel) {
   int before = c->errors;
   c->syntax = kernel;
-  c->symbols.count = c->missed.count = 0;
+  fe_symbols_forget(c);
   c->kernel = ir_kernel_new(c->program, kernel->name.text);
   c->kernel->span = kernel->name.span;
   for (int i = 0; i < kernel->members.count; i++) check_member(c, &kernel->members.at[i]);
@@ -321,6 +321,6 @@ void fe_kernel_check(fe_check *c, fe_kernel *kernel) {
     if (kernel->members.at[i].kind == FE_STMT) check_statement(c, kernel->members.at[i].stmt);
   sort_tensors(c);
   if (c->errors == before && !c->file->errors) warn_unused(c, kernel);
-  c->symbols.count = c->missed.count = 0;
+  fe_symbols_forget(c);
   c->syntax = NULL;
 }

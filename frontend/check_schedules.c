@@ -178,11 +178,8 @@ static bool check_twice(fe_check *c, const fe_schedule *s) {
 }
 
 const fe_kernel *fe_kernel_syntax(const fe_check *c, const char *name) {
-  for (int i = 0; i < c->file->items.count; i++) {
-    const fe_item *item = &c->file->items.at[i];
-    if (item->kind == FE_ITEM_KERNEL && !strcmp(item->kernel->name.text, name)) return item->kernel;
-  }
-  return NULL;
+  const fe_item *item = ir_table_find(&c->kernels_named, name);
+  return item ? item->kernel : NULL;
 }
 
 const ir_kernel *fe_kernel_of(fe_check *c, const char *name, ir_span span) {

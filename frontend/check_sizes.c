@@ -219,12 +219,12 @@ static void check_stmt(fe_check *c, fe_stmt *stmt) {
 }
 
 /* A ragged index that no statement uses has no size, and the program has no need of it. */
-static void drop_unsized(ir_kernel *kernel) {
-  int kept = 0;
+static void drop_unsized(ir_arena *arena, ir_kernel *kernel) {
+  ir_map gone = {0};
   for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i]->extent || !kernel->indices.at[i]->offsets)
-      kernel->indices.at[kept++] = kernel->indices.at[i];
-  kernel->indices.count = kept;
+    if (!kernel->indices.at[i]->extent && kernel->indices.at[i]->offsets)
+      ir_map_set(arena, &gone, kernel->indices.at[i], 0);
+  if (gone.used) ir_indices_drop(kernel, &gone);
 }
 
 void fe_sizes_check(fe_check *c, fe_kernel *kernel) {
@@ -243,5 +243,5 @@ void fe_sizes_check(fe_check *c, fe_kernel *kernel) {
   for (int i = 0; i < c->symbols.count; i++)
     if (c->symbols.at[i]->kind == FE_SYM_INDEX)
       c->symbols.at[i]->index->extent = c->symbols.at[i]->size;
-  drop_unsized(c->kernel);
+  drop_unsized(c->arena, c->kernel);
 }

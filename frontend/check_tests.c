@@ -9,12 +9,6 @@ typedef struct block {
   bool bad;
 } block;
 
-static const ir_dim *dim_named(const ir_program *p, const char *name) {
-  for (int i = 0; i < p->dims.count; i++)
-    if (!strcmp(p->dims.at[i]->name, name)) return p->dims.at[i];
-  return NULL;
-}
-
 static const fe_set *set_of(const fe_test *test, const char *name) {
   for (int i = 0; i < test->sets.count; i++)
     if (!strcmp(test->sets.at[i].name, name)) return &test->sets.at[i];
@@ -49,7 +43,7 @@ static void check_rank(block *b, const fe_source *source, const ir_tensor *t) {
 /* The parser takes every integer for a size; a scalar input takes it as its value. */
 static void check_set(block *b, fe_set *set) {
   const ir_tensor *t = ir_tensor_named(b->kernel, set->name);
-  const ir_dim *dim = dim_named(b->c->program, set->name);
+  const ir_dim *dim = ir_dim_named(b->c->program, set->name);
   if (t && t->role == IR_ROLE_IN) {
     set->is_size = false;
     check_rank(b, &set->source, t);

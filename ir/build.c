@@ -16,6 +16,7 @@ ir_kernel *ir_kernel_new(ir_program *program, const char *name) {
   kernel->program = program;
   kernel->name = ir_strdup(program->arena, name);
   IR_PUSH(program->arena, &program->kernels, kernel);
+  ir_table_add(program->arena, &program->kernels_named, kernel->name, kernel);
   return kernel;
 }
 
@@ -26,6 +27,7 @@ ir_dim *ir_dim_new(ir_program *program, const char *name) {
                   .value = -1,
                   .multiple = 1};
   IR_PUSH(program->arena, &program->dims, dim);
+  ir_table_add(program->arena, &program->dims_named, dim->name, dim);
   return dim;
 }
 
@@ -34,6 +36,7 @@ ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent) {
   ir_index *index = IR_NEW(arena, ir_index);
   *index = (ir_index){.name = ir_strdup(arena, name), .extent = extent};
   IR_PUSH(arena, &kernel->indices, index);
+  ir_table_add(arena, &kernel->indices_named, index->name, index);
   return index;
 }
 
@@ -43,6 +46,7 @@ ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_d
   *tensor = (ir_tensor){.name = ir_strdup(arena, name), .role = role, .dtype = dtype};
   tensor->pattern = (ir_pattern){.density_low = -1, .density_high = -1, .axis = -1};
   IR_PUSH(arena, &kernel->tensors, tensor);
+  ir_table_add(arena, &kernel->tensors_named, tensor->name, tensor);
   return tensor;
 }
 
@@ -55,17 +59,58 @@ ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target) {
   return stmt;
 }
 
-static bool name_taken(const ir_kernel *kernel, const char *name) {
-  for (int i = 0; i < kernel->program->dims.count; i++)
-    if (!strcmp(kernel->program->dims.at[i]->name, name)) return true;
-  return ir_tensor_named(kernel, name) || ir_index_named(kernel, name);
+/* ---- names ----------------------------------------------------------------------------------- */
+static bool name_taken(const void *user, const char *name) {
+  const ir_kernel *kernel = user;
+  return ir_dim_named(kernel->program, name) || ir_tensor_named(kernel, name) ||
+         ir_index_named(kernel, name);
 }
 
 const char *ir_fresh_name(ir_kernel *kernel, const char *stem) {
   ir_arena *arena = kernel->program->arena;
-  const char *name = ir_strdup(arena, stem);
-  for (int n = 2; name_taken(kernel, name); n++) name = ir_format_text(arena, "%s_%d", stem, n);
-  return name;
+  return ir_stems_fresh(arena, &kernel->stems, ir_strdup(arena, stem), name_taken, kernel);
+}
+
+static bool is_gone(const ir_map *gone, const void *thing) {
+  return ir_map_find(gone, thing, -1) >= 0;
+}
+
+static void free_name(ir_kernel *kernel, ir_table *named, const char *name, const void *thing) {
+  if (ir_table_find(named, name) != thing) return;
+  ir_table_remove(named, name);
+  ir_stems_freed(kernel->program->arena, &kernel->stems, name);
+}
+
+void ir_tensor_free_name(ir_kernel *kernel, const ir_tensor *tensor) {
+  free_name(kernel, &kernel->tensors_named, tensor->name, tensor);
+}
+
+void ir_tensors_drop(ir_kernel *kernel, const ir_map *gone) {
+  int kept = 0;
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    ir_tensor *tensor = kernel->tensors.at[i];
+    if (is_gone(gone, tensor))
+      ir_tensor_free_name(kernel, tensor);
+    else
+      kernel->tensors.at[kept++] = tensor;
+  }
+  kernel->tensors.count = kept;
+  kept = 0;
+  for (int i = 0; i < kernel->needs.count; i++)
+    if (!is_gone(gone, kernel->needs.at[i].tensor)) kernel->needs.at[kept++] = kernel->needs.at[i];
+  kernel->needs.count = kept;
+}
+
+void ir_indices_drop(ir_kernel *kernel, const ir_map *gone) {
+  int kept = 0;
+  for (int i = 0; i < kernel->indices.count; i++) {
+    ir_index *index = kernel->indices.at[i];
+    if (is_gone(gone, index))
+      free_name(kernel, &kernel->indices_named, index->name, index);
+    else
+      kernel->indices.at[kept++] = index;
+  }
+  kernel->indices.count = kept;
 }
 
 /* ---- leaves -------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@
 #include "ir/diag.h"
 #include "ir/format.h"
 #include "ir/op.h"
+#include "ir/table.h"
 
 typedef struct ir_program ir_program;
 typedef struct ir_kernel ir_kernel;
@@ -224,6 +225,9 @@ struct ir_kernel {
   const ir_schedule *schedule; /* the one that fits the target, or NULL */
   IR_VEC(ir_require) needs;    /* checked when sizes are bound */
   ir_span span;
+  /* by name; written by the builders alone */
+  ir_table tensors_named, indices_named;
+  ir_stems stems;
   /* tile dialect */
   IR_VEC(ir_candidate *) candidates; /* the table of choices, winners and rejected, with costs */
   IR_VEC(ir_list *) lists;
@@ -243,6 +247,7 @@ struct ir_program {
   IR_VEC(const ir_format *) formats; /* the user's own, for printing */
   IR_VEC(ir_schedule *) schedules;
   IR_VEC(ir_kernel *) kernels;
+  ir_table dims_named, kernels_named; /* written by the builders alone */
 };
 
 /* ---- building (ir/build.c) ------------------------------------------------------------------ */
@@ -252,7 +257,12 @@ ir_dim *ir_dim_new(ir_program *program, const char *name);
 ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent);
 ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_dtype dtype);
 ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target);     /* not yet in kernel->stmts */
-const char *ir_fresh_name(ir_kernel *kernel, const char *stem); /* no tensor or index has it */
+const char *ir_fresh_name(ir_kernel *kernel, const char *stem); /* no dim, tensor or index has it */
+void ir_tensor_free_name(ir_kernel *kernel, const ir_tensor *tensor); /* it will be dropped */
+/* Takes out of the kernel what is a key of `gone`: tensors with the conditions on their sizes;
+ * indices. */
+void ir_tensors_drop(ir_kernel *kernel, const ir_map *gone);
+void ir_indices_drop(ir_kernel *kernel, const ir_map *gone);
 
 ir_expr *ir_const_f(ir_arena *a, ir_dtype t, double value);
 ir_expr *ir_const_i(ir_arena *a, ir_dtype t, int64_t value);
@@ -276,11 +286,13 @@ ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args); /* same no
 
 /* ---- asking (ir/query.c) -------------------------------------------------------------------- */
 bool ir_expr_equal(const ir_expr *a, const ir_expr *b); /* structural; spans do not count */
+uint64_t ir_expr_hash(const ir_expr *e); /* the same for equal ones; NULL is allowed */
 bool ir_expr_uses_index(const ir_expr *e, const ir_index *index); /* free uses */
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */
 bool ir_is_scatter(const ir_stmt *stmt);
+ir_dim *ir_dim_named(const ir_program *program, const char *name);
 ir_tensor *ir_tensor_named(const ir_kernel *kernel, const char *name);
 ir_index *ir_index_named(const ir_kernel *kernel, const char *name);
 ir_kernel *ir_kernel_named(const ir_program *program, const char *name);

@@ -72,7 +72,9 @@ const ir_reducer_row ir_reducer_rows[IR_RED_COUNT] = {
 
 ir_op ir_op_find(const char *mnemonic) {
   int op = 0;
-  while (op < IR_OP_COUNT && strcmp(ir_op_rows[op].mnemonic, mnemonic)) op++;
+  while (op < IR_OP_COUNT &&
+         (*ir_op_rows[op].mnemonic != *mnemonic || strcmp(ir_op_rows[op].mnemonic, mnemonic)))
+    op++;
   return (ir_op)op;
 }
 

@@ -99,7 +99,7 @@ static void read_kernel(ir_reader *r) {
     ir_read_fail(r, span, "the kernel `%s` is declared twice", name);
   r->kernel = ir_kernel_new(r->program, name);
   r->kernel->span = span;
-  r->bufs.count = 0;
+  r->workspaces = r->lists = r->funcs = r->bufs = (ir_table){0};
   ir_read_expect(r, "{");
   while (!ir_read_done(r, "}")) read_item(r);
   ir_read_expect(r, "}");

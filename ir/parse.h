@@ -10,10 +10,10 @@
 #include "ir/loop.h"
 
 enum {
-  IR_MOST_NESTING = 600,        /* parentheses, blocks */
-  IR_MOST_HEIGHT = 1000,        /* of an expression tree */
-  IR_MOST_DECLARATIONS = 10000, /* of one kind in one kernel or function */
-  IR_MOST_TEXT = 64 << 20,      /* bytes */
+  IR_MOST_NESTING = 600,         /* parentheses, blocks */
+  IR_MOST_HEIGHT = 1000,         /* of an expression tree */
+  IR_MOST_DECLARATIONS = 200000, /* of one kind in one kernel or function */
+  IR_MOST_TEXT = 64 << 20,       /* bytes */
   IR_MOST_LANES = 256
 };
 
@@ -44,6 +44,10 @@ typedef struct ir_later {
   ir_span span;
 } ir_later;
 
+typedef struct ir_same_name { /* buffers of functions that have one name */
+  IR_VEC(ir_buf *) bufs;
+} ir_same_name;
+
 typedef struct ir_reader {
   ir_arena *arena;
   ir_sink *sink;
@@ -54,9 +58,12 @@ typedef struct ir_reader {
   bool failed;
   int nesting, height; /* height: of the expression that was read last */
   ir_program *program;
-  ir_kernel *kernel;     /* NULL outside one */
-  ir_func *func;         /* NULL outside one */
-  IR_VEC(ir_buf *) bufs; /* those of functions of this kernel, workspaces excluded */
+  ir_kernel *kernel; /* NULL outside one */
+  ir_func *func;     /* NULL outside one */
+  /* of the kernel, by name */
+  ir_table workspaces, lists, funcs;
+  ir_table bufs;   /* ir_same_name; those of functions, workspaces excluded */
+  ir_table locals; /* of the function: variables and parameters */
   IR_VEC(ir_later) later;
 } ir_reader;
 

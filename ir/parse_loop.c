@@ -18,21 +18,12 @@ static ir_code *new_code(ir_reader *r, ir_code_kind kind) {
   return code;
 }
 
-static void check_new(ir_reader *r, const char *name, ir_span span) {
-  const ir_func *func = r->func;
-  bool taken = false;
-  for (int i = func->vars.count - 1; i >= 0; i--)
-    taken = taken || !strcmp(func->vars.at[i]->name, name);
-  for (int i = 0; i < func->params.count; i++)
-    taken = taken || !strcmp(func->params.at[i]->name, name);
-  if (taken) ir_read_fail(r, span, "the local `%%%s` is declared twice", name);
-}
-
 static const char *read_new_name(ir_reader *r) {
   ir_read_expect(r, "%");
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
-  if (!r->failed && ir_read_room(r, r->func->vars.count)) check_new(r, name, span);
+  if (!r->failed && ir_read_room(r, r->func->vars.count) && ir_table_find(&r->locals, name))
+    ir_read_fail(r, span, "the local `%%%s` is declared twice", name);
   return name;
 }
 
@@ -40,6 +31,12 @@ static ir_var *new_var(ir_reader *r, const char *name, ir_dtype dtype, int lanes
   ir_var *var = IR_NEW(r->arena, ir_var);
   *var = (ir_var){name, dtype, lanes};
   return var;
+}
+
+/* Visible from here on. */
+static void declare(ir_reader *r, ir_var *var) {
+  IR_PUSH(r->arena, &r->func->vars, var);
+  ir_table_add(r->arena, &r->locals, var->name, var);
 }
 
 /* ---- statements ---------------------------------------------------------------------------- */
@@ -55,7 +52,7 @@ static ir_code *read_for(ir_reader *r, ir_run run) {
   ir_read_expect(r, "..");
   code->hi = ir_read_expr(r);
   code->step = ir_read_if(r, "step") ? ir_read_expr(r) : ir_int(r->arena, 1);
-  IR_PUSH(r->arena, &r->func->vars, code->var);
+  declare(r, code->var);
   read_block(r, &code->body);
   return code;
 }
@@ -83,7 +80,7 @@ static ir_code *read_let(ir_reader *r) {
   ir_dtype dtype = ir_read_type(r, &lanes);
   code->var = new_var(r, name, dtype, lanes);
   if (ir_read_if(r, "=")) code->value = ir_read_expr(r);
-  IR_PUSH(r->arena, &r->func->vars, code->var);
+  declare(r, code->var);
   ir_read_expect(r, ";");
   return code;
 }
@@ -182,20 +179,23 @@ static bool same_buf(const ir_buf *a, const ir_buf *b) {
 }
 
 static ir_buf *shared_buf(ir_reader *r, ir_buf *buf) {
-  for (int i = 0; i < r->bufs.count; i++)
-    if (same_buf(r->bufs.at[i], buf)) return r->bufs.at[i];
-  if (ir_read_room(r, r->bufs.count)) IR_PUSH(r->arena, &r->bufs, buf);
+  ir_same_name *same = ir_table_find(&r->bufs, buf->name);
+  if (!same) {
+    same = IR_NEW(r->arena, ir_same_name);
+    ir_table_add(r->arena, &r->bufs, buf->name, same);
+  }
+  for (int i = 0; i < same->bufs.count; i++)
+    if (same_buf(same->bufs.at[i], buf)) return same->bufs.at[i];
+  if (ir_read_room(r, same->bufs.count)) IR_PUSH(r->arena, &same->bufs, buf);
   return buf;
 }
 
 static ir_buf *workspace(ir_reader *r, const char *name, ir_span span) {
+  ir_buf *buf = ir_table_find(&r->workspaces, name);
+  if (buf) return buf;
   int count = r->kernel->workspaces.count;
   const char **known = IR_NEW_ARRAY(r->arena, const char *, count + 1);
-  for (int i = 0; i < count; i++) {
-    ir_buf *buf = r->kernel->workspaces.at[i];
-    if (!strcmp(buf->name, name)) return buf;
-    known[i] = buf->name;
-  }
+  for (int i = 0; i < count; i++) known[i] = r->kernel->workspaces.at[i]->name;
   ir_read_unknown(r, span, "workspace", name, known, count);
   return NULL;
 }
@@ -220,8 +220,10 @@ static void read_param(ir_reader *r) {
   ir_read_expect(r, ":");
   ir_dtype dtype = ir_read_type(r, &lanes);
   ir_read_expect(r, ";");
-  if (ir_read_room(r, r->func->params.count))
-    IR_PUSH(r->arena, &r->func->params, new_var(r, name, dtype, lanes));
+  if (!ir_read_room(r, r->func->params.count)) return;
+  ir_var *var = new_var(r, name, dtype, lanes);
+  IR_PUSH(r->arena, &r->func->params, var);
+  ir_table_add(r->arena, &r->locals, name, var);
 }
 
 static void read_func_body(ir_reader *r) {
@@ -241,10 +243,10 @@ void ir_read_func(ir_reader *r, ir_func_kind kind) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   if (r->failed || !ir_read_room(r, r->kernel->funcs.count)) return;
-  for (int i = 0; i < r->kernel->funcs.count; i++)
-    if (!strcmp(r->kernel->funcs.at[i]->name, name))
-      ir_read_fail(r, span, "the function `%s` is declared twice", name);
   r->func = ir_func_new(r->kernel, name);
+  if (!ir_table_add(r->arena, &r->funcs, name, r->func))
+    ir_read_fail(r, span, "the function `%s` is declared twice", name);
+  r->locals = (ir_table){0};
   r->func->kind = kind;
   r->func->span = span;
   read_func_body(r);

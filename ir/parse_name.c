@@ -7,12 +7,6 @@ bool ir_read_room(ir_reader *r, int count) {
   return false;
 }
 
-static ir_dim *dim_named(const ir_program *program, const char *name) {
-  for (int i = 0; i < program->dims.count; i++)
-    if (!strcmp(program->dims.at[i]->name, name)) return program->dims.at[i];
-  return NULL;
-}
-
 /* ---- the nearest known names ---------------------------------------------------------------- */
 typedef struct known {
   IR_VEC(const char *) names;
@@ -53,8 +47,8 @@ ir_list *ir_read_list_name(ir_reader *r) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   known k = {0};
-  for (int i = 0; i < r->kernel->lists.count; i++)
-    if (!strcmp(r->kernel->lists.at[i]->name, name)) return r->kernel->lists.at[i];
+  ir_list *list = ir_table_find(&r->lists, name);
+  if (list) return list;
   ADD_NAMES(r, &k, r->kernel->lists);
   unknown(r, span, "list", name, &k);
   return NULL;
@@ -74,8 +68,7 @@ ir_buf *ir_read_buf(ir_reader *r) {
   if (r->failed) return NULL;
   if (r->func) buf = buf_named(r->func->locals.at, r->func->locals.count, name);
   if (!buf && r->func) buf = buf_named(r->func->bufs.at, r->func->bufs.count, name);
-  if (!buf && !r->func)
-    buf = buf_named(r->kernel->workspaces.at, r->kernel->workspaces.count, name);
+  if (!buf && !r->func) buf = ir_table_find(&r->workspaces, name);
   if (buf) return buf;
   known k = {0};
   ADD_NAMES(r, &k, r->kernel->workspaces);
@@ -92,10 +85,8 @@ ir_var *ir_read_var(ir_reader *r) {
   if (r->failed) return NULL;
   known k = {0};
   if (r->func) {
-    for (int i = r->func->vars.count - 1; i >= 0; i--)
-      if (!strcmp(r->func->vars.at[i]->name, name)) return r->func->vars.at[i];
-    for (int i = 0; i < r->func->params.count; i++)
-      if (!strcmp(r->func->params.at[i]->name, name)) return r->func->params.at[i];
+    ir_var *var = ir_table_find(&r->locals, name);
+    if (var) return var;
     ADD_NAMES(r, &k, r->func->vars);
     ADD_NAMES(r, &k, r->func->params);
   }
@@ -111,7 +102,7 @@ static ir_expr *at(ir_expr *e, ir_span span) {
 ir_expr *ir_read_reference(ir_reader *r, const char *name, ir_span span) {
   ir_index *index = r->kernel ? ir_index_named(r->kernel, name) : NULL;
   if (index) return at(ir_index_ref(r->arena, index), span);
-  ir_dim *dim = dim_named(r->program, name);
+  ir_dim *dim = ir_dim_named(r->program, name);
   if (dim) return at(ir_dim_ref(r->arena, dim), span);
   known k = {0};
   ADD_NAMES(r, &k, r->program->dims);
@@ -121,7 +112,7 @@ ir_expr *ir_read_reference(ir_reader *r, const char *name, ir_span span) {
 }
 
 bool ir_read_is_new(ir_reader *r, const char *name, ir_span span) {
-  bool taken = dim_named(r->program, name) ||
+  bool taken = ir_dim_named(r->program, name) ||
                (r->kernel && (ir_tensor_named(r->kernel, name) || ir_index_named(r->kernel, name)));
   if (taken) ir_read_fail(r, span, "`%s` is declared twice", name);
   return !taken && !r->failed;
@@ -138,9 +129,8 @@ void ir_read_later(ir_reader *r, int kind, void *owner) {
 static void resolve_func(ir_reader *r, const ir_later *l) {
   ir_stage *stage = l->owner;
   known k = {0};
-  for (int i = 0; i < r->kernel->funcs.count; i++) {
-    ir_func *func = r->kernel->funcs.at[i];
-    if (strcmp(func->name, l->name)) continue;
+  ir_func *func = ir_table_find(&r->funcs, l->name);
+  if (func) {
     IR_PUSH(r->arena, &stage->funcs, func);
     return;
   }

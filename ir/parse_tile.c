@@ -160,12 +160,12 @@ void ir_read_workspace(ir_reader *r) {
   ir_span span = r->token.span;
   const char *name = ir_read_name(r);
   if (!ir_read_room(r, r->kernel->workspaces.count)) return;
-  for (int i = 0; i < r->kernel->workspaces.count; i++)
-    if (!strcmp(r->kernel->workspaces.at[i]->name, name))
-      ir_read_fail(r, span, "the workspace `@%s` is declared twice", name);
+  if (ir_table_find(&r->workspaces, name))
+    ir_read_fail(r, span, "the workspace `@%s` is declared twice", name);
   ir_buf *buf = ir_read_buf_rest(r, name);
   ir_read_expect(r, ";");
   IR_PUSH(r->arena, &r->kernel->workspaces, buf);
+  ir_table_add(r->arena, &r->workspaces, name, buf);
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */
@@ -185,9 +185,8 @@ void ir_read_list(ir_reader *r) {
   list->name = ir_read_name(r);
   list->span = span;
   if (!ir_read_room(r, r->kernel->lists.count)) return;
-  for (int i = 0; i < r->kernel->lists.count; i++)
-    if (!strcmp(r->kernel->lists.at[i]->name, list->name))
-      ir_read_fail(r, span, "the list `%s` is declared twice", list->name);
+  if (!ir_table_add(r->arena, &r->lists, list->name, list))
+    ir_read_fail(r, span, "the list `%s` is declared twice", list->name);
   read_fields(r, list_fields, IR_COUNT(list_fields), list, NULL);
   IR_PUSH(r->arena, &r->kernel->lists, list);
 }

@@ -97,7 +97,7 @@ static void put_schedule(ir_writer *w, const ir_program *program, const ir_sched
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 static ir_names *workspace_names(ir_arena *arena, const ir_kernel *kernel) {
-  ir_names *names = ir_names_new(arena);
+  ir_names *names = ir_names_new(arena, NULL);
   for (int i = 0; i < kernel->workspaces.count; i++)
     ir_names_add(arena, names, kernel->workspaces.at[i], kernel->workspaces.at[i]->name);
   return names;

@@ -8,10 +8,11 @@
 #include "ir/loop.h"
 
 typedef struct ir_names {
+  const struct ir_names *outer; /* names that are taken as well; may be NULL */
   IR_VEC(const char *) texts;
-  const void **keys; /* open addressing; values index texts */
-  int *values, *by_text;
-  int capacity;
+  ir_map places; /* in texts, by what is named */
+  ir_table taken;
+  ir_stems stems;
 } ir_names;
 
 typedef struct ir_writer {
@@ -26,7 +27,7 @@ void ir_put_name(ir_text *out, const char *name);
 void ir_put_string(ir_text *out, const char *text); /* "..." with escapes */
 void ir_put_number(ir_text *out, double value);
 void ir_put_type(ir_text *out, ir_dtype dtype, int lanes); /* f32, f32x8 */
-ir_names *ir_names_new(ir_arena *arena);
+ir_names *ir_names_new(ir_arena *arena, const ir_names *outer);
 void ir_names_add(ir_arena *arena, ir_names *names, const void *key, const char *name);
 const char *ir_names_of(const ir_names *names, const void *key, const char *otherwise);
 

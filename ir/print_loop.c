@@ -16,10 +16,8 @@ static void collect(ir_arena *arena, ir_names *names, const ir_block *block) {
   }
 }
 
-static ir_names *names_of(ir_arena *arena, const ir_kernel *kernel, const ir_func *func) {
-  ir_names *names = ir_names_new(arena);
-  for (int i = 0; i < kernel->workspaces.count; i++)
-    ir_names_add(arena, names, kernel->workspaces.at[i], kernel->workspaces.at[i]->name);
+static ir_names *names_of(ir_arena *arena, const ir_names *workspaces, const ir_func *func) {
+  ir_names *names = ir_names_new(arena, workspaces);
   for (int i = 0; i < func->bufs.count; i++)
     ir_names_add(arena, names, func->bufs.at[i], func->bufs.at[i]->name);
   for (int i = 0; i < func->params.count; i++)
@@ -142,16 +140,10 @@ static void put_block(ir_writer *w, const ir_block *block, int depth) {
 }
 
 /* ---- functions ----------------------------------------------------------------------------- */
-static bool is_workspace_of(const ir_kernel *kernel, const ir_buf *buf) {
-  for (int i = 0; i < kernel->workspaces.count; i++)
-    if (kernel->workspaces.at[i] == buf) return true;
-  return false;
-}
-
 /* A workspace is declared by its kernel, and a function printed alone declares it too. */
-static void put_func_buf(ir_writer *w, const ir_buf *buf, bool alone) {
+static void put_func_buf(ir_writer *w, const ir_buf *buf) {
   ir_text_put(w->out, "    buf ");
-  if (!alone && is_workspace_of(w->kernel, buf))
+  if (ir_names_of(w->names->outer, buf, NULL)) /* a workspace of the kernel */
     ir_put_buf(w, buf);
   else
     ir_put_buf_decl(w, buf);
@@ -166,11 +158,11 @@ static void put_param(ir_writer *w, const ir_var *var) {
   ir_text_put(w->out, ";\n");
 }
 
-static void put_func(ir_writer *w, const ir_func *func, bool alone) {
+static void put_func(ir_writer *w, const ir_func *func) {
   ir_text_put(w->out, func->kind == IR_FUNC_FRAGMENT ? "  fragment " : "  func ");
   ir_put_name(w->out, func->name);
   ir_text_put(w->out, " {\n");
-  for (int i = 0; i < func->bufs.count; i++) put_func_buf(w, func->bufs.at[i], alone);
+  for (int i = 0; i < func->bufs.count; i++) put_func_buf(w, func->bufs.at[i]);
   for (int i = 0; i < func->params.count; i++) put_param(w, func->params.at[i]);
   put_block(w, &func->body, 2);
   if (func->result) {
@@ -182,15 +174,16 @@ static void put_func(ir_writer *w, const ir_func *func, bool alone) {
 }
 
 void ir_put_funcs(ir_writer *w) {
+  ir_names *workspaces = w->names;
   for (int i = 0; i < w->kernel->funcs.count; i++) {
     const ir_func *func = w->kernel->funcs.at[i];
-    w->names = names_of(w->out->arena, w->kernel, func);
-    put_func(w, func, false);
+    w->names = names_of(w->out->arena, workspaces, func);
+    put_func(w, func);
   }
-  w->names = NULL;
+  w->names = workspaces;
 }
 
 void ir_print_func(const ir_kernel *kernel, const ir_func *func, ir_text *out) {
-  ir_writer w = {.out = out, .kernel = kernel, .names = names_of(out->arena, kernel, func)};
-  put_func(&w, func, true);
+  ir_writer w = {.out = out, .kernel = kernel, .names = names_of(out->arena, NULL, func)};
+  put_func(&w, func);
 }

@@ -75,55 +75,29 @@ void ir_put_type(ir_text *out, ir_dtype dtype, int lanes) {
 }
 
 /* ---- unique names -------------------------------------------------------------------------- */
-ir_names *ir_names_new(ir_arena *arena) { return IR_NEW(arena, ir_names); }
-
-static int slot_of(const ir_names *names, const void *key) {
-  uintptr_t bits = (uintptr_t)key;
-  int at = (int)((bits >> 4 ^ bits >> 16) & (uintptr_t)(names->capacity - 1));
-  while (names->keys[at] && names->keys[at] != key) at = (at + 1) & (names->capacity - 1);
-  return at;
+ir_names *ir_names_new(ir_arena *arena, const ir_names *outer) {
+  ir_names *names = IR_NEW(arena, ir_names);
+  names->outer = outer;
+  return names;
 }
 
-/* Where the text `name` is or would be; free slots hold 0, others 1 + the position in texts. */
-static int text_slot(const ir_names *names, const char *name) {
-  int at = (int)(ir_hash(0, name, strlen(name)) & (uint64_t)(names->capacity - 1));
-  while (names->by_text[at] && strcmp(names->texts.at[names->by_text[at] - 1], name))
-    at = (at + 1) & (names->capacity - 1);
-  return at;
-}
-
-static void grow(ir_arena *arena, ir_names *names) {
-  ir_names old = *names;
-  names->capacity = old.capacity ? old.capacity * 2 : 64;
-  names->keys = IR_NEW_ARRAY(arena, const void *, names->capacity);
-  names->values = IR_NEW_ARRAY(arena, int, names->capacity);
-  names->by_text = IR_NEW_ARRAY(arena, int, names->capacity);
-  for (int i = 0; i < names->texts.count; i++)
-    names->by_text[text_slot(names, names->texts.at[i])] = i + 1;
-  for (int i = 0; i < old.capacity; i++) {
-    if (!old.keys[i]) continue;
-    int at = slot_of(names, old.keys[i]);
-    names->keys[at] = old.keys[i];
-    names->values[at] = old.values[i];
-  }
+static bool is_taken(const void *user, const char *name) {
+  const ir_names *names = user;
+  return ir_table_find(&names->taken, name) || (names->outer && is_taken(names->outer, name));
 }
 
 void ir_names_add(ir_arena *arena, ir_names *names, const void *key, const char *name) {
-  if ((names->texts.count + 1) * 2 > names->capacity) grow(arena, names);
-  int at = slot_of(names, key);
-  if (names->keys[at]) return;
-  const char *unique = name;
-  for (int n = 2; names->by_text[text_slot(names, unique)]; n++)
-    unique = ir_format_text(arena, "%s_%d", name, n);
-  names->keys[at] = key;
-  names->values[at] = names->texts.count;
-  int slot = text_slot(names, unique);
+  if (ir_names_of(names, key, NULL)) return;
+  const char *unique = ir_stems_fresh(arena, &names->stems, name, is_taken, names);
+  ir_table_add(arena, &names->taken, unique, names);
+  ir_map_set(arena, &names->places, key, names->texts.count);
   IR_PUSH(arena, &names->texts, unique);
-  names->by_text[slot] = names->texts.count;
 }
 
 const char *ir_names_of(const ir_names *names, const void *key, const char *otherwise) {
-  if (!names || !names->capacity) return otherwise;
-  int at = slot_of(names, key);
-  return names->keys[at] ? names->texts.at[names->values[at]] : otherwise;
+  for (; names; names = names->outer) {
+    int at = ir_map_find(&names->places, key, -1);
+    if (at >= 0) return names->texts.at[at];
+  }
+  return otherwise;
 }

@@ -163,13 +163,12 @@ static void put_guard(ir_writer *w, const ir_guard *guard) {
   ir_text_put(w->out, ";\n");
 }
 
-static void put_runners_up(ir_writer *w, const ir_stage *s) {
-  const ir_kernel *kernel = w->kernel;
+static void put_runners_up(ir_writer *w, const ir_stage *s, const ir_map *places) {
   int shown = 0;
-  for (int i = 0; i < s->runners_up.count; i++)
-    for (int n = 0; n < kernel->candidates.count; n++)
-      if (kernel->candidates.at[n] == s->runners_up.at[i])
-        ir_text_printf(w->out, shown++ ? ", %d" : "    runners_up %d", n);
+  for (int i = 0; i < s->runners_up.count; i++) {
+    int n = ir_map_find(places, s->runners_up.at[i], -1);
+    if (n >= 0) ir_text_printf(w->out, shown++ ? ", %d" : "    runners_up %d", n);
+  }
   if (shown) ir_text_put(w->out, ";\n");
 }
 
@@ -179,7 +178,8 @@ static void put_stage_funcs(ir_writer *w, const ir_stage *s) {
   put_names(w, "funcs", names, s->funcs.count);
 }
 
-static void put_stage(ir_writer *w, const ir_stage *s) {
+/* places: of candidates in the kernel's table */
+static void put_stage(ir_writer *w, const ir_stage *s, const ir_map *places) {
   ir_text_printf(w->out, "  stage %d ", s->number);
   ir_put_name(w->out, s->name);
   ir_text_printf(w->out, " %s {\n", ir_words_stage[s->kind]);
@@ -194,7 +194,7 @@ static void put_stage(ir_writer *w, const ir_stage *s) {
   put_int(w, "stages_deep", s->stages_deep, 0);
   put_int(w, "warps", s->warps, 0);
   put_double(w, "microseconds", s->microseconds);
-  put_runners_up(w, s);
+  put_runners_up(w, s, places);
   put_stage_funcs(w, s);
   put_text(w, "why", s->why);
   ir_text_put(w->out, "  }\n");
@@ -202,8 +202,12 @@ static void put_stage(ir_writer *w, const ir_stage *s) {
 
 void ir_put_tile(ir_writer *w) {
   const ir_kernel *kernel = w->kernel;
-  for (int i = 0; i < kernel->candidates.count; i++) put_candidate(w, kernel->candidates.at[i], i);
+  ir_map places = {0};
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    put_candidate(w, kernel->candidates.at[i], i);
+    ir_map_set(w->out->arena, &places, kernel->candidates.at[i], i);
+  }
   for (int i = 0; i < kernel->workspaces.count; i++) put_workspace(w, kernel->workspaces.at[i]);
   for (int i = 0; i < kernel->lists.count; i++) put_list(w, kernel->lists.at[i]);
-  for (int i = 0; i < kernel->stages.count; i++) put_stage(w, kernel->stages.at[i]);
+  for (int i = 0; i < kernel->stages.count; i++) put_stage(w, kernel->stages.at[i], &places);
 }

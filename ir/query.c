@@ -2,22 +2,20 @@
 #include "ir/ir.h"
 
 /* ---- names --------------------------------------------------------------------------------- */
+ir_dim *ir_dim_named(const ir_program *program, const char *name) {
+  return ir_table_find(&program->dims_named, name);
+}
+
 ir_tensor *ir_tensor_named(const ir_kernel *kernel, const char *name) {
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (!strcmp(kernel->tensors.at[i]->name, name)) return kernel->tensors.at[i];
-  return NULL;
+  return ir_table_find(&kernel->tensors_named, name);
 }
 
 ir_index *ir_index_named(const ir_kernel *kernel, const char *name) {
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (!strcmp(kernel->indices.at[i]->name, name)) return kernel->indices.at[i];
-  return NULL;
+  return ir_table_find(&kernel->indices_named, name);
 }
 
 ir_kernel *ir_kernel_named(const ir_program *program, const char *name) {
-  for (int i = 0; i < program->kernels.count; i++)
-    if (!strcmp(program->kernels.at[i]->name, name)) return program->kernels.at[i];
-  return NULL;
+  return ir_table_find(&program->kernels_named, name);
 }
 
 /* ---- structure ----------------------------------------------------------------------------- */
@@ -48,6 +46,35 @@ bool ir_expr_equal(const ir_expr *a, const ir_expr *b) {
   for (int i = 0; i < a->arg_count; i++)
     if (!ir_expr_equal(a->args[i], b->args[i])) return false;
   return true;
+}
+
+static uint64_t leaf_hash(const ir_expr *e) {
+  switch (e->kind) {
+  case IR_OP: return (uint64_t)e->op;
+  case IR_REDUCE: return (uint64_t)e->reducer;
+  case IR_CAST:
+  case IR_SOFTMAX: return 0;
+  case IR_CONST:
+  case IR_TOPK: return (uint64_t)e->i;
+  case IR_DIM:
+  case IR_INDEX:
+  case IR_ACCESS:
+  case IR_VAR:
+  case IR_LOAD: return (uint64_t)(uintptr_t)e->tensor; /* the address of what it names */
+  }
+  return 0;
+}
+
+uint64_t ir_expr_hash(const ir_expr *e) {
+  if (!e) return 0;
+  uint64_t parts[4] = {(uint64_t)e->kind, (uint64_t)e->dtype, (uint64_t)e->lanes, leaf_hash(e)};
+  uint64_t hash = ir_hash((uint64_t)e->arg_count, parts, sizeof parts);
+  hash = ir_hash(hash, e->bound, sizeof *e->bound * (size_t)e->bound_count);
+  for (int i = 0; i < e->arg_count; i++) {
+    uint64_t below = ir_expr_hash(e->args[i]);
+    hash = ir_hash(hash, &below, sizeof below);
+  }
+  return hash;
 }
 
 static bool binds(const ir_expr *e, const ir_index *index) {

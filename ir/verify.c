@@ -16,46 +16,51 @@ void ir_fault(ir_checker *c, ir_span span, const char *format, ...) {
               text.data);
 }
 
-bool ir_owns_tensor(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i] == tensor) return true;
-  return false;
+/* ---- what a kernel has ----------------------------------------------------------------------- */
+bool ir_owns(const ir_checker *c, const void *thing) {
+  return thing && ir_map_find(&c->owned, thing, -1) >= 0;
 }
 
-bool ir_owns_index(const ir_kernel *kernel, const ir_index *index) {
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i] == index) return true;
-  return false;
+#define OWN(c, vec)                                                                                \
+  for (int i_ = 0; i_ < (vec).count; i_++)                                                         \
+    if ((vec).at[i_]) ir_map_set((c)->arena, &(c)->owned, (vec).at[i_], 0)
+
+static void own_parts(ir_checker *c, const ir_kernel *kernel) {
+  c->owned = (ir_map){0};
+  OWN(c, kernel->tensors);
+  OWN(c, kernel->indices);
+  OWN(c, kernel->stmts);
+  OWN(c, kernel->workspaces);
+  OWN(c, kernel->candidates);
+  OWN(c, kernel->lists);
+  OWN(c, kernel->funcs);
 }
 
-bool ir_owns_workspace(const ir_kernel *kernel, const ir_buf *buf) {
-  for (int i = 0; i < kernel->workspaces.count; i++)
-    if (kernel->workspaces.at[i] == buf) return true;
-  return false;
-}
-
+/* ---- programs -------------------------------------------------------------------------------- */
 static void check_dims(ir_checker *c) {
   const ir_program *p = c->program;
   for (int i = 0; i < p->dims.count; i++) {
     const ir_dim *dim = p->dims.at[i];
     c->where = ir_format_text(c->arena, "dim `%s`", dim->name);
     c->span = dim->span;
+    ir_map_set(c->arena, &c->dims, dim, i);
+    if (!ir_table_add(c->arena, &c->dim_names, dim->name, c))
+      ir_fault(c, dim->span, "two dims have this name");
     if (dim->number != i) ir_fault(c, dim->span, "its number is not its place");
     if (dim->value < -1 || dim->multiple < 1 || dim->bound < 0)
       ir_fault(c, dim->span, "its value, multiple or bound is out of range");
   }
 }
 
-static void check_kernel(ir_checker *c, int at) {
-  const ir_kernel *kernel = c->program->kernels.at[at];
+static void check_kernel(ir_checker *c, const ir_kernel *kernel, ir_table *names) {
   c->kernel = kernel;
   c->where = ir_format_text(c->arena, "kernel `%s`", kernel->name);
   c->span = kernel->span;
-  for (int i = 0; i < at; i++)
-    if (!strcmp(c->program->kernels.at[i]->name, kernel->name))
-      ir_fault(c, kernel->span, "two kernels have this name");
+  if (!ir_table_add(c->arena, names, kernel->name, c))
+    ir_fault(c, kernel->span, "two kernels have this name");
   if (kernel->program != c->program) ir_fault(c, kernel->span, "it belongs to another program");
   c->where = NULL;
+  own_parts(c, kernel);
   ir_check_ein(c);
   if (!c->faults) ir_check_tile(c);
   if (!c->faults) ir_check_funcs(c);
@@ -63,8 +68,10 @@ static void check_kernel(ir_checker *c, int at) {
 
 spc_status ir_verify_as(const ir_program *program, ir_diag_id id, ir_sink *sink) {
   ir_checker c = {.program = program, .arena = program->arena, .sink = sink, .id = id};
+  ir_table names = {0};
   check_dims(&c);
-  for (int i = 0; i < program->kernels.count && !c.faults; i++) check_kernel(&c, i);
+  for (int i = 0; i < program->kernels.count && !c.faults; i++)
+    check_kernel(&c, program->kernels.at[i], &names);
   if (!c.faults) return SPC_OK;
   return id == IR_DIAG_INTERNAL ? SPC_INTERNAL : SPC_INVALID_INPUT;
 }

@@ -20,6 +20,10 @@ typedef struct ir_checker {
   ir_arena *arena; /* scratch */
   ir_sink *sink;
   ir_diag_id id; /* IR_DIAG_INTERNAL, or IR_DIAG_IR_RULE for a text that was read */
+  ir_map owned;  /* what the kernel has: tensors, indices, statements, workspaces, .. */
+  ir_map dims;   /* of the program */
+  ir_table dim_names;
+  ir_table functions; /* of the program, by name: those that were checked */
   int faults;
   const char *where;        /* "statement of y", "function ffn.y"; NULL outside */
   ir_span span;             /* of it */
@@ -33,9 +37,7 @@ void ir_check_expr(ir_checker *c, const ir_expr *e);
 void ir_check_dtype(ir_checker *c, const ir_expr *e, ir_dtype dtype,
                     const char *what);                                 /* and e itself */
 void ir_check_size(ir_checker *c, const ir_expr *e, const char *what); /* i64 over dims only */
-bool ir_owns_tensor(const ir_kernel *kernel, const ir_tensor *tensor);
-bool ir_owns_index(const ir_kernel *kernel, const ir_index *index);
-bool ir_owns_workspace(const ir_kernel *kernel, const ir_buf *buf);
+bool ir_owns(const ir_checker *c, const void *thing); /* the kernel at hand has it */
 void ir_check_ein(ir_checker *c);
 void ir_check_tile(ir_checker *c);
 void ir_check_funcs(ir_checker *c);

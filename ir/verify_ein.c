@@ -1,6 +1,4 @@
 /* verify_ein.c - the rules of tensors, indices and statements. */
-#include <stdlib.h>
-
 #include "ir/verify.h"
 
 static void enter(ir_checker *c, const char *kind, const char *name, ir_span span) {
@@ -9,29 +7,24 @@ static void enter(ir_checker *c, const char *kind, const char *name, ir_span spa
 }
 
 /* ---- names --------------------------------------------------------------------------------- */
-static int compare_names(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
+static void check_name(ir_checker *c, ir_table *names, const char *name) {
+  if (!ir_table_find(&c->dim_names, name) && ir_table_add(c->arena, names, name, c)) return;
+  ir_fault(c, c->kernel->span, "two dims, tensors or indices of kernel `%s` are called `%s`",
+           c->kernel->name, name);
 }
 
 static void check_names(ir_checker *c) {
   const ir_kernel *k = c->kernel;
-  IR_VEC(const char *) names = {0};
-  for (int i = 0; i < c->program->dims.count; i++)
-    IR_PUSH(c->arena, &names, c->program->dims.at[i]->name);
-  for (int i = 0; i < k->tensors.count; i++) IR_PUSH(c->arena, &names, k->tensors.at[i]->name);
-  for (int i = 0; i < k->indices.count; i++) IR_PUSH(c->arena, &names, k->indices.at[i]->name);
-  if (names.count) qsort(names.at, (size_t)names.count, sizeof *names.at, compare_names);
-  for (int i = 1; i < names.count; i++)
-    if (!strcmp(names.at[i - 1], names.at[i]))
-      ir_fault(c, k->span, "two dims, tensors or indices of kernel `%s` are called `%s`", k->name,
-               names.at[i]);
+  ir_table names = {0};
+  for (int i = 0; i < k->tensors.count; i++) check_name(c, &names, k->tensors.at[i]->name);
+  for (int i = 0; i < k->indices.count; i++) check_name(c, &names, k->indices.at[i]->name);
 }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 static void check_like(ir_checker *c, const ir_tensor *t) {
   const ir_tensor *at = t;
   for (int hops = 0; at->like; hops++, at = at->like) {
-    if (!ir_owns_tensor(c->kernel, at->like)) {
+    if (!ir_owns(c, at->like)) {
       ir_fault(c, t->span, "it is like a tensor that the kernel does not have");
       return;
     }
@@ -53,16 +46,9 @@ static void check_format(ir_checker *c, const ir_tensor *t) {
     ir_fault(c, t->span, "its format has %d dimensions, the tensor %d", t->format->rank, t->rank);
 }
 
-static bool has_stmt(const ir_kernel *kernel, const ir_stmt *stmt) {
-  for (int i = 0; i < kernel->stmts.count; i++)
-    if (kernel->stmts.at[i] == stmt) return true;
-  return false;
-}
-
 static void check_def(ir_checker *c, const ir_tensor *t) {
   if (t->def && t->role == IR_ROLE_IN) ir_fault(c, t->span, "an input has a statement");
-  if (t->def && !has_stmt(c->kernel, t->def))
-    ir_fault(c, t->span, "its statement is not in the kernel");
+  if (t->def && !ir_owns(c, t->def)) ir_fault(c, t->span, "its statement is not in the kernel");
   if (!t->def && t->role == IR_ROLE_OUT) ir_fault(c, t->span, "no statement computes this output");
 }
 
@@ -88,14 +74,14 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
 /* ---- indices ------------------------------------------------------------------------------- */
 static void check_ragged(ir_checker *c, const ir_index *index) {
   const ir_index *at = index;
-  if (!index->offsets || !index->segment || !ir_owns_tensor(c->kernel, index->offsets)) {
+  if (!index->offsets || !index->segment || !ir_owns(c, index->offsets)) {
     ir_fault(c, index->span, "a ragged index needs an array of offsets and a segment");
     return;
   }
   if (index->offsets->rank != 1 || !ir_dtype_is_int(index->offsets->dtype))
     ir_fault(c, index->span, "its offsets must be a vector of integers");
   for (int hops = 0; at->segment; hops++, at = at->segment) {
-    if (!ir_owns_index(c->kernel, at->segment) || hops > c->kernel->indices.count) {
+    if (!ir_owns(c, at->segment) || hops > c->kernel->indices.count) {
       ir_fault(c, index->span, "its segment is not an index of the kernel, or itself");
       return;
     }
@@ -111,7 +97,7 @@ static void check_index(ir_checker *c, const ir_index *index) {
 /* ---- statements ---------------------------------------------------------------------------- */
 static bool check_free(ir_checker *c, const ir_stmt *s) {
   for (int i = 0; i < s->free.count; i++) {
-    if (!ir_owns_index(c->kernel, s->free.at[i])) {
+    if (!ir_owns(c, s->free.at[i])) {
       ir_fault(c, s->span, "it ranges over an index that the kernel does not have");
       return false;
     }
@@ -161,7 +147,7 @@ static void check_value(ir_checker *c, const ir_stmt *s) {
 
 static void check_axes(ir_checker *c, const ir_stmt *s) {
   for (int i = 0; i < s->axes.count; i++)
-    if (!ir_owns_index(c->kernel, s->axes.at[i].index))
+    if (!ir_owns(c, s->axes.at[i].index))
       ir_fault(c, s->span, "a finding is about an index that the kernel does not have");
 }
 
@@ -176,7 +162,7 @@ static void check_findings(ir_checker *c, const ir_stmt *s) {
 
 static void check_stmt(ir_checker *c, const ir_stmt *s) {
   c->bound.count = 0;
-  if (!s->target || !ir_owns_tensor(c->kernel, s->target)) {
+  if (!s->target || !ir_owns(c, s->target)) {
     ir_fault(c, s->span, "a statement computes a tensor that the kernel does not have");
     return;
   }
@@ -193,14 +179,13 @@ static void check_stmt(ir_checker *c, const ir_stmt *s) {
 static void check_need(ir_checker *c, const ir_require *need) {
   c->where = "a condition on sizes";
   c->span = need->span;
-  if (!need->tensor || !ir_owns_tensor(c->kernel, need->tensor) || need->dim < 0 ||
+  if (!need->tensor || !ir_owns(c, need->tensor) || need->dim < 0 ||
       need->dim >= need->tensor->rank || need->multiple < 0)
     ir_fault(c, need->span, "it is about no dimension of the kernel");
   if (need->least) ir_check_size(c, need->least, "the least subscript");
   if (need->most) ir_check_size(c, need->most, "the greatest subscript");
   for (int i = 0; i < need->over.count; i++)
-    if (!ir_owns_index(c->kernel, need->over.at[i]))
-      ir_fault(c, need->span, "it is about an index of no kernel");
+    if (!ir_owns(c, need->over.at[i])) ir_fault(c, need->span, "it is about an index of no kernel");
 }
 
 void ir_check_ein(ir_checker *c) {

@@ -80,7 +80,7 @@ static bool in_scope(const ir_checker *c, const ir_index *index) {
 }
 
 static void check_index(ir_checker *c, const ir_expr *e) {
-  if (!c->kernel || !ir_owns_index(c->kernel, e->index))
+  if (!c->kernel || !ir_owns(c, e->index))
     ir_fault(c, span_of(c, e), "an index that the kernel does not have");
   else if (c->scope)
     fault_at(c, e, "is an index; functions have locals only");
@@ -90,7 +90,7 @@ static void check_index(ir_checker *c, const ir_expr *e) {
 
 static bool check_bound(ir_checker *c, const ir_expr *e) {
   for (int i = 0; i < e->bound_count; i++)
-    if (!c->kernel || !ir_owns_index(c->kernel, e->bound[i])) {
+    if (!c->kernel || !ir_owns(c, e->bound[i])) {
       ir_fault(c, span_of(c, e), "an index that the kernel does not have");
       return false;
     }
@@ -149,7 +149,7 @@ static void check_row_op(ir_checker *c, const ir_expr *e) {
 
 /* ---- memory -------------------------------------------------------------------------------- */
 static void check_access(ir_checker *c, const ir_expr *e) {
-  if (!c->kernel || !ir_owns_tensor(c->kernel, e->tensor)) {
+  if (!c->kernel || !ir_owns(c, e->tensor)) {
     ir_fault(c, span_of(c, e), "a tensor that the kernel does not have");
     return;
   }
@@ -214,10 +214,7 @@ static void check_leaf_lanes(ir_checker *c, const ir_expr *e) {
 }
 
 static void check_dim(ir_checker *c, const ir_expr *e) {
-  const ir_program *p = c->program;
-  bool owned = false;
-  for (int i = 0; i < p->dims.count && !owned; i++) owned = p->dims.at[i] == e->dim;
-  if (!owned)
+  if (!e->dim || ir_map_find(&c->dims, e->dim, -1) < 0)
     ir_fault(c, c->span, "a dim that the program does not have");
   else if (e->dtype != IR_I64)
     fault_at(c, e, "is a size and must be i64");

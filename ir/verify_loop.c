@@ -164,9 +164,9 @@ static void check_outside_buf(ir_checker *c, const ir_buf *buf) {
   if (buf->count) ir_check_size(c, buf->count, "the size of a buffer");
   if (buf->kind == IR_BUF_LOCAL)
     ir_fault(c, c->span, "`@%s` is local and is declared in the body", buf->name);
-  if (buf->kind == IR_BUF_WORKSPACE && !ir_owns_workspace(c->kernel, buf))
+  if (buf->kind == IR_BUF_WORKSPACE && !ir_owns(c, buf))
     ir_fault(c, c->span, "`@%s` is no workspace of the kernel", buf->name);
-  if (of_tensor && (!buf->tensor || !ir_owns_tensor(c->kernel, buf->tensor)))
+  if (of_tensor && (!buf->tensor || !ir_owns(c, buf->tensor)))
     ir_fault(c, c->span, "`@%s` is an array of a tensor that the kernel does not have", buf->name);
   else if (of_tensor && buf->kind != IR_BUF_VALS)
     check_level(c, buf);
@@ -192,18 +192,6 @@ static void check_shape(ir_checker *c, const ir_func *func) {
     ir_fault(c, func->span, "a body is sequential, or one parallel loop after `let`s");
 }
 
-static void check_names(ir_checker *c, int at) {
-  const ir_func *func = c->kernel->funcs.at[at];
-  for (int k = 0; k < c->program->kernels.count; k++) {
-    const ir_kernel *kernel = c->program->kernels.at[k];
-    for (int i = 0; i < kernel->funcs.count; i++) {
-      if (kernel == c->kernel && i >= at) return;
-      if (!strcmp(kernel->funcs.at[i]->name, func->name))
-        ir_fault(c, func->span, "two functions of the program have this name");
-    }
-  }
-}
-
 static void check_result(ir_checker *c, const ir_func *func) {
   bool fragment = func->kind == IR_FUNC_FRAGMENT;
   if (!fragment && (func->result || func->params.count))
@@ -211,14 +199,14 @@ static void check_result(ir_checker *c, const ir_func *func) {
   if (func->result) ir_check_expr(c, func->result);
 }
 
-static void check_func(ir_checker *c, int at) {
-  const ir_func *func = c->kernel->funcs.at[at];
+static void check_func(ir_checker *c, const ir_func *func) {
   ir_scope scope = {0};
   c->scope = &scope;
   c->bound.count = 0;
   c->where = ir_format_text(c->arena, "function `%s`", func->name);
   c->span = func->span;
-  check_names(c, at);
+  if (!ir_table_add(c->arena, &c->functions, func->name, c))
+    ir_fault(c, func->span, "two functions of the program have this name");
   for (int i = 0; i < func->bufs.count; i++) {
     check_outside_buf(c, func->bufs.at[i]);
     IR_PUSH(c->arena, &scope.bufs, func->bufs.at[i]);
@@ -231,5 +219,6 @@ static void check_func(ir_checker *c, int at) {
 }
 
 void ir_check_funcs(ir_checker *c) {
-  for (int i = 0; i < c->kernel->funcs.count && c->faults < IR_MOST_FAULTS; i++) check_func(c, i);
+  for (int i = 0; i < c->kernel->funcs.count && c->faults < IR_MOST_FAULTS; i++)
+    check_func(c, c->kernel->funcs.at[i]);
 }

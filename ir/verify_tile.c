@@ -1,4 +1,5 @@
 /* verify_tile.c - the rules of candidates, workspaces, lists and stages. */
+#include <limits.h>
 #include <math.h>
 
 #include "ir/kernels.h"
@@ -10,13 +11,12 @@ static void enter(ir_checker *c, const char *kind, const char *name, ir_span spa
 }
 
 static void need_tensor(ir_checker *c, const ir_tensor *tensor, const char *what) {
-  if (!tensor || !ir_owns_tensor(c->kernel, tensor))
+  if (!tensor || !ir_owns(c, tensor))
     ir_fault(c, c->span, "%s is missing or not a tensor of the kernel", what);
 }
 
 static void allow_index(ir_checker *c, const ir_index *index, const char *what) {
-  if (index && !ir_owns_index(c->kernel, index))
-    ir_fault(c, c->span, "%s is not an index of the kernel", what);
+  if (index && !ir_owns(c, index)) ir_fault(c, c->span, "%s is not an index of the kernel", what);
 }
 
 static void check_tiles(ir_checker *c, const ir_tile_size *tiles, int count) {
@@ -25,30 +25,6 @@ static void check_tiles(ir_checker *c, const ir_tile_size *tiles, int count) {
     allow_index(c, tiles[i].index, "what a tile cuts");
     if (tiles[i].size < 1) ir_fault(c, c->span, "a tile size is at least 1");
   }
-}
-
-static bool owns_list(const ir_kernel *kernel, const ir_list *list) {
-  for (int i = 0; i < kernel->lists.count; i++)
-    if (kernel->lists.at[i] == list) return true;
-  return false;
-}
-
-static bool owns_candidate(const ir_kernel *kernel, const ir_candidate *candidate) {
-  for (int i = 0; i < kernel->candidates.count; i++)
-    if (kernel->candidates.at[i] == candidate) return true;
-  return false;
-}
-
-static bool owns_func(const ir_kernel *kernel, const ir_func *func) {
-  for (int i = 0; i < kernel->funcs.count; i++)
-    if (kernel->funcs.at[i] == func) return true;
-  return false;
-}
-
-static bool owns_stmt(const ir_kernel *kernel, const ir_stmt *stmt) {
-  for (int i = 0; i < kernel->stmts.count; i++)
-    if (kernel->stmts.at[i] == stmt) return true;
-  return false;
 }
 
 static void check_row(ir_checker *c, const char *row) {
@@ -75,12 +51,13 @@ static void check_candidate(ir_checker *c, const ir_candidate *k) {
 }
 
 /* ---- workspaces and lists ------------------------------------------------------------------ */
-static void check_workspace(ir_checker *c, int at) {
-  const ir_buf *buf = c->kernel->workspaces.at[at];
+static void check_new(ir_checker *c, ir_table *names, const char *name) {
+  if (!ir_table_add(c->arena, names, name, c)) ir_fault(c, c->span, "two have this name");
+}
+
+static void check_workspace(ir_checker *c, const ir_buf *buf, ir_table *names) {
   enter(c, "workspace", buf->name, IR_NOWHERE);
-  for (int i = 0; i < at; i++)
-    if (!strcmp(c->kernel->workspaces.at[i]->name, buf->name))
-      ir_fault(c, c->span, "two have this name");
+  check_new(c, names, buf->name);
   if (buf->kind != IR_BUF_WORKSPACE) ir_fault(c, c->span, "it is of another kind");
   if (buf->dtype <= IR_NONE || buf->dtype >= IR_DTYPE_COUNT)
     ir_fault(c, c->span, "it has no dtype");
@@ -90,18 +67,15 @@ static void check_workspace(ir_checker *c, int at) {
 
 static void check_list_buf(ir_checker *c, const ir_buf *buf, ir_dtype dtype, const char *what) {
   if (!buf) return;
-  if (!ir_owns_workspace(c->kernel, buf))
+  if (!ir_owns(c, buf))
     ir_fault(c, c->span, "its %s are no workspace of the kernel", what);
   else if (buf->dtype != dtype)
     ir_fault(c, c->span, "its %s must be %s", what, ir_dtype_text(dtype));
 }
 
-static void check_list(ir_checker *c, int at) {
-  const ir_list *list = c->kernel->lists.at[at];
+static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   enter(c, "list", list->name, list->span);
-  for (int i = 0; i < at; i++)
-    if (!strcmp(c->kernel->lists.at[i]->name, list->name))
-      ir_fault(c, list->span, "two have this name");
+  check_new(c, names, list->name);
   need_tensor(c, list->tensor, "the tensor whose zeros it lists");
   if (c->faults) return;
   if (!list->axis) ir_fault(c, list->span, "it has no axis");
@@ -144,32 +118,26 @@ static void check_kind(ir_checker *c, const ir_stage *s) {
 
 static void check_stage_parts(ir_checker *c, const ir_stage *s) {
   for (int i = 0; i < s->stmts.count; i++)
-    if (!owns_stmt(c->kernel, s->stmts.at[i]))
-      ir_fault(c, s->span, "it computes no statement of the kernel");
+    if (!ir_owns(c, s->stmts.at[i])) ir_fault(c, s->span, "it computes no statement of the kernel");
   for (int i = 0; i < s->reads.count; i++)
-    if (!owns_list(c->kernel, s->reads.at[i]))
-      ir_fault(c, s->span, "it reads no list of the kernel");
+    if (!ir_owns(c, s->reads.at[i])) ir_fault(c, s->span, "it reads no list of the kernel");
   for (int i = 0; i < s->runners_up.count; i++)
-    if (!owns_candidate(c->kernel, s->runners_up.at[i]))
+    if (!ir_owns(c, s->runners_up.at[i]))
       ir_fault(c, s->span, "a runner-up is no candidate of the kernel");
   for (int i = 0; i < s->funcs.count; i++)
-    if (!owns_func(c->kernel, s->funcs.at[i]))
-      ir_fault(c, s->span, "it runs no function of the kernel");
-  if (s->detects && !owns_list(c->kernel, s->detects))
+    if (!ir_owns(c, s->funcs.at[i])) ir_fault(c, s->span, "it runs no function of the kernel");
+  if (s->detects && !ir_owns(c, s->detects))
     ir_fault(c, s->span, "it detects no list of the kernel");
-  if (s->when.list && !owns_list(c->kernel, s->when.list))
+  if (s->when.list && !ir_owns(c, s->when.list))
     ir_fault(c, s->span, "it is guarded by no list of the kernel");
   if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");
 }
 
-static void check_stage(ir_checker *c, int at) {
-  const ir_stage *s = c->kernel->stages.at[at];
+/* below: the number of the stage before it. */
+static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *names) {
   enter(c, "stage", s->name, s->span);
-  for (int i = 0; i < at; i++) {
-    const ir_stage *other = c->kernel->stages.at[i];
-    if (!strcmp(other->name, s->name)) ir_fault(c, s->span, "two have this name");
-    if (other->number >= s->number) ir_fault(c, s->span, "numbers of stages ascend");
-  }
+  check_new(c, names, s->name);
+  if (s->number <= below) ir_fault(c, s->span, "numbers of stages ascend");
   if ((unsigned)s->kind > IR_STAGE_GUARD) {
     ir_fault(c, s->span, "its kind is out of range");
     return;
@@ -184,8 +152,14 @@ static void check_stage(ir_checker *c, int at) {
 
 void ir_check_tile(ir_checker *c) {
   const ir_kernel *kernel = c->kernel;
+  ir_table workspaces = {0}, lists = {0}, stages = {0};
+  int below = INT_MIN;
   for (int i = 0; i < kernel->candidates.count; i++) check_candidate(c, kernel->candidates.at[i]);
-  for (int i = 0; i < kernel->workspaces.count; i++) check_workspace(c, i);
-  for (int i = 0; i < kernel->lists.count; i++) check_list(c, i);
-  for (int i = 0; i < kernel->stages.count && c->faults < IR_MOST_FAULTS; i++) check_stage(c, i);
+  for (int i = 0; i < kernel->workspaces.count; i++)
+    check_workspace(c, kernel->workspaces.at[i], &workspaces);
+  for (int i = 0; i < kernel->lists.count; i++) check_list(c, kernel->lists.at[i], &lists);
+  for (int i = 0; i < kernel->stages.count && c->faults < IR_MOST_FAULTS; i++) {
+    check_stage(c, kernel->stages.at[i], below, &stages);
+    below = kernel->stages.at[i]->number;
+  }
 }

@@ -15,6 +15,4 @@ void pass_canon_split(pass_context *c, ir_kernel *kernel);
 /* canon_clean.c: temporaries and lets with the same definition become one; unread ones go. */
 void pass_canon_clean(pass_context *c, ir_kernel *kernel);
 
-void pass_drop_unread(ir_kernel *kernel); /* lets and temporaries that no statement reads */
-
 #endif

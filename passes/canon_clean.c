@@ -3,6 +3,7 @@
  *     h.0[t] = max[j] p[t,j]     h.1[t] = max[j] p[t,j]      readers of h.1 read h.0
  * Only lets and temporaries are merged or dropped; an output stays whatever it is. */
 #include "passes/canon.h"
+#include "passes/uses.h"
 
 static bool is_internal(const ir_tensor *tensor) {
   return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
@@ -41,9 +42,11 @@ static ir_expr *redirect_node(void *user, ir_expr *e) {
   return e->kind == IR_ACCESS && e->tensor == r->from ? ir_access(r->arena, r->to, e->args) : e;
 }
 
-static void redirect_readers(ir_kernel *kernel, redirect *r) {
-  for (int i = 0; i < kernel->stmts.count; i++) {
-    ir_stmt *stmt = kernel->stmts.at[i];
+static void redirect_readers(pass_uses *uses, redirect *r) {
+  int count;
+  const int *rows = pass_readers_of(uses, r->from, &count);
+  for (int i = 0; i < count; i++) {
+    ir_stmt *stmt = pass_stmt_at(uses, rows[i]);
     stmt->value = pass_rewrite(r->arena, stmt->value, redirect_node, r);
     stmt->cond = pass_rewrite(r->arena, stmt->cond, redirect_node, r);
     for (int d = 0; d < stmt->target->rank; d++)
@@ -51,38 +54,47 @@ static void redirect_readers(ir_kernel *kernel, redirect *r) {
   }
 }
 
-static void merge_equal(pass_context *c, ir_kernel *kernel) {
-  for (int i = 0; i < kernel->stmts.count; i++)
-    for (int j = 0; j < i; j++) {
-      ir_tensor *later = kernel->stmts.at[i]->target, *first = kernel->stmts.at[j]->target;
-      if (later->role == IR_ROLE_LET && kernel->schedule != NULL)
-        continue; /* it may be named there */
-      if (!is_internal(later) || !is_internal(first) || pass_is_structural(kernel, later)) continue;
-      if (!same_definition(kernel->stmts.at[i], kernel->stmts.at[j])) continue;
-      redirect r = {c->arena, later, first};
-      redirect_readers(kernel, &r);
-      break;
-    }
+/* Statements before the one at hand, by what equal ones have in common. */
+typedef struct earlier {
+  int *first, *next; /* the last statement with a hash, and the one before it; -1: none */
+  int mask;
+} earlier;
+
+static earlier earlier_new(ir_arena *arena, int count) {
+  earlier e = {.mask = 1};
+  while (e.mask < 2 * count) e.mask *= 2;
+  e.first = IR_NEW_ARRAY(arena, int, e.mask);
+  e.next = IR_NEW_ARRAY(arena, int, count + 1);
+  memset(e.first, 0xff, sizeof *e.first * (size_t)e.mask--);
+  return e;
+}
+
+/* The first statement before i that defines the same.  Where there is none, i is remembered. */
+static ir_stmt *same_before(earlier *e, const ir_kernel *kernel, int i) {
+  const ir_stmt *stmt = kernel->stmts.at[i];
+  uint64_t hash = ir_expr_hash(stmt->value) + ir_expr_hash(stmt->cond) * 3;
+  int *bucket = &e->first[(int)(hash & (uint64_t)e->mask)];
+  for (int j = *bucket; j >= 0; j = e->next[j])
+    if (same_definition(stmt, kernel->stmts.at[j])) return kernel->stmts.at[j];
+  e->next[i] = *bucket;
+  *bucket = i;
+  return NULL;
+}
+
+static void merge_equal(pass_context *c, ir_kernel *kernel, pass_uses *uses) {
+  earlier before = earlier_new(c->arena, kernel->stmts.count);
+  for (int i = 0; i < kernel->stmts.count; i++) {
+    ir_tensor *later = kernel->stmts.at[i]->target;
+    const ir_stmt *same = is_internal(later) ? same_before(&before, kernel, i) : NULL;
+    if (!same || pass_use_of(uses, later)->structural) continue;
+    if (later->role == IR_ROLE_LET && kernel->schedule != NULL)
+      continue; /* it may be named there */
+    redirect r = {c->arena, later, same->target};
+    redirect_readers(uses, &r);
+  }
 }
 
 /* ---- what nobody reads ----------------------------------------------------------------------- */
-static bool is_read(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->stmts.count; i++)
-    if (pass_stmt_reads(kernel->stmts.at[i], tensor)) return true;
-  return pass_is_structural(kernel, tensor);
-}
-
-static void drop_tensor(ir_kernel *kernel, const ir_tensor *tensor) {
-  int kept = 0;
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i] != tensor) kernel->tensors.at[kept++] = kernel->tensors.at[i];
-  kernel->tensors.count = kept;
-  kept = 0;
-  for (int i = 0; i < kernel->needs.count; i++)
-    if (kernel->needs.at[i].tensor != tensor) kernel->needs.at[kept++] = kernel->needs.at[i];
-  kernel->needs.count = kept;
-}
-
 static bool has_output(const ir_kernel *kernel) {
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_OUT) return true;
@@ -90,18 +102,18 @@ static bool has_output(const ir_kernel *kernel) {
 }
 
 /* Readers stand behind what they read, so that one walk backwards finds every dead chain. */
-void pass_drop_unread(ir_kernel *kernel) {
+static void drop_unread(pass_context *c, ir_kernel *kernel) {
   if (!has_output(kernel)) return;
+  pass_uses *uses = pass_uses_new(c->arena, kernel);
   for (int i = kernel->stmts.count - 1; i >= 0; i--) {
-    ir_tensor *tensor = kernel->stmts.at[i]->target;
-    if (!is_internal(tensor) || is_read(kernel, tensor)) continue;
-    for (int j = i + 1; j < kernel->stmts.count; j++) kernel->stmts.at[j - 1] = kernel->stmts.at[j];
-    kernel->stmts.count--;
-    drop_tensor(kernel, tensor);
+    const pass_use *use = pass_use_of(uses, kernel->stmts.at[i]->target);
+    if (is_internal(use->tensor) && !use->readers && !use->structural)
+      pass_uses_drop(uses, kernel->stmts.at[i]);
   }
+  pass_uses_settle(uses);
 }
 
 void pass_canon_clean(pass_context *c, ir_kernel *kernel) {
-  merge_equal(c, kernel);
-  pass_drop_unread(kernel);
+  merge_equal(c, kernel, pass_uses_new(c->arena, kernel));
+  drop_unread(c, kernel);
 }

@@ -167,18 +167,3 @@ bool pass_plain_subs(const ir_stmt *stmt) {
 bool pass_bare_access(const ir_expr *access) {
   return distinct_bare(access->args, access->arg_count);
 }
-
-bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor) {
-  int count = pass_count_accesses(stmt->value, tensor) + pass_count_accesses(stmt->cond, tensor) +
-              pass_count_accesses(stmt->sample, tensor);
-  for (int d = 0; d < stmt->target->rank; d++) count += pass_count_accesses(stmt->subs[d], tensor);
-  return count > 0;
-}
-
-bool pass_is_structural(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->indices.count; i++)
-    if (kernel->indices.at[i]->offsets == tensor) return true;
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i]->like == tensor) return true;
-  return false;
-}

@@ -45,11 +45,6 @@ ir_expr *pass_find_access(ir_expr *e, const ir_tensor *tensor);
 bool pass_plain_subs(const ir_stmt *stmt);
 /* The subscripts of an access are distinct bare indices. */
 bool pass_bare_access(const ir_expr *access);
-/* Every expression of the statement that reads: value, cond, sample, gathers on the left. */
-bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor);
-
-/* Another tensor is `like` it, or a ragged index takes its offsets from it: it cannot go. */
-bool pass_is_structural(const ir_kernel *kernel, const ir_tensor *tensor);
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 typedef struct pass_terms {

@@ -32,10 +32,12 @@ static void note_taken(ir_arena *arena, const pass_pair *p, const char *producer
 }
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
-static bool find_pair(const ir_kernel *kernel, ir_stmt *from, pass_pair *out) {
-  for (int i = 0; i < kernel->stmts.count; i++) {
-    ir_stmt *reader = kernel->stmts.at[i];
-    if (reader == from || !pass_stmt_reads(reader, from->target)) continue;
+static bool find_pair(pass_fusion *f, ir_stmt *from, pass_pair *out) {
+  int count;
+  const int *readers = pass_readers_of(f->uses, from->target, &count);
+  for (int i = 0; i < count; i++) {
+    ir_stmt *reader = pass_stmt_at(f->uses, readers[i]);
+    if (reader == from) continue;
     *out = (pass_pair){from, reader, pass_find_access(reader->value, from->target)};
     if (out->use != NULL) return true;
   }
@@ -47,48 +49,45 @@ static const char *how_inlined(const pass_pair *p) {
   return pass_is_elementwise(p->into->value) ? "one pass with" : "prologue";
 }
 
-static void do_inline(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
-  note_taken(c->arena, p, p->from->target->name, how_inlined(p));
-  pass_fuse_inline(c, kernel, p);
+static void do_inline(pass_fusion *f, const pass_pair *p) {
+  note_taken(f->c->arena, p, p->from->target->name, how_inlined(p));
+  pass_fuse_inline(f, p);
 }
 
-static void do_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
+static void do_absorb(pass_fusion *f, const pass_pair *p) {
   const char *name = p->from->target->name;
-  ir_stmt *stmt = pass_fuse_absorb(c, kernel, p);
-  note(c->arena, stmt,
-       ir_format_text(c->arena, "factors of `%s` are the epilogue of `%s`", p->into->target->name,
-                      name));
+  ir_stmt *stmt = pass_fuse_absorb(f, p);
+  note(f->c->arena, stmt,
+       ir_format_text(f->c->arena, "factors of `%s` are the epilogue of `%s`",
+                      p->into->target->name, name));
 }
 
 /* ---- the default ----------------------------------------------------------------------------- */
-static bool try_fuse(pass_context *c, ir_kernel *kernel, ir_stmt *from) {
+static void try_fuse(pass_fusion *f, ir_stmt *from) {
   pass_pair pair;
-  if (from->target->role == IR_ROLE_OUT || !find_pair(kernel, from, &pair)) return false;
-  if (pass_fuse_refusal(c, kernel, &pair, false) == NULL) {
-    do_inline(c, kernel, &pair);
-    return true;
-  }
-  if (pass_absorb_refusal(c, kernel, &pair) != NULL) return false;
-  do_absorb(c, kernel, &pair);
-  return true;
+  if (from->target->role == IR_ROLE_OUT || pass_use_of(f->uses, from->target)->readers != 1) return;
+  if (!find_pair(f, from, &pair)) return;
+  if (pass_fuse_refusal(f, &pair, false) == NULL)
+    do_inline(f, &pair);
+  else if (pass_absorb_refusal(f, &pair) == NULL)
+    do_absorb(f, &pair);
 }
 
-static void note_apart(pass_context *c, ir_kernel *kernel, ir_stmt *from) {
+static void note_apart(pass_fusion *f, ir_stmt *from) {
   pass_pair pair;
-  if (from->target->role == IR_ROLE_OUT || !find_pair(kernel, from, &pair)) return;
-  note(c->arena, from,
-       ir_format_text(c->arena, "not into `%s`: %s", pair.into->target->name,
-                      pass_fuse_refusal(c, kernel, &pair, false)));
+  if (from->target->role == IR_ROLE_OUT || !find_pair(f, from, &pair)) return;
+  note(f->c->arena, from,
+       ir_format_text(f->c->arena, "not into `%s`: %s", pair.into->target->name,
+                      pass_fuse_refusal(f, &pair, false)));
 }
 
-static void fuse_all(pass_context *c, ir_kernel *kernel) {
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (int i = 0; i < kernel->stmts.count && !changed; i++)
-      changed = try_fuse(c, kernel, kernel->stmts.at[i]);
-  }
-  for (int i = 0; i < kernel->stmts.count; i++) note_apart(c, kernel, kernel->stmts.at[i]);
+/* Statements are tried in order; one that a merge changed, and what it reads, is tried again
+ * before those behind it. */
+static void fuse_all(pass_fusion *f) {
+  for (int row; (row = pass_queue_take(&f->waiting)) >= 0;)
+    if (!f->uses->list.at[row].gone) try_fuse(f, pass_stmt_at(f->uses, row));
+  pass_uses_settle(f->uses);
+  for (int i = 0; i < f->kernel->stmts.count; i++) note_apart(f, f->kernel->stmts.at[i]);
 }
 
 /* ---- directives ------------------------------------------------------------------------------ */
@@ -98,7 +97,9 @@ static bool refuse(pass_context *c, const ir_directive *d, const char *why) {
   return false;
 }
 
-static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
+static bool fuse_asked(pass_fusion *f, ir_directive *d) {
+  pass_context *c = f->c;
+  ir_kernel *kernel = f->kernel;
   ir_tensor *from = ir_tensor_named(kernel, d->tensor), *into = ir_tensor_named(kernel, d->into);
   if (from == NULL || from->def == NULL) return refuse(c, d, "no statement defines the first");
   if (into == NULL || into->def == NULL) return refuse(c, d, "no statement defines the second");
@@ -106,11 +107,11 @@ static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
   if (pair.use == NULL)
     return refuse(c, d, ir_format_text(c->arena, "`%s` does not read it", d->into));
   d->applied = true;
-  const char *why = pass_fuse_refusal(c, kernel, &pair, true);
+  const char *why = pass_fuse_refusal(f, &pair, true);
   if (why == NULL) {
-    do_inline(c, kernel, &pair);
-  } else if (pass_absorb_refusal(c, kernel, &pair) == NULL) {
-    do_absorb(c, kernel, &pair);
+    do_inline(f, &pair);
+  } else if (pass_absorb_refusal(f, &pair) == NULL) {
+    do_absorb(f, &pair);
   } else if (pass_is_listed_by(c->arena, &pair)) {
     note(c->arena, pair.from,
          ir_format_text(c->arena, "its epilogue makes the index list of `%s`", d->into));
@@ -123,13 +124,15 @@ static bool fuse_asked(pass_context *c, ir_kernel *kernel, ir_directive *d) {
 
 spc_status pass_fuse(pass_context *context, ir_kernel *kernel) {
   bool ok = true;
+  pass_fusion f;
   for (int i = 0; i < kernel->stmts.count; i++) kernel->stmts.at[i]->fused_why = NULL;
+  pass_fusion_open(&f, context, kernel);
   for (int i = 0; kernel->schedule != NULL && i < kernel->schedule->directives.count; i++) {
     ir_directive *d = &kernel->schedule->directives.at[i];
-    if (d->kind == IR_DO_FUSE) ok &= fuse_asked(context, kernel, d);
+    if (d->kind == IR_DO_FUSE) ok &= fuse_asked(&f, d);
   }
   if (!ok) return SPC_INVALID_INPUT;
-  fuse_all(context, kernel);
+  fuse_all(&f);
   for (int i = 0; i < kernel->stmts.count; i++) pass_find_axes(context->arena, kernel->stmts.at[i]);
   return SPC_OK;
 }

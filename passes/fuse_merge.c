@@ -73,26 +73,50 @@ static ir_expr *value_at(pass_context *c, ir_kernel *kernel, const pass_pair *p,
   return ir_apply3(arena, IR_OP_WHERE, cond, value, ir_const_f(arena, value->dtype, p->from->fill));
 }
 
-/* ---- removing -------------------------------------------------------------------------------- */
-static void remove_stmt(ir_kernel *kernel, const ir_stmt *stmt) {
-  int kept = 0;
-  for (int i = 0; i < kernel->stmts.count; i++)
-    if (kernel->stmts.at[i] != stmt) kernel->stmts.at[kept++] = kernel->stmts.at[i];
-  kernel->stmts.count = kept;
-  kept = 0;
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i] != stmt->target) kernel->tensors.at[kept++] = kernel->tensors.at[i];
-  kernel->tensors.count = kept;
+/* ---- the kernel while it changes ------------------------------------------------------------- */
+static void mention(pass_fusion *f, const ir_expr *e, int row) {
+  if (e == NULL) return;
+  if (e->kind == IR_ACCESS) {
+    pass_mentions *m = &f->mentioned.at[pass_uses_row(f->uses, e->tensor)];
+    if (m->rows.count == 0 || m->rows.at[m->rows.count - 1] != row)
+      IR_PUSH(f->c->arena, &m->rows, row);
+  }
+  for (int i = 0; i < e->arg_count; i++) mention(f, e->args[i], row);
 }
 
-static void insert_before(ir_arena *arena, ir_kernel *kernel, ir_stmt *stmt, const ir_stmt *place) {
-  IR_PUSH(arena, &kernel->stmts, stmt);
-  int at = kernel->stmts.count - 1;
-  while (at > 0 && kernel->stmts.at[at] != place) {
-    kernel->stmts.at[at] = kernel->stmts.at[at - 1];
-    at--;
+static void mention_findings(pass_fusion *f, const ir_stmt *stmt) {
+  int row = pass_uses_row(f->uses, stmt->target);
+  while (f->mentioned.count < f->uses->list.count)
+    IR_PUSH(f->c->arena, &f->mentioned, (pass_mentions){0});
+  mention(f, stmt->sample, row);
+  mention(f, stmt->support, row);
+}
+
+void pass_fusion_open(pass_fusion *f, pass_context *c, ir_kernel *kernel) {
+  *f = (pass_fusion){.c = c, .kernel = kernel, .uses = pass_uses_new(c->arena, kernel)};
+  f->waiting.uses = f->uses;
+  for (int i = 0; i < kernel->stmts.count; i++) {
+    mention_findings(f, kernel->stmts.at[i]);
+    pass_queue_add(&f->waiting, pass_uses_row(f->uses, kernel->stmts.at[i]->target));
   }
-  kernel->stmts.at[at] = stmt;
+}
+
+static void wait(pass_fusion *f, int row) {
+  const pass_use *use = &f->uses->list.at[row];
+  if (!use->gone && use->tensor->def != NULL) pass_queue_add(&f->waiting, row);
+}
+
+static void wait_for_read(pass_fusion *f, const ir_stmt *stmt) {
+  const pass_use *use = pass_use_of(f->uses, stmt->target);
+  for (int i = 0; i < use->reads.count; i++) wait(f, use->reads.at[i]);
+}
+
+/* It, and what it reads, may be mergeable now. */
+static void changed(pass_fusion *f, const ir_stmt *stmt) {
+  wait_for_read(f, stmt);
+  pass_uses_refresh(f->uses, stmt);
+  wait_for_read(f, stmt);
+  wait(f, pass_uses_row(f->uses, stmt->target));
 }
 
 static ir_expr *without_terms_of(ir_arena *arena, ir_expr *condition, const ir_tensor *tensor) {
@@ -106,12 +130,21 @@ static ir_expr *without_terms_of(ir_arena *arena, ir_expr *condition, const ir_t
 }
 
 /* A tensor that is not in memory any more cannot say where to compute. */
-static void forget(ir_arena *arena, ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->stmts.count; i++) {
-    ir_stmt *stmt = kernel->stmts.at[i];
-    stmt->sample = without_terms_of(arena, stmt->sample, tensor);
-    stmt->support = without_terms_of(arena, stmt->support, tensor);
+static void forget(pass_fusion *f, const ir_tensor *tensor) {
+  const pass_mentions *m = &f->mentioned.at[pass_uses_row(f->uses, tensor)];
+  for (int i = 0; i < m->rows.count; i++) {
+    ir_stmt *stmt = pass_stmt_at(f->uses, m->rows.at[i]);
+    if (f->uses->list.at[m->rows.at[i]].gone) continue;
+    stmt->sample = without_terms_of(f->c->arena, stmt->sample, tensor);
+    stmt->support = without_terms_of(f->c->arena, stmt->support, tensor);
+    changed(f, stmt);
   }
+}
+
+static void drop(pass_fusion *f, const ir_stmt *stmt) {
+  pass_uses_drop(f->uses, stmt);
+  wait_for_read(f, stmt);
+  forget(f, stmt->target);
 }
 
 /* ---- inlining -------------------------------------------------------------------------------- */
@@ -128,15 +161,16 @@ static void widen_acc(ir_stmt *into, const ir_stmt *from) {
   if (!pass_is_elementwise(from->value)) into->acc = from->acc;
 }
 
-void pass_fuse_inline(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
+void pass_fuse_inline(pass_fusion *f, const pass_pair *p) {
+  pass_context *c = f->c;
   ir_expr *value = p->into->value;
   inherit_zeros(p->into->target, p->from->target, value);
   widen_acc(p->into, p->from);
   for (ir_expr *use = p->use; use != NULL; use = pass_find_access(value, p->from->target))
-    value = pass_replace_node(c->arena, value, use, value_at(c, kernel, p, use));
+    value = pass_replace_node(c->arena, value, use, value_at(c, f->kernel, p, use));
   p->into->value = pass_canon_fold(c, value);
-  remove_stmt(kernel, p->from);
-  forget(c->arena, kernel, p->from->target);
+  changed(f, p->into);
+  drop(f, p->from);
 }
 
 /* ---- absorbing factors ----------------------------------------------------------------------- */
@@ -219,8 +253,10 @@ static ir_stmt *product_stmt(pass_context *c, ir_kernel *kernel, const pass_pair
   return stmt;
 }
 
-ir_stmt *pass_fuse_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p) {
+ir_stmt *pass_fuse_absorb(pass_fusion *f, const pass_pair *p) {
+  pass_context *c = f->c;
   ir_arena *arena = c->arena;
+  ir_kernel *kernel = f->kernel;
   pass_terms partners = {0}, others = {0};
   ir_expr *reduce = pass_reduction_of(p->into);
   pass_partners(arena, p, &partners, &others);
@@ -242,8 +278,10 @@ ir_stmt *pass_fuse_absorb(pass_context *c, ir_kernel *kernel, const pass_pair *p
   ir_expr *body = product(arena, ir_access(arena, stmt->target, stmt->subs), &others);
   ir_expr *sum = ir_reduce(arena, reduce->reducer, reduce->bound, reduce->bound_count, body);
   p->into->value = pass_replace_node(arena, p->into->value, reduce, sum);
-  insert_before(arena, kernel, stmt, p->into);
-  remove_stmt(kernel, p->from);
-  forget(arena, kernel, p->from->target);
+  pass_uses_insert(f->uses, stmt, p->into);
+  mention_findings(f, stmt);
+  changed(f, stmt);
+  changed(f, p->into);
+  drop(f, p->from);
   return stmt;
 }

@@ -7,23 +7,13 @@
 #include "passes/fuse.h"
 #include "passes/storage.h"
 
-enum { CHEAP_OPS = 4 };
+enum {
+  CHEAP_OPS = 4,
+  MOST_OPS = 512,   /* of a statement: beyond it, a pass over memory is not what costs */
+  MOST_HEIGHT = 256 /* nodes above one another: what the language itself allows in a row */
+};
 
 /* ---- counting -------------------------------------------------------------------------------- */
-static int count_readers(const ir_kernel *kernel, const ir_tensor *tensor) {
-  int count = 0;
-  for (int i = 0; i < kernel->stmts.count; i++)
-    count += pass_stmt_reads(kernel->stmts.at[i], tensor);
-  return count;
-}
-
-/* Its sizes are checked when they are bound, so that it must be there. */
-static bool has_needs(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->needs.count; i++)
-    if (kernel->needs.at[i].tensor == tensor) return true;
-  return false;
-}
-
 bool pass_schedule_names(const ir_kernel *kernel, const ir_tensor *tensor) {
   if (kernel->schedule == NULL) return false;
   for (int i = 0; i < kernel->schedule->directives.count; i++) {
@@ -119,18 +109,22 @@ static const char *prologue_refusal(pass_context *c, const pass_pair *p, const i
 }
 
 /* ---- the rules ------------------------------------------------------------------------------- */
-static const char *storage_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *p,
-                                   bool forced) {
+static const char *storage_refusal(const pass_fusion *f, const pass_pair *p, bool forced) {
   const ir_tensor *t = p->from->target;
+  const pass_use *use = pass_use_of(f->uses, t);
   if (t->role == IR_ROLE_OUT) return "it is an output";
   if (!pass_plain_subs(p->from))
     return "it is a scatter: all of it must be there before it is read";
-  if (pass_is_structural(kernel, t) || has_needs(kernel, t))
-    return "its arrays or sizes shape something else";
+  if (use->structural || use->sized) return "its arrays or sizes shape something else";
   if (t->like != NULL || t->format != NULL) return "its declaration says how it is stored";
-  if (!forced && pass_schedule_names(kernel, t)) return "the schedule shapes its own stage";
-  int readers = count_readers(kernel, t);
-  if (readers > 1) return ir_format_text(c->arena, "it is read by %d statements", readers);
+  if (!forced && pass_schedule_names(f->kernel, t)) return "the schedule shapes its own stage";
+  if (use->readers > 1)
+    return ir_format_text(f->c->arena, "it is read by %d statements", use->readers);
+  const pass_use *reader = pass_use_of(f->uses, p->into->target);
+  if (use->size + reader->size > MOST_OPS || use->height + reader->height > MOST_HEIGHT)
+    return ir_format_text(f->c->arena,
+                          "together they would be more than %d operations, or %d in a row",
+                          MOST_OPS, MOST_HEIGHT);
   if (pass_count_accesses(p->into->cond, t) > 0 || pass_count_accesses(p->into->value, t) == 0)
     return "its values decide what is computed";
   return NULL;
@@ -154,9 +148,9 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
   return NULL;
 }
 
-const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *p,
-                              bool forced) {
-  const char *why = storage_refusal(c, kernel, p, forced);
+const char *pass_fuse_refusal(const pass_fusion *f, const pass_pair *p, bool forced) {
+  pass_context *c = f->c;
+  const char *why = storage_refusal(f, p, forced);
   if (why != NULL) return why;
   if (loses_segments(p)) return "its rows are ragged and the reader's are not";
   if (pass_is_listed_by(c->arena, p))
@@ -176,9 +170,10 @@ const char *pass_fuse_refusal(pass_context *c, const ir_kernel *kernel, const pa
  * has not. */
 static bool product_fits(ir_dtype t) { return t == IR_F32 || t == IR_F64 || t == IR_BF16; }
 
-const char *pass_absorb_refusal(pass_context *c, const ir_kernel *kernel, const pass_pair *p) {
+const char *pass_absorb_refusal(const pass_fusion *f, const pass_pair *p) {
+  pass_context *c = f->c;
   pass_terms partners = {0}, others = {0};
-  const char *why = storage_refusal(c, kernel, p, false);
+  const char *why = storage_refusal(f, p, false);
   if (why != NULL) return why;
   if (pass_reduction_of(p->from) == NULL) return "it is no reduction";
   ir_expr *reduce = pass_reduction_of(p->into);

@@ -15,6 +15,7 @@
  * nothing changes; terms are only ever added, and a term that depends on the let itself is never
  * added. A fill that no reader sees becomes 0, so that the tensor can be stored sparse. Results of
  * relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
+#include "passes/queue.h"
 #include "passes/support.h"
 
 enum { MOST_NODES = 100 }; /* of a condition: beyond it, testing costs more than it saves */
@@ -57,15 +58,20 @@ static bool may_sample(const ir_stmt *stmt) {
   return stmt->fill == 0;
 }
 
-static void go_forward(pass_context *c, ir_stmt *stmt) {
+static void add_sample(pass_context *c, pass_uses *uses, ir_stmt *stmt, ir_expr *condition) {
+  const ir_expr *before = stmt->sample;
+  stmt->sample = pass_and(c->arena, stmt->sample, condition);
+  if (stmt->sample != before) pass_uses_refresh(uses, stmt);
+}
+
+static void go_forward(pass_context *c, pass_uses *uses, ir_stmt *stmt) {
   ir_expr *inside = pass_support_of(c, stmt, stmt->value);
   if (pass_is_false(inside)) inside = NULL; /* a constant zero: nothing to skip by a list */
   if (inside != NULL && count_nodes(inside) > MOST_NODES) inside = NULL;
   if (stmt->fill == 0 && stmt->cond != NULL) inside = pass_and(c->arena, stmt->cond, inside);
   mark_dynamic(stmt, inside);
   if (stmt->sample == NULL) stmt->sample = stmt->cond;
-  if (may_sample(stmt))
-    stmt->sample = pass_and(c->arena, stmt->sample, elementwise_terms(c->arena, inside));
+  if (may_sample(stmt)) add_sample(c, uses, stmt, elementwise_terms(c->arena, inside));
   if (ir_is_scatter(stmt) || stmt->fill != 0) return;
   stmt->support = pass_and(c->arena, inside, stmt->sample);
 }
@@ -73,6 +79,7 @@ static void go_forward(pass_context *c, ir_stmt *stmt) {
 /* ---- backwards ------------------------------------------------------------------------------- */
 typedef struct demand {
   pass_context *c;
+  pass_uses *uses;
   const ir_tensor *tensor;
   const ir_stmt *reader;
   ir_expr *need; /* so far; meaningful once `found` */
@@ -95,7 +102,7 @@ static ir_expr *as_seen_by(demand *d, const ir_expr *use, ir_expr *condition) {
   pass_terms_of(arena, pass_terms_within(arena, condition, &known), &terms);
   for (int i = 0; i < terms.list.count; i++) {
     ir_expr *term = terms.list.at[i];
-    if (pass_is_elementwise(term) && !pass_depends_on(arena, term, d->tensor))
+    if (pass_is_elementwise(term) && !pass_uses_depends(d->uses, term, d->tensor))
       kept = pass_and(arena, kept, term);
   }
   return ir_expr_substitute(arena, kept, from, def->subs, use->arg_count);
@@ -104,6 +111,7 @@ static ir_expr *as_seen_by(demand *d, const ir_expr *use, ir_expr *condition) {
 static void add_use(demand *d, const ir_expr *use, ir_expr *when) {
   ir_expr *need = as_seen_by(d, use, when);
   d->need = d->found ? pass_or(d->c->arena, d->need, need) : need;
+  if (d->need != NULL && count_nodes(d->need) > MOST_NODES) d->need = NULL;
   d->found = true;
 }
 
@@ -164,12 +172,14 @@ static void visit_uses(demand *d, ir_expr *e, ir_expr *when) {
 }
 
 /* Where some reader looks at the statement's target; NULL: anywhere. */
-static ir_expr *needed_at(pass_context *c, const ir_kernel *kernel, const ir_stmt *stmt) {
-  demand d = {.c = c, .tensor = stmt->target};
-  if (stmt->target->role == IR_ROLE_OUT || pass_is_structural(kernel, stmt->target)) return NULL;
-  for (int i = 0; i < kernel->stmts.count; i++) {
-    const ir_stmt *reader = kernel->stmts.at[i];
-    if (reader == stmt || !pass_stmt_reads(reader, stmt->target)) continue;
+static ir_expr *needed_at(pass_context *c, pass_uses *uses, const ir_stmt *stmt) {
+  demand d = {.c = c, .uses = uses, .tensor = stmt->target};
+  int count;
+  if (stmt->target->role == IR_ROLE_OUT || pass_use_of(uses, stmt->target)->structural) return NULL;
+  const int *readers = pass_readers_of(uses, stmt->target, &count);
+  for (int i = 0; i < count; i++) {
+    const ir_stmt *reader = pass_stmt_at(uses, readers[i]);
+    if (reader == stmt) continue;
     d.reader = reader;
     bool conditional = ir_expr_uses_tensor(reader->cond, stmt->target) ||
                        ir_expr_uses_tensor(reader->sample, stmt->target);
@@ -181,39 +191,53 @@ static ir_expr *needed_at(pass_context *c, const ir_kernel *kernel, const ir_stm
   return d.found ? d.need : NULL;
 }
 
-static bool go_backward(pass_context *c, const ir_kernel *kernel, ir_stmt *stmt) {
+static bool go_backward(pass_context *c, pass_uses *uses, ir_stmt *stmt) {
   if (ir_is_scatter(stmt)) return false;
-  ir_expr *need = needed_at(c, kernel, stmt);
+  ir_expr *need = needed_at(c, uses, stmt);
   if (need != NULL && stmt->fill != 0 && pass_implies(c->arena, need, stmt->cond)) {
     stmt->fill = stmt->target->fill =
         0; /* nobody sees the fill: what is not computed may as well not be stored */
     return true;
   }
   if (need == NULL || pass_implies(c->arena, stmt->sample, need)) return false;
-  if (count_nodes(need) > MOST_NODES) return false;
-  stmt->sample = pass_and(c->arena, stmt->sample, need);
+  add_sample(c, uses, stmt, need);
   if (stmt->fill == 0) stmt->support = pass_and(c->arena, stmt->support, need);
   return true;
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
-static bool is_ready(const ir_kernel *kernel, int at, const ir_stmt *stmt) {
-  for (int i = at; i < kernel->stmts.count; i++)
-    if (kernel->stmts.at[i] != stmt && pass_stmt_reads(stmt, kernel->stmts.at[i]->target))
-      return false;
-  return true;
+/* Statements of the kernel that the row reads, itself left out. */
+static int count_producers(const pass_uses *uses, int row) {
+  const pass_use *use = &uses->list.at[row];
+  int count = 0;
+  for (int i = 0; i < use->reads.count; i++)
+    count += use->reads.at[i] != row && pass_stmt_at(uses, use->reads.at[i]) != NULL;
+  return count;
 }
 
-/* A sample may look at a tensor that stood behind the statement: that one moves before it. */
-static void order_stmts(ir_kernel *kernel) {
-  for (int i = 0; i < kernel->stmts.count; i++) {
-    int next = i;
-    while (next < kernel->stmts.count && !is_ready(kernel, i, kernel->stmts.at[next])) next++;
-    if (next == kernel->stmts.count) return;
-    ir_stmt *stmt = kernel->stmts.at[next];
-    for (int j = next; j > i; j--) kernel->stmts.at[j] = kernel->stmts.at[j - 1];
-    kernel->stmts.at[i] = stmt;
+/* `done` is in its place: those that waited for it alone are ready. */
+static void release_readers(pass_queue *ready, int done, int *missing) {
+  int count;
+  const int *rows = pass_readers_of(ready->uses, ready->uses->list.at[done].tensor, &count);
+  for (int i = 0; i < count; i++)
+    if (rows[i] != done && --missing[rows[i]] == 0) pass_queue_add(ready, rows[i]);
+}
+
+/* A sample may look at a tensor that stood behind the statement: that one moves before it. Each
+ * place is taken by the first statement that reads nothing which is still to come. */
+static void order_stmts(pass_uses *uses, ir_kernel *kernel) {
+  pass_queue ready = {.uses = uses};
+  int *missing = IR_NEW_ARRAY(uses->arena, int, uses->list.count + 1), count = 0;
+  bool *placed = IR_NEW_ARRAY(uses->arena, bool, uses->list.count + 1);
+  for (int row = uses->first; row >= 0; row = uses->list.at[row].behind)
+    if ((missing[row] = count_producers(uses, row)) == 0) pass_queue_add(&ready, row);
+  for (int row; (row = pass_queue_take(&ready)) >= 0;) {
+    placed[row] = true;
+    kernel->stmts.at[count++] = pass_stmt_at(uses, row);
+    release_readers(&ready, row, missing);
   }
+  for (int row = uses->first; row >= 0; row = uses->list.at[row].behind) /* a circle stays */
+    if (!placed[row]) kernel->stmts.at[count++] = pass_stmt_at(uses, row);
 }
 
 /* ---- remarks --------------------------------------------------------------------------------- */
@@ -256,16 +280,17 @@ static void remark_missed(pass_context *c, const ir_stmt *stmt) {
 spc_status pass_propagate(pass_context *context, ir_kernel *kernel) {
   bool changed = true;
   int count = kernel->stmts.count;
-  for (int i = 0; i < count; i++) kernel->stmts.at[i]->sample = kernel->stmts.at[i]->support = NULL;
+  ir_stmt **stmts = kernel->stmts.at;
+  for (int i = 0; i < count; i++) stmts[i]->sample = stmts[i]->support = NULL;
+  pass_uses *uses = pass_uses_new(context->arena, kernel);
   for (int round = 0; changed && round <= count; round++) {
     changed = false;
-    for (int i = 0; i < count; i++) go_forward(context, kernel->stmts.at[i]);
+    for (int i = 0; i < count; i++) go_forward(context, uses, stmts[i]);
     if (round == 0)
-      for (int i = 0; i < count; i++) remark_missed(context, kernel->stmts.at[i]);
-    for (int i = count - 1; i >= 0; i--)
-      changed |= go_backward(context, kernel, kernel->stmts.at[i]);
+      for (int i = 0; i < count; i++) remark_missed(context, stmts[i]);
+    for (int i = count - 1; i >= 0; i--) changed |= go_backward(context, uses, stmts[i]);
   }
-  order_stmts(kernel);
-  for (int i = 0; i < count; i++) remark_sampled(context, kernel->stmts.at[i]);
+  order_stmts(uses, kernel);
+  for (int i = 0; i < count; i++) remark_sampled(context, stmts[i]);
   return SPC_OK;
 }

@@ -216,39 +216,3 @@ ir_op pass_zero_loser(const ir_expr *e) {
   }
   return IR_OP_COUNT;
 }
-
-/* ---- dependence ------------------------------------------------------------------------------ */
-typedef struct seen {
-  IR_VEC(const ir_tensor *) list;
-} seen;
-
-static bool stmt_depends(ir_arena *arena, const ir_stmt *stmt, const ir_tensor *tensor, seen *s);
-
-static bool depends(ir_arena *arena, const ir_expr *e, const ir_tensor *tensor, seen *s) {
-  if (e == NULL) return false;
-  if (e->kind == IR_ACCESS) {
-    if (e->tensor == tensor) return true;
-    bool known = false;
-    for (int i = 0; i < s->list.count && !known; i++) known = s->list.at[i] == e->tensor;
-    if (!known) {
-      IR_PUSH(arena, &s->list, e->tensor);
-      if (e->tensor->def != NULL && stmt_depends(arena, e->tensor->def, tensor, s)) return true;
-    }
-  }
-  for (int i = 0; i < e->arg_count; i++)
-    if (depends(arena, e->args[i], tensor, s)) return true;
-  return false;
-}
-
-static bool stmt_depends(ir_arena *arena, const ir_stmt *stmt, const ir_tensor *tensor, seen *s) {
-  if (depends(arena, stmt->value, tensor, s) || depends(arena, stmt->cond, tensor, s)) return true;
-  if (depends(arena, stmt->sample, tensor, s)) return true;
-  for (int d = 0; d < stmt->target->rank; d++)
-    if (depends(arena, stmt->subs[d], tensor, s)) return true;
-  return false;
-}
-
-bool pass_depends_on(ir_arena *arena, const ir_expr *e, const ir_tensor *tensor) {
-  seen s = {0};
-  return depends(arena, e, tensor, &s);
-}

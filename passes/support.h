@@ -17,7 +17,5 @@ bool pass_makes_zeros(const ir_expr *e);
 bool pass_rests_on_storage(const ir_expr *support);
 /* The outermost function that keeps a value from being zero, for a message; IR_OP_COUNT: none. */
 ir_op pass_zero_loser(const ir_expr *e);
-/* `tensor` is read, directly or through other definitions, by e. */
-bool pass_depends_on(ir_arena *arena, const ir_expr *e, const ir_tensor *tensor);
 
 #endif

@@ -143,3 +143,25 @@ Test(fuse, directives) {
     a_free(&run);
   }
 }
+
+/* One statement has no more operations than its text can be read back with. */
+Test(fuse, a_long_chain_becomes_several_kernels_that_can_be_read_back) {
+  enum { LINKS = 1200 };
+  ir_arena *arena = ir_arena_new();
+  ir_text text = ir_text_new(arena), dump = ir_text_new(arena);
+  ir_program *again;
+  ir_text_put(&text, "spx 1; dim N: dyn; kernel t { in x: f32[N]; let a0[i] = x[i] : f32;");
+  for (int i = 1; i <= LINKS; i++)
+    ir_text_printf(&text, "let a%d[i] = relu(a%d[i] + 1) : f32;", i, i - 1);
+  ir_text_printf(&text, "out y[i] = a%d[i] : f32; }", LINKS);
+  a_run run = a_run_passes(text.data, NULL);
+  cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
+  cr_expect(run.kernel->stmts.count > 1 && run.kernel->stmts.count < LINKS / 50, "%d statements",
+            run.kernel->stmts.count);
+  cr_expect(any_reason(&run, "in a row"));
+  ir_print(run.program, &dump);
+  cr_expect_eq(ir_parse(arena, "dump.ir", dump.data, dump.length, run.sink, &again), SPC_OK, "%s",
+               a_rendered(&run));
+  a_free(&run);
+  ir_arena_free(arena);
+}
