@@ -124,19 +124,20 @@ static spc_status compare_one(check_run *run, const fe_expect *expect) {
   drv_session *s = run->s;
   const ir_view *got = view_named(&run->got, expect->name),
                 *want = view_named(&run->want, expect->name);
+  ir_tensor *tensor = ir_tensor_named(run->kernel, expect->name);
   ir_view literal;
   if (!got) { /* a `let` that the back end fused away: only outputs can be compared there */
     if (run->backend != DRV_INTERP) return SPC_OK;
     return SPC_INTERNAL;
   }
   if (!expect->against_ref) {
-    SPC_TRY(
-        source_view(run, ir_tensor_named(run->kernel, expect->name), &expect->source, &literal));
+    SPC_TRY(source_view(run, tensor, &expect->source, &literal));
     want = &literal;
   }
   ir_compare_result result = {0};
   double rtol = expect->rtol > 0 ? expect->rtol : 0;
-  spc_status status = ir_compare(got, want, rtol, 0, &result);
+  spc_status status = tensor && tensor->by_value ? ir_compare_values(got, want, rtol, 0, &result)
+                                                 : ir_compare(got, want, rtol, 0, &result);
   if (status == SPC_MISMATCH) {
     ir_diag_add(s->sink, IR_DIAG_TEST_FAILED, expect->span, "`%s` differs: %s", expect->name,
                 ir_compare_text(s->arena, &result));

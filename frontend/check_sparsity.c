@@ -2,12 +2,18 @@
  *
  * Support of an expression: EMPTY (always 0), SPARSE (zero outside a pattern that its operands'
  * storage or a predicate of the indices gives), FULL.  It follows from the zero rules of the op
- * table. `as like(X)` asks for more: the value must be zero wherever X stores nothing. */
+ * table.  A result that is full only because operands are dense, and whose zeros are hinted, on
+ * itself or on all of those operands, is stored by its values; so is a hinted one with a whole axis
+ * that no operand's storage bounds.  `as like(X)` asks for more: the value must be zero wherever X
+ * stores nothing. */
 #include "frontend/check.h"
 
 typedef enum support { EMPTY, SPARSE, FULL } support;
+/* Whose zeros count: what formats leave out; those and what `~ zeros` says of operands; those that
+ * any dense operand may have, or a function make. */
+typedef enum trust { STORAGE, HINTS, ALL } trust;
 
-static support support_of(const ir_expr *e);
+static support support_of(const ir_expr *e, trust t);
 
 static bool is_full(const ir_format *f) {
   for (int k = 0; k < f->level_count; k++)
@@ -24,17 +30,18 @@ static bool is_zero(const ir_expr *e) {
 static support smaller(support a, support b) { return a < b ? a : b; }
 static support larger(support a, support b) { return a > b ? a : b; }
 
-static support support_of_stmt(const ir_stmt *s) {
-  support value = support_of(s->value);
-  if (ir_is_scatter(s)) return FULL;
+static support support_of_stmt(const ir_stmt *s, trust trusted) {
+  support value = support_of(s->value, trusted);
+  if (ir_is_scatter(s)) return trusted == ALL ? value : FULL;
   if (!s->cond) return value;
-  return s->fill == 0 ? smaller(value, support_of(s->cond)) : FULL;
+  return s->fill == 0 ? smaller(value, support_of(s->cond, trusted)) : FULL;
 }
 
-static support support_of_tensor(const ir_tensor *t) {
-  if (t->like) return SPARSE;
-  if (t->format) return is_full(t->format) ? FULL : SPARSE;
-  return t->def ? support_of_stmt(t->def) : SPARSE; /* an input whose format was refused */
+static support support_of_tensor(const ir_tensor *t, trust trusted) {
+  if (t->like || (t->format && !is_full(t->format))) return SPARSE;
+  if (trusted == ALL || (trusted == HINTS && t->pattern.zeros != IR_ZEROS_UNKNOWN)) return SPARSE;
+  if (t->format) return FULL;
+  return t->def ? support_of_stmt(t->def, trusted) : SPARSE; /* an input whose format was refused */
 }
 
 static bool only_indices(const ir_expr *e) {
@@ -45,9 +52,9 @@ static bool only_indices(const ir_expr *e) {
   return true;
 }
 
-static support support_of_binary(const ir_expr *e) {
+static support support_of_binary(const ir_expr *e, trust trusted) {
   const ir_zero *zero = ir_op_rows[e->op].zero;
-  support x = support_of(e->args[0]), y = support_of(e->args[1]);
+  support x = support_of(e->args[0], trusted), y = support_of(e->args[1], trusted);
   if (zero[0] != IR_ZERO_Z && !(zero[1] == IR_ZERO_Z || zero[2] == IR_ZERO_Z)) return FULL;
   bool by_right = zero[1] == IR_ZERO_Z, by_left = zero[2] == IR_ZERO_Z;
   if (by_left && by_right) return smaller(x, y);
@@ -55,26 +62,27 @@ static support support_of_binary(const ir_expr *e) {
   return larger(x, y);
 }
 
-static support support_of_op(const ir_expr *e) {
+static support support_of_op(const ir_expr *e, trust trusted) {
   if (e->dtype == IR_B1 && ir_op_rows[e->op].arity == 2 && only_indices(e)) return SPARSE;
+  if (trusted == ALL && (e->dtype == IR_B1 || ir_op_makes_zeros(e->op))) return SPARSE;
   if (e->arg_count == 1)
-    return ir_op_rows[e->op].zero[0] == IR_ZERO_Z ? support_of(e->args[0]) : FULL;
-  if (e->arg_count == 2) return support_of_binary(e);
-  support yes = support_of(e->args[1]), no = support_of(e->args[2]);
-  return larger(smaller(support_of(e->args[0]), yes), no);
+    return ir_op_rows[e->op].zero[0] == IR_ZERO_Z ? support_of(e->args[0], trusted) : FULL;
+  if (e->arg_count == 2) return support_of_binary(e, trusted);
+  support yes = support_of(e->args[1], trusted), no = support_of(e->args[2], trusted);
+  return larger(smaller(support_of(e->args[0], trusted), yes), no);
 }
 
-static support support_of(const ir_expr *e) {
+static support support_of(const ir_expr *e, trust trusted) {
   switch (e->kind) {
   case IR_CONST: return is_zero(e) ? EMPTY : FULL;
-  case IR_ACCESS: return support_of_tensor(e->tensor);
-  case IR_OP: return support_of_op(e);
-  case IR_CAST:
-  case IR_TOPK: return support_of(e->args[0]);
-  case IR_REDUCE: return e->reducer == IR_RED_ARGMAX ? FULL : support_of(e->args[0]);
+  case IR_ACCESS: return support_of_tensor(e->tensor, trusted);
+  case IR_OP: return support_of_op(e, trusted);
+  case IR_CAST: return support_of(e->args[0], trusted);
+  case IR_TOPK: return trusted == ALL ? SPARSE : support_of(e->args[0], trusted);
+  case IR_REDUCE: return e->reducer == IR_RED_ARGMAX ? FULL : support_of(e->args[0], trusted);
+  case IR_SOFTMAX: return trusted == ALL ? SPARSE : FULL; /* -inf gives zeros */
   case IR_DIM:
   case IR_INDEX:
-  case IR_SOFTMAX:
   case IR_VAR:
   case IR_LOAD: break;
   }
@@ -82,12 +90,13 @@ static support support_of(const ir_expr *e) {
 }
 
 /* The part that makes a full value full; a number only where nothing else does. */
-static const ir_expr *culprit(const ir_expr *e) {
+static const ir_expr *culprit(const ir_expr *e, trust trusted) {
   const ir_expr *number = NULL;
   for (int i = 0; i < e->arg_count && e->kind != IR_ACCESS; i++) {
-    if (support_of(e->args[i]) != FULL || (e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0))
+    if (support_of(e->args[i], trusted) != FULL ||
+        (e->kind == IR_OP && e->op == IR_OP_WHERE && i == 0))
       continue;
-    if (e->args[i]->kind != IR_CONST) return culprit(e->args[i]);
+    if (e->args[i]->kind != IR_CONST) return culprit(e->args[i], trusted);
     number = e->args[i];
   }
   return number ? number : e;
@@ -151,11 +160,62 @@ static bool covered(const likeness *k, const ir_expr *e) {
   return covered(k, e->args[2]) && (covered(k, e->args[0]) || covered(k, e->args[1]));
 }
 
+/* ---- a whole axis ------------------------------------------------------------------------- */
+static bool bounds(const ir_expr *e, const ir_index *index);
+
+static bool stmt_bounds(const ir_stmt *s, const ir_index *index) {
+  return bounds(s->value, index) || (s->cond && s->fill == 0 && bounds(s->cond, index));
+}
+
+static bool access_bounds(const ir_expr *e, const ir_index *index) {
+  const ir_tensor *t = e->tensor;
+  bool sparse = t->like || (t->format && !is_full(t->format));
+  const ir_stmt *def = sparse || t->format || !t->def || ir_is_scatter(t->def) ? NULL : t->def;
+  for (int a = 0; a < e->arg_count; a++)
+    if (ir_expr_uses_index(e->args[a], index) &&
+        (sparse || (def && stmt_bounds(def, def->subs[a]->index))))
+      return true;
+  return false;
+}
+
+static bool op_bounds(const ir_expr *e, const ir_index *index) {
+  const ir_zero *zero = ir_op_rows[e->op].zero;
+  if (e->arg_count == 1) return zero[0] == IR_ZERO_Z && bounds(e->args[0], index);
+  bool x = bounds(e->args[0], index), y = bounds(e->args[1], index);
+  if (e->arg_count == 3) return (x || y) && bounds(e->args[2], index);
+  if ((zero[2] == IR_ZERO_Z && x) || (zero[1] == IR_ZERO_Z && y)) return true;
+  return zero[0] == IR_ZERO_Z && x && y;
+}
+
+/* Where no stored entry carries this value of the index, e is zero. */
+static bool bounds(const ir_expr *e, const ir_index *index) {
+  switch (e->kind) {
+  case IR_CONST: return is_zero(e);
+  case IR_ACCESS: return access_bounds(e, index);
+  case IR_CAST:
+  case IR_TOPK: return bounds(e->args[0], index);
+  case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && bounds(e->args[0], index);
+  case IR_OP: return op_bounds(e, index);
+  case IR_DIM:
+  case IR_INDEX:
+  case IR_SOFTMAX:
+  case IR_VAR:
+  case IR_LOAD: break;
+  }
+  return false;
+}
+
+static bool all_bounded(const ir_stmt *s) {
+  for (int d = 0; d < s->target->rank; d++)
+    if (s->subs[d]->kind != IR_INDEX || !stmt_bounds(s, s->subs[d]->index)) return false;
+  return true;
+}
+
 /* ---- messages ------------------------------------------------------------------------------ */
 /* A sparse operand that is read at exactly the elements of the left side. */
 static const ir_tensor *model(const ir_stmt *s, const ir_expr *e) {
   if (e->kind == IR_ACCESS && e->tensor->rank == s->target->rank && e->tensor->role == IR_ROLE_IN &&
-      support_of(e) == SPARSE) {
+      support_of(e, STORAGE) == SPARSE) {
     likeness k = {e->tensor, s->subs};
     return same_subs(&k, e) ? e->tensor : NULL;
   }
@@ -166,9 +226,9 @@ static const ir_tensor *model(const ir_stmt *s, const ir_expr *e) {
   return NULL;
 }
 
-static void no_pattern(fe_check *c, const fe_stmt *stmt) {
+static void no_pattern(fe_check *c, const fe_stmt *stmt, trust trusted) {
   const ir_stmt *s = stmt->lowered;
-  const ir_expr *why = s->cond && s->fill != 0 ? s->cond : culprit(s->value);
+  const ir_expr *why = s->cond && s->fill != 0 ? s->cond : culprit(s->value, trusted);
   const ir_tensor *like = s->cond ? model(s, s->cond) : NULL;
   if (!like) like = model(s, s->value);
   ir_diag *d =
@@ -179,6 +239,11 @@ static void no_pattern(fe_check *c, const fe_stmt *stmt) {
                why->kind == IR_ACCESS ? "`%s` is dense"
                                       : "this is not zero where its operands are zero",
                why->kind == IR_ACCESS ? why->tensor->name : "");
+  if (trusted != ALL && support_of_stmt(s, ALL) != FULL)
+    ir_diag_note(
+        c->sink, d, stmt->as_span,
+        "where its zeros are known at run time only, say so: with `~ zeros(dynamic)` behind "
+        "the format, what is not zero is stored");
   if (like)
     ir_diag_fix(c->sink, d, stmt->as_span, ir_format_text(c->arena, "as like(%s)", like->name),
                 "share the positions of `%s`", like->name);
@@ -247,9 +312,18 @@ static void check_like(fe_check *c, fe_stmt *stmt) {
 }
 
 void fe_sparsity_check(fe_check *c, fe_stmt *stmt) {
-  if (stmt->like.text)
+  ir_tensor *t = stmt->symbol->tensor;
+  if (stmt->like.text) {
     check_like(c, stmt);
-  else if (stmt->format && !is_full(stmt->symbol->tensor->format) &&
-           support_of_stmt(stmt->lowered) == FULL)
-    no_pattern(c, stmt);
+    return;
+  }
+  if (!stmt->format || is_full(t->format)) return;
+  bool hinted = t->pattern.zeros != IR_ZEROS_UNKNOWN;
+  trust trusted = hinted ? ALL : HINTS;
+  if (support_of_stmt(stmt->lowered, STORAGE) != FULL) {
+    t->by_value = hinted && !all_bounded(stmt->lowered);
+    return;
+  }
+  t->by_value = support_of_stmt(stmt->lowered, trusted) != FULL;
+  if (!t->by_value) no_pattern(c, stmt, trusted);
 }

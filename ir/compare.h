@@ -31,6 +31,11 @@ double ir_element_bound(ir_dtype t, ir_dtype acc, int64_t length, double sum_of_
 /* rtol 0: ir_tolerance of the dtype with a length of 4096.  SPC_MISMATCH when they differ. */
 spc_status ir_compare(const ir_view *got, const ir_view *want, double rtol, double atol,
                       ir_compare_result *result);
+/* The same for a result that is stored by value: a sum that is 0 on one back end and a rounding
+ * away from it on another is an entry of one alone, so that the stored patterns need not be equal.
+ */
+spc_status ir_compare_values(const ir_view *got, const ir_view *want, double rtol, double atol,
+                             ir_compare_result *result);
 /* One line: "12 of 64 elements, worst [3,4]: got 1.5, want 1.25 (relative error of the whole 3e-2,
  * allowed 1e-4)". */
 const char *ir_compare_text(ir_arena *arena, const ir_compare_result *result);

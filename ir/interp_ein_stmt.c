@@ -315,7 +315,7 @@ spc_status ein_statement(interp *r, const ir_stmt *stmt) {
     run_scatter(&w);
   else if (w.target->like)
     run_like(&w);
-  else if (is_dense_format(w.target->format) || !ein_has_pattern(r, stmt))
+  else if (is_dense_format(w.target->format) || w.target->by_value || !ein_has_pattern(r, stmt))
     run_dense(&w);
   else
     run_assembled(&w);

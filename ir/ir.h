@@ -127,6 +127,7 @@ struct ir_tensor {
   ir_expr *dim[IR_MAX_RANK];
   const ir_format *format; /* NULL: the compiler chooses (pass `format`) */
   ir_tensor *like;         /* as like(X): shares X's level arrays */
+  bool by_value;           /* its sparse format stores what is not 0: no operand's storage bounds it */
   bool constant;           /* `const`: values do not change between packings */
   double fill;             /* value of what is not stored, in the language's eyes; 0 for operands */
   ir_pattern pattern;

@@ -115,3 +115,16 @@ double ir_reducer_identity(ir_reducer r, ir_dtype t) {
   if (!ir_dtype_is_float(t)) return (double)ir_reducer_identity_int(r, t);
   return ir_dtype_round(t, ir_reducer_rows[r].identity);
 }
+
+bool ir_op_makes_zeros(ir_op op) {
+  static const double side[] = {0.5, 1, 1.5, 2};
+  const ir_op_row *row = &ir_op_rows[op];
+  if (row->arity != 1 || row->result != IR_RESULT_SAME) return false;
+  bool low = true, high = true;
+  for (int i = 0; i < IR_COUNT(side); i++) {
+    double plus = side[i], minus = -side[i];
+    low &= row->eval(&minus) == 0;
+    high &= row->eval(&plus) == 0;
+  }
+  return low || high;
+}

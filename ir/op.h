@@ -49,6 +49,8 @@ extern const ir_op_row ir_op_rows[IR_OP_COUNT];
 
 ir_op ir_op_find(const char *mnemonic); /* IR_OP_COUNT when unknown */
 ir_pattern_rule ir_op_rule(ir_op op);   /* derived from the zero rule */
+/* Exactly zero over a whole side of the axis, by its evaluator: relu, relu2, step. */
+bool ir_op_makes_zeros(ir_op op);
 
 typedef enum ir_reducer {
 #define SPC_REDUCER(NAME, TEXT, OP, IDENTITY, MEANING) IR_RED_##NAME,

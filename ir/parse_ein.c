@@ -44,6 +44,10 @@ static void read_tensor_clauses(ir_reader *r, ir_tensor *t) {
   t->constant = ir_read_if(r, "const");
   if (ir_read_if(r, "as")) t->format = ir_read_format(r, t->rank);
   if (ir_read_if(r, "like")) ir_read_later(r, IR_LATER_LIKE, t);
+  if (ir_read_if(r, "by")) {
+    ir_read_expect(r, "value");
+    t->by_value = true;
+  }
   if (ir_read_if(r, "~")) read_pattern(r, &t->pattern);
   if (ir_read_if(r, "fill")) t->fill = ir_read_number(r);
   if (ir_read_if(r, "why")) t->format_why = ir_read_string(r);

@@ -3,7 +3,7 @@
  * What a sparse format stores survives a conversion, zeros included: explicit zeros of csr, all
  * elements of a stored block inside the shape.  Zeros of a layout that stores every element do not
  * become entries of a sparse one. */
-#include "ir/tensor.h"
+#include "ir/rows.h"
 
 typedef struct gather {
   const ir_view *view;
@@ -63,6 +63,15 @@ spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format
       *why = ir_format_text(arena, "a tensor of %d dimensions does not fit `%s`, which has %d",
                             from->rank, format->name, format->rank);
     return SPC_INVALID_INPUT;
+  }
+  ir_rows rows;
+  if (ir_rows_begin(arena, from, format, index_dtype, &rows)) {
+    ir_rows_count(&rows, 0, rows.count);
+    if (ir_rows_room(arena, &rows)) {
+      ir_rows_fill(&rows, 0, rows.count);
+      *out = rows.to;
+      return SPC_OK;
+    }
   }
   ir_entries entries;
   collect(arena, from, !ir_format_lists_entries(from->format), &entries);

@@ -66,6 +66,8 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
   if (t->pattern.axis >= t->rank) ir_fault(c, t->span, "the axis of its zeros is out of range");
   if (!t->dtype && t->role != IR_ROLE_IN && !t->like && !t->format)
     ir_fault(c, t->span, "a pattern needs a format");
+  if (t->by_value && (!t->format || t->like || !t->dtype || t->role == IR_ROLE_IN))
+    ir_fault(c, t->span, "only a result with values and a format of its own is stored by value");
   check_format(c, t);
   check_like(c, t);
   check_def(c, t);

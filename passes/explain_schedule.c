@@ -1,8 +1,9 @@
 /* explain_schedule.c - the choices made, as directives: what can be edited and fed back.
  *
  * Only what a directive can say is printed: lists of lets (an input's zeros are a matter of its
- * hint), tiles of composed kernels, and dense where lists were possible. Storage and fusion follow
- * from these again, and so does what runs the temporaries of the compiler. */
+ * hint), tiles of composed kernels, dense where lists were possible, and formats that were asked
+ * for. Other storage and fusion follow from these again, and so does what runs the temporaries of
+ * the compiler. */
 #include "ir/tile.h"
 #include "passes/explain.h"
 
@@ -53,11 +54,23 @@ static void put_tile(const ir_candidate *c, ir_text *out) {
   ir_text_put(out, ";\n");
 }
 
+/* Storage that the schedule asked for; what is chosen otherwise follows again by itself. */
+static void put_formats(const ir_kernel *kernel, ir_text *out) {
+  for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {
+    const ir_directive *d = &kernel->schedule->directives.at[i];
+    if (d->kind != IR_DO_FORMAT || !d->applied) continue;
+    ir_text_printf(out, "  format %s = ", d->tensor);
+    ir_format_print(d->format, out);
+    ir_text_put(out, ";\n");
+  }
+}
+
 void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   ir_text_printf(out, "schedule %s", kernel->name);
   if (program->target && strcmp(program->target, "interp"))
     ir_text_printf(out, " for %s", program->target);
   ir_text_put(out, " {\n");
+  put_formats(kernel, out);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;

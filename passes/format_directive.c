@@ -2,6 +2,7 @@
  * reason for everything whose storage is said by its type. */
 #include "passes/choice.h"
 #include "passes/storage.h"
+#include "passes/support.h"
 
 static spc_status refuse(pass_context *context, const ir_directive *d, const char *why) {
   ir_diag_add(context->sink, IR_DIAG_DIRECTIVE_FORMAT, d->span, "`format %s`: %s", d->tensor, why);
@@ -26,9 +27,20 @@ static spc_status apply(pass_context *context, ir_kernel *kernel, ir_directive *
     return refuse(context, d,
                   ir_format_text(context->arena, "it has %d dimensions and the format is for %d",
                                  tensor->rank, d->format->rank));
-  if (leaves_out(d->format) && tensor->def && (!tensor->def->support || tensor->def->fill != 0))
+  const ir_stmt *def = leaves_out(d->format) ? tensor->def : NULL;
+  if (def && def->fill != 0)
     return refuse(context, d,
-                  "every element of it can differ from 0, a sparse format would hold them all");
+                  ir_format_text(context->arena,
+                                 "where it is not computed its value is %g, and what a sparse "
+                                 "format leaves out is 0",
+                                 def->fill));
+  bool makes_zeros =
+      tensor->pattern.zeros != IR_ZEROS_UNKNOWN || (def && pass_makes_zeros(def->value));
+  if (def && !def->support && !makes_zeros)
+    return refuse(context, d,
+                  "every element of it can differ from 0, a sparse format would hold them all; "
+                  "where it has zeros at run time, say `~ zeros(dynamic)` in its statement");
+  if (def && !pass_rests_on_storage(def->support)) tensor->by_value = true;
   tensor->format = d->format;
   tensor->format_why = "the schedule asks for it";
   d->applied = true;

@@ -201,14 +201,13 @@ static void read_copy(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_
   stmt->support = with_tensor(arena, stmt->support, access, copy);
 }
 
-static void insert_stmt(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt) {
+void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt) {
   IR_PUSH(arena, &kernel->stmts, stmt);
   for (int i = kernel->stmts.count - 1; i > at; i--) kernel->stmts.at[i] = kernel->stmts.at[i - 1];
   kernel->stmts.at[at] = stmt;
 }
 
-/* copy[i,j] = source[i,j], with indices of its own that range over the source's dimensions. */
-static ir_stmt *copy_stmt(pass_context *context, ir_kernel *kernel, ir_tensor *source,
+ir_stmt *pass_format_copy(pass_context *context, ir_kernel *kernel, ir_tensor *source,
                           ir_tensor *copy) {
   ir_stmt *stmt = ir_stmt_new(kernel, copy);
   ir_expr *subs[IR_MAX_RANK] = {0};
@@ -243,7 +242,7 @@ static ir_tensor *copy_in(pass_context *context, ir_kernel *kernel, ir_tensor *s
   copy->format_why = ir_format_text(
       context->arena, "a copy of `%s` with its levels in the order of the loops that read it",
       source->name);
-  insert_stmt(context->arena, kernel, at, copy_stmt(context, kernel, source, copy));
+  pass_format_insert(context->arena, kernel, at, pass_format_copy(context, kernel, source, copy));
   return copy;
 }
 

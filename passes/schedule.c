@@ -5,6 +5,7 @@
  * there would have been. docs/schedule.md lists the directives. */
 #include "passes/choice.h"
 #include "passes/contract.h"
+#include "passes/storage.h"
 
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor) {
@@ -140,6 +141,13 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
   int axis_dim, users = 0;
   int64_t strip, gran;
   if (!tensor || !tensor->def) return no_such(context, d, "a let or an output");
+  if (pass_tensor_is_sparse(tensor))
+    return refuse(
+        context, IR_DIAG_DIRECTIVE_CONFLICT, d,
+        ir_format_text(context->arena,
+                       "`%s` is stored as %s: its readers walk the entries, and a list of "
+                       "them is for zeros in dense bytes",
+                       d->tensor, tensor->format ? tensor->format->name : "like another"));
   if (!pass_compact_shape(d, tensor, &axis_dim, &strip, &gran))
     return refuse(context, IR_DIAG_DIRECTIVE_TARGET, d,
                   ir_format_text(context->arena,

@@ -37,5 +37,12 @@ const ir_format *pass_order_format(const pass_order *order, const ir_expr *acces
 spc_status pass_format_orders(pass_context *context,
                               ir_kernel *kernel); /* copies where orders contradict */
 spc_status pass_format_directives(pass_context *context, ir_kernel *kernel);
+/* Splits statements whose result is stored by value: computed dense, then packed
+ * (format_value.c). */
+void pass_format_by_value(pass_context *context, ir_kernel *kernel);
+/* `copy[i,j] = source[i,j]`, with indices of its own that range over the source's dimensions. */
+ir_stmt *pass_format_copy(pass_context *context, ir_kernel *kernel, ir_tensor *source,
+                          ir_tensor *copy);
+void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);
 
 #endif

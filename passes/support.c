@@ -155,20 +155,6 @@ ir_expr *pass_support_of(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
 }
 
 /* ---- zeros made by functions ----------------------------------------------------------------- */
-/* Exactly zero over a whole side of the axis, by its evaluator: relu, relu2, step. */
-static bool op_makes_zeros(ir_op op) {
-  static const double side[] = {0.5, 1, 1.5, 2};
-  const ir_op_row *row = &ir_op_rows[op];
-  if (row->arity != 1 || row->result != IR_RESULT_SAME) return false;
-  bool low = true, high = true;
-  for (int i = 0; i < IR_COUNT(side); i++) {
-    double plus = side[i], minus = -side[i];
-    low &= row->eval(&minus) == 0;
-    high &= row->eval(&plus) == 0;
-  }
-  return low || high;
-}
-
 static bool made_by_tensor(const ir_expr *e) {
   return e->tensor->pattern.zeros == IR_ZEROS_DYNAMIC;
 }
@@ -194,7 +180,7 @@ bool pass_makes_zeros(const ir_expr *e) {
   if (e->kind == IR_CONST) return pass_is_number(e, 0);
   if (e->kind != IR_OP || e->dtype == IR_B1) return false;
   if (e->op == IR_OP_WHERE) return where_makes_zeros(e);
-  if (e->arg_count == 1 && op_makes_zeros(e->op)) return true;
+  if (e->arg_count == 1 && ir_op_makes_zeros(e->op)) return true;
   switch (ir_op_rule(e->op)) {
   case IR_RULE_KEEP:
   case IR_RULE_LEFT: return pass_makes_zeros(e->args[0]);
@@ -209,7 +195,7 @@ bool pass_makes_zeros(const ir_expr *e) {
 ir_op pass_zero_loser(const ir_expr *e) {
   if (e->kind == IR_CAST) return pass_zero_loser(e->args[0]);
   if (e->kind != IR_OP) return IR_OP_COUNT;
-  if (e->arg_count == 1 && !op_makes_zeros(e->op)) return e->op;
+  if (e->arg_count == 1 && !ir_op_makes_zeros(e->op)) return e->op;
   for (int i = 0; i < e->arg_count; i++) {
     ir_op op = pass_zero_loser(e->args[i]);
     if (op != IR_OP_COUNT) return op;

@@ -186,7 +186,7 @@ static verdict differs_at(ir_arena *arena, const ir_tensor *t, const ir_view *go
                                                             : 5e-5;
   if (!ir_compare(got, want, 0, atol, &result)) return AGREES;
   *detail = ir_format_text(arena, "%s: %s", t->name, ir_compare_text(arena, &result));
-  bool plain = t->def && !t->def->cond && is_plain(t->def->value);
+  bool plain = t->def && !t->def->cond && is_plain(t->def->value) && !t->by_value;
   return !result.shape_fault && !result.differing && !result.same_structure && !plain ? PATTERN
                                                                                       : DIFFERS;
 }

@@ -211,12 +211,12 @@ static void write_expr(writer *w, int depth, scope *s) {
 static const char *some_format(writer *w, int rank, bool input) {
   static const char *const one[] = {"", "", "coo"};
   static const char *const two[] = {
-      "",    "",     "",         "dense_t", "csr",         "csr",        "csc",
-      "coo", "dcsr", "bsr(2,3)", "own(2)",  "bitmap(4,4)", "twell(8,2)", "ell(40)"};
+      "",    "",     "",           "dense_t",  "csr",    "csr",         "csc",
+      "coo", "dcsr", "twell(4,1)", "bsr(2,3)", "own(2)", "bitmap(4,4)", "ell(40)"};
   static const char *const three[] = {"", "coo", "csf"};
   if (rank == 1) return one[roll(w, 3)];
   if (rank == 2)
-    return two[roll(w, input ? IR_COUNT(two) : 9)]; /* blocks are no format of a result */
+    return two[roll(w, input ? IR_COUNT(two) : 10)]; /* blocks are no format of a result */
   return rank == 3 ? three[roll(w, 3)] : "";
 }
 
@@ -264,6 +264,7 @@ static void write_clauses(writer *w, const char *letters, scope *s, bool scatter
   write_shape(w, letters);
   const char *format = scatter ? "" : some_format(w, (int)strlen(letters), false);
   if (format[0] && roll(w, 3) == 0) ir_text_printf(&w->text, " as %s", format);
+  if (!scatter && roll(w, 5) == 0) put(w, " ~ zeros(dynamic)");
 }
 
 static void write_stmt(writer *w, const char *kind, const char *name, const char *letters) {

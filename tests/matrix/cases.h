@@ -7,7 +7,8 @@
 /* Tables, one row a line. */
 /* clang-format off */
 
-/* One kernel.  `operands`: "A:N,M B:M,K p:N:M" gives name and dims; p holds places of an axis of size M, in i32.
+/* One kernel.  `let h` may have a format forced on it by a schedule; `~ zeros` lets a sparse result have dense operands.
+ *  `operands`: "A:N,M B:M,K p:N:M" gives name and dims; p holds places of an axis of size M, in i32.
  * In the text @ stands for the dtype, $C for the format of the result (" as csr" or nothing).  `result` is the output's name; `dims` its number of dimensions; `sparse`: the output may
  * also be stored in a sparse format (its pattern can be determined from sparse operands). */
 typedef struct matrix_expr {
@@ -107,6 +108,9 @@ static const matrix_expr matrix_exprs[] = {
     {"contract_3d", "T:N,M,K S:K,M,N", "out C[i,l] = sum[j,k] T[i,j,k] * S[k,j,l]$C;", "C", 2, true, false},
     {"slice_sums", "T:N,M,K", "out C[i,k] = sum[j] T[i,j,k]$C;", "C", 2, true, false},
     {"max_3d", "T:N,M,K", "out C[i,j] = max[k] T[i,j,k];", "C", 2, false, false},
+    {"by_value", "A:N,M B:M,K", "out C[i,k] = relu(sum[j] A[i,j] * B[j,k])$C ~ zeros(dynamic);", "C", 2, true, false},
+    {"by_value_on", "A:N,M B:N,M", "out C[i,j] = topk[j](A[i,j] - B[i,j], 2) on j <= i$C ~ zeros(dynamic);", "C", 2, true, false},
+    {"by_value_step", "A:N,M B:M,K", "let h[i,k] = relu(sum[j] A[i,j] * B[j,k])$C ~ zeros(dynamic); out C[i,j] = sum[k] h[i,k] * B[j,k];", "C", 2, true, false},
     {"mttkrp_4d", "U:N,K,M,K B:K,N", "out C[i,r] = sum[j,k,l] U[i,j,k,l] * B[j,r] * B[l,r]$C;", "C", 2, true, false},
 };
 

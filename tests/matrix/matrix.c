@@ -31,6 +31,7 @@ typedef struct group {
   operand operands[MOST_OPERANDS];
   int operand_count;
   const char *dtype, *result; /* result format, "" dense */
+  const char *forced;         /* format of `let h` by a schedule, "" none */
   int pipeline; /* 0 default, 1 no fusion, 2 strict_nan, 3 reproducible, 4 batch invariant */
 } group;
 
@@ -89,6 +90,7 @@ static const char *program_text(ir_arena *arena, const group *g) {
       ir_text_printf(&t, " as %s", g->result);
   }
   ir_text_put(&t, "\n}\n");
+  if (g->forced[0]) ir_text_printf(&t, "schedule k { format h = %s; }\n", g->forced);
   return t.data;
 }
 
@@ -252,7 +254,7 @@ static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, ta
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 static void fill_group(group *g, int expr, int number) {
-  *g = (group){.expr = &matrix_exprs[expr], .result = "", .dtype = "f32"};
+  *g = (group){.expr = &matrix_exprs[expr], .result = "", .forced = "", .dtype = "f32"};
   parse_operands(g->expr->operands, g);
   for (int i = 0; i < g->operand_count; i++)
     g->operands[i].format = choose_format(
@@ -264,13 +266,15 @@ static void fill_group(group *g, int expr, int number) {
     while (!g->operands[0].format[0] || !strcmp(g->operands[0].format, "dense_t"))
       g->operands[0].format = choose_format(2, pick(64));
   if (pick(3) == 0) g->dtype = matrix_dtypes[pick(g->expr->floats ? 4 : IR_COUNT(matrix_dtypes))];
-  bool all_sparse = true;
+  bool all_sparse = true, by_value = strstr(g->expr->text, "~ zeros") != NULL;
   for (int i = 0; i < g->operand_count; i++)
     all_sparse = all_sparse && g->operands[i].format[0] && strcmp(g->operands[i].format, "dense_t");
-  if (g->expr->sparse && all_sparse && g->expr->dims == 2)
+  if (g->expr->sparse && (all_sparse || by_value) && g->expr->dims == 2)
     g->result = matrix_results2[pick(IR_COUNT(matrix_results2))];
   if (g->expr->sparse && all_sparse && g->expr->dims == 3)
     g->result = matrix_results3[pick(IR_COUNT(matrix_results3))];
+  if (strstr(g->expr->text, "let h[") && !by_value)
+    g->forced = matrix_results2[pick(IR_COUNT(matrix_results2))];
   g->pipeline = pick(2) ? 0 : pick(5);
 }
 

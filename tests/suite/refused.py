@@ -27,9 +27,11 @@ def kernel(name, expression, form, result):
     lines = ""
     for o, shape, places in re.findall(r"(\w+):([^\s:]+)(:\S+)?", operands):
         lines += " in %s: %s[%s] as %s;" % (o, "i32" if places else "f32", shape, "dense" if places else stored_as(shape.count(",") + 1, form))
-    text = text.replace("$C", "").replace("@", "f32")
-    if result != "dense" and " as " not in text:
+    if result != "dense" and "$C" in text:
+        text = text.replace("$C", " as " + result)
+    elif result != "dense" and " as " not in text:
         text = text.rstrip(";") + " as " + result + ";"
+    text = text.replace("$C", "").replace("@", "f32")
     return "kernel %s {%s %s }" % (name, lines, text)
 
 

@@ -49,6 +49,20 @@ Test(passes_b_schedule, honoured) {
   cr_assert_str_eq(stage(&run, "h")->row, "gemm_mma_64x64x32");
   a_free(&run);
 
+  static const char *const packed[] = {"csr", "twell(256,8)", "coo", "csc", "bsr(8,8)", "ell(64)"};
+  for (int i = 0; i < IR_COUNT(packed); i++)
+    for (int gpu = 0; gpu < 2; gpu++) {
+      char directives[96];
+      snprintf(directives, sizeof directives, "format h = %s;%s", packed[i],
+               gpu ? " tile h t=64 f=64 d=32;" : "");
+      run = with_schedule(net, directives, gpu ? "sm_90a" : "cpu");
+      cr_assert_eq(run.status, SPC_OK, "%s: %s", directives, a_rendered(&run));
+      cr_assert_eq(run.kernel->lists.count, 0);
+      cr_assert_eq(stage(&run, "convert.h.computed")->dest, ir_tensor_named(run.kernel, "h"));
+      if (gpu) cr_assert_str_eq(stage(&run, "h.computed")->row, "gemm_mma_64x64x32");
+      a_free(&run);
+    }
+
   run = with_schedule(net, "dense y; format h = dense_t;", "cpu");
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_assert(!ir_format_is_row_major(ir_tensor_named(run.kernel, "h")->format));
@@ -73,7 +87,8 @@ Test(passes_b_schedule, refused) {
       {"cpu", "stages 4;", "E0516"},
       {"cpu", "warps 8;", "E0516"},
       {"sm_90a", "stages 17;", "E0513"},
-      {"cpu", "format h = csr;", "E0512"},
+      {"cpu", "format h = csr; compact h axis=f gran=8x1;", "E0515"},
+      {"cpu", "format y = csr;", "E0512"},
   };
   for (int i = 0; i < IR_COUNT(cases); i++) {
     a_run run = with_schedule(net, cases[i].directives, cases[i].target);
@@ -102,9 +117,9 @@ static const char *tile_text(const a_run *run) {
 }
 
 Test(passes_b_schedule, printed_and_fed_back) {
-  static const char *const targets[] = {"cpu", "sm_80", "sm_90a"};
+  static const char *const targets[] = {"cpu", "sm_80", "sm_90a", "cpu"};
   for (int i = 0; i < IR_COUNT(targets); i++) {
-    a_run one = with_schedule(net, "", targets[i]);
+    a_run one = with_schedule(net, i == 3 ? "format h = twell(256,8);" : "", targets[i]);
     cr_assert_eq(one.status, SPC_OK, "%s", a_rendered(&one));
     ir_text schedule = ir_text_new(one.arena);
     pass_explain_schedule(one.program, one.kernel, &schedule);

@@ -130,6 +130,11 @@ for directives in ("", "compact h axis=f gran=1x8;", "compact h axis=f gran=8x1;
             else:
                 check("11: `%s` on %s is refused with a reason" % (directives, backend), r.returncode == 1 and re.search(r"error\[E05\d\d\]", r.stderr) and "^" in r.stderr, "exit %d %s" % (r.returncode, r.stderr))
     job("11", scheduled)
+for fmt in ("csr", "csc", "coo", "dcsr", "bsr(4,4)", "bitmap(8,8)", "ell(70)", "twell(16,2)", "twell(16,1)", "dense_t"):
+    case("11: `format h = %s` of a let with zeros at run time" % fmt, FFN + "schedule k { format h = %s; }\n" % fmt, dict(x=x, W=W1, V=W2), dict(y=ffn))
+refuse("11: a sparse format where nothing makes zeros", FFN.replace("relu", "exp").replace(" ~ zeros(dynamic, density=0.05)", "") + "schedule k { format h = csr; }\n", "E0512", ["can differ from 0", "~ zeros(dynamic)"])
+refuse("11: a sparse format with a fill", program("N M", "in x: f32[N,M]; let h[t,f] = relu(x[t,f]) on f <= t fill 2 ~ zeros(dynamic); out y[t,f] = h[t,f] + 1; out z[f,t] = h[t,f];", more="schedule k { format h = csr; }"), "E0512", ["its value is 2"])
+refuse("11: lists of what is stored sparse", FFN + "schedule k { format h = csr; compact h axis=f gran=8x1; }\n", "E0515", ["walk the entries"])
 for directives, code, words in (("compact q axis=f gran=1x8;", "E0503", ["`q`"]), ("compact h axis=z gran=1x8;", "E0503", ["`z`"]), ("tile y q=8;", "E0503", ["`q`"]), ("fuse y into h;", "E05", ["`y`"]),
                                 ("format x = csr;", "E05", ["`x`"]), ("format h = nonsense;", "E0404", ["nonsense"]), ("library h;", "E05", [])):
     refuse("11: `%s`" % directives, FFN + "schedule k { %s }\n" % directives, code, words)

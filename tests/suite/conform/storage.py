@@ -41,6 +41,39 @@ for fmt in ("dcsr", "csf", "ell(18)", "bitmap(4,4)", "twell(6,1)", "twell(5,2)",
     case("results and intermediates in " + fmt, program("N M", "in A: f32[N,M] as csr; in B: f32[N,M] as csc; out s[i,j] = A[i,j] + B[i,j] as %s; out p[i,j] = A[i,j]*B[i,j] as %s; let h[i,j] = A[i,j] - B[i,j] as %s; out t[i] = sum[j] h[i,j]*h[i,j]; out u[j] = max[i] h[i,j];" % (fmt, fmt, fmt)),
          dict(A=A, B=B), dict(s=d + b, p=d * b, t=(f64(d - b) ** 2).sum(1), u=(d - b).max(0)))
 
+# ---- twell: what overflows a tile lies in the dense rest, as an operand, a pattern, an intermediate and a result
+def filled(kind, n=14, m=18):
+    a = np.zeros((n, m), np.float32)
+    if kind == "no tile":
+        a[np.arange(n), np.arange(n)] = rng.integers(1, 5, n)
+    elif kind == "one row":
+        a[n // 2] = rng.integers(1, 5, m)
+        a[1, 2] = 7
+    else:
+        a[:] = rng.integers(1, 5, (n, m))
+    return a
+
+
+for kind in ("no tile", "one row", "all tiles"):
+    for fmt in ("twell(4,1)", "twell(5,2)", "twell(18,1)", "twell(64,3)", "twell(1,1)"):
+        a, m = filled(kind), C.toarray()
+        case("%s of %s overflows" % (kind, fmt), program("N M K", "in A: f32[N,M] as %s; in P: pattern[N,M] as %s; in B: f32[N,M] as csr; in C: f32[N,N] as csr; in x: f32[M]; in D: f32[M,K];" % (fmt, fmt) + """
+  out y[i] = sum[j] A[i,j]*x[j];  out p[i,k] = sum[j] A[i,j]*D[j,k];  out s[i,j] = A[i,j] + B[i,j] as csr;  out e[i,j] = A[i,j]*B[i,j];  out u[j] = max[i] A[i,j];  out l[i,j] = 3*A[i,j] as like(A);
+  out v[i,j] = B[i,j] - 1.0 on P[i,j];  out w[i,j] = A[i,j] + B[i,j] as %s;  out q[i,j] = sum[g] C[i,g]*A[g,j] as %s;  let h[i,j] = A[i,j] - 2*B[i,j] as %s;  out z[i] = sum[j] h[i,j]*h[i,j];  out c[j,i] = A[i,j] as csr;""" % (fmt, fmt, fmt)),
+             dict(A=a, P=a, B=B, C=C, x=x, D=D), dict(y=f64(a) @ x, p=f64(a) @ D, s=a + b, e=a * b, u=a.max(0), l=3 * a, v=np.where(a != 0, b - 1, 0), w=a + b, q=f64(m) @ a, z=((f64(a) - 2 * b) ** 2).sum(1), c=a.T),
+             entries=dict(s=(((a != 0) | (b != 0)).sum(), "csr"), c=((a != 0).sum(), "csr")))
+
+# ---- results that are stored by their values: zeros that only the values show
+X, W = rng.integers(-3, 4, (14, 9)).astype(np.float32), rng.integers(-3, 4, (9, 18)).astype(np.float32)
+R = np.maximum(X @ W - 6, 0)
+for fmt in ("csr", "csc", "coo", "dcsr", "csf", "bsr(4,3)", "bitmap(4,4)", "ell(18)", "twell(4,1)", "twell(18,2)", "twell(64,64)"):
+    kept = None if fmt[:3] not in ("csr", "csc", "coo") else ((R != 0).sum(), fmt)
+    case("by value in " + fmt, program("N K M", "in X: f32[N,K]; in W: f32[K,M]; in D: f32[M,K]; out h[i,j] = relu((sum[k] X[i,k]*W[k,j]) - 6) as %s ~ zeros(dynamic); let g[i,k] = topk[k](X[i,k], 2) as %s ~ zeros(dynamic); out y[i,k] = sum[j] h[i,j]*D[j,k]; out z[i] = sum[k] g[i,k]*g[i,k]; out t[i,j] = h[i,j] + 1;" % (fmt, fmt.replace("18", "9"))),
+         dict(X=X, W=W, D=D.astype(np.float32)[:, [0, 1, 2, 3, 4, 0, 1, 2, 3]]), dict(h=R, y=f64(R) @ D[:, [0, 1, 2, 3, 4, 0, 1, 2, 3]], z=(np.sort(X, 1)[:, ::-1][:, :2].astype(np.float64) ** 2).sum(1), t=R + 1), entries=dict(h=kept) if kept else {})
+case("by value through hints of the operands", program("N M", "in A: f32[N,M] ~ zeros(dynamic); in B: f32[N,M] as csr; out y[i,j] = 2*A[i,j] as csr; out s[i,j] = A[i,j] + B[i,j] as twell(4,1);"), dict(A=a, B=B), dict(y=2 * a, s=a + b), entries=dict(y=((a != 0).sum(), "csr")))
+refuse("a full function is not stored by value", program("N M", "in A: f32[N,M]; out y[i,j] = exp(A[i,j]) as csr ~ zeros(dynamic);"), "E0401", ["not zero where its operands are zero"])
+refuse("by value beyond ell's width", program("N M", "in A: f32[N,M] ~ zeros(dynamic); out y[i,j] = 2*A[i,j] as ell(2);"), "E0702", ["`y`", "ell(2)"], dict(A=a))
+
 # ---- sizes of 0 and 1
 for n, m in ((0, 0), (0, 5), (5, 0), (1, 1)):
     Z = np.zeros((n, m), np.float32)
