@@ -14,7 +14,8 @@ typedef struct cg_options {
   const ir_target *target;
   const char *mcpu; /* --mcpu: "haswell", "skylake-avx512", NULL: this machine */
   bool line_info, keep_going;
-  const char *override_dir; /* a file NAME.cu here replaces the emitted text */
+  const char *override_dir; /* a file KERNEL.STAGE.cuda here replaces the emitted text */
+  bool recall;              /* CUDA: what the cache has, or SPC_UNAVAILABLE; nothing is compiled */
   int threads;              /* of the compile pool; 0: by cores */
   const ir_cache *cache;    /* keeps what was compiled; NULL: nothing is kept */
 } cg_options;
@@ -40,6 +41,8 @@ spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_op
 /* CUDA C text of every launch, without NVRTC: fills codes[].source, cubin stays NULL. */
 spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                         ir_sink *sink, ir_image **out);
+/* "ffn.y", or "ffn.y-0" where the stage is several launches: what files of a code are named. */
+const char *cg_code_name(ir_arena *arena, const ir_image *image, int i);
 /* One source to "cubin" or "ptx"; log gets the compiler's words; registers and spills parsed from
  * it. */
 typedef struct cg_nvrtc_result {

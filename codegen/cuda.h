@@ -6,6 +6,7 @@
  *   cuda_print.c    prints loop IR: expressions, statements, functions
  *   cuda_compile.c  the pool of compiles, the log gate, runners-up
  *   cuda_nvrtc.c    the NVRTC library, one compile, its log
+ *   cuda_override.c edited texts in place of emitted ones
  *   cuda_cache.c    cubins from the cache; which NVRTC there is, without loading it
  * CUDA keywords stand in strings of cuda_config.c and cuda_print.c only. */
 #ifndef SPC_CODEGEN_CUDA_H
@@ -111,9 +112,18 @@ bool cg_nvrtc_describe(char *number, size_t number_bytes, char *path, size_t pat
 /* Which NVRTC there is, from the cache or by loading it; text from the arena, NULL when it is not
  * there.  Part of every cubin's key. */
 const char *cg_nvrtc_identity(ir_arena *arena, const ir_cache *cache);
-/* A cubin from the cache, else by NVRTC and into the cache.  Thread-safe. */
+/* A cubin from the cache, else by NVRTC and into the cache; recall: or none.  Thread-safe. */
 void cg_cubin_make(const cg_nvrtc_job *job, const char *identity, const ir_cache *cache,
-                   cg_nvrtc_raw *out);
+                   bool recall, cg_nvrtc_raw *out);
+
+/* ---- edited texts (cuda_override.c) ---------------------------------------------------------- */
+/* Puts the folder's files in place of emitted texts: code->source, code->path. */
+spc_status cg_override(ir_arena *arena, ir_image *image, const char *folder, ir_sink *sink);
+/* The error for an edited text that NVRTC rejects. */
+spc_status cg_override_failed(const ir_code_image *code, const char *arch, const char *log,
+                              ir_sink *sink);
+/* What there is to say of one that compiles; fault: of its log, or NULL. */
+spc_status cg_override_check(const ir_code_image *code, const char *fault, ir_sink *sink);
 void cg_nvrtc_read_log(const char *log, cg_nvrtc_result *out);
 
 #endif

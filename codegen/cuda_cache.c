@@ -105,7 +105,7 @@ bool cg_nvrtc_found(const ir_cache *cache) {
 
 /* ---- one cubin ------------------------------------------------------------------------------- */
 void cg_cubin_make(const cg_nvrtc_job *job, const char *identity, const ir_cache *cache,
-                   cg_nvrtc_raw *out) {
+                   bool recall, cg_nvrtc_raw *out) {
   const char *list[CG_NVRTC_OPTIONS];
   char arch[64], options[512] = "";
   ir_cache_key key = {.kind = "cubin",
@@ -121,6 +121,8 @@ void cg_cubin_make(const cg_nvrtc_job *job, const char *identity, const ir_cache
     *out = (cg_nvrtc_raw){entry.data, entry.bytes, entry.note, .cached = true};
     return;
   }
+  *out = (cg_nvrtc_raw){.failed = true};
+  if (recall) return;
   cg_nvrtc_raw_compile(job, out);
   entry = (ir_cached){out->data, out->bytes, out->log};
   if (cache && !out->failed) cache->keep(cache->user, &key, &entry, job->source, "cu");

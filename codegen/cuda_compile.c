@@ -31,6 +31,7 @@ typedef struct pool {
   int count, next;
   const ir_cache *cache;
   const char *identity; /* of NVRTC */
+  bool recall;
   pthread_mutex_t lock;
 } pool;
 
@@ -52,14 +53,18 @@ static void *work(void *user) {
     int i = p->next < p->count ? p->next++ : -1;
     pthread_mutex_unlock(&p->lock);
     if (i < 0) return NULL;
-    cg_cubin_make(&p->jobs[i].ask, p->identity, p->cache, &p->jobs[i].raw);
+    cg_cubin_make(&p->jobs[i].ask, p->identity, p->cache, p->recall, &p->jobs[i].raw);
   }
 }
 
 static void compile_all(job *jobs, int count, const char *identity, const cg_options *options) {
   enum { MOST_THREADS = 16 };
   pthread_t threads[MOST_THREADS];
-  pool p = {.jobs = jobs, .count = count, .cache = options->cache, .identity = identity};
+  pool p = {.jobs = jobs,
+            .count = count,
+            .cache = options->cache,
+            .identity = identity,
+            .recall = options->recall};
   long wanted = options->threads > 0 ? options->threads : sysconf(_SC_NPROCESSORS_ONLN);
   int started = 0;
   pthread_mutex_init(&p.lock, NULL);
@@ -72,26 +77,11 @@ static void compile_all(job *jobs, int count, const char *identity, const cg_opt
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
-static const char *file_text(ir_arena *arena, const char *folder, const char *name) {
-  FILE *file = fopen(ir_format_text(arena, "%s/%s.cu", folder, name), "rb");
-  if (!file) return NULL;
-  ir_text text = ir_text_new(arena);
-  char part[4096];
-  size_t got;
-  while ((got = fread(part, 1, sizeof part, file)) > 0) ir_text_putn(&text, part, got);
-  fclose(file);
-  return text.data;
-}
-
 static void emit_launch(compilation *c, const cg_launch *launch, ir_code_image *code) {
   ir_text text = ir_text_new(c->arena);
   cg_launch_image(c->arena, launch, code);
   cg_config_print(c->arena, c->kernel, launch, &text);
   code->source = text.data;
-  const char *own = c->options->override_dir
-                        ? file_text(c->arena, c->options->override_dir, launch->entry)
-                        : NULL;
-  if (own) code->source = own;
 }
 
 /* Whether the epilogue that was chosen for the list's tensor makes its bits. */
@@ -134,7 +124,7 @@ static spc_status select_all(compilation *c) {
   return SPC_OK;
 }
 
-static void emit_all(compilation *c) {
+static spc_status emit_all(compilation *c) {
   c->image->codes.count = 0;
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
@@ -145,6 +135,8 @@ static void emit_all(compilation *c) {
       IR_PUSH(c->arena, &c->image->codes, code);
     }
   }
+  const char *folder = c->options->override_dir;
+  return folder ? cg_override(c->arena, c->image, folder, c->sink) : SPC_OK;
 }
 
 /* Every launch takes the sizes of all dims. */
@@ -166,8 +158,7 @@ static spc_status start(ir_arena *arena, const ir_kernel *kernel, const cg_optio
   c->image = IR_NEW(arena, ir_image);
   *c->image = (ir_image){.arena = arena, .kernel = kernel, .cuda = true};
   SPC_TRY(select_all(c));
-  emit_all(c);
-  return SPC_OK;
+  return emit_all(c);
 }
 
 spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
@@ -202,6 +193,7 @@ static const ir_candidate *next_runner_up(const compilation *c, variant *v) {
 
 static spc_status rejected_text(const compilation *c, const ir_code_image *code, const char *log) {
   size_t length = strlen(log);
+  if (code->path) return cg_override_failed(code, c->options->target->name, log, c->sink);
   ir_diag_add(c->sink, IR_DIAG_INTERNAL, IR_NOWHERE, "NVRTC rejects the text of `%s` for %s:\n%s",
               code->entry, c->options->target->name, length > 1500 ? log + length - 1500 : log);
   return SPC_INTERNAL;
@@ -211,6 +203,7 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
   ir_code_image *code = &c->image->codes.at[v->first + n];
   cg_nvrtc_result r = {0};
   cg_nvrtc_read_log(j->raw.log, &r);
+  if (j->raw.failed && c->options->recall) return SPC_UNAVAILABLE;
   *(j->raw.cached ? &c->image->cached : &c->image->compiled) += 1;
   if (j->raw.failed) return rejected_text(c, code, j->raw.log ? j->raw.log : "no memory");
   void *copy = ir_alloc(c->arena, j->raw.bytes + 1);
@@ -220,6 +213,7 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
   code->registers = r.registers;
   code->spill_bytes = r.spill_bytes;
   const char *fault = fault_of(&v->launches.at.at[n], &r);
+  if (code->path) return cg_override_check(code, fault, c->sink);
   if (!fault) return SPC_OK;
   const ir_candidate *other = next_runner_up(c, v);
   ir_diag_add(c->sink, IR_DIAG_VARIANT_REJECTED, IR_NOWHERE, "stage `%s`: %s in `%s`; %s%s",
@@ -227,6 +221,8 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
               other ? "trying " : "no other candidate is left, so it stays",
               other ? other->row : "");
   if (!other) return SPC_OK;
+  ir_rejected left = {v->stage, code->label, fault};
+  IR_PUSH(c->arena, &c->image->rejected, left);
   v->row = other->row;
   *again = true;
   return SPC_OK;
@@ -247,7 +243,9 @@ static spc_status compile_round(compilation *c, bool *again) {
   job *jobs = IR_NEW_ARRAY(c->arena, job, count + 1);
   for (int i = 0; i < count; i++)
     jobs[i].ask =
-        (cg_nvrtc_job){.name = ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
+        (cg_nvrtc_job){.name = c->image->codes.at[i].path
+                                   ? c->image->codes.at[i].path
+                                   : ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
                        .source = c->image->codes.at[i].source,
                        .arch = c->options->target->name,
                        .line_info = c->options->line_info};
@@ -265,6 +263,7 @@ spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_op
   compilation c;
   bool again = true;
   const char *identity = cg_nvrtc_identity(arena, options->cache);
+  if (!identity && options->recall) return SPC_UNAVAILABLE;
   if (!identity) {
     ir_diag_add(sink, IR_DIAG_NO_NVRTC, IR_NOWHERE, "%s", cg_nvrtc_version());
     return SPC_UNAVAILABLE;
@@ -275,7 +274,7 @@ spc_status cg_cuda_compile(ir_arena *arena, const ir_kernel *kernel, const cg_op
     SPC_TRY(compile_round(&c, &again));
     if (again) {
       SPC_TRY(select_all(&c));
-      emit_all(&c);
+      SPC_TRY(emit_all(&c));
     }
   }
   *out = c.image;

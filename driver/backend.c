@@ -173,15 +173,34 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
   return status;
 }
 
+static cg_options code_options(drv_session *s, const ir_target *target) {
+  const char *edited =
+      s->options.override_dir ? s->options.override_dir : getenv("SPC_OVERRIDE_DIR");
+  return (cg_options){.target = target,
+                      .mcpu = s->options.mcpu,
+                      .line_info = s->options.line_info,
+                      .override_dir = edited && *edited ? edited : NULL,
+                      .cache = rt_cache_face(s->cache)};
+}
+
+spc_status drv_recall(drv_session *s, const ir_kernel *kernel, const ir_target *target,
+                      ir_image **image) {
+  cg_options options = code_options(s, target);
+  int said = s->sink->diags.count;
+  options.recall = true;
+  if (target->kind != IR_TARGET_CUDA || !options.cache) return SPC_UNAVAILABLE;
+  spc_status status = cg_cuda_compile(s->arena, kernel, &options, s->sink, image);
+  if (status == SPC_UNAVAILABLE) s->sink->diags.count = said; /* remarks of an attempt */
+  return status;
+}
+
 spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                        bool text_only, ir_image **image) {
-  cg_options options = {.target = target,
-                        .mcpu = s->options.mcpu,
-                        .line_info = s->options.line_info,
-                        .override_dir = s->options.override_dir,
-                        .cache = rt_cache_face(s->cache)};
+  cg_options options = code_options(s, target);
   if (target->kind == IR_TARGET_CPU)
     return cg_cpu_compile(s->arena, kernel, &options, s->sink, image);
-  return text_only ? cg_cuda_emit(s->arena, kernel, &options, s->sink, image)
-                   : cg_cuda_compile(s->arena, kernel, &options, s->sink, image);
+  if (!text_only) return cg_cuda_compile(s->arena, kernel, &options, s->sink, image);
+  spc_status status = drv_recall(s, kernel, target, image);
+  return status == SPC_UNAVAILABLE ? cg_cuda_emit(s->arena, kernel, &options, s->sink, image)
+                                   : status;
 }

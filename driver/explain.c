@@ -78,7 +78,31 @@ static void put_kernel(drv_session *s, const recall *known, ir_kernel *kernel, i
   pass_explain_stages(kernel, out);
 }
 
-static spc_status explain_kernels(drv_session *s, const recall *known, const promise *given) {
+/* What the assembler said of each launch, where an earlier compile is in the cache. */
+static void put_compiled(drv_session *s, const ir_target *target, const ir_kernel *kernel,
+                         ir_text *text) {
+  ir_image *image;
+  ir_sink *sink = s->sink;
+  s->sink = ir_sink_new(s->arena); /* remarks of the compile were given by the compile */
+  bool known = !s->options.json && drv_recall(s, kernel, target, &image) == SPC_OK;
+  s->sink = sink;
+  if (!known) return;
+  ir_text_put(text, "\n  as compiled\n");
+  for (int i = 0; i < image->rejected.count; i++)
+    ir_text_printf(text, "    %-12s %s rejected: %s\n", image->rejected.at[i].stage->name,
+                   image->rejected.at[i].label, image->rejected.at[i].why);
+  for (int i = 0; i < image->codes.count; i++) {
+    const ir_code_image *code = &image->codes.at[i];
+    ir_text_printf(text, "    %-12s %s: %d threads, %d registers", code->stage->name,
+                   code->path ? code->path : code->label, code->threads, code->registers);
+    if (code->shared_bytes) ir_text_printf(text, ", %d bytes of shared memory", code->shared_bytes);
+    if (code->spill_bytes > 0) ir_text_printf(text, ", %d bytes spilled", code->spill_bytes);
+    ir_text_put(text, "\n");
+  }
+}
+
+static spc_status explain_kernels(drv_session *s, const ir_target *target, const recall *known,
+                                  const promise *given) {
   ir_text text = ir_text_new(s->arena);
   bool schedule = s->options.emit && !strcmp(s->options.emit, "schedule");
   int printed = 0;
@@ -95,6 +119,7 @@ static spc_status explain_kernels(drv_session *s, const recall *known, const pro
       pass_explain_schedule(s->program, kernel, &text);
     else
       put_kernel(s, known, kernel, &text);
+    if (!schedule) put_compiled(s, target, kernel, &text);
     if (!schedule) put_promise(s, given, k, &text);
   }
   if (s->options.json) ir_text_put(&text, "]\n");
@@ -142,6 +167,6 @@ int drv_explain(drv_session *s) {
   if (!status) status = drv_run_passes(s, target, sizes);
   promise given = {0};
   if (!status) status = compile_without(s, target, sizes, &given);
-  if (!status) status = explain_kernels(s, &known, &given);
+  if (!status) status = explain_kernels(s, target, &known, &given);
   return drv_finish(s, status);
 }

@@ -133,6 +133,34 @@ static void put_cache(drv_session *s, ir_text *t, const ir_image *image) {
   ir_text_put(t, "},\n ");
 }
 
+/* What was compiled for a GPU: every launch with its registers, and kernels that were left. */
+static void put_codes(ir_text *t, const ir_image *image) {
+  ir_text_put(t, "\"codes\":[");
+  for (int i = 0; image && image->cuda && i < image->codes.count; i++) {
+    const ir_code_image *code = &image->codes.at[i];
+    ir_text_put(t, i ? ",\n  {\"stage\":" : "\n  {\"stage\":");
+    ir_text_json(t, code->stage->name);
+    ir_text_put(t, ",\"kernel\":");
+    ir_text_json(t, code->label);
+    ir_text_printf(t, ",\"registers\":%d,\"spill_bytes\":%d,\"edited\":", code->registers,
+                   code->spill_bytes);
+    ir_text_json(t, code->path ? code->path : "");
+    ir_text_put(t, "}");
+  }
+  ir_text_put(t, "],\n \"rejected\":[");
+  for (int i = 0; image && i < image->rejected.count; i++) {
+    const ir_rejected *r = &image->rejected.at[i];
+    ir_text_put(t, i ? ",{\"stage\":" : "{\"stage\":");
+    ir_text_json(t, r->stage->name);
+    ir_text_put(t, ",\"kernel\":");
+    ir_text_json(t, r->label);
+    ir_text_put(t, ",\"why\":");
+    ir_text_json(t, r->why);
+    ir_text_put(t, "}");
+  }
+  ir_text_put(t, "],\n ");
+}
+
 spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_stats *stats,
                            const ir_image *image) {
   ir_text t = ir_text_new(s->arena);
@@ -169,6 +197,7 @@ spc_status drv_write_stats(drv_session *s, const ir_kernel *kernel, const rt_sta
     first = 0;
   }
   ir_text_put(&t, "],\n ");
+  put_codes(&t, image);
   put_cache(s, &t, image);
   ir_text_printf(&t,
                  "\"packings\":0,\"bytes_to_device\":%lld,\"bytes_to_host\":%lld,"

@@ -22,17 +22,25 @@ typedef struct ir_code_image {
   const void *cubin;
   size_t cubin_bytes;
   const char *source; /* CUDA C, for --emit and the cache */
+  const char *path;   /* of the file that replaced the emitted text; NULL: none did */
   IR_VEC(ir_buf *) bufs;
   ir_expr *grid[3]; /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
   int threads, blocks_per_sm, shared_bytes;
   int registers, spill_bytes; /* from the compiler's log; -1 unknown */
 } ir_code_image;
 
+/* A kernel that was compiled for a stage and left for another one. */
+typedef struct ir_rejected {
+  const ir_stage *stage;
+  const char *label, *why;
+} ir_rejected;
+
 typedef struct ir_image {
   ir_arena *arena;
   const ir_kernel *kernel;
   bool cuda;
   IR_VEC(ir_code_image) codes; /* in order of execution */
+  IR_VEC(ir_rejected) rejected;
   int compiled, cached; /* pieces of code that were made now, and that were kept from before */
   void *owner;          /* of the code's memory (a JIT); freed by release(owner) */
   void (*release)(void *owner);

@@ -392,6 +392,8 @@ for spill, words in ((chosen, "trying "), ("extern", "no other candidate is left
     first = cuda(env)
     made = counted(env)
     second = cuda(env)
+    gate = spc("explain", MM, "--target=sm_90a", env=env)
+    check("explain says what the gate said: %s" % words, "as compiled" in gate.stdout and ("%s rejected: registers were spilled" % chosen in gate.stdout or "16 bytes spilled" in gate.stdout), gate.stdout)
     check("a rejected variant is rejected again, from the cache: %s" % words, made > 1 and counted(env) == made and first.stderr == second.stderr and
           "R0601" in first.stderr and words in first.stderr, "%d %d\n%s\n%s" % (made, counted(env), first.stderr, second.stderr))
 

@@ -38,27 +38,62 @@ if found("LLVM"):
 else:
     skip("E0912: LLVM is not in this build")
 
-# ---- R0601: a variant that spills is left for the next one. -----------------------------------------------------
+# ---- R0602, E0607: a kernel that somebody edited is what runs, and a fault in it is their error. --------------------
 if found("NVRTC"):
-    shutil.rmtree(path("cuda"), ignore_errors=True)
-    os.mkdir(path("cuda"))
-    spc("compile", MM, "--target=sm_90a", "--emit=cuda", "-o", path("cuda") + "/")
-    emitted = sorted(os.listdir(path("cuda")))
-    name = next((n for n in emitted if n.endswith(".cuda") or n.endswith(".cu")), "")
-    text = open(os.path.join(path("cuda"), name)).read() if name else ""
-    entry = re.search(r"__global__[^(]*?\b(\w+)\(spc_args", text) or re.search(r"\b(\w+)\((?:const )?__grid_constant__ ", text)
-    os.mkdir(path("override"))
-    for label in {os.path.splitext(n)[0] for n in emitted} | ({entry.group(1)} if entry else set()):
-        body = text.rstrip()
-        last = body.rfind("{")
-        spoiled = body[:last + 1] + " volatile int heap[900]; for (int i = 0; i < 900; i++) heap[(i * 7 + (int)threadIdx.x) % 900] = i; " + body[last + 1:]
-        for ending in (".cu", ""):
-            with open(os.path.join(path("override"), label + ending), "w") as f:
-                f.write(spoiled)
-    r = spc("compile", MM, "--target=sm_90a", "--emit=cubin", "-o", path("cubins") + "/", "--override-dir", path("override"))
-    gives("R0601", (0,), r, "stack frame")
+    edited = path("edited")
+    r = spc("compile", MM, "--target=sm_90a", "--emit=cuda", "-o", edited + "/")
+    name = os.path.join(edited, "mm.C.cuda")
+    check("--emit=cuda writes the files that an override folder takes", os.listdir(edited) == ["mm.C.cuda"], r.stderr + str(os.listdir(edited)))
+    text = open(name).read()
+    last = text.rstrip().rfind("{") + 1
+    def edit(new):
+        write(name, new)
+        return spc("compile", MM, "--target=sm_90a", "--emit=cubin", "-o", path("edited.cubin"), "--override-dir", edited)
+    r = edit(text)
+    check("an emitted text that was not edited is no override", r.returncode == 0 and "R0602" not in r.stderr, r.stderr)
+    plain = open(path("edited.cubin"), "rb").read()
+    gives("R0602", (0,), edit(text[:last] + " if (args.size[0] == 77) __trap();" + text[last:]), "mm.C.cuda")
+    check("the edited text is what is compiled", open(path("edited.cubin"), "rb").read() != plain)
+    spoiled = text[:last] + " volatile int heap[900]; for (int i = 0; i < 900; i++) heap[(i * 7 + (int)threadIdx.x) % 900] = i; " + text[last:]
+    r = edit(spoiled)
+    gives("R0602", (0,), r, "stack frame", "all the same")
+    check("the gate leaves an edited kernel where it is", "R0601" not in r.stderr and "trying" not in r.stderr, r.stderr)
+    gives("E0607", (1,), edit(text[:last] + " int x = ;" + text[last:]), "does not compile", "mm.C.cuda(")
+    gives("E0607", (1,), edit(text.replace("mm_C(", "mm_D(")), "`mm_C`")
+    gives("E0607", (1,), edit(re.sub(r"stage C: \w+", "stage C: gemm_wgmma_128x128x64", text)), "emit it again")
+    gives("E0607", (1,), edit(b"\0" + text.encode()), "no text")
+    os.rename(name, os.path.join(edited, "mm.D.cuda"))
+    gives("R0602", (0,), spc("compile", MM, "--target=sm_90a", env={"SPC_OVERRIDE_DIR": edited}), "nothing for kernel `mm`", "mm.C.cuda")
+    write(os.path.join(edited, "mm.C.cu"), text + "// more\n")
+    gives("R0602", (0,), spc("compile", MM, "--target=sm_90a", env={"SPC_OVERRIDE_DIR": edited}), "mm.C.cu`")
+    gives("E0607", (1,), spc("compile", MM, "--target=sm_90a", "--override-dir", path("nowhere")), "no folder")
 else:
-    skip("R0601: NVRTC is not here")
+    skip("R0602, E0607: NVRTC is not here")
+
+# ---- E0904: --emit=sass, with and without a disassembler. ----------------------------------------------------------
+if found("NVRTC"):
+    os.mkdir(path("bin"))
+    tool = {"PATH": path("bin") + ":/usr/bin:/bin", "CUDA_HOME": ""}
+    real = any(os.access("/usr/local/cuda/bin/" + n, os.X_OK) for n in ("nvdisasm", "cuobjdump"))
+    if not real:
+        gives("E0904", (4,), spc("compile", MM, "--target=sm_90a", "--emit=sass", env=tool), "nvdisasm")
+    for name, flag in (("cuobjdump", "-sass"), ("nvdisasm", "-c")):
+        os.chmod(write("bin/" + name, '#!/bin/sh\n[ "$1" = %s ] && head -c 4 "$2" | grep -q ELF && echo "HGMMA by %s"\n' % (flag, name)), 0o755)
+        if not real or name == "nvdisasm":
+            r = spc("compile", MM, "--target=sm_90a", "--emit=sass", env=tool)
+            check("--emit=sass is what %s prints" % name, r.returncode == 0 and r.stdout == "HGMMA by %s\n" % name, r.stdout + r.stderr)
+    write("bin/nvdisasm", "#!/bin/sh\nexit 3\n")
+    gives("E0904", (4,), spc("compile", MM, "--target=sm_90a", "--emit=sass", env=tool), "it failed")
+    layers = write("layers.spx", open(FFN).read().split("schedule")[0])
+    spc("compile", layers, "--target=sm_90a", "--emit=ptx,cubin,cuda", "-o", path("three") + "/")
+    kinds = {e: sum(n.endswith("." + e) for n in os.listdir(path("three"))) for e in ("ptx", "cubin", "cuda")}
+    check("several kinds into a folder: one file a launch and kind", kinds["ptx"] == kinds["cubin"] == kinds["cuda"] > 1, kinds)
+    r = spc("compile", layers, "--target=sm_90a", "--emit=cubin", "-o", path("one.cubin"))
+    check("several cubins do not go into one file", r.returncode == 2 and "folder" in r.stderr and not os.path.exists(path("one.cubin")), r.stderr)
+    r = spc("compile", layers, "--target=sm_90a", "--emit=ptx")
+    check("several texts go to stdout one after the other", r.returncode == 0 and r.stdout.count(".entry") == kinds["ptx"], r.stderr)
+else:
+    skip("E0904: NVRTC is not here")
 
 # ---- E0703: a driver that fails at one call. -----------------------------------------------------------------------
 FAKE = """#include <stddef.h>

@@ -1,0 +1,135 @@
+/* cuda_override.c - a kernel that somebody edited, in place of the text that was emitted.
+ *
+ * `--emit=cuda -o DIR/` writes DIR/KERNEL.STAGE.cuda; a file of that name (or ending in .cu) in the
+ * override folder is what runs.  It is the user's text: the log gate does not replace it, and a
+ * fault in it is the user's error.  Its first line says which kernel row it was emitted for: launch
+ * shape and buffers follow from the row, so a text for another row is refused. */
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "codegen/cuda.h"
+
+const char *cg_code_name(ir_arena *arena, const ir_image *image, int i) {
+  const ir_code_image *code = &image->codes.at[i];
+  int part = 0, parts = 0;
+  for (int j = 0; j < image->codes.count; j++) {
+    parts += image->codes.at[j].stage == code->stage;
+    part += j < i && image->codes.at[j].stage == code->stage;
+  }
+  const char *kernel = image->kernel->name, *stage = code->stage->name;
+  return parts > 1 ? ir_format_text(arena, "%s.%s-%d", kernel, stage, part)
+                   : ir_format_text(arena, "%s.%s", kernel, stage);
+}
+
+typedef struct overriding {
+  ir_arena *arena;
+  ir_image *image;
+  const char *folder;
+  ir_sink *sink;
+} overriding;
+
+static spc_status unfit(const overriding *o, const char *path, const char *why) {
+  ir_diag_add(o->sink, IR_DIAG_OVERRIDE, IR_NOWHERE, "`%s` cannot run: %s", path, why);
+  return SPC_INVALID_INPUT;
+}
+
+/* NULL text: there is no such file. */
+static spc_status read_file(const overriding *o, const char *path, const char **out) {
+  char part[4096];
+  size_t got;
+  ir_text text = ir_text_new(o->arena);
+  *out = NULL;
+  FILE *file = fopen(path, "rb");
+  if (!file) return errno == ENOENT ? SPC_OK : unfit(o, path, strerror(errno));
+  while ((got = fread(part, 1, sizeof part, file)) > 0) ir_text_putn(&text, part, got);
+  const char *why = ferror(file)                      ? strerror(errno)
+                    : strlen(text.data) < text.length ? "it is no text"
+                                                      : NULL;
+  fclose(file);
+  if (why) return unfit(o, path, why);
+  *out = text.data;
+  return SPC_OK;
+}
+
+/* The first line of an emitted text names kernel, stage and row; an edit may have dropped it. */
+static spc_status check_row(const overriding *o, const char *path, const char *own,
+                            const char *emitted) {
+  size_t length = strcspn(emitted, "\n"), written = strcspn(own, "\n");
+  if (strncmp(own, "// ", 3) || !strstr(ir_strndup(o->arena, own, written), ", stage "))
+    return SPC_OK;
+  if (length == written && !strncmp(own, emitted, length)) return SPC_OK;
+  return unfit(
+      o, path,
+      ir_format_text(o->arena,
+                     "it was emitted for `%.*s`, and the stage's kernel is now `%.*s`; emit "
+                     "it again and edit that",
+                     (int)written - 3, own + 3, (int)length - 3, emitted + 3));
+}
+
+static spc_status override_one(const overriding *o, int i, int *found) {
+  static const char *const endings[] = {"cuda", "cu"};
+  ir_code_image *code = &o->image->codes.at[i];
+  for (int e = 0; e < IR_COUNT(endings); e++) {
+    const char *own, *path = ir_format_text(o->arena, "%s/%s.%s", o->folder,
+                                            cg_code_name(o->arena, o->image, i), endings[e]);
+    SPC_TRY(read_file(o, path, &own));
+    if (!own) continue;
+    *found += 1;
+    if (!strcmp(own, code->source)) return SPC_OK; /* emitted, not edited */
+    SPC_TRY(check_row(o, path, own, code->source));
+    code->source = own;
+    code->path = path;
+    ir_diag_add(o->sink, IR_DIAG_OVERRIDDEN, IR_NOWHERE,
+                "stage `%s`: `%s` runs instead of the emitted text", code->stage->name, path);
+    return SPC_OK;
+  }
+  return SPC_OK;
+}
+
+static void say_what_is_missing(const overriding *o) {
+  ir_text names = ir_text_new(o->arena);
+  for (int i = 0; i < o->image->codes.count; i++)
+    ir_text_printf(&names, "%s%s.cuda", i ? ", " : "", cg_code_name(o->arena, o->image, i));
+  ir_diag_add(o->sink, IR_DIAG_OVERRIDDEN, IR_NOWHERE,
+              "`%s` has nothing for kernel `%s`; its files would be %s", o->folder,
+              o->image->kernel->name, names.data);
+}
+
+spc_status cg_override(ir_arena *arena, ir_image *image, const char *folder, ir_sink *sink) {
+  const overriding o = {arena, image, folder, sink};
+  struct stat info;
+  int found = 0;
+  if (stat(folder, &info) || !S_ISDIR(info.st_mode))
+    return unfit(&o, folder, "it is no folder of edited kernels");
+  for (int i = 0; i < image->codes.count; i++) SPC_TRY(override_one(&o, i, &found));
+  if (!found && image->codes.count) say_what_is_missing(&o);
+  return SPC_OK;
+}
+
+spc_status cg_override_failed(const ir_code_image *code, const char *arch, const char *log,
+                              ir_sink *sink) {
+  size_t length = strlen(log);
+  ir_diag_add(sink, IR_DIAG_OVERRIDE, IR_NOWHERE,
+              "`%s` cannot run: it does not compile for %s:\n%s", code->path, arch,
+              length > 1500 ? log + length - 1500 : log);
+  return SPC_INVALID_INPUT;
+}
+
+/* A kernel that was renamed would only be missed when the driver looks for it. */
+spc_status cg_override_check(const ir_code_image *code, const char *fault, ir_sink *sink) {
+  size_t length = strlen(code->entry);
+  const char *at = code->cubin, *end = at + code->cubin_bytes;
+  while (at + length < end && (at = memchr(at, code->entry[0], (size_t)(end - at) - length)))
+    if (!memcmp(at++, code->entry, length)) break;
+  if (!at || at + length >= end) {
+    ir_diag_add(sink, IR_DIAG_OVERRIDE, IR_NOWHERE,
+                "`%s` cannot run: it has no kernel `%s`, declared extern \"C\"", code->path,
+                code->entry);
+    return SPC_INVALID_INPUT;
+  }
+  if (fault)
+    ir_diag_add(sink, IR_DIAG_OVERRIDDEN, IR_NOWHERE,
+                "stage `%s`: %s in `%s`; it runs all the same", code->stage->name, fault,
+                code->path);
+  return SPC_OK;
+}
