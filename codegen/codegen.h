@@ -17,6 +17,7 @@ typedef struct cg_options {
   const char *override_dir; /* a file KERNEL.STAGE.cuda here replaces the emitted text */
   bool recall;              /* CUDA: what the cache has, or SPC_UNAVAILABLE; nothing is compiled */
   int threads;              /* of the compile pool; 0: by cores */
+  bool alone;               /* for tests: no stand-in beside a row that wants aligned operands */
   const ir_cache *cache;    /* keeps what was compiled; NULL: nothing is kept */
 } cg_options;
 

@@ -2,6 +2,7 @@
  *
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
+ *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
  *   cuda_config.c   prints the config struct and the entry of a composed kernel
  *   cuda_print.c    prints loop IR: expressions, statements, functions
  *   cuda_compile.c  the pool of compiles, the log gate, runners-up
@@ -41,6 +42,15 @@ void cg_product_swap(cg_product *p);
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 
+/* Buffers of a fragment that a kernel brings along, by number; a buffer is read in one way only.
+ * place: at the result's own place; column, row: element n or m of a vector, kernel's m and n. */
+enum { CG_VECTORS = 2 };
+typedef struct cg_brought {
+  int place, column[CG_VECTORS], row[CG_VECTORS]; /* place -1: none */
+  int columns, rows;
+  bool reads_more; /* the fragment reads other buffers too */
+} cg_brought;
+
 /* ---- one launch ------------------------------------------------------------------------------ */
 typedef struct cg_launch {
   const ir_stage *stage;
@@ -50,7 +60,11 @@ typedef struct cg_launch {
   const ir_list *list;      /* read, made or measured */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
-  int shared_bytes, threads;
+  int shared_bytes, threads, depth;
+  bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
+  int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
+  cg_brought brought;
+  const ir_program *program;
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
@@ -64,11 +78,17 @@ typedef struct cg_launches {
  * DETECT stages of a fused list, whether the epilogue that was chosen makes the bits. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
-/* Threads that multiply: all, but for the loading warpgroup of a wgmma row of 384. */
-int cg_workers(const ir_kernel_row *row);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+
+/* ---- boxes (cuda_boxes.c) -------------------------------------------------------------------- */
+void cg_boxes_bring(cg_launch *launch); /* sets brought */
+void cg_boxes_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes */
+/* Number of tiles of the whole result. */
+ir_expr *cg_product_tiles(ir_arena *arena, const cg_launch *launch);
+/* Maps of A, B, T and what is read at T's place, in this order. */
+void cg_boxes_maps(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 
 /* ---- text ------------------------------------------------------------------------------------ */
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,

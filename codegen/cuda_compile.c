@@ -12,13 +12,14 @@
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
-/* One stage and the variant of it that stands: candidate 0 is the stage's own row. */
+/* One stage and the variant of it that stands: candidate 0 is the stage's own row.  Beside a row
+ * that wants its operands aligned stands one that does not. */
 typedef struct variant {
   const ir_stage *stage;
   const char *row;
   int next; /* runner-up to try when this one is rejected */
-  cg_launches launches;
-  int first; /* its first code in the image */
+  cg_launches launches, stand_ins;
+  int first; /* its first code in the image; those of the stand-ins follow */
 } variant;
 
 typedef struct job {
@@ -101,17 +102,41 @@ static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
+/* Whether a row of any alignment computes what the chosen one does, its bits included. */
+static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
+  if (!row || row->align || !ir_kernel_is_dense(row) || !runs_on(row, c->options->target) ||
+      cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))
+    return false;
+  cg_launch *other = &v->stand_ins.at.at[0];
+  other->entry = ir_format_text(c->arena, "%s_unaligned", other->entry);
+  return other->detects == v->launches.at.at[0].detects;
+}
+
+/* The first of the runners-up that does, else of the table. */
+static spc_status select_stand_in(compilation *c, variant *v, const ir_kernel_row *row) {
+  for (int i = 0; i < v->stage->runners_up.count; i++)
+    if (stands_in(c, v, ir_kernel_row_named(v->stage->runners_up.at[i]->row))) return SPC_OK;
+  for (int i = 0; i < ir_kernel_row_count; i++)
+    if (stands_in(c, v, &ir_kernel_rows[i])) return SPC_OK;
+  ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE,
+              "stage `%s` names the kernel `%s`, beside which none takes unaligned operands",
+              v->stage->name, row->name);
+  return SPC_INVALID_INPUT;
+}
+
 static spc_status select_variant(compilation *c, int i) {
   variant *v = &c->variants[i];
   const ir_kernel_row *row = v->row ? ir_kernel_row_named(v->row) : NULL;
+  v->stand_ins = (cg_launches){{0}};
   if (row && !runs_on(row, c->options->target)) {
     ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE,
                 "stage `%s` names the kernel `%s`, which does not run on %s", v->stage->name,
                 v->row, c->options->target->name);
     return SPC_INVALID_INPUT;
   }
-  return cg_select_stage(c->arena, c->kernel, v->stage, v->row, bits_are_made(c, v->stage->detects),
-                         c->sink, &v->launches);
+  SPC_TRY(cg_select_stage(c->arena, c->kernel, v->stage, v->row,
+                          bits_are_made(c, v->stage->detects), c->sink, &v->launches));
+  return row && row->align && !c->options->alone ? select_stand_in(c, v, row) : SPC_OK;
 }
 
 static spc_status select_all(compilation *c) {
@@ -124,16 +149,22 @@ static spc_status select_all(compilation *c) {
   return SPC_OK;
 }
 
+static void emit_launches(compilation *c, const cg_launches *launches, bool stand_in) {
+  for (int n = 0; n < launches->at.count; n++) {
+    ir_code_image code;
+    emit_launch(c, &launches->at.at[n], &code);
+    code.stands_in = stand_in;
+    IR_PUSH(c->arena, &c->image->codes, code);
+  }
+}
+
 static spc_status emit_all(compilation *c) {
   c->image->codes.count = 0;
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
     v->first = c->image->codes.count;
-    for (int n = 0; n < v->launches.at.count; n++) {
-      ir_code_image code;
-      emit_launch(c, &v->launches.at.at[n], &code);
-      IR_PUSH(c->arena, &c->image->codes, code);
-    }
+    emit_launches(c, &v->launches, false);
+    emit_launches(c, &v->stand_ins, true);
   }
   const char *folder = c->options->override_dir;
   return folder ? cg_override(c->arena, c->image, folder, c->sink) : SPC_OK;
@@ -199,6 +230,7 @@ static spc_status rejected_text(const compilation *c, const ir_code_image *code,
   return SPC_INTERNAL;
 }
 
+/* A stand-in has no runner-up: as it is it is right, and seldom run. */
 static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *again) {
   ir_code_image *code = &c->image->codes.at[v->first + n];
   cg_nvrtc_result r = {0};
@@ -212,7 +244,7 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
   code->cubin_bytes = j->raw.bytes;
   code->registers = r.registers;
   code->spill_bytes = r.spill_bytes;
-  const char *fault = fault_of(&v->launches.at.at[n], &r);
+  const char *fault = code->stands_in ? NULL : fault_of(&v->launches.at.at[n], &r);
   if (code->path) return cg_override_check(code, fault, c->sink);
   if (!fault) return SPC_OK;
   const ir_candidate *other = next_runner_up(c, v);
@@ -232,7 +264,7 @@ static spc_status judge(compilation *c, job *jobs, bool *again) {
   *again = false;
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
-    for (int n = 0; n < v->launches.at.count; n++)
+    for (int n = 0; n < v->launches.at.count + v->stand_ins.at.count; n++)
       SPC_TRY(take_result(c, v, n, &jobs[v->first + n], again));
   }
   return SPC_OK;

@@ -110,12 +110,53 @@ static void put_operand(const config *c, const char *name, const char *constant,
        batched ? batch_offset(c, o) : "", o->tensor->name);
 }
 
+/* Vectors that are brought to the fragment: element `at` of number `i`. */
+static void put_vectors(const config *c, const char *name, const int *bufs, int count) {
+  line(c, "static constexpr int %ss_read = %d;", name, count);
+  line(c, "SPC_DEVICE float %s(const spc_args &args, int i, long long at) {", name);
+  for (int i = 0; i < count; i++)
+    line(c, "  if (i == %d) return spc_get(((const %s *)args.buf[%d])[at]); // %s", i,
+         cuda_type(c->l->bufs.at[bufs[i]]->dtype), bufs[i], c->l->bufs.at[bufs[i]]->name);
+  line(c, "  return 0;");
+  line(c, "}");
+}
+
+static void put_batch_at(const config *c) {
+  const cg_product *p = &c->l->product;
+  line(c, "static constexpr int batches_mapped = %d;", p->batch_count);
+  line(c, "SPC_DEVICE long long batch_at(const spc_args &args, long long batch, int d) {");
+  for (int i = 0; i < p->batch_count; i++) {
+    ir_expr *inner = ir_int(c->arena, 1);
+    for (int j = i + 1; j < p->batch_count; j++)
+      inner = ir_apply(c->arena, IR_OP_MUL, inner, p->batch[j]->extent);
+    line(c, "  if (d == %d) return batch / (%s) %% (%s);", i, size_text(c, inner),
+         size_text(c, p->batch[i]->extent));
+  }
+  line(c, "  return 0;");
+  line(c, "}");
+}
+
+/* What only the kernels that move boxes ask for. */
+static void put_boxes(const config *c) {
+  const cg_launch *l = c->l;
+  const cg_brought *b = &l->brought;
+  line(c, "static constexpr int store_boxes = %d;", l->store_boxes);
+  line(c, "static constexpr bool narrow_slabs = %s;", l->narrow_slabs ? "true" : "false");
+  line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
+       b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
+  line(c, "using P = %s; // at T's place",
+       cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));
+  put_vectors(c, "column", b->column, b->columns);
+  put_vectors(c, "row", b->row, b->rows);
+  put_size(c, "tiles", cg_product_tiles(c->arena, l));
+  put_batch_at(c);
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 /* How warps (of a wgmma row: warpgroups of 64 rows) cut the tile. */
 static void warps_of(const ir_kernel_row *row, int *m, int *n) {
   if (row->multiply == IR_MULTIPLY_WGMMA) {
-    *m = row->m / 64;
-    *n = cg_workers(row) / 128 / *m;
+    ir_kernel_groups(row, m, n);
     return;
   }
   int warps = row->threads / 32;
@@ -133,14 +174,15 @@ static void put_tile(const config *c) {
   line(c, "using A = %s; using B = %s; using T = %s;", cuda_type(p->a.tensor->dtype),
        cuda_type(p->b.tensor->dtype), cuda_type(p->t.tensor->dtype));
   line(c, "static constexpr int tile_m = %d, tile_n = %d, tile_k = %d, depth = %d;", row->m, row->n,
-       row->k, row->depth);
+       row->k, c->l->depth);
   line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;",
        row->threads, warps_m, warps_n, c->l->shared_bytes);
   line(c,
        "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that "
        "load",
-       cg_workers(row),
-       cg_workers(row) < row->threads ? row->threads - cg_workers(row) : row->threads);
+       ir_kernel_workers(row),
+       ir_kernel_workers(row) < row->threads ? row->threads - ir_kernel_workers(row)
+                                             : row->threads);
   line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
        c->l->gathers ? 32 : 8);
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,
@@ -168,9 +210,13 @@ static void put_lists(const config *c) {
 
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
+  const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
   if (!f || !f->result || f->params.count < 4) {
-    line(c, "SPC_DEVICE float epilogue(const spc_args &, float acc, long long, long long, long "
-            "long) { return acc; }");
+    line(
+        c,
+        "SPC_DEVICE float epilogue(const spc_args &, float acc, long long, long long, long long%s) "
+        "{ return acc; }",
+        brought);
     return;
   }
   const char *param[4];
@@ -178,9 +224,9 @@ static void put_epilogue(const config *c) {
   int m = c->l->product.swapped ? 2 : 1;
   line(c,
        "SPC_DEVICE %s epilogue(const spc_args &args, %s %s, long long %s, long long %s, long long "
-       "%s) {",
+       "%s%s) {",
        cg_value_type(f->result->dtype), cg_value_type(f->params.at[0]->dtype), param[0], param[m],
-       param[3 - m], param[3]);
+       param[3 - m], param[3], brought);
   cg_printer printer = {c->out, f, c->l, 2};
   cg_print_fragment(&printer);
   line(c, "}");
@@ -199,6 +245,7 @@ static void put_product(const config *c) {
   put_size(c, "pitch_a", p->a.pitch);
   put_size(c, "pitch_b", p->b.pitch);
   put_size(c, "pitch_t", p->t.pitch);
+  if (ir_kernel_moves_boxes(c->l->row)) put_boxes(c);
   put_lists(c);
   put_guard(c);
   put_epilogue(c);
@@ -246,10 +293,12 @@ static void put_list_kernel(const config *c) {
 
 /* ---- whole sources --------------------------------------------------------------------------- */
 static void put_entry(const config *c) {
+  bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"
-                 "%s(const __grid_constant__ spc_args args) {\n  spc_%s<Config>(args);\n}\n",
-                 c->l->entry, c->l->part);
+                 "%s(const __grid_constant__ spc_args args%s) {\n  spc_%s<Config>(args%s);\n}\n",
+                 c->l->entry, boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
+                 c->l->part, boxes ? ", maps" : "");
 }
 
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,

@@ -156,16 +156,34 @@ static void put_buffer_element(const cg_printer *p, const ir_buf *buf, const ir_
   put(p, "]");
 }
 
+/* The kernel brings this buffer's element along: what the fragment calls it; else NULL. */
+static const char *brought_name(const cg_printer *p, const ir_buf *buf) {
+  static const char *const columns[] = {"spc_at.column[0]", "spc_at.column[1]"};
+  static const char *const rows[] = {"spc_at.row[0]", "spc_at.row[1]"};
+  const cg_brought *b = &p->launch->brought;
+  int number = cg_buffer_number(p->launch, buf);
+  if (b->place >= 0 && b->place == number) return "spc_at.here";
+  for (int i = 0; i < b->columns; i++)
+    if (b->column[i] == number) return columns[i];
+  for (int i = 0; i < b->rows; i++)
+    if (b->row[i] == number) return rows[i];
+  return NULL;
+}
+
 static void put_load(const cg_printer *p, const ir_expr *e) {
   bool masked = e->arg_count > 1, get = is_narrow_float(e->buf->dtype), b1 = e->buf->dtype == IR_B1;
+  const char *brought = brought_name(p, e->buf);
   if (masked || b1) put(p, "(");
   if (masked) {
     put_expr(p, e->args[1], IN_INFIX);
     put(p, " ? ");
   }
-  put(p, get ? "spc_get(" : "");
-  put_buffer_element(p, e->buf, e->args[0]);
-  put(p, get ? ")" : b1 ? " != 0" : "");
+  put(p, get && !brought ? "spc_get(" : "");
+  if (brought)
+    put(p, brought);
+  else
+    put_buffer_element(p, e->buf, e->args[0]);
+  put(p, get && !brought ? ")" : b1 ? " != 0" : "");
   if (masked) {
     put(p, " : ");
     put_zero(p, e->buf->dtype);
@@ -387,6 +405,7 @@ static bool block_stores(const ir_block *block, const ir_buf *buf) {
 static void put_buffers(cg_printer *p) {
   for (int i = 0; i < p->func->bufs.count; i++) {
     const ir_buf *buf = p->func->bufs.at[i];
+    if (brought_name(p, buf)) continue;
     const char *type = ir_dtype_rows[buf->dtype].cuda;
     const char *constant = block_stores(&p->func->body, buf) ? "" : "const ";
     indent(p);

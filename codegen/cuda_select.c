@@ -18,7 +18,13 @@ typedef struct selection {
 /* ---- launches -------------------------------------------------------------------------------- */
 static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part,
                              int threads) {
-  cg_launch launch = {.stage = s->stage, .row = row, .part = part, .threads = threads};
+  cg_launch launch = {.stage = s->stage,
+                      .row = row,
+                      .part = part,
+                      .threads = threads,
+                      .depth = row ? row->depth : 0,
+                      .brought = {.place = -1},
+                      .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = -1;
   launch.entry =
@@ -69,16 +75,11 @@ static int staged_bytes(const cg_launch *l) {
   return tall * (wide * (int)ir_dtype_bytes(l->product.t.tensor->dtype) + 16);
 }
 
-int cg_workers(const ir_kernel_row *row) {
-  bool specialised = row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384;
-  return specialised ? row->threads - 128 : row->threads;
-}
-
 /* The ring, and two barriers a slot where a warpgroup of its own loads. */
 static int pipeline_bytes(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
   int slot = (row->m + row->n) * row->k * (int)ir_dtype_bytes(l->product.a.tensor->dtype);
-  return row->depth * (slot + (cg_workers(row) < row->threads ? 16 : 0));
+  return row->depth * (slot + (ir_kernel_workers(row) < row->threads ? 16 : 0));
 }
 
 static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operand *b) {
@@ -110,20 +111,31 @@ static const char *fit_list(selection *s, cg_launch *l) {
 
 /* Whether the epilogue of this launch can make the bits of the stage's list; may exchange m and n.
  */
-static bool fit_detection(selection *s, cg_launch *l) {
+static bool fit_detection(selection *s, cg_launch *l, bool turned) {
   const ir_list *list = s->stage->detects;
   cg_product *p = &l->product;
   if (!list || !list->fused || !list->bits || p->batch_count || list->tensor != p->stmt->target)
     return false;
   if (list->strip_dim < 0 || list->axis_dim < 0) return false;
   const ir_index *strip = p->stmt->subs[list->strip_dim]->index;
-  if (strip == p->n && !l->gathers) {
+  if (strip == p->n && !l->gathers && !turned) {
     cg_product swapped = *p;
     cg_product_swap(&swapped);
     if (!takes(l->row, &swapped.a, &swapped.b)) return false;
     *p = swapped;
   }
-  return strip == p->m && l->row->m % list->strip == 0 && l->row->n % (32 * list->gran) == 0;
+  return strip == p->m && ir_kernel_detects(l->row, list->strip, list->gran);
+}
+
+/* The tiles that the stage was given say that its n runs along the row's m. */
+static bool is_turned(const selection *s, const cg_launch *l) {
+  int64_t m = l->row->m, n = l->row->n;
+  for (int i = 0; i < s->stage->tiles.count; i++) {
+    const ir_tile_size *tile = &s->stage->tiles.at[i];
+    if (tile->index == l->product.m) m = tile->size;
+    if (tile->index == l->product.n) n = tile->size;
+  }
+  return m != n && m == l->row->n && n == l->row->m;
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
@@ -141,8 +153,12 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     why = fit_list(s, l);
   else
     why = NULL;
+  if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
+    why = "it takes two batch indices at most";
   if (why) return unfit(s, row->name, why);
-  l->detects = fit_detection(s, l);
+  bool turned = is_turned(s, l);
+  if (turned) cg_product_swap(&l->product);
+  l->detects = fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
@@ -156,6 +172,11 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   use_guard(s, l);
   l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
+  if (ir_kernel_moves_boxes(row)) {
+    cg_boxes_bring(l);
+    cg_boxes_share(l);
+    return SPC_OK;
+  }
   int pipeline = pipeline_bytes(l), staged = staged_bytes(l);
   l->shared_bytes = pipeline > staged ? pipeline : staged;
   return SPC_OK;
@@ -272,7 +293,7 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 }
 
 /* ---- launch shape ---------------------------------------------------------------------------- */
-static ir_expr *product_grid(ir_arena *a, const cg_launch *l) {
+ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
   ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->m->extent, l->row->m),
                              ir_ceil_div(a, p->n->extent, l->row->n));
@@ -314,6 +335,10 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (!launch->row)
     loop_shape(arena, launch, out);
   else
-    out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? product_grid(arena, launch)
+    out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                                                              : list_grid(arena, launch);
+  if (launch->row && ir_kernel_moves_boxes(launch->row)) {
+    out->capped = true;
+    cg_boxes_maps(arena, launch, out);
+  }
 }

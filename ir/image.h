@@ -10,6 +10,17 @@
 
 typedef void ir_cpu_function(void *const *buf, const int64_t *size, int64_t begin, int64_t end);
 
+/* A tensor map that a launch carries behind its arguments (runtime/abi.h): how boxes of a buffer's
+ * tensor lie in memory.  Dimension 0 is contiguous; strides are elements, stride[0] is not used. */
+enum { IR_MAP_RANK = 4 };
+typedef struct ir_box_map {
+  int buf; /* number in the launch's buffers; -1: this map is not used */
+  ir_dtype dtype;
+  int rank, box[IR_MAP_RANK];
+  ir_expr *extent[IR_MAP_RANK], *stride[IR_MAP_RANK];
+  int swizzle; /* bytes of a box's row as the copy engine swizzles it: 128, 64, 32, 0 */
+} ir_box_map;
+
 typedef struct ir_code_image {
   const ir_stage *stage;
   const ir_func *func; /* generated function; for a skeleton its fragment or NULL */
@@ -25,6 +36,9 @@ typedef struct ir_code_image {
   const char *path;   /* of the file that replaced the emitted text; NULL: none did */
   IR_VEC(ir_buf *) bufs;
   ir_expr *grid[3]; /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
+  bool capped;      /* grid[0] counts tiles: at most blocks_per_sm x SMs blocks share them */
+  IR_VEC(ir_box_map) maps;
+  bool stands_in; /* launched when the code before it cannot be: its maps do not fit the pointers */
   int threads, blocks_per_sm, shared_bytes;
   int registers, spill_bytes; /* from the compiler's log; -1 unknown */
 } ir_code_image;

@@ -34,3 +34,34 @@ const ir_kernel_row *ir_kernel_row_named(const char *name) {
     if (!strcmp(ir_kernel_rows[i].name, name)) return &ir_kernel_rows[i];
   return NULL;
 }
+
+bool ir_kernel_is_dense(const ir_kernel_row *row) {
+  return row->load_a == row->load_b &&
+         (row->load_a == IR_LOADER_TILE || row->load_a == IR_LOADER_TMA) &&
+         row->multiply != IR_MULTIPLY_NONE;
+}
+
+bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return row->load_a == IR_LOADER_TMA; }
+
+int ir_kernel_workers(const ir_kernel_row *row) {
+  bool specialised =
+      ir_kernel_moves_boxes(row) || (row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384);
+  return specialised ? row->threads - 128 : row->threads;
+}
+
+void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n) {
+  int groups = ir_kernel_workers(row) / 128;
+  *m = groups < row->m / 64 ? groups : row->m / 64;
+  *n = groups / *m;
+}
+
+bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
+  const int64_t word = 32 * gran;
+  int m, n;
+  if (strip <= 0 || row->m % strip || row->n % word) return false;
+  if (!ir_kernel_moves_boxes(row)) return true;
+  /* Bits are or'ed over a warp's 16 rows, and over the warps of one block of 64 rows a warpgroup.
+   */
+  ir_kernel_groups(row, &m, &n);
+  return strip % 16 == 0 && row->m == 64 * m && row->n / n % word == 0;
+}

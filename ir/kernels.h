@@ -9,6 +9,7 @@ typedef enum ir_load {
   IR_LOADER_TILE,
   IR_LOADER_KGATHER,
   IR_LOADER_ROWS,
+  IR_LOADER_TMA,
   IR_LOADER_PACKED
 } ir_load_kind;
 typedef enum ir_multiply {
@@ -33,5 +34,14 @@ typedef struct ir_kernel_row {
 extern const ir_kernel_row ir_kernel_rows[];
 extern const int ir_kernel_row_count;
 const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there is none */
+bool ir_kernel_is_dense(const ir_kernel_row *row);   /* a product over all of k, no list */
+bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* loads and stores by tensor map */
+/* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
+int ir_kernel_workers(const ir_kernel_row *row);
+/* How the warpgroups of a wgmma row that multiply cut its tile. */
+void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n);
+/* Whether its epilogue can make the bits of lists with strips along the row's m and micro-tiles of
+ * `gran` along its n: strips and words of bits must not cross a tile. */
+bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran);
 
 #endif

@@ -19,6 +19,23 @@ typedef struct spc_args {
   unsigned *status; /* sticky flags in device memory: see SPC_STICKY_* */
 } spc_args;
 
+/* A tensor map: how the copy engine of Hopper finds the boxes of an operand.  The driver encodes
+ * it, the kernel's parameters carry it behind spc_args, nobody else looks inside. */
+enum { SPC_MAPS = 4 };
+#ifdef __cplusplus
+typedef struct alignas(64) spc_tensor_map {
+  unsigned long long opaque[16];
+} spc_tensor_map;
+#else
+typedef struct spc_tensor_map {
+  _Alignas(64) unsigned long long opaque[16];
+} spc_tensor_map;
+#endif
+typedef struct spc_tensor_maps {
+  spc_tensor_map
+      map[SPC_MAPS]; /* A, B, T, and what is read at T's place, as far as they are used */
+} spc_tensor_maps;
+
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
 #ifdef __cplusplus

@@ -37,9 +37,13 @@ const char *rt_cuda_error(const rt_cuda *cuda); /* text of the last driver error
 
 spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module **out);
 void rt_cuda_unload(rt_cuda *cuda, rt_cuda_module *module);
-/* grid[0] = 0: persistent, code->blocks_per_sm blocks a multiprocessor. */
+/* The map of an array of these sizes at `device`; *fits false where the engine cannot read it. */
+spc_status rt_cuda_map(rt_cuda *cuda, const ir_box_map *map, const int64_t *sizes, void *device,
+                       spc_tensor_map *out, bool *fits);
+/* grid[0] = 0: persistent, code->blocks_per_sm blocks a multiprocessor; of a capped code grid[0]
+ * counts tiles and as many blocks share them at most.  maps: NULL where the code has none. */
 spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3],
-                          const spc_args *args, void *stream);
+                          const spc_args *args, const spc_tensor_maps *maps, void *stream);
 
 /* Streams, events and graphs, for tests and benches. */
 spc_status rt_cuda_stream_new(rt_cuda *cuda, void **stream);

@@ -43,6 +43,10 @@ typedef struct cu_graph_exec cu_graph_exec;
   F(launch, "cuLaunchKernel",                                                                      \
     (cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,      \
      unsigned bz, unsigned shared, cu_stream *stream, void **parameters, void **extra))            \
+  F(tensor_map, "cuTensorMapEncodeTiled",                                                          \
+    (spc_tensor_map * map, int element, unsigned rank, void *base,                                 \
+     const unsigned long long *extent, const unsigned long long *stride, const unsigned *box,      \
+     const unsigned *step, int interleave, int swizzle, int promotion, int fill))                  \
   F(stream_new, "cuStreamCreate", (cu_stream * *stream, unsigned flags))                           \
   F(stream_free, "cuStreamDestroy_v2", (cu_stream * stream))                                       \
   F(stream_wait, "cuStreamSynchronize", (cu_stream * stream))                                      \
@@ -82,6 +86,7 @@ struct rt_cuda_module {
   cu_module *module;
   cu_function *function;
   int threads, shared_bytes, blocks_per_sm;
+  bool capped;
 };
 
 /* Makes the context current, runs the call, keeps its words when it fails. */

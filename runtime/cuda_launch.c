@@ -16,6 +16,7 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
   m->threads = code->threads;
   m->shared_bytes = code->shared_bytes;
   m->blocks_per_sm = code->blocks_per_sm > 0 ? code->blocks_per_sm : 1;
+  m->capped = code->capped;
   spc_status status = RT_CUDA(cuda, module_load, &m->module, code->cubin);
   if (!status) status = RT_CUDA(cuda, module_function, &m->function, m->module, code->entry);
   if (!status && m->shared_bytes > STATIC_SHARED_LIMIT)
@@ -37,9 +38,10 @@ void rt_cuda_unload(rt_cuda *cuda, rt_cuda_module *module) {
 }
 
 spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3],
-                          const spc_args *args, void *stream) {
-  void *parameters[] = {(void *)args};
-  int64_t x = grid[0] ? grid[0] : (int64_t)module->blocks_per_sm * cuda->multiprocessors;
+                          const spc_args *args, const spc_tensor_maps *maps, void *stream) {
+  void *parameters[] = {(void *)args, (void *)maps};
+  int64_t resident = (int64_t)module->blocks_per_sm * cuda->multiprocessors, x = grid[0];
+  if (!x || (module->capped && x > resident)) x = resident;
   if (x > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX) {
     snprintf(cuda->error, sizeof cuda->error,
              "launch: a grid of %lld x %lld x %lld blocks is beyond the device's limit",

@@ -2,6 +2,8 @@
  *
  * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and
  * nothing else, so that it can be captured into a graph. */
+#include <stdlib.h>
+
 #include "runtime/run.h"
 
 typedef struct host_call {
@@ -70,6 +72,57 @@ static spc_status fill_grid(rt_run *run, const ir_code_image *code, rt_launch *l
   return SPC_OK;
 }
 
+/* ---- tensor maps ----------------------------------------------------------------------------- */
+static bool is_made(const rt_made_map *made, int code, int number, const void *device) {
+  return made->code == code && made->number == number && made->device == device;
+}
+
+/* Encoding takes about a microsecond; a plan remembers the maps of the last few pointers. */
+static spc_status made_map(rt_run *run, int code, int number, void *device, rt_made_map **out) {
+  rt_plan *plan = run->plan;
+  const ir_box_map *map = &plan->image->codes.at[code].maps.at[number];
+  if (!plan->made) plan->made = aligned_alloc(64, sizeof *plan->made * RT_MADE_MAPS);
+  if (!plan->made) return SPC_OUT_OF_MEMORY;
+  for (int i = 0; i < plan->made_count && i < RT_MADE_MAPS; i++)
+    if (is_made(&plan->made[i], code, number, device)) return *out = &plan->made[i], SPC_OK;
+  rt_made_map *made = &plan->made[plan->made_count % RT_MADE_MAPS];
+  made->code = -1; /* nothing, should encoding fail */
+  if (rt_cuda_map(plan->options.cuda, map, plan->sizes, device, &made->map, &made->fits))
+    return rt_run_driver_failed(run, "encoding a tensor map");
+  made->code = code;
+  made->number = number;
+  made->device = device;
+  plan->made_count++;
+  *out = made;
+  return SPC_OK;
+}
+
+static spc_status fill_maps(rt_run *run, int number, rt_launch *launch) {
+  const ir_code_image *code = &run->plan->image->codes.at[number];
+  launch->unfit = false;
+  if (!code->maps.count) return SPC_OK;
+  if (!launch->maps) { /* aligned by hand: arenas know of 16 bytes */
+    char *room = ir_alloc(run->memory.arena, sizeof(spc_tensor_maps) + 64);
+    launch->maps = (spc_tensor_maps *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
+  }
+  for (int i = 0; i < code->maps.count && !launch->unfit; i++) {
+    rt_made_map *made = NULL;
+    if (code->maps.at[i].buf < 0) continue;
+    SPC_TRY(made_map(run, number, i, launch->args.buf[code->maps.at[i].buf], &made));
+    launch->maps->map[i] = made->map;
+    launch->unfit = !made->fits;
+  }
+  return SPC_OK;
+}
+
+/* A code whose maps do not fit is not launched; one that stands in is, then and only then. */
+static bool is_left_out(const rt_run *run, int number) {
+  const ir_code_image *codes = run->plan->image->codes.at;
+  int first = number;
+  while (first > 0 && codes[first].stands_in) first--;
+  return run->launches[first].unfit != codes[number].stands_in;
+}
+
 spc_status rt_launch_prepare(rt_run *run, int number) {
   const ir_code_image *code = &run->plan->image->codes.at[number];
   rt_launch *launch = &run->launches[number];
@@ -84,14 +137,17 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
     slot->on_device = true;
   }
   for (int d = 0; d < rt_run_program(run)->dims.count; d++) args->size[d] = run->plan->sizes[d];
-  return fill_grid(run, code, launch);
+  SPC_TRY(fill_grid(run, code, launch));
+  SPC_TRY(fill_maps(run, number, launch));
+  launch->empty = launch->empty || is_left_out(run, number);
+  return SPC_OK;
 }
 
 spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
   const rt_launch *launch = &run->launches[number];
   if (launch->empty) return SPC_OK;
   if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid,
-                      &launch->args, stream))
+                      &launch->args, launch->maps, stream))
     return SPC_OK;
   return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "launching `%s`",
                                                   run->plan->image->codes.at[number].entry));

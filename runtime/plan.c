@@ -40,6 +40,7 @@ void rt_plan_free(rt_plan *plan) {
   for (int i = 0; plan->modules && plan->image->cuda && i < plan->image->codes.count; i++)
     if (plan->modules[i]) rt_cuda_unload(plan->options.cuda, plan->modules[i]);
   free(plan->modules);
+  free(plan->made);
   free(plan->sizes);
   free(plan);
 }

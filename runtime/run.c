@@ -226,7 +226,7 @@ static spc_status run_codes(rt_run *run, const ir_stage *stage, const char **lab
     if (code->stage != stage) continue;
     if (stage->assembled && launch == 1) SPC_TRY(rt_pack_room(run, stage));
     SPC_TRY(run_code(run, i));
-    *label = code->label;
+    if (!image->cuda || !run->launches[i].empty) *label = code->label;
     launch++;
   }
   return stage->assembled ? rt_pack_entries(run, stage) : SPC_OK;

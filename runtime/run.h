@@ -8,18 +8,31 @@
 
 #include "runtime/memory.h"
 
+/* A tensor map that was made before, for one map of one code: sizes are the plan's. */
+typedef struct rt_made_map {
+  spc_tensor_map map;
+  void *device;
+  int code, number;
+  bool fits;
+} rt_made_map;
+enum { RT_MADE_MAPS = 32 };
+
 struct rt_plan {
   const ir_image *image;
   int64_t *sizes;
   rt_plan_options options;
   rt_cuda_module **modules; /* one a code, CUDA only */
+  rt_made_map *made;        /* RT_MADE_MAPS of them, the oldest is replaced; NULL until needed */
+  int made_count;
 };
 
 /* Everything that one launch hands to the driver. */
 typedef struct rt_launch {
   spc_args args;
+  spc_tensor_maps *maps; /* NULL where the code has none */
   int64_t grid[3];
   bool empty; /* no blocks at these sizes */
+  bool unfit; /* its maps do not fit: the codes that stand in for it are launched */
 } rt_launch;
 
 struct rt_run {

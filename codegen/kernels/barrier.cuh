@@ -11,6 +11,10 @@ SPC_DEVICE void ptx_barrier_init(spc_u32 barrier, int arrivals) {
 SPC_DEVICE void ptx_barrier_arrive(spc_u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
+// Arrives, and makes the phase wait for so many bytes of bulk copies besides.
+SPC_DEVICE void ptx_barrier_expect(spc_u32 barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 // Arrives when the cp.async copies that this thread has started are complete.
 SPC_DEVICE void ptx_barrier_arrive_after_copies(spc_u32 barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
@@ -23,13 +27,27 @@ SPC_DEVICE void ptx_barrier_wait(spc_u32 barrier, int parity) {
 }
 SPC_DEVICE void ptx_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+// One lane of a whole warp; the compiler then knows that a single thread goes on.
+SPC_DEVICE bool ptx_elect() {
+  spc_u32 elected;
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
+  return elected != 0;
+}
+
+// One thread of each warpgroup, the same one every time.
+SPC_DEVICE bool spc_leads_group() {
+  return __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) % 4 == 0 && ptx_elect();
+}
+
 template <int Registers> SPC_DEVICE void ptx_take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 template <int Registers> SPC_DEVICE void ptx_give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
-// Barrier 1, of the first `Threads` threads of the block.
+// Barrier number 1 + group, of the 128 threads of a warpgroup.
+SPC_DEVICE void ptx_sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory"); }
+// Barrier 8, of the first `Threads` threads of the block.
 template <int Threads> SPC_DEVICE void ptx_sync_workers() {
-  asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory");
+  asm volatile("bar.sync 8, %0;" ::"n"(Threads) : "memory");
 }

@@ -35,14 +35,14 @@ template <class Config> struct spc_operands {
   static constexpr int slot_bytes = loader_a::panel::bytes + loader_b::panel::bytes;
 };
 
-// Block number to tile, in groups of `raster` tiles of m.
-template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args) {
+// Tile number to place, in groups of `raster` tiles of m.
+template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number) {
   spc_tile_place place;
   place.m = (int)Config::m(args), place.n = (int)Config::n(args);
   int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
   int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
-  int tile = (int)(blockIdx.x % (spc_u32)(tiles_m * tiles_n));
-  place.batch = blockIdx.x / (spc_u32)(tiles_m * tiles_n);
+  int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
+  place.batch = number / (spc_u32)(tiles_m * tiles_n);
   int group = tile / (Config::raster * tiles_n), first = group * Config::raster;
   int height = min(Config::raster, tiles_m - first), rest = tile - first * tiles_n;
   place.m0 = (first + rest % height) * Config::tile_m;
@@ -127,7 +127,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
                 "shared_bytes is less than the pipeline or the staged tile needs");
   extern __shared__ __align__(1024) char spc_shared[];
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  spc_tile_place place = spc_place_tile<Config>(args);
+  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   Sums sums;
   if (!Sums::asynchronous) sums.clear();
   spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {

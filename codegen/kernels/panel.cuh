@@ -20,7 +20,8 @@
 template <class T, int Rows, int Columns> struct spc_panel {
   static constexpr int per_chunk = 16 / (int)sizeof(T);
   static constexpr int chunks = Columns / per_chunk; // of a row
-  static constexpr int bytes = Rows * chunks * 16;
+  static constexpr int width = chunks < 8 ? Columns : 8 * per_chunk; // of a slab, elements
+  static constexpr int bytes = Rows * chunks * 16, slab_bytes = Rows * (chunks < 8 ? chunks : 8) * 16;
   static_assert(Columns % per_chunk == 0 && (chunks & (chunks - 1)) == 0,
                 "a panel's row must be a power of two of 16-byte chunks");
   SPC_DEVICE int swizzle(int row) {

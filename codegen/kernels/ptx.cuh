@@ -2,7 +2,7 @@
 //
 // No headers: a kernel that includes this compiles in tens of milliseconds.  Shared memory is addressed by
 // its 32-bit window address (spc_shared_address).  "memory" stands only where a compiler must not move
-// loads and stores across.  Everything here exists from sm_80 on.
+// loads and stores across.  Everything here exists from sm_80 on, or says so.
 #pragma once
 
 #define SPC_DEVICE static __device__ __forceinline__
@@ -33,6 +33,19 @@ SPC_DEVICE void ptx_load_matrix(spc_u32 (&r)[4], spc_u32 address) {
 SPC_DEVICE void ptx_load_matrix_transposed(spc_u32 (&r)[4], spc_u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+// The other way (sm_90): no C++ code reads what they store, so loads may move across.
+SPC_DEVICE void ptx_store_matrix(spc_u32 address, const spc_u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
+}
+SPC_DEVICE void ptx_store_matrix_transposed(spc_u32 address, const spc_u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]));
+}
+SPC_DEVICE void ptx_store_half_matrix_transposed(spc_u32 address, spc_u32 r0, spc_u32 r1) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(address), "r"(r0), "r"(r1));
 }
 
 // ---- tensor cores, m16n8k16, f32 sums ------------------------------------------------------------
@@ -68,6 +81,17 @@ SPC_DEVICE unsigned short ptx_f32_to_bf16(float f) {
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(f));
   return bits;
 }
+// Two at once: `low` in the lower half.
+SPC_DEVICE spc_u32 ptx_pack_f16(float low, float high) {
+  spc_u32 bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+SPC_DEVICE spc_u32 ptx_pack_bf16(float low, float high) {
+  spc_u32 bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
 // Smaller and larger of two; NaN when either is.
 SPC_DEVICE float ptx_min_nan(float x, float y) {
   float r;
@@ -82,6 +106,11 @@ SPC_DEVICE float ptx_max_nan(float x, float y) {
 
 // ---- votes -----------------------------------------------------------------------------------------
 SPC_DEVICE spc_u32 ptx_ballot(bool vote) { return __ballot_sync(0xffffffffu, vote); }
+SPC_DEVICE spc_u32 ptx_any_bits(spc_u32 bits) { // of all lanes, or'ed
+  spc_u32 all;
+  asm volatile("redux.sync.or.b32 %0, %1, 0xffffffff;" : "=r"(all) : "r"(bits));
+  return all;
+}
 SPC_DEVICE spc_u32 ptx_lanes_below() {
   spc_u32 mask;
   asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));

@@ -2,13 +2,12 @@
 //
 // A warpgroup of four warps multiplies 64 x 16 by 16 x N from shared memory; the sums stay in registers and
 // the work runs asynchronously: fence, issue, commit, and wait before the sums or the operands are touched.
-// Operands are 128-byte-swizzled panels (panel.cuh); rows of a panel are 128 bytes, its slabs 64 elements wide:
-//     K-major (rows are m or n)   next 8 rows 1024 bytes on; 16 k's further are 32 bytes
-//     MN-major (rows are k)       next slab of 64 m or n `slab` bytes on, next 8 k's 1024; 16 k's are 2048 bytes
+// Operands are swizzled panels (panel.cuh) in slabs whose rows are 128 bytes, 64 elements, or half of that:
+//     K-major (rows are m or n)   64 k's wide; next 8 rows 1024 bytes on; 16 k's further are 32 bytes
+//     MN-major (rows are k)       next slab of 64 or 32 m or n `slab` bytes on, next 8 k's 8 rows on; 16 k's 16 rows
 // `add` 0: the sums start anew, 1: they go on.
-// The long lists of registers are the instruction's own form; nothing in them is a choice.
 #pragma once
-#include "spc/ptx.cuh"
+#include "spc/dtypes.cuh"
 
 SPC_DEVICE void ptx_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 SPC_DEVICE void ptx_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -18,117 +17,82 @@ template <int Pending> SPC_DEVICE void ptx_wgmma_wait() {
 // What this thread wrote to shared memory becomes visible to the tensor cores (after a barrier, to all's).
 SPC_DEVICE void ptx_fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Matrix descriptor: address and distances in units of 16 bytes, 128-byte swizzle.  The panel starts at a
-// multiple of 1024 bytes.
-SPC_DEVICE spc_u64 spc_wgmma_descriptor(spc_u32 address, int slab_bytes) {
+// Matrix descriptor: address and distances in units of 16 bytes; the swizzle is that of the rows' width.  The
+// panel starts at a multiple of 1024 bytes.
+template <int Width> SPC_DEVICE spc_u64 spc_wgmma_descriptor(spc_u32 address, int slab_bytes) {
+  static_assert(Width == 64 || Width == 32, "rows of a slab are 128 or 64 bytes");
   return (spc_u64)((address & 0x3ffff) >> 4) | (spc_u64)((spc_u32)slab_bytes >> 4) << 16 |
-         (spc_u64)(1024 >> 4) << 32 | (spc_u64)1 << 62;
+         (spc_u64)(Width) << 32 | (spc_u64)(Width == 64 ? 1 : 2) << 62; // eight rows: 16 Width bytes
 }
 
-template <int TransposeA, int TransposeB>
-SPC_DEVICE void ptx_wgmma_bf16_n128(float (&d)[64], spc_u64 a, spc_u64 b, int add) {
-  asm volatile(
-      "{ .reg .pred add; setp.ne.b32 add, %66, 0; "
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, add, 1, 1, %67, %68; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
-}
+// ---- the instruction, for N columns: N / 2 sums a thread -----------------------------------------------------
+// Its operands are a list of registers, whose text and C++ side grow here by eight.
+#define SPC_TEXT_4 "%0, %1, %2, %3"
+#define SPC_TEXT_8 SPC_TEXT_4 ", %4, %5, %6, %7"
+#define SPC_TEXT_16 SPC_TEXT_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define SPC_TEXT_24 SPC_TEXT_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define SPC_TEXT_32 SPC_TEXT_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define SPC_TEXT_40 SPC_TEXT_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define SPC_TEXT_48 SPC_TEXT_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define SPC_TEXT_56 SPC_TEXT_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define SPC_TEXT_64 SPC_TEXT_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define SPC_TEXT_72 SPC_TEXT_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define SPC_TEXT_80 SPC_TEXT_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define SPC_TEXT_88 SPC_TEXT_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
+#define SPC_TEXT_96 SPC_TEXT_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define SPC_TEXT_104 SPC_TEXT_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define SPC_TEXT_112 SPC_TEXT_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define SPC_TEXT_120 SPC_TEXT_112 ", %112, %113, %114, %115, %116, %117, %118, %119"
+#define SPC_TEXT_128 SPC_TEXT_120 ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define SPC_FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SPC_LIST_4 SPC_FOUR(0)
+#define SPC_LIST_8 SPC_LIST_4, SPC_FOUR(4)
+#define SPC_LIST_16 SPC_LIST_8, SPC_FOUR(8), SPC_FOUR(12)
+#define SPC_LIST_24 SPC_LIST_16, SPC_FOUR(16), SPC_FOUR(20)
+#define SPC_LIST_32 SPC_LIST_24, SPC_FOUR(24), SPC_FOUR(28)
+#define SPC_LIST_40 SPC_LIST_32, SPC_FOUR(32), SPC_FOUR(36)
+#define SPC_LIST_48 SPC_LIST_40, SPC_FOUR(40), SPC_FOUR(44)
+#define SPC_LIST_56 SPC_LIST_48, SPC_FOUR(48), SPC_FOUR(52)
+#define SPC_LIST_64 SPC_LIST_56, SPC_FOUR(56), SPC_FOUR(60)
+#define SPC_LIST_72 SPC_LIST_64, SPC_FOUR(64), SPC_FOUR(68)
+#define SPC_LIST_80 SPC_LIST_72, SPC_FOUR(72), SPC_FOUR(76)
+#define SPC_LIST_88 SPC_LIST_80, SPC_FOUR(80), SPC_FOUR(84)
+#define SPC_LIST_96 SPC_LIST_88, SPC_FOUR(88), SPC_FOUR(92)
+#define SPC_LIST_104 SPC_LIST_96, SPC_FOUR(96), SPC_FOUR(100)
+#define SPC_LIST_112 SPC_LIST_104, SPC_FOUR(104), SPC_FOUR(108)
+#define SPC_LIST_120 SPC_LIST_112, SPC_FOUR(112), SPC_FOUR(116)
+#define SPC_LIST_128 SPC_LIST_120, SPC_FOUR(120), SPC_FOUR(124)
 
-template <int TransposeA, int TransposeB>
-SPC_DEVICE void ptx_wgmma_bf16_n256(float (&d)[128], spc_u64 a, spc_u64 b, int add) {
-  asm volatile(
-      "{ .reg .pred add; setp.ne.b32 add, %130, 0; "
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, add, 1, 1, %131, %132; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-        "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-        "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-        "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-      : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
-}
+// N columns, R = N / 2 sums; P0 to P4 are the numbers of the operands behind them: R, R + 1, ...
+#define SPC_WGMMA_OF(TYPE, N, R, P0, P1, P2, P3, P4) \
+  template <int TransposeA, int TransposeB> \
+  SPC_DEVICE void ptx_wgmma(float (&d)[R], spc_u64 a, spc_u64 b, int add, spc_##TYPE) { \
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %" #P2 ", 0; " \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" SPC_TEXT_##R "}, %" #P0 \
+                 ", %" #P1 ", add, 1, 1, %" #P3 ", %" #P4 "; }" \
+                 : SPC_LIST_##R \
+                 : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB)); \
+  }
+#define SPC_WGMMA(N, R, P0, P1, P2, P3, P4) \
+  SPC_WGMMA_OF(bf16, N, R, P0, P1, P2, P3, P4) \
+  SPC_WGMMA_OF(f16, N, R, P0, P1, P2, P3, P4)
 
-template <int TransposeA, int TransposeB>
-SPC_DEVICE void ptx_wgmma_f16_n128(float (&d)[64], spc_u64 a, spc_u64 b, int add) {
-  asm volatile(
-      "{ .reg .pred add; setp.ne.b32 add, %66, 0; "
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, %64, %65, add, 1, 1, %67, %68; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
-}
-
-template <int TransposeA, int TransposeB>
-SPC_DEVICE void ptx_wgmma_f16_n256(float (&d)[128], spc_u64 a, spc_u64 b, int add) {
-  asm volatile(
-      "{ .reg .pred add; setp.ne.b32 add, %130, 0; "
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-      "}, %128, %129, add, 1, 1, %131, %132; }"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-        "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-        "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-        "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-        "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-      : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB));
-}
+SPC_WGMMA(8, 4, 4, 5, 6, 7, 8)
+SPC_WGMMA(16, 8, 8, 9, 10, 11, 12)
+SPC_WGMMA(32, 16, 16, 17, 18, 19, 20)
+SPC_WGMMA(48, 24, 24, 25, 26, 27, 28)
+SPC_WGMMA(64, 32, 32, 33, 34, 35, 36)
+SPC_WGMMA(80, 40, 40, 41, 42, 43, 44)
+SPC_WGMMA(96, 48, 48, 49, 50, 51, 52)
+SPC_WGMMA(112, 56, 56, 57, 58, 59, 60)
+SPC_WGMMA(128, 64, 64, 65, 66, 67, 68)
+SPC_WGMMA(144, 72, 72, 73, 74, 75, 76)
+SPC_WGMMA(160, 80, 80, 81, 82, 83, 84)
+SPC_WGMMA(176, 88, 88, 89, 90, 91, 92)
+SPC_WGMMA(192, 96, 96, 97, 98, 99, 100)
+SPC_WGMMA(208, 104, 104, 105, 106, 107, 108)
+SPC_WGMMA(224, 112, 112, 113, 114, 115, 116)
+SPC_WGMMA(240, 120, 120, 121, 122, 123, 124)
+SPC_WGMMA(256, 128, 128, 129, 130, 131, 132)
+#undef SPC_WGMMA
+#undef SPC_WGMMA_OF

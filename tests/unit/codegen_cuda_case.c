@@ -2,48 +2,110 @@
 #include "codegen_cuda_case.h"
 
 const product_case cuda_product_cases[] = {
-    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
-    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0},
-    {"gemm_mma_128x128x32", IR_F16, IR_F32, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0},
-    {"gemm_mma_128x128x32", IR_F16, IR_F16, 'c', 'c', 'c', false, 0, 0, 16, 4, CASE_BIAS_RELU, 0},
-    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', true, 0, 0, 0, 0, CASE_BIAS_RELU, 0},
-    {"gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
-    {"gemm_mma_64x64x32", IR_BF16, IR_F32, 'r', 'c', 'r', false, 0, 0, 32, 2, CASE_PLAIN, 0},
-    {"gemm_mma_64x64x32", IR_F16, IR_F16, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_RESIDUAL, 0},
-    {"gemm_mma_64x64x32", IR_F16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_PLAIN, 2},
+    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0,
+     false},
+    {"gemm_mma_128x128x32", IR_F16, IR_F32, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_mma_128x128x32", IR_F16, IR_F16, 'c', 'c', 'c', false, 0, 0, 16, 4, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', true, 0, 0, 0, 0, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_mma_64x64x32", IR_BF16, IR_F32, 'r', 'c', 'r', false, 0, 0, 32, 2, CASE_PLAIN, 0, false},
+    {"gemm_mma_64x64x32", IR_F16, IR_F16, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_RESIDUAL, 0, false},
+    {"gemm_mma_64x64x32", IR_F16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_PLAIN, 2, false},
     {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0,
-     CASE_PLAIN, 0},
+     CASE_PLAIN, 0, false},
     {"gemm_kgather_mma_128x128x32", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 4, 0, 0,
-     CASE_BIAS_RELU, 0},
+     CASE_BIAS_RELU, 0, false},
     {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 64, 64, 1,
-     CASE_BIAS_RELU, 0},
+     CASE_BIAS_RELU, 0, false},
     {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN,
-     1},
+     1, false},
     {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 2, 64, 1,
-     CASE_RESIDUAL, 0},
+     CASE_RESIDUAL, 0, false},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU,
-     0},
-    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0},
-    {"gemm_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0},
-    {"gemm_wgmma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_BIAS_RELU, 0},
-    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 4, CASE_PLAIN, 0},
-    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_BIAS_RELU,
-     2},
+     0, false},
+    {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0,
+     false},
+    {"gemm_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0,
+     false},
+    {"gemm_wgmma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 4, CASE_PLAIN, 0,
+     false},
+    {"gemm_wgmma_128x128x64", IR_BF16, IR_BF16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_BIAS_RELU, 2,
+     false},
     {"gemm_kgather_wgmma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 0, 0,
-     CASE_PLAIN, 0},
+     CASE_PLAIN, 0, false},
     {"gemm_kgather_wgmma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 8, 0, 0,
-     CASE_BIAS_RELU, 0},
+     CASE_BIAS_RELU, 0, false},
     {"gemm_kgather_wgmma_64x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 64, 1,
-     CASE_BIAS_RELU, 0},
+     CASE_BIAS_RELU, 0, false},
     {"gemm_kgather_wgmma_64x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 4, 0, 0,
-     CASE_RESIDUAL, 1},
-    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0},
-    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', true, 0, 0, 0, 0, CASE_PLAIN, 0},
-    {"gemm_fma_64x64x16", IR_F32, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0},
-    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
-    {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0},
+     CASE_RESIDUAL, 1, false},
+    {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 2, false},
+    {"gemm_tma_256x176x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_tma_256x176x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 0, 0, 0, 0, CASE_SCALES, 0,
+     false},
+    {"gemm_tma_256x160x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_SCALES, 0,
+     false},
+    {"gemm_tma_256x160x64", IR_F16, IR_F32, 'c', 'c', 'r', true, 0, 0, 0, 0, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x224x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_tma_128x224x64", IR_F16, IR_F16, 'r', 'c', 'c', false, 0, 0, 0, 0, CASE_SCALES, 0,
+     false},
+    {"gemm_tma_128x192x64", IR_BF16, IR_F32, 'r', 'r', 'r', true, 0, 0, 0, 0, CASE_SCALES, 0,
+     false},
+    {"gemm_tma_128x192x64", IR_F16, IR_BF16, 'c', 'c', 'r', false, 0, 0, 32, 2, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x176x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_tma_128x160x64", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 16, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', true, 0, 0, 0, 0, CASE_SCALES, 0,
+     false},
+    {"gemm_tma_128x128x64", IR_F16, IR_F32, 'c', 'c', 'c', false, 0, 0, 128, 4, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_tma_128x96x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_128x64x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 1,
+     false},
+    {"gemm_tma_128x16x128", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
+     .turned = true},
+    {"gemm_tma_128x16x128", IR_F16, IR_F16, 'c', 'r', 'r', .epilogue = CASE_PLAIN},
+    {"gemm_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 4, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_64x64x128", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_tma_64x32x128", IR_BF16, IR_BF16, 'r', 'r', 'r', true, .epilogue = CASE_SCALES,
+     .turned = true},
+    {"gemm_tma_64x16x128", IR_BF16, IR_F32, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU,
+     .turned = true},
+    {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
+     .turned = true},
+    {"gemm_tma_64x8x128", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0,
+     false},
+    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', true, 0, 0, 0, 0, CASE_PLAIN, 0, false},
+    {"gemm_fma_64x64x16", IR_F32, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
+     false},
+    {"gemm_fma_64x64x16", IR_F32, IR_F32, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false},
+    {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0,
+     false},
     {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'c', false, 64, 8, 0, 0, CASE_BIAS_RELU,
-     0},
+     0, false},
 };
 const int cuda_product_case_count = IR_COUNT(cuda_product_cases);
 
@@ -170,7 +232,12 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   (void)param(c, f, "batch", IR_I64);
-  if (p->epilogue == CASE_BIAS_RELU) {
+  if (p->epilogue == CASE_SCALES) {
+    ir_tensor *scale = tensor(c, "scale", IR_F16, 'r', 1, (int[]){CASE_M});
+    ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
+    ir_expr *scaled = ir_apply(a, IR_OP_MUL, acc, extra(c, f, scale, m));
+    f->result = ir_apply(a, IR_OP_ADD, scaled, extra(c, f, bias, n));
+  } else if (p->epilogue == CASE_BIAS_RELU) {
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
     f->result = ir_apply(a, IR_OP_RELU, ir_apply(a, IR_OP_ADD, acc, extra(c, f, bias, n)), NULL);
   } else {
@@ -227,6 +294,11 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   if (read) IR_PUSH(a, &s->reads, read);
   s->detects = made;
   if (guarded) s->when = (ir_guard){guarded, p->guard == 2, 0.5};
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  if (p->turned) {
+    IR_PUSH(a, &s->tiles, ((ir_tile_size){m, row->n}));
+    IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));
+  }
   return s;
 }
 

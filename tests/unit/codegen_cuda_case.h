@@ -7,7 +7,12 @@
 #include "codegen/codegen.h"
 #include "ir/kernels.h"
 
-typedef enum case_epilogue { CASE_PLAIN, CASE_BIAS_RELU, CASE_RESIDUAL } case_epilogue;
+typedef enum case_epilogue {
+  CASE_PLAIN,
+  CASE_BIAS_RELU, /* relu(acc + bias[n]) */
+  CASE_RESIDUAL,  /* acc + residual[m][n] */
+  CASE_SCALES     /* acc * scale[m] + bias[n] */
+} case_epilogue;
 
 /* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
  */
@@ -19,7 +24,8 @@ typedef struct product_case {
   int strip, gran;               /* of the list of A; 0: none */
   int detect_strip, detect_gran; /* of the list made of T; 0: none */
   case_epilogue epilogue;
-  int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
+  int guard;   /* 0: none; 1: the sparse branch; 2: the dense branch */
+  bool turned; /* the stage's tiles say that its n runs along the row's m */
 } product_case;
 
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */

@@ -18,7 +18,7 @@ static const char *messages(cuda_cases *c) {
 }
 
 static ir_image *compiled(cuda_cases *c, const char *target) {
-  cg_options options = {.target = ir_target_find(target), .threads = 2};
+  cg_options options = {.target = ir_target_find(target), .threads = 2, .alone = true};
   ir_image *image = NULL;
   cr_assert_eq(cg_cuda_compile(c->arena, c->kernel, &options, c->sink, &image), SPC_OK, "%s",
                messages(c));
@@ -28,6 +28,9 @@ static ir_image *compiled(cuda_cases *c, const char *target) {
 /* Registers that a row may use: two blocks of 128 x 128 and four of 64 x 64 fit a multiprocessor.
  */
 static int budget(const char *label) {
+  if (strstr(label, "tma_64x8x") || strstr(label, "tma_64x16x")) return 64;
+  if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
+  if (strstr(label, "tma_")) return 168;          /* 384 threads; they trade registers by role */
   if (strstr(label, "wgmma_128x128")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "mma_128")) return 255;
   if (strstr(label, "mma_64x128") || strstr(label, "wgmma_64")) return 168;
@@ -100,15 +103,15 @@ Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
 Test(codegen_cuda_rows, misfits_are_refused) {
   static const product_case misfits[] = {
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 0, 0,
-       CASE_PLAIN, 0},
+       CASE_PLAIN, 0, false},
       {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0,
-       CASE_PLAIN, 0},
+       CASE_PLAIN, 0, false},
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 3, 0, 0,
-       CASE_PLAIN, 0},
-      {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0},
+       CASE_PLAIN, 0, false},
+      {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false},
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN,
-       0},
-      {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0}};
+       0, false},
+      {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false}};
   for (int i = 0; i < IR_COUNT(misfits); i++) {
     cuda_cases c;
     cuda_cases_new(&c);

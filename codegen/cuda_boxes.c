@@ -1,0 +1,246 @@
+/* cuda_boxes.c - what a kernel that moves boxes by tensor map needs beside the others: the shape of
+ * its boxes, how much shared memory they take, the maps, and which operands of the epilogue the
+ * kernel brings along.
+ *
+ * The arithmetic of shared memory is that of kernels/boxes.cuh and store_tma.cuh, which assert it.
+ */
+#include "codegen/cuda.h"
+
+enum { SHARED_LIMIT = 232448, LEAST_DEPTH = 3, GOOD_DEPTH = 4, WANTED_BOXES = 2, BOX_ROWS = 64 };
+
+/* ---- panels of the operands ------------------------------------------------------------------ */
+/* Elements along a box's contiguous side; rows are k where the layout says so. */
+static int panel_width(const cg_launch *l, int free, bool rows_are_k) {
+  return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 64;
+}
+
+static int panel_bytes(const cg_launch *l, int free, bool rows_are_k) {
+  int width = panel_width(l, free, rows_are_k), k = l->row->k;
+  return rows_are_k ? (free + width - 1) / width * width * k * 2 : free * k * 2;
+}
+
+static int slot_bytes(const cg_launch *l) {
+  const ir_kernel_row *row = l->row;
+  return panel_bytes(l, row->m, l->product.a.layout == 'c') +
+         panel_bytes(l, row->n, l->product.b.layout == 'r');
+}
+
+/* ---- boxes of the result --------------------------------------------------------------------- */
+static int part_columns(const ir_kernel_row *row) {
+  int m, n;
+  ir_kernel_groups(row, &m, &n);
+  return row->n / n;
+}
+
+static int box_columns(const ir_kernel_row *row) {
+  int columns = part_columns(row);
+  return columns >= 64 ? 64 : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
+}
+
+static bool stores_boxes(const cg_launch *l) {
+  bool rows = l->product.t.layout == 'r';
+  return ir_dtype_bytes(l->product.t.tensor->dtype) == 2 &&
+         (!rows || part_columns(l->row) % 16 == 0);
+}
+
+/* Boxes of one warpgroup's part of the tile. */
+static int part_boxes(const ir_kernel_row *row) {
+  int m, n, columns = part_columns(row), wide = box_columns(row);
+  ir_kernel_groups(row, &m, &n);
+  return row->m / m / BOX_ROWS * ((columns + wide - 1) / wide);
+}
+
+/* Vectors by column. */
+static int vector_bytes(const cg_launch *l) {
+  return ir_kernel_workers(l->row) / 128 * l->brought.columns * part_columns(l->row) * 4;
+}
+
+/* Words of bits that detection leaves, for two tiles. */
+static int word_bytes(const cg_launch *l) {
+  if (!l->detects) return 0;
+  int warps = ir_kernel_workers(l->row) / 32;
+  return 2 * warps * (part_columns(l->row) / (32 * (int)l->stage->detects->gran)) * 4;
+}
+
+/* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
+static void share(cg_launch *l) {
+  int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
+  int box = groups * BOX_ROWS * box_columns(l->row) * 2;
+  int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
+  int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
+  int fixed = word_bytes(l) + vector_bytes(l);
+  if (l->row->m > 64 * groups && wanted > 1) wanted = 1; /* the slots are large */
+  l->depth = l->row->depth;
+  while (l->depth > LEAST_DEPTH && l->depth * (slot + 16) + fixed + wanted * box > SHARED_LIMIT)
+    l->depth--;
+  int ring = l->depth * (slot + 16) + fixed, fit = (SHARED_LIMIT - ring) / box;
+  l->store_boxes = boxes < fit ? boxes : fit;
+  l->shared_bytes = ring + l->store_boxes * box;
+}
+
+/* Narrow slabs load nothing in vain but are slower: where the ring would be shallow without. */
+void cg_boxes_share(cg_launch *l) {
+  share(l);
+  int wide = l->depth;
+  if (wide >= GOOD_DEPTH) return;
+  l->narrow_slabs = true;
+  share(l);
+  if (l->depth > wide) return;
+  l->narrow_slabs = false;
+  share(l);
+}
+
+/* ---- what is brought to the fragment --------------------------------------------------------- */
+/* Offsets agree when they do for a few sizes and places that have nothing in common. */
+typedef struct trial {
+  const cg_launch *l;
+  const int64_t *sizes;
+  int64_t value[4]; /* of the fragment's parameters: acc (unused), m, n, batch */
+} trial;
+
+static bool value_of(const trial *t, const ir_expr *e, int64_t *out) {
+  int64_t args[3];
+  if (e->kind == IR_CONST || e->kind == IR_DIM) return ir_size_value(e, t->sizes, out);
+  if (e->kind == IR_CAST && e->dtype == IR_I64) return value_of(t, e->args[0], out);
+  if (e->kind == IR_VAR)
+    for (int i = 1; i < 4; i++)
+      if (e->var == t->l->func->params.at[i]) return *out = t->value[i], true;
+  if (e->kind != IR_OP || e->arg_count > 2 || !ir_op_rows[e->op].eval_int) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!value_of(t, e->args[i], &args[i])) return false;
+  *out = ir_op_rows[e->op].eval_int(args);
+  return true;
+}
+
+/* The fragment's parameter that is the kernel's m; its n is the other one. */
+static int parameter_m(const cg_launch *l) { return l->product.swapped ? 2 : 1; }
+
+/* Where the result's element lies. */
+static bool place_value(const trial *t, int64_t *out) {
+  const cg_product *p = &t->l->product;
+  int64_t stride, extent, rest = t->value[3], at = 0;
+  int m = parameter_m(t->l);
+  if (!ir_size_value(p->t.stride_m, t->sizes, &stride)) return false;
+  at += t->value[m] * stride;
+  if (!ir_size_value(p->t.stride_n, t->sizes, &stride)) return false;
+  at += t->value[3 - m] * stride;
+  for (int i = p->batch_count - 1; i >= 0; i--) {
+    if (!ir_size_value(p->t.stride_batch[i], t->sizes, &stride) ||
+        !ir_size_value(p->batch[i]->extent, t->sizes, &extent) || extent <= 0)
+      return false;
+    at += rest % extent * stride;
+    rest /= extent;
+  }
+  *out = at;
+  return true;
+}
+
+enum way { AT_PLACE = 1, BY_COLUMN = 2, BY_ROW = 4, ANY_WAY = 7 };
+
+static int ways_of(const trial *t, const ir_expr *offset) {
+  int64_t at, place;
+  int m = parameter_m(t->l), ways = 0;
+  if (!value_of(t, offset, &at)) return 0;
+  if (place_value(t, &place) && at == place) ways |= AT_PLACE;
+  if (at == t->value[3 - m]) ways |= BY_COLUMN;
+  if (at == t->value[m]) ways |= BY_ROW;
+  return ways;
+}
+
+typedef struct finding {
+  const cg_launch *l;
+  const ir_buf *buf; /* asked about */
+  int loads, ways;   /* ways that hold for all of them */
+} finding;
+
+static bool note_load(void *user, ir_expr *e) {
+  enum { TRIALS = 3 };
+  static const int64_t primes[] = {1013, 3571, 7919, 211, 541, 97, 5231, 1709, 61};
+  finding *f = user;
+  if (e->kind != IR_LOAD || e->buf != f->buf) return true;
+  const ir_program *program = f->l->program;
+  int64_t *sizes = IR_NEW_ARRAY(program->arena, int64_t, program->dims.count + 1);
+  for (int n = 0; n < TRIALS; n++) {
+    trial t = {f->l, sizes, {0, 3 + 5 * n, 11 + 2 * n, n}};
+    for (int d = 0; d < program->dims.count; d++) {
+      int64_t fixed = program->dims.at[d]->value;
+      sizes[d] = fixed >= 0 ? fixed : primes[(d + 2 * n) % IR_COUNT(primes)];
+    }
+    f->ways &= e->arg_count == 1 ? ways_of(&t, e->args[0]) : 0; /* a masked load may lie outside */
+  }
+  f->loads++;
+  return true;
+}
+
+static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
+  cg_brought *b = &l->brought;
+  bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
+  bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
+  int number = cg_buffer_number(l, buf);
+  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l))
+    return b->place = number, true;
+  if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
+    return b->column[b->columns++] = number, true;
+  if ((ways & BY_ROW) && floats && b->rows < CG_VECTORS) return b->row[b->rows++] = number, true;
+  return false;
+}
+
+/* A fragment of lets and a result, whose loads can all be seen. */
+static bool is_simple(const ir_func *f) {
+  for (int i = 0; i < f->body.codes.count; i++)
+    if (f->body.codes.at[i]->kind != IR_COMMENT && f->body.codes.at[i]->kind != IR_LET)
+      return false;
+  return f->params.count >= 4;
+}
+
+void cg_boxes_bring(cg_launch *l) {
+  const ir_func *f = l->func;
+  bool simple = f && is_simple(f);
+  for (int i = 0; f && i < f->bufs.count; i++) {
+    finding found = {.l = l, .buf = f->bufs.at[i], .ways = simple ? ANY_WAY : 0};
+    for (int c = 0; simple && c < f->body.codes.count; c++)
+      if (f->body.codes.at[c]->kind == IR_LET)
+        ir_expr_walk(f->body.codes.at[c]->value, note_load, &found);
+    if (simple) ir_expr_walk(f->result, note_load, &found);
+    if ((!simple || found.loads) && !bring(l, found.buf, found.ways)) l->brought.reads_more = true;
+  }
+}
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, int buf,
+                    ir_dtype dtype, ir_expr *fast, ir_expr *slow, int wide, int tall,
+                    ir_code_image *out) {
+  const cg_product *p = &l->product;
+  ir_box_map map = {.buf = buf, .dtype = dtype, .rank = 2, .box = {wide, tall}};
+  map.swizzle = wide * 2 >= 128 ? 128 : wide * 2 >= 32 ? wide * 2 : 0;
+  map.extent[0] = fast;
+  map.extent[1] = slow;
+  map.stride[1] = o->pitch;
+  for (int i = 0; i < p->batch_count; i++, map.rank++) {
+    map.extent[map.rank] = p->batch[i]->extent;
+    map.stride[map.rank] = o->stride_batch[i];
+    map.box[map.rank] = 1;
+  }
+  IR_PUSH(arena, &out->maps, map);
+}
+
+static void add_operand(ir_arena *arena, const cg_launch *l, const cg_operand *o, int buf, int free,
+                        ir_expr *extent, bool rows_are_k, ir_code_image *out) {
+  ir_expr *k = l->product.k->extent;
+  add_map(arena, l, o, buf, o->tensor->dtype, rows_are_k ? extent : k, rows_are_k ? k : extent,
+          panel_width(l, free, rows_are_k), rows_are_k ? l->row->k : free, out);
+}
+
+void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
+  const cg_product *p = &l->product;
+  bool rows = p->t.layout == 'r';
+  int share = box_columns(l->row);
+  add_operand(arena, l, &p->a, l->buf_a, l->row->m, p->m->extent, p->a.layout == 'c', out);
+  add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->n->extent, p->b.layout == 'r', out);
+  int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
+  for (int i = 0; i < 2; i++)
+    add_map(arena, l, &p->t, result[i],
+            result[i] < 0 ? p->t.tensor->dtype : l->bufs.at[result[i]]->dtype,
+            rows ? p->n->extent : p->m->extent, rows ? p->m->extent : p->n->extent,
+            rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);
+}

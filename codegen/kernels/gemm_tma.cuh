@@ -1,0 +1,134 @@
+// gemm_tma.cuh - the dense product of Hopper (sm_90a): boxes by tensor map, wgmma, persistent blocks with roles.
+//
+//     one thread     for each tile:  wait empty[s], start the copies of a k tile into slot s           (full[s])
+//     warpgroups     for each tile:  wait full[s], multiply, arrive at empty[s] | epilogue: stage, store
+//
+// A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
+// epilogue of the last runs, and warpgroups wait for slots and for nothing else, not for each other: while one
+// is in its epilogue another multiplies.  What the fragment reads at the result's own place (a residual) travels
+// through the ring too, behind the k tiles.  Rows and columns outside an operand arrive as zeros and are not
+// stored, so m, n and k are free; rows of operands must start at multiples of 16 bytes.
+#pragma once
+#include "spc/gemm.cuh"
+#include "spc/store_tma.cuh"
+
+template <class Config> struct spc_box_ring {
+  using panel_a = typename spc_boxes<Config>::a;
+  using panel_b = typename spc_boxes<Config>::b;
+  static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
+  // Shared memory: slots, staged boxes of the result, words of detection, vectors, barriers.
+  static constexpr int staged_at = Config::depth * slot_bytes;
+  static constexpr int words_at = staged_at + spc_box_store<Config>::staged_bytes;
+  static constexpr int vectors_at = words_at + spc_box_detect<Config>::bytes;
+  static constexpr int barriers_at = vectors_at + spc_vectors<Config>::bytes;
+  static constexpr int bytes = barriers_at + Config::depth * 16;
+
+  int slot, phase; // of the next k tile
+
+  SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
+  SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, Config::depth + s); }
+  __device__ __forceinline__ void advance() {
+    if (++slot == Config::depth) slot = 0, phase ^= 1;
+  }
+};
+
+template <class Config> SPC_DEVICE spc_box_batch spc_batch_of(const spc_args &args, const spc_tile_place &place) {
+  spc_box_batch g = {{0, 0}};
+#pragma unroll
+  for (int d = 0; d < Config::batches_mapped; d++) g.at[d] = (int)Config::batch_at(args, place.batch, d);
+  return g;
+}
+
+template <class Config>
+SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, spc_u32 tiles) {
+  using ring = spc_box_ring<Config>;
+  using store = spc_box_store<Config>;
+  int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  ring at = {0, 1};
+#pragma unroll 1
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    spc_tile_place place = spc_place_tile<Config>(args, tile);
+    spc_box_batch batch = spc_batch_of<Config>(args, place);
+#pragma unroll 1
+    for (int i = 0; i < steps; i++, at.advance()) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      ptx_barrier_expect(full, ring::slot_bytes);
+      ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, batch);
+      ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, i * Config::tile_k, batch);
+    }
+    if constexpr (Config::reads_place) {
+#pragma unroll 1
+      for (int i = 0; i < store::place_slots; i++, at.advance()) {
+        spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+        ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+        store::load_place(i, slot, &maps.map[3], full, place, batch);
+      }
+    }
+  }
+}
+
+template <class Config>
+SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps,
+                                  spc_u32 tiles) {
+  using ring = spc_box_ring<Config>;
+  using store = spc_box_store<Config>;
+  int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  bool leader = threadIdx.x % 128 == 0;
+  ring at = {0, 0};
+  spc_wgmma_sums<Config> sums;
+  spc_box_epilogue<Config> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
+#pragma unroll 1
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x, epilogue.parity ^= 1) {
+    int before = 0;
+    epilogue.place = spc_place_tile<Config>(args, tile);
+    epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
+    epilogue.vectors.load(epilogue.place, args);
+#pragma unroll 1
+    for (int i = 0; i < steps; i++) {
+      const char *slot = base + at.slot * ring::slot_bytes;
+      ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+      sums.template issue<typename ring::panel_a, typename ring::panel_b>(slot, slot + ring::panel_a::bytes, i == 0);
+      sums.template retire<1>();
+      if (i > 0 && leader) ptx_barrier_arrive(ring::empty(shared, before));
+      before = at.slot;
+      at.advance();
+    }
+    sums.template retire<0>();
+    if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+    store::run(sums, shared, at, epilogue, maps);
+  }
+  if (spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
+}
+
+template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  static_assert(sizeof(typename Config::A) == 2 && sizeof(typename Config::B) == 2,
+                "wgmma m64nNk16 takes bf16 or f16 operands");
+  static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
+  static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
+  extern __shared__ __align__(1024) char spc_shared[];
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_u32 shared = spc_shared_address(spc_shared);
+  spc_u32 tiles = (spc_u32)Config::tiles(args);
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < Config::depth; s++) {
+      ptx_barrier_init(ring::full(shared, s), 1);
+      ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
+    }
+    ptx_fence_barrier_init();
+  }
+  if (threadIdx.x == Config::workers) {
+    ptx_tma_prefetch(&maps.map[0]);
+    ptx_tma_prefetch(&maps.map[1]);
+  }
+  __syncthreads();
+  if (threadIdx.x >= Config::workers) {
+    if constexpr (Config::workers > 128) ptx_give_registers<40>();
+    int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+    if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, tiles);
+  } else {
+    if constexpr (Config::workers > 128) ptx_take_registers<232>();
+    spc_box_work_role<Config>(shared, spc_shared, args, maps, tiles);
+  }
+}

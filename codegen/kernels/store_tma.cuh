@@ -1,0 +1,285 @@
+// store_tma.cuh - the epilogue of persistent kernels: sums to values, values to staged boxes, boxes to memory.
+//
+// A warpgroup cuts its part of the result into boxes: 64 rows x `wide` columns where the result is stored
+// row-major, `tall` columns x 64 rows where it is stored transposed; the last overlaps the one before where the
+// part is no multiple of a box (the same values are stored twice).  It stages `store_boxes` boxes at a time and
+// starts their stores; the copy engine reads them while the next boxes are computed, or the next tile is:
+//
+//     sums --Config::epilogue--> pairs --stmatrix--> swizzled box --copy engine--> T
+//                                     \--or over rows--> words of bits (detection)
+//
+// Steps of 16 columns: with g = lane / 4, t = lane % 4, a lane holds columns 2 t, 2 t + 1 and 8 + 2 t, 9 + 2 t of
+// the rows g and g + 8 of its warp's 16.  A result of another size than 2 bytes is stored from the registers.
+#pragma once
+#include "spc/boxes.cuh"
+#include "spc/epilogue.cuh"
+#include "spc/multiply_wgmma.cuh"
+#include "spc/vectors.cuh"
+
+SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_bf16) { return ptx_pack_bf16(low, high); }
+SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_f16) { return ptx_pack_f16(low, high); }
+template <class V, class T> SPC_DEVICE spc_u32 spc_pack(V low, V high, T) {
+  return spc_put_as<T>::from(low).bits | (spc_u32)spc_put_as<T>::from(high).bits << 16;
+}
+template <class T> SPC_DEVICE float spc_unpack(spc_u32 pair, int which) {
+  T half = {(unsigned short)(which ? pair >> 16 : pair)};
+  return spc_get(half);
+}
+
+// ---- detection: words of bits, or'ed over the rows of a strip ------------------------------------------------
+template <class Config, bool Detects = Config::detects> struct spc_box_detect {
+  static constexpr int bytes = 0;
+  __device__ __forceinline__ void note(int, int, int, spc_u32) {}
+  SPC_DEVICE spc_u32 *room(spc_u32, int) { return nullptr; }
+  __device__ __forceinline__ void leave(spc_u32 *, int, int) {}
+  __device__ __forceinline__ void finish(spc_u32 *, const spc_tile_place &, const spc_args &) {}
+};
+
+template <class Config> struct spc_box_detect<Config, true> {
+  using sums = spc_wgmma_sums<Config>;
+  static constexpr int strip = Config::detect_strip, gran = Config::detect_gran, span = 32 * gran; // columns a word
+  static constexpr int words = sums::columns / span, warps = Config::workers / 32;
+  static constexpr int bytes = 2 * warps * words * 4; // of two tiles: a group may be one ahead
+  static_assert(strip % 16 == 0 && Config::tile_m % strip == 0, "a strip must be whole warps of one tile");
+  static_assert(sums::columns % span == 0 && span % 8 == 0, "a part must make whole words of bits");
+  static_assert(sums::blocks == 1, "detection needs one block of 64 rows a warpgroup");
+
+  spc_u32 word[words] = {};
+
+  // A lane's two columns from `lane_column` on of the eight at `column`: `halves` has a bit set in the lower or
+  // upper half where one of its rows holds a non-zero.  `inside`: columns of the part that the result has.
+  __device__ __forceinline__ void note(int column, int lane_column, int inside, spc_u32 halves) {
+    bool low = halves & 0xffff, high = halves >> 16;
+    if (gran > 1) { // of a micro-tile that reaches over the edge
+      low = low && column + lane_column < inside;
+      high = high && column + lane_column + 1 < inside;
+    }
+    int first = column % span + lane_column;
+    word[column / span] |= (low ? 1u : 0u) << first / gran | (high ? 1u : 0u) << (first + 1) / gran;
+  }
+  SPC_DEVICE spc_u32 *room(spc_u32 shared, int parity) {
+    return (spc_u32 *)__cvta_shared_to_generic(shared) + parity * warps * words;
+  }
+  // Warps leave their words side by side, as soon as the columns [begin, end) of a part complete them.
+  __device__ __forceinline__ void leave(spc_u32 *all, int begin, int end) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+#pragma unroll
+    for (int w = begin / span; w < end / span; w++) {
+      spc_u32 bits = ptx_any_bits(word[w]);
+      if (lane == 0) all[warp * words + w] = bits;
+    }
+  }
+  // The first warp of a strip in each column part or's the strip's words and stores them.
+  __device__ __forceinline__ void finish(spc_u32 *all, const spc_tile_place &place, const spc_args &args) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+    const int high = strip / 16; // warps of a strip
+    if (strip > 64) ptx_sync_workers<Config::workers>();
+    else ptx_sync_group(warp / 4);
+    int row = sums::group_row() + warp % 4 * 16, column = sums::group_column();
+    if (row % strip == 0 && lane < words && place.m0 + row < place.m && place.n0 + column + lane * span < place.n) {
+      spc_u32 bits = 0;
+#pragma unroll
+      for (int i = 0; i < high; i++) bits |= all[(warp + i % 4 + i / 4 * 4 * Config::warps_n) * words + lane];
+      int left = (place.n - place.n0 - column - lane * span + gran - 1) / gran; // micro-tiles
+      if (left < 32) bits &= (1u << left) - 1;
+      long long strip_at = (place.m0 + row) / strip, word_at = (place.n0 + column) / span + lane;
+      Config::bits(args)[strip_at * (long long)Config::bit_words(args) + word_at] = bits;
+    }
+  }
+};
+
+// What an epilogue is given besides the sums.
+template <class Config> struct spc_box_epilogue {
+  const spc_args &args;
+  spc_tile_place place;
+  spc_box_batch batch;
+  int parity; // of the tile's number among the block's
+  spc_u32 vectors_at; // shared memory
+  spc_vectors<Config> vectors;
+};
+
+// ---- boxes ----------------------------------------------------------------------------------------------------
+template <class Config> struct spc_box_store {
+  using T = typename Config::T;
+  using sums = spc_wgmma_sums<Config>;
+  static constexpr bool by_rows = Config::layout_t == 'r';
+  // By the engine where pairs of 2-byte elements fill boxes; two-byte rows of 8 columns are too short for one.
+  static constexpr bool by_engine = sizeof(T) == 2 && (!by_rows || sums::columns % 16 == 0);
+  static constexpr int columns = sums::columns, share = columns >= 64 ? 64 : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
+  static constexpr int wide = by_rows ? share : 64, tall = by_rows ? 64 : share; // of a box, in elements
+  using panel = spc_panel<T, tall, wide>;
+  static constexpr int boxes_wide = (columns + share - 1) / share, boxes = sums::blocks * boxes_wide; // of a warpgroup
+  static constexpr int groups = Config::workers / 128;
+  static constexpr int held = !by_engine ? 0 : Config::store_boxes < boxes ? Config::store_boxes : boxes;
+  static constexpr int staged_bytes = groups * held * panel::bytes;
+  static_assert(!by_engine || panel::bytes % 1024 == 0, "a staged box must start at a multiple of 1024");
+
+  // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
+  static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
+  static constexpr int slot_boxes = slot_bytes / (groups * panel::bytes); // of each group, in one slot
+  static constexpr int place_slots = slot_boxes ? (boxes + slot_boxes - 1) / slot_boxes : 0;
+  static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
+
+  // Where box number i of a group starts in the tile.
+  SPC_DEVICE int box_row(int group, int i) { return group / Config::warps_n * sums::rows + i / boxes_wide * 64; }
+  SPC_DEVICE constexpr int box_part(int i) { return i % boxes_wide * share < columns - share ? i % boxes_wide * share : columns - share; } // of the group
+  SPC_DEVICE int box_column(int group, int i) { return group % Config::warps_n * columns + box_part(i); }
+  SPC_DEVICE int box_x(const spc_tile_place &p, int group, int i) {
+    return by_rows ? p.n0 + box_column(group, i) : p.m0 + box_row(group, i);
+  }
+  SPC_DEVICE int box_y(const spc_tile_place &p, int group, int i) {
+    return by_rows ? p.m0 + box_row(group, i) : p.n0 + box_column(group, i);
+  }
+  SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full,
+                             const spc_tile_place &place, spc_box_batch batch) {
+    int first = number * slot_boxes, count = min(slot_boxes, boxes - first);
+    ptx_barrier_expect(full, count * groups * panel::bytes);
+#pragma unroll 1
+    for (int i = 0; i < count * groups; i++)
+      ptx_tma_load<Config::batches_mapped>(slot + i * panel::bytes, map, full,
+                                           box_x(place, i % groups, first + i / groups),
+                                           box_y(place, i % groups, first + i / groups), batch);
+  }
+
+  // ---- one step of 16 columns ----
+  // The lane's address in a box: of matrix q = lane / 8, row lane % 8; rows of a box are n where it is transposed.
+  SPC_DEVICE spc_u32 matrix_at(spc_u32 box, int step) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
+    int row = by_rows ? warp * 16 + (lane & 15) : step * 16 + (lane >> 4) * 8 + (lane & 7);
+    return box + panel::chunk_at(row, by_rows ? step * 2 + (lane >> 4) : warp * 2 + (lane >> 3 & 1));
+  }
+  // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
+  // where it starts in the warpgroup's part of the tile.
+  template <bool Whole, class Found>
+  SPC_DEVICE void values(const float *v, int steps8, int block, int part, const spc_u32 *here, spc_u32 *packed,
+                         const spc_box_epilogue<Config> &e, Found &found) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
+    int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
+    int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
+    spc_u32 rows = 0;
+#pragma unroll
+    for (int p = 0; p < 2 * steps8; p++) {
+      spc_brought brought[2];
+      e.vectors.give(e.vectors_at, part + p / 2 * 8 + lane % 4 * 2, block * 2 + p % 2, brought);
+      if constexpr (Config::reads_place)
+        for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
+      auto low = value<Whole>(v[2 * p], m + p % 2 * 8, n + p / 2 * 8, brought[0], e);
+      auto high = value<Whole>(v[2 * p + 1], m + p % 2 * 8, n + p / 2 * 8 + 1, brought[1], e);
+      packed[p] = spc_pack(low, high, T());
+      rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
+      if (p % 2) { // -0 is zero
+        found.note(part + p / 2 * 8, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(), rows & 0x7fff7fff);
+        rows = 0;
+      }
+    }
+  }
+  // Where a tile reaches over the edge, places outside are computed as their neighbour inside: the fragment reads
+  // nothing outside.
+  template <bool Whole>
+  SPC_DEVICE auto value(float sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
+    int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
+    return Config::epilogue(e.args, sum, at_m, at_n, e.place.batch, brought);
+  }
+  template <bool Whole, class Found>
+  SPC_DEVICE void stage_box(const float *v, spc_u32 box, spc_u32 here_box, int block, int part,
+                            const spc_box_epilogue<Config> &e, Found &found) {
+    if constexpr (share == 8) {
+      spc_u32 packed[2];
+      values<Whole>(v, 1, block, part, nullptr, packed, e, found);
+      ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
+    } else {
+#pragma unroll
+      for (int step = 0; step < share / 16; step++) {
+        spc_u32 packed[4], here[4];
+        if constexpr (Config::reads_place) {
+          if constexpr (by_rows) ptx_load_matrix(here, matrix_at(here_box, step));
+          else ptx_load_matrix_transposed(here, matrix_at(here_box, step));
+        }
+        values<Whole>(v + step * 8, 2, block, part + step * 16, here, packed, e, found);
+        if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
+        else ptx_store_matrix_transposed(matrix_at(box, step), packed);
+        if (!Whole) asm volatile("" ::: "memory"); // a fragment's loads run a step ahead at most: registers
+      }
+    }
+  }
+
+  // ---- a whole part ----
+  template <class Ring>
+  SPC_DEVICE void run(const sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
+                      const spc_tensor_maps &maps) {
+    spc_box_detect<Config> found;
+    spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
+    bool whole = e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n;
+    e.vectors.leave(e.vectors_at);
+    if constexpr (!by_engine) run_registers(all, e, found, room);
+    else if (!Config::fragment_reads || whole) run_boxes<true>(all, shared, at, e, maps, found, room);
+    else run_boxes<false>(all, shared, at, e, maps, found, room);
+    found.finish(room, e.place, e.args);
+  }
+  template <bool Whole, class Ring, class Found>
+  SPC_DEVICE void run_boxes(const sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
+                            const spc_tensor_maps &maps, Found &found, spc_u32 *room) {
+    const int group = sums::group();
+    spc_u32 staged = shared + Ring::staged_at + group * held * panel::bytes;
+    Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
+#pragma unroll
+    for (int i0 = 0; i0 < boxes; i0 += held) {
+      if (spc_leads_group()) ptx_tma_store_wait_read<0>();
+      ptx_sync_group(group);
+#pragma unroll
+      for (int i = i0; i < min(i0 + held, boxes); i++) {
+        spc_u32 here = 0;
+        if constexpr (Config::reads_place) {
+          if (i % slot_boxes == 0) {
+            if (i > 0) now.advance();
+            ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
+          }
+          here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * panel::bytes;
+        }
+        stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + (i - i0) * panel::bytes, here,
+                         i / boxes_wide, box_part(i), e, found);
+        found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
+        asm volatile("" ::: "memory"); // a box ahead at most
+      }
+      ptx_fence_async_shared();
+      ptx_sync_group(group);
+      if (spc_leads_group()) {
+#pragma unroll
+        for (int i = i0; i < min(i0 + held, boxes); i++)
+          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i - i0) * panel::bytes, box_x(e.place, group, i),
+                                                box_y(e.place, group, i), e.batch);
+        ptx_tma_store_commit();
+      }
+      if constexpr (Config::reads_place) {
+        bool leader = threadIdx.x % 128 == 0;
+        int done = i0 + held >= boxes ? place_slots : (i0 + held) / slot_boxes;
+#pragma unroll
+        for (int slot = i0 / slot_boxes; slot < done; slot++, at.advance())
+          if (leader) ptx_barrier_arrive(Ring::empty(shared, at.slot));
+      }
+    }
+  }
+  template <class Found>
+  SPC_DEVICE void run_registers(const sums &all, const spc_box_epilogue<Config> &e, Found &found, spc_u32 *room) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
+    long long pitch = Config::pitch_t(e.args);
+    T *to = Config::t(e.args, e.place.batch);
+    ptx_sync_group(sums::group()); // the vectors are there
+#pragma unroll
+    for (int b = 0; b < sums::blocks; b++)
+#pragma unroll
+      for (int i = 0; i < sums::count; i++) {
+        int part = i / 4 * 8, m = e.place.m0 + sums::group_row() + b * 64 + warp * 16 + lane / 4 + i % 4 / 2 * 8;
+        int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2 + i % 2;
+        spc_brought brought[2];
+        e.vectors.give(e.vectors_at, part + lane % 4 * 2, b * 2 + i % 4 / 2, brought);
+        T x = spc_put_as<T>::from(value<false>(all.sum[b][i], m, n, brought[i % 2], e));
+        if (m < e.place.m && spc_get(x) != 0)
+          found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(), i % 2 ? 0x10000 : 1);
+        if (m < e.place.m && n < e.place.n) to[by_rows ? m * pitch + n : n * pitch + m] = x;
+        if (i % 4 == 3) found.leave(room, part, part + 8);
+        if (i % 16 == 15) asm volatile("" ::: "memory");
+      }
+    ptx_sync_group(sums::group()); // and are read
+  }
+};
