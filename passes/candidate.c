@@ -60,9 +60,11 @@ static double loops_cost(pass_context *context, const ir_stmt *stmt) {
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
     ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
+  double elements = 1;
   for (int i = 0; i < stmt->free.count; i++)
-    walk.extent *= pass_index_assumed(context, stmt->free.at[i]);
-  double iterations = walk.extent * walk.density;
+    elements *= pass_index_assumed(context, stmt->free.at[i]);
+  double share = pass_thread_share(context->profile, pass_target_of(context), elements);
+  double iterations = walk.extent * elements * walk.density / share;
   return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
                           : pass_cost_loops(context->profile, iterations, 0, walk.bytes);
 }
@@ -80,15 +82,29 @@ static bool detects_in_producer(pass_context *context, const ir_tensor *operand)
          pass_sum_of(context, operand->def, &producer) && producer.matrices;
 }
 
+/* A dense row's tiling; turned: its m runs along the product's n. */
+static pass_tiling whole_tiling(const ir_kernel_row *row, bool turned) {
+  return (pass_tiling){.row = row,
+                       .m = turned ? row->n : row->m,
+                       .n = turned ? row->m : row->n,
+                       .k = row->k,
+                       .cover = 1};
+}
+
+double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
+                       bool turned) {
+  pass_product q = pass_sum_product(sum, NULL);
+  pass_tiling whole = whole_tiling(row, turned);
+  return pass_cost_product(context->profile, pass_target_of(context), &q, &whole);
+}
+
 static double best_dense_row(pass_context *context, const pass_sum *sum) {
   const ir_target *target = pass_target_of(context);
-  pass_product q = pass_sum_product(sum, NULL);
   double best = INFINITY;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!pass_row_is_dense(row) || !pass_row_fits(row, target, q.a)) continue;
-    pass_tiling whole = {.row = row, .m = row->m, .n = row->n, .k = row->k};
-    best = fmin(best, pass_cost_product(context->profile, target, &q, &whole));
+    if (ir_kernel_is_dense(row) && pass_row_fits(row, target, sum->a->tensor->dtype))
+      best = fmin(best, pass_dense_cost(context, sum, row, false));
   }
   return isfinite(best) ? best : 0;
 }
@@ -107,8 +123,17 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
   return time + pass_cost_guard(p, 1);
 }
 
-static pass_tiling tiling_of(const ir_candidate *candidate, double cover) {
+static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,
+                      const ir_kernel_row *row) {
+  for (int i = 0; i < candidate->tiles.count; i++)
+    if (candidate->tiles.at[i].index == sum->m_index)
+      return row->m != row->n && candidate->tiles.at[i].size == row->n;
+  return false;
+}
+
+static pass_tiling tiling_of(const pass_sum *sum, const ir_candidate *candidate, double cover) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  if (row && !candidate->operand) return whole_tiling(row, is_turned(sum, candidate, row));
   pass_tiling tiling = {.row = row, .m = 64, .n = 64, .k = 1, .cover = cover};
   if (row) {
     tiling.m = row->m;
@@ -128,7 +153,7 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   *index = listed ? index_cost(context, candidate, cover) : 0;
   if (!sum || !sum->matrices)
     return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
-  pass_tiling tiling = tiling_of(candidate, cover);
+  pass_tiling tiling = tiling_of(sum, candidate, cover);
   pass_product q = pass_sum_product(sum, listed ? factor_of(sum, candidate->operand) : NULL);
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }

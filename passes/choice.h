@@ -60,6 +60,9 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
+/* Predicted microseconds of a dense row; turned: its m runs along the product's n. */
+double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
+                       bool turned);
 /* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *zeros, double density, double correlation);
@@ -68,9 +71,8 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);
 ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
 
-/* Rows of the kernel table: can it run operands of this dtype there?  Does it walk all of k? */
+/* Rows of the kernel table: can it run operands of this dtype there? */
 bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype);
-bool pass_row_is_dense(const ir_kernel_row *row);
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */

@@ -167,7 +167,8 @@ static double total(const pass_ways *all, int count, const turned_set *set, unsi
 static bool only_asked(const pass_ways *ways, const pass_way *winner) {
   for (int i = 0; winner->candidate->asked && i < ways->list.count; i++) {
     const pass_way *other = &ways->list.at[i];
-    if (other != winner && !*other->candidate->why && other->weight < winner->weight + ASKED_FOR)
+    if (other != winner && !*other->candidate->why && !other->candidate->asked &&
+        other->weight < winner->weight + ASKED_FOR)
       return true;
   }
   return false;

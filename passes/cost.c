@@ -89,14 +89,40 @@ static double waves_of(double tiles, double units) {
   return waves < 8 && waves > full ? fmax(full + 0.5, waves) : waves;
 }
 
+double pass_thread_share(const pass_profile *p, const ir_target *t, double elements) {
+  const double threads_a_unit = 1024; /* that it takes to keep one busy */
+  if (t->kind != IR_TARGET_CUDA) return 1;
+  return fmin(1, fmax(1, elements) / (p->units * threads_a_unit));
+}
+
+/* Near a second limit neither is reached: this mean of the two fits what was measured. */
+static double both_limits(double compute, double memory) {
+  const double sharpness = 4;
+  return pow(pow(compute, sharpness) + pow(memory, sharpness), 1 / sharpness);
+}
+
+/* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
+ * nothing hides, and all units are busy as long as the one with the most tiles. */
+static double boxes_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  double tiles = q->batch * ceil(q->m / tiling->m) * ceil(q->n / tiling->n);
+  double rate = p->tile_share * row_peak_tflops(p, tiling->row, q->a) / p->units; /* of a unit */
+  double flops = 2 * tiling->m * tiling->n * round_up(q->k, tiling->k);
+  double compute = ceil(tiles / p->units) * (flops / (rate * 1e6) + p->tile_us);
+  double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, 1), p->bandwidth_gbs);
+  return p->launch_us + p->start_us + both_limits(compute, memory);
+}
+
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
+  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;
   double k = tiling->rows || !listed ? q->k : cover * q->k;
   if (t->kind == IR_TARGET_CUDA && !tiling->row)
-    return pass_cost_loops(p, q->batch * m * q->n * k, 0, product_bytes(q, tiling, m, cover));
+    return pass_cost_loops(p,
+                           q->batch * m * q->n * k / pass_thread_share(p, t, q->batch * m * q->n),
+                           0, product_bytes(q, tiling, m, cover));
   double tm = fmax(1, fmin(tiling->m, q->m)), tn = fmax(1, fmin(tiling->n, q->n));
   double steps = round_up(k, tiling->k);
   double rate = rate_of(p, t, q, tiling) / p->units;
@@ -110,7 +136,9 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double result =
       microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, m, cover), p->bandwidth_gbs);
-  return p->launch_us + fmax(compute + result, memory);
+  /* Rates of listed rows were fitted with their start in them. */
+  if (!tiling->row || listed) return p->launch_us + fmax(compute + result, memory);
+  return p->launch_us + p->start_us + both_limits(compute + result, memory);
 }
 
 /* ---- everything else ------------------------------------------------------------------------- */

@@ -68,6 +68,7 @@ typedef struct pass_tiling {
   bool rows; /* the list is over m: whole rows */
 } pass_tiling;
 
+/* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling. */
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.
@@ -78,6 +79,9 @@ double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes);
+/* A GPU's loops run one thread an element of the result: what share of it so many elements keep
+ * busy.  1 on a CPU. */
+double pass_thread_share(const pass_profile *p, const ir_target *t, double elements);
 double pass_cost_convert(const pass_profile *p, double bytes);
 /* Cover at which the sparse variant (whose cost is affine in cover) costs as much as `dense`;
  * at most 1, 0 when sparse never wins. */

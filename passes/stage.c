@@ -124,7 +124,10 @@ static bool epilogue_detects(const pass_context *context, const ir_kernel *kerne
   const ir_expr *strip = producer->stmts.at[0]->subs[list->strip_dim];
   const ir_expr *axis = producer->stmts.at[0]->subs[list->axis_dim];
   if (strip->kind != IR_INDEX || axis->kind != IR_INDEX) return false;
+  const ir_kernel_row *row = ir_kernel_row_named(producer->row);
   int64_t rows = tile_of(producer, strip->index), columns = tile_of(producer, axis->index);
+  if (row && rows == row->m && columns == row->n)
+    return ir_kernel_detects(row, list->strip, list->gran);
   return rows > 0 && columns > 0 && rows % list->strip == 0 &&
          columns % (BITS_A_WORD * list->gran) == 0;
 }

@@ -19,13 +19,9 @@ static bool is_listed_row(const ir_kernel_row *row) {
   return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
 }
 
-bool pass_row_is_dense(const ir_kernel_row *row) {
-  return row->load_a == IR_LOADER_TILE && row->load_b == IR_LOADER_TILE;
-}
-
-/* Contiguous extents are multiples of the row's alignment at every size that the dims allow. */
-static bool is_aligned(const ir_expr *access, int align) {
-  const ir_tensor *tensor = access->tensor;
+/* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
+ * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
+static bool is_aligned(const ir_tensor *tensor, int align) {
   if (align <= 1 || !tensor->rank) return true;
   const ir_expr *extent =
       tensor->dim[tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
@@ -33,9 +29,17 @@ static bool is_aligned(const ir_expr *access, int align) {
   int64_t step = 1;
   if (extent->kind == IR_CONST)
     step = extent->i;
+  else if (extent->kind == IR_DIM && extent->dim->value >= 0)
+    step = extent->dim->value;
   else if (extent->kind == IR_DIM)
-    step = extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple;
+    return true;
   return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
+}
+
+static bool all_aligned(const pass_sum *sum, int align) {
+  const ir_tensor *result = sum->stmt->target;
+  return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align) &&
+         (ir_dtype_bytes(result->dtype) != 2 || is_aligned(result, align));
 }
 
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
@@ -54,18 +58,112 @@ static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kerne
   pass_candidate_tile(context, candidate, sum->k, row->k);
 }
 
-static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_row *row) {
-  const pass_sum *sum = &ways->sum;
-  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-  candidate->label = ir_format_text(context->arena, "dense %dx%dx%d", row->m, row->n, row->k);
-  add_tiles(context, sum, row, false, candidate);
+static const char *dense_misfit(pass_context *context, const pass_sum *sum,
+                                const ir_kernel_row *row) {
+  const int most_batches = 2;
   if (!takes_layout(row->layout_a, layout_of(sum, sum->a, true)) ||
       !takes_layout(row->layout_b, layout_of(sum, sum->b, false)))
-    candidate->why = "an operand is stored the other way round";
-  else if (!is_aligned(sum->a, row->align) || !is_aligned(sum->b, row->align))
-    candidate->why =
-        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    return "an operand is stored the other way round";
+  if (!all_aligned(sum, row->align))
+    return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
+                          row->align);
+  if (ir_kernel_moves_boxes(row) && sum->stmt->free.count > most_batches + 2)
+    return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
+  return "";
+}
+
+static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_row *row,
+                      bool turned) {
+  const pass_sum *sum = &ways->sum;
+  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  candidate->label =
+      ir_format_text(context->arena, "dense %dx%dx%d%s", turned ? row->n : row->m,
+                     turned ? row->m : row->n, row->k, ir_kernel_moves_boxes(row) ? " boxes" : "");
+  add_tiles(context, sum, row, turned, candidate);
+  candidate->why = dense_misfit(context, sum, row);
   pass_candidate_estimate(context, sum, candidate);
+}
+
+/* ---- tiles of the rows that move boxes ---------------------------------------------------------
+ * They differ in the tile alone, either way round: the table gets the few that are predicted to be
+ * the fastest, and those that the schedule names. */
+typedef struct box_way {
+  const ir_kernel_row *row;
+  bool turned;
+  double microseconds;
+} box_way;
+
+/* The bits of a result's zeros are made in its epilogue by some tiles only. */
+static bool makes_bits(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
+  const int64_t least_strip = 64;
+  const ir_tensor *result = sum->stmt->target;
+  bool wanted =
+      result->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, result) != NULL;
+  return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
+}
+
+static void insert(box_way *best, int count, box_way way) {
+  for (int i = 0; i < count; i++)
+    if (!best[i].row || way.microseconds < best[i].microseconds) {
+      box_way pushed = best[i];
+      best[i] = way;
+      if (!pushed.row) return;
+      way = pushed;
+    }
+}
+
+static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
+  enum { SHOWN = 3 };
+  const pass_sum *sum = &ways->sum;
+  box_way best[SHOWN] = {{NULL, false, 0}};
+  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
+    box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
+    if (!ir_kernel_moves_boxes(way.row) || (way.turned && way.row->m == way.row->n) ||
+        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
+      continue;
+    way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
+    if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
+    if (makes_bits(kernel, sum, &way)) insert(best, SHOWN, way);
+  }
+  for (int i = 0; i < SHOWN && best[i].row; i++)
+    add_dense(context, ways, best[i].row, best[i].turned);
+}
+
+static bool has_tile(const ir_directive *tile, const pass_sum *sum, const box_way *way) {
+  for (int i = 0; i < tile->count; i++) {
+    int64_t size = 0;
+    if (!strcmp(tile->name[i], sum->m_index->name)) size = way->turned ? way->row->n : way->row->m;
+    if (!strcmp(tile->name[i], sum->n_index->name)) size = way->turned ? way->row->m : way->row->n;
+    if (!strcmp(tile->name[i], sum->k->name)) size = way->row->k;
+    if (size != tile->size[i]) return false;
+  }
+  return true;
+}
+
+/* A directive names a tile that the table has: of a dense kernel, or of a list it also asks for. */
+static bool is_there(const ir_kernel *kernel, const pass_ways *ways, const ir_directive *tile) {
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    int found = 0;
+    for (int t = 0; t < c->tiles.count; t++)
+      for (int n = 0; n < tile->count; n++)
+        found += !strcmp(c->tiles.at[t].index->name, tile->name[n]) &&
+                 c->tiles.at[t].size == tile->size[n];
+    if (found == tile->count && (!c->operand || pass_schedule_compact(kernel, c->operand)))
+      return true;
+  }
+  return false;
+}
+
+static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->sum.stmt->target->name);
+  if (!tile || is_there(kernel, ways, tile)) return;
+  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
+    box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
+    if (ir_kernel_moves_boxes(way.row) && has_tile(tile, &ways->sum, &way) &&
+        pass_row_fits(way.row, pass_target_of(context), ways->sum.a->tensor->dtype))
+      add_dense(context, ways, way.row, way.turned);
+  }
 }
 
 static const char *other_operand_fits(const pass_sum *sum, const pass_listed *operand) {
@@ -191,11 +289,13 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
-    if (pass_row_is_dense(&ir_kernel_rows[i]) &&
+    if (ir_kernel_is_dense(&ir_kernel_rows[i]) && !ir_kernel_moves_boxes(&ir_kernel_rows[i]) &&
         pass_row_fits(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
-      add_dense(context, ways, &ir_kernel_rows[i]);
+      add_dense(context, ways, &ir_kernel_rows[i], false);
+  add_boxes(context, kernel, ways);
   add_library(context, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
+  add_named_boxes(context, kernel, ways);
 }
