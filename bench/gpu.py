@@ -51,9 +51,20 @@ class Program:
         lib.bench_free(self.handle)
 
 
-def timed(run):
+swept = []
+
+
+def sweep():
+    """Fills more than the L2 cache with something else."""
+    if not swept:
+        swept.append(torch.empty(2 ** 26, device="cuda"))
+    swept[0].zero_()
+
+
+def timed(run, before=lambda: None):
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(400000)
+    before()
     begin.record()
     run()
     end.record()
@@ -61,14 +72,14 @@ def timed(run):
     return begin.elapsed_time(end)
 
 
-def compare(sides, fresh=lambda: None):
-    """Median and quartile range in ms of each side, by turns."""
+def compare(sides, fresh=lambda: None, before=lambda: None):
+    """Median and quartile range in ms of each side, by turns.  fresh: before every turn, before: before every run."""
     times = [[] for _ in sides]
     for turn in range(REPEATS + 3):
         fresh()
         for i in range(len(sides)):
             n = (i + turn) % len(sides)
-            ms = timed(sides[n])
+            ms = timed(sides[n], before)
             if turn >= 3:
                 times[n].append(ms)
     out = []
@@ -112,26 +123,87 @@ def machine():
 
 
 DENSE = """spx 1; dim M = %d; dim N = %d; dim K = %d;
-kernel k { in A: bf16[M,K]; in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"""
+kernel k { in A: TYPE[M,K]; in B: TYPE[K,N]LAYOUT; EXTRA out C[m,n] = EPILOGUE : TYPE acc f32; }"""
+SUM = "sum[k] A[m,k]*B[k,n]"
+
+
+def dense_text(m, n, k, dtype="bf16", transposed=False, extra="", epilogue="%s"):
+    text = DENSE % (m, n, k)
+    for name, value in (("TYPE", dtype), ("LAYOUT", " as dense_t" if transposed else ""), ("EXTRA", extra), ("EPILOGUE", epilogue % SUM)):
+        text = text.replace(name, value)
+    return text
+
+
+# What a dense product is compared with: name -> a function of operands and result.
+PEERS = {"torch": lambda a, b, out: torch.mm(a, b, out=out)}
+LINEARS = ((5120, 20480), (4096, 14336), (2048, 5632))
+
+
+def dense_cases():
+    """m, n, k, whether B is stored [n][k]: squares, and the linear layers with their weights stored either way."""
+    for size in (4096, 8192):
+        yield size, size, size, False
+    for transposed in (True, False):
+        for k, n in LINEARS:
+            for m in (1, 16, 64, 256, 1024, 4096):
+                yield m, n, k, transposed
+    yield 1024, 1024, 1024, False
+    yield 2048, 20480, 5120, False
+    yield 2048, 5120, 20480, False
 
 
 def dense():
-    print("\n### dense products, bf16\n")
-    head("M × N × K", "kernel", "spc µs (spread)", "TFLOP/s", "torch µs (spread)", "TFLOP/s", "spc / torch speed", "error spc", "error torch")
-    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 20480, 5120), (2048, 5120, 20480), (1024, 1024, 1024)):
-        a, b = bf16(m, k), bf16(k, n)
+    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
+        print("\n### dense products, %s: `spc` against %s, microseconds, L2 cold and warm\n" % (name, ", ".join(PEERS)))
+        head("M × N × K", "B stored", "kernel", "cold: spc (spread)", *PEERS, "speed", "warm: spc", *PEERS, "speed", "TFLOP/s cold", "error spc", "error torch")
+        speeds = {"cold": [], "warm": []}
+        for i, (m, n, k, transposed) in enumerate(dense_cases()):
+            if name == "f16" and i % 2 and i > 1:
+                continue
+            dense_row(m, n, k, transposed, name, dtype, speeds)
+        print("\nGeometric mean of the speeds: cold %.3f, warm %.3f; least: cold %.2f, warm %.2f; %d products."
+              % (*(statistics.geometric_mean(speeds[s]) for s in ("cold", "warm")), *(min(speeds[s]) for s in ("cold", "warm")), len(speeds["cold"])))
+
+
+def dense_row(m, n, k, transposed, name, dtype, speeds):
+    a = torch.randn(m, k, device="cuda").to(dtype)
+    stored = torch.randn(*((n, k) if transposed else (k, n)), device="cuda").to(dtype)
+    b = stored.t() if transposed else stored
+    c, d = (torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(2))
+    p = Program(dense_text(m, n, k, name, transposed)).bind(A=a, B=stored, C=c)
+    sides = [p] + [lambda peer=peer: peer(a, b, d) for peer in PEERS.values()]
+    cold, warm = compare(sides, before=sweep), compare(sides)
+    best = {"cold": min(ms for ms, _ in cold[1:]), "warm": min(ms for ms, _ in warm[1:])}
+    speeds["cold"].append(best["cold"] / cold[0][0])
+    speeds["warm"].append(best["warm"] / warm[0][0])
+    want = a.float() @ b.float()
+    us = lambda side: "%.1f" % (side[0] * 1e3)
+    row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", "`%s`" % p.stages()[0][1],
+        "%s (%.1f)" % (us(cold[0]), cold[0][1] * 1e3), *map(us, cold[1:]), "%.3f" % speeds["cold"][-1], us(warm[0]), *map(us, warm[1:]), "%.3f" % speeds["warm"][-1],
+        "%.0f" % rate(2 * m * n * k, cold[0][0]), "%.1e" % error(c, want), "%.1e" % error(d, want))
+    p.close()
+
+
+def epilogue():
+    print("\n### what an epilogue costs, bf16: microseconds, L2 cold; in brackets, against the plain product of the same run\n")
+    kinds = (("plain", "", "%s"), ("bias", "in b: bf16[N];", "%s + b[n]"), ("relu", "", "relu(%s)"), ("bias, relu", "in b: bf16[N];", "relu(%s + b[n])"),
+             ("residual", "in R: bf16[M,N];", "%s + R[m,n]"), ("bias, relu, residual", "in b: bf16[N]; in R: bf16[M,N];", "relu(%s + b[n]) + R[m,n]"))
+    head("M × N × K", *(kind[0] for kind in kinds), "torch plain", "torch bias", "torch residual")
+    for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 14336, 4096), (1024, 20480, 5120), (64, 20480, 5120)):
+        a, b, bias, r = bf16(m, k), bf16(k, n), bf16(n), bf16(m, n)
         c, d = torch.empty(m, n, device="cuda", dtype=torch.bfloat16), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
-        p = Program(DENSE % (m, n, k)).bind(A=a, B=b, C=c)
-        (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(a, b, out=d)])
-        want = a.float() @ b.float()
-        kernel = p.stages()[0][1]
-        row("%d × %d × %d" % (m, n, k), "`%s`" % kernel, "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f" % rate(2 * m * n * k, us),
-            "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.0f" % rate(2 * m * n * k, ref), "%.2f" % (ref / us), "%.1e" % error(c, want), "%.1e" % error(d, want))
-        p.close()
+        programs = [Program(dense_text(m, n, k, "bf16", False, extra, text)).bind(A=a, B=b, C=c, **({"b": bias} if "b:" in extra else {}), **({"R": r} if "R:" in extra else {}))
+                    for _, extra, text in kinds]
+        peers = [lambda: torch.mm(a, b, out=d), lambda: torch.addmm(bias, a, b, out=d), lambda: torch.addmm(r, a, b, out=d)]
+        times = compare(programs + peers, before=sweep)
+        cell = lambda i, base: "%.1f" % (times[i][0] * 1e3) + ("" if i == base else " (%+.1f %%)" % (100 * (times[i][0] / times[base][0] - 1)))
+        row("%d × %d × %d" % (m, n, k), *(cell(i, 0) for i in range(len(kinds))), *(cell(i, len(kinds)) for i in range(len(kinds), len(times))))
+        for p in programs:
+            p.close()
 
 
 GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
-kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=%s); in W: bf16[K,N] const;
+kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=%s, gran=128x1); in W: bf16[K,N] const;
   out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
 
 
@@ -142,7 +214,7 @@ def stage_line(p):
 def gather():
     size = 4096
     print("\n### a matrix that holds zeros, %d³, bf16: detection from the values, guard, product\n" % size)
-    print("`kept`: the share of columns that each strip of 128 rows keeps; the matrix is stored column by column on both sides.\nThe program is the same in every line, with the hint `density=0.1`; the guard decides by the cover it measures.\n")
+    print("`kept`: the share of columns that each strip of 128 rows keeps; the matrix is stored column by column on both sides.\nThe program is the same in every line, with the hint `density=0.1, gran=128x1`; the guard decides by the cover it measures.\n")
     head("kept", "cover measured", "branch", "spc µs (spread)", "torch dense µs (spread)", "spc / torch speed", "useful TFLOP/s", "error spc", "stages, µs each with a pause after it")
     for kept in (1.0, 0.5, 0.25, 0.1):
         stored, w = bf16(size, size), bf16(size, size)
@@ -211,7 +283,7 @@ def jit():
     print("\n### compile time: NVRTC on all cores, nothing cached\n")
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
     tiles = ((128, 256, 64), (128, 128, 64), (128, 128, 32), (64, 64, 32))
-    dense_rows = [("dense product, tile %d × %d × %d" % t, DENSE % (4096, 4096, 4096) + "schedule k for sm_90a { tile C m=%d n=%d k=%d; }" % t) for t in tiles]
+    dense_rows = [("dense product, tile %d × %d × %d" % t, dense_text(4096, 4096, 4096) + "schedule k for sm_90a { tile C m=%d n=%d k=%d; }" % t) for t in tiles]
     for name, text in (*dense_rows, ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, 0.25)),
                        ("feed-forward layer", FFN % (2048, 5120, 20480, 0.05)),
                        ("row softmax", "spx 1; dim T = 4096; dim N = 4096; kernel k { in x: f32[T,N]; out y[t,n] = softmax[n](x[t,n]); }")):
@@ -228,7 +300,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, gather=gather, ffn=ffn, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, gather=gather, ffn=ffn, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 
