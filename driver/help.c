@@ -16,7 +16,8 @@ static void print_overview(void) {
   puts("  --version    [--json]       what this build is\n\n"
        "`spc help COMMAND` lists its options.  Exit codes: 0 ok, 1 errors in your input, 2 usage, "
        "3 a check\n"
-       "failed, 4 target or tool chain not there, 5 file error, 70 internal error.");
+       "failed, 4 target or tool chain not there, 5 file error, 70 internal error or out of "
+       "memory.");
 }
 
 int drv_help(drv_session *s) {

@@ -28,27 +28,6 @@ static spc_status run_reference(drv_session *s, running *run) {
   return SPC_OK;
 }
 
-/* An image without machine code: the plan interprets every function of the loop dialect. */
-static ir_image *interpreted_image(drv_session *s, const ir_kernel *kernel) {
-  ir_image *image = IR_NEW(s->arena, ir_image);
-  *image = (ir_image){.arena = s->arena, .kernel = kernel};
-  for (int i = 0; i < kernel->stages.count; i++)
-    for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
-      ir_func *func = kernel->stages.at[i]->funcs.at[f];
-      if (func->kind != IR_FUNC_KERNEL) continue;
-      ir_code_image code = {
-          .stage = kernel->stages.at[i], .func = func, .label = "interp", .entry = func->name};
-      for (int c = 0; c < func->body.codes.count; c++) {
-        const ir_code *loop = func->body.codes.at[c];
-        if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
-        code.parallel_lo = loop->lo;
-        code.parallel_hi = loop->hi;
-      }
-      IR_PUSH(s->arena, &image->codes, code);
-    }
-  return image;
-}
-
 static spc_status execute_plan(drv_session *s, running *run, const ir_image *image) {
   rt_plan_options options = {.cuda = run->cuda};
   rt_plan *plan = NULL;
@@ -69,7 +48,8 @@ static spc_status run_compiled(drv_session *s, running *run) {
   ir_image *image = NULL;
   if (!target) return SPC_INVALID_ARGUMENT;
   SPC_TRY(drv_run_passes(s, target, run->sizes));
-  if (run->backend == DRV_INTERP) return execute_plan(s, run, interpreted_image(s, run->kernel));
+  if (run->backend == DRV_INTERP)
+    return execute_plan(s, run, rt_image_interpreted(s->arena, run->kernel));
   SPC_TRY(drv_codegen(s, run->kernel, target, false, &image));
   run->image = image;
   spc_status status = execute_plan(s, run, image);

@@ -53,7 +53,7 @@ static size_t chunk_size(const ir_arena *arena, size_t bytes) {
 static chunk *chunk_new(ir_arena *arena, size_t bytes) {
   size_t size = chunk_size(arena, bytes);
   if (size > SIZE_MAX - HEADER) out_of_memory(arena);
-  chunk *c = malloc(HEADER + size);
+  chunk *c = calloc(1, HEADER + size); /* zeroed, and large ones only where they are touched */
   if (!c) out_of_memory(arena);
   *c = (chunk){.next = arena->chunks, .size = size};
   arena->chunks = c;
@@ -72,7 +72,7 @@ void *ir_alloc(ir_arena *arena, size_t bytes) {
   char *at = (char *)c + HEADER + c->used;
   c->used += rounded;
   arena->bytes += rounded;
-  return memset(at, 0, bytes);
+  return at;
 }
 
 void *ir_vec_grow(ir_arena *arena, void *old, int *capacity, size_t element_bytes) {

@@ -50,9 +50,11 @@ spc_status ir_check_sizes(const ir_kernel *kernel, const int64_t *sizes, ir_sink
 spc_status ir_interp_ein(ir_arena *arena, const ir_kernel *kernel, const int64_t *sizes,
                          ir_bindings *bindings, const ir_interp_options *options, ir_sink *sink);
 
-/* One function over raw buffers: buffers[i] belongs to func->bufs.at[i]. Bounds are checked. */
+/* One function over raw buffers: buffers[i] belongs to func->bufs.at[i]. Bounds are checked.
+ * max_steps of statements: 0 has no limit; reached: SPC_CAPACITY. */
 spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *sizes,
-                          ir_array *buffers, int64_t begin, int64_t end, ir_sink *sink);
+                          ir_array *buffers, int64_t begin, int64_t end, int64_t max_steps,
+                          ir_sink *sink);
 
 /* Generators of test data; counter-based: the same numbers on every machine (TESTING.md, LANGUAGE
  * §3). kind "rand": args seed; "randint": seed, lo, hi; "sparse": seed, density; "offsets": seed

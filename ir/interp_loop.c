@@ -8,6 +8,15 @@
 
 static void run_block(loop_run *r, const lblock *block, bool top);
 
+static bool took_step(loop_run *r) {
+  if (r->steps++ < r->limit) return true;
+  if (!r->status) {
+    loop_defect(r, "it did not end within %lld steps", (long long)r->limit);
+    r->status = SPC_CAPACITY;
+  }
+  return false;
+}
+
 static void run_for(loop_run *r, const lcode *c, bool top) {
   int64_t lo = loop_int(r, c->lo), hi = loop_int(r, c->hi),
           step = c->step ? loop_int(r, c->step) : 1;
@@ -20,15 +29,16 @@ static void run_for(loop_run *r, const lcode *c, bool top) {
   if (part && r->begin > lo) lo += (r->begin - lo + step - 1) / step * step;
   if (part && r->end < hi) hi = r->end;
   r->threads += threads;
-  for (int64_t i = lo; i < hi && !r->status; i += step) {
+  for (int64_t i = lo; i < hi && !r->status && took_step(r); i += step) {
     c->var->i = i;
     run_block(r, &c->body, false);
+    if (i > INT64_MAX - step) break;
   }
   r->threads -= threads;
 }
 
 static void run_while(loop_run *r, const lcode *c) {
-  while (!r->status && loop_int(r, c->cond)) run_block(r, &c->body, false);
+  while (!r->status && loop_int(r, c->cond) && took_step(r)) run_block(r, &c->body, false);
 }
 
 static void run_set(loop_run *r, const lcode *c) {
@@ -71,6 +81,7 @@ static void run_store(loop_run *r, const lcode *c) {
 }
 
 static void run_code(loop_run *r, const lcode *c, bool top) {
+  if (!took_step(r)) return;
   switch (c->code->kind) {
   case IR_FOR: run_for(r, c, top); return;
   case IR_WHILE: run_while(r, c); return;
@@ -91,9 +102,15 @@ static void run_block(loop_run *r, const lblock *block, bool top) {
 }
 
 spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *sizes,
-                          ir_array *buffers, int64_t begin, int64_t end, ir_sink *sink) {
-  loop_run r = {
-      .arena = arena, .func = func, .sizes = sizes, .sink = sink, .begin = begin, .end = end};
+                          ir_array *buffers, int64_t begin, int64_t end, int64_t max_steps,
+                          ir_sink *sink) {
+  loop_run r = {.arena = arena,
+                .func = func,
+                .sizes = sizes,
+                .sink = sink,
+                .begin = begin,
+                .end = end,
+                .limit = max_steps > 0 ? max_steps : INT64_MAX};
   for (int i = 0; i < func->bufs.count; i++) loop_memory_new(&r, func->bufs.at[i], buffers[i]);
   lblock body = loop_compile(&r, &func->body);
   if (!r.status) run_block(&r, &body, true);

@@ -59,7 +59,7 @@ typedef struct loop_run {
   ir_sink *sink;
   IR_VEC(memory *) memories;
   IR_VEC(local) locals;
-  int64_t begin, end;
+  int64_t begin, end, steps, limit;
   int threads; /* depth of loops over threads */
   spc_status status;
 } loop_run;

@@ -3,7 +3,7 @@
 
 void loop_defect(loop_run *r, const char *format, ...) {
   if (r->status) return;
-  r->status = SPC_INTERNAL;
+  r->status = SPC_INVALID_INPUT; /* of the text that was given; the passes' own is tested */
   ir_text text = ir_text_new(r->arena);
   va_list args;
   va_start(args, format);

@@ -2,6 +2,7 @@
  *
  * The pass manager calls ir_verify after each pass: a fault is the compiler's (IR_DIAG_INTERNAL).
  * A text that was read is verified with IR_DIAG_IR_RULE: the fault is the text's. */
+#include "ir/target.h"
 #include "ir/verify.h"
 
 void ir_fault(ir_checker *c, ir_span span, const char *format, ...) {
@@ -66,9 +67,16 @@ static void check_kernel(ir_checker *c, const ir_kernel *kernel, ir_table *names
   if (!c->faults) ir_check_funcs(c);
 }
 
+static void check_target(ir_checker *c) {
+  const char *name = c->program->target;
+  if (name && !ir_target_find(name))
+    ir_fault(c, IR_NOWHERE, "there is no target `%s`; `spc show targets` lists them", name);
+}
+
 spc_status ir_verify_as(const ir_program *program, ir_diag_id id, ir_sink *sink) {
   ir_checker c = {.program = program, .arena = program->arena, .sink = sink, .id = id};
   ir_table names = {0};
+  check_target(&c);
   check_dims(&c);
   for (int i = 0; i < program->kernels.count && !c.faults; i++)
     check_kernel(&c, program->kernels.at[i], &names);

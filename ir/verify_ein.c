@@ -82,6 +82,7 @@ static void check_ragged(ir_checker *c, const ir_index *index) {
   }
   if (index->offsets->rank != 1 || !ir_dtype_is_int(index->offsets->dtype))
     ir_fault(c, index->span, "its offsets must be a vector of integers");
+  if (index->offsets->role != IR_ROLE_IN) ir_fault(c, index->span, "its offsets must be an input");
   for (int hops = 0; at->segment; hops++, at = at->segment) {
     if (!ir_owns(c, at->segment) || hops > c->kernel->indices.count) {
       ir_fault(c, index->span, "its segment is not an index of the kernel, or itself");
@@ -162,6 +163,37 @@ static void check_findings(ir_checker *c, const ir_stmt *s) {
   c->any_index = false;
 }
 
+/* ---- order ----------------------------------------------------------------------------------- */
+typedef struct reads {
+  ir_checker *c;
+  ir_map computed; /* by the statements before the one at hand */
+} reads;
+
+static bool is_known(const reads *r, const ir_tensor *tensor) {
+  return tensor->role == IR_ROLE_IN || ir_map_find(&r->computed, tensor, -1) >= 0;
+}
+
+static bool check_read(void *user, ir_expr *e) {
+  const reads *r = user;
+  if (e->kind == IR_ACCESS && !is_known(r, e->tensor))
+    ir_fault(r->c, e->span, "it reads `%s`, which no statement before it computes",
+             e->tensor->name);
+  return true;
+}
+
+/* Statements run as they are listed: what one reads is an input or was computed before. */
+static void check_order(reads *r, const ir_stmt *s) {
+  enter(r->c, "statement of", s->target->name, s->span);
+  for (int i = 0; i < s->target->rank; i++) (void)ir_expr_walk(s->subs[i], check_read, r);
+  (void)ir_expr_walk(s->value, check_read, r);
+  if (s->cond) (void)ir_expr_walk(s->cond, check_read, r);
+  if (s->sample) (void)ir_expr_walk(s->sample, check_read, r);
+  if (s->target->like && !is_known(r, s->target->like))
+    ir_fault(r->c, s->span, "it is stored like `%s`, which no statement before it computes",
+             s->target->like->name);
+  ir_map_set(r->c->arena, &r->computed, s->target, 0);
+}
+
 static void check_stmt(ir_checker *c, const ir_stmt *s) {
   c->bound.count = 0;
   if (!s->target || !ir_owns(c, s->target)) {
@@ -198,4 +230,6 @@ void ir_check_ein(ir_checker *c) {
   for (int i = 0; i < kernel->needs.count; i++) check_need(c, &kernel->needs.at[i]);
   if (c->faults) return;
   for (int i = 0; i < kernel->stmts.count; i++) check_stmt(c, kernel->stmts.at[i]);
+  reads r = {.c = c};
+  for (int i = 0; i < kernel->stmts.count && !c->faults; i++) check_order(&r, kernel->stmts.at[i]);
 }

@@ -146,13 +146,24 @@ static void check_block(ir_checker *c, const ir_block *block, bool inside_parall
 }
 
 /* ---- functions ----------------------------------------------------------------------------- */
+static bool has_array(const ir_level *l, const ir_buf *buf) {
+  const ir_level_row *row = &ir_level_rows[l->kind];
+  if (buf->kind == IR_BUF_CRD) return row->crd != IR_ARRAY_NONE;
+  return l->kind == IR_LEVEL_PACKED ? l->has_pos : row->pos != IR_ARRAY_NONE;
+}
+
 static void check_level(ir_checker *c, const ir_buf *buf) {
-  const ir_format *f = buf->tensor->format;
+  const ir_tensor *model = buf->tensor;
+  while (model->like && !model->format) model = model->like;
+  const ir_format *f = model->format;
   if (!ir_dtype_is_int(buf->dtype))
     ir_fault(c, c->span, "`@%s` holds positions and must be integers", buf->name);
   if (buf->level < 0 || buf->level >= (f ? f->level_count : IR_MAX_LEVELS))
     ir_fault(c, c->span, "`@%s` belongs to a level that its tensor's format does not have",
              buf->name);
+  else if (f && !has_array(&f->level[buf->level], buf))
+    ir_fault(c, c->span, "`@%s`: level %d of `%s` has no such array", buf->name, buf->level,
+             buf->tensor->name);
 }
 
 static void check_outside_buf(ir_checker *c, const ir_buf *buf) {

@@ -10,7 +10,6 @@
  *
  * One statement is one compute stage.  A list is made once and read by every stage that walks the
  * same micro-tiles: what one writes compact the next reads compact. */
-#include <assert.h>
 
 #include "ir/loop.h"
 #include "passes/choice.h"
@@ -202,7 +201,13 @@ static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stm
 
 spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
-  assert(kernel->stages.count == 0);
+  if (kernel->stages.count) {
+    ir_diag_add(context->sink, IR_DIAG_PASS_NEEDS, kernel->span,
+                "kernel `%s` has stages already, and the file says that it was dumped before pass "
+                "`stage`: `after` names the last pass that ran",
+                kernel->name);
+    return SPC_INVALID_INPUT;
+  }
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_stmt *stmt = kernel->stmts.at[s];
     const ir_candidate *candidate = pass_chosen(kernel, stmt->target);

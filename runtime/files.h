@@ -24,6 +24,9 @@ typedef struct rt_wanted {
  * remark). */
 spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *wanted, ir_sink *sink,
                         ir_view *out);
+/* The same from the bytes of a file; the ending of `path` says of what kind it is. */
+spc_status rt_file_decode(ir_arena *arena, const char *path, const void *data, size_t bytes,
+                          const rt_wanted *wanted, ir_sink *sink, ir_view *out);
 /* Writes by the ending of PATH: .npy dense (a sparse view is written dense), .npz in scipy's form
  * of the view's format (a format scipy lacks: coo). */
 spc_status rt_file_write(ir_arena *arena, const char *path, const ir_view *view, ir_sink *sink);

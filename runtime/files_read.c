@@ -259,16 +259,22 @@ static spc_status pack_sparse(reading *r, rt_contents *c, ir_view *out) {
   return SPC_OK;
 }
 
+spc_status rt_file_decode(ir_arena *arena, const char *path, const void *data, size_t bytes,
+                          const rt_wanted *wanted, ir_sink *sink, ir_view *out) {
+  reading r = {arena, sink, path, wanted};
+  rt_contents contents;
+  SPC_TRY(parse(&r, data, bytes, &contents));
+  SPC_TRY(check_fit(&r, &contents));
+  return contents.sparse ? pack_sparse(&r, &contents, out) : pack_dense(&r, &contents, out);
+}
+
 spc_status rt_file_read(ir_arena *arena, const char *path, const rt_wanted *wanted, ir_sink *sink,
                         ir_view *out) {
   reading r = {arena, sink, path, wanted};
   unsigned char *data;
   size_t bytes;
-  rt_contents contents;
   const char *tensor = tensor_part(path);
   const char *file = tensor ? ir_strndup(arena, path, (size_t)(tensor - 1 - path)) : path;
   SPC_TRY(load(&r, file, &data, &bytes));
-  SPC_TRY(parse(&r, data, bytes, &contents));
-  SPC_TRY(check_fit(&r, &contents));
-  return contents.sparse ? pack_sparse(&r, &contents, out) : pack_dense(&r, &contents, out);
+  return rt_file_decode(arena, path, data, bytes, wanted, sink, out);
 }

@@ -24,9 +24,10 @@ static spc_status range_of(rt_run *run, const ir_code_image *code, int64_t *lo, 
   if (ir_size_value(code->parallel_lo, run->plan->sizes, lo) &&
       ir_size_value(code->parallel_hi, run->plan->sizes, hi))
     return SPC_OK;
-  ir_diag_add(run->memory.sink, IR_DIAG_INTERNAL, IR_NOWHERE,
-              "the range of the parallel loop of `%s` is not an expression of sizes", code->entry);
-  return SPC_INTERNAL;
+  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, code->func->span,
+              "the range of the parallel loop of `%s` cannot be computed at these sizes",
+              code->entry);
+  return SPC_INVALID_INPUT;
 }
 
 spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
@@ -43,7 +44,7 @@ spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
   SPC_TRY(range_of(run, code, &lo, &hi));
   if (!code->cpu)
     return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
-                          run->memory.sink);
+                          run->plan->options.max_steps, run->memory.sink);
   host_call call = {code->cpu, pointers, run->plan->sizes};
   if (run->plan->options.pool && code->parallel_hi)
     rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);

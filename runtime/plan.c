@@ -8,6 +8,26 @@
 
 #include "runtime/run.h"
 
+ir_image *rt_image_interpreted(ir_arena *arena, const ir_kernel *kernel) {
+  ir_image *image = IR_NEW(arena, ir_image);
+  *image = (ir_image){.arena = arena, .kernel = kernel};
+  for (int i = 0; i < kernel->stages.count; i++)
+    for (int f = 0; f < kernel->stages.at[i]->funcs.count; f++) {
+      ir_func *func = kernel->stages.at[i]->funcs.at[f];
+      if (func->kind != IR_FUNC_KERNEL) continue;
+      ir_code_image code = {
+          .stage = kernel->stages.at[i], .func = func, .label = "interp", .entry = func->name};
+      for (int c = 0; c < func->body.codes.count; c++) {
+        const ir_code *loop = func->body.codes.at[c];
+        if (loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) continue;
+        code.parallel_lo = loop->lo;
+        code.parallel_hi = loop->hi;
+      }
+      IR_PUSH(arena, &image->codes, code);
+    }
+  return image;
+}
+
 spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
                        ir_sink *sink, rt_plan **out) {
   rt_plan *plan = calloc(1, sizeof *plan);

@@ -31,9 +31,14 @@ typedef struct rt_plan_options {
   rt_pool *pool;   /* CPU: NULL runs on the calling thread */
   rt_cuda *cuda;   /* CUDA images need it */
   int force_guard; /* 1: always sparse, 2: always dense (a debug switch) */
-  bool fenced; /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
-                * array stands between canaries that rt_run_fetch checks */
+  int64_t
+      max_steps; /* interpreted code: statements that one launch may run, 0: any (for fuzzing) */
+  bool fenced;   /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
+                  * array stands between canaries that rt_run_fetch checks */
 } rt_plan_options;
+
+/* An image without machine code: the plan interprets every function of the loop dialect. */
+ir_image *rt_image_interpreted(ir_arena *arena, const ir_kernel *kernel);
 
 spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
                        ir_sink *sink, rt_plan **out);

@@ -86,6 +86,13 @@ static spc_status short_list(rt_run *run, const ir_list *list, const char *what,
   return SPC_INVALID_INPUT;
 }
 
+static spc_status unknown_list(rt_run *run, const ir_list *list) {
+  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, list->span,
+              "list `%s`: its strips or its capacity cannot be computed at these sizes",
+              list->name);
+  return SPC_INVALID_INPUT;
+}
+
 static spc_status check_list_buffer(rt_run *run, const ir_list *list, const ir_buf *buf,
                                     const char *what, int64_t need) {
   int64_t count;
@@ -108,7 +115,7 @@ static spc_status check_list(rt_run *run, const ir_list *list) {
       !ir_size_value(list->capacity, sizes, &capacity) ||
       !ir_size_value(tensor->dim[list->axis_dim], sizes, &along) ||
       (list->strip_dim >= 0 && !ir_size_value(tensor->dim[list->strip_dim], sizes, &across)))
-    return SPC_OK; /* said where the buffers get their memory */
+    return unknown_list(run, list);
   int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
   if (capacity < tiles) return short_list(run, list, "its capacity", capacity, tiles);
   if (strips < rows) return short_list(run, list, "its number of strips", strips, rows);

@@ -1,9 +1,11 @@
 /* fuzz_ir.c - any bytes as IR text: reading and verifying never crash; what is accepted prints,
- * reads back to the same text, and can be cloned and drawn. */
+ * reads back to the same text, can be cloned and drawn, and runs interpreted: statements by the
+ * reference, stages and functions as they are written. */
 #include <setjmp.h>
 #include <stdlib.h>
 
 #include "ir/loop.h"
+#include "tests/fuzz/run_small.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   spc_status status = ir_parse(arena, "fuzz", (const char *)data, size, sink, &program);
   if ((status == SPC_OK) != (sink->errors == 0)) abort();
   if (status == SPC_OK) check_round_trip(arena, program);
+  for (int k = 0; status == SPC_OK && k < program->kernels.count; k++)
+    (void)run_small(arena, program->kernels.at[k], sink);
   ir_sink_render(sink, &messages, true);
   ir_sink_render_json(sink, &messages);
   ir_arena_free(arena);

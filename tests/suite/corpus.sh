@@ -13,7 +13,7 @@ for source in tests/fuzz/fuzz_*.c; do
   target=$(basename "$source" .c); target=${target#fuzz_}
   mapfile -t files < <(find "tests/fuzz/corpus/$target" -type f 2>/dev/null | sort)
   [ ${#files[@]} -gt 0 ] || { echo "skip: fuzz target $target has no corpus"; skipped=$((skipped + 1)); continue; }
-  if ! gcc "${flags[@]}" "$source" tests/fuzz/replay.c -o "$work/$target" -L"$build" -lspc-rooms -lm -Wl,-rpath,"$(realpath "$build")" 2>"$work/log"; then
+  if ! gcc "${flags[@]}" "$source" tests/fuzz/run_small.c tests/fuzz/replay.c -o "$work/$target" -L"$build" -lspc-rooms -lz -lm -Wl,-rpath,"$(realpath "$build")" 2>"$work/log"; then
     head -n 20 "$work/log"; failed=$((failed + 1)); continue
   fi
   if timeout 60 "$work/$target" "${files[@]}" >"$work/log" 2>&1; then passed=$((passed + ${#files[@]})); continue; fi

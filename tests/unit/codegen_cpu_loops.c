@@ -29,7 +29,7 @@ static void agree(cpu_case *k, ir_array *arrays, int count, const int64_t *sizes
       memcpy(copies[i].data, arrays[i].data, bytes);
       memcpy(buffers[i], arrays[i].data, bytes);
     }
-    cr_assert_eq(ir_interp_loop(k->arena, k->func, sizes, copies, begin, end, k->sink), SPC_OK);
+    cr_assert_eq(ir_interp_loop(k->arena, k->func, sizes, copies, begin, end, 0, k->sink), SPC_OK);
     cpu_case_compile(k, cpus[c]);
     cpu_case_call(k, buffers, sizes, begin, end);
     k->image->release(k->image->owner);

@@ -243,10 +243,10 @@ static void check(build *make, const char *what, ir_dtype t, const int64_t *size
   make(&n, t);
   int64_t end = n.func->body.codes.at[0]->hi->kind == IR_DIM ? size[0] : (size[0] + 3) / 4;
   copy_arrays(&n, want, pointers);
-  cr_assert_eq(ir_interp_loop(n.arena, n.func, n.size, want, 0, end, n.sink), SPC_OK);
+  cr_assert_eq(ir_interp_loop(n.arena, n.func, n.size, want, 0, end, 0, n.sink), SPC_OK);
   vectorise(&n, bits);
   copy_arrays(&n, got, pointers);
-  cr_assert_eq(ir_interp_loop(n.arena, n.func, n.size, got, 0, end, n.sink), SPC_OK, "%s",
+  cr_assert_eq(ir_interp_loop(n.arena, n.func, n.size, got, 0, end, 0, n.sink), SPC_OK, "%s",
                n.sink->diags.count ? n.sink->diags.at[0]->text : "");
   same(&n, want, got, what, "interpreter");
   if (compiled && cg_cpu_available()) {
