@@ -13,10 +13,13 @@ const char *cg_code_name(ir_arena *arena, const ir_image *image, int i) {
   const ir_code_image *code = &image->codes.at[i];
   int part = 0, parts = 0;
   for (int j = 0; j < image->codes.count; j++) {
-    parts += image->codes.at[j].stage == code->stage;
-    part += j < i && image->codes.at[j].stage == code->stage;
+    const ir_code_image *other = &image->codes.at[j];
+    if (other->stage != code->stage || other->stands_in != code->stands_in) continue;
+    parts++;
+    part += j < i;
   }
   const char *kernel = image->kernel->name, *stage = code->stage->name;
+  if (code->stands_in) return ir_format_text(arena, "%s.%s-unaligned", kernel, stage);
   return parts > 1 ? ir_format_text(arena, "%s.%s-%d", kernel, stage, part)
                    : ir_format_text(arena, "%s.%s", kernel, stage);
 }

@@ -111,8 +111,10 @@ spc_status drv_emit_cuda(drv_artefact *a, const ir_target *target) {
     ir_image *image;
     if (s->options.kernel && strcmp(s->options.kernel, kernel->name)) continue;
     SPC_TRY(drv_codegen(s, kernel, target, text_only, &image));
-    for (int i = 0; i < image->codes.count; i++)
-      SPC_TRY(put_code(a, target, &image->codes.at[i], cg_code_name(s->arena, image, i)));
+    for (int i = 0; i < image->codes.count;
+         i++) /* what stands in beside a kernel: in folders only */
+      if (a->is_folder || !image->codes.at[i].stands_in)
+        SPC_TRY(put_code(a, target, &image->codes.at[i], cg_code_name(s->arena, image, i)));
   }
   return SPC_OK;
 }
