@@ -185,7 +185,8 @@ LLVMValueRef cg_cpu_expr(cg_cpu *c, const ir_expr *e) {
   case IR_INDEX:
   case IR_ACCESS:
   case IR_SOFTMAX:
-  case IR_TOPK: break;
+  case IR_TOPK:
+  case IR_STORED: break;
   }
   assert(false && "not an expression of the loop dialect");
   return cg_cpu_i64(c, 0);

@@ -217,6 +217,7 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   case IR_REDUCE:
   case IR_SOFTMAX:
   case IR_TOPK:
+  case IR_STORED:
     put(p, "/* not of the loop dialect */"); /* does not compile: a defect shows itself */
     break;
   }

@@ -1,11 +1,11 @@
 /* check_sparsity.c - can the pattern of a sparse result be determined (rule 7)?
  *
- * Support of an expression: EMPTY (always 0), SPARSE (zero outside a pattern that its operands'
- * storage or a predicate of the indices gives), FULL.  It follows from the zero rules of the op
- * table.  A result that is full only because operands are dense, and whose zeros are hinted, on
- * itself or on all of those operands, is stored by its values; so is a hinted one with a whole axis
- * that no operand's storage bounds.  `as like(X)` asks for more: the value must be zero wherever X
- * stores nothing. */
+ * What a result stores follows from its definition (ir/stores.c); one that would store everywhere
+ * has no pattern.  Whether hints give it one is asked of the support of its value: EMPTY (always
+ * 0), SPARSE (zero in places), FULL, by the zero rules of the op table.  A result that is full only
+ * because operands are dense, and whose zeros are hinted, on itself or on all of those operands, is
+ * stored by its values; so is a hinted one with a whole axis that no operand's storage bounds.  `as
+ * like(X)` asks for more: the value must be zero wherever X stores nothing. */
 #include "frontend/check.h"
 
 typedef enum support { EMPTY, SPARSE, FULL } support;
@@ -24,6 +24,15 @@ static bool is_full(const ir_format *f) {
 static bool is_zero(const ir_expr *e) {
   double value;
   return ir_const_value(e, &value) && value == 0;
+}
+
+/* The format of an input was refused: what it would store is unknown. */
+static bool reads_refused(const ir_expr *e) {
+  if (!e) return false;
+  if (e->kind == IR_ACCESS && e->tensor->role == IR_ROLE_IN && !e->tensor->format) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (reads_refused(e->args[i])) return true;
+  return false;
 }
 
 /* ---- support ------------------------------------------------------------------------------- */
@@ -83,6 +92,7 @@ static support support_of(const ir_expr *e, trust trusted) {
   case IR_SOFTMAX: return trusted == ALL ? SPARSE : FULL; /* -inf gives zeros */
   case IR_DIM:
   case IR_INDEX:
+  case IR_STORED:
   case IR_VAR:
   case IR_LOAD: break;
   }
@@ -152,6 +162,7 @@ static bool covered(const likeness *k, const ir_expr *e) {
   case IR_DIM:
   case IR_INDEX:
   case IR_SOFTMAX:
+  case IR_STORED:
   case IR_VAR:
   case IR_LOAD: return false;
   }
@@ -199,6 +210,7 @@ static bool bounds(const ir_expr *e, const ir_index *index) {
   case IR_DIM:
   case IR_INDEX:
   case IR_SOFTMAX:
+  case IR_STORED:
   case IR_VAR:
   case IR_LOAD: break;
   }
@@ -320,10 +332,12 @@ void fe_sparsity_check(fe_check *c, fe_stmt *stmt) {
   if (!stmt->format || is_full(t->format)) return;
   bool hinted = t->pattern.zeros != IR_ZEROS_UNKNOWN;
   trust trusted = hinted ? ALL : HINTS;
-  if (support_of_stmt(stmt->lowered, STORAGE) != FULL) {
+  bool refused = reads_refused(stmt->lowered->value) || reads_refused(stmt->lowered->cond);
+  if (refused || ir_stores_of_stmt(c->arena, stmt->lowered)) {
     t->by_value = hinted && !all_bounded(stmt->lowered);
     return;
   }
-  t->by_value = support_of_stmt(stmt->lowered, trusted) != FULL;
+  bool hints_decide = hinted || support_of_stmt(stmt->lowered, STORAGE) == FULL;
+  t->by_value = hints_decide && support_of_stmt(stmt->lowered, trusted) != FULL;
   if (!t->by_value) no_pattern(c, stmt, trusted);
 }

@@ -22,6 +22,7 @@ static void copy_stmt(ir_stmt *to, const ir_stmt *from) {
   copy_expr(to->cond, from->cond);
   copy_expr(to->sample, from->sample);
   copy_expr(to->support, from->support);
+  copy_expr(to->stores, from->stores);
 }
 
 static void copy_schedule(ir_schedule *to, const ir_schedule *from) {

@@ -122,6 +122,8 @@ spc_status ir_interp_ein(ir_arena *arena, const ir_kernel *kernel, const int64_t
   r.at = IR_NEW_ARRAY(arena, int64_t, kernel->indices.count);
   r.known = IR_NEW_ARRAY(arena, bool, kernel->indices.count);
   bindings->out_of_range = NULL;
+  r.where_stored = IR_NEW_ARRAY(arena, ir_expr *, kernel->stmts.count);
+  ir_stores_of_kernel(arena, kernel, r.where_stored);
   SPC_TRY(bind_inputs(&r, sizes));
   for (int s = 0; s < kernel->stmts.count; s++) SPC_TRY(ein_statement(&r, kernel->stmts.at[s]));
   return SPC_OK;

@@ -12,10 +12,11 @@
 typedef struct store {
   ir_tensor *tensor;
   ir_view view;
-  double *f;   /* float dtypes: value at each position */
-  int64_t *i;  /* integers and b1 */
-  double fill; /* what is not stored */
-  bool dense;  /* every level dense and whole: position = sum of coordinate * stride */
+  double *f;       /* float dtypes: value at each position */
+  int64_t *i;      /* integers and b1 */
+  double fill;     /* what is not stored */
+  ir_view *stored; /* a dense let whose pattern is asked for: what it would store; else NULL */
+  bool dense;      /* every level dense and whole: position = sum of coordinate * stride */
   int64_t stride[IR_MAX_RANK];
 } store;
 
@@ -108,11 +109,10 @@ typedef struct interp {
   ir_bindings *bindings;
   IR_VEC(store *) stores;
   IR_VEC(segments *) ragged;
-  int64_t *at;              /* value of each index, by place in kernel->indices; -1: unset */
-  bool *known;              /* while compiling: indices that are set at this point */
-  ir_dtype acc;             /* of the statement being compiled */
-  const ir_stmt *assembled; /* the statement whose pattern is made, */
-  const ir_expr *through;   /* and the access through which it is seen; NULL: itself */
+  int64_t *at;            /* value of each index, by place in kernel->indices; -1: unset */
+  bool *known;            /* while compiling: indices that are set at this point */
+  ir_dtype acc;           /* of the statement being compiled */
+  ir_expr **where_stored; /* by statement; NULL: nobody asks (stores.c) */
   int64_t steps, limit;
   spc_status status; /* set once; evaluation stops soon after */
 } interp;
@@ -161,9 +161,9 @@ void ein_compile_drive(interp *r, node *n);
 void ein_drive(interp *r, node *n, void (*visit)(interp *r, void *user), void *user);
 
 /* interp_ein_pattern.c */
-bool ein_has_pattern(interp *r, const ir_stmt *stmt);
-/* Unique coordinates of the target where the statement's value is structurally non-zero. */
-void ein_pattern(interp *r, const ir_stmt *stmt, node *cond, const int64_t *dims, ir_entries *out);
+/* Coordinates of the target, unique, among which are all where `stores` is true. */
+void ein_pattern(interp *r, const ir_stmt *stmt, const ir_expr *stores, const int64_t *dims,
+                 ir_entries *out);
 
 /* interp_ein_stmt.c */
 spc_status ein_statement(interp *r, const ir_stmt *stmt);

@@ -18,10 +18,16 @@ static bool uses_loops(const interp *r, const node *n, const ir_expr *sub) {
   return false;
 }
 
+/* What the access's entries are: its own, or those that a dense let would store. */
+static const ir_view *entries_of(const node *access) {
+  return access->tensor->stored ? access->tensor->stored : &access->tensor->view;
+}
+
 /* How many axes of the access the loops set; 0: it cannot drive. */
-static int driven_axes(const interp *r, const node *n, const node *access) {
+static int driven_axes(const interp *r, const node *n, const node *access, bool asks_stored) {
   int axes = 0;
-  if (access->tensor->dense || access->tensor->fill != 0) return 0;
+  bool dense = access->tensor->dense && !(asks_stored && access->tensor->stored);
+  if (dense || access->tensor->fill != 0) return 0;
   for (int a = 0; a < access->count; a++) {
     const loop *l = access->sub_slot[a] >= 0 ? loop_of(n, access->sub_slot[a]) : NULL;
     if (!l && uses_loops(r, n, access->expr->args[a])) return 0;
@@ -33,14 +39,15 @@ static int driven_axes(const interp *r, const node *n, const node *access) {
 }
 
 static void choose(const interp *r, const node *n, node *factor, node **best, int *most) {
-  if (factor->kind == IR_OP && factor->op == IR_OP_MUL) {
+  bool asks_stored = factor->kind == IR_STORED;
+  if (factor->kind == IR_OP && (factor->op == IR_OP_MUL || factor->op == IR_OP_AND)) {
     choose(r, n, factor->args[0], best, most);
     choose(r, n, factor->args[1], best, most);
     return;
   }
-  while (factor->kind == IR_CAST) factor = factor->args[0];
+  while (factor->kind == IR_CAST || factor->kind == IR_STORED) factor = factor->args[0];
   if (factor->kind != IR_ACCESS) return;
-  int axes = driven_axes(r, n, factor);
+  int axes = driven_axes(r, n, factor, asks_stored);
   if (axes <= *most) return;
   *most = axes;
   *best = factor;
@@ -48,7 +55,7 @@ static void choose(const interp *r, const node *n, node *factor, node **best, in
 
 /* ---- the copy -------------------------------------------------------------------------------- */
 static bool fixed_come_first(const drive *d) {
-  const ir_format *f = d->access->tensor->view.format;
+  const ir_format *f = d->view.format;
   bool free_seen = false;
   for (int k = 0; k < f->level_count; k++) {
     bool is_free = d->axis_loop[f->level[k].dim] != NULL;
@@ -59,7 +66,7 @@ static bool fixed_come_first(const drive *d) {
 }
 
 static const ir_format *fixed_first_format(interp *r, const drive *d) {
-  const ir_view *view = &d->access->tensor->view;
+  const ir_view *view = &d->view;
   ir_format *f = IR_NEW(r->arena, ir_format);
   f->name = "fixed_first";
   f->rank = view->rank;
@@ -77,12 +84,14 @@ static void copy_fixed_first(interp *r, drive *d) {
   ir_entries entries;
   const char *why = NULL;
   ir_dtype dtype = s->f ? IR_F64 : s->i ? IR_I64 : IR_NONE;
-  ir_view_entries(r->arena, &s->view, &entries);
-  if (ir_view_pack(r->arena, dtype, s->view.dim, fixed_first_format(r, d), IR_I64, &entries,
-                   &d->view, &why))
+  if (s->stored) dtype = IR_NONE;
+  ir_view from = d->view;
+  ir_view_entries(r->arena, &from, &entries);
+  if (ir_view_pack(r->arena, dtype, from.dim, fixed_first_format(r, d), IR_I64, &entries, &d->view,
+                   &why))
     r->status = SPC_INTERNAL;
-  d->f = s->f ? d->view.vals.data : NULL;
-  d->i = s->i ? d->view.vals.data : NULL;
+  d->f = dtype == IR_F64 ? d->view.vals.data : NULL;
+  d->i = dtype == IR_I64 ? d->view.vals.data : NULL;
 }
 
 static bool ragged_stands_alone(const node *n) {
@@ -94,7 +103,8 @@ static bool ragged_stands_alone(const node *n) {
 void ein_compile_drive(interp *r, node *n) {
   node *access = NULL;
   int most = 0;
-  if (n->reducer != IR_RED_SUM || (r->options && r->options->strict_nan) || !ragged_stands_alone(n))
+  bool strict = n->is_float && r->options && r->options->strict_nan;
+  if ((n->reducer != IR_RED_SUM && n->reducer != IR_RED_ANY) || strict || !ragged_stands_alone(n))
     return;
   choose(r, n, n->args[0], &access, &most);
   if (!access) return;
@@ -110,9 +120,9 @@ void ein_compile_drive(interp *r, node *n) {
     else if (!set)
       return;
   }
-  d->view = access->tensor->view;
-  d->f = access->tensor->f;
-  d->i = access->tensor->i;
+  d->view = *entries_of(access);
+  d->f = access->tensor->stored ? NULL : access->tensor->f;
+  d->i = access->tensor->stored ? NULL : access->tensor->i;
   if (!fixed_come_first(d)) copy_fixed_first(r, d);
   n->drive = d;
 }

@@ -109,7 +109,7 @@ node *ein_compile(interp *r, const ir_expr *e) {
     compile_access(r, n, e);
   else if (e->kind == IR_OP)
     compile_op(r, n, e);
-  else if (e->kind != IR_CAST)
+  else if (e->kind != IR_CAST && e->kind != IR_STORED)
     compile_leaf(r, n, e);
   return n;
 }
@@ -151,6 +151,16 @@ static int64_t position(interp *r, node *n) {
   int64_t p = 0;
   for (int a = 0; a < n->count; a++) p += at[a] * s->stride[a];
   return p;
+}
+
+/* Whether the access meets a stored entry; a dense tensor stores them all. */
+static bool is_stored(interp *r, node *n) {
+  int64_t at[IR_MAX_RANK];
+  if (n->driven) return true;
+  if (!ein_subscripts(r, n, at)) return false;
+  const store *s = n->tensor;
+  const ir_view *view = s->stored ? s->stored : &s->view;
+  return (s->dense && !s->stored) || ir_view_locate(view, at) >= 0;
 }
 
 static double access_float(interp *r, node *n) {
@@ -219,6 +229,7 @@ double node_float(interp *r, node *n) {
   case IR_TOPK: return row_float(r, n);
   case IR_DIM:
   case IR_INDEX:
+  case IR_STORED:
   case IR_VAR:
   case IR_LOAD: break;
   }
@@ -240,6 +251,7 @@ int64_t node_int(interp *r, node *n) {
   case IR_ACCESS: return access_int(r, n);
   case IR_OP: return op_int(r, n);
   case IR_CAST: return cast_int(r, n);
+  case IR_STORED: return is_stored(r, n->args[0]);
   case IR_REDUCE: return reduce_int(r, n);
   case IR_TOPK: return row_int(r, n);
   case IR_SOFTMAX:

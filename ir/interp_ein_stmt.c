@@ -10,6 +10,7 @@ typedef struct work {
   ir_tensor *target;
   int64_t dim[IR_MAX_RANK];
   node *value, *cond;
+  const ir_expr *stores; /* where a sparse target has entries; NULL: everywhere */
   int loop_count;
   loop *loops;
   ir_view out;
@@ -178,6 +179,21 @@ static void run_like(work *w) {
   ir_view_walk(&w->out, visit_like, w);
 }
 
+/* The elements where the target stores an entry. */
+static void stored_elements(work *w, ir_entries *entries) {
+  int64_t kept = 0;
+  size_t bytes = sizeof(int64_t) * (size_t)w->target->rank;
+  ein_pattern(w->r, w->stmt, w->stores, w->dim, entries);
+  node *stores = ein_compile(w->r, w->stores);
+  for (int64_t e = 0; e < entries->count && !w->r->status; e++) {
+    const int64_t *at = entries->at + e * entries->rank;
+    if (!set_element(w, at) || !ein_step(w->r) || !node_true(w->r, stores)) continue;
+    if (bytes) memmove(entries->at + kept * entries->rank, at, bytes);
+    kept++;
+  }
+  entries->count = kept;
+}
+
 static void take_values(work *w, ir_entries *entries) {
   bool floats = ir_dtype_is_float(w->target->dtype);
   entries->value = floats ? ir_array_new(w->r->arena, IR_F64, entries->count).data : NULL;
@@ -197,7 +213,7 @@ static void run_assembled(work *w) {
   ir_entries entries;
   const char *why = NULL;
   int64_t most = INT32_MAX;
-  ein_pattern(r, w->stmt, w->cond, w->dim, &entries);
+  stored_elements(w, &entries);
   take_values(w, &entries);
   for (int d = 0; d < w->target->rank; d++) most = w->dim[d] > most ? w->dim[d] : most;
   ir_dtype index = most > INT32_MAX || entries.count > INT32_MAX ? IR_I64 : IR_I32;
@@ -211,6 +227,19 @@ static void run_assembled(work *w) {
   }
   ir_diag_add(r->sink, IR_DIAG_PACK, w->target->span, "`%s`: %s", w->target->name, why);
   r->status = SPC_INVALID_INPUT;
+}
+
+/* What a dense let would store, where a sparse result asks. */
+static ir_view *asked_pattern(work *w) {
+  ir_entries entries;
+  const char *why = NULL;
+  ir_view *view = IR_NEW(w->r->arena, ir_view);
+  stored_elements(w, &entries);
+  const ir_format *list = ir_format_builtin(w->r->arena, "coo", w->target->rank, NULL, 0, &why);
+  if (w->r->status ||
+      ir_view_pack(w->r->arena, IR_NONE, w->dim, list, IR_I64, &entries, view, &why))
+    return NULL;
+  return view;
 }
 
 /* ---- scatter --------------------------------------------------------------------------------- */
@@ -308,19 +337,29 @@ static bool prepare(work *w) {
   return r->status == SPC_OK;
 }
 
+/* NULL: everywhere, or nobody asks. */
+static const ir_expr *stores_of(const interp *r, const ir_stmt *stmt) {
+  int number = 0;
+  while (r->kernel->stmts.at[number] != stmt) number++;
+  const ir_expr *stores = r->where_stored[number];
+  return stores && !(stores->kind == IR_CONST && stores->i) ? stores : NULL;
+}
+
 spc_status ein_statement(interp *r, const ir_stmt *stmt) {
-  work w = {.r = r, .stmt = stmt, .target = stmt->target};
+  work w = {.r = r, .stmt = stmt, .target = stmt->target, .stores = stores_of(r, stmt)};
+  bool is_dense = is_dense_format(stmt->target->format);
   if (!prepare(&w)) return r->status;
   if (ir_is_scatter(stmt))
     run_scatter(&w);
   else if (w.target->like)
     run_like(&w);
-  else if (is_dense_format(w.target->format) || w.target->by_value || !ein_has_pattern(r, stmt))
+  else if (is_dense || w.target->by_value || !w.stores)
     run_dense(&w);
   else
     run_assembled(&w);
   if (r->status) return r->status;
-  ein_store_new(r, w.target, &w.out);
+  store *made = ein_store_new(r, w.target, &w.out);
+  if (w.stores && made->dense) made->stored = asked_pattern(&w);
   ir_binding binding = {w.target, w.out};
   IR_PUSH(r->arena, &r->bindings->list, binding);
   return SPC_OK;

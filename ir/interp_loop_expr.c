@@ -150,7 +150,8 @@ void loop_eval(loop_run *r, const lnode *n, cell *out) {
   case IR_INDEX:
   case IR_ACCESS:
   case IR_SOFTMAX:
-  case IR_TOPK: break; /* refused when the function was compiled */
+  case IR_TOPK:
+  case IR_STORED: break; /* refused when the function was compiled */
   }
   out[0] = (cell){0};
 }

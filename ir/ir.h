@@ -57,6 +57,8 @@ typedef enum ir_kind {
               */
   IR_SOFTMAX, /* softmax along bound[0] of args[0]; all -inf gives zeros */
   IR_TOPK,    /* args[0] where it is among the i largest along bound[0], else 0 */
+  IR_STORED,  /* b1: the access args[0] meets a stored entry, zero or not; a let without a format of
+                 its own: an entry of what it would store (stores.c) */
   IR_VAR,     /* loop dialect: the value of a local */
   IR_LOAD     /* loop dialect: buf[args[0]]; args[1], when there, is a b1 mask (false reads 0) */
 } ir_kind;
@@ -165,6 +167,8 @@ struct ir_stmt {
   ir_expr *sample; /* propagate: compute only where this is true (cond and inferred) */
   ir_expr
       *support; /* propagate: the value can be non-zero only where this is true; NULL: anywhere */
+  ir_expr *stores; /* canon: stored sparse, the target has an entry just where this is true, the
+                      condition included (stores.c); `true`: everywhere; NULL: nobody asks */
   IR_VEC(ir_axis) axes;  /* permute */
   const char *fused_why; /* fuse: what was fused into it, or why not */
 };
@@ -288,6 +292,7 @@ ir_expr *ir_copy_with(ir_arena *a, const ir_expr *e, ir_expr **args); /* same no
 /* ---- asking (ir/query.c) -------------------------------------------------------------------- */
 bool ir_expr_equal(const ir_expr *a, const ir_expr *b); /* structural; spans do not count */
 uint64_t ir_expr_hash(const ir_expr *e); /* the same for equal ones; NULL is allowed */
+bool ir_expr_alike(const ir_expr *a, const ir_expr *b); /* equal, but for names of bound indices */
 bool ir_expr_uses_index(const ir_expr *e, const ir_index *index); /* free uses */
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
@@ -302,6 +307,13 @@ ir_expr *ir_expr_substitute(ir_arena *a, const ir_expr *e, ir_index *const *from
                             ir_expr *const *to, int count);
 /* Calls visit on every node, parents first; stops early when it returns false. */
 bool ir_expr_walk(ir_expr *e, bool (*visit)(void *user, ir_expr *node), void *user);
+
+/* Where a result stored sparse has an entry (ir/stores.c): a condition over IR_STORED, patterns and
+ * what the program's own conditions look at.  NULL: everywhere. */
+ir_expr *ir_stores_of(ir_arena *arena, const ir_expr *e);
+ir_expr *ir_stores_of_stmt(ir_arena *arena, const ir_stmt *stmt);
+/* stores[i] for statement i, `true` for everywhere; NULL where no sparse result asks. */
+void ir_stores_of_kernel(ir_arena *arena, const ir_kernel *kernel, ir_expr **stores);
 
 /* Value of a size expression for given dim sizes (by dim->number; -1 unknown).  False when a dim is
  * unknown, a division is not exact (but ir_ceil_div's shape rounds up) or it overflows. */

@@ -147,6 +147,7 @@ static void read_stmt_clauses(ir_reader *r, ir_stmt *stmt) {
   if (ir_read_if(r, "fill")) stmt->fill = ir_read_number(r);
   if (ir_read_if(r, "sample")) stmt->sample = ir_read_expr(r);
   if (ir_read_if(r, "support")) stmt->support = ir_read_expr(r);
+  if (ir_read_if(r, "stores")) stmt->stores = ir_read_expr(r);
   while (ir_read_if(r, "axis")) read_axis(r, stmt);
   if (ir_read_if(r, "fused")) stmt->fused_why = ir_read_string(r);
 }

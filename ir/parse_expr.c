@@ -142,6 +142,16 @@ static ir_expr *read_row_op(ir_reader *r, ir_kind kind) {
   return along ? ir_row_op(r->arena, kind, along, body, k) : body;
 }
 
+/* stored(x[i, j]) */
+static ir_expr *read_stored(ir_reader *r) {
+  ir_read_expect(r, "(");
+  ir_expr *e = ir_node_new(r->arena, IR_STORED, IR_B1, 1, 1);
+  e->args[0] = ir_read_expr(r);
+  rise(r, r->height);
+  ir_read_expect(r, ")");
+  return e;
+}
+
 /* ---- memory -------------------------------------------------------------------------------- */
 void ir_read_subs(ir_reader *r, int rank, ir_expr **subs, const char *of, ir_span span) {
   int count = 0, height = 0;
@@ -219,6 +229,7 @@ static ir_expr *read_named(ir_reader *r) {
   if (word && ir_read_at(r, "(")) {
     ir_op op = ir_op_find(name);
     if (op != IR_OP_COUNT) return read_op_call(r, op);
+    if (!strcmp(name, "stored")) return read_stored(r);
   }
   if (word && ir_read_at(r, "[")) {
     ir_reducer reducer = ir_reducer_find(name);

@@ -182,6 +182,7 @@ static void put_stmt(ir_writer *w, const ir_stmt *stmt) {
   put_condition(w, stmt, "\n    ");
   put_clause(w, "sample", stmt->sample);
   put_clause(w, "support", stmt->support);
+  put_clause(w, "stores", stmt->stores);
   for (int i = 0; i < stmt->axes.count; i++) put_axis(w, &stmt->axes.at[i]);
   if (stmt->fused_why) {
     ir_text_put(w->out, "\n    fused ");

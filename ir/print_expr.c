@@ -140,6 +140,10 @@ void ir_put_expr(ir_writer *w, const ir_expr *e) {
     put_args(w, e, "(", ")");
     break;
   case IR_TOPK: put_topk(w, e); break;
+  case IR_STORED:
+    ir_text_put(w->out, "stored");
+    put_args(w, e, "(", ")");
+    break;
   case IR_VAR: ir_put_var(w, e->var); break;
   case IR_LOAD: put_load(w, e); break;
   }

@@ -31,7 +31,8 @@ static bool same_leaf(const ir_expr *a, const ir_expr *b) {
   case IR_VAR: return a->var == b->var;
   case IR_LOAD: return a->buf == b->buf;
   case IR_CAST:
-  case IR_SOFTMAX: return true;
+  case IR_SOFTMAX:
+  case IR_STORED: return true;
   }
   return false;
 }
@@ -53,7 +54,8 @@ static uint64_t leaf_hash(const ir_expr *e) {
   case IR_OP: return (uint64_t)e->op;
   case IR_REDUCE: return (uint64_t)e->reducer;
   case IR_CAST:
-  case IR_SOFTMAX: return 0;
+  case IR_SOFTMAX:
+  case IR_STORED: return 0;
   case IR_CONST:
   case IR_TOPK: return (uint64_t)e->i;
   case IR_DIM:
@@ -75,6 +77,40 @@ uint64_t ir_expr_hash(const ir_expr *e) {
     hash = ir_hash(hash, &below, sizeof below);
   }
   return hash;
+}
+
+/* Reductions around two expressions, pair by pair. */
+typedef struct paired {
+  const ir_expr *a, *b;
+  const struct paired *outer;
+} paired;
+
+static bool is_paired(const paired *p, const ir_index *a, const ir_index *b) {
+  for (; p; p = p->outer)
+    for (int i = p->a->bound_count; i-- > 0;)
+      if (p->a->bound[i] == a || p->b->bound[i] == b)
+        return p->a->bound[i] == a && p->b->bound[i] == b;
+  return a == b;
+}
+
+static bool alike(const ir_expr *a, const ir_expr *b, const paired *outer) {
+  paired here = {a, b, outer};
+  const paired *p = a->kind == IR_REDUCE ? &here : outer;
+  if (a->kind != b->kind || a->dtype != b->dtype || a->lanes != b->lanes) return false;
+  if (a->arg_count != b->arg_count || a->bound_count != b->bound_count) return false;
+  if (a->kind == IR_INDEX) return is_paired(p, a->index, b->index);
+  if (!same_leaf(a, b)) return false;
+  for (int i = 0; i < a->bound_count; i++) {
+    if (a->kind != IR_REDUCE && !is_paired(p, a->bound[i], b->bound[i])) return false;
+    if (a->bound[i]->offsets != b->bound[i]->offsets) return false;
+  }
+  for (int i = 0; i < a->arg_count; i++)
+    if (!alike(a->args[i], b->args[i], p)) return false;
+  return true;
+}
+
+bool ir_expr_alike(const ir_expr *a, const ir_expr *b) {
+  return a == b || (a && b && alike(a, b, NULL));
 }
 
 static bool binds(const ir_expr *e, const ir_index *index) {

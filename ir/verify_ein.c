@@ -206,6 +206,7 @@ static void check_stmt(ir_checker *c, const ir_stmt *s) {
   check_target(c, s);
   check_value(c, s);
   if (s->cond) ir_check_dtype(c, s->cond, IR_B1, "the condition");
+  if (s->stores) ir_check_dtype(c, s->stores, IR_B1, "where a result stores");
   check_axes(c, s);
   check_findings(c, s);
 }

@@ -164,6 +164,15 @@ static void check_access(ir_checker *c, const ir_expr *e) {
   if (e->dtype != dtype) fault_at(c, e, "does not have the dtype of its tensor");
 }
 
+static void check_stored(ir_checker *c, const ir_expr *e) {
+  if (c->scope) fault_at(c, e, "is about a tensor; functions have buffers only");
+  if (e->arg_count != 1 || e->args[0]->kind != IR_ACCESS)
+    ir_fault(c, span_of(c, e), "`stored` asks about one access of a tensor");
+  else
+    ir_check_expr(c, e->args[0]);
+  if (e->dtype != IR_B1) fault_at(c, e, "is a condition and must be b1");
+}
+
 static bool is_visible_buf(const ir_checker *c, const ir_buf *buf) {
   if (!c->scope) return false;
   for (int i = 0; i < c->scope->bufs.count; i++)
@@ -258,6 +267,7 @@ void ir_check_expr(ir_checker *c, const ir_expr *e) {
   case IR_REDUCE: check_reduce(c, e); break;
   case IR_SOFTMAX:
   case IR_TOPK: check_row_op(c, e); break;
+  case IR_STORED: check_stored(c, e); break;
   case IR_VAR: check_var(c, e); break;
   case IR_LOAD: check_load(c, e); break;
   }

@@ -49,6 +49,7 @@ static void redirect_readers(pass_uses *uses, redirect *r) {
     ir_stmt *stmt = pass_stmt_at(uses, rows[i]);
     stmt->value = pass_rewrite(r->arena, stmt->value, redirect_node, r);
     stmt->cond = pass_rewrite(r->arena, stmt->cond, redirect_node, r);
+    stmt->stores = pass_rewrite(r->arena, stmt->stores, redirect_node, r);
     for (int d = 0; d < stmt->target->rank; d++)
       stmt->subs[d] = pass_rewrite(r->arena, stmt->subs[d], redirect_node, r);
   }
@@ -90,6 +91,7 @@ static void merge_equal(pass_context *c, ir_kernel *kernel, pass_uses *uses) {
     if (later->role == IR_ROLE_LET && kernel->schedule != NULL)
       continue; /* it may be named there */
     redirect r = {c->arena, later, same->target};
+    if (!same->target->def->stores) same->target->def->stores = later->def->stores;
     redirect_readers(uses, &r);
   }
 }

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "passes/canon.h"
+#include "passes/stores.h"
 
 typedef struct splitter {
   pass_context *context;
@@ -107,6 +108,7 @@ static ir_expr *make_temporary(splitter *s, const place *p, ir_expr *value) {
   ir_stmt *stmt = temporary_stmt(s, p, &over, value);
   ir_expr *access = ir_access(s->arena, stmt->target, stmt->subs);
   access->span = value->span;
+  p->stmt->stores = pass_stores_named(s->arena, p->stmt->stores, value, access, &stmt->stores);
   split_stmt(s, stmt, p->stem, p->next);
   return access;
 }
@@ -136,13 +138,18 @@ static ir_expr *cond_below(splitter *s, ir_expr *cond, const ir_expr *e) {
   return kept;
 }
 
-static ir_expr *with_simple_body(splitter *s, const place *p, ir_expr *e) {
+static place place_below(splitter *s, const place *p, const ir_expr *e) {
   place below = *p;
   below.scope = (pass_indices){0};
   for (int i = 0; i < p->scope.list.count; i++)
     pass_indices_add(s->arena, &below.scope, p->scope.list.at[i]);
   for (int i = 0; i < e->bound_count; i++) pass_indices_add(s->arena, &below.scope, e->bound[i]);
   below.cond = cond_below(s, p->cond, e);
+  return below;
+}
+
+static ir_expr *with_simple_body(splitter *s, const place *p, ir_expr *e) {
+  place below = place_below(s, p, e);
   ir_expr *body = extract_all(s, &below, e->args[0]);
   return body == e->args[0] ? e : pass_with_args(s->arena, e, &body);
 }
@@ -225,12 +232,33 @@ static ir_expr *open_value(splitter *s, const place *p, ir_expr *e, bool only, b
   return pass_with_args(s->arena, e, args);
 }
 
+/* ---- what sparse results store --------------------------------------------------------------- */
+typedef struct condition {
+  const ir_expr *written;
+  ir_expr *opened;
+} condition;
+
+/* Conditions are values like others, made once; what is asked of stored entries stays whole.  A
+ * topk that is the statement's value stays one. */
+static ir_expr *open_stores(splitter *s, const place *p, ir_expr *e, const condition *cond) {
+  if (cond->written != NULL && ir_expr_equal(e, cond->written)) return cond->opened;
+  if (e->kind == IR_STORED || e->arg_count == 0) return e;
+  if (pass_is_heavy(e) && !pass_stores_any(e))
+    return ir_expr_equal(e, p->stmt->value) ? e : make_temporary(s, p, e);
+  place below = e->kind == IR_REDUCE ? place_below(s, p, e) : *p;
+  ir_expr **args = IR_NEW_ARRAY(s->arena, ir_expr *, e->arg_count);
+  for (int i = 0; i < e->arg_count; i++) args[i] = open_stores(s, &below, e->args[i], cond);
+  return pass_with_args(s->arena, e, args);
+}
+
 static void split_stmt(splitter *s, ir_stmt *stmt, const char *stem, int *next) {
   place p = {.stmt = stmt, .stem = stem, .next = next};
+  condition cond = {stmt->cond, NULL};
   for (int i = 0; i < stmt->free.count; i++) pass_indices_add(s->arena, &p.scope, stmt->free.at[i]);
   if (stmt->cond != NULL) stmt->cond = extract_all(s, &p, stmt->cond);
-  p.cond = stmt->cond;
+  p.cond = cond.opened = stmt->cond;
   stmt->value = open_value(s, &p, stmt->value, pass_count_heavy(stmt->value) == 1, true);
+  if (stmt->stores != NULL) stmt->stores = open_stores(s, &p, stmt->stores, &cond);
   IR_PUSH(s->arena, &s->done, stmt);
 }
 

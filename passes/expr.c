@@ -103,6 +103,54 @@ bool pass_captures(ir_arena *arena, const ir_expr *e, const ir_expr *use) {
   return false;
 }
 
+/* Indices that were renamed around an expression, innermost first. */
+typedef struct renamed {
+  const ir_expr *reduce;
+  ir_index **to;
+  const struct renamed *outer;
+} renamed;
+
+static ir_index *new_name(const renamed *r, ir_index *index) {
+  for (; r; r = r->outer)
+    for (int i = 0; i < r->reduce->bound_count; i++)
+      if (r->reduce->bound[i] == index) return r->to[i];
+  return index;
+}
+
+static ir_index *renamed_index(ir_kernel *kernel, const ir_index *index) {
+  ir_index *fresh = ir_index_new(kernel, ir_fresh_name(kernel, index->name), index->extent);
+  fresh->offsets = index->offsets;
+  fresh->span = index->span;
+  return fresh;
+}
+
+static ir_expr *fresh_bound(ir_arena *arena, ir_kernel *kernel, ir_expr *e, const renamed *outer) {
+  if (pass_is_elementwise(e)) return e;
+  if (e->kind != IR_REDUCE) {
+    ir_expr **args = IR_NEW_ARRAY(arena, ir_expr *, e->arg_count);
+    for (int i = 0; i < e->arg_count; i++) args[i] = fresh_bound(arena, kernel, e->args[i], outer);
+    return ir_copy_with(arena, e, args);
+  }
+  ir_index **bound = IR_NEW_ARRAY(arena, ir_index *, e->bound_count);
+  ir_expr **to = IR_NEW_ARRAY(arena, ir_expr *, e->bound_count);
+  const renamed here = {e, bound, outer};
+  for (int i = 0; i < e->bound_count; i++) {
+    bound[i] = renamed_index(kernel, e->bound[i]);
+    to[i] = ir_index_ref(arena, bound[i]);
+  }
+  for (int i = 0; i < e->bound_count; i++)
+    bound[i]->segment = new_name(&here, e->bound[i]->segment);
+  ir_expr *body = fresh_bound(arena, kernel, e->args[0], &here);
+  body = ir_expr_substitute(arena, body, e->bound, to, e->bound_count);
+  ir_expr *copy = ir_reduce(arena, e->reducer, bound, e->bound_count, body);
+  copy->span = e->span;
+  return copy;
+}
+
+ir_expr *pass_fresh_bound(ir_arena *arena, ir_kernel *kernel, ir_expr *e) {
+  return fresh_bound(arena, kernel, e, NULL);
+}
+
 ir_expr *pass_at_access(ir_arena *arena, const ir_stmt *def, const ir_expr *e, const ir_expr *use) {
   ir_index *from[IR_MAX_RANK];
   ir_expr *to[IR_MAX_RANK];

@@ -13,6 +13,7 @@
  * lets the consumer gather it, because only the joint choice of kernels can tell. */
 #include "passes/choice.h"
 #include "passes/storage.h"
+#include "passes/stores.h"
 
 static const ir_format *builtin(pass_context *context, const char *name, int rank) {
   const char *why = NULL;
@@ -90,6 +91,7 @@ spc_status pass_format(pass_context *context, ir_kernel *kernel) {
   }
   for (int i = 0; i < kernel->tensors.count; i++)
     if (!kernel->tensors.at[i]->format) choose(context, kernel->tensors.at[i]);
+  pass_stores_settle(context, kernel);
   pass_format_by_value(context, kernel);
   return pass_format_orders(context, kernel);
 }

@@ -199,6 +199,7 @@ static void read_copy(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_
   stmt->cond = with_tensor(arena, stmt->cond, access, copy);
   stmt->sample = with_tensor(arena, stmt->sample, access, copy);
   stmt->support = with_tensor(arena, stmt->support, access, copy);
+  stmt->stores = with_tensor(arena, stmt->stores, access, copy);
 }
 
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt) {
@@ -255,6 +256,7 @@ static int settle(pass_context *context, ir_kernel *kernel, int at) {
   ir_expr_walk(stmt->value, collect, &found);
   if (stmt->sample) ir_expr_walk(stmt->sample, collect, &found);
   if (stmt->cond) ir_expr_walk(stmt->cond, collect, &found);
+  if (stmt->stores) ir_expr_walk(stmt->stores, collect, &found);
   if (pass_stmt_converts(stmt)) return 0;
   largest_first(context, &found);
   if (stmt->target->like)

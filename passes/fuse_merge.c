@@ -1,37 +1,10 @@
 /* fuse_merge.c - puts one statement's definition into another. */
 #include "passes/canon.h"
 #include "passes/fuse.h"
+#include "passes/stores.h"
 #include "passes/support.h"
 
 /* ---- renaming -------------------------------------------------------------------------------- */
-static ir_index *renamed_index(ir_kernel *kernel, const ir_index *index) {
-  ir_index *fresh = ir_index_new(kernel, ir_fresh_name(kernel, index->name), index->extent);
-  fresh->offsets = index->offsets;
-  fresh->segment = index->segment;
-  fresh->span = index->span;
-  return fresh;
-}
-
-/* The same reduction over indices that nothing else in the kernel uses. */
-static ir_expr *with_fresh_bound(ir_arena *arena, ir_kernel *kernel, ir_expr *e) {
-  if (e->kind != IR_REDUCE) {
-    if (pass_is_elementwise(e)) return e;
-    ir_expr **args = IR_NEW_ARRAY(arena, ir_expr *, e->arg_count);
-    for (int i = 0; i < e->arg_count; i++) args[i] = with_fresh_bound(arena, kernel, e->args[i]);
-    return ir_copy_with(arena, e, args);
-  }
-  ir_index **bound = IR_NEW_ARRAY(arena, ir_index *, e->bound_count);
-  ir_expr **to = IR_NEW_ARRAY(arena, ir_expr *, e->bound_count);
-  for (int i = 0; i < e->bound_count; i++) {
-    bound[i] = renamed_index(kernel, e->bound[i]);
-    to[i] = ir_index_ref(arena, bound[i]);
-  }
-  ir_expr *body = ir_expr_substitute(arena, e->args[0], e->bound, to, e->bound_count);
-  ir_expr *copy = ir_reduce(arena, e->reducer, bound, e->bound_count, body);
-  copy->span = e->span;
-  return copy;
-}
-
 /* A reader's index that the producer's reduction binds would be captured. */
 static bool collides(ir_arena *arena, const ir_expr *value, const ir_stmt *into) {
   pass_indices bound = {0};
@@ -66,7 +39,7 @@ static ir_expr *value_at(pass_context *c, ir_kernel *kernel, const pass_pair *p,
   ir_arena *arena = c->arena;
   ir_expr *value = p->from->value;
   if (pass_captures(arena, value, use) || collides(arena, value, p->into))
-    value = with_fresh_bound(arena, kernel, value);
+    value = pass_fresh_bound(arena, kernel, value);
   value = converted(arena, p->from->target->dtype, pass_at_access(arena, p->from, value, use));
   ir_expr *cond = pass_at_access(arena, p->from, p->from->cond, use);
   if (cond == NULL || reads_within(arena, p->into, cond)) return value;
@@ -169,6 +142,7 @@ void pass_fuse_inline(pass_fusion *f, const pass_pair *p) {
   for (ir_expr *use = p->use; use != NULL; use = pass_find_access(value, p->from->target))
     value = pass_replace_node(c->arena, value, use, value_at(c, f->kernel, p, use));
   p->into->value = pass_canon_fold(c, value);
+  p->into->stores = pass_stores_inline(c->arena, f->kernel, p->into->stores, p->from);
   changed(f, p->into);
   drop(f, p->from);
 }
@@ -278,6 +252,7 @@ ir_stmt *pass_fuse_absorb(pass_fusion *f, const pass_pair *p) {
   ir_expr *body = product(arena, ir_access(arena, stmt->target, stmt->subs), &others);
   ir_expr *sum = ir_reduce(arena, reduce->reducer, reduce->bound, reduce->bound_count, body);
   p->into->value = pass_replace_node(arena, p->into->value, reduce, sum);
+  p->into->stores = pass_stores_inline(arena, f->kernel, p->into->stores, p->from);
   pass_uses_insert(f->uses, stmt, p->into);
   mention_findings(f, stmt);
   changed(f, stmt);

@@ -6,6 +6,7 @@
  * index lists stays a tensor. */
 #include "passes/fuse.h"
 #include "passes/storage.h"
+#include "passes/stores.h"
 
 enum {
   CHEAP_OPS = 4,
@@ -127,6 +128,9 @@ static const char *storage_refusal(const pass_fusion *f, const pass_pair *p, boo
                           MOST_OPS, MOST_HEIGHT);
   if (pass_count_accesses(p->into->cond, t) > 0 || pass_count_accesses(p->into->value, t) == 0)
     return "its values decide what is computed";
+  if (pass_stores_reads(p->into->stores, t)) return "its values decide what is stored";
+  if (!pass_stores_can_inline(p->into->stores, p->from))
+    return "where it stores is asked at computed positions";
   return NULL;
 }
 

@@ -37,7 +37,6 @@ typedef struct lower_bound {
 typedef struct lower_memo {
   const ir_expr *node;
   ir_expr *value[2];
-  ir_expr *hit; /* it met a stored entry; NULL: not asked */
 } lower_memo;
 
 enum { LOWER_INDICES = 40 };
@@ -63,8 +62,6 @@ typedef struct lower_state {
   IR_VEC(lower_access) accesses;
   int memo_room;
   int target;      /* number of the target's access */
-  bool hits;       /* reductions also record whether they met a stored entry */
-  bool only_hits;  /* ... and nothing else: the counting function */
   ir_tensor *sums; /* of combining stores that need a workspace; NULL: the output itself */
   ir_buf *sums_buf;
   const ir_index
@@ -151,8 +148,6 @@ ir_expr *pass_value_const(lower_state *s, ir_dtype t, double value);
 ir_expr *pass_value_condition(lower_state *s, lower_env *env,
                               const ir_expr *e); /* b1; NULL: true */
 ir_expr *pass_value_subscript(lower_state *s, lower_env *env, const ir_expr *sub);
-/* The condition under which a sparse result stores an entry for e here: the pattern rule. */
-ir_expr *pass_value_stored(lower_state *s, lower_env *env, const ir_expr *e);
 
 typedef struct lower_fold {
   bool known;
@@ -172,6 +167,8 @@ typedef struct lower_nest lower_nest;
 struct lower_nest {
   lower_state *s;
   const ir_expr *root; /* whose points are visited */
+  const ir_expr *only; /* where this is false, nothing is done; NULL: it is the root's value that
+                          decides */
   bool skips;          /* points where root is `skip` need not be visited */
   double skip;
   const ir_expr *rest; /* value of root at the points that are left out, which the leaf's owner

@@ -85,7 +85,7 @@ void pass_env_forget(lower_state *s, lower_env *env, const ir_index *index) {
 
 lower_memo *pass_env_memo(lower_env *env, const ir_expr *node) {
   for (int i = 0; i < env->memo_count; i++)
-    if (env->memo[i].node == node) return &env->memo[i];
+    if (ir_expr_equal(env->memo[i].node, node)) return &env->memo[i];
   return NULL;
 }
 

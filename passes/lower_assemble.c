@@ -1,18 +1,25 @@
 /* lower_assemble.c - sparse outputs whose pattern is computed: the same loops twice, first counting
  * the entries, then writing their coordinates and values.
  *
- *     C = A + B as csr     n = 0;  for i { merge over j { n = n + 1 } }                 C.count[0]
- * = n n = 0;  for i { merge over j { C.at[2n], C.at[2n+1] = i, j; C.value[n] = .. } }
+ *     C = A + B as csr     n = 0;  for i { merge over j { n = n + 1 } }             C.count[0] = n
+ *                          n = 0;  for i { merge over j { C.at[2n], C.at[2n+1] = i, j
+ *                                                         C.value[n] = ..;  n = n + 1 } }
  *
- * An entry is written where the pattern rule says, whatever its value; a product of sparse operands
- * writes one for every pair that meets, and the plan sums those of one place. */
+ * An entry is written where the statement stores one (`stores`: stored(A[i,j]) or stored(B[i,j])),
+ * whatever its value; a sum of products whose order of loops has the sum outside writes one for
+ * every product, and the plan sums those of one place.  Where values decide what is stored, both
+ * functions evaluate them, and rounding may differ: then the second one stops at the count of the
+ * first, and leaves its own. */
 #include "passes/expr.h"
 #include "passes/lower.h"
+#include "passes/stores.h"
 
 typedef struct assembly {
   const ir_expr *value; /* of an entry */
+  ir_expr *stores;      /* NULL: everywhere */
   ir_buf *count, *at, *values;
   ir_var *n;
+  ir_expr *room; /* filling: entries that there is room for; NULL: as many as are found */
   bool fills;
 } assembly;
 
@@ -40,15 +47,16 @@ static ir_expr *within_target(lower_state *s, lower_env *env) {
 static void entry_leaf(lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   assembly *a = nest->user;
-  ir_expr *stored = pass_value_stored(s, env, a->value);
-  if (stored && env->holds && ir_expr_equal(stored, env->holds)) stored = NULL;
-  if (s->stmt->cond) stored = pass_code_and(s, stored, pass_value_condition(s, env, s->stmt->cond));
-  stored = pass_code_and(s, stored, within_target(s, env));
+  ir_expr *here = a->stores ? pass_value_condition(s, env, a->stores) : NULL;
+  if (here && env->holds && ir_expr_equal(here, env->holds)) here = NULL;
+  here = pass_code_and(s, here, within_target(s, env));
+  if (a->room)
+    here = pass_code_and(s, here, pass_code_op(s, IR_OP_LT, pass_code_ref(s, a->n), a->room));
   ir_block *outer = NULL;
-  if (stored) ir_open_if(&s->b, stored, &outer);
-  if (a->fills) write_entry(s, stored ? pass_env_copy(s, env) : env, a);
+  if (here) ir_open_if(&s->b, here, &outer);
+  if (a->fills) write_entry(s, here ? pass_env_copy(s, env) : env, a);
   ir_set(&s->b, a->n, pass_code_add(s, pass_code_ref(s, a->n), pass_code_int(s, 1)));
-  if (stored) ir_close(&s->b, outer);
+  if (here) ir_close(&s->b, outer);
 }
 
 /* ---- what an entry is ------------------------------------------------------------------------ */
@@ -65,12 +73,35 @@ static bool is_linear(const ir_expr *e, const ir_expr *hole) {
   return false;
 }
 
-static bool needs_values(const ir_expr *e) {
+/* A number decides what is stored, which two functions may round differently. */
+static bool values_decide(const ir_expr *e) {
+  if (e->kind == IR_STORED || e->kind == IR_INDEX || e->kind == IR_DIM) return false;
+  if (e->kind == IR_ACCESS) return ir_dtype_is_float(e->tensor->dtype);
   if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return true;
-  if (e->kind == IR_OP && e->op == IR_OP_WHERE) return true;
   for (int i = 0; i < e->arg_count; i++)
-    if (needs_values(e->args[i])) return true;
+    if (values_decide(e->args[i])) return true;
   return false;
+}
+
+/* The sum's own part of what is stored: any[k] over its products; NULL where none is told apart. */
+static ir_expr *any_over(lower_state *s, const ir_expr *hole) {
+  ir_expr *e = ir_stores_of(s->arena, hole);
+  while (e && e->kind == IR_OP && e->op == IR_OP_AND) e = e->args[1];
+  bool any = e && e->kind == IR_REDUCE && e->reducer == IR_RED_ANY;
+  return any && e->bound_count == hole->bound_count ? e : NULL;
+}
+
+typedef struct replacing {
+  const ir_expr *from;
+  ir_expr *to;
+  bool found;
+} replacing;
+
+static ir_expr *replace_equal(void *user, ir_expr *e) {
+  replacing *r = user;
+  if (!ir_expr_alike(e, r->from)) return e;
+  r->found = true;
+  return r->to;
 }
 
 static void open_workspaces(lower_state *s, assembly *a) {
@@ -86,34 +117,42 @@ static void one_pass(lower_state *s, assembly *a, lower_nest *nest, bool fills) 
   pass_code_function(s, fills ? "fill" : "count");
   a->fills = fills;
   a->n = ir_let(&s->b, "n", IR_I64, pass_code_int(s, 0));
-  s->hits = true;
-  s->only_hits =
-      !fills && !needs_values(a->value) && (!s->stmt->cond || pass_is_elementwise(s->stmt->cond));
+  bool limits = fills && a->stores && values_decide(a->stores);
+  a->room = limits
+                ? pass_code_let(s, "room", pass_code_load(s, a->count, pass_code_int(s, 0), NULL))
+                : NULL;
   pass_nest(nest, pass_env_new(s));
-  s->hits = s->only_hits = false;
-  if (!fills) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
+  if (!fills || limits) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
 }
 
 /* ---- sums that something follows ------------------------------------------------------------- */
 /* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.
  * The sum becomes a tensor and a stage of its own, in the same format; the statement is elementwise
  * from then on. */
-static void split_sum(lower_state *s, const ir_expr *hole) {
-  ir_stmt *stmt = s->stmt;
-  const ir_tensor *target = stmt->target;
+static ir_tensor *tensor_of_sums(lower_state *s, const ir_expr *hole) {
+  const ir_tensor *target = s->stmt->target;
   const char *name = ir_fresh_name(s->kernel, ir_format_text(s->arena, "%s.sum", target->name));
   ir_tensor *sums = ir_tensor_new(s->kernel, name, IR_ROLE_TEMP, pass_value_dtype(s, hole->dtype));
   sums->rank = target->rank;
   memcpy(sums->dim, target->dim, sizeof sums->dim);
   sums->format = target->format;
   sums->format_why = "a sum of sparse products that an epilogue follows: assembled first";
+  return sums;
+}
+
+static void split_sum(lower_state *s, const ir_expr *hole) {
+  ir_stmt *stmt = s->stmt;
+  ir_tensor *sums = tensor_of_sums(s, hole);
   ir_stmt *first = ir_stmt_new(s->kernel, sums);
   memcpy(first->subs, stmt->subs, sizeof first->subs);
   first->free = stmt->free;
   first->acc = stmt->acc;
   first->value = (ir_expr *)hole;
-  stmt->value =
-      pass_replace_node(s->arena, stmt->value, hole, ir_access(s->arena, sums, stmt->subs));
+  first->stores = ir_stores_of(s->arena, hole);
+  ir_expr *access = ir_access(s->arena, sums, stmt->subs);
+  replacing r = {any_over(s, hole), pass_stores_at(s->arena, access), false};
+  stmt->stores = pass_rewrite(s->arena, ir_stores_of_stmt(s->arena, stmt), replace_equal, &r);
+  stmt->value = pass_replace_node(s->arena, stmt->value, hole, access);
   pass_lower_insert(s, first);
 }
 
@@ -121,43 +160,74 @@ bool pass_assembled_splits(lower_state *s) {
   const ir_expr *hole = NULL;
   lower_loops order = {0};
   if (!pass_scatter_order(s, &hole, &order) || hole->reducer != IR_RED_SUM) return false;
-  if (is_linear(s->stmt->value, hole)) return false;
-  split_sum(s, hole);
+  replacing r = {any_over(s, hole), pass_code_bool(s, true), false};
+  if (is_linear(s->stmt->value, hole) || !r.from) return false;
+  pass_rewrite(s->arena, ir_stores_of_stmt(s->arena, s->stmt), replace_equal, &r);
+  if (r.found) split_sum(s, hole);
+  return r.found;
+}
+
+/* Entries for products, not for sums: what the sum stores is asked of each product. */
+static bool take_products(lower_state *s, const ir_expr *hole, assembly *a) {
+  ir_expr *any = any_over(s, hole);
+  if (!any || !is_linear(s->stmt->value, hole)) return false;
+  replacing r = {any, any->args[0], false};
+  ir_expr *stores = pass_rewrite(s->arena, a->stores, replace_equal, &r);
+  if (!r.found) return false;
+  a->stores = stores;
+  a->value = pass_replace_node(s->arena, s->stmt->value, hole, hole->args[0]);
   return true;
 }
 
+static void collect_accesses(lower_state *s, const assembly *a) {
+  s->accesses.count = 0;
+  if (a->stores) pass_access_collect(s, a->stores);
+  pass_access_collect(s, a->value);
+  for (int d = 0; d < s->stmt->target->rank; d++) pass_access_collect(s, s->stmt->subs[d]);
+}
+
+static int heavy_nodes(const ir_expr *e) {
+  int count = e && pass_is_heavy(e);
+  for (int i = 0; e && i < e->arg_count; i++) count += heavy_nodes(e->args[i]);
+  return count;
+}
+
+static void order_gathered(lower_state *s, const assembly *a, lower_loops *order) {
+  *order = (lower_loops){0};
+  pass_lower_open(s, order);
+  collect_accesses(s, a);
+  for (int i = 0; i < s->accesses.count; i++) pass_loops_access(order, &s->accesses.at[i]);
+  pass_loops_rows(order, a->value);
+  if (a->stores) pass_loops_rows(order, a->stores);
+  pass_loops_sort(order);
+}
+
 void pass_lower_assembled(lower_state *s) {
-  assembly a = {.value = s->stmt->value};
+  assembly a = {.value = s->stmt->value, .stores = ir_stores_of_stmt(s->arena, s->stmt)};
   const ir_expr *hole = NULL;
-  lower_loops order = {0}, gathered = {0};
-  if (pass_scatter_order(s, &hole, &order) && is_linear(s->stmt->value, hole)) {
-    a.value = pass_replace_node(s->arena, s->stmt->value, hole, hole->args[0]);
-    s->accesses.count = 0;
-    if (s->stmt->cond) pass_access_collect(s, s->stmt->cond);
-    pass_access_collect(s, a.value);
-  } else {
-    pass_lower_open(s, &gathered);
-    for (int i = 0; i < s->accesses.count; i++) pass_loops_access(&gathered, &s->accesses.at[i]);
-    pass_loops_rows(&gathered, s->stmt->value);
-    pass_loops_sort(&gathered);
-    order = gathered;
-  }
+  lower_loops order = {0};
+  if (pass_scatter_order(s, &hole, &order) && take_products(s, hole, &a))
+    collect_accesses(s, &a);
+  else
+    order_gathered(s, &a, &order);
+  s->memo_room = heavy_nodes(a.value) + heavy_nodes(a.stores);
   open_workspaces(s, &a);
-  ir_expr *root = (ir_expr *)a.value;
-  if (s->stmt->cond)
-    root =
-        ir_apply3(s->arena, IR_OP_WHERE, s->stmt->cond, root, pass_value_const(s, root->dtype, 0));
+  ir_expr *value = (ir_expr *)a.value, *zero = pass_value_const(s, value->dtype, 0);
+  const ir_expr *root = a.stores ? ir_apply3(s->arena, IR_OP_WHERE, a.stores, value, zero) : value;
   lower_nest nest = {.s = s,
-                     .root = root,
+                     .root = a.stores,
+                     .only = a.stores,
                      .driver = -1,
                      .index = order.index,
                      .count = order.count,
-                     .skips = true,
+                     .skips = a.stores != NULL,
                      .skip = 0,
                      .spatial = true,
                      .target = -1,
                      .leaf = entry_leaf,
                      .user = &a};
+  if (!a.stores) nest.root = pass_code_bool(s, true);
   one_pass(s, &a, &nest, false);
+  nest.root = root;
   one_pass(s, &a, &nest, true);
 }

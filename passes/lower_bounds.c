@@ -57,6 +57,7 @@ static void use_term(bounds *b, const ir_expr *term) {
 static ir_expr *condition_of(const lower_nest *nest) {
   const ir_expr *root = nest->root;
   double value;
+  if (nest->only) return (ir_expr *)nest->only;
   if (!nest->skips || nest->rest || root->kind != IR_OP || root->op != IR_OP_WHERE) return NULL;
   return ir_const_value(root->args[2], &value) && value == nest->skip ? root->args[0] : NULL;
 }
@@ -65,7 +66,7 @@ bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *in
                       ir_expr **hi) {
   ir_expr *condition = condition_of(nest);
   if (!condition || env->bound_count == 0) return false;
-  if (nest->spatial && pass_is_elementwise(nest->root))
+  if (nest->spatial && !nest->only && pass_is_elementwise(nest->root))
     return false; /* filling first would cost as much */
   bounds b = {nest->s, env, index, *lo, *hi};
   pass_terms terms = {0};

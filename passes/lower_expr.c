@@ -36,6 +36,12 @@ static lower_cursor *finished_cursor(lower_state *s, lower_env *env, int number)
 
 static bool is_pattern(const ir_tensor *tensor) { return tensor->dtype == IR_NONE; }
 
+/* stored(A[i,j]): the position exists. */
+static ir_expr *stored_value(lower_state *s, lower_env *env, const ir_expr *e) {
+  lower_cursor *c = finished_cursor(s, env, pass_access_number(s, e->args[0]));
+  return c->present ? c->present : pass_code_bool(s, true);
+}
+
 static ir_expr *access_value(lower_state *s, lower_env *env, const ir_expr *e) {
   int number = pass_access_number(s, e);
   lower_cursor *c = finished_cursor(s, env, number);
@@ -147,6 +153,7 @@ ir_expr *pass_value(lower_state *s, lower_env *env, const ir_expr *e) {
   case IR_REDUCE: return pass_reduce_value(s, env, e);
   case IR_SOFTMAX: return pass_softmax_value(s, env, e);
   case IR_TOPK: return pass_topk_value(s, env, e);
+  case IR_STORED: return stored_value(s, env, e);
   case IR_DIM:
   case IR_VAR:
   case IR_LOAD: break;
@@ -157,44 +164,4 @@ ir_expr *pass_value(lower_state *s, lower_env *env, const ir_expr *e) {
 ir_expr *pass_value_condition(lower_state *s, lower_env *env, const ir_expr *e) {
   ir_expr *value = pass_code_cast(s, IR_B1, pass_value(s, env, e));
   return pass_code_and(s, NULL, value);
-}
-
-/* ---- the pattern of a sparse result ---------------------------------------------------------- */
-static ir_expr *op_stored(lower_state *s, lower_env *env, const ir_expr *e) {
-  if (e->op == IR_OP_WHERE) {
-    ir_expr *condition = pass_value_condition(s, env, e->args[0]);
-    ir_expr *yes = pass_value_stored(s, env, e->args[1]),
-            *no = pass_value_stored(s, env, e->args[2]);
-    if (!yes && !no) return NULL;
-    if (pass_code_is_false(no)) return pass_code_and(s, condition, yes);
-    if (pass_code_is_false(yes) && condition)
-      return pass_code_and(s, ir_apply(s->arena, IR_OP_NOT, condition, NULL), no);
-    ir_expr *always = pass_code_bool(s, true);
-    return pass_code_where(s, condition, yes ? yes : always, no ? no : always);
-  }
-  switch (ir_op_rule(e->op)) {
-  case IR_RULE_KEEP:
-  case IR_RULE_LEFT: return pass_value_stored(s, env, e->args[0]);
-  case IR_RULE_RIGHT: return pass_value_stored(s, env, e->args[1]);
-  case IR_RULE_UNION:
-    return pass_code_or(s, pass_value_stored(s, env, e->args[0]),
-                        pass_value_stored(s, env, e->args[1]));
-  case IR_RULE_INTERSECT:
-    return pass_code_and(s, pass_value_stored(s, env, e->args[0]),
-                         pass_value_stored(s, env, e->args[1]));
-  case IR_RULE_DENSE: break;
-  }
-  return NULL;
-}
-
-ir_expr *pass_value_stored(lower_state *s, lower_env *env, const ir_expr *e) {
-  double value;
-  if (ir_const_value(e, &value)) return value == 0 ? pass_code_bool(s, false) : NULL;
-  if (e->kind == IR_ACCESS) return finished_cursor(s, env, pass_access_number(s, e))->present;
-  if (e->kind == IR_CAST) return pass_value_stored(s, env, e->args[0]);
-  if (e->kind == IR_OP) return op_stored(s, env, e);
-  if (e->kind == IR_TOPK) return pass_value_condition(s, env, e);
-  if (e->kind != IR_REDUCE) return NULL;
-  if (!pass_env_memo(env, e)) pass_reduce_value(s, env, e);
-  return pass_env_memo(env, e)->hit;
 }

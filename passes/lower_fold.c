@@ -116,6 +116,7 @@ static lower_fold fold(const folding *f, const ir_expr *e) {
     lower_fold x = fold(f, e->args[0]);
     return x.known && (x.value == 0 || ir_dtype_is_float(e->dtype)) ? x : unknown;
   }
+  case IR_STORED: return fold(f, e->args[0]).known ? known(0) : unknown; /* known: absent here */
   case IR_REDUCE: return fold_reduce(f, e);
   case IR_SOFTMAX:
   case IR_TOPK: return fold_row(f, e);
@@ -158,6 +159,10 @@ ir_expr *pass_fold_tree(lower_state *s, lower_env *env, const ir_expr *e, const 
 
 bool pass_nest_skips(const lower_nest *nest, lower_env *env, const bool *absent,
                      const ir_index *at) {
+  if (nest->only) {
+    lower_fold only = pass_fold(nest->s, env, nest->only, absent, at);
+    return only.known && only.value == 0;
+  }
   if (nest->rest)
     return ir_expr_equal(pass_fold_tree(nest->s, env, nest->root, absent, at), nest->rest);
   if (!nest->skips) return false;

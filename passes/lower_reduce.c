@@ -34,8 +34,7 @@ ir_expr *pass_reduce_combine(lower_state *s, ir_reducer r, ir_dtype t, ir_expr *
 /* ---- one reduction --------------------------------------------------------------------------- */
 typedef struct reduction {
   const ir_expr *node;
-  ir_var *acc, *best; /* best: the largest value so far, of argmax */
-  ir_var *hit;
+  ir_var *acc, *best;  /* best: the largest value so far, of argmax */
   const ir_expr *rest; /* the value of points that are left out; NULL: the identity */
   ir_var *seen;        /* how many were visited; argmax: the first one that was not */
 } reduction;
@@ -55,12 +54,6 @@ static void keep_first_largest(lower_state *s, lower_env *env, reduction *r, ir_
   ir_close(&s->b, outer);
 }
 
-static void note_hit(lower_state *s, lower_env *env, reduction *r) {
-  ir_expr *stored = pass_value_stored(s, env, r->node->args[0]);
-  ir_expr *hit = pass_code_or(s, pass_code_ref(s, r->hit), stored);
-  ir_set(&s->b, r->hit, hit ? hit : pass_code_bool(s, true));
-}
-
 static void count_point(lower_state *s, lower_env *env, reduction *r) {
   ir_expr *seen = pass_code_ref(s, r->seen), *one = pass_code_int(s, 1);
   if (r->best) {
@@ -74,17 +67,14 @@ static void accumulate(lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   reduction *r = nest->user;
   if (r->seen) count_point(s, env, r);
-  if (!s->only_hits) {
-    ir_expr *value = pass_value(s, env, r->node->args[0]);
-    if (r->best) {
-      value = pass_code_let(s, "value", pass_code_cast(s, r->best->dtype, value));
-      keep_first_largest(s, env, r, value);
-    } else {
-      ir_expr *acc = pass_code_ref(s, r->acc);
-      ir_set(&s->b, r->acc, pass_reduce_combine(s, r->node->reducer, r->acc->dtype, acc, value));
-    }
+  ir_expr *value = pass_value(s, env, r->node->args[0]);
+  if (r->best) {
+    value = pass_code_let(s, "value", pass_code_cast(s, r->best->dtype, value));
+    keep_first_largest(s, env, r, value);
+  } else {
+    ir_expr *acc = pass_code_ref(s, r->acc);
+    ir_set(&s->b, r->acc, pass_reduce_combine(s, r->node->reducer, r->acc->dtype, acc, value));
   }
-  if (r->hit) note_hit(s, env, r);
 }
 
 /* ---- points that are left out ---------------------------------------------------------------- */
@@ -105,7 +95,7 @@ static bool on_list(const lower_state *s, const ir_index *index) {
 /* What every point gives where no sparse operand stores anything, when that is not the identity and
  * can be combined at the end. */
 static const ir_expr *rest_of(lower_state *s, lower_env *env, const ir_expr *e) {
-  if (s->hits || !has_sparse(s, e->args[0])) return NULL;
+  if (!has_sparse(s, e->args[0])) return NULL;
   if (e->reducer == IR_RED_ARGMAX && e->bound_count != 1) return NULL;
   for (int i = 0; i < e->bound_count; i++)
     if (e->bound[i]->offsets || on_list(s, e->bound[i])) return NULL;
@@ -161,8 +151,6 @@ static void open_accumulators(lower_state *s, reduction *r) {
     ir_dtype value = pass_value_dtype(s, e->args[0]->dtype);
     r->best = ir_let(&s->b, "best", value, pass_reduce_identity(s, IR_RED_MAX, value));
   }
-  if (s->hits && has_sparse(s, e->args[0]))
-    r->hit = ir_let(&s->b, "hit", IR_B1, pass_code_bool(s, false));
 }
 
 static lower_loops *loops_of(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -180,10 +168,6 @@ static lower_loops *loops_of(lower_state *s, lower_env *env, const ir_expr *e) {
 ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_memo *memo = pass_env_memo(env, e);
   if (memo) return memo->value[0];
-  if (s->only_hits && !has_sparse(s, e->args[0])) { /* it is stored, that is all that is asked */
-    pass_env_keep(env, (lower_memo){.node = e});
-    return NULL;
-  }
   lower_env *inner = pass_env_copy(s, env);
   lower_loops *order = loops_of(s, inner, e);
   reduction r = {.node = e, .rest = rest_of(s, inner, e)};
@@ -206,7 +190,7 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
   pass_nest(&nest, inner);
   if (r.rest) combine_rest(s, inner, &r);
   ir_expr *result = pass_code_ref(s, r.acc);
-  pass_env_keep(env, (lower_memo){e, {result, NULL}, r.hit ? pass_code_ref(s, r.hit) : NULL});
+  pass_env_keep(env, (lower_memo){e, {result, NULL}});
   return result;
 }
 
@@ -226,8 +210,7 @@ static void hoist_row(lower_state *s, lower_env *env, const ir_expr *e) {
 
 void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e) {
   if (e->kind == IR_REDUCE) {
-    if (!s->hits && !pass_env_memo(env, e) && pass_env_closes(s, env, e))
-      pass_reduce_value(s, env, e);
+    if (!pass_env_memo(env, e) && pass_env_closes(s, env, e)) pass_reduce_value(s, env, e);
     return;
   }
   if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) {

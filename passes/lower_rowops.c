@@ -80,8 +80,7 @@ void pass_softmax_prepare(lower_state *s, lower_env *env, const ir_expr *e) {
   r.var[2] = ir_let(&s->b, "total", r.dtype, pass_value_const(s, r.dtype, 0));
   r.each = add_share;
   each_element(s, env, &r, true, -INFINITY);
-  pass_env_keep(env,
-                (lower_memo){e, {pass_code_ref(s, r.var[1]), pass_code_ref(s, r.var[2])}, NULL});
+  pass_env_keep(env, (lower_memo){e, {pass_code_ref(s, r.var[1]), pass_code_ref(s, r.var[2])}});
 }
 
 ir_expr *pass_softmax_value(lower_state *s, lower_env *env, const ir_expr *e) {
@@ -202,7 +201,7 @@ void pass_topk_prepare(lower_state *s, lower_env *env, const ir_expr *e) {
   each_element(s, env, &r, false, 0);
   r.each = take_equal;
   each_element(s, env, &r, false, 0);
-  pass_env_keep(env, (lower_memo){e, {threshold, pass_code_ref(s, r.var[1])}, NULL});
+  pass_env_keep(env, (lower_memo){e, {threshold, pass_code_ref(s, r.var[1])}});
 }
 
 ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e) {

@@ -16,6 +16,7 @@
  * added. A fill that no reader sees becomes 0, so that the tensor can be stored sparse. Results of
  * relu, step, topk and the like are marked as dynamic zeros, with or without a hint. */
 #include "passes/queue.h"
+#include "passes/stores.h"
 #include "passes/support.h"
 
 enum { MOST_NODES = 100 }; /* of a condition: beyond it, testing costs more than it saves */
@@ -182,7 +183,8 @@ static ir_expr *needed_at(pass_context *c, pass_uses *uses, const ir_stmt *stmt)
     if (reader == stmt) continue;
     d.reader = reader;
     bool conditional = ir_expr_uses_tensor(reader->cond, stmt->target) ||
-                       ir_expr_uses_tensor(reader->sample, stmt->target);
+                       ir_expr_uses_tensor(reader->sample, stmt->target) ||
+                       pass_stores_reads(reader->stores, stmt->target);
     if (conditional) return NULL;
     visit_uses(&d, reader->value, reader->sample);
     for (int s = 0; s < reader->target->rank; s++) visit_uses(&d, reader->subs[s], NULL);

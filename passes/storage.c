@@ -23,6 +23,9 @@ ir_tensor *pass_stmt_converts(const ir_stmt *stmt) {
   ir_tensor *source = value->tensor;
   if (source->dtype != stmt->target->dtype || !same_subs_as_target(stmt, value)) return NULL;
   if (!source->format || !stmt->target->format || stmt->target->like) return NULL;
+  bool packs = pass_tensor_is_sparse(stmt->target) && !pass_tensor_is_sparse(source);
+  if (packs && !stmt->target->by_value)
+    return NULL; /* repacking leaves zeros out; what is stored is another question */
   return ir_format_equal(source->format, stmt->target->format) ? NULL : source;
 }
 

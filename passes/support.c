@@ -148,6 +148,7 @@ ir_expr *pass_support_of(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   case IR_DIM:
   case IR_INDEX:
   case IR_SOFTMAX:
+  case IR_STORED:
   case IR_VAR:
   case IR_LOAD: break;
   }

@@ -50,6 +50,7 @@ static void look(pass_uses *uses, int row) {
   collect(uses, row, stmt->value);
   collect(uses, row, stmt->cond);
   collect(uses, row, stmt->sample);
+  collect(uses, row, stmt->stores);
   for (int d = 0; d < stmt->target->rank; d++) collect(uses, row, stmt->subs[d]);
 }
 

@@ -15,14 +15,16 @@ typedef struct pass_use {
   bool gone;           /* its statement was dropped */
   int readers;         /* statements that read it, its own included */
   IR_VEC(int) read_by; /* their rows; some may not read it any more */
-  IR_VEC(int) reads;   /* rows that its statement reads, each once: in value, cond, sample, subs */
-  int size, height;    /* of the statement's value: ops and reductions; nodes above one another */
-  int64_t place;       /* statements in order have ascending places */
-  int before, behind;  /* rows of the neighbours in that order; -1: none */
-  int ahead;           /* the furthest row that it, or one before it, ever read; or itself */
-  bool queued;         /* in a queue (queue.h) */
-  bool in_order;       /* read_by is sorted by place */
-  int stamp;           /* scratch of a walk */
+  IR_VEC(int)
+  reads;              /* rows that its statement reads, each once: in value, cond, sample,
+                          stores, subs */
+  int size, height;   /* of the statement's value: ops and reductions; nodes above one another */
+  int64_t place;      /* statements in order have ascending places */
+  int before, behind; /* rows of the neighbours in that order; -1: none */
+  int ahead;          /* the furthest row that it, or one before it, ever read; or itself */
+  bool queued;        /* in a queue (queue.h) */
+  bool in_order;      /* read_by is sorted by place */
+  int stamp;          /* scratch of a walk */
 } pass_use;
 
 typedef struct pass_uses {

@@ -1,0 +1,30 @@
+/* stores.h - where sparse results store an entry, carried through the passes (ir/stores.c says what
+ * it is).
+ *
+ * Pass `canon` writes it down while the program stands as it was written.  From then on it is data
+ * like a value: it follows what is renamed, merged and fused, and pass `format` settles what is
+ * asked of a let whose storage does not tell. */
+#ifndef SPC_PASSES_STORES_H
+#define SPC_PASSES_STORES_H
+
+#include "passes/pass.h"
+
+/* Of every statement whose pattern a sparse result depends on. */
+void pass_stores_note(pass_context *c, ir_kernel *kernel);
+/* e holds `stored(T[..])`; reads values of T elsewhere than there. */
+bool pass_stores_asks(const ir_expr *e, const ir_tensor *tensor);
+bool pass_stores_reads(const ir_expr *e, const ir_tensor *tensor);
+bool pass_stores_any(const ir_expr *e); /* some `stored(..)` stands in it */
+
+ir_expr *pass_stores_at(ir_arena *arena, ir_expr *access); /* stored(access) */
+/* e with `stored(access)` in place of what a temporary for `value` stores, and that; e itself and
+ * NULL where it does not occur. */
+ir_expr *pass_stores_named(ir_arena *arena, ir_expr *e, const ir_expr *value, ir_expr *access,
+                           ir_expr **pattern);
+/* What the let stores can be said in a reader's indices, wherever e asks. */
+bool pass_stores_can_inline(const ir_expr *e, const ir_stmt *def);
+ir_expr *pass_stores_inline(ir_arena *arena, ir_kernel *kernel, ir_expr *e, const ir_stmt *def);
+/* After formats are chosen: asks only what levels tell; statements for the rest. */
+void pass_stores_settle(pass_context *c, ir_kernel *kernel);
+
+#endif
