@@ -67,7 +67,7 @@ at = {name: break_even(explained_with(MASKED % 4096, profile)) for name, profile
 check("lists pay with the built-in profile", 0.2 < at["base"] <= 1, at)
 check("a tenth of the bandwidth lowers the break-even", at["narrow"] < at["base"], at)
 check("ten times the launch cost lowers the break-even", at["slow"] < at["base"], at)
-small = [explained_with(MASKED % 1024, profile) for profile in (BASE, scaled("launch_us", 10))]
+small = [explained_with(MASKED % 2048, profile) for profile in (BASE, scaled("launch_us", 10))]
 check("a small product has lists, and with dearer launches it has none", small[0]["lists"] and not small[1]["lists"], [k["lists"] for k in small])
 figures = [explained_with(FFN, profile) for profile in (BASE, scaled("launch_us", 10))]
 check("explain expects a gain of the FFN, and dearer launches a smaller one", all(k["expected_microseconds"] < k["dense_microseconds"] for k in figures) and
