@@ -123,6 +123,26 @@ for t in range(0, 9, 2):
             bad.append((t, f, r.stderr[:200]))
 check("a single huge value is found in every micro-tile position", not bad, bad[:3])
 
+# The same through lists: a huge value in each place of a micro-tile, in the first, the last and the ragged strip, alone
+# and among others that the lists hold as well.  The stage that walks the list ran, not its dense branch.
+LISTED = ("spx 1; dim T: dyn; dim K: dyn; dim N: dyn; kernel k { in x: f32[T,K]; in W: f32[K,N]; let h[t,f] = relu(x[t,f]) ~ zeros(dynamic); out y[t,o] = sum[f] h[t,f]*W[f,o]; }\n"
+          "schedule k { compact h axis=f gran=%s; }\n")
+for gran, strip in (("4x1", 4), ("8x1", 8), ("4x2", 4)):
+    p, bad, ran = write("listed.spx", LISTED % gran), [], []
+    for t in sorted({0, 1, strip - 1, strip, 8}):
+        for f in (0, 1, 7, 8, 15, 16, 17, 18):
+            for others in (0, 1):
+                h = (rng.random((9, 19)) < 0.1).astype(np.float32) * others
+                h[t, f] = 2.0 ** 20
+                np.save(path("h.npy"), h)
+                r = spc("run", p, "--backend=cpu", "--force-guard=sparse", "--stats=-", "--bind", "x=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--out", "y=" + path("y.npy"))
+                stats = json.loads(r.stdout) if r.returncode == 0 else {"stages": []}
+                ran.append(any(s["stage"] == "y" and s["ran"] and s["cover"] > 0 for s in stats["stages"]) and not any(s["stage"] == "y.dense" and s["ran"] for s in stats["stages"]))
+                if r.returncode or not np.array_equal(np.load(path("y.npy")), h @ W):
+                    bad.append((t, f, others, r.stderr[:200]))
+    check("lists of %s: the stage that walks them ran each time" % gran, all(ran), (len(ran) - sum(ran), r.stdout, r.stderr))
+    check("lists of %s: a single huge value is found in every place" % gran, not bad, bad[:3])
+
 # 9. The inner loops of the dense product and the FFN hold packed FMA, for AVX2 and AVX-512.
 MM = write("mm.spx", "spx 1; dim M: dyn; dim K: dyn; dim N: dyn; kernel mm { in A: f32[M,K]; in B: f32[K,N]; out C[i,j] = sum[k] A[i,k]*B[k,j]; }")
 for what, f in (("the dense product", MM), ("the FFN", "examples/ffn.spx")):
