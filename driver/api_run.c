@@ -136,11 +136,12 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
 }
 
 /* ---- results out ----------------------------------------------------------------------------- */
-static bool copy_out(void *to, int64_t *room, const ir_array *from) {
-  bool fits = from->count == 0 || (to && *room >= from->count);
-  if (fits && from->count)
-    memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
-  return fits;
+static bool has_room(const void *to, int64_t room, const ir_array *from) {
+  return from->count == 0 || (to && room >= from->count);
+}
+
+static void copy_out(void *to, const ir_array *from) {
+  if (from->count) memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
 }
 
 static spc_status write_output(api_run *run, const ir_binding *result) {
@@ -155,14 +156,17 @@ static spc_status write_output(api_run *run, const ir_binding *result) {
       return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL,
                           "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
                           (long long)t->shape[d], (long long)view->dim[d]);
-  bool shared = ir_format_is_dense(view->format) || result->tensor->like, fits = true;
-  fits = copy_out(t->values, &t->value_count, &view->vals);
-  for (int l = 0; !shared && l < view->format->level_count; l++) {
-    if (view->pos[l].data) fits = copy_out(t->pos[l], &t->pos_count[l], &view->pos[l]) && fits;
-    if (view->crd[l].data) fits = copy_out(t->crd[l], &t->crd_count[l], &view->crd[l]) && fits;
-  }
+  bool shared = ir_format_is_dense(view->format) || result->tensor->like;
+  int levels = shared ? 0 : view->format->level_count;
+  bool fits = has_room(t->values, t->value_count, &view->vals);
+  for (int l = 0; l < levels; l++)
+    fits = has_room(t->pos[l], t->pos_count[l], &view->pos[l]) &&
+           has_room(t->crd[l], t->crd_count[l], &view->crd[l]) && fits;
+  if (fits) copy_out(t->values, &view->vals);
   t->value_count = view->vals.count;
-  for (int l = 0; !shared && l < view->format->level_count; l++) {
+  for (int l = 0; l < levels; l++) {
+    if (fits) copy_out(t->pos[l], &view->pos[l]);
+    if (fits) copy_out(t->crd[l], &view->crd[l]);
     t->pos_count[l] = view->pos[l].count;
     t->crd_count[l] = view->crd[l].count;
   }

@@ -1,6 +1,6 @@
 """Checks that the compiler cannot fool itself: names do not matter, edited dumps run as edited, the model follows the
 profile, nothing is densified, emitted code is vector code, statistics agree with explain."""
-import json, re, resource, time
+import json, re, resource, shutil, time
 import numpy as np, scipy.sparse as sp
 from harness_data import *
 
@@ -106,6 +106,28 @@ for name, (text, binds, out, want) in CASES.items():
     check("%s takes a few seconds with reading and writing (%.1f s)" % (name, float(seconds)), float(seconds) < 8, seconds)
 if SANITIZED:
     skip("memory and time of 10^6 x 10^6: the build has sanitizers")
+
+# 5. What a run asks of the system on the host: no file, no thread, no new code, on one thread no lock; memory that does
+# not depend on the mask and is given back.  (That it is none at all waits for runs with a workspace of the caller.)
+compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
+library = os.path.dirname(SPC)
+if SANITIZED or not compiler:
+    skip("what a run asks of the system: the build has sanitizers, or there is no C compiler")
+else:
+    built = subprocess.run([compiler, "-O1", "-rdynamic", "-I" + os.path.join(ROOT, "include"), os.path.join(ROOT, "tests/suite/quiet.c"), "-o", path("quiet"), "-L" + library, "-lspc",
+                            "-Wl,-rpath," + library, "-ldl", "-lpthread"], capture_output=True, text=True)
+    check("the program that counts builds", built.returncode == 0, built.stderr)
+    for backend, threads in (("cpu", 1), ("cpu", 4), ("interp", 1)):
+        r = subprocess.run([path("quiet"), backend, str(threads)], capture_output=True, text=True, timeout=200)
+        what = "on %s with %d threads: " % (backend, threads)
+        rows = [(line.split()[0], {k: int(v) for k, v in (part.split("=") for part in line.split()[1:])}) for line in r.stdout.splitlines() if "=" in line]
+        if not check(what + "twelve runs are right", r.returncode == 0 and len(rows) == 13, r.stdout + r.stderr):
+            continue
+        before, runs = rows[0][1], [counts for _, counts in rows[1:]]
+        check(what + "the counts are seen (memory, code and threads before the first run)", before["allocations"] > 0 and before["threads"] >= threads - 1 and (before["code"] > 0) == (backend == "cpu"), rows[0])
+        for k, asks in (("files", "opens no file"), ("threads", "starts no thread"), ("code", "makes no code"), ("live", "gives all memory back")) + ((("locks", "takes no lock"),) if threads == 1 else ()):
+            check(what + "a run " + asks, all(c[k] == 0 for c in runs), rows)
+        check(what + "what is allocated depends on the sizes, not on the mask", all(len({c["allocations"] for w, c in rows if w == size}) == 1 for size in ("large", "small")), rows)
 
 # 7. One huge value in each micro-tile position in turn; results must be exact there.
 FFN32 = "spx 1; dim T: dyn; dim K: dyn; dim N: dyn; kernel k { in h: f32[T,K] ~ zeros(dynamic, density=0.05); in W: f32[K,N]; out y[t,o] = sum[f] h[t,f]*W[f,o]; }"

@@ -100,12 +100,14 @@ Test(driver_api, sparse_operands_and_computed_patterns) {
     spc_tensor t[3] = {csr("A", 3, 3, pa, ca, va, 3), vector("x", x, 3), vector("y", y, 3)};
     cr_assert_eq(spc_run(plan, t, 3, &err), SPC_OK, "%s", err.message);
     cr_expect(y[0] == 201 && y[1] == 0 && y[2] == 30);
-    int32_t pc[4], cc[4];
-    float vc[4];
+    int32_t pc[4] = {-7, -7, -7, -7}, cc[4] = {-7, -7, -7, -7};
+    float vc[4] = {-7, -7, -7, -7};
     spc_tensor u[3] = {csr("A", 3, 3, pa, ca, va, 3), csr("B", 3, 3, pb, cb, vb, 2),
                        csr("C", 3, 3, pc, cc, vc, 2)};
     cr_expect_eq(spc_run(sum, u, 3, &err), SPC_CAPACITY);
     cr_expect_eq(u[2].value_count, 4, "the needed count is %lld", (long long)u[2].value_count);
+    for (int i = 0; i < 4; i++)
+      cr_expect(pc[i] == -7 && cc[i] == -7 && vc[i] == -7, "too little room: nothing is written");
     u[2] = csr("C", 3, 3, pc, cc, vc, 4);
     cr_assert_eq(spc_run(sum, u, 3, &err), SPC_OK, "%s", err.message);
     cr_expect(pc[3] == 4 && cc[1] == 2 && vc[1] == 12 && vc[2] == 20);
