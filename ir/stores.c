@@ -25,6 +25,7 @@ typedef struct seen {
 
 typedef struct maker {
   ir_arena *arena;
+  const ir_stmt *stmt; /* whose value it is; NULL: not known */
   IR_VEC(seen) lets;
 } maker;
 
@@ -138,11 +139,17 @@ static bool may_be_empty(const ir_expr *e) {
 }
 
 /* ---- any[k]: terms without k stand outside, as factors do (pass canon) ----------------------- */
-static bool depends_on(const ir_expr *term, const ir_expr *reduce) {
+static bool is_free(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; stmt && i < stmt->free.count; i++)
+    if (stmt->free.at[i] == index) return true;
+  return false;
+}
+
+static bool depends_on(const maker *m, const ir_expr *term, const ir_expr *reduce) {
   for (int b = 0; b < reduce->bound_count; b++) {
-    const ir_index *index = reduce->bound[b];
+    const ir_index *index = reduce->bound[b], *segment = index->segment;
     if (ir_expr_uses_index(term, index)) return true;
-    if (index->segment && ir_expr_uses_index(term, index->segment)) return true;
+    if (segment && !is_free(m->stmt, segment) && ir_expr_uses_index(term, segment)) return true;
   }
   return false;
 }
@@ -151,7 +158,7 @@ static void deal_terms(maker *m, ir_expr *s, const ir_expr *reduce, ir_expr **in
   if (s->kind == IR_OP && s->op == IR_OP_AND) {
     deal_terms(m, s->args[0], reduce, in, out);
     deal_terms(m, s->args[1], reduce, in, out);
-  } else if (depends_on(s, reduce)) {
+  } else if (depends_on(m, s, reduce)) {
     *in = both(m, *in, s);
   } else {
     *out = both(m, *out, s);
@@ -237,7 +244,10 @@ static bool is_true(const ir_expr *s) { return s->kind == IR_CONST && s->i != 0;
 static ir_expr *of_stmt(maker *m, const ir_stmt *stmt) {
   if (stmt->stores) return is_true(stmt->stores) ? NULL : stmt->stores;
   if (ir_is_scatter(stmt) || (stmt->cond && stmt->fill != 0)) return NULL;
+  const ir_stmt *outer = m->stmt;
+  m->stmt = stmt;
   ir_expr *value = of(m, stmt->value);
+  m->stmt = outer;
   return stmt->cond ? within(m, stmt->cond, value) : value;
 }
 

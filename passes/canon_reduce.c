@@ -40,20 +40,31 @@ typedef struct factors {
   bool negative;
 } factors;
 
-static bool depends_on(const ir_expr *e, const ir_expr *reduce) {
-  for (int i = 0; i < reduce->bound_count; i++)
-    if (ir_expr_uses_index(e, reduce->bound[i])) return true;
+static bool is_free(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->free.count; i++)
+    if (stmt->free.at[i] == index) return true;
   return false;
 }
 
-static void collect(ir_arena *arena, ir_expr *e, const ir_expr *reduce, factors *out) {
+/* A segment that follows from the row that is bound here has no value outside. */
+static bool depends_on(const ir_stmt *stmt, const ir_expr *e, const ir_expr *reduce) {
+  for (int i = 0; i < reduce->bound_count; i++) {
+    const ir_index *index = reduce->bound[i], *segment = index->segment;
+    if (ir_expr_uses_index(e, index)) return true;
+    if (segment && !is_free(stmt, segment) && ir_expr_uses_index(e, segment)) return true;
+  }
+  return false;
+}
+
+static void collect(ir_arena *arena, const ir_stmt *stmt, ir_expr *e, const ir_expr *reduce,
+                    factors *out) {
   if (e->kind == IR_OP && e->op == IR_OP_MUL) {
-    collect(arena, e->args[0], reduce, out);
-    collect(arena, e->args[1], reduce, out);
+    collect(arena, stmt, e->args[0], reduce, out);
+    collect(arena, stmt, e->args[1], reduce, out);
   } else if (e->kind == IR_OP && e->op == IR_OP_NEG) {
     out->negative = !out->negative;
-    collect(arena, e->args[0], reduce, out);
-  } else if (depends_on(e, reduce)) {
+    collect(arena, stmt, e->args[0], reduce, out);
+  } else if (depends_on(stmt, e, reduce)) {
     IR_PUSH(arena, &out->inside, e);
   } else {
     IR_PUSH(arena, &out->outside, e);
@@ -75,7 +86,7 @@ static bool may_hoist(const pass_context *c, const ir_stmt *stmt, const ir_expr 
 static ir_expr *hoist(const pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   factors f = {0};
   if (!may_hoist(c, stmt, e)) return e;
-  collect(c->arena, e->args[0], e, &f);
+  collect(c->arena, stmt, e->args[0], e, &f);
   if (f.inside.count == 0 || (f.outside.count == 0 && !f.negative)) return e;
   ir_expr *body = product(c->arena, f.inside.at, f.inside.count);
   ir_expr *all = ir_reduce(c->arena, IR_RED_SUM, e->bound, e->bound_count, body);

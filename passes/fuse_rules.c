@@ -152,22 +152,41 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
   return NULL;
 }
 
+/* One element that the reader looks at. */
+static const char *use_refusal(pass_context *c, const pass_pair *p, bool forced) {
+  if (loses_segments(p)) return "its rows are ragged and the reader's are not";
+  if (!pass_is_elementwise(p->from->value)) return NULL; /* read once, at bare indices */
+  if (reads_through_memory(p->use)) return "it is read through a gather, whose misses are zeros";
+  const ir_index *over = repeated_over(c->arena, p);
+  return over == NULL || forced ? NULL : prologue_refusal(c, p, over);
+}
+
+/* Of the first use in e that cannot be replaced. */
+static const char *uses_refusal(pass_context *c, const pass_pair *p, ir_expr *e, bool forced) {
+  const char *why = NULL;
+  pass_pair here = *p;
+  here.use = e;
+  if (e->kind == IR_ACCESS && e->tensor == p->from->target) return use_refusal(c, &here, forced);
+  for (int i = 0; i < e->arg_count && why == NULL; i++)
+    why = uses_refusal(c, p, e->args[i], forced);
+  return why;
+}
+
 const char *pass_fuse_refusal(const pass_fusion *f, const pass_pair *p, bool forced) {
   pass_context *c = f->c;
   const char *why = storage_refusal(f, p, forced);
   if (why != NULL) return why;
-  if (loses_segments(p)) return "its rows are ragged and the reader's are not";
   if (pass_is_listed_by(c->arena, p))
     return ir_format_text(c->arena,
                           "its zeros are known at run time only: `%s` skips them by an index list",
                           p->into->target->name);
+  why = uses_refusal(c, p, p->into->value, forced);
+  if (why != NULL) return why;
   if (!pass_is_elementwise(p->from->value)) return heavy_refusal(c, p);
-  if (reads_through_memory(p->use)) return "it is read through a gather, whose misses are zeros";
-  const ir_index *over = repeated_over(c->arena, p);
-  if (pass_count_accesses(p->into->value, p->from->target) > 1 &&
-      cost_of(p->from->value) > CHEAP_OPS)
-    return "it would be computed once for each of its uses";
-  return over == NULL || forced ? NULL : prologue_refusal(c, p, over);
+  bool dear = cost_of(p->from->value) > CHEAP_OPS;
+  return dear && pass_count_accesses(p->into->value, p->from->target) > 1
+             ? "it would be computed once for each of its uses"
+             : NULL;
 }
 
 /* A product of 16-bit values is kept in the same 16 bits as one of them: bf16 has f32's range, f16
