@@ -135,7 +135,7 @@ void ein_compile_row(interp *r, node *n, const ir_expr *e) {
   w->key_slot = IR_NEW_ARRAY(r->arena, int, count);
   for (int i = 0; i < count; i++)
     if (i != w->along &&
-        (i == n->loops[0].segment_slot || ir_expr_uses_index(e->args[0], r->kernel->indices.at[i])))
+        (i == n->loops[0].segment_slot || ir_expr_depends_on(e->args[0], r->kernel->indices.at[i])))
       w->key_slot[w->key_count++] = i;
   n->row = w;
 }

@@ -294,6 +294,8 @@ bool ir_expr_equal(const ir_expr *a, const ir_expr *b); /* structural; spans do 
 uint64_t ir_expr_hash(const ir_expr *e); /* the same for equal ones; NULL is allowed */
 bool ir_expr_alike(const ir_expr *a, const ir_expr *b); /* equal, but for names of bound indices */
 bool ir_expr_uses_index(const ir_expr *e, const ir_index *index); /* free uses */
+/* It uses the index, or goes along rows of the segment that the index says. */
+bool ir_expr_depends_on(const ir_expr *e, const ir_index *index);
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */

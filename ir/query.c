@@ -130,6 +130,17 @@ bool ir_expr_uses_index(const ir_expr *e, const ir_index *index) {
   return false;
 }
 
+bool ir_expr_depends_on(const ir_expr *e, const ir_index *index) {
+  if (!e) return false;
+  if (e->kind == IR_INDEX) return e->index == index;
+  if (e->kind == IR_REDUCE && binds(e, index)) return false;
+  for (int i = 0; i < e->bound_count; i++)
+    if (e->bound[i]->segment == index || (e->kind != IR_REDUCE && e->bound[i] == index)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (ir_expr_depends_on(e->args[i], index)) return true;
+  return false;
+}
+
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor) {
   if (!e) return false;
   if (e->kind == IR_ACCESS && e->tensor == tensor) return true;

@@ -149,7 +149,7 @@ static bool depends_on(const maker *m, const ir_expr *term, const ir_expr *reduc
   for (int b = 0; b < reduce->bound_count; b++) {
     const ir_index *index = reduce->bound[b], *segment = index->segment;
     if (ir_expr_uses_index(term, index)) return true;
-    if (segment && !is_free(m->stmt, segment) && ir_expr_uses_index(term, segment)) return true;
+    if (segment && !is_free(m->stmt, segment) && ir_expr_depends_on(term, segment)) return true;
   }
   return false;
 }

@@ -22,7 +22,8 @@ spc_status pass_canon(pass_context *context, ir_kernel *kernel) {
     ir_expr *folded = pass_canon_fold(context, stmt->value);
     stmt->value = pass_canon_fold(context, pass_canon_reduce(context, stmt, folded));
     stmt->cond = pass_canon_fold(context, stmt->cond);
-    stmt->stores = pass_canon_fold(context, stmt->stores);
+    folded = pass_canon_fold(context, stmt->stores);
+    stmt->stores = pass_canon_fold(context, pass_canon_reduce(context, stmt, folded));
     if (stmt->cond != NULL && pass_is_number(stmt->cond, 1)) stmt->cond = NULL;
     bool promised = context->program->reproducible || context->program->batch_invariant;
     if (promised && stmt->race == IR_RACE_ATOMIC) stmt->race = IR_RACE_FIXED;

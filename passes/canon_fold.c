@@ -33,6 +33,9 @@ static ir_expr *evaluate_int(ir_arena *arena, ir_expr *e) {
   for (int i = 0; i < e->arg_count; i++) x[i] = e->args[i]->i;
   int64_t value = ir_op_rows[e->op].eval_int(x);
   bool boolean = e->dtype == IR_B1;
+  bool wraps = !boolean && ir_dtype_wrap(e->dtype, value) != value;
+  if (wraps && ir_dtype_rows[e->dtype].accumulator != e->dtype)
+    return e; /* it is computed in more bits than it can be written in */
   return ir_const_i(arena, e->dtype, boolean ? value != 0 : ir_dtype_wrap(e->dtype, value));
 }
 

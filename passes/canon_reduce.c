@@ -51,7 +51,7 @@ static bool depends_on(const ir_stmt *stmt, const ir_expr *e, const ir_expr *red
   for (int i = 0; i < reduce->bound_count; i++) {
     const ir_index *index = reduce->bound[i], *segment = index->segment;
     if (ir_expr_uses_index(e, index)) return true;
-    if (segment && !is_free(stmt, segment) && ir_expr_uses_index(e, segment)) return true;
+    if (segment && !is_free(stmt, segment) && ir_expr_depends_on(e, segment)) return true;
   }
   return false;
 }
@@ -102,7 +102,7 @@ typedef struct reduce_job {
 
 static ir_expr *reduce_node(void *user, ir_expr *e) {
   reduce_job *job = user;
-  if (e->kind != IR_REDUCE) return e;
+  if (e->kind != IR_REDUCE || e->reducer == IR_RED_ANY) return e; /* stores.c has its own order */
   return hoist(job->context, job->stmt, merge(job->context->arena, e));
 }
 

@@ -56,6 +56,12 @@ static void add_implied_segments(splitter *s, const place *p, const pass_indices
   }
 }
 
+/* It is the segment of a row that is bound inside, and of none outside: it follows there. */
+static bool follows_inside(const place *p, const pass_indices *bound, const ir_index *index) {
+  return has_segment(bound, index) && !pass_indices_has(&p->scope, index) &&
+         !has_segment(&p->scope, index);
+}
+
 /* The indices that a temporary for e needs: those in scope that it uses, itself or as the segment
  * of a ragged index that it binds; and segments it uses that a ragged index outside determines. */
 static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr *e) {
@@ -68,7 +74,9 @@ static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr
     if (pass_indices_has(&used, index) || has_segment(&bound, index))
       pass_indices_add(s->arena, &all, index);
   }
-  for (int i = 0; i < used.list.count; i++) pass_indices_add(s->arena, &all, used.list.at[i]);
+  for (int i = 0; i < used.list.count; i++)
+    if (!follows_inside(p, &bound, used.list.at[i]))
+      pass_indices_add(s->arena, &all, used.list.at[i]);
   for (int i = 0; i < all.list.count; i++)
     if (!has_segment(&all, all.list.at[i])) pass_indices_add(s->arena, &needed, all.list.at[i]);
   return needed;
@@ -108,7 +116,7 @@ static ir_expr *make_temporary(splitter *s, const place *p, ir_expr *value) {
   ir_stmt *stmt = temporary_stmt(s, p, &over, value);
   ir_expr *access = ir_access(s->arena, stmt->target, stmt->subs);
   access->span = value->span;
-  p->stmt->stores = pass_stores_named(s->arena, p->stmt->stores, value, access, &stmt->stores);
+  stmt->stores = pass_stores_name(s->arena, p->stmt, value, access);
   split_stmt(s, stmt, p->stem, p->next);
   return access;
 }
@@ -233,32 +241,34 @@ static ir_expr *open_value(splitter *s, const place *p, ir_expr *e, bool only, b
 }
 
 /* ---- what sparse results store --------------------------------------------------------------- */
-typedef struct condition {
-  const ir_expr *written;
-  ir_expr *opened;
-} condition;
+/* The statement's condition, and its value, as they were written and as they are now. */
+typedef struct opened {
+  const ir_expr *cond, *value;
+  ir_expr *cond_now, *value_now;
+} opened;
 
 /* Conditions are values like others, made once; what is asked of stored entries stays whole.  A
- * topk that is the statement's value stays one. */
-static ir_expr *open_stores(splitter *s, const place *p, ir_expr *e, const condition *cond) {
-  if (cond->written != NULL && ir_expr_equal(e, cond->written)) return cond->opened;
+ * topk that is the statement's value is the same one here. */
+static ir_expr *open_stores(splitter *s, const place *p, ir_expr *e, const opened *o) {
+  if (o->cond != NULL && ir_expr_equal(e, o->cond)) return o->cond_now;
   if (e->kind == IR_STORED || e->arg_count == 0) return e;
   if (pass_is_heavy(e) && !pass_stores_any(e))
-    return ir_expr_equal(e, p->stmt->value) ? e : make_temporary(s, p, e);
+    return ir_expr_equal(e, o->value) ? o->value_now : make_temporary(s, p, e);
   place below = e->kind == IR_REDUCE ? place_below(s, p, e) : *p;
   ir_expr **args = IR_NEW_ARRAY(s->arena, ir_expr *, e->arg_count);
-  for (int i = 0; i < e->arg_count; i++) args[i] = open_stores(s, &below, e->args[i], cond);
+  for (int i = 0; i < e->arg_count; i++) args[i] = open_stores(s, &below, e->args[i], o);
   return pass_with_args(s->arena, e, args);
 }
 
 static void split_stmt(splitter *s, ir_stmt *stmt, const char *stem, int *next) {
   place p = {.stmt = stmt, .stem = stem, .next = next};
-  condition cond = {stmt->cond, NULL};
+  opened o = {.cond = stmt->cond, .value = stmt->value};
   for (int i = 0; i < stmt->free.count; i++) pass_indices_add(s->arena, &p.scope, stmt->free.at[i]);
   if (stmt->cond != NULL) stmt->cond = extract_all(s, &p, stmt->cond);
-  p.cond = cond.opened = stmt->cond;
+  p.cond = o.cond_now = stmt->cond;
   stmt->value = open_value(s, &p, stmt->value, pass_count_heavy(stmt->value) == 1, true);
-  if (stmt->stores != NULL) stmt->stores = open_stores(s, &p, stmt->stores, &cond);
+  o.value_now = stmt->value;
+  if (stmt->stores != NULL) stmt->stores = open_stores(s, &p, stmt->stores, &o);
   IR_PUSH(s->arena, &s->done, stmt);
 }
 

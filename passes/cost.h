@@ -68,7 +68,8 @@ typedef struct pass_tiling {
   bool rows; /* the list is over m: whole rows */
 } pass_tiling;
 
-/* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling. */
+/* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling.
+ */
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.

@@ -94,17 +94,28 @@ static bool reads_tensor_of(const ir_expr *value, const ir_expr *term) {
   return false;
 }
 
-/* Where only some elements of a temporary are looked at, the others are not computed. Terms about
- * the statement's own operands are left to the loops, which walk what these store. */
+/* Where the operands store nothing the value is 0; else the loops cannot be trusted to leave a 0
+ * there (exp(0 - 0) / 0, where the sums of a softmax were not needed either). */
+static bool is_zero_outside(lower_state *s, const ir_expr *value) {
+  s->accesses.count = 0;
+  pass_access_collect(s, value);
+  lower_fold outside = pass_fold(s, NULL, value, NULL, NULL);
+  return outside.known && outside.value == 0;
+}
+
+/* Where only some elements of a temporary are looked at, the others are not computed, and are 0.
+ * Terms about the statement's own operands are left to the loops, which walk what these store. */
 static ir_stmt *sampled(lower_state *s) {
   ir_stmt *stmt = s->stmt;
   if (!stmt->sample || stmt->target->role == IR_ROLE_OUT || is_assembled(s)) return stmt;
   pass_terms terms = {0};
   pass_terms_of(s->arena, stmt->sample, &terms);
   ir_expr *condition = stmt->cond;
+  bool walks = is_zero_outside(s, stmt->value);
   for (int i = 0; i < terms.list.count; i++) {
     ir_expr *term = terms.list.at[i];
-    if (pass_is_elementwise(term) && is_computed(s, term) && !reads_tensor_of(stmt->value, term))
+    bool left = walks && reads_tensor_of(stmt->value, term);
+    if (pass_is_elementwise(term) && is_computed(s, term) && !left)
       condition = pass_and(s->arena, condition, term);
   }
   ir_stmt *copy = IR_NEW(s->arena, ir_stmt);

@@ -127,6 +127,13 @@ static void fill_first(lower_state *s, int first_func, double value) {
   s->stage->funcs.at[first_func] = func;
 }
 
+/* Rows in no segment are 0: no loop visits them, and no condition is asked there. */
+static bool leaves_rows(const ir_stmt *stmt) {
+  for (int i = 0; i < stmt->free.count; i++)
+    if (stmt->free.at[i]->offsets) return true;
+  return false;
+}
+
 void pass_lower_gather(lower_state *s) {
   lower_loops order = {0};
   pass_lower_open(s, &order);
@@ -151,10 +158,12 @@ void pass_lower_gather(lower_state *s) {
   lower_fold outside = pass_fold(s, NULL, root, NULL, NULL);
   nest.skips = (outside.known || s->stmt->cond) && !is_like(s);
   nest.skip = outside.known ? outside.value : s->stmt->fill;
+  bool rows = leaves_rows(s->stmt);
+  if (rows && nest.skip != 0) nest.skips = false; /* what is left out is 0 */
   s->skipped = false;
   pass_nest(&nest, pass_env_new(s));
   const ir_format *format = pass_level_format(s, s->stmt->target);
-  double rest = nest.skips ? nest.skip : is_like(s) ? 0 : s->stmt->fill;
+  double rest = rows ? 0 : nest.skips ? nest.skip : is_like(s) ? 0 : s->stmt->fill;
   bool fills = is_like(s) ? has_padding(format) : s->skipped || has_padding(format);
   if (fills) fill_first(s, first_func, rest);
 }

@@ -189,10 +189,20 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
       list->tensor->name, list->break_even);
 }
 
+/* A tensor may be converted twice, into other orders of levels. */
+static const char *convert_name(pass_context *context, const ir_kernel *kernel,
+                                const ir_tensor *source, const ir_tensor *dest) {
+  const char *name = ir_format_text(context->arena, "convert.%s", source->name);
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (!strcmp(kernel->stages.at[i]->name, name))
+      return ir_format_text(context->arena, "%s.%s", name, dest->name);
+  return name;
+}
+
 static void convert_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           ir_tensor *source) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_CONVERT,
-                                   ir_format_text(context->arena, "convert.%s", source->name));
+                                   convert_name(context, kernel, source, stmt->target));
   stage->source = source;
   stage->dest = stmt->target;
   stage->microseconds = pass_cost_convert(context->profile, pass_tensor_bytes(context, source));

@@ -56,16 +56,27 @@ static ir_expr *name_equal(void *user, ir_expr *e) {
   return n->name;
 }
 
-ir_expr *pass_stores_named(ir_arena *arena, ir_expr *e, const ir_expr *value, ir_expr *access,
-                           ir_expr **pattern) {
-  *pattern = NULL;
-  if (e == NULL) return NULL;
-  ir_expr *whole = ir_stores_of(arena, value);
-  if (whole == NULL || whole->kind == IR_CONST) return e;
-  naming n = {arena, whole, pass_stores_at(arena, access), false};
-  ir_expr *named = pass_rewrite(arena, e, name_equal, &n);
-  if (n.found) *pattern = whole;
-  return named;
+/* Every index of the access is the statement's, or the pattern's own: it stands where these are
+ * bound.  (What stores sum[k] of rows alike stands outside of a sum over the rows.) */
+static bool means_there(const ir_stmt *stmt, const ir_expr *pattern, const ir_expr *access) {
+  for (int i = 0; i < access->arg_count; i++) {
+    const ir_index *index = access->args[i]->index;
+    bool known = ir_expr_uses_index(pattern, index);
+    for (int f = 0; f < stmt->free.count && !known; f++)
+      known = stmt->free.at[f] == index || stmt->free.at[f]->segment == index;
+    if (!known) return false;
+  }
+  return true;
+}
+
+ir_expr *pass_stores_name(ir_arena *arena, ir_stmt *stmt, const ir_expr *value, ir_expr *access) {
+  ir_expr *pattern = stmt->stores ? ir_stores_of(arena, value) : NULL;
+  if (!pattern || pattern->kind == IR_CONST || !means_there(stmt, pattern, access)) return NULL;
+  naming n = {arena, pattern, pass_stores_at(arena, access), false};
+  ir_expr *named = pass_rewrite(arena, stmt->stores, name_equal, &n);
+  if (!n.found) return NULL;
+  stmt->stores = named;
+  return pattern;
 }
 
 /* ---- lets that are read no more -------------------------------------------------------------- */

@@ -17,10 +17,9 @@ bool pass_stores_reads(const ir_expr *e, const ir_tensor *tensor);
 bool pass_stores_any(const ir_expr *e); /* some `stored(..)` stands in it */
 
 ir_expr *pass_stores_at(ir_arena *arena, ir_expr *access); /* stored(access) */
-/* e with `stored(access)` in place of what a temporary for `value` stores, and that; e itself and
- * NULL where it does not occur. */
-ir_expr *pass_stores_named(ir_arena *arena, ir_expr *e, const ir_expr *value, ir_expr *access,
-                           ir_expr **pattern);
+/* Puts `stored(access)` into stmt->stores in place of what a temporary for `value` stores; returns
+ * that, or NULL where it does not occur, or the access means nothing there. */
+ir_expr *pass_stores_name(ir_arena *arena, ir_stmt *stmt, const ir_expr *value, ir_expr *access);
 /* What the let stores can be said in a reader's indices, wherever e asks. */
 bool pass_stores_can_inline(const ir_expr *e, const ir_stmt *def);
 ir_expr *pass_stores_inline(ir_arena *arena, ir_kernel *kernel, ir_expr *e, const ir_stmt *def);

@@ -84,7 +84,7 @@ static double value_of(const setup *s, const ir_tensor *t, dice *d, bool stored)
   return value * 0.5;
 }
 
-/* Subscripts `g` point into N, now and then out of it; offsets `off` rise to R. */
+/* Subscripts `g` and `p` point into N, now and then out of it; offsets `off` rise to R. */
 static bool special_value(const ir_tensor *t, const int64_t *sizes, const ir_program *p, int64_t i,
                           int64_t count, dice *d, int64_t *before, int64_t *out) {
   int64_t n = 0, r = 0;
@@ -92,10 +92,12 @@ static bool special_value(const ir_tensor *t, const int64_t *sizes, const ir_pro
     if (!strcmp(p->dims.at[k]->name, "N")) n = sizes[k];
     if (!strcmp(p->dims.at[k]->name, "R")) r = sizes[k];
   }
-  if (!strcmp(t->name, "g")) return *out = dice_roll(d, (int)n + 2) - (dice_roll(d, 8) == 0), true;
+  if (!strcmp(t->name, "g") || !strcmp(t->name, "p"))
+    return *out = dice_roll(d, (int)n + 2) - (dice_roll(d, 8) == 0), true;
   if (strcmp(t->name, "off")) return false;
-  if (i > 0) *before += dice_roll(d, 5);
-  if (*before > r || i == count - 1) *before = r;
+  bool some_left = r % 3 == 2; /* rows in no segment, before the first and behind the last */
+  if (i > 0 || some_left) *before += dice_roll(d, 5);
+  if (*before > r || (i == count - 1 && !some_left)) *before = r;
   return *out = *before, true;
 }
 
