@@ -126,11 +126,14 @@ cg_cpu_bound *cg_cpu_find(const cg_cpu_map *map, const void *key);
 void cg_cpu_bind(cg_cpu *c, cg_cpu_map *map, cg_cpu_bound bound);
 
 /* ---- cpu_module.c ---- */
-/* A module with every function of the kernel (of `stage` when given), verified and optimised. */
+/* A module with every function of the kernel (of `stage` when given), verified and optimised.
+ * *target is made when it is NULL, and serves any number of modules for the machine, one at a time:
+ * reading the features of a CPU takes LLVM longer than compiling a small function. */
 spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
-                             const cg_options *options, ir_sink *sink, cg_cpu *out);
-void cg_cpu_module_free(cg_cpu *c);
-void cg_cpu_start(void); /* registers LLVM's back end for this machine; any thread */
+                             const cg_cpu_machine *machine, LLVMTargetMachineRef *target,
+                             ir_sink *sink, cg_cpu *out);
+void cg_cpu_module_free(cg_cpu *c); /* but for the target */
+void cg_cpu_start(void);            /* registers LLVM's back end for this machine; any thread */
 const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
 /* The object or assembler text; the caller disposes it. */
 spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);

@@ -22,6 +22,7 @@ typedef struct unit {
   const char *kind; /* of text; NULL: code */
   ir_arena *arena;
   ir_sink *sink;
+  LLVMTargetMachineRef *target; /* of the thread that compiles it */
   cg_cpu c;
   LLVMMemoryBufferRef made; /* the text, or the object until it is linked */
   ir_cached kept;           /* the object as it was found */
@@ -43,7 +44,7 @@ static spc_status finish(unit *u) {
 
 static spc_status make(unit *u) {
   cg_cpu_start();
-  SPC_TRY(cg_cpu_module_new(u->arena, u->kernel, u->stage, u->options, u->sink, &u->c));
+  SPC_TRY(cg_cpu_module_new(u->arena, u->kernel, u->stage, u->machine, u->target, u->sink, &u->c));
   return finish(u);
 }
 
@@ -102,7 +103,12 @@ typedef struct work {
 
 static void *take_units(void *user) {
   work *w = user;
-  for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) compile_unit(&w->units[i]);
+  LLVMTargetMachineRef target = NULL;
+  for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) {
+    w->units[i].target = &target;
+    compile_unit(&w->units[i]);
+  }
+  if (target) LLVMDisposeTargetMachine(target);
   return NULL;
 }
 
@@ -243,10 +249,18 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
 /* ---- text ------------------------------------------------------------------------------------ */
 spc_status cg_cpu_text(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                        const char *kind, const cg_options *options, ir_sink *sink, ir_text *out) {
-  unit u = {.kernel = kernel, .stage = stage, .options = options, .kind = kind};
-  (void)arena;
+  cg_cpu_machine machine;
+  LLVMTargetMachineRef target = NULL;
+  SPC_TRY(cg_cpu_machine_find(arena, options->mcpu, sink, &machine));
+  unit u = {.kernel = kernel,
+            .stage = stage,
+            .options = options,
+            .machine = &machine,
+            .kind = kind,
+            .target = &target};
   if (!open_unit(&u)) return SPC_OUT_OF_MEMORY;
   compile_unit(&u);
+  if (target) LLVMDisposeTargetMachine(target);
   spc_status status = close_unit(&u, sink);
   if (u.made && status == SPC_OK)
     ir_text_putn(out, LLVMGetBufferStart(u.made), LLVMGetBufferSize(u.made));

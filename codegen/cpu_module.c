@@ -176,18 +176,25 @@ void cg_cpu_start(void) {
   pthread_once(&once, register_target);
 }
 
-static spc_status open_target(cg_cpu *c) {
+static spc_status new_target(cg_cpu *c, LLVMTargetMachineRef *out) {
   char *triple = LLVMGetDefaultTargetTriple(), *message = NULL;
   LLVMTargetRef target;
   if (LLVMGetTargetFromTriple(triple, &target, &message)) {
     LLVMDisposeMessage(triple);
     return fault(c->sink, "LLVM does not know this machine", message);
   }
-  c->target = LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
-                                      LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  *out = LLVMCreateTargetMachine(target, triple, c->machine.cpu, c->machine.features,
+                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+  LLVMDisposeMessage(triple);
+  return *out ? SPC_OK : fault(c->sink, "LLVM refused the CPU", LLVMCreateMessage(c->machine.cpu));
+}
+
+static spc_status open_target(cg_cpu *c, LLVMTargetMachineRef *shared) {
+  if (!*shared) SPC_TRY(new_target(c, shared));
+  c->target = *shared;
+  char *triple = LLVMGetTargetMachineTriple(c->target);
   LLVMSetTarget(c->module, triple);
   LLVMDisposeMessage(triple);
-  if (!c->target) return fault(c->sink, "LLVM refused the CPU", LLVMCreateMessage(c->machine.cpu));
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(c->target);
   LLVMSetModuleDataLayout(c->module, layout);
   LLVMDisposeTargetData(layout);
@@ -214,14 +221,14 @@ static spc_status optimise(cg_cpu *c) {
 }
 
 spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
-                             const cg_options *options, ir_sink *sink, cg_cpu *out) {
-  *out = (cg_cpu){.arena = arena, .sink = sink};
-  SPC_TRY(cg_cpu_machine_find(arena, options->mcpu, sink, &out->machine));
+                             const cg_cpu_machine *machine, LLVMTargetMachineRef *target,
+                             ir_sink *sink, cg_cpu *out) {
+  *out = (cg_cpu){.arena = arena, .sink = sink, .machine = *machine};
   out->context = LLVMContextCreate();
   out->module = LLVMModuleCreateWithNameInContext(kernel->name, out->context);
   out->builder = LLVMCreateBuilderInContext(out->context);
   out->pointer = LLVMPointerTypeInContext(out->context, 0);
-  SPC_TRY(open_target(out));
+  SPC_TRY(open_target(out, target));
   for (int i = 0; i < kernel->stages.count; i++)
     if (!stage || stage == kernel->stages.at[i]) emit_stage(out, kernel->stages.at[i]);
   SPC_TRY(check(out));
@@ -231,7 +238,6 @@ spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_
 void cg_cpu_module_free(cg_cpu *c) {
   if (c->builder) LLVMDisposeBuilder(c->builder);
   if (c->module) LLVMDisposeModule(c->module);
-  if (c->target) LLVMDisposeTargetMachine(c->target);
   if (c->context) LLVMContextDispose(c->context);
   *c = (cg_cpu){0};
 }
