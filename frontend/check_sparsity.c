@@ -112,101 +112,35 @@ static const ir_expr *culprit(const ir_expr *e, trust trusted) {
   return number ? number : e;
 }
 
-/* ---- as like(X) ---------------------------------------------------------------------------- */
-typedef struct likeness {
-  const ir_tensor *root;
-  ir_expr *const *subs;
-} likeness;
+/* ---- zero in given places ------------------------------------------------------------------- */
+/* A question about places: is this access zero in all of them? */
+typedef struct places places;
+struct places {
+  bool (*access)(const places *p, const ir_expr *e);
+  const ir_tensor *root; /* where this stores nothing, */
+  ir_expr *const *subs;  /* at these subscripts; or */
+  const ir_index *index; /* where no stored entry carries this value of the index */
+};
 
-static const ir_tensor *root_of(const ir_tensor *t) {
-  while (t->like) t = t->like;
-  return t;
-}
+static bool zero_in(const places *p, const ir_expr *e);
 
-static bool covered(const likeness *k, const ir_expr *e);
-
-static bool same_subs(const likeness *k, const ir_expr *access) {
-  for (int i = 0; i < access->tensor->rank; i++)
-    if (!ir_expr_equal(k->subs[i], access->args[i])) return false;
-  return true;
-}
-
-static bool covered_let(const likeness *k, const ir_tensor *t) {
-  const ir_stmt *s = t->def;
-  if (!s || t->format || ir_is_scatter(s)) return false;
-  for (int i = 0; i < t->rank; i++)
-    if (!ir_expr_equal(k->subs[i], s->subs[i])) return false;
-  return covered(k, s->value) || (s->cond && s->fill == 0 && covered(k, s->cond));
-}
-
-static bool covered_access(const likeness *k, const ir_expr *e) {
-  if (e->tensor->rank != k->root->rank || !same_subs(k, e)) return false;
-  return root_of(e->tensor) == k->root || covered_let(k, e->tensor);
-}
-
-static bool covered_binary(const likeness *k, const ir_expr *e) {
+static bool op_zero_in(const places *p, const ir_expr *e) {
   const ir_zero *zero = ir_op_rows[e->op].zero;
-  bool x = covered(k, e->args[0]), y = covered(k, e->args[1]);
+  if (e->arg_count == 1) return zero[0] == IR_ZERO_Z && zero_in(p, e->args[0]);
+  bool x = zero_in(p, e->args[0]), y = zero_in(p, e->args[1]);
+  if (e->arg_count == 3) return (x || y) && zero_in(p, e->args[2]);
   if ((zero[2] == IR_ZERO_Z && x) || (zero[1] == IR_ZERO_Z && y)) return true;
   return zero[0] == IR_ZERO_Z && x && y;
 }
 
-static bool covered(const likeness *k, const ir_expr *e) {
+static bool zero_in(const places *p, const ir_expr *e) {
   switch (e->kind) {
   case IR_CONST: return is_zero(e);
-  case IR_ACCESS: return covered_access(k, e);
+  case IR_ACCESS: return p->access(p, e);
   case IR_CAST:
-  case IR_TOPK: return covered(k, e->args[0]);
-  case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && covered(k, e->args[0]);
-  case IR_OP: break;
-  case IR_DIM:
-  case IR_INDEX:
-  case IR_SOFTMAX:
-  case IR_STORED:
-  case IR_VAR:
-  case IR_LOAD: return false;
-  }
-  if (e->arg_count == 1) return ir_op_rows[e->op].zero[0] == IR_ZERO_Z && covered(k, e->args[0]);
-  if (e->arg_count == 2) return covered_binary(k, e);
-  return covered(k, e->args[2]) && (covered(k, e->args[0]) || covered(k, e->args[1]));
-}
-
-/* ---- a whole axis ------------------------------------------------------------------------- */
-static bool bounds(const ir_expr *e, const ir_index *index);
-
-static bool stmt_bounds(const ir_stmt *s, const ir_index *index) {
-  return bounds(s->value, index) || (s->cond && s->fill == 0 && bounds(s->cond, index));
-}
-
-static bool access_bounds(const ir_expr *e, const ir_index *index) {
-  const ir_tensor *t = e->tensor;
-  bool sparse = t->like || (t->format && !is_full(t->format));
-  const ir_stmt *def = sparse || t->format || !t->def || ir_is_scatter(t->def) ? NULL : t->def;
-  for (int a = 0; a < e->arg_count; a++)
-    if (ir_expr_uses_index(e->args[a], index) &&
-        (sparse || (def && stmt_bounds(def, def->subs[a]->index))))
-      return true;
-  return false;
-}
-
-static bool op_bounds(const ir_expr *e, const ir_index *index) {
-  const ir_zero *zero = ir_op_rows[e->op].zero;
-  if (e->arg_count == 1) return zero[0] == IR_ZERO_Z && bounds(e->args[0], index);
-  bool x = bounds(e->args[0], index), y = bounds(e->args[1], index);
-  if (e->arg_count == 3) return (x || y) && bounds(e->args[2], index);
-  if ((zero[2] == IR_ZERO_Z && x) || (zero[1] == IR_ZERO_Z && y)) return true;
-  return zero[0] == IR_ZERO_Z && x && y;
-}
-
-/* Where no stored entry carries this value of the index, e is zero. */
-static bool bounds(const ir_expr *e, const ir_index *index) {
-  switch (e->kind) {
-  case IR_CONST: return is_zero(e);
-  case IR_ACCESS: return access_bounds(e, index);
-  case IR_CAST:
-  case IR_TOPK: return bounds(e->args[0], index);
-  case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && bounds(e->args[0], index);
-  case IR_OP: return op_bounds(e, index);
+  case IR_TOPK: return zero_in(p, e->args[0]);
+  case IR_REDUCE: return e->reducer != IR_RED_ARGMAX && zero_in(p, e->args[0]);
+  case IR_OP: return op_zero_in(p, e);
   case IR_DIM:
   case IR_INDEX:
   case IR_SOFTMAX:
@@ -217,9 +151,53 @@ static bool bounds(const ir_expr *e, const ir_index *index) {
   return false;
 }
 
+static bool stmt_zero_in(const places *p, const ir_stmt *s) {
+  return s->fill == 0 && (zero_in(p, s->value) || (s->cond && zero_in(p, s->cond)));
+}
+
+/* ---- as like(X) ---------------------------------------------------------------------------- */
+static const ir_tensor *root_of(const ir_tensor *t) {
+  while (t->like) t = t->like;
+  return t;
+}
+
+static bool same_subs(const places *p, ir_expr *const *subs, int rank) {
+  for (int i = 0; i < rank; i++)
+    if (!ir_expr_equal(p->subs[i], subs[i])) return false;
+  return true;
+}
+
+static bool root_access(const places *p, const ir_expr *e) {
+  const ir_tensor *t = e->tensor;
+  if (t->rank != p->root->rank || !same_subs(p, e->args, t->rank)) return false;
+  if (root_of(t) == p->root) return true;
+  const ir_stmt *s = t->def;
+  return s && !t->format && !ir_is_scatter(s) && same_subs(p, s->subs, t->rank) &&
+         stmt_zero_in(p, s);
+}
+
+/* ---- a whole axis ------------------------------------------------------------------------- */
+static bool axis_bounds(const ir_stmt *s, const ir_index *index);
+
+static bool axis_access(const places *p, const ir_expr *e) {
+  const ir_tensor *t = e->tensor;
+  bool sparse = t->like || (t->format && !is_full(t->format));
+  const ir_stmt *def = sparse || t->format || !t->def || ir_is_scatter(t->def) ? NULL : t->def;
+  for (int a = 0; a < e->arg_count; a++)
+    if (ir_expr_uses_index(e->args[a], p->index) &&
+        (sparse || (def && axis_bounds(def, def->subs[a]->index))))
+      return true;
+  return false;
+}
+
+static bool axis_bounds(const ir_stmt *s, const ir_index *index) {
+  places p = {.access = axis_access, .index = index};
+  return stmt_zero_in(&p, s);
+}
+
 static bool all_bounded(const ir_stmt *s) {
   for (int d = 0; d < s->target->rank; d++)
-    if (s->subs[d]->kind != IR_INDEX || !stmt_bounds(s, s->subs[d]->index)) return false;
+    if (s->subs[d]->kind != IR_INDEX || !axis_bounds(s, s->subs[d]->index)) return false;
   return true;
 }
 
@@ -228,8 +206,8 @@ static bool all_bounded(const ir_stmt *s) {
 static const ir_tensor *model(const ir_stmt *s, const ir_expr *e) {
   if (e->kind == IR_ACCESS && e->tensor->rank == s->target->rank && e->tensor->role == IR_ROLE_IN &&
       support_of(e, STORAGE) == SPARSE) {
-    likeness k = {e->tensor, s->subs};
-    return same_subs(&k, e) ? e->tensor : NULL;
+    places p = {.root = e->tensor, .subs = s->subs};
+    return same_subs(&p, e->args, e->tensor->rank) ? e->tensor : NULL;
   }
   for (int i = 0; i < e->arg_count; i++) {
     const ir_tensor *t = model(s, e->args[i]);
@@ -267,8 +245,8 @@ static void not_like(fe_check *c, const fe_stmt *stmt, const ir_tensor *x) {
   const ir_stmt *s = stmt->lowered;
   ir_diag *d =
       fe_error(c, IR_DIAG_LIKE, stmt->as_span,
-               "`%s` may be non-zero where `%s` stores nothing, and those values would be lost",
-               s->target->name, x->name);
+               "`%s` may be %s where `%s` stores nothing, and those values would be lost",
+               s->target->name, s->fill == 0 ? "non-zero" : "other than its fill", x->name);
   ir_diag_note(c->sink, d, x->span,
                "multiply by `%s`, write `on %s[...]`, or choose a format such as `as csr`", x->name,
                x->name);
@@ -316,10 +294,11 @@ static void check_like(fe_check *c, fe_stmt *stmt) {
   if (x->bad || !like_fits(c, stmt, t, x->tensor)) return;
   t->like = x->tensor;
   t->format = root_of(x->tensor)->format;
-  likeness k = {root_of(x->tensor), stmt->lowered->subs};
   const ir_stmt *s = stmt->lowered;
+  places p = {.access = root_access, .root = root_of(x->tensor), .subs = s->subs};
   if (is_full(t->format)) return;
-  bool fits = covered(&k, s->value) || (s->cond && covered(&k, s->cond));
+  /* What X does not store has one value there: 0, or the fill. */
+  bool fits = stmt_zero_in(&p, s) || (s->cond && zero_in(&p, s->cond));
   if (!fits || ir_is_scatter(s)) not_like(c, stmt, x->tensor);
 }
 

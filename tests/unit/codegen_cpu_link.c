@@ -59,6 +59,12 @@ static shelf *shelf_new(void) {
   return s;
 }
 
+static void shelf_free(shelf *s) {
+  free(s->key);
+  free(s->held.data);
+  free(s);
+}
+
 /* out[0] = pow(x[0], N) + 0.5: a call to outside, a constant in memory, a size. */
 static cpu_case power(void) {
   cpu_case k = cpu_case_new();
@@ -100,6 +106,7 @@ Test(codegen_cpu_link, the_second_compile_is_found) {
     cpu_case_free(&k);
   }
   cr_expect(s->keeps == 1 && s->hits == 1);
+  shelf_free(s);
 }
 
 Test(codegen_cpu_link, what_changes_the_code_changes_the_key) {
@@ -122,6 +129,7 @@ Test(codegen_cpu_link, what_changes_the_code_changes_the_key) {
   cr_assert_eq(compile(&k, s, "x86-64-v2"), SPC_OK, "%s", last_message(&k));
   cr_expect_eq(k.image->cached, 0, "another type of a buffer");
   cpu_case_free(&k);
+  shelf_free(s);
 }
 
 /* ---- broken objects -------------------------------------------------------------------------- */
@@ -158,6 +166,7 @@ Test(codegen_cpu_link, torn_objects) {
     cr_expect(!links(part, bytes, why), "%zu bytes", bytes);
     free(part);
   }
+  shelf_free(s);
 }
 
 Test(codegen_cpu_link, changed_objects) {
@@ -173,6 +182,7 @@ Test(codegen_cpu_link, changed_objects) {
       object[at] ^= (uint8_t)(1 << bit);
     }
   cr_expect(refused > 100, "%d", refused);
+  shelf_free(s);
 }
 
 /* The nth relocation of the object. */
@@ -204,13 +214,15 @@ Test(codegen_cpu_link, an_unknown_relocation_and_a_missing_function) {
     if (!memcmp(object + at, "\0pow", 5)) object[at + 3] = 'q';
   cr_expect(!links(s->held.data, s->held.bytes, why));
   cr_expect(strstr(why, "`poq`"), "%s", why);
+  shelf_free(s);
 }
 
 /* Pages of code are not written to, pages of constants are not executed. */
 Test(codegen_cpu_link, no_page_is_written_and_executed) {
   SKIP_WITHOUT_LLVM();
   cpu_case k = power();
-  cr_assert_eq(compile(&k, shelf_new(), NULL), SPC_OK);
+  shelf *s = shelf_new();
+  cr_assert_eq(compile(&k, s, NULL), SPC_OK);
   uintptr_t address = (uintptr_t)k.image->codes.at[0].cpu;
   FILE *maps = fopen("/proc/self/maps", "r");
   char line[500], rights[5];
@@ -224,4 +236,5 @@ Test(codegen_cpu_link, no_page_is_written_and_executed) {
   cr_expect(found || !maps);
   if (maps) fclose(maps);
   cpu_case_free(&k);
+  shelf_free(s);
 }
