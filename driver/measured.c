@@ -53,7 +53,7 @@ static void make_folders(drv_session *s, const char *path) {
   char *copy = ir_strdup(s->arena, path);
   for (char *at = strchr(copy + 1, '/'); at; at = strchr(at + 1, '/')) {
     *at = 0;
-    (void)mkdir(copy, 0777); /* what is missing shows when the file is opened */
+    (void)mkdir(copy, 0700); /* what is missing shows when the file is opened */
     *at = '/';
   }
 }

@@ -69,7 +69,7 @@ static void run_store(loop_run *r, const lcode *c) {
   loop_eval_as(r, c->value, lanes, value);
   if (c->cond) loop_eval_as(r, c->cond, lanes, mask);
   for (int l = 0; l < lanes && !r->status; l++) {
-    int64_t offset = c->offset->lanes > 1 ? at[l].i : at[0].i + l;
+    int64_t offset = loop_lane(at, c->offset->lanes, l);
     if (c->cond && !mask[l].i) continue;
     if (!loop_in_range(r, c->memory, offset, "writes")) return;
     cell x = value[l];

@@ -76,6 +76,7 @@ void loop_eval_as(loop_run *r, const lnode *n, int lanes,
 int64_t loop_int(loop_run *r, const lnode *n);
 cell loop_apply(const ir_op_row *row, ir_dtype operand, ir_dtype result, const cell *x);
 cell loop_read(const memory *m, int64_t at);
+int64_t loop_lane(const cell *at, int lanes, int l); /* the offset of lane l; wraps */
 bool loop_in_range(loop_run *r, const memory *m, int64_t at, const char *verb);
 
 #endif

@@ -12,6 +12,10 @@ bool loop_in_range(loop_run *r, const memory *m, int64_t at, const char *verb) {
   return false;
 }
 
+int64_t loop_lane(const cell *at, int lanes, int l) {
+  return lanes > 1 ? at[l].i : (int64_t)((uint64_t)at[0].i + (uint64_t)l);
+}
+
 cell loop_read(const memory *m, int64_t at) {
   cell c;
   if (ir_dtype_is_float(m->array.dtype))
@@ -127,7 +131,7 @@ static void eval_load(loop_run *r, const lnode *n, cell *out) {
   loop_eval(r, n->args[0], at);
   if (n->count > 1) loop_eval_as(r, n->args[1], n->lanes, mask);
   for (int l = 0; l < n->lanes; l++) {
-    int64_t offset = n->args[0]->lanes > 1 ? at[l].i : at[0].i + l;
+    int64_t offset = loop_lane(at, n->args[0]->lanes, l);
     bool on = n->count < 2 || mask[l].i != 0;
     if (on && !r->status && loop_in_range(r, n->memory, offset, "reads"))
       out[l] = loop_read(n->memory, offset);

@@ -207,7 +207,7 @@ static spc_status read_compressed(zip *z, bool by_row, bool blocks, rt_contents 
   int64_t r = blocks ? data.dim[1] : 1, c = blocks ? data.dim[2] : 1;
   int64_t stored = blocks ? data.dim[0] : data.count;
   int64_t outer = by_row ? out->dim[0] : out->dim[1];
-  if (r < 1 || c < 1 || outer / r + 1 != indptr.count || stored != indices.count)
+  if (r < 1 || c < 1 || outer / r != indptr.count - 1 || stored != indices.count)
     return bad(z, "indptr, indices, data and shape disagree");
   start_entries(z, out, data.count);
   SPC_TRY(set_values(z, &data, out));

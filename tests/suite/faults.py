@@ -116,7 +116,8 @@ names = re.findall(r'F\(\w+, "(\w+)"', open(os.path.join(ROOT, "runtime/cuda_dri
 source = FAKE
 for n in names:
     body = SPECIAL.get(n, "*(void **)a = (void *)8;" if n in HANDLES else "")
-    source += "int %s(void *a, void *b, void *c) { (void)a; (void)b; (void)c; int f = fails(\"%s\"); if (f) return f; %s return 0; }\n" % (n, n, body)
+    source += "int %s(void *a, void *b, void *c) { (void)a; (void)b; (void)c; int f = fails(\"%s\"); %s%s return f; }\n" % (
+        n, n, "" if n == "cuMemFree_v2" else "if (f) return f; ", body)  # what is freed is gone, whatever is said of it
 compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
 built = compiler and subprocess.run([compiler, "-shared", "-fPIC", "-w", "-o", path("libfake.so"), write("fake.c", source)]).returncode == 0
 if built and found("NVRTC"):
