@@ -9,6 +9,7 @@
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
+#include "runtime/cublaslt.h"
 #include "runtime/plan.h"
 
 typedef struct bench_program {
@@ -19,11 +20,13 @@ typedef struct bench_program {
   rt_plan *plan;
   rt_run *run;
   int64_t *sizes;
+  bool own;                /* the library is no candidate */
   double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
 } bench_program;
 
 /* The symbols that Python calls. */
 bench_program *bench_new(void);
+void bench_own(bench_program *p);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
 int bench_place(bench_program *p, const char *tensor, void *device);
@@ -49,6 +52,9 @@ bench_program *bench_new(void) {
   return p;
 }
 
+/* Before compiling: kernels of our own alone. */
+void bench_own(bench_program *p) { p->own = true; }
+
 static spc_status front(bench_program *p, const char *text, const ir_target *target, int count,
                         const char *const *names, const int64_t *values, ir_program **program) {
   fe_options none = {0};
@@ -59,7 +65,8 @@ static spc_status front(bench_program *p, const char *text, const ir_target *tar
     for (int i = 0; i < count; i++)
       if (!strcmp((*program)->dims.at[d]->name, names[i])) p->sizes[d] = values[i];
   }
-  pass_options options = {.target = target, .sizes = p->sizes};
+  pass_options options = {
+      .target = target, .sizes = p->sizes, .library_missing = p->own ? NULL : rt_cublaslt_missing};
   return pass_pipeline(*program, &options, p->sink);
 }
 

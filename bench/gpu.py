@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
-Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense gather ffn jit
+Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
+       library gather ffn jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -18,8 +19,10 @@ pointer = ctypes.c_void_p
 
 
 class Program:
-    def __init__(self, text, **sizes):
+    def __init__(self, text, own=False, **sizes):
         self.handle = pointer(lib.bench_new())
+        if own:
+            lib.bench_own(self.handle)
         names = (ctypes.c_char_p * len(sizes))(*[n.encode() for n in sizes])
         values = (ctypes.c_int64 * len(sizes))(*sizes.values())
         self.ask(lib.bench_compile(self.handle, text.encode(), len(sizes), names, values))
@@ -202,6 +205,35 @@ def epilogue():
             p.close()
 
 
+PLAIN = """spx 1; dim M = %d; dim N = %d; dim K = %d;
+kernel k { in A: TYPE[M,K]; in B: TYPE[%s]; out C[m,n] = sum[k] A[m,k]*B[%s] : %s acc %s; }"""
+
+
+def library():
+    """Where the library is chosen: dtypes without a tensor core row of our own, rows that are no multiples of 16 bytes."""
+    print("\n### products that the library computes, and our own kernels for them; microseconds, L2 cold\n")
+    head("M × N × K", "dtype", "chosen", "spc (spread)", "our own", "spc", "torch", "against torch", "TFLOP/s", "error")
+    cases = [(2048, 2048, 2048, t) for t in ("f32", "f64", "i8")] + [(4096, 4096, 4096, t) for t in ("f32", "i8")]
+    cases += [(4095, 4095, 4095, "bf16"), (1023, 5631, 2047, "bf16"), (16, 5632, 2046, "f16")]
+    kinds = {"f32": (torch.float32, "f32", "f32"), "f64": (torch.float64, "f64", "f64"), "i8": (torch.int8, "i32", "i32"),
+             "bf16": (torch.bfloat16, "bf16", "f32"), "f16": (torch.float16, "f16", "f32")}
+    for m, n, k, name in cases:
+        dtype, result, acc = kinds[name]
+        make = lambda *s: torch.randint(-128, 128, s, device="cuda", dtype=dtype) if name == "i8" else torch.randn(*s, device="cuda").to(dtype)
+        a, turned = make(m, k), name == "i8"
+        stored = make(n, k) if turned else make(k, n)
+        b = stored.t() if turned else stored
+        c, d, e = (torch.zeros(m, n, device="cuda", dtype=torch.int32 if turned else dtype) for _ in range(3))
+        text = (PLAIN % (m, n, k, "N,K" if turned else "K,N", "n,k" if turned else "k,n", result, acc)).replace("TYPE", name)
+        chosen, own = Program(text).bind(A=a, B=stored, C=c), Program(text, own=True).bind(A=a, B=stored, C=d)
+        peer = (lambda: torch._int_mm(a, b, out=e)) if turned else (lambda: torch.mm(a, b, out=e))
+        (us, spread), (ours, _), (ref, _) = compare([chosen, own, peer], before=sweep)
+        want = a.double() @ b.double()
+        row("%d × %d × %d" % (m, n, k), name, "`%s`" % chosen.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "`%s`" % own.stages()[0][1],
+            "%.1f" % (ours * 1e3), "%.1f" % (ref * 1e3), "%.3f" % (ref / us), "%.0f" % rate(2 * m * n * k, us), "%.1e, %.1e" % (error(c, want), error(d, want)))
+        chosen.close(), own.close()
+
+
 GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
 kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=%s, gran=128x1); in W: bf16[K,N] const;
   out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
@@ -300,7 +332,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, gather=gather, ffn=ffn, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, gather=gather, ffn=ffn, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

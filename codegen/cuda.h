@@ -3,6 +3,7 @@
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
+ *   cuda_library.c  a stage that a library computes: the call, and a text that says it
  *   cuda_config.c   prints the config struct and the entry of a composed kernel
  *   cuda_print.c    prints loop IR: expressions, statements, functions
  *   cuda_compile.c  the pool of compiles, the log gate, runners-up
@@ -64,6 +65,7 @@ typedef struct cg_launch {
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
   cg_brought brought;
+  const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;
   IR_VEC(ir_buf *) bufs;
@@ -81,6 +83,15 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+
+int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
+ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
+
+/* ---- a library (cuda_library.c) -------------------------------------------------------------- */
+#define CG_LIBRARY "library" /* the row's name of such a stage */
+/* Fills launch->library and its buffers; the words that say why not, or NULL. */
+const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);
+void cg_library_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
 
 /* ---- boxes (cuda_boxes.c) -------------------------------------------------------------------- */
 void cg_boxes_bring(cg_launch *launch); /* sets brought */

@@ -54,6 +54,7 @@ static void *work(void *user) {
     int i = p->next < p->count ? p->next++ : -1;
     pthread_mutex_unlock(&p->lock);
     if (i < 0) return NULL;
+    if (!p->jobs[i].ask.source) continue; /* a library's */
     cg_cubin_make(&p->jobs[i].ask, p->identity, p->cache, p->recall, &p->jobs[i].raw);
   }
 }
@@ -81,7 +82,10 @@ static void compile_all(job *jobs, int count, const char *identity, const cg_opt
 static void emit_launch(compilation *c, const cg_launch *launch, ir_code_image *code) {
   ir_text text = ir_text_new(c->arena);
   cg_launch_image(c->arena, launch, code);
-  cg_config_print(c->arena, c->kernel, launch, &text);
+  if (launch->library)
+    cg_library_print(c->arena, launch, &text);
+  else
+    cg_config_print(c->arena, c->kernel, launch, &text);
   code->source = text.data;
 }
 
@@ -112,15 +116,21 @@ static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   return other->detects == v->launches.at.at[0].detects;
 }
 
+static bool loops_stand_in(compilation *c, variant *v) {
+  if (!v->stage->funcs.count || v->stage->funcs.at[0]->kind != IR_FUNC_KERNEL) return false;
+  return !cg_select_stage(c->arena, c->kernel, v->stage, "loop", false, NULL, &v->stand_ins);
+}
+
 /* The first of the runners-up that does, else of the table. */
-static spc_status select_stand_in(compilation *c, variant *v, const ir_kernel_row *row) {
+static spc_status select_stand_in(compilation *c, variant *v, const char *row) {
+  if (loops_stand_in(c, v)) return SPC_OK;
   for (int i = 0; i < v->stage->runners_up.count; i++)
     if (stands_in(c, v, ir_kernel_row_named(v->stage->runners_up.at[i]->row))) return SPC_OK;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (stands_in(c, v, &ir_kernel_rows[i])) return SPC_OK;
   ir_diag_add(c->sink, IR_DIAG_KERNEL_UNFIT, IR_NOWHERE,
               "stage `%s` names the kernel `%s`, beside which none takes unaligned operands",
-              v->stage->name, row->name);
+              v->stage->name, row);
   return SPC_INVALID_INPUT;
 }
 
@@ -136,7 +146,8 @@ static spc_status select_variant(compilation *c, int i) {
   }
   SPC_TRY(cg_select_stage(c->arena, c->kernel, v->stage, v->row,
                           bits_are_made(c, v->stage->detects), c->sink, &v->launches));
-  return row && row->align && !c->options->alone ? select_stand_in(c, v, row) : SPC_OK;
+  bool picky = (row && row->align) || (v->launches.at.count && v->launches.at.at[0].library);
+  return picky && !c->options->alone ? select_stand_in(c, v, v->row) : SPC_OK;
 }
 
 static spc_status select_all(compilation *c) {
@@ -234,6 +245,7 @@ static spc_status rejected_text(const compilation *c, const ir_code_image *code,
 static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *again) {
   ir_code_image *code = &c->image->codes.at[v->first + n];
   cg_nvrtc_result r = {0};
+  if (code->library) return SPC_OK;
   cg_nvrtc_read_log(j->raw.log, &r);
   if (j->raw.failed && c->options->recall) return SPC_UNAVAILABLE;
   *(j->raw.cached ? &c->image->cached : &c->image->compiled) += 1;
@@ -274,13 +286,13 @@ static spc_status compile_round(compilation *c, bool *again) {
   int count = c->image->codes.count;
   job *jobs = IR_NEW_ARRAY(c->arena, job, count + 1);
   for (int i = 0; i < count; i++)
-    jobs[i].ask =
-        (cg_nvrtc_job){.name = c->image->codes.at[i].path
-                                   ? c->image->codes.at[i].path
-                                   : ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
-                       .source = c->image->codes.at[i].source,
-                       .arch = c->options->target->name,
-                       .line_info = c->options->line_info};
+    jobs[i].ask = (cg_nvrtc_job){
+        .name = c->image->codes.at[i].path
+                    ? c->image->codes.at[i].path
+                    : ir_format_text(c->arena, "%s.cu", c->image->codes.at[i].entry),
+        .source = c->image->codes.at[i].library ? NULL : c->image->codes.at[i].source,
+        .arch = c->options->target->name,
+        .line_info = c->options->line_info};
   compile_all(jobs, count, c->identity, c->options);
   spc_status status = judge(c, jobs, again);
   for (int i = 0; i < count; i++) {

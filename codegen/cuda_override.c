@@ -72,6 +72,7 @@ static spc_status check_row(const overriding *o, const char *path, const char *o
 static spc_status override_one(const overriding *o, int i, int *found) {
   static const char *const endings[] = {"cuda", "cu"};
   ir_code_image *code = &o->image->codes.at[i];
+  if (code->library) return SPC_OK;
   for (int e = 0; e < IR_COUNT(endings); e++) {
     const char *own, *path = ir_format_text(o->arena, "%s/%s.%s", o->folder,
                                             cg_code_name(o->arena, o->image, i), endings[e]);
@@ -92,7 +93,8 @@ static spc_status override_one(const overriding *o, int i, int *found) {
 static void say_what_is_missing(const overriding *o) {
   ir_text names = ir_text_new(o->arena);
   for (int i = 0; i < o->image->codes.count; i++)
-    ir_text_printf(&names, "%s%s.cuda", i ? ", " : "", cg_code_name(o->arena, o->image, i));
+    if (!o->image->codes.at[i].library)
+      ir_text_printf(&names, "%s%s.cuda", i ? ", " : "", cg_code_name(o->arena, o->image, i));
   ir_diag_add(o->sink, IR_DIAG_OVERRIDDEN, IR_NOWHERE,
               "`%s` has nothing for kernel `%s`; its files would be %s", o->folder,
               o->image->kernel->name, names.data);

@@ -46,8 +46,10 @@ static bool note_reduction(void *user, ir_expr *node) {
 }
 
 static ir_expr *through_casts(ir_expr *e) {
-  while (e->kind == IR_CAST && ir_dtype_is_float(e->dtype) && ir_dtype_is_float(e->args[0]->dtype))
-    e = e->args[0];
+  for (; e->kind == IR_CAST; e = e->args[0]) {
+    bool floats = ir_dtype_is_float(e->dtype) && ir_dtype_is_float(e->args[0]->dtype);
+    if (!floats && (e->dtype != IR_I32 || e->args[0]->dtype != IR_I8)) break;
+  }
   return e;
 }
 

@@ -41,19 +41,27 @@ int cg_buffer_number(const cg_launch *launch, const ir_buf *buf) {
   return -1;
 }
 
-static int use(selection *s, cg_launch *launch, ir_buf *buf) {
+int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf) {
   if (!buf) return -1;
   int number = cg_buffer_number(launch, buf);
   if (number >= 0) return number;
-  IR_PUSH(s->arena, &launch->bufs, buf);
+  IR_PUSH(arena, &launch->bufs, buf);
   return launch->bufs.count - 1;
 }
 
-static int use_values(selection *s, cg_launch *launch, const ir_tensor *tensor) {
-  ir_buf *buf = ir_buf_new(s->arena, ir_format_text(s->arena, "%s.vals", tensor->name), IR_BUF_VALS,
-                           tensor->dtype);
+ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor) {
+  ir_buf *buf =
+      ir_buf_new(arena, ir_format_text(arena, "%s.vals", tensor->name), IR_BUF_VALS, tensor->dtype);
   buf->tensor = (ir_tensor *)tensor;
-  return use(s, launch, buf);
+  return buf;
+}
+
+static int use(selection *s, cg_launch *launch, ir_buf *buf) {
+  return cg_buffer_use(s->arena, launch, buf);
+}
+
+static int use_values(selection *s, cg_launch *launch, const ir_tensor *tensor) {
+  return use(s, launch, cg_values_buffer(s->arena, tensor));
 }
 
 static void use_guard(selection *s, cg_launch *launch) {
@@ -268,10 +276,17 @@ static spc_status check_room(selection *s) {
   return SPC_OK;
 }
 
+static spc_status select_library(selection *s) {
+  if (s->stage->stmts.count != 1) return unfit(s, CG_LIBRARY, "it has more than one statement");
+  const char *why = cg_library_select(s->arena, s->kernel, launch_new(s, NULL, NULL, 0));
+  return why ? unfit(s, CG_LIBRARY, why) : SPC_OK;
+}
+
 static spc_status select_launches(selection *s, const char *row_name, bool producer_detects) {
   const ir_stage *stage = s->stage;
   if (stage->kind == IR_STAGE_CONVERT) return SPC_OK; /* the plan converts */
   const ir_kernel_row *row = row_name ? ir_kernel_row_named(row_name) : NULL;
+  if (row_name && !strcmp(row_name, CG_LIBRARY)) return select_library(s);
   if (!row && row_name && strcmp(row_name, "loop"))
     return unfit(s, row_name, "there is no such kernel");
   if (!row) {
@@ -325,13 +340,17 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   *out = (ir_code_image){.stage = launch->stage,
                          .func = launch->func,
                          .entry = launch->entry,
-                         .label = launch->row ? launch->row->name : "loop",
+                         .label = launch->library ? "cuBLASLt"
+                                  : launch->row   ? launch->row->name
+                                                  : "loop",
+                         .library = launch->library,
                          .threads = launch->threads,
                          .blocks_per_sm = 1,
                          .shared_bytes = launch->shared_bytes,
                          .registers = -1,
                          .spill_bytes = -1};
   for (int i = 0; i < launch->bufs.count; i++) IR_PUSH(arena, &out->bufs, launch->bufs.at[i]);
+  if (launch->library) return;
   if (!launch->row)
     loop_shape(arena, launch, out);
   else

@@ -4,6 +4,7 @@
 
 #include "driver/driver.h"
 #include "passes/cost.h"
+#include "runtime/cublaslt.h"
 
 static spc_status need_gpu(drv_session *s, const char *why) {
   ir_diag_add(s->sink, IR_DIAG_NO_GPU, IR_NOWHERE, "the cuda back end needs a GPU: %s", why);
@@ -83,6 +84,7 @@ static const ir_target *cpu_target(drv_session *s) {
 
 const ir_target *drv_target_of(drv_session *s, drv_backend backend, rt_cuda *cuda) {
   const char *name = s->options.target;
+  s->has_gpu = false;
   if (!name && s->program && s->program->target) name = s->program->target;
   if (name) {
     const ir_target *target = ir_target_find(name);
@@ -94,8 +96,10 @@ const ir_target *drv_target_of(drv_session *s, drv_backend backend, rt_cuda *cud
                       near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
       return NULL;
     }
+    s->has_gpu = cuda && !strcmp(target->name, rt_cuda_arch(cuda));
     return target->kind == IR_TARGET_CPU ? cpu_target(s) : target;
   }
+  s->has_gpu = cuda != NULL;
   if (backend == DRV_CUDA) return ir_target_find(cuda ? rt_cuda_arch(cuda) : "sm_90a");
   return backend == DRV_CPU || cg_cpu_available() ? cpu_target(s) : ir_target_find("interp");
 }
@@ -142,6 +146,20 @@ static void drop_other_remarks(drv_session *s) {
   s->sink->diags.count = kept;
 }
 
+static const char *takes_library(void) { return NULL; }
+
+/* `on` takes it as there: code can be looked at where it does not run. */
+static spc_status set_library(drv_session *s, pass_options *options) {
+  const char *asked = s->options.library ? s->options.library : "auto";
+  if (strcmp(asked, "auto") && strcmp(asked, "on") && strcmp(asked, "off")) {
+    drv_usage_error(s, "--library is auto, on or off, not `%s`", asked);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (!strcmp(asked, "on")) options->library_missing = takes_library;
+  if (!strcmp(asked, "auto") && s->has_gpu) options->library_missing = rt_cublaslt_missing;
+  return SPC_OK;
+}
+
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes) {
   const drv_options *o = &s->options;
   pass_options options = {.target = target,
@@ -167,6 +185,7 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
     return SPC_INVALID_ARGUMENT;
   }
   if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;
+  SPC_TRY(set_library(s, &options));
   SPC_TRY(load_profile(s, &options));
   spc_status status = pass_pipeline(s->program, &options, s->sink);
   if (o->kernel) drop_other_remarks(s);

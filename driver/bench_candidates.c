@@ -75,8 +75,6 @@ static spc_status measure(bench *b, const ir_candidate *candidate) {
   spc_status status = SPC_OK;
   if (candidate->operand && !candidate->axis)
     row.left_out = candidate->why;
-  else if (!strcmp(candidate->row, "library"))
-    row.left_out = *candidate->why ? candidate->why : "library calls are not measured here";
   else if (bench_side_open(b, &want, &side))
     row.left_out = "it does not compile";
   else

@@ -90,6 +90,7 @@ static spc_status put_code(drv_artefact *a, const ir_target *target, const ir_co
   drv_session *s = a->s;
   if (!strcmp(a->kind, "cuda"))
     return drv_put_artefact(a, name, code->source, strlen(code->source));
+  if (code->library) return SPC_OK;
   if (!strcmp(a->kind, "cubin")) return drv_put_artefact(a, name, code->cubin, code->cubin_bytes);
   if (!strcmp(a->kind, "sass")) {
     ir_text sass = ir_text_new(s->arena);

@@ -93,6 +93,10 @@ static void put_compiled(drv_session *s, const ir_target *target, const ir_kerne
                    image->rejected.at[i].label, image->rejected.at[i].why);
   for (int i = 0; i < image->codes.count; i++) {
     const ir_code_image *code = &image->codes.at[i];
+    if (code->library) {
+      ir_text_printf(text, "    %-12s %s: a call\n", code->stage->name, code->label);
+      continue;
+    }
     ir_text_printf(text, "    %-12s %s: %d threads, %d registers", code->stage->name,
                    code->path ? code->path : code->label, code->threads, code->registers);
     if (code->shared_bytes) ir_text_printf(text, ", %d bytes of shared memory", code->shared_bytes);

@@ -21,6 +21,24 @@ typedef struct ir_box_map {
   int swizzle; /* bytes of a box's row as the copy engine swizzles it: 128, 64, 32, 0 */
 } ir_box_map;
 
+/* A product that a library computes in the place of a kernel (runtime/cublaslt.h): T, row-major,
+ * = e(alpha A B [+ bias] [+ residual]).  Sizes and strides in elements; buf: number in the code's
+ * buffers, -1: none. */
+typedef struct ir_library_matrix {
+  int buf;
+  ir_dtype dtype;
+  char layout; /* of A: 'r' [m][k], 'c' [k][m]; of B: 'r' [k][n], 'c' [n][k]; of T: 'r' */
+  ir_expr *pitch, *batch_stride;
+} ir_library_matrix;
+typedef struct ir_library_call {
+  ir_expr *m, *n, *k, *batch; /* batch NULL: one */
+  ir_library_matrix a, b, t;
+  int bias, residual, workspace; /* bias: along n */
+  size_t workspace_bytes;
+  double alpha;
+  bool relu;
+} ir_library_call;
+
 typedef struct ir_code_image {
   const ir_stage *stage;
   const ir_func *func; /* generated function; for a skeleton its fragment or NULL */
@@ -38,6 +56,7 @@ typedef struct ir_code_image {
   ir_expr *grid[3]; /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
   bool capped;      /* grid[0] counts tiles: at most blocks_per_sm x SMs blocks share them */
   IR_VEC(ir_box_map) maps;
+  const ir_library_call *library; /* NULL: a kernel; else there is no cubin and no grid */
   bool stands_in; /* launched when the code before it cannot be: its maps do not fit the pointers */
   int threads, blocks_per_sm, shared_bytes;
   int registers, spill_bytes; /* from the compiler's log; -1 unknown */

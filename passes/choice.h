@@ -60,6 +60,10 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
+/* Rows in memory are multiples of so many bytes, or may be at run time. */
+bool pass_rows_aligned(const pass_sum *sum, int align);
+bool pass_boxes_fit(const pass_sum *sum);
+double pass_library_cost(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of a dense row; turned: its m runs along the product's n. */
 double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
                        bool turned);
@@ -74,6 +78,9 @@ ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
 /* Rows of the kernel table: can it run operands of this dtype there? */
 bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype);
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+/* A product by the vendor's library, after the kernels that it is compared with. */
+void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+bool pass_is_library(const ir_candidate *candidate);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);

@@ -54,7 +54,8 @@ static double best_dense(const pass_ways *ways) {
   double best = INFINITY;
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *candidate = ways->list.at[i].candidate;
-    if (!candidate->operand && !*candidate->why) best = fmin(best, candidate->microseconds);
+    if (!candidate->operand && !pass_is_library(candidate) && !*candidate->why)
+      best = fmin(best, candidate->microseconds);
   }
   return best;
 }
@@ -237,6 +238,7 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
     const pass_way *way = &ways->list.at[i];
     ir_candidate *candidate = way->candidate;
     if (candidate->verdict != IR_REJECTED || !allowed(way, set, turned)) continue;
+    if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
     if (like ? candidate->operand != like->operand || candidate->strip != like->strip
              : candidate->operand != NULL)
       continue;

@@ -65,7 +65,8 @@ static double rate_of(const pass_profile *p, const ir_target *t, const pass_prod
   double peak = tiling->row ? 1e3 * row_peak_tflops(p, tiling->row, product->a)
                             : p->units * core_peak_gflops(p, t, product->a);
   double moved = p->gather_gbs * 2 * tiling->m * tiling->n / ((tiling->m + tiling->n) * bytes);
-  return fmin(share_of_peak(p, tiling) * peak, moved);
+  double rate = fmin(share_of_peak(p, tiling) * peak, moved);
+  return product->unaligned && tiling->row ? p->unaligned_share * rate : rate;
 }
 
 /* Strips have different lists: of the other operand together they read cover * strips, at most all.
@@ -139,6 +140,24 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   /* Rates of listed rows were fitted with their start in them. */
   if (!tiling->row || listed) return p->launch_us + fmax(compute + result, memory);
   return p->launch_us + p->start_us + both_limits(compute + result, memory);
+}
+
+static double library_tflops(const pass_profile *p, ir_dtype dtype, bool unaligned) {
+  int bits = ir_dtype_rows[dtype].bits;
+  return bits > 32   ? p->library64_tflops
+         : bits > 16 ? p->library32_tflops
+         : bits <= 8 ? p->library8_tflops
+         : unaligned ? p->library16_unaligned_tflops
+                     : p->library16_tflops;
+}
+
+double pass_cost_library(const pass_profile *p, const pass_product *q) {
+  const pass_tiling whole = {.cover = 1};
+  double compute =
+      2 * q->batch * q->m * q->n * q->k / (library_tflops(p, q->a, q->unaligned) * 1e6);
+  double memory =
+      microseconds_of_bytes(product_bytes(q, &whole, q->m, 1), p->bandwidth_gbs * p->library_share);
+  return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
 /* ---- everything else ------------------------------------------------------------------------- */

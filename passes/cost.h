@@ -57,6 +57,7 @@ double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, d
 typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times */
   double batch, m, n, k;
   ir_dtype a, b, c;
+  bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
 } pass_product;
 
 /* How one kernel runs a product.  strip 0: dense.  cover: share of k (or of m rows) that is left.
@@ -72,6 +73,8 @@ typedef struct pass_tiling {
  */
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
+/* By the vendor's library: its rate by dtype, or the memory's. */
+double pass_cost_library(const pass_profile *p, const pass_product *product);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.
  */
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,

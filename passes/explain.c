@@ -21,7 +21,9 @@ static const char *const kinds[] = {"computes", "builds the list of", "converts"
 static void put_row(const ir_stage *stage, ir_text *out) {
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
   ir_text_printf(out, "    kernel    %s",
-                 !strcmp(stage->row, "loop") ? "generated loops" : stage->row);
+                 !strcmp(stage->row, "loop")      ? "generated loops"
+                 : !strcmp(stage->row, "library") ? "a call of cuBLASLt"
+                                                  : stage->row);
   if (stage->tiles.count) {
     ir_text_put(out, ", tile ");
     put_tiles(out, stage->tiles.at, stage->tiles.count);

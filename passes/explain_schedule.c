@@ -5,6 +5,7 @@
  * for. Other storage and fusion follow from these again, and so does what runs the temporaries of
  * the compiler. */
 #include "ir/tile.h"
+#include "passes/choice.h"
 #include "passes/explain.h"
 
 static bool is_let(const ir_tensor *tensor) { return tensor->def != NULL; }
@@ -47,6 +48,7 @@ static void put_compact(const ir_kernel *kernel, const ir_candidate *c, ir_text 
 }
 
 static void put_tile(const ir_candidate *c, ir_text *out) {
+  if (pass_is_library(c)) ir_text_printf(out, "  library %s;\n", c->target->name);
   if (!c->tiles.count || !strcmp(c->row, "loop")) return;
   ir_text_printf(out, "  tile %s", c->target->name);
   for (int i = 0; i < c->tiles.count; i++)

@@ -13,6 +13,7 @@
  * (lower_gather.c); combining stores where a sparse operand's order, or a scatter, asks for them
  * (lower_scatter.c); or entries counted and written for a result whose pattern is computed
  * (lower_assemble.c). docs/lowering.md walks through two nests. */
+#include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/lower.h"
 
@@ -142,11 +143,25 @@ static void lower_statement(lower_state *s) {
   }
 }
 
+/* Beside a library's product stands a kernel of our own: generated loops where no row computes it.
+ */
+static bool loops_stand_in(const lower_state *s) {
+  pass_sum sum;
+  if (strcmp(s->stage->row, "library") || !pass_sum_of(s->context, s->stmt, &sum)) return false;
+  for (int i = 0; i < ir_kernel_row_count; i++) {
+    const ir_kernel_row *row = &ir_kernel_rows[i];
+    if (ir_kernel_is_dense(row) && !row->align && sum.a &&
+        pass_row_fits(row, pass_target_of(s->context), sum.a->tensor->dtype))
+      return false;
+  }
+  return true;
+}
+
 static void lower_compute(lower_state *s) {
   const ir_target *target = s->context->options->target;
   for (int i = 0; i < s->stage->stmts.count; i++) {
     s->stmt = s->stage->stmts.at[i];
-    if (is_loop(s->stage)) {
+    if (is_loop(s->stage) || loops_stand_in(s)) {
       s->stmt = sampled(s);
       lower_statement(s);
     } else if (target && target->kind == IR_TARGET_CUDA)

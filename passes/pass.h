@@ -21,7 +21,10 @@ typedef struct pass_options {
   bool strict_nan, reproducible, batch_invariant;
   bool ignore_schedule;
   const pass_pin *pin; /* NULL: none */
-  int force_guard;     /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
+  /* Why the library of dense products cannot be called here, NULL when it can; asked only where it
+   * would be chosen.  NULL: nobody knows, so it is no candidate. */
+  const char *(*library_missing)(void);
+  int force_guard; /* 0: by cost; 1: always sparse; 2: always dense (a debug switch) */
   /* the developer's switches */
   const char *passes; /* "canon,propagate": exactly these; NULL: the pipeline */
   const char *start_at, *stop_after;

@@ -210,7 +210,7 @@ static spc_status do_dense(pass_context *context, pass_ways *all, int count, ir_
 
 static bool is_library(const ir_candidate *candidate, const ir_directive *d) {
   (void)d;
-  return !strcmp(candidate->row, "library");
+  return pass_is_library(candidate);
 }
 
 static spc_status do_library(pass_context *context, pass_ways *all, int count, ir_directive *d) {

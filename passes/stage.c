@@ -71,11 +71,23 @@ static void add_assembly(pass_context *context, ir_kernel *kernel, ir_stage *sta
     stage->why = "its pattern is computed: entries are counted, written, then packed";
 }
 
+/* The library's own choice of algorithm looks at how much there is; this much serves all of them.
+ */
+static void add_library_workspace(pass_context *context, ir_kernel *kernel,
+                                  const ir_tensor *target) {
+  const int64_t bytes = 32 << 20;
+  ir_buf *buf = pass_workspace_new(context, kernel,
+                                   ir_format_text(context->arena, "%s.library", target->name),
+                                   IR_U8, ir_int(context->arena, bytes));
+  buf->tensor = NULL;
+}
+
 static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                                const ir_candidate *candidate, const char *name) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_COMPUTE, name);
   IR_PUSH(context->arena, &stage->stmts, stmt);
   if (candidate) take_candidate(context, kernel, stage, candidate);
+  if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
   return stage;

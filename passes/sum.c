@@ -33,9 +33,16 @@ static ir_index *only(const pass_indices *indices) {
   return indices->list.count == 1 ? indices->list.at[0] : NULL;
 }
 
-static const char *operand_misfit(const pass_operand *side) {
+/* A GPU's products of narrow integers widen their operands themselves. */
+static bool only_widens(pass_context *context, const pass_operand *side) {
+  const ir_expr *e = side->prologue;
+  return pass_target_of(context)->kind == IR_TARGET_CUDA && e->kind == IR_CAST &&
+         e->args[0] == side->access && side->access->dtype == IR_I8 && e->dtype == IR_I32;
+}
+
+static const char *operand_misfit(pass_context *context, const pass_operand *side) {
   if (side->scale || side->factor_count != 1) return "one side is itself a product";
-  if (side->prologue) return "an operand is computed on the way in";
+  if (side->prologue && !only_widens(context, side)) return "an operand is computed on the way in";
   if (side->access && side->access->kind == IR_ACCESS &&
       pass_tensor_is_sparse(side->access->tensor))
     return "an operand is stored sparse, and its entries are walked";
@@ -68,7 +75,8 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
   if (info.ragged) return "its rows come in ragged groups";
-  if ((misfit = operand_misfit(&info.a)) || (misfit = operand_misfit(&info.b))) return misfit;
+  if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
+    return misfit;
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
   if (info.a.tensor->dtype != info.b.tensor->dtype) return "the operands have different dtypes";
   take_roles(context, sum, &info);
@@ -93,11 +101,12 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   pass_product q = {
-      sum->batch,         sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
-      stmt->target->dtype};
+      sum->batch,          sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
+      stmt->target->dtype, false};
   if (!sum->matrices) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
+  q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);
   if (listed != sum->b) return q;
   q.m = sum->n;
   q.n = sum->m;

@@ -36,10 +36,15 @@ static bool is_aligned(const ir_tensor *tensor, int align) {
   return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 
-static bool all_aligned(const pass_sum *sum, int align) {
+bool pass_rows_aligned(const pass_sum *sum, int align) {
   const ir_tensor *result = sum->stmt->target;
   return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align) &&
          (ir_dtype_bytes(result->dtype) != 2 || is_aligned(result, align));
+}
+
+bool pass_boxes_fit(const pass_sum *sum) {
+  const int align = 16, most_batches = 2;
+  return pass_rows_aligned(sum, align) && sum->stmt->free.count <= most_batches + 2;
 }
 
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
@@ -64,7 +69,7 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   if (!takes_layout(row->layout_a, layout_of(sum, sum->a, true)) ||
       !takes_layout(row->layout_b, layout_of(sum, sum->b, false)))
     return "an operand is stored the other way round";
-  if (!all_aligned(sum, row->align))
+  if (!pass_rows_aligned(sum, row->align))
     return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
                           row->align);
   if (ir_kernel_moves_boxes(row) && sum->stmt->free.count > most_batches + 2)
@@ -278,12 +283,6 @@ static void add_loops(pass_context *context, pass_ways *ways) {
   pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
 }
 
-static void add_library(pass_context *context, pass_ways *ways) {
-  ir_candidate *candidate = pass_candidate_new(context, ways, "library");
-  candidate->label = "cuBLASLt";
-  candidate->why = "not in this build";
-}
-
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   const ir_target *target = pass_target_of(context);
   add_loops(context, ways);
@@ -293,7 +292,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
         pass_row_fits(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
       add_dense(context, ways, &ir_kernel_rows[i], false);
   add_boxes(context, kernel, ways);
-  add_library(context, ways);
+  pass_ways_library(context, kernel, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);

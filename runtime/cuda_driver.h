@@ -76,6 +76,7 @@ struct rt_cuda {
   rt_driver driver;
   int device, version, multiprocessors, shared_bytes;
   cu_context *context;
+  void *cublaslt;        /* the library's handle (cublaslt.c); made on first use, lives as long */
   cu_event *begin, *end; /* of rt_cuda_time_begin and _end; made on first use */
   const char *arch;
   char name[128], error[256];
@@ -94,6 +95,7 @@ struct rt_cuda_module {
   (rt_driver_enter(cuda) ? SPC_INTERNAL                                                            \
                          : rt_driver_check((cuda), #FIELD, (cuda)->driver.FIELD(__VA_ARGS__)))
 spc_status rt_driver_enter(rt_cuda *cuda);
+void rt_cublaslt_close(rt_cuda *cuda); /* cublaslt.c; the context is current */
 spc_status rt_driver_check(rt_cuda *cuda, const char *what, cu_result result);
 
 static inline cu_address rt_address(const void *device) { return (cu_address)(uintptr_t)device; }

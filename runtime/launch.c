@@ -116,6 +116,16 @@ static spc_status fill_maps(rt_run *run, int number, rt_launch *launch) {
   return SPC_OK;
 }
 
+/* Other pointers may want another algorithm: the call is settled anew for every preparation. */
+static spc_status settle_call(rt_run *run, const ir_library_call *call, rt_launch *launch) {
+  rt_cublaslt_free(launch->call);
+  launch->call = NULL;
+  SPC_TRY(rt_cublaslt_settle(run->plan->options.cuda, call, run->plan->sizes, launch->args.buf,
+                             &launch->call));
+  launch->unfit = !launch->call;
+  return SPC_OK;
+}
+
 /* A code whose maps do not fit is not launched; one that stands in is, then and only then. */
 static bool is_left_out(const rt_run *run, int number) {
   const ir_code_image *codes = run->plan->image->codes.at;
@@ -140,6 +150,7 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
   for (int d = 0; d < rt_run_program(run)->dims.count; d++) args->size[d] = run->plan->sizes[d];
   SPC_TRY(fill_grid(run, code, launch));
   SPC_TRY(fill_maps(run, number, launch));
+  if (code->library) SPC_TRY(settle_call(run, code->library, launch));
   launch->empty = launch->empty || is_left_out(run, number);
   return SPC_OK;
 }
@@ -147,9 +158,12 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
 spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
   const rt_launch *launch = &run->launches[number];
   if (launch->empty) return SPC_OK;
-  if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid,
-                      &launch->args, launch->maps, stream))
+  if (launch->call) {
+    if (!rt_cublaslt_run(run->plan->options.cuda, launch->call, stream)) return SPC_OK;
+  } else if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid,
+                             &launch->args, launch->maps, stream)) {
     return SPC_OK;
+  }
   return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "launching `%s`",
                                                   run->plan->image->codes.at[number].entry));
 }

@@ -43,6 +43,7 @@ spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_pla
   }
   memcpy(plan->sizes, sizes, dims * sizeof(int64_t));
   for (int i = 0; image->cuda && i < image->codes.count; i++) {
+    if (image->codes.at[i].library) continue;
     spc_status status = rt_cuda_load(options->cuda, &image->codes.at[i], &plan->modules[i]);
     if (status) {
       ir_diag_add(sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "loading kernel `%s`: %s",

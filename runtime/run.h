@@ -6,6 +6,7 @@
 #ifndef SPC_RUNTIME_RUN_H
 #define SPC_RUNTIME_RUN_H
 
+#include "runtime/cublaslt.h"
 #include "runtime/memory.h"
 
 /* A tensor map that was made before, for one map of one code: sizes are the plan's. */
@@ -31,8 +32,10 @@ typedef struct rt_launch {
   spc_args args;
   spc_tensor_maps *maps; /* NULL where the code has none */
   int64_t grid[3];
-  bool empty; /* no blocks at these sizes */
-  bool unfit; /* its maps do not fit: the codes that stand in for it are launched */
+  rt_cublaslt_call *call; /* of a library's product */
+  bool empty;             /* no blocks at these sizes */
+  bool unfit; /* its maps do not fit, or the library has no algorithm: the codes that stand in for
+                 it are launched */
 } rt_launch;
 
 struct rt_run {

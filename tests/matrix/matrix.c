@@ -14,6 +14,7 @@
 #include "ir/compare.h"
 #include "ir/interp.h"
 #include "passes/pass.h"
+#include "runtime/cublaslt.h"
 #include "runtime/plan.h"
 #include "tests/matrix/cases.h"
 
@@ -144,8 +145,11 @@ typedef struct compiled {
   ir_image *image;
 } compiled;
 
-static pass_options options_of(const group *g, const ir_target *target) {
+/* Where there is a GPU, two of the pipelines take the library's products too. */
+static pass_options options_of(const group *g, const ir_target *target, const rt_cuda *cuda) {
+  bool library = cuda && (g->pipeline == 1 || g->pipeline == 2);
   return (pass_options){.target = target,
+                        .library_missing = library ? rt_cublaslt_missing : NULL,
                         .disable = g->pipeline == 1 ? "fuse" : NULL,
                         .strict_nan = g->pipeline == 2,
                         .reproducible = g->pipeline == 3,
@@ -154,8 +158,9 @@ static pass_options options_of(const group *g, const ir_target *target) {
 }
 
 static spc_status compile(ir_arena *arena, const group *g, const char *text,
-                          const ir_target *target, ir_sink *sink, compiled *out) {
-  pass_options options = options_of(g, target);
+                          const ir_target *target, const rt_cuda *cuda, ir_sink *sink,
+                          compiled *out) {
+  pass_options options = options_of(g, target, cuda);
   cg_options code = {.target = target};
   fe_options none = {0};
   SPC_TRY(fe_compile(arena, "case.spx", text, strlen(text), &none, sink, &out->reference));
@@ -232,7 +237,7 @@ static void run_group(const group *g, const ir_target *target, rt_cuda *cuda, ta
   ir_sink *sink = ir_sink_new(arena);
   const char *text = program_text(arena, g), *detail = "";
   compiled c = {0};
-  spc_status status = compile(arena, g, text, target, sink, &c);
+  spc_status status = compile(arena, g, text, target, cuda, sink, &c);
   if (status) {
     t->cases++, t->failed++, t->refused++;
     report(g, target->name, "(compiling)", text, first_words(arena, sink));

@@ -69,7 +69,7 @@ Test(passes_b_cost, cover_inverse) {
 }
 
 static double product_time(const pass_profile *p, const char *row, double strip, double cover) {
-  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16};
+  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16, false};
   const ir_kernel_row *r = ir_kernel_row_named(row);
   pass_tiling tiling = {
       .row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};

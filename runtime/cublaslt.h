@@ -1,0 +1,23 @@
+/* cublaslt.h - NVIDIA's library of dense products, loaded at run time with our own prototypes.
+ *
+ * It takes 0.1 to 0.6 s to load: nothing asks for it but a choice that it would win, or a plan that
+ * has one of its products.  A call is settled once, when a run's buffers are known (descriptors,
+ * the library's own choice of algorithm); running it is one call of the library, which launches and
+ * nothing else: no allocation, its workspace is a buffer of the plan's. */
+#ifndef SPC_RUNTIME_CUBLASLT_H
+#define SPC_RUNTIME_CUBLASLT_H
+
+#include "runtime/cuda.h"
+
+/* Why it cannot be used here; NULL when it can.  Loads it. */
+const char *rt_cublaslt_missing(void);
+
+typedef struct rt_cublaslt_call rt_cublaslt_call;
+/* buf: the arrays of the code, in its order.  *out stays NULL where the library is not there or has
+ * no algorithm for these sizes and alignments: what stands in for the call is launched then. */
+spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const int64_t *sizes,
+                              void *const *buf, rt_cublaslt_call **out);
+spc_status rt_cublaslt_run(rt_cuda *cuda, const rt_cublaslt_call *call, void *stream);
+void rt_cublaslt_free(rt_cublaslt_call *call);
+
+#endif
