@@ -264,6 +264,17 @@ static void store(cg_cpu *c, const ir_code *code) {
   }
 }
 
+static void prefetch(cg_cpu *c, const ir_code *code) {
+  const cg_cpu_bound *base = cg_cpu_find(&c->names, code->buf);
+  LLVMValueRef offset = cg_cpu_expr(c, code->offset);
+  LLVMTypeRef memory = cg_cpu_memory_type(c, code->buf->dtype, 1);
+  LLVMValueRef where = LLVMBuildGEP2(c->builder, memory, base->value, &offset, 1, "");
+  LLVMTypeRef pointer = LLVMTypeOf(where);
+  LLVMValueRef args[4] = {where, cg_cpu_int(c, 32, 1, 0), cg_cpu_int(c, 32, 1, 3),
+                          cg_cpu_int(c, 32, 1, 1)}; /* to read, keep, data */
+  cg_cpu_intrinsic(c, "llvm.prefetch", &pointer, 1, args, 4);
+}
+
 /* ---- one statement, a block, a body ---------------------------------------------------------- */
 static void statement(cg_cpu *c, const ir_code *code) {
   switch (code->kind) {
@@ -274,6 +285,7 @@ static void statement(cg_cpu *c, const ir_code *code) {
   case IR_SET: set_value(c, code->var, value_for(c, code->var, code->value)); break;
   case IR_LOCAL: local(c, code->buf); break;
   case IR_STORE: store(c, code); break;
+  case IR_PREFETCH: prefetch(c, code); break;
   case IR_BARRIER: break; /* one thread runs the function */
   case IR_COMMENT: break;
   }

@@ -251,6 +251,26 @@ static LLVMValueRef lower_where(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
   return cg_cpu_select(c, x[0], x[1], x[2]);
 }
 
+/* ---- words of bits -------------------------------------------------------------------------- */
+static LLVMValueRef lower_band(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
+  (void)t;
+  return LLVMBuildAnd(c->builder, x[0], x[1], "");
+}
+static LLVMValueRef lower_bor(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
+  (void)t;
+  return LLVMBuildOr(c->builder, x[0], x[1], "");
+}
+static LLVMValueRef lower_shl(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
+  LLVMValueRef by = LLVMBuildAnd(c->builder, x[1], constant(c, t, x[1], 63), "");
+  return LLVMBuildShl(c->builder, x[0], by, "");
+}
+static LLVMValueRef lower_ctz(cg_cpu *c, ir_dtype t, LLVMValueRef *x) {
+  (void)t;
+  LLVMTypeRef type = LLVMTypeOf(x[0]);
+  LLVMValueRef args[2] = {x[0], cg_cpu_int(c, 1, 1, 0)}; /* 0 gives 64 */
+  return cg_cpu_intrinsic(c, "llvm.cttz", &type, 1, args, 2);
+}
+
 /* ---- the table ------------------------------------------------------------------------------ */
 #define lower_spelled NULL
 static lowering *const lowerings[IR_OP_COUNT] = {

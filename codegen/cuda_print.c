@@ -383,6 +383,7 @@ static void put_code(cg_printer *p, const ir_code *c) {
     ir_text_printf(p->out, "[%lld];", (long long)c->buf->count->i);
     break;
   case IR_STORE: put_store(p, c); break;
+  case IR_PREFETCH: ir_text_printf(p->out, "// %s is read ahead", c->buf->name); break;
   case IR_BARRIER: put(p, "__syncthreads();"); break;
   case IR_COMMENT: ir_text_printf(p->out, "// %s", c->text); break;
   }

@@ -90,6 +90,7 @@ static void run_code(loop_run *r, const lcode *c, bool top) {
   case IR_SET: run_set(r, c); return;
   case IR_LOCAL: run_local(c); return;
   case IR_STORE: run_store(r, c); return;
+  case IR_PREFETCH: loop_int(r, c->offset); return;
   case IR_BARRIER:
     if (r->threads) loop_defect(r, "a barrier inside a loop over threads cannot be interpreted");
     return;

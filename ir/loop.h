@@ -31,6 +31,8 @@ struct ir_buf {
   int level;
   ir_expr *count;  /* elements; for workspaces an i64 expression of sizes */
   bool zeroed;     /* workspaces: must be zero before the first stage that writes it */
+  bool each;       /* workspaces: every part that runs at the same time has its own; functions find
+                      it zero and leave it so */
   int first, last; /* stage numbers of its life, inclusive; set by `stage` */
 };
 
@@ -41,15 +43,16 @@ struct ir_var {
 };
 
 typedef enum ir_code_kind {
-  IR_FOR,     /* for var = lo .. hi step `step` { body } */
-  IR_WHILE,   /* while cond { body } */
-  IR_IF,      /* if cond { body } else { orelse } */
-  IR_LET,     /* declares var with value */
-  IR_SET,     /* var = value */
-  IR_LOCAL,   /* declares the local buffer buf */
-  IR_STORE,   /* buf[offset] = value, or combined with what is there */
-  IR_BARRIER, /* all threads of the block */
-  IR_COMMENT  /* a line for the reader: where the code came from */
+  IR_FOR,      /* for var = lo .. hi step `step` { body } */
+  IR_WHILE,    /* while cond { body } */
+  IR_IF,       /* if cond { body } else { orelse } */
+  IR_LET,      /* declares var with value */
+  IR_SET,      /* var = value */
+  IR_LOCAL,    /* declares the local buffer buf */
+  IR_STORE,    /* buf[offset] = value, or combined with what is there */
+  IR_PREFETCH, /* buf[offset] will be read soon: a hint, offset may lie outside */
+  IR_BARRIER,  /* all threads of the block */
+  IR_COMMENT   /* a line for the reader: where the code came from */
 } ir_code_kind;
 
 typedef enum ir_run {
@@ -119,6 +122,7 @@ ir_var *ir_let_lanes(ir_builder *b, const char *name, ir_dtype dtype, int lanes,
 void ir_set(ir_builder *b, ir_var *var, ir_expr *value);
 ir_code *ir_store(ir_builder *b, ir_buf *buf, ir_expr *offset, ir_expr *value);
 ir_buf *ir_local(ir_builder *b, const char *name, ir_dtype dtype, int64_t count);
+void ir_prefetch(ir_builder *b, ir_buf *buf, ir_expr *offset);
 void ir_comment(ir_builder *b, const char *format, ...) IR_PRINTF(2, 3);
 /* open_*: what follows goes inside, until the matching ir_close with the block that was open. */
 ir_var *ir_open_for(ir_builder *b, const char *name, ir_expr *lo, ir_expr *hi, ir_run run,

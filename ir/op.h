@@ -17,7 +17,8 @@ typedef enum ir_trait {
   IR_IDEMPOTENT = 4,
   IR_FLOAT_ONLY = 8,
   IR_BOOL_ONLY = 16,
-  IR_CALLABLE = 32 /* by name in `.spx` */
+  IR_CALLABLE = 32, /* by name in `.spx` */
+  IR_WORD_ONLY = 64 /* i64 as 64 bits */
 } ir_trait;
 
 /* What an op gives when operands are zero: Z zero, X or Y that operand, F to be computed. */

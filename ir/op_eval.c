@@ -48,6 +48,16 @@ double ir_eval_and(const double *x) { return x[0] != 0 && x[1] != 0; }
 double ir_eval_or(const double *x) { return x[0] != 0 || x[1] != 0; }
 double ir_eval_where(const double *x) { return x[0] != 0 ? x[1] : x[2]; }
 
+/* Of the whole numbers that they hold. */
+static double of_words(int64_t (*eval)(const int64_t *), const double *x, int count) {
+  int64_t n[2] = {(int64_t)x[0], count > 1 ? (int64_t)x[1] : 0};
+  return (double)eval(n);
+}
+double ir_eval_band(const double *x) { return of_words(ir_eval_int_band, x, 2); }
+double ir_eval_bor(const double *x) { return of_words(ir_eval_int_bor, x, 2); }
+double ir_eval_shl(const double *x) { return of_words(ir_eval_int_shl, x, 2); }
+double ir_eval_ctz(const double *x) { return of_words(ir_eval_int_ctz, x, 1); }
+
 /* ---- integers ------------------------------------------------------------------------------ */
 static int64_t wrapped(uint64_t value) { return (int64_t)value; }
 
@@ -88,3 +98,13 @@ int64_t ir_eval_int_ne(const int64_t *x) { return x[0] != x[1]; }
 int64_t ir_eval_int_and(const int64_t *x) { return x[0] != 0 && x[1] != 0; }
 int64_t ir_eval_int_or(const int64_t *x) { return x[0] != 0 || x[1] != 0; }
 int64_t ir_eval_int_where(const int64_t *x) { return x[0] != 0 ? x[1] : x[2]; }
+int64_t ir_eval_int_band(const int64_t *x) { return x[0] & x[1]; }
+int64_t ir_eval_int_bor(const int64_t *x) { return x[0] | x[1]; }
+int64_t ir_eval_int_shl(const int64_t *x) {
+  return wrapped((uint64_t)x[0] << ((uint64_t)x[1] & 63));
+}
+int64_t ir_eval_int_ctz(const int64_t *x) {
+  int64_t count = 0;
+  while (count < 64 && !((uint64_t)x[0] >> count & 1)) count++;
+  return count;
+}

@@ -132,6 +132,16 @@ static ir_code *read_store(ir_reader *r, bool atomic) {
   return code;
 }
 
+static ir_code *read_prefetch(ir_reader *r) {
+  ir_code *code = new_code(r, IR_PREFETCH);
+  code->buf = ir_read_buf(r);
+  ir_read_expect(r, "[");
+  code->offset = ir_read_expr(r);
+  ir_read_expect(r, "]");
+  ir_read_expect(r, ";");
+  return code;
+}
+
 static ir_code *read_note(ir_reader *r) {
   ir_code *code = new_code(r, IR_COMMENT);
   code->text = ir_read_string(r);
@@ -158,6 +168,7 @@ static ir_code *read_code(ir_reader *r) {
   if (ir_read_if(r, "local")) return read_local(r);
   if (ir_read_if(r, "while")) return read_while(r);
   if (ir_read_if(r, "if")) return read_if(r);
+  if (ir_read_if(r, "prefetch")) return read_prefetch(r);
   if (ir_read_if(r, "barrier")) return read_barrier(r);
   if (ir_read_if(r, "note")) return read_note(r);
   return read_loop(r);
@@ -174,8 +185,9 @@ static void read_block(ir_reader *r, ir_block *block) {
 /* ---- functions ----------------------------------------------------------------------------- */
 static bool same_buf(const ir_buf *a, const ir_buf *b) {
   return a->kind == b->kind && a->tensor == b->tensor && a->level == b->level &&
-         a->dtype == b->dtype && a->zeroed == b->zeroed && a->first == b->first &&
-         a->last == b->last && !strcmp(a->name, b->name) && ir_expr_equal(a->count, b->count);
+         a->dtype == b->dtype && a->zeroed == b->zeroed && a->each == b->each &&
+         a->first == b->first && a->last == b->last && !strcmp(a->name, b->name) &&
+         ir_expr_equal(a->count, b->count);
 }
 
 static ir_buf *shared_buf(ir_reader *r, ir_buf *buf) {

@@ -147,6 +147,7 @@ ir_buf *ir_read_buf_rest(ir_reader *r, const char *name) {
   if (ir_read_if(r, "of")) buf->tensor = ir_read_tensor(r);
   if (ir_read_if(r, "level")) buf->level = (int)ir_read_int(r, 0, IR_MAX_LEVELS - 1);
   buf->zeroed = ir_read_if(r, "zeroed");
+  buf->each = ir_read_if(r, "each");
   if (!ir_read_if(r, "life")) return buf;
   buf->first = (int)ir_read_int(r, -1, INT32_MAX);
   ir_read_expect(r, "..");

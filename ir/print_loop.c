@@ -122,6 +122,13 @@ static void put_code(ir_writer *w, const ir_code *code, int depth) {
   case IR_SET: put_set(w, code); break;
   case IR_LOCAL: put_local(w, code->buf); break;
   case IR_STORE: put_store(w, code); break;
+  case IR_PREFETCH:
+    ir_text_put(w->out, "prefetch ");
+    ir_put_buf(w, code->buf);
+    ir_text_put(w->out, "[");
+    ir_put_expr(w, code->offset);
+    ir_text_put(w->out, "];");
+    break;
   case IR_BARRIER: ir_text_put(w->out, "barrier;"); break;
   case IR_COMMENT:
     ir_text_put(w->out, "note ");

@@ -88,6 +88,7 @@ void ir_put_buf_decl(ir_writer *w, const ir_buf *buf) {
   }
   if (buf->level) ir_text_printf(w->out, " level %d", buf->level);
   if (buf->zeroed) ir_text_put(w->out, " zeroed");
+  if (buf->each) ir_text_put(w->out, " each");
   if (buf->first != -1 || buf->last != -1)
     ir_text_printf(w->out, " life %d..%d", buf->first, buf->last);
 }

@@ -74,7 +74,10 @@ static const char *zero_text(ir_arena *arena, const ir_op_row *row) {
 }
 
 static const char *operand_types(const ir_op_row *row) {
-  return row->traits & IR_FLOAT_ONLY ? "floats" : row->traits & IR_BOOL_ONLY ? "b1" : "any";
+  return row->traits & IR_FLOAT_ONLY  ? "floats"
+         : row->traits & IR_BOOL_ONLY ? "b1"
+         : row->traits & IR_WORD_ONLY ? "i64"
+                                      : "any";
 }
 
 static void put_ops(ir_text *out) {

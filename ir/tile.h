@@ -55,10 +55,16 @@ typedef struct ir_tile_size {
   int64_t size;
 } ir_tile_size;
 
-/* An assembled stage has two functions.  funcs[0] writes the number of entries to the workspace
- * `T.count` (i64 [1]); the plan then provides `T.at` (i64 [count][rank]) and `T.value` (the
- * accumulator's dtype, [count]), whose count expression is NULL; funcs[1] fills them in any order;
- * the plan sorts, sums duplicates in order of emission and packs them into T's format. */
+/* An assembled stage has two functions: the first counts, the second writes.
+ *   - Level by level, where there is a workspace `T.counts`: i64 [lists][parts], a list being a
+ *     compressed level of T.  funcs[0] writes how many positions each part adds to each list (0
+ *     where it writes nothing); the plan turns that into where each part starts and gives T's level
+ *     arrays their memory; funcs[1] writes them.  `T.pos` of a parent that nothing was written for
+ *     is set by the plan.
+ *   - As tuples, on CUDA: funcs[0] writes the number of entries to `T.count` (i64 [1]); the plan
+ *     provides `T.at` (i64 [count][rank]) and `T.value` (the accumulator's dtype, [count]), whose
+ *     count expression is NULL; funcs[1] fills them in any order; the plan sorts, sums duplicates
+ *     in order of emission and packs them into T's format. */
 struct ir_stage {
   int number;
   const char *name; /* unique in the kernel; "h", "y", "y.dense", "detect.h" */

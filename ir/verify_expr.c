@@ -36,6 +36,9 @@ static void check_traits(ir_checker *c, const ir_expr *e, const ir_op_row *row) 
     if ((row->traits & IR_BOOL_ONLY) && e->args[i]->dtype != IR_B1)
       ir_fault(c, span_of(c, e), "`%s` is for b1, its operand is %s", row->mnemonic,
                ir_dtype_text(e->args[i]->dtype));
+    if ((row->traits & IR_WORD_ONLY) && e->args[i]->dtype != IR_I64)
+      ir_fault(c, span_of(c, e), "`%s` is for i64, its operand is %s", row->mnemonic,
+               ir_dtype_text(e->args[i]->dtype));
   }
 }
 

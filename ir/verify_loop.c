@@ -92,6 +92,13 @@ static void check_store(ir_checker *c, const ir_code *code) {
     ir_fault(c, c->span, "an atomic store combines values");
 }
 
+static void check_prefetch(ir_checker *c, const ir_code *code) {
+  if (!buf_is_visible(c, code->buf))
+    ir_fault(c, c->span, "a prefetch from a buffer that the function does not declare");
+  else
+    check_scalar(c, code->offset, IR_I64, "an offset");
+}
+
 static void check_local(ir_checker *c, const ir_buf *buf) {
   double count = 0;
   if (!buf || buf->kind != IR_BUF_LOCAL || buf->dtype <= IR_NONE || buf->dtype >= IR_DTYPE_COUNT ||
@@ -132,6 +139,7 @@ static void check_code(ir_checker *c, const ir_code *code, bool inside_parallel)
   case IR_SET: check_set(c, code); break;
   case IR_LOCAL: check_local(c, code->buf); break;
   case IR_STORE: check_store(c, code); break;
+  case IR_PREFETCH: check_prefetch(c, code); break;
   case IR_BARRIER:
   case IR_COMMENT: break;
   }

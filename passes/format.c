@@ -93,5 +93,6 @@ spc_status pass_format(pass_context *context, ir_kernel *kernel) {
     if (!kernel->tensors.at[i]->format) choose(context, kernel->tensors.at[i]);
   pass_stores_settle(context, kernel);
   pass_format_by_value(context, kernel);
+  pass_format_results(context, kernel);
   return pass_format_orders(context, kernel);
 }

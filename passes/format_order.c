@@ -4,8 +4,10 @@
  * A level that leaves coordinates out can be walked only after the levels above it are known: csr
  * A[i,j] asks for i outside j, csr A[j,i] for the opposite.  One statement has one order of loops,
  * so every operand but one of such a pair is read from a copy whose levels nest the other way.  The
- * largest operand keeps its storage.  An output that is assembled asks for nothing: it takes tuples
- * in any order. */
+ * largest operand keeps its storage.  A sparse result that is written level by level asks first:
+ * what it holds is as much as all that is copied for it, or more.  One that takes tuples asks for
+ * nothing.
+ */
 #include <assert.h>
 
 #include "passes/cost.h"
@@ -259,6 +261,7 @@ static int settle(pass_context *context, ir_kernel *kernel, int at) {
   if (stmt->stores) ir_expr_walk(stmt->stores, collect, &found);
   if (pass_stmt_converts(stmt)) return 0;
   largest_first(context, &found);
+  if (pass_stmt_appends(context, stmt)) pass_order_result(&order, stmt);
   if (stmt->target->like)
     pass_order_add(&order, ir_access(context->arena, stmt->target, stmt->subs));
   for (int i = 0; i < found.list.count; i++) {

@@ -12,10 +12,11 @@
  * A statement becomes one of three things: elements computed whole and stored once
  * (lower_gather.c); combining stores where a sparse operand's order, or a scatter, asks for them
  * (lower_scatter.c); or entries counted and written for a result whose pattern is computed
- * (lower_assemble.c). docs/lowering.md walks through two nests. */
+ * (lower_assemble.c, lower_tuples.c). docs/lowering.md walks through some nests. */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/lower.h"
+#include "passes/storage.h"
 
 static bool is_loop(const ir_stage *stage) { return !stage->row || !strcmp(stage->row, "loop"); }
 
@@ -69,7 +70,7 @@ static void split_stage(lower_state *s) {
   for (int i = 0; i < s->stage->stmts.count; i++) {
     s->stmt = s->stage->stmts.at[i];
     s->sums = NULL;
-    if (is_assembled(s)) pass_assembled_splits(s);
+    if (is_assembled(s) && !pass_stmt_appends(s->context, s->stmt)) pass_tuples_split(s);
   }
 }
 
@@ -133,7 +134,10 @@ static void lower_statement(lower_state *s) {
   s->part_index = NULL;
   if (is_assembled(s)) {
     s->stage->assembled = true;
-    pass_lower_assembled(s);
+    if (pass_stmt_appends(s->context, s->stmt))
+      pass_lower_assembled(s);
+    else
+      pass_lower_tuples(s);
   } else if (ir_is_scatter(s->stmt)) {
     pass_lower_scatter(s);
   } else if (!s->stmt->target->like && pass_scatter_order(s, &hole, &order)) {

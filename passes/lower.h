@@ -24,6 +24,7 @@ typedef struct lower_cursor {
   ir_expr *pos;     /* position in the level before; NULL at the root (0) */
   ir_expr *end;     /* a level whose coordinates repeat: positions pos .. end; else NULL */
   ir_expr *present; /* NULL: always; else the condition under which pos exists */
+  bool readable;    /* pos is a place of the values even where it does not exist here */
 } lower_cursor;
 
 /* The value of an index; for a split loop also its block and the place in it. */
@@ -138,6 +139,8 @@ ir_expr *pass_level_rank(lower_state *s, const lower_access *access, int level, 
 /* Locates every level whose coordinate is known: of one access, of all. */
 void pass_level_finish(lower_state *s, lower_env *env, int number);
 void pass_level_resolve(lower_state *s, lower_env *env);
+/* Positions of the first levels of a format together: of none, the root's 1. */
+ir_expr *pass_level_positions(lower_state *s, const lower_access *access, int levels);
 ir_expr *pass_level_stored(lower_state *s,
                            const ir_tensor *tensor); /* how many values are stored */
 
@@ -178,8 +181,14 @@ struct lower_nest {
   ir_index **index;
   int count;
   bool parallel; /* the outermost loop may be */
-  bool spatial;  /* the left side's indices: outer loops compute what they can, skips are noted */
+  const struct lower_row
+      *row;     /* what is summed by the leaf, a row at a time; NULL: no such thing */
+  bool shallow; /* the leaf opens no loops: its code may be written twice */
+  bool spatial; /* the left side's indices: outer loops compute what they can, skips are noted */
   void (*leaf)(lower_nest *nest, lower_env *env);
+  /* Around the outermost loop's body, where it is parallel, else around that loop: part `number` of
+   * `count` begins or ends.  NULL: nobody asks. */
+  void (*part)(lower_nest *nest, ir_expr *number, ir_expr *count, bool begins);
   void *user;
 };
 void pass_nest(lower_nest *nest, lower_env *env);
@@ -191,6 +200,26 @@ bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *in
                       ir_expr **hi);
 /* One loop over the coordinates of an index: the operands that can be walked decide how. */
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi);
+
+/* ---- rows of a sparse result that are summed in a workspace (lower_workspace.c) ----------------
+ * One dense row of sums, and which of its places are taken: words of bits, words that say which
+ * words are not empty, and once more.  Clean before and after each row. */
+typedef struct lower_row lower_row;
+struct lower_row {
+  const ir_expr *hole;   /* the reduction */
+  const ir_expr *points; /* its points where a place is taken */
+  const ir_index *last;  /* the index along the row */
+  ir_index **index;      /* the loops inside the row, outermost first */
+  int index_count;
+  ir_buf *sums, *seen, *bits[3];
+  bool values;     /* sums are made; else only places are taken */
+  ir_var *counter; /* counts places as they are taken; NULL: nobody asks */
+};
+void pass_row_open(lower_state *s, lower_row *row); /* its workspaces */
+void pass_row_accumulate(lower_state *s, lower_env *env, lower_row *row);
+/* Visits the places in ascending order and leaves the row clean; entry NULL: only that. */
+void pass_row_flush(lower_state *s, lower_env *env, lower_row *row,
+                    void (*entry)(void *user, lower_env *env), void *user);
 
 /* ---- the order of loops (lower_loops.c) ------------------------------------------------------ */
 typedef struct lower_loops {
@@ -219,10 +248,11 @@ ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e);
 void pass_hoist(lower_state *s, lower_env *env, const ir_expr *e); /* computes what is closed */
 
 /* ---- whole stages ---------------------------------------------------------------------------- */
-void pass_lower_gather(lower_state *s);     /* lower_gather.c: dense and like outputs */
-void pass_lower_scatter(lower_state *s);    /* lower_scatter.c: combining stores */
-void pass_lower_assembled(lower_state *s);  /* lower_assemble.c: count and fill */
-bool pass_assembled_splits(lower_state *s); /* puts the sum of the statement in a stage before it */
+void pass_lower_gather(lower_state *s);    /* lower_gather.c: dense and like outputs */
+void pass_lower_scatter(lower_state *s);   /* lower_scatter.c: combining stores */
+void pass_lower_assembled(lower_state *s); /* lower_assemble.c: count and fill, level by level */
+void pass_lower_tuples(lower_state *s);    /* lower_tuples.c: count and fill, as tuples */
+bool pass_tuples_split(lower_state *s);    /* puts the sum of the statement in a stage before it */
 void pass_lower_insert(lower_state *s, ir_stmt *stmt); /* a compute stage before the current one */
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order);
 void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order);
@@ -230,6 +260,7 @@ void pass_lower_detect(lower_state *s); /* lower_list.c */
 void pass_lower_guard(lower_state *s);
 void pass_lower_fragment(lower_state *s);                 /* lower_fragment.c */
 void pass_lower_open(lower_state *s, lower_loops *order); /* accesses and order of the left side */
-ir_expr *pass_lower_root(lower_state *s);                 /* where(cond, value, fill) */
+int pass_heavy_nodes(const ir_expr *e);   /* nested ones too; 0 of NULL: what may be remembered */
+ir_expr *pass_lower_root(lower_state *s); /* where(cond, value, fill) */
 
 #endif

@@ -1,233 +1,323 @@
-/* lower_assemble.c - sparse outputs whose pattern is computed: the same loops twice, first counting
- * the entries, then writing their coordinates and values.
+/* lower_assemble.c - sparse outputs whose pattern is computed, level by level: the same loops
+ * twice, in the order in which the result is stored.  The first time they count what each level
+ * will hold, for every part of the outermost loop; the plan adds the counts up and gives the levels
+ * their memory; the second time each part writes its coordinates, bounds and values from its own
+ * start on.
  *
- *     C = A + B as csr     n = 0;  for i { merge over j { n = n + 1 } }             C.count[0] = n
- *                          n = 0;  for i { merge over j { C.at[2n], C.at[2n+1] = i, j
- *                                                         C.value[n] = ..;  n = n + 1 } }
+ *     C = A + B as csr     count:  for i parallel { n = 0;  merge over j { n = n + 1 }
+ *                                    C.counts[i] = n }
+ *                          fill:   for i parallel { n = C.counts[i]
+ *                                    merge over j { C.crd1[n] = j;  C.vals[n] = ..;  n = n + 1 }
+ *                                    C.pos1[i + 1] = n }
  *
  * An entry is written where the statement stores one (`stores`: stored(A[i,j]) or stored(B[i,j])),
- * whatever its value; a sum of products whose order of loops has the sum outside writes one for
- * every product, and the plan sums those of one place.  Where values decide what is stored, both
- * functions evaluate them, and rounding may differ: then the second one stops at the count of the
- * first, and leaves its own. */
+ * whatever its value.  A level of lists that has further levels below it writes a coordinate once
+ * something was written below it.  A reduction that has to run outside the last index of the result
+ * is summed in a workspace, a row at a time (lower_workspace.c: Gustavson's way of multiplying
+ * sparse matrices). */
 #include "passes/expr.h"
 #include "passes/lower.h"
+#include "passes/storage.h"
 #include "passes/stores.h"
 
 typedef struct assembly {
-  const ir_expr *value; /* of an entry */
-  ir_expr *stores;      /* NULL: everywhere */
-  ir_buf *count, *at, *values;
-  ir_var *n;
-  ir_expr *room; /* filling: entries that there is room for; NULL: as many as are found */
-  bool fills;
+  lower_state *s;
+  const ir_format *format;
+  const ir_expr *value;     /* of an entry */
+  ir_expr *stores;          /* where there is one; NULL: everywhere */
+  ir_expr *rest;            /* in_row: where a place that was taken is one; NULL: everywhere */
+  ir_buf *counts;           /* [lists][parts]; after the plan's sum: where the part starts */
+  ir_var *n[IR_MAX_LEVELS]; /* by the first level of a list: positions so far */
+  bool fills, in_row;       /* in_row: the last level is written by a row of sums */
+  lower_row row;
 } assembly;
 
-static void write_entry(lower_state *s, lower_env *env, assembly *a) {
-  int rank = s->stmt->target->rank;
-  ir_expr *n = pass_code_ref(s, a->n), *base = pass_code_mul(s, n, pass_code_int(s, rank));
-  ir_expr *value = pass_value(s, env, a->value);
-  for (int d = 0; d < rank; d++)
-    pass_code_store(s, a->at, pass_code_add(s, base, pass_code_int(s, d)),
-                    pass_value_subscript(s, env, s->stmt->subs[d]));
-  pass_code_store(s, a->values, n, value);
+/* The loops over one level of the result. */
+typedef struct level_loops {
+  assembly *a;
+  int level;
+} level_loops;
+
+static void open_level(assembly *a, lower_env *env, int level);
+
+/* ---- lists of the result ----------------------------------------------------------------------
+ */
+static bool is_list(const assembly *a, int level) {
+  return level < a->format->level_count && a->format->level[level].kind == IR_LEVEL_COMPRESSED;
 }
 
-static ir_expr *within_target(lower_state *s, lower_env *env) {
-  ir_expr *within = NULL;
-  for (int d = 0; d < s->stmt->target->rank; d++) {
-    if (s->stmt->subs[d]->kind == IR_INDEX) continue;
-    ir_expr *at = pass_code_let(s, "at", pass_value_subscript(s, env, s->stmt->subs[d]));
-    within = pass_code_and(s, within, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)));
-    within = pass_code_and(s, within, pass_code_op(s, IR_OP_LT, at, s->stmt->target->dim[d]));
+static int list_of(const assembly *a, int level) {
+  while (a->format->level[level].kind == IR_LEVEL_SINGLETON) level--;
+  return level;
+}
+
+static int list_number(const assembly *a, int level) {
+  int number = 0;
+  for (int l = 0; l < level; l++) number += is_list(a, l);
+  return number;
+}
+
+static ir_index *index_of(const assembly *a, int level) {
+  return a->s->stmt->subs[a->format->level[level].dim]->index;
+}
+
+static ir_buf *array_of(assembly *a, ir_buf_kind kind, int level) {
+  return pass_code_buffer(a->s, a->s->stmt->target, kind, level);
+}
+
+static ir_expr *position(assembly *a, int list) { return pass_code_ref(a->s, a->n[list]); }
+
+/* The coordinates of one more entry of a list, and of the singletons behind it. */
+static void put_coordinates(assembly *a, lower_env *env, int list) {
+  int end = ir_format_chain_end(a->format, list);
+  for (int l = list; l <= end; l++)
+    pass_code_store(a->s, array_of(a, IR_BUF_CRD, l), position(a, list),
+                    pass_env_find(env, index_of(a, l))->value);
+}
+
+static void count_up(assembly *a, int list) {
+  ir_set(&a->s->b, a->n[list], pass_code_add(a->s, position(a, list), pass_code_int(a->s, 1)));
+}
+
+/* The children of parent position `parent` end here. */
+static void put_end(assembly *a, int list, ir_expr *parent) {
+  ir_expr *after = pass_code_add(a->s, parent, pass_code_int(a->s, 1));
+  pass_code_store(a->s, array_of(a, IR_BUF_POS, list), after, position(a, list));
+}
+
+/* ---- parts ------------------------------------------------------------------------------------
+ */
+static void begin_part(assembly *a, ir_expr *number, ir_expr *parts) {
+  lower_state *s = a->s;
+  int lists = list_number(a, a->format->level_count);
+  ir_expr *room = pass_code_mul(s, parts, pass_code_int(s, lists));
+  a->counts = pass_code_workspace(s, ir_format_text(s->arena, "%s.counts", s->stmt->target->name),
+                                  IR_I64, room);
+  a->counts->tensor = s->stmt->target;
+  for (int l = 0; l < a->format->level_count; l++) {
+    if (!is_list(a, l)) continue;
+    ir_expr *at =
+        pass_code_add(s, pass_code_mul(s, parts, pass_code_int(s, list_number(a, l))), number);
+    ir_expr *start = a->fills ? pass_code_load(s, a->counts, at, NULL) : pass_code_int(s, 0);
+    a->n[l] = ir_let(&s->b, ir_format_text(s->arena, "n%d", l), IR_I64, start);
   }
-  return within;
 }
 
-static void entry_leaf(lower_nest *nest, lower_env *env) {
-  lower_state *s = nest->s;
-  assembly *a = nest->user;
-  ir_expr *here = a->stores ? pass_value_condition(s, env, a->stores) : NULL;
+static void end_part(assembly *a, ir_expr *number, ir_expr *parts) {
+  lower_state *s = a->s;
+  for (int l = 0; !a->fills && l < a->format->level_count; l++)
+    if (is_list(a, l))
+      pass_code_store(
+          s, a->counts,
+          pass_code_add(s, pass_code_mul(s, parts, pass_code_int(s, list_number(a, l))), number),
+          position(a, l));
+}
+
+static void part(lower_nest *nest, ir_expr *number, ir_expr *count, bool begins) {
+  assembly *a = ((level_loops *)nest->user)->a;
+  if (begins)
+    begin_part(a, number, count);
+  else
+    end_part(a, number, count);
+}
+
+/* ---- entries ----------------------------------------------------------------------------------
+ */
+static void put_entry(assembly *a, lower_env *env) {
+  int list = list_of(a, a->format->level_count - 1);
+  if (a->fills) {
+    ir_expr *value = pass_value(a->s, env, a->value);
+    put_coordinates(a, env, list);
+    pass_code_store(a->s, array_of(a, IR_BUF_VALS, 0), position(a, list), value);
+  }
+  count_up(a, list);
+}
+
+static void entry(void *user, lower_env *env) {
+  assembly *a = user;
+  lower_state *s = a->s;
+  const ir_expr *stores = a->in_row ? a->rest : a->stores;
+  ir_expr *here = stores ? pass_value_condition(s, env, stores) : NULL;
   if (here && env->holds && ir_expr_equal(here, env->holds)) here = NULL;
-  here = pass_code_and(s, here, within_target(s, env));
-  if (a->room)
-    here = pass_code_and(s, here, pass_code_op(s, IR_OP_LT, pass_code_ref(s, a->n), a->room));
   ir_block *outer = NULL;
   if (here) ir_open_if(&s->b, here, &outer);
-  if (a->fills) write_entry(s, here ? pass_env_copy(s, env) : env, a);
-  ir_set(&s->b, a->n, pass_code_add(s, pass_code_ref(s, a->n), pass_code_int(s, 1)));
+  put_entry(a, here ? pass_env_copy(s, env) : env);
   if (here) ir_close(&s->b, outer);
 }
 
-/* ---- what an entry is ------------------------------------------------------------------------ */
-/* The statement is a product around its sum: the factors can go inside, entries of one place add
- * up. */
-static bool is_linear(const ir_expr *e, const ir_expr *hole) {
-  if (e == hole) return hole->reducer == IR_RED_SUM;
-  if (e->kind == IR_CAST)
-    return ir_dtype_is_float(e->dtype) == ir_dtype_is_float(e->args[0]->dtype) &&
-           is_linear(e->args[0], hole);
-  if (e->kind != IR_OP || (e->op != IR_OP_MUL && e->op != IR_OP_NEG)) return false;
-  for (int i = 0; i < e->arg_count; i++)
-    if (is_linear(e->args[i], hole)) return true;
-  return false;
+/* ---- rows that are summed ---------------------------------------------------------------------
+ */
+static void sum_row(assembly *a, lower_env *env) {
+  a->row.values = a->fills || a->rest;
+  a->row.counter = a->row.values ? NULL : a->n[list_of(a, a->format->level_count - 1)];
+  pass_row_accumulate(a->s, env, &a->row);
+  pass_row_flush(a->s, env, &a->row, a->row.counter ? NULL : entry, a);
 }
 
-/* A number decides what is stored, which two functions may round differently. */
-static bool values_decide(const ir_expr *e) {
-  if (e->kind == IR_STORED || e->kind == IR_INDEX || e->kind == IR_DIM) return false;
-  if (e->kind == IR_ACCESS) return ir_dtype_is_float(e->tensor->dtype);
-  if (e->kind == IR_SOFTMAX || e->kind == IR_TOPK) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (values_decide(e->args[i])) return true;
-  return false;
+/* ---- levels -----------------------------------------------------------------------------------
+ */
+static ir_expr *dense_position(assembly *a, lower_env *env, int level) {
+  lower_state *s = a->s;
+  ir_expr *at = pass_code_int(s, 0);
+  for (int l = 0; l <= level; l++) {
+    ir_expr *extent = s->stmt->target->dim[a->format->level[l].dim];
+    ir_expr *here = pass_env_find(env, index_of(a, l))->value;
+    at = l ? pass_code_add(s, pass_code_mul(s, at, extent), here) : here;
+  }
+  return at;
 }
 
-/* The sum's own part of what is stored: any[k] over its products; NULL where none is told apart. */
-static ir_expr *any_over(lower_state *s, const ir_expr *hole) {
-  ir_expr *e = ir_stores_of(s->arena, hole);
-  while (e && e->kind == IR_OP && e->op == IR_OP_AND) e = e->args[1];
-  bool any = e && e->kind == IR_REDUCE && e->reducer == IR_RED_ANY;
-  return any && e->bound_count == hole->bound_count ? e : NULL;
+/* The body of the loop over the index of one level. */
+static void level_leaf(lower_nest *nest, lower_env *env) {
+  const level_loops *loops = nest->user;
+  assembly *a = loops->a;
+  lower_state *s = a->s;
+  int level = loops->level, below = level + 1;
+  if (!is_list(a, below)) { /* singletons, dense levels, the values */
+    open_level(a, env, below);
+    return;
+  }
+  if (a->format->level[level].kind == IR_LEVEL_DENSE) {
+    open_level(a, env, below);
+    if (a->fills) put_end(a, below, dense_position(a, env, level));
+    return;
+  }
+  int list = list_of(a, level);
+  ir_block *outer;
+  ir_expr *first = pass_code_let(s, "first", position(a, below));
+  open_level(a, pass_env_copy(s, env), below);
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_GT, position(a, below), first), &outer);
+  if (a->fills) {
+    put_coordinates(a, env, list);
+    put_end(a, below, position(a, list));
+  }
+  count_up(a, list);
+  ir_close(&s->b, outer);
 }
 
-typedef struct replacing {
-  const ir_expr *from;
-  ir_expr *to;
-  bool found;
-} replacing;
-
-static ir_expr *replace_equal(void *user, ir_expr *e) {
-  replacing *r = user;
-  if (!ir_expr_alike(e, r->from)) return e;
-  r->found = true;
-  return r->to;
+/* Counting asks where entries are, filling what they are worth there.  The parts of the outermost
+ * loop are the same in both. */
+static const ir_expr *root_of(assembly *a, int level) {
+  ir_expr *value = (ir_expr *)a->value, *zero = pass_value_const(a->s, value->dtype, 0);
+  if (!a->fills && level) return a->stores ? a->stores : pass_code_bool(a->s, true);
+  return a->stores ? ir_apply3(a->s->arena, IR_OP_WHERE, a->stores, value, zero) : value;
 }
 
-static void open_workspaces(lower_state *s, assembly *a) {
-  const char *name = s->stmt->target->name;
-  a->count = pass_code_workspace(s, ir_format_text(s->arena, "%s.count", name), IR_I64,
-                                 pass_code_int(s, 1));
-  a->at = pass_code_workspace(s, ir_format_text(s->arena, "%s.at", name), IR_I64, NULL);
-  a->values = pass_code_workspace(s, ir_format_text(s->arena, "%s.value", name),
-                                  pass_value_dtype(s, s->stmt->target->dtype), NULL);
+static void open_level(assembly *a, lower_env *env, int level) {
+  lower_state *s = a->s;
+  if (a->in_row && level == a->format->level_count - 1) {
+    sum_row(a, env);
+    return;
+  }
+  if (level == a->format->level_count) {
+    entry(a, env);
+    return;
+  }
+  ir_index *index[2], *own = index_of(a, level);
+  int count = 0;
+  if (own->segment && !pass_env_find(env, own->segment)) index[count++] = own->segment;
+  index[count++] = own;
+  level_loops loops = {a, level};
+  lower_nest nest = {.s = s,
+                     .root = root_of(a, level),
+                     .only = a->stores,
+                     .driver = -1,
+                     .target = -1,
+                     .index = index,
+                     .count = count,
+                     .skips = a->stores != NULL,
+                     .spatial = true,
+                     .parallel = level == 0,
+                     .shallow =
+                         level + 1 == a->format->level_count && pass_is_elementwise(a->value),
+                     .part = level == 0 ? part : NULL,
+                     .leaf = level_leaf,
+                     .user = &loops};
+  if (level)
+    pass_nest_from(&nest, env, 0);
+  else
+    pass_nest(&nest, env);
 }
 
-static void one_pass(lower_state *s, assembly *a, lower_nest *nest, bool fills) {
-  pass_code_function(s, fills ? "fill" : "count");
-  a->fills = fills;
-  a->n = ir_let(&s->b, "n", IR_I64, pass_code_int(s, 0));
-  bool limits = fills && a->stores && values_decide(a->stores);
-  a->room = limits
-                ? pass_code_let(s, "room", pass_code_load(s, a->count, pass_code_int(s, 0), NULL))
-                : NULL;
-  pass_nest(nest, pass_env_new(s));
-  if (!fills || limits) pass_code_store(s, a->count, pass_code_int(s, 0), pass_code_ref(s, a->n));
-}
-
-/* ---- sums that something follows ------------------------------------------------------------- */
-/* relu(sum[k] A[i,k]*B[k,j]): entries of one place must be summed before the epilogue sees them.
- * The sum becomes a tensor and a stage of its own, in the same format; the statement is elementwise
- * from then on. */
-static ir_tensor *tensor_of_sums(lower_state *s, const ir_expr *hole) {
-  const ir_tensor *target = s->stmt->target;
-  const char *name = ir_fresh_name(s->kernel, ir_format_text(s->arena, "%s.sum", target->name));
-  ir_tensor *sums = ir_tensor_new(s->kernel, name, IR_ROLE_TEMP, pass_value_dtype(s, hole->dtype));
-  sums->rank = target->rank;
-  memcpy(sums->dim, target->dim, sizeof sums->dim);
-  sums->format = target->format;
-  sums->format_why = "a sum of sparse products that an epilogue follows: assembled first";
-  return sums;
-}
-
-static void split_sum(lower_state *s, const ir_expr *hole) {
-  ir_stmt *stmt = s->stmt;
-  ir_tensor *sums = tensor_of_sums(s, hole);
-  ir_stmt *first = ir_stmt_new(s->kernel, sums);
-  memcpy(first->subs, stmt->subs, sizeof first->subs);
-  first->free = stmt->free;
-  first->acc = stmt->acc;
-  first->value = (ir_expr *)hole;
-  first->stores = ir_stores_of(s->arena, hole);
-  ir_expr *access = ir_access(s->arena, sums, stmt->subs);
-  replacing r = {any_over(s, hole), pass_stores_at(s->arena, access), false};
-  stmt->stores = pass_rewrite(s->arena, ir_stores_of_stmt(s->arena, stmt), replace_equal, &r);
-  stmt->value = pass_replace_node(s->arena, stmt->value, hole, access);
-  pass_lower_insert(s, first);
-}
-
-bool pass_assembled_splits(lower_state *s) {
-  const ir_expr *hole = NULL;
-  lower_loops order = {0};
-  if (!pass_scatter_order(s, &hole, &order) || hole->reducer != IR_RED_SUM) return false;
-  replacing r = {any_over(s, hole), pass_code_bool(s, true), false};
-  if (is_linear(s->stmt->value, hole) || !r.from) return false;
-  pass_rewrite(s->arena, ir_stores_of_stmt(s->arena, s->stmt), replace_equal, &r);
-  if (r.found) split_sum(s, hole);
-  return r.found;
-}
-
-/* Entries for products, not for sums: what the sum stores is asked of each product. */
-static bool take_products(lower_state *s, const ir_expr *hole, assembly *a) {
-  ir_expr *any = any_over(s, hole);
-  if (!any || !is_linear(s->stmt->value, hole)) return false;
-  replacing r = {any, any->args[0], false};
-  ir_expr *stores = pass_rewrite(s->arena, a->stores, replace_equal, &r);
-  if (!r.found) return false;
-  a->stores = stores;
-  a->value = pass_replace_node(s->arena, s->stmt->value, hole, hole->args[0]);
-  return true;
-}
-
-static void collect_accesses(lower_state *s, const assembly *a) {
-  s->accesses.count = 0;
-  if (a->stores) pass_access_collect(s, a->stores);
-  pass_access_collect(s, a->value);
-  for (int d = 0; d < s->stmt->target->rank; d++) pass_access_collect(s, s->stmt->subs[d]);
-}
-
-static int heavy_nodes(const ir_expr *e) {
-  int count = e && pass_is_heavy(e);
-  for (int i = 0; e && i < e->arg_count; i++) count += heavy_nodes(e->args[i]);
-  return count;
-}
-
-static void order_gathered(lower_state *s, const assembly *a, lower_loops *order) {
-  *order = (lower_loops){0};
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+/* The order of loops: as the result is stored, then as the operands ask. */
+static void order_loops(assembly *a, lower_loops *order) {
+  lower_state *s = a->s;
+  int last = a->format->level_count - 1;
+  const ir_expr *hole = a->row.hole;
   pass_lower_open(s, order);
-  collect_accesses(s, a);
+  if (a->stores) pass_access_collect(s, a->stores);
+  for (int i = 0; hole && i < hole->bound_count; i++) pass_loops_index(order, hole->bound[i]);
+  for (int l = 0; l < last; l++)
+    for (int i = 0; i < order->count; i++) {
+      bool later = order->index[i] != index_of(a, l)->segment;
+      for (int k = 0; k < l; k++)
+        later = later && order->index[i] != index_of(a, k) &&
+                order->index[i] != index_of(a, k)->segment;
+      if (later) pass_loops_edge(order, index_of(a, l), order->index[i]);
+    }
   for (int i = 0; i < s->accesses.count; i++) pass_loops_access(order, &s->accesses.at[i]);
   pass_loops_rows(order, a->value);
   if (a->stores) pass_loops_rows(order, a->stores);
   pass_loops_sort(order);
 }
 
+/* The loops of the levels before the last one, with their segments. */
+static bool is_outside_row(const assembly *a, const ir_index *index) {
+  for (int l = 0; l + 1 < a->format->level_count; l++)
+    if (index == index_of(a, l) || index == index_of(a, l)->segment) return true;
+  return false;
+}
+
+static bool is_summed(const assembly *a, const ir_index *index) {
+  for (int k = 0; k < a->row.hole->bound_count; k++) {
+    const ir_index *bound = a->row.hole->bound[k];
+    if (index == bound || index == bound->segment) return true;
+  }
+  return false;
+}
+
+/* Where a reduction comes before the last index, all that is inside the other levels is a row. */
+static void find_row(assembly *a, lower_loops *order) {
+  const ir_index *last = index_of(a, a->format->level_count - 1);
+  for (int i = 0; a->row.hole && i < order->count && order->index[i] != last; i++)
+    if (is_summed(a, order->index[i]) && order->index[i] != last->segment &&
+        !is_outside_row(a, order->index[i]))
+      a->in_row = true;
+  if (!a->in_row) return;
+  a->row.last = last;
+  a->row.index = IR_NEW_ARRAY(a->s->arena, ir_index *, order->count);
+  for (int i = 0; i < order->count; i++)
+    if (!is_outside_row(a, order->index[i])) a->row.index[a->row.index_count++] = order->index[i];
+}
+
+static void one_pass(assembly *a, bool fills) {
+  pass_code_function(a->s, fills ? "fill" : "count");
+  a->fills = fills;
+  bool one_row = a->in_row && a->format->level_count == 1;
+  ir_expr *zero = pass_code_int(a->s, 0), *one = pass_code_int(a->s, 1);
+  if (one_row) begin_part(a, zero, one);
+  open_level(a, pass_env_new(a->s), 0);
+  if (one_row) end_part(a, zero, one);
+}
+
 void pass_lower_assembled(lower_state *s) {
-  assembly a = {.value = s->stmt->value, .stores = ir_stores_of_stmt(s->arena, s->stmt)};
-  const ir_expr *hole = NULL;
+  assembly a = {.s = s,
+                .format = pass_level_format(s, s->stmt->target),
+                .value = s->stmt->value,
+                .stores = ir_stores_of_stmt(s->arena, s->stmt)};
   lower_loops order = {0};
-  if (pass_scatter_order(s, &hole, &order) && take_products(s, hole, &a))
-    collect_accesses(s, &a);
-  else
-    order_gathered(s, &a, &order);
-  s->memo_room = heavy_nodes(a.value) + heavy_nodes(a.stores);
-  open_workspaces(s, &a);
-  ir_expr *value = (ir_expr *)a.value, *zero = pass_value_const(s, value->dtype, 0);
-  const ir_expr *root = a.stores ? ir_apply3(s->arena, IR_OP_WHERE, a.stores, value, zero) : value;
-  lower_nest nest = {.s = s,
-                     .root = a.stores,
-                     .only = a.stores,
-                     .driver = -1,
-                     .index = order.index,
-                     .count = order.count,
-                     .skips = a.stores != NULL,
-                     .skip = 0,
-                     .spatial = true,
-                     .target = -1,
-                     .leaf = entry_leaf,
-                     .user = &a};
-  if (!a.stores) nest.root = pass_code_bool(s, true);
-  one_pass(s, &a, &nest, false);
-  nest.root = root;
-  one_pass(s, &a, &nest, true);
+  pass_row_sum row;
+  if (pass_row_sum_of(s->arena, s->stmt, &row)) {
+    a.row.hole = row.reduce;
+    a.row.points = row.points;
+    a.rest = row.rest;
+  }
+  order_loops(&a, &order);
+  find_row(&a, &order);
+  s->memo_room += a.stores ? pass_heavy_nodes(a.stores) : 0;
+  if (a.in_row) pass_row_open(s, &a.row);
+  one_pass(&a, false);
+  one_pass(&a, true);
 }

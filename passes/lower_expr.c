@@ -50,7 +50,14 @@ static ir_expr *access_value(lower_state *s, lower_env *env, const ir_expr *e) {
   ir_buf *buf = s->accesses.at[number].buf;
   if (!buf) buf = pass_code_buffer(s, e->tensor, IR_BUF_VALS, 0);
   ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0);
-  ir_expr *value = pass_code_cast(s, t, pass_code_load(s, buf, pos, c->present));
+  if (c->present && pass_code_is_false(c->present))
+    return pass_value_const(s, t,
+                            pass_access_is_sparse(&s->accesses.at[number]) ? e->tensor->fill : 0);
+  ir_expr *mask = c->readable ? NULL : c->present;
+  ir_expr *value = pass_code_cast(s, t, pass_code_load(s, buf, pos, mask));
+  if (c->present && c->readable) /* read in any case: no branch */
+    value =
+        pass_code_where(s, c->present, pass_code_let(s, "value", value), pass_value_const(s, t, 0));
   if (e->tensor->fill == 0 || !pass_access_is_sparse(&s->accesses.at[number]))
     return value; /* out of range: 0 */
   return pass_code_where(s, c->present, value, pass_value_const(s, t, e->tensor->fill));

@@ -57,16 +57,16 @@ static void add_indices(lower_state *s, lower_loops *order) {
   for (int i = 0; i < stmt->free.count; i++) pass_loops_index(order, stmt->free.at[i]);
 }
 
-static int heavy_nodes(const ir_expr *e) {
+int pass_heavy_nodes(const ir_expr *e) {
   int count = e && pass_is_heavy(e);
-  for (int i = 0; e && i < e->arg_count; i++) count += heavy_nodes(e->args[i]);
+  for (int i = 0; e && i < e->arg_count; i++) count += pass_heavy_nodes(e->args[i]);
   return count;
 }
 
 void pass_lower_open(lower_state *s, lower_loops *order) {
   s->accesses.count = 0;
   s->target = -1;
-  s->memo_room = heavy_nodes(s->stmt->value) + heavy_nodes(s->stmt->cond);
+  s->memo_room = pass_heavy_nodes(s->stmt->value) + pass_heavy_nodes(s->stmt->cond);
   add_indices(s, order);
   if (s->stmt->cond) pass_access_collect(s, s->stmt->cond);
   pass_access_collect(s, s->stmt->value);

@@ -32,9 +32,6 @@ static const char *named(lower_state *s, const char *stem, const lower_access *a
 }
 
 /* ---- ranges and coordinates ------------------------------------------------------------------ */
-/* How many positions the levels before `level` give. */
-static ir_expr *positions_before(lower_state *s, const lower_access *access, int level);
-
 void pass_level_rest(lower_state *s, const lower_access *access, const lower_cursor *c,
                      lower_rest *out) {
   ir_expr *pos = c->pos ? c->pos : pass_code_int(s, 0), *zero = pass_code_int(s, 0);
@@ -48,7 +45,7 @@ void pass_level_rest(lower_state *s, const lower_access *access, const lower_cur
   out->extent = pass_level_extent(s, access, c->next);
   out->flag = pass_code_op(s, IR_OP_LT, count, zero);
   ir_expr *slot = pass_code_sub(s, pass_code_int(s, -1), count);
-  out->first = pass_code_add(s, pass_code_mul(s, positions_before(s, access, c->next), room),
+  out->first = pass_code_add(s, pass_code_mul(s, pass_level_positions(s, access, c->next), room),
                              pass_code_mul(s, slot, out->extent));
 }
 
@@ -295,10 +292,11 @@ void pass_level_resolve(lower_state *s, lower_env *env) {
   for (int i = 0; i < s->accesses.count; i++) pass_level_finish(s, env, i);
 }
 
-/* ---- extent of a tensor's values ------------------------------------------------------------- */
-static ir_expr *positions_before(lower_state *s, const lower_access *access, int level) {
+/* ---- how many positions there are --------------------------------------------------------------
+ */
+ir_expr *pass_level_positions(lower_state *s, const lower_access *access, int levels) {
   ir_expr *count = pass_code_int(s, 1);
-  for (int l = 0; l < level; l++) {
+  for (int l = 0; l < levels; l++) {
     const ir_level *at = &access->format->level[l];
     ir_expr *extent = pass_level_extent(s, access, l), *rests = NULL;
     if (at->kind == IR_LEVEL_DENSE)
@@ -322,5 +320,5 @@ static ir_expr *positions_before(lower_state *s, const lower_access *access, int
 ir_expr *pass_level_stored(lower_state *s, const ir_tensor *tensor) {
   lower_access access = {.expr = ir_access(s->arena, (ir_tensor *)tensor, (ir_expr **)tensor->dim),
                          .format = pass_level_format(s, tensor)};
-  return positions_before(s, &access, access.format->level_count);
+  return pass_level_positions(s, &access, access.format->level_count);
 }

@@ -182,6 +182,7 @@ ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e) {
                      .target = -1,
                      .index = order->index,
                      .count = order->count,
+                     .shallow = true,
                      .leaf = accumulate,
                      .user = &r};
   nest.rest = r.rest;

@@ -209,8 +209,9 @@ static void settle(lower_walk *k, lower_env *env, lower_walker *w, ir_expr *flag
   lower_cursor *c = &env->cursor[w->number];
   c->pos = pass_code_ref(k->s, w->p);
   c->end = w->next ? pass_code_ref(k->s, w->next) : NULL;
-  c->present = flag;
+  c->present = pass_code_and(k->s, NULL, flag); /* NULL where it is just true */
   c->next = w->level + 1;
+  c->readable = k->inside && c->next == pass_walker_access(k, w)->format->level_count;
 }
 
 static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int count,
@@ -263,6 +264,8 @@ static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   }
   ir_block *outer;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), k->lo, k->hi, run, &outer));
+  bool parts = run == IR_RUN_PARALLEL && k->nest->part;
+  if (parts) k->nest->part(k->nest, at, k->hi, true);
   for (int i = 0; i < k->count; i++) pass_finger_flag(k, &k->w[i], at);
   if (k->count)
     body(k, steady, steady_count, at, false);
@@ -272,6 +275,7 @@ static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
     enter(k, inner, at);
   }
   for (int i = 0; i < k->count; i++) pass_finger_advance(k, &k->w[i]);
+  if (parts) k->nest->part(k->nest, at, k->hi, false);
   ir_close(&s->b, outer);
 }
 
@@ -297,6 +301,7 @@ static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady,
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
+  pass_walk_ahead(k, w);
   if (padded) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
   body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
@@ -339,18 +344,29 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
   ir_expr *last = pass_code_op(s, IR_OP_DIV, pass_code_mul(s, length, after), parts);
   first = pass_code_let(s, "first", pass_code_add(s, lo, first));
   last = pass_code_let(s, "last", pass_code_add(s, lo, last));
+  if (k->nest->part) k->nest->part(k->nest, part, parts, true);
   walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w));
+  if (k->nest->part) k->nest->part(k->nest, part, parts, false);
   ir_close(&s->b, outer);
+}
+
+static bool is_outermost(const lower_walk *k) {
+  return k->env->bound_count == 0 && k->phase == PHASE_FIRST;
+}
+
+static bool can_cut(const lower_walk *k) {
+  const lower_walker *w = &k->w[0];
+  return k->count == 1 && k->nest->parallel && is_outermost(k) && pass_walker_level(k, w)->unique &&
+         !pass_walker_cursor(k, w)->pos;
 }
 
 static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_walker *w = &k->w[0];
   w->flag = NULL;
-  bool outermost = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST;
   if (!pass_walker_level(k, w)->unique) {
     pass_finger_start(k, w);
     walk_runs(k, w, steady, steady_count);
-  } else if (outermost && !pass_walker_cursor(k, w)->pos) {
+  } else if (can_cut(k)) {
     walk_parts(k, w, steady, steady_count);
   } else if (ir_level_has_rest(pass_walker_level(k, w))) {
     walk_with_rest(k, w, steady, steady_count);
@@ -362,16 +378,18 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
 }
 
 /* ---- several operands ------------------------------------------------------------------------ */
+static ir_expr *all_inside(lower_walk *k, bool only_needed) {
+  ir_expr *all = NULL;
+  for (int i = 0; i < k->count; i++)
+    if (k->needed[i] || !only_needed)
+      all = pass_code_and(k->s, all, pass_finger_inside(k, &k->w[i]));
+  return all;
+}
+
 static ir_expr *merge_condition(lower_walk *k) {
-  ir_expr *all = NULL, *any = pass_code_bool(k->s, false);
-  bool some = false;
-  for (int i = 0; i < k->count; i++) {
-    ir_expr *inside = pass_finger_inside(k, &k->w[i]);
-    any = pass_code_or(k->s, any, inside);
-    if (k->needed[i]) all = pass_code_and(k->s, all, inside);
-    some = some || k->needed[i];
-  }
-  return some ? all : any;
+  ir_expr *all = all_inside(k, true), *any = pass_code_bool(k->s, false);
+  for (int i = 0; i < k->count; i++) any = pass_code_or(k->s, any, pass_finger_inside(k, &k->w[i]));
+  return all ? all : any;
 }
 
 static ir_expr *smallest_coordinate(lower_walk *k) {
@@ -379,7 +397,7 @@ static ir_expr *smallest_coordinate(lower_walk *k) {
   ir_expr *least = NULL;
   for (int i = 0; i < k->count; i++) {
     lower_walker *w = &k->w[i];
-    ir_expr *inside = k->needed[i] ? NULL : pass_finger_inside(k, w);
+    ir_expr *inside = k->needed[i] || k->inside ? NULL : pass_finger_inside(k, w);
     ir_expr *crd = pass_finger_coordinate(k, w, inside);
     crd = pass_code_where(s, inside, crd, pass_code_int(s, INT64_MAX));
     w->at = pass_code_let(s, pass_walker_name(k, "at", w), crd);
@@ -388,11 +406,10 @@ static ir_expr *smallest_coordinate(lower_walk *k) {
   return pass_code_let(s, coordinate_name(k), least);
 }
 
-static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
+static void merge_while(lower_walk *k, ir_expr *condition, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
-  for (int i = 0; i < k->count; i++) pass_finger_start(k, &k->w[i]);
   ir_block *outer;
-  ir_open_while(&s->b, merge_condition(k), &outer);
+  ir_open_while(&s->b, condition, &outer);
   ir_expr *at = smallest_coordinate(k);
   for (int i = 0; i < k->count; i++) {
     lower_walker *w = &k->w[i];
@@ -402,6 +419,47 @@ static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
   body(k, steady, steady_count, at, true);
   for (int i = 0; i < k->count; i++) pass_finger_advance(k, &k->w[i]);
   ir_close(&s->b, outer);
+}
+
+/* The body is short, and most of the merge has entries of every operand ahead: that part is a loop
+ * of its own, without questions and branches about ends. */
+static bool has_fast_part(const lower_walk *k) {
+  bool all_needed = true;
+  for (int i = 0; i < k->count; i++) {
+    all_needed = all_needed && k->needed[i];
+    const ir_level *l = pass_walker_level(k, &k->w[i]);
+    if (k->w[i].flat || !l->unique || ir_level_has_rest(l)) return false;
+  }
+  return !all_needed && k->nest->shallow && k->n + 1 == k->nest->count && !k->factor &&
+         k->phase == PHASE_FIRST;
+}
+
+/* What one of two operands has left when the other has ended. */
+static void walk_rest(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
+  lower_state *s = k->s;
+  ir_block *outer;
+  lower_walker saved = *w;
+  for (int i = 0; i < k->count; i++) k->w[i].flag = pass_code_bool(s, &k->w[i] == w);
+  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), pass_code_ref(s, w->p), w->end,
+                     IR_RUN_SEQUENTIAL, &outer);
+  ir_expr *at = pass_code_let(s, coordinate_name(k), pass_finger_coordinate(k, w, NULL));
+  body(k, steady, steady_count, at, true);
+  ir_close(&s->b, outer);
+  *w = saved;
+}
+
+static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
+  for (int i = 0; i < k->count; i++) pass_finger_start(k, &k->w[i]);
+  bool fast = has_fast_part(k);
+  if (fast) {
+    k->inside = true;
+    merge_while(k, all_inside(k, false), steady, steady_count);
+    k->inside = false;
+  }
+  if (!fast || k->count > 2 || !any_will_do(k))
+    merge_while(k, merge_condition(k), steady, steady_count);
+  else
+    for (int i = 0; i < k->count; i++) walk_rest(k, &k->w[i], steady, steady_count);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
@@ -425,17 +483,18 @@ static void walk_phase(lower_walk *k) {
   int steady_count;
   drop_steady(k, steady, &steady_count);
   analyse(k);
-  bool skips = k->count && k->skip[0];
-  if (!skips || any_bitmap(k)) {
-    if (skips && k->nest->spatial) k->s->skipped = true;
+  bool skips = k->count && k->skip[0], every = !skips || any_bitmap(k);
+  bool whole = k->nest->part && is_outermost(k) && !(every ? k->nest->parallel : can_cut(k));
+  if (skips && k->nest->spatial) k->s->skipped = true;
+  ir_expr *number = pass_code_int(k->s, 0), *count = pass_code_int(k->s, 1);
+  if (whole) k->nest->part(k->nest, number, count, true);
+  if (every)
     walk_every(k, steady, steady_count);
-    return;
-  }
-  if (k->nest->spatial) k->s->skipped = true;
-  if (k->count == 1)
+  else if (k->count == 1)
     walk_one(k, steady, steady_count);
   else
     walk_merged(k, steady, steady_count);
+  if (whole) k->nest->part(k->nest, number, count, false);
 }
 
 void pass_walk(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi) {

@@ -33,6 +33,7 @@ typedef struct lower_walk {
   ir_expr *block, *lo, *hi;
   int count;
   lower_walker w[MOST_WALKED];
+  bool inside;                 /* every walker stands on an entry */
   bool skip[1 << MOST_WALKED]; /* by set of present walkers */
   bool needed[MOST_WALKED];
 } lower_walk;
@@ -60,6 +61,9 @@ static inline bool pass_walker_is_bitmap(const lower_walk *k, const lower_walker
 static inline bool pass_walker_is_padded(const lower_walk *k, const lower_walker *w) {
   return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED;
 }
+
+/* What is read further on in this walk is fetched now (lower_ahead.c). */
+void pass_walk_ahead(lower_walk *k, lower_walker *w);
 
 /* ---- fingers (lower_finger.c): a position that follows the coordinates of the loop ----------- */
 void pass_finger_start(lower_walk *k, lower_walker *w);

@@ -57,6 +57,9 @@ static void add_assembly(pass_context *context, ir_kernel *kernel, ir_stage *sta
   ir_arena *a = context->arena;
   ir_stmt *stmt = stage->stmts.at[0];
   const char *name = stmt->target->name;
+  stage->assembled = true;
+  if (!stage->why) stage->why = "its pattern is computed: entries are counted, then written";
+  if (pass_stmt_appends(context, stmt)) return; /* `lower` knows what it needs */
   static const char *const parts[] = {"count", "at", "value"};
   ir_dtype dtypes[] = {IR_I64, IR_I64, stmt->acc != IR_NONE ? stmt->acc : stmt->target->dtype};
   for (int i = 0; i < IR_COUNT(parts); i++) {
@@ -66,9 +69,6 @@ static void add_assembly(pass_context *context, ir_kernel *kernel, ir_stage *sta
     buf->tensor = stmt->target;
     buf->zeroed = i == 0;
   }
-  stage->assembled = true;
-  if (!stage->why)
-    stage->why = "its pattern is computed: entries are counted, written, then packed";
 }
 
 /* The library's own choice of algorithm looks at how much there is; this much serves all of them.

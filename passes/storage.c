@@ -2,6 +2,9 @@
  * and predicates; what is not one of these says nothing about storage. */
 #include "passes/storage.h"
 
+#include "passes/contract.h"
+#include "passes/stores.h"
+
 bool pass_tensor_is_sparse(const ir_tensor *tensor) {
   if (tensor->like) return true;
   if (!tensor->format) return false;
@@ -31,6 +34,59 @@ ir_tensor *pass_stmt_converts(const ir_stmt *stmt) {
 
 bool pass_stmt_is_assembled(const ir_stmt *stmt) {
   return pass_tensor_is_sparse(stmt->target) && !stmt->target->like;
+}
+
+bool pass_format_appends(const ir_format *format) {
+  int l = 0, levels = format->level_count;
+  for (int k = 0; k < levels; k++)
+    if (format->level[k].map != IR_MAP_WHOLE) return false;
+  while (l < levels && format->level[l].kind == IR_LEVEL_DENSE) l++;
+  if (l == levels) return false;
+  for (; l < levels; l++)
+    if (format->level[l].kind != IR_LEVEL_COMPRESSED && format->level[l].kind != IR_LEVEL_SINGLETON)
+      return false;
+  return true;
+}
+
+bool pass_stmt_by_levels(const pass_context *context, const ir_stmt *stmt) {
+  const ir_target *target = context->options->target;
+  return target && target->kind == IR_TARGET_CPU && pass_stmt_is_assembled(stmt) &&
+         pass_plain_subs(stmt) && !pass_stores_round(ir_stores_of_stmt(context->arena, stmt));
+}
+
+bool pass_stmt_appends(const pass_context *context, const ir_stmt *stmt) {
+  return pass_stmt_by_levels(context, stmt) && pass_format_appends(stmt->target->format);
+}
+
+static bool can_be_kept_in_rows(const ir_stmt *stmt, const ir_expr *e) {
+  for (int i = 0; i < e->bound_count; i++)
+    for (int k = 0; k < stmt->free.count; k++)
+      if (e->bound[i] == stmt->free.at[k]) return false;
+  return e->reducer == IR_RED_SUM || e->reducer == IR_RED_ANY || e->reducer == IR_RED_MAX ||
+         e->reducer == IR_RED_MIN;
+}
+
+bool pass_row_sum_of(ir_arena *arena, const ir_stmt *stmt, pass_row_sum *row) {
+  ir_expr *reduce = pass_reduction_of(stmt), *stores = ir_stores_of_stmt(arena, stmt);
+  bool can = reduce && stores && pass_count_heavy(stmt->value) == 1;
+  ir_expr *any =
+      can && can_be_kept_in_rows(stmt, reduce) ? pass_stores_points(arena, reduce) : NULL;
+  pass_terms terms = {0};
+  *row = (pass_row_sum){.reduce = reduce};
+  if (any) pass_terms_of(arena, stores, &terms);
+  for (int i = 0; i < terms.list.count; i++) {
+    ir_expr *term = terms.list.at[i];
+    bool is_any = !row->points && ir_expr_alike(term, any);
+    if (is_any) row->points = any->args[0];
+  }
+  for (int i = 0; row->points && i < terms.list.count; i++) {
+    ir_expr *term = terms.list.at[i];
+    if (pass_is_elementwise(term))
+      row->points = pass_and(arena, row->points, term);
+    else if (!ir_expr_alike(term, any))
+      row->rest = row->rest ? pass_and(arena, row->rest, term) : term;
+  }
+  return row->points != NULL;
 }
 
 static ir_tensor *like_in(const ir_stmt *stmt, const ir_expr *support) {

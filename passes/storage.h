@@ -9,6 +9,19 @@
 /* Some level leaves coordinates out.  A tensor whose format is not chosen yet is not sparse. */
 bool pass_tensor_is_sparse(const ir_tensor *tensor);
 bool pass_stmt_is_assembled(const ir_stmt *stmt); /* its pattern is computed: count, fill, pack */
+/* Every level can be appended to by loops that run in its order: dense ones outside, then lists. */
+bool pass_format_appends(const ir_format *format);
+/* An assembled statement whose loops may write the levels of its result themselves (CPU): a plain
+ * assignment whose pattern comes out the same in every function.  ..appends: in its format. */
+bool pass_stmt_by_levels(const pass_context *context, const ir_stmt *stmt);
+bool pass_stmt_appends(const pass_context *context, const ir_stmt *stmt);
+/* The reduction of an assembled statement whose rows may be summed in a workspace: a place is taken
+ * where `points` holds at one of the reduction's points, and stored where `rest` holds too. */
+typedef struct pass_row_sum {
+  ir_expr *reduce, *points;
+  ir_expr *rest; /* NULL: true */
+} pass_row_sum;
+bool pass_row_sum_of(ir_arena *arena, const ir_stmt *stmt, pass_row_sum *row);
 /* `copy[i,j] = source[i,j]` between storage formats and nothing else: the source, or NULL. */
 ir_tensor *pass_stmt_converts(const ir_stmt *stmt);
 
@@ -34,13 +47,18 @@ bool pass_order_add(pass_order *order, const ir_expr *access);
 /* A format with the same levels for dimensions in an order that the loops allow; NULL: none. */
 const ir_format *pass_order_format(const pass_order *order, const ir_expr *access);
 
+/* What a result that is written level by level asks of its loops (format_result.c). */
+void pass_order_result(pass_order *order, const ir_stmt *stmt);
+/* Sparse results that cannot be written as they are stored are written as lists and converted. */
+void pass_format_results(pass_context *context, ir_kernel *kernel);
 spc_status pass_format_orders(pass_context *context,
                               ir_kernel *kernel); /* copies where orders contradict */
 spc_status pass_format_directives(pass_context *context, ir_kernel *kernel);
 /* Splits statements whose result is stored by value: computed dense, then packed
  * (format_value.c). */
 void pass_format_by_value(pass_context *context, ir_kernel *kernel);
-/* `copy[i,j] = source[i,j]`, with indices of its own that range over the source's dimensions. */
+/* `copy[i,j] = source[i,j]`, with indices of its own that range over the source's dimensions;
+ * becomes copy->def, is put nowhere. */
 ir_stmt *pass_format_copy(pass_context *context, ir_kernel *kernel, ir_tensor *source,
                           ir_tensor *copy);
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);

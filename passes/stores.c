@@ -41,21 +41,50 @@ ir_expr *pass_stores_at(ir_arena *arena, ir_expr *access) {
   return e;
 }
 
-/* ---- temporaries ----------------------------------------------------------------------------- */
-typedef struct naming {
-  ir_arena *arena;
-  const ir_expr *pattern;
-  ir_expr *name;
-  bool found;
-} naming;
-
-static ir_expr *name_equal(void *user, ir_expr *e) {
-  naming *n = user;
-  if (!ir_expr_alike(e, n->pattern)) return e;
-  n->found = true;
-  return n->name;
+static bool rounds(const ir_expr *e) {
+  if (!ir_dtype_is_float(e->dtype)) return false;
+  if (e->kind == IR_SOFTMAX) return true;
+  if (e->kind == IR_REDUCE) return e->reducer == IR_RED_SUM || e->reducer == IR_RED_PROD;
+  return e->kind == IR_OP && e->op != IR_OP_NEG && e->op != IR_OP_ABS && e->op != IR_OP_MIN &&
+         e->op != IR_OP_MAX && e->op != IR_OP_WHERE;
 }
 
+bool pass_stores_round(const ir_expr *e) {
+  if (e == NULL || e->kind == IR_STORED) return false;
+  if (rounds(e)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (pass_stores_round(e->args[i])) return true;
+  return false;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+typedef struct replacing {
+  const ir_expr *from;
+  ir_expr *to;
+  bool found;
+} replacing;
+
+static ir_expr *replace_alike(void *user, ir_expr *e) {
+  replacing *r = user;
+  if (!ir_expr_alike(e, r->from)) return e;
+  r->found = true;
+  return r->to;
+}
+
+ir_expr *pass_stores_replace(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_expr *to) {
+  replacing r = {from, to, false};
+  ir_expr *replaced = e && from ? pass_rewrite(arena, e, replace_alike, &r) : NULL;
+  return r.found ? replaced : NULL;
+}
+
+ir_expr *pass_stores_points(ir_arena *arena, const ir_expr *reduce) {
+  ir_expr *e = ir_stores_of(arena, reduce);
+  while (e && e->kind == IR_OP && e->op == IR_OP_AND) e = e->args[1];
+  bool any = e && e->kind == IR_REDUCE && e->reducer == IR_RED_ANY;
+  return any && e->bound_count == reduce->bound_count ? e : NULL;
+}
+
+/* ---- temporaries ----------------------------------------------------------------------------- */
 /* Every index of the access is the statement's, or the pattern's own: it stands where these are
  * bound.  (What stores sum[k] of rows alike stands outside of a sum over the rows.) */
 static bool means_there(const ir_stmt *stmt, const ir_expr *pattern, const ir_expr *access) {
@@ -72,9 +101,9 @@ static bool means_there(const ir_stmt *stmt, const ir_expr *pattern, const ir_ex
 ir_expr *pass_stores_name(ir_arena *arena, ir_stmt *stmt, const ir_expr *value, ir_expr *access) {
   ir_expr *pattern = stmt->stores ? ir_stores_of(arena, value) : NULL;
   if (!pattern || pattern->kind == IR_CONST || !means_there(stmt, pattern, access)) return NULL;
-  naming n = {arena, pattern, pass_stores_at(arena, access), false};
-  ir_expr *named = pass_rewrite(arena, stmt->stores, name_equal, &n);
-  if (!n.found) return NULL;
+  ir_expr *name = pass_stores_at(arena, access);
+  ir_expr *named = pass_stores_replace(arena, stmt->stores, pattern, name);
+  if (!named) return NULL;
   stmt->stores = named;
   return pattern;
 }

@@ -20,6 +20,13 @@ ir_expr *pass_stores_at(ir_arena *arena, ir_expr *access); /* stored(access) */
 /* Puts `stored(access)` into stmt->stores in place of what a temporary for `value` stores; returns
  * that, or NULL where it does not occur, or the access means nothing there. */
 ir_expr *pass_stores_name(ir_arena *arena, ir_stmt *stmt, const ir_expr *value, ir_expr *access);
+/* any[k] of where the reduction's body stores: the part of what the reduction stores that is asked
+ * of each of its points.  NULL: none is told apart. */
+ir_expr *pass_stores_points(ir_arena *arena, const ir_expr *reduce);
+/* e with `to` in place of what is alike `from`; NULL where there is none (or no e). */
+ir_expr *pass_stores_replace(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_expr *to);
+/* Numbers that are computed decide: two functions may round them differently. */
+bool pass_stores_round(const ir_expr *e);
 /* What the let stores can be said in a reader's indices, wherever e asks. */
 bool pass_stores_can_inline(const ir_expr *e, const ir_stmt *def);
 ir_expr *pass_stores_inline(ir_arena *arena, ir_kernel *kernel, ir_expr *e, const ir_stmt *def);

@@ -225,6 +225,7 @@ void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond) {
     case IR_LOCAL: copy_local(k, code); break;
     case IR_COMMENT: ir_comment(k->b, "%s", code->text); break;
     case IR_WHILE:
+    case IR_PREFETCH:
     case IR_BARRIER: break; /* not legal in a region */
     }
     k->shared.count = 0;

@@ -214,6 +214,7 @@ static bool legal_code(const vec_region *g, const ir_code *code, bool lanes, boo
   case IR_LET:
   case IR_COMMENT: return true;
   case IR_WHILE:
+  case IR_PREFETCH:
   case IR_BARRIER: return false;
   }
   return false;

@@ -2,19 +2,32 @@
  *
  * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and
  * nothing else, so that it can be captured into a graph. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "runtime/run.h"
 
+/* Buffers of which every part that runs at the same time has its own (ir_buf.each): as many sets
+ * of them as there are threads, each in use by one part at a time. */
 typedef struct host_call {
   ir_cpu_function *function;
-  void **buf;
   const int64_t *sizes;
+  int sets;
+  void ***buf;       /* by set */
+  atomic_flag *used; /* by set; NULL: there is one, for all parts */
 } host_call;
 
 static void host_part(void *user, int64_t begin, int64_t end) {
-  const host_call *call = user;
-  call->function(call->buf, call->sizes, begin, end);
+  host_call *call = user;
+  int set = 0;
+  if (!call->used) {
+    call->function(call->buf[0], call->sizes, begin, end);
+    return;
+  }
+  while (atomic_flag_test_and_set_explicit(&call->used[set], memory_order_acquire))
+    set = (set + 1) % call->sets;
+  call->function(call->buf[set], call->sizes, begin, end);
+  atomic_flag_clear_explicit(&call->used[set], memory_order_release);
 }
 
 static spc_status range_of(rt_run *run, const ir_code_image *code, int64_t *lo, int64_t *hi) {
@@ -28,6 +41,29 @@ static spc_status range_of(rt_run *run, const ir_code_image *code, int64_t *lo, 
               "the range of the parallel loop of `%s` cannot be computed at these sizes",
               code->entry);
   return SPC_INVALID_INPUT;
+}
+
+static bool has_own_buffers(const ir_func *func) {
+  for (int i = 0; i < func->bufs.count; i++)
+    if (func->bufs.at[i]->each) return true;
+  return false;
+}
+
+/* Further sets of buffers, with zeroed memory for those that are not shared. */
+static void add_sets(rt_run *run, const ir_func *func, host_call *call) {
+  ir_arena *arena = run->memory.arena;
+  void **first = call->buf[0];
+  call->sets = rt_pool_size(run->plan->options.pool);
+  call->buf = IR_NEW_ARRAY(arena, void **, call->sets);
+  call->used = IR_NEW_ARRAY(arena, atomic_flag, call->sets);
+  for (int set = 0; set < call->sets; set++) {
+    atomic_flag_clear(&call->used[set]);
+    call->buf[set] = set ? IR_NEW_ARRAY(arena, void *, func->bufs.count + 1) : first;
+    for (int i = 0; set && i < func->bufs.count; i++) {
+      const ir_buf *buf = func->bufs.at[i];
+      call->buf[set][i] = buf->each ? rt_memory_each(&run->memory, buf, set, call->sets) : first[i];
+    }
+  }
 }
 
 spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
@@ -45,8 +81,10 @@ spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
   if (!code->cpu)
     return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
                           run->plan->options.max_steps, run->memory.sink);
-  host_call call = {code->cpu, pointers, run->plan->sizes};
-  if (run->plan->options.pool && code->parallel_hi)
+  host_call call = {.function = code->cpu, .sizes = run->plan->sizes, .buf = &pointers};
+  bool in_parts = run->plan->options.pool && code->parallel_hi;
+  if (in_parts && has_own_buffers(code->func)) add_sets(run, code->func, &call);
+  if (in_parts)
     rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);
   else
     host_part(&call, lo, hi);

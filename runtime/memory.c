@@ -157,6 +157,16 @@ spc_status rt_memory_workspace(rt_memory *memory, const ir_buf *buf, int64_t cou
   return SPC_OK;
 }
 
+void *rt_memory_each(rt_memory *memory, const ir_buf *buf, int set, int sets) {
+  rt_workspace_slot *w = find_workspace(memory, buf);
+  if (!w->each) w->each = IR_NEW_ARRAY(memory->arena, void *, sets);
+  if (!w->each[set]) {
+    w->each[set] = ir_array_new(memory->arena, buf->dtype, w->slot.host.count).data;
+    memory->workspace_bytes += w->slot.host.count * (int64_t)ir_dtype_bytes(buf->dtype);
+  }
+  return w->each[set];
+}
+
 static spc_status missing_array(rt_memory *memory, const ir_buf *buf) {
   ir_diag_add(memory->sink, IR_DIAG_INTERNAL, IR_NOWHERE,
               "the buffer `%s` has no memory: its tensor is not packed yet", buf->name);

@@ -32,6 +32,7 @@ typedef struct rt_tensor_slots {
 typedef struct rt_workspace_slot {
   const ir_buf *buf;
   rt_slot slot;
+  void **each; /* further sets of a buffer of which every part has its own; NULL until asked for */
 } rt_workspace_slot;
 
 typedef struct rt_memory {
@@ -56,6 +57,8 @@ rt_tensor_slots *rt_memory_tensor(rt_memory *memory, const ir_tensor *tensor);
  * level arrays.  False (no diagnostic) when its pattern is not known yet. */
 spc_status rt_memory_need(rt_memory *memory, const ir_tensor *tensor, bool *there);
 spc_status rt_memory_workspace(rt_memory *memory, const ir_buf *buf, int64_t count, rt_slot **out);
+/* Zeroed memory like that of a workspace that is there, for set 1 .. sets-1 (ir_buf.each). */
+void *rt_memory_each(rt_memory *memory, const ir_buf *buf, int set, int sets);
 spc_status rt_memory_buffer(rt_memory *memory, const ir_buf *buf, rt_slot **out);
 
 /* The newest bytes on the host, or on the device. */

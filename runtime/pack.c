@@ -24,10 +24,99 @@ static const ir_tensor *stage_result(const ir_stage *stage) {
   return stage->stmts.at[stage->stmts.count - 1]->target;
 }
 
+/* ---- level by level --------------------------------------------------------------------------
+ */
+static const ir_buf *counts_of(const rt_run *run, const ir_tensor *tensor) {
+  return workspace_named(run->plan->image->kernel, tensor->name, ".counts");
+}
+
+/* Where each part of a list starts, instead of how much it holds; returns the sum. */
+static int64_t to_starts(int64_t *counts, int64_t parts) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < parts; i++) {
+    int64_t here = counts[i];
+    counts[i] = sum;
+    sum += here;
+  }
+  return sum;
+}
+
+static spc_status too_many(rt_run *run, const ir_tensor *tensor, const char *what, int64_t count) {
+  return fault(run, tensor->name,
+               ir_format_text(run->memory.arena, "%s reach %lld, which does not fit in i32", what,
+                              (long long)count));
+}
+
+/* Memory of one list and of the singletons behind it. */
+static spc_status list_room(rt_run *run, const ir_tensor *tensor, ir_view *view, int level,
+                            int64_t parents, int64_t count) {
+  ir_arena *arena = run->memory.arena;
+  if (count > INT32_MAX) return too_many(run, tensor, "positions", count);
+  view->pos[level] = ir_array_new(arena, IR_I32, parents + 1);
+  for (int l = level; l <= ir_format_chain_end(view->format, level); l++) {
+    int64_t extent = ir_format_extent(view->format, l, view->dim);
+    if (extent > (int64_t)INT32_MAX + 1) return too_many(run, tensor, "coordinates", extent - 1);
+    view->crd[l] = ir_array_new(arena, IR_I32, count);
+  }
+  return SPC_OK;
+}
+
+static spc_status levels_room(rt_run *run, const ir_tensor *tensor) {
+  rt_slot *slot;
+  SPC_TRY(rt_run_bytes(run, counts_of(run, tensor), &slot));
+  ir_view view = {.dtype = tensor->dtype, .rank = tensor->rank, .format = tensor->format};
+  const ir_format *f = view.format;
+  int64_t lists = 0, positions = 1, *counts = slot->host.data;
+  for (int d = 0; d < tensor->rank; d++)
+    if (!ir_size_value(tensor->dim[d], run->plan->sizes, &view.dim[d])) return SPC_INTERNAL;
+  for (int l = 0; l < f->level_count; l++) lists += f->level[l].kind == IR_LEVEL_COMPRESSED;
+  int64_t parts = slot->host.count / lists;
+  for (int l = 0; l < f->level_count; l++) {
+    if (f->level[l].kind == IR_LEVEL_DENSE) positions *= ir_format_extent(f, l, view.dim);
+    if (f->level[l].kind != IR_LEVEL_COMPRESSED) continue;
+    int64_t parents = positions;
+    positions = to_starts(counts, parts);
+    SPC_TRY(list_room(run, tensor, &view, l, parents, positions));
+    counts += parts;
+  }
+  view.vals = ir_array_new(run->memory.arena, tensor->dtype, positions);
+  return rt_memory_bind(&run->memory, tensor, &view);
+}
+
+/* Parents that no loop visited have no children: they end where the one before them does. */
+static void close_list(ir_array *pos, int64_t count) {
+  int32_t *end = pos->data, most = 0;
+  for (int64_t i = 0; i < pos->count; i++) {
+    if (end[i] > most) most = end[i];
+    end[i] = most;
+  }
+  if (pos->count > 1) end[pos->count - 1] = (int32_t)count;
+}
+
+static spc_status levels_done(rt_run *run, const ir_tensor *tensor) {
+  ir_view *view = &rt_memory_tensor(&run->memory, tensor)->view;
+  for (int l = 0; l < view->format->level_count; l++)
+    if (view->pos[l].data) close_list(&view->pos[l], view->crd[l].count);
+  return SPC_OK;
+}
+
+/* Before the counting function: parts that no loop reaches hold nothing. */
+spc_status rt_pack_begin(rt_run *run, const ir_stage *stage) {
+  const ir_buf *counts = counts_of(run, stage_result(stage));
+  rt_slot *slot;
+  if (!counts) return SPC_OK;
+  SPC_TRY(rt_memory_buffer(&run->memory, counts, &slot));
+  if (slot->host.count) memset(slot->host.data, 0, (size_t)slot->host.count * sizeof(int64_t));
+  return SPC_OK;
+}
+
+/* ---- as tuples --------------------------------------------------------------------------------
+ */
 /* After the counting function: room for the entries. */
 spc_status rt_pack_room(rt_run *run, const ir_stage *stage) {
   const ir_tensor *tensor = stage_result(stage);
   const ir_kernel *kernel = run->plan->image->kernel;
+  if (counts_of(run, tensor)) return levels_room(run, tensor);
   const ir_buf *count = workspace_named(kernel, tensor->name, ".count");
   const ir_buf *at = workspace_named(kernel, tensor->name, ".at");
   const ir_buf *value = workspace_named(kernel, tensor->name, ".value");
@@ -39,11 +128,13 @@ spc_status rt_pack_room(rt_run *run, const ir_stage *stage) {
   return value ? rt_memory_workspace(&run->memory, value, entries, &slot) : SPC_OK;
 }
 
-/* After the filling function: sort, sum duplicates, pack into the tensor's format. */
+/* After the filling function: tuples are sorted, summed where they meet, and packed into the
+ * tensor's format. */
 spc_status rt_pack_entries(rt_run *run, const ir_stage *stage) {
   const ir_tensor *tensor = stage_result(stage);
   const ir_kernel *kernel = run->plan->image->kernel;
   rt_slot *count, *at, *value = NULL;
+  if (counts_of(run, tensor)) return levels_done(run, tensor);
   SPC_TRY(rt_run_bytes(run, workspace_named(kernel, tensor->name, ".count"), &count));
   SPC_TRY(rt_run_bytes(run, workspace_named(kernel, tensor->name, ".at"), &at));
   const ir_buf *value_buf = workspace_named(kernel, tensor->name, ".value");

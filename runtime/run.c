@@ -231,6 +231,7 @@ static spc_status run_codes(rt_run *run, const ir_stage *stage, const char **lab
   for (int i = 0; i < image->codes.count; i++) {
     const ir_code_image *code = &image->codes.at[i];
     if (code->stage != stage) continue;
+    if (stage->assembled && launch == 0) SPC_TRY(rt_pack_begin(run, stage));
     if (stage->assembled && launch == 1) SPC_TRY(rt_pack_room(run, stage));
     SPC_TRY(run_code(run, i));
     if (!image->cuda || !run->launches[i].empty) *label = code->label;

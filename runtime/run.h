@@ -64,6 +64,7 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot);
 spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view);
 
 /* An assembled result between counting and filling, and after filling; a conversion (pack.c). */
+spc_status rt_pack_begin(rt_run *run, const ir_stage *stage);
 spc_status rt_pack_room(rt_run *run, const ir_stage *stage);
 spc_status rt_pack_entries(rt_run *run, const ir_stage *stage);
 spc_status rt_pack_convert(rt_run *run, const ir_stage *stage);

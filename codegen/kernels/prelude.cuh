@@ -54,6 +54,12 @@ SPC_DEVICE double spc_max(double x, double y) { return x != x || y > x ? x != x 
 SPC_DEVICE float spc_pow(float x, float y) { return powf(x, y); }
 SPC_DEVICE double spc_pow(double x, double y) { return pow(x, y); }
 
+// Words of 64 bits.
+SPC_DEVICE long long spc_band(long long x, long long y) { return x & y; }
+SPC_DEVICE long long spc_bor(long long x, long long y) { return x | y; }
+SPC_DEVICE long long spc_shl(long long x, long long y) { return (long long)((spc_u64)x << ((spc_u64)y & 63)); }
+SPC_DEVICE long long spc_ctz(long long x) { return x == 0 ? 64 : __ffsll(x) - 1; }
+
 // Signed arithmetic that wraps: what the printer writes for i32, whose overflow C++ leaves undefined.
 SPC_DEVICE int spc_wrap_neg(int x) { return (int)(0u - (spc_u32)x); }
 SPC_DEVICE int spc_wrap_add(int x, int y) { return (int)((spc_u32)x + (spc_u32)y); }

@@ -28,6 +28,7 @@ static void fill(ir_dtype t, void *array, int shift) {
 static bool applies(const ir_op_row *row, ir_dtype t) {
   if (row->spelled && t == IR_B1 && !(row->traits & IR_BOOL_ONLY)) return false;
   if (row->traits & IR_BOOL_ONLY) return t == IR_B1;
+  if (row->traits & IR_WORD_ONLY) return t == IR_I64;
   if (row->traits & IR_FLOAT_ONLY) return ir_dtype_is_float(t);
   return true;
 }

@@ -327,6 +327,7 @@ ir_stage *cuda_case_guard(cuda_cases *c, ir_list *measured) {
 static bool op_takes(ir_op op, ir_dtype t) {
   unsigned traits = ir_op_rows[op].traits;
   if (traits & IR_BOOL_ONLY) return t == IR_B1;
+  if (traits & IR_WORD_ONLY) return t == IR_I64;
   if (t == IR_B1) return op == IR_OP_WHERE || op == IR_OP_EQ || op == IR_OP_NE;
   return !(traits & IR_FLOAT_ONLY) || ir_dtype_is_float(t);
 }

@@ -246,7 +246,7 @@ Test(passes_b_choice, assembled_outputs_have_their_workspaces) {
   a_run run = compile(
       "spx 1; dim I: dyn; dim J: dyn; kernel t { in A: f32[I,J] as csr; in B: f32[I,J] as csr; "
       "out C[i,j] = A[i,j] + B[i,j] as csr; }",
-      "cpu", NULL);
+      "sm_90a", NULL);
   static const char *const parts[] = {"C.count", "C.at", "C.value"};
   cr_assert(stage(&run, "C")->assembled);
   cr_assert_eq(run.kernel->workspaces.count, 3);

@@ -1,0 +1,191 @@
+/* lower_workspace.c - a row of a sparse result that is summed in a workspace.
+ *
+ *     C[i,k] = sum[j] A[i,j]*B[j,k]      for j in A[i,:] { for k in B[j,:] { sums[k] += A*B;  take
+ * k } } (Gustavson, TOMS 1978)             for k taken, ascending { entry(k, sums[k]);  sums[k] = 0
+ * }
+ *
+ * The row of sums is dense, but only what was taken is visited: `bits[0]` has a bit for every
+ * place, `bits[1]` one for every word of bits[0] that is not empty, `bits[2]` one for every such
+ * word of bits[1].  Going down from bits[2] finds the places in ascending order, in time for what
+ * was taken and one word for every 2^18 places; nothing is sorted.  Counting needs the bits alone,
+ * which stay in the caches where the sums would not.
+ *
+ * The workspaces belong to one thread each (ir_buf.each), zero before and after every row. */
+#include "passes/lower.h"
+
+enum { WORD = 64, DEPTH = 3 };
+
+static ir_buf *workspace(lower_state *s, const char *part, ir_dtype dtype, ir_expr *count) {
+  const char *name = ir_format_text(s->arena, "%s.%s", s->stmt->target->name, part);
+  ir_buf *buf = pass_code_workspace(s, name, dtype, count);
+  buf->zeroed = buf->each = true;
+  buf->tensor = s->stmt->target;
+  return buf;
+}
+
+/* Zeros that were not visited take part, and do not come out as the identity. */
+static bool counts_seen(const ir_expr *hole) {
+  return hole->reducer == IR_RED_MAX || hole->reducer == IR_RED_MIN;
+}
+
+void pass_row_open(lower_state *s, lower_row *row) {
+  ir_expr *words = row->last->extent;
+  row->sums = workspace(s, "sums", pass_value_dtype(s, row->hole->dtype), words);
+  if (counts_seen(row->hole)) row->seen = workspace(s, "seen", IR_I64, words);
+  for (int d = 0; d < DEPTH; d++) {
+    words = ir_ceil_div(s->arena, words, WORD);
+    row->bits[d] = workspace(s, ir_format_text(s->arena, "bits%d", d), IR_I64, words);
+  }
+}
+
+/* ---- into the row -----------------------------------------------------------------------------
+ */
+static ir_expr *bit_at(lower_state *s, ir_expr *place) {
+  ir_expr *in_word = pass_code_op(s, IR_OP_MOD, place, pass_code_int(s, WORD));
+  return pass_code_op(s, IR_OP_SHL, pass_code_int(s, 1), in_word);
+}
+
+static void set_bit(lower_state *s, ir_buf *bits, ir_expr *place) {
+  ir_expr *at = pass_code_op(s, IR_OP_DIV, place, pass_code_int(s, WORD));
+  pass_code_store(s, bits, at, bit_at(s, place))->combine = IR_OP_BOR;
+}
+
+/* Sets the bit of a place; what is above it too, where its word was empty.  Returns whether it was
+ * set before. */
+static ir_expr *take(lower_state *s, lower_row *row, ir_expr *place) {
+  ir_block *outer;
+  ir_expr *at = pass_code_let(s, "word", pass_code_op(s, IR_OP_DIV, place, pass_code_int(s, WORD)));
+  ir_expr *bit = pass_code_let(s, "bit", bit_at(s, place)), *zero = pass_code_int(s, 0);
+  ir_expr *old = pass_code_let(s, "old", pass_code_load(s, row->bits[0], at, NULL));
+  pass_code_store(s, row->bits[0], at, pass_code_op(s, IR_OP_BOR, old, bit));
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_EQ, old, zero), &outer);
+  set_bit(s, row->bits[1], at);
+  set_bit(s, row->bits[2], pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, WORD)));
+  ir_close(&s->b, outer);
+  return pass_code_op(s, IR_OP_NE, pass_code_op(s, IR_OP_BAND, old, bit), zero);
+}
+
+/* max, min: the first value of a place is taken as it is, and places are counted. */
+static void keep_best(lower_state *s, lower_row *row, ir_expr *place, ir_expr *value,
+                      ir_expr *was_there) {
+  ir_expr *old = pass_code_load(s, row->sums, place, NULL);
+  ir_expr *best = pass_reduce_combine(s, row->hole->reducer, row->sums->dtype, old, value);
+  pass_code_store(s, row->sums, place, pass_code_where(s, was_there, best, value));
+  pass_code_store(s, row->seen, place, pass_code_int(s, 1))->combine = IR_OP_ADD;
+}
+
+static void add_to_row(lower_state *s, lower_env *env, lower_row *row) {
+  ir_expr *place = pass_env_find(env, row->last)->value, *value = NULL;
+  if (row->values)
+    value = pass_code_cast(s, row->sums->dtype, pass_value(s, env, row->hole->args[0]));
+  if (row->seen && value) value = pass_code_let(s, "value", value);
+  ir_expr *was_there = take(s, row, place);
+  if (row->counter) {
+    ir_expr *one = pass_code_where(s, was_there, pass_code_int(s, 0), pass_code_int(s, 1));
+    ir_set(&s->b, row->counter, pass_code_add(s, pass_code_ref(s, row->counter), one));
+  }
+  if (row->seen && value)
+    keep_best(s, row, place, value, pass_code_let(s, "again", was_there));
+  else if (value)
+    pass_code_store(s, row->sums, place, value)->combine =
+        ir_reducer_rows[row->hole->reducer].combine;
+}
+
+static void accumulate(lower_nest *nest, lower_env *env) {
+  lower_state *s = nest->s;
+  lower_row *row = nest->user;
+  ir_expr *here = pass_value_condition(s, env, row->points);
+  if (here && env->holds && ir_expr_equal(here, env->holds)) here = NULL;
+  ir_block *outer = NULL;
+  if (here) ir_open_if(&s->b, here, &outer);
+  add_to_row(s, here ? pass_env_copy(s, env) : env, row);
+  if (here) ir_close(&s->b, outer);
+}
+
+void pass_row_accumulate(lower_state *s, lower_env *env, lower_row *row) {
+  ir_expr *value = row->hole->args[0], *zero = pass_value_const(s, value->dtype, 0);
+  ir_expr *root = (ir_expr *)row->points;
+  if (row->values) root = ir_apply3(s->arena, IR_OP_WHERE, root, value, zero);
+  lower_nest nest = {.s = s,
+                     .root = root,
+                     .only = row->points,
+                     .driver = -1,
+                     .target = -1,
+                     .index = row->index,
+                     .count = row->index_count,
+                     .skips = true,
+                     .row = row,
+                     .shallow = true,
+                     .leaf = accumulate,
+                     .user = row};
+  pass_nest_from(&nest, pass_env_copy(s, env), 0);
+}
+
+/* ---- out of the row ---------------------------------------------------------------------------
+ */
+/* Zeros that were not visited take part where not all points were. */
+static ir_expr *with_unseen(lower_state *s, lower_row *row, ir_expr *place, ir_expr *value) {
+  if (!row->seen) return value;
+  ir_expr *points = pass_code_int(s, 1);
+  for (int i = 0; i < row->hole->bound_count; i++)
+    points = pass_code_mul(s, points, row->hole->bound[i]->extent);
+  ir_dtype t = row->sums->dtype;
+  ir_expr *zero = pass_code_cast(s, t, pass_code_int(s, 0));
+  ir_expr *all = pass_code_op(s, IR_OP_GE, pass_code_load(s, row->seen, place, NULL), points);
+  ir_expr *both = pass_reduce_combine(s, row->hole->reducer, t, value, zero);
+  return pass_code_where(s, all, value, both);
+}
+
+typedef struct flush {
+  lower_row *row;
+  lower_env *env;
+  void (*entry)(void *user, lower_env *env);
+  void *user;
+} flush;
+
+static void visit_place(lower_state *s, flush *f, ir_expr *place) {
+  lower_row *row = f->row;
+  lower_env *env = pass_env_copy(s, f->env);
+  pass_env_bind(env, row->last, place);
+  ir_expr *sum = pass_code_load(s, row->sums, place, NULL);
+  sum = pass_code_let(s, "total", with_unseen(s, row, place, sum));
+  pass_env_keep(env, (lower_memo){.node = row->hole, .value = {sum, NULL}});
+  f->entry(f->user, env);
+  ir_expr *zero = pass_code_cast(s, row->sums->dtype, pass_code_int(s, 0));
+  pass_code_store(s, row->sums, place, zero);
+  if (row->seen) pass_code_store(s, row->seen, place, pass_code_int(s, 0));
+}
+
+/* The places below one word of bits[depth]; the word is cleared. */
+static void visit_word(lower_state *s, flush *f, int depth, ir_expr *at) {
+  static const char *const names[] = {"place", "word", "group"};
+  ir_buf *bits = f->row->bits[depth];
+  ir_block *outer;
+  if (depth == 0 && !f->entry) {
+    pass_code_store(s, bits, at, pass_code_int(s, 0));
+    return;
+  }
+  ir_var *left = ir_let(&s->b, "left", IR_I64, pass_code_load(s, bits, at, NULL));
+  ir_expr *rest = pass_code_ref(s, left), *one = pass_code_int(s, 1);
+  pass_code_store(s, bits, at, pass_code_int(s, 0));
+  ir_open_while(&s->b, pass_code_op(s, IR_OP_NE, rest, pass_code_int(s, 0)), &outer);
+  ir_expr *first = pass_code_mul(s, at, pass_code_int(s, WORD));
+  ir_expr *place = pass_code_add(s, first, pass_code_op(s, IR_OP_CTZ, rest, NULL));
+  place = pass_code_let(s, depth ? names[depth] : f->row->last->name, place);
+  ir_set(&s->b, left, pass_code_op(s, IR_OP_BAND, rest, pass_code_sub(s, rest, one)));
+  if (depth)
+    visit_word(s, f, depth - 1, place);
+  else
+    visit_place(s, f, place);
+  ir_close(&s->b, outer);
+}
+
+void pass_row_flush(lower_state *s, lower_env *env, lower_row *row,
+                    void (*entry)(void *user, lower_env *env), void *user) {
+  flush f = {row, env, entry, user};
+  ir_block *outer;
+  ir_expr *tops = row->bits[DEPTH - 1]->count;
+  ir_var *top = ir_open_for(&s->b, "top", pass_code_int(s, 0), tops, IR_RUN_SEQUENTIAL, &outer);
+  visit_word(s, &f, DEPTH - 1, pass_code_ref(s, top));
+  ir_close(&s->b, outer);
+}
