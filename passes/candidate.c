@@ -165,12 +165,33 @@ double pass_library_cost(pass_context *context, const pass_sum *sum) {
   return fmax(time, best);
 }
 
+/* The columns of its strips, where a stored operand is walked over strips of them. */
+static ir_index *strip_columns(const ir_candidate *candidate) {
+  bool strips =
+      !candidate->operand && candidate->tiles.count == 1 && !strcmp(candidate->row, "loop");
+  return strips ? candidate->tiles.at[0].index : NULL;
+}
+
+static double stored_cost(pass_context *context, const pass_sum *sum,
+                          const ir_candidate *candidate) {
+  pass_strips strips;
+  ir_index *columns = strip_columns(candidate);
+  if (columns && pass_strips_fit(sum, columns, &strips))
+    return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size);
+  for (int i = 0; i < sum->stmt->free.count; i++)
+    if (pass_strips_fit(sum, sum->stmt->free.at[i], &strips))
+      return pass_straight_cost(context, sum, &strips);
+  return loops_cost(context, sum->stmt);
+}
+
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
   if (pass_is_library(candidate) && sum && sum->matrices)
     return *index = 0, pass_library_cost(context, sum);
   *index = listed ? index_cost(context, candidate, cover) : 0;
+  bool cpu = pass_target_of(context)->kind == IR_TARGET_CPU;
+  if (sum && !sum->matrices && !listed && cpu) return stored_cost(context, sum, candidate);
   if (!sum || !sum->matrices)
     return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
   pass_tiling tiling = tiling_of(sum, candidate, cover);

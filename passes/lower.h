@@ -53,6 +53,13 @@ typedef struct lower_env {
   ir_expr *strip_number;
 } lower_env;
 
+/* Strips of an index of the result over which a dense operand is packed (lower_strips.c). */
+typedef struct lower_strips {
+  const ir_index *index, *rows; /* NULL: there are none */
+  int64_t width;
+  ir_expr *number; /* of the strip whose loop is open */
+} lower_strips;
+
 typedef struct lower_state {
   pass_context *context;
   ir_kernel *kernel;
@@ -68,6 +75,7 @@ typedef struct lower_state {
   const ir_index
       *part_index; /* an index that is cut into parallel parts, lo .. hi of the current one */
   ir_expr *part_lo, *part_hi;
+  lower_strips strips;
   bool skipped; /* a loop over the left side's indices left points out */
 } lower_state;
 
@@ -234,6 +242,13 @@ void pass_loops_edge(lower_loops *o, const ir_index *first, const ir_index *seco
 void pass_loops_lists(lower_loops *o, const ir_stage *stage);
 void pass_loops_rows(lower_loops *o, const ir_expr *e); /* softmax and topk: innermost */
 void pass_loops_sort(lower_loops *o);
+
+/* ---- packed strips (lower_strips.c) ---------------------------------------------------------- */
+/* Where the stage asks for strips: writes the packing function, makes the operand's access read
+ * what it packs, and puts the strip's index inside. */
+bool pass_strips_open(lower_state *s, lower_loops *order);
+void pass_strips_nest(lower_nest *nest); /* blocks of rows, strips, then the nest */
+void pass_strips_columns(lower_nest *nest, lower_env *env, int n); /* the loop over a strip */
 
 /* ---- heavy nodes (lower_reduce.c, lower_rowops.c) -------------------------------------------- */
 ir_expr *pass_reduce_value(lower_state *s, lower_env *env, const ir_expr *e);

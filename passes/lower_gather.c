@@ -142,6 +142,7 @@ void pass_lower_gather(lower_state *s) {
   for (int i = 0; i < s->accesses.count; i++)
     if (i != s->target) pass_loops_access(&order, &s->accesses.at[i]);
   pass_loops_rows(&order, s->stmt->value);
+  bool strips = pass_strips_open(s, &order);
   pass_loops_sort(&order);
   int first_func = s->stage->funcs.count;
   pass_code_function(s, NULL);
@@ -161,7 +162,10 @@ void pass_lower_gather(lower_state *s) {
   bool rows = leaves_rows(s->stmt);
   if (rows && nest.skip != 0) nest.skips = false; /* what is left out is 0 */
   s->skipped = false;
-  pass_nest(&nest, pass_env_new(s));
+  if (strips)
+    pass_strips_nest(&nest);
+  else
+    pass_nest(&nest, pass_env_new(s));
   const ir_format *format = pass_level_format(s, s->stmt->target);
   double rest = rows ? 0 : nest.skips ? nest.skip : is_like(s) ? 0 : s->stmt->fill;
   bool fills = is_like(s) ? has_padding(format) : s->skipped || has_padding(format);

@@ -153,6 +153,8 @@ void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
     open_ragged(nest, env, n, strips);
   else if (strips && strips->strip > 1)
     open_strips(nest, env, n, strips, pass_code_int(s, 0), index->extent);
+  else if (index == s->strips.index)
+    pass_strips_columns(nest, env, n);
   else if (index == s->part_index)
     pass_walk(nest, env, n, s->part_lo, s->part_hi);
   else

@@ -137,7 +137,7 @@ static int at_most(int64_t a, int b) { return a < b ? (int)a : b; }
 static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes,
                         int accumulators) {
   bool wide = v->bits == 512;
-  int64_t rows = row ? pass_vec_most_trips(row) : 1, cols = pass_vec_trips(col, -1);
+  int64_t rows = row ? pass_vec_most_trips(row) : 1, cols = pass_vec_most_trips(col);
   shape s = {1, 2, lanes};
   if (accumulators) {
     s = wide ? (shape){6, 4, lanes} : (shape){6, 2, lanes};

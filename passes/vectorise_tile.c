@@ -5,13 +5,15 @@
  * } */
 #include "passes/vectorise.h"
 
-/* Rows of a strip: `min(first + 16, T)` from `first`. */
+/* Rows of a strip: `min(first + 16, T)` from `first`, or `min(16, ..)` from 0. */
 int64_t pass_vec_most_trips(const ir_code *loop) {
   int64_t trips = pass_vec_trips(loop, -1);
   const ir_expr *hi = loop->hi;
   if (trips >= 0 || hi->kind != IR_OP || hi->op != IR_OP_MIN) return trips;
+  bool from_zero = loop->lo->kind == IR_CONST && loop->lo->i == 0;
   for (int i = 0; i < 2; i++) {
     const ir_expr *sum = hi->args[i];
+    if (from_zero && sum->kind == IR_CONST) return sum->i;
     if (sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST &&
         ir_expr_equal(sum->args[0], loop->lo))
       return sum->args[1]->i;

@@ -30,6 +30,25 @@ static void add_loops(pass_context *context, pass_ways *ways) {
   pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
 }
 
+/* Over strips of columns, the other operand packed; wider ones meet an entry less often. */
+static const int64_t widths[] = {32, 64, 128};
+
+static void add_strips(pass_context *context, pass_ways *ways) {
+  pass_strips fit;
+  for (int i = 0; i < ways->stmt->free.count; i++) {
+    ir_index *columns = ways->stmt->free.at[i];
+    if (!pass_strips_fit(&ways->sum, columns, &fit)) continue;
+    for (int w = 0; w < IR_COUNT(widths); w++) {
+      ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+      candidate->label = ir_format_text(
+          context->arena, "stored entries of %s over strips of %lld %s, %s packed",
+          fit.stored->tensor->name, (long long)widths[w], columns->name, fit.packed->tensor->name);
+      pass_candidate_tile(context, candidate, columns, widths[w]);
+      pass_candidate_estimate(context, &ways->sum, candidate);
+    }
+  }
+}
+
 static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand,
                      int64_t strip, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
@@ -76,6 +95,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
   if (!ways->is_sum) return;
+  add_strips(context, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);

@@ -1,0 +1,125 @@
+/* strips.c - products with a stored operand on the CPU: straight loops over its entries, and strips
+ * of columns over which the dense operand is packed (lower_strips.c); whether strips fit, and what
+ * both take.
+ *
+ * Every entry is met once a column of the other operand. What that takes is set by where the
+ * column's elements come from: a strip that is packed stays in a core's own cache (near_gbs), a
+ * matrix read in place comes from the shared one (shared_gbs), and elements that are not
+ * consecutive come one by one (loop_gathered_gops). */
+#include <math.h>
+
+#include "passes/choice.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+static ir_expr *stored_factor(const pass_sum *sum) {
+  ir_expr *found = NULL;
+  for (int i = 0; i < sum->factors.count; i++) {
+    ir_expr *e = sum->factors.at[i];
+    if (e->kind != IR_ACCESS) return NULL;
+    if (!pass_tensor_is_sparse(e->tensor)) continue;
+    if (found) return NULL;
+    found = e;
+  }
+  return found;
+}
+
+/* Entries are found row by row: the rows' levels are full, and one of them is the outermost. */
+static bool walked_by_rows(const ir_expr *stored, const ir_index *rows) {
+  const ir_format *format = stored->tensor->like ? NULL : stored->tensor->format;
+  if (!format) return false;
+  for (int l = 0; l < format->level_count; l++) {
+    bool of_rows = ir_is_bare(stored->args[format->level[l].dim], rows);
+    if (l == 0 ? !of_rows : false) return false;
+    if (of_rows && !ir_level_rows[format->level[l].kind].full) return false;
+  }
+  return true;
+}
+
+static bool is_plain(const ir_stmt *stmt) {
+  return !stmt->cond && !ir_is_scatter(stmt) && stmt->free.count == 2 && pass_plain_subs(stmt) &&
+         !pass_tensor_is_sparse(stmt->target) && !stmt->target->like &&
+         !stmt->free.at[0]->offsets && !stmt->free.at[1]->offsets;
+}
+
+bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out) {
+  *out = (pass_strips){.columns = columns};
+  if (!sum->k || sum->k->offsets || sum->factors.count != 2 || !is_plain(sum->stmt)) return false;
+  out->rows = sum->stmt->free.at[sum->stmt->free.at[0] == columns];
+  out->stored = stored_factor(sum);
+  if (!out->stored || out->stored->arg_count != 2) return false;
+  out->packed = sum->factors.at[sum->factors.at[0] == out->stored];
+  const ir_expr *e = out->packed;
+  if (e->arg_count != 2 || (e->tensor->format && !ir_format_is_dense(e->tensor->format)))
+    return false;
+  for (int d = 0; d < 2; d++)
+    if (ir_is_bare(e->args[d], columns) && ir_is_bare(e->args[1 - d], sum->k)) out->column_dim = d;
+  int d = out->column_dim;
+  bool pair = ir_is_bare(e->args[d], columns) && ir_is_bare(e->args[1 - d], sum->k);
+  const ir_expr *const *at = (const ir_expr *const *)out->stored->args;
+  bool both = (ir_is_bare(at[0], out->rows) && ir_is_bare(at[1], sum->k)) ||
+              (ir_is_bare(at[1], out->rows) && ir_is_bare(at[0], sum->k));
+  return pair && both && walked_by_rows(out->stored, out->rows);
+}
+
+/* Blocks of rows: long enough that a strip is read often while it is near, short enough that every
+ * core has two. */
+enum { LEAST_ROWS = 32, MOST_ROWS = 512, BLOCKS_A_CORE = 2 };
+
+ir_expr *pass_strips_block(pass_context *context, const ir_index *rows) {
+  ir_arena *a = context->arena;
+  int64_t blocks = BLOCKS_A_CORE * (int64_t)fmax(1, context->profile->units);
+  ir_expr *step = ir_apply(a, IR_OP_DIV, rows->extent, ir_int(a, blocks));
+  step = ir_apply(a, IR_OP_MAX, step, ir_int(a, LEAST_ROWS));
+  return ir_apply(a, IR_OP_MIN, step, ir_int(a, MOST_ROWS));
+}
+
+/* ---- what it takes --------------------------------------------------------------------------- */
+typedef struct sizes {
+  double rows, columns, k, entries, bytes; /* bytes: of an element of the packed operand */
+} sizes;
+
+static sizes sizes_of(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+  sizes z = {.rows = pass_index_assumed(context, strips->rows),
+             .columns = pass_index_assumed(context, strips->columns),
+             .k = pass_index_assumed(context, sum->k)};
+  z.entries = z.rows * z.k * pass_zeros_of(context, strips->stored->tensor).likely;
+  z.bytes = fmax(4, (double)ir_dtype_bytes(strips->packed->tensor->dtype));
+  return z;
+}
+
+static double us(double bytes, double gbs) { return bytes / (gbs * 1e3); }
+
+static bool is_contiguous(const ir_expr *access, const ir_index *index) {
+  return pass_contiguous_index(access, false) == index;
+}
+
+double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
+                        int64_t width) {
+  const pass_profile *p = context->profile;
+  const ir_stmt *stmt = sum->stmt;
+  sizes z = sizes_of(context, sum, strips);
+  double count = ceil(z.columns / (double)width), strip = z.k * (double)width * z.bytes;
+  double whole = count * strip, read = z.entries * count * (double)width * z.bytes;
+  bool near = strip <= p->near_kb * 1024 / 4;
+  double pack = us(whole, p->bandwidth_gbs);
+  if (!is_contiguous(strips->packed, strips->columns)) pack += us(whole, p->random_gbs);
+  double walk = us(read, near ? p->near_gbs : p->shared_gbs) +
+                z.entries * count * p->entry_ns / (1e3 * p->units);
+  double fetch = us(fmin(whole * BLOCKS_A_CORE * p->units, read), p->shared_gbs);
+  const ir_expr *target = ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs);
+  double store = is_contiguous(target, strips->columns)
+                     ? us(z.rows * z.columns * 4, p->bandwidth_gbs)
+                     : z.rows * z.columns / (p->loop_gathered_gops * 1e3);
+  return 2 * p->launch_us + pack + walk + fetch + store;
+}
+
+double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+  const pass_profile *p = context->profile;
+  sizes z = sizes_of(context, sum, strips);
+  double products = z.entries * z.columns;
+  double walk = products / (p->loop_gathered_gops * 1e3);
+  if (is_contiguous(strips->packed, strips->columns))
+    walk = us(products * z.bytes, p->shared_gbs) + z.entries * p->entry_ns / (1e3 * p->units);
+  return p->launch_us + walk + us(z.entries * 8 + z.rows * z.columns * 4, p->bandwidth_gbs);
+}
