@@ -61,6 +61,7 @@ typedef struct cg_launch {
   const ir_list *list;      /* read, made or measured */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
+  bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */

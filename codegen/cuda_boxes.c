@@ -177,7 +177,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l))
+  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l) && !l->gathers)
     return b->place = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
     return b->column[b->columns++] = number, true;
@@ -235,6 +235,7 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
   bool rows = p->t.layout == 'r';
   int share = box_columns(l->row);
+  /* A row that gathers uses none of the operands; that they fit says that rows are aligned. */
   add_operand(arena, l, &p->a, l->buf_a, l->row->m, p->m->extent, p->a.layout == 'c', out);
   add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->n->extent, p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};

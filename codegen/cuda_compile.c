@@ -106,9 +106,13 @@ static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
-/* Whether a row of any alignment computes what the chosen one does, its bits included. */
+/* Whether a row of any alignment computes what the chosen one (NULL: a dense call) does, its bits
+ * included. */
 static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
-  if (!row || row->align || !ir_kernel_is_dense(row) || !runs_on(row, c->options->target) ||
+  const ir_kernel_row *chosen = v->launches.at.at[0].row;
+  bool dense = !chosen || ir_kernel_is_dense(chosen);
+  if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||
+      !runs_on(row, c->options->target) ||
       cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))
     return false;
   cg_launch *other = &v->stand_ins.at.at[0];

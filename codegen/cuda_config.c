@@ -260,6 +260,10 @@ static void put_is_set(const config *c) {
   ir_expr *along = stride[list->axis_dim];
   bool by_strip = across->kind == IR_CONST && across->i == 1;
   const char *type = cuda_type(list->tensor->dtype);
+  line(c, "using V = %s;", type);
+  line(c, "SPC_DEVICE const V *values(const spc_args &args) { return (const V *)args.buf[%d]; }",
+       c->l->buf_a);
+  put_size(c, "pitch", along);
   line(c, "static constexpr bool strip_is_contiguous = %s;", by_strip ? "true" : "false");
   line(c, "SPC_DEVICE bool is_set(const spc_args &args, long long strip_at, long long axis_at) {");
   line(c, "  return spc_get(((const %s *)args.buf[%d])[strip_at * %s + axis_at * %s]) != 0;", type,
@@ -280,10 +284,15 @@ static void put_list_kernel(const config *c) {
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "ids", "int", c->l->buf_ids);
   put_pointer(c, "counts", "int", c->l->buf_counts);
-  if (c->l->buf_threshold < 0) {
+  bool decides = c->l->buf_threshold >= 0;
+  line(c, "static constexpr bool decides = %s, sampled = %s, lists_guarded = %s;",
+       decides ? "true" : "false", c->l->sampled ? "true" : "false",
+       c->l->lists_guarded ? "true" : "false");
+  if (!decides) {
     put_guard(c);
     return;
   }
+  line(c, "static constexpr bool guarded = false, dense_branch = false;");
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
   line(
       c,
@@ -296,7 +305,8 @@ static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"
-                 "%s(const __grid_constant__ spc_args args%s) {\n  spc_%s<Config>(args%s);\n}\n",
+                 "%s(const __grid_constant__ spc_args args%s) {\n  ptx_follow_grid();\n"
+                 "  spc_%s<Config>(args%s);\n}\n",
                  c->l->entry, boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  c->l->part, boxes ? ", maps" : "");
 }

@@ -481,7 +481,7 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_printf(out,
                  "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const __grid_constant__ "
-                 "spc_args args) {\n",
+                 "spc_args args) {\n  ptx_follow_grid();\n",
                  launch->threads, launch->entry);
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args.buf[%d], %s)) return;\n", launch->buf_verdict,

@@ -7,6 +7,8 @@
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
+enum { THREADS_A_STRIP = 256 }; /* of the kernels whose blocks make lists */
+
 typedef struct selection {
   ir_arena *arena;
   const ir_kernel *kernel;
@@ -191,6 +193,54 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
+/* Every stage that reads the list runs only where its guard says sparse. */
+static bool is_guarded(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    for (int r = 0; r < stage->reads.count && stage->kind == IR_STAGE_COMPUTE; r++)
+      if (stage->reads.at[r] == list && (stage->when.list != list || stage->when.above))
+        return false;
+  }
+  return list->verdict && list->threshold;
+}
+
+static void use_verdict(selection *s, cg_launch *l) {
+  l->buf_verdict = use(s, l, l->list->verdict);
+  l->buf_threshold = use(s, l, l->list->threshold);
+}
+
+/* Values to bits; where the list is for nothing when the guard says dense, a sample may say so. */
+static void select_values(selection *s, const ir_kernel_row *row) {
+  const ir_list *list = s->stage->detects;
+  bool bits = list->bits != NULL;
+  cg_launch *l = launch_new(s, row, bits ? "detect_bits" : "detect_lists",
+                            bits ? row->threads : THREADS_A_STRIP);
+  l->list = list;
+  l->buf_a = use_values(s, l, list->tensor);
+  l->buf_bits = use(s, l, list->bits);
+  if (!bits) l->buf_ids = use(s, l, list->ids);
+  if (!bits) l->buf_counts = use(s, l, list->counts);
+  if (bits && is_guarded(s->kernel, list))
+    use_verdict(s, l);
+  else
+    use_guard(s, l);
+}
+
+static void select_lists(selection *s, const ir_kernel_row *row, bool from_values) {
+  const ir_list *list = s->stage->detects;
+  cg_launch *l = launch_new(s, row, "lists_from_bits", THREADS_A_STRIP);
+  l->list = list;
+  l->buf_bits = use(s, l, list->bits);
+  l->buf_ids = use(s, l, list->ids);
+  l->buf_counts = use(s, l, list->counts);
+  l->lists_guarded = is_guarded(s->kernel, list);
+  l->sampled = from_values && l->lists_guarded;
+  if (list->verdict && list->threshold)
+    use_verdict(s, l);
+  else
+    use_guard(s, l);
+}
+
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -201,35 +251,23 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 ? 2 : 1))
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
-  if (values) {
-    cg_launch *l = launch_new(s, row, list->bits ? "detect_bits" : "detect_lists", row->threads);
-    l->list = list;
-    l->buf_a = use_values(s, l, list->tensor);
-    l->buf_bits = use(s, l, list->bits);
-    if (!list->bits) l->buf_ids = use(s, l, list->ids);
-    if (!list->bits) l->buf_counts = use(s, l, list->counts);
-    use_guard(s, l);
-  }
-  if (!list->bits) return SPC_OK;
-  cg_launch *l = launch_new(s, row, "lists_from_bits", row->threads);
-  l->list = list;
-  l->buf_bits = use(s, l, list->bits);
-  l->buf_ids = use(s, l, list->ids);
-  l->buf_counts = use(s, l, list->counts);
-  use_guard(s, l);
+  if (list->verdict && (!list->bits || !list->threshold))
+    return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
+  if (values) select_values(s, row);
+  if (list->bits) select_lists(s, row, values);
   return SPC_OK;
 }
 
+/* The verdict is written by the launches that make the list: a stage of its own has none. */
 static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->reads.count ? s->stage->reads.at[0] : NULL;
   if (!list || !list->verdict || !list->threshold)
     return unfit(s, row->name, "its list has no verdict to write");
-  cg_launch *l = launch_new(s, row, "guard", row->threads);
-  l->list = list;
-  l->buf_counts = use(s, l, list->counts);
-  l->buf_threshold = use(s, l, list->threshold);
-  l->buf_verdict = use(s, l, list->verdict);
-  return SPC_OK;
+  for (int i = 0; i < s->kernel->stages.count; i++)
+    if (s->kernel->stages.at[i]->kind == IR_STAGE_DETECT &&
+        s->kernel->stages.at[i]->detects == list)
+      return SPC_OK;
+  return unfit(s, row->name, "no stage makes its list");
 }
 
 /* ---- generated loops ------------------------------------------------------------------------- */
@@ -317,11 +355,19 @@ ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
   return blocks;
 }
 
+static ir_expr *at_least_one(ir_arena *a, ir_expr *e) {
+  return ir_apply(a, IR_OP_MAX, e, ir_int(a, 1));
+}
+
+/* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
-  if (!strcmp(l->part, "guard")) return ir_int(a, 1);
-  if (strcmp(l->part, "detect_bits")) return l->list->strips;
-  ir_expr *words = ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->list->capacity, 32));
-  return ir_ceil_div(a, words, l->threads / 32);
+  const int words_a_block = 32;
+  ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
+  if (!strcmp(l->part, "detect_lists")) return strips;
+  if (!strcmp(l->part, "detect_bits"))
+    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
+  ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, parts));
 }
 
 /* One thread an iteration; persistent when the range is not an expression of sizes, one thread in
@@ -356,6 +402,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   else
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                                                              : list_grid(arena, launch);
+  if (launch->part && !strcmp(launch->part, "detect_bits")) out->capped = true;
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     out->capped = true;
     cg_boxes_maps(arena, launch, out);

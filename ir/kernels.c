@@ -41,7 +41,7 @@ bool ir_kernel_is_dense(const ir_kernel_row *row) {
          row->multiply != IR_MULTIPLY_NONE;
 }
 
-bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return row->load_a == IR_LOADER_TMA; }
+bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
 
 int ir_kernel_workers(const ir_kernel_row *row) {
   bool specialised =

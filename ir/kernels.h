@@ -35,7 +35,7 @@ extern const ir_kernel_row ir_kernel_rows[];
 extern const int ir_kernel_row_count;
 const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there is none */
 bool ir_kernel_is_dense(const ir_kernel_row *row);   /* a product over all of k, no list */
-bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* loads and stores by tensor map */
+bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);
 /* How the warpgroups of a wgmma row that multiply cut its tile. */

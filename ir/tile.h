@@ -27,7 +27,8 @@ struct ir_list {
   int64_t strip, gran;
   ir_expr *strips, *capacity;  /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
-  ir_buf *verdict;   /* i32 [1]: 0 sparse, 1 dense; written by the guard stage; NULL: no guard */
+  ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written
+                        by the guard stage, on CUDA by the one that makes the list; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;

@@ -104,18 +104,23 @@ static double both_limits(double compute, double memory) {
 
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
-static double boxes_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
+                         const pass_tiling *tiling) {
+  bool listed = tiling->strip > 0;
+  double cover = listed ? tiling->cover : 1;
   double tiles = q->batch * ceil(q->m / tiling->m) * ceil(q->n / tiling->n);
-  double rate = p->tile_share * row_peak_tflops(p, tiling->row, q->a) / p->units; /* of a unit */
-  double flops = 2 * tiling->m * tiling->n * round_up(q->k, tiling->k);
+  double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
+                        : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
+                p->units; /* of a unit */
+  double flops = 2 * tiling->m * tiling->n * round_up(cover * q->k, tiling->k);
   double compute = ceil(tiles / p->units) * (flops / (rate * 1e6) + p->tile_us);
-  double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, 1), p->bandwidth_gbs);
+  double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs);
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
-  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, q, tiling);
+  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;
@@ -169,11 +174,19 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
   double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)),
                                        p->bandwidth_gbs);
   double scan = tiles / (p->scan_gtiles * 1e3) + tiles * cover / (p->list_gids * 1e3);
-  return p->launch_us + read + fmax(write, scan);
+  bool two = !fused && p->sample_us > 0; /* values to bits, bits to lists */
+  return p->launch_us * (two ? 2 : 1) + read + fmax(write, scan);
 }
 
+/* The launches that make a list decide on the way where they sample. */
 double pass_cost_guard(const pass_profile *p, int skipped_launches) {
-  return p->launch_us + p->skipped_us * skipped_launches;
+  return (p->sample_us > 0 ? p->sample_us : p->launch_us) + p->skipped_us * skipped_launches;
+}
+
+double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches) {
+  if (p->sample_us <= 0) return index;
+  int leave = skipped_launches + (fused ? 0 : 1);
+  return fmin(index, p->launch_us + p->sample_us + p->skipped_us * leave);
 }
 
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,

@@ -80,6 +80,9 @@ double pass_cost_library(const pass_profile *p, const pass_product *product);
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
                         double strip, double gran, double cover, bool fused);
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
+/* What a guarded list costs where dense is meant: all of `index` (its lists and guard), or only a
+ * sample and launches that leave, on a target that samples. */
+double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes);

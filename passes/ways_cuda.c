@@ -123,7 +123,8 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
   box_way best[SHOWN] = {{NULL, false, 0}};
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
-    if (!ir_kernel_moves_boxes(way.row) || (way.turned && way.row->m == way.row->n) ||
+    if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
+        (way.turned && way.row->m == way.row->n) ||
         !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
@@ -165,7 +166,8 @@ static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass
   if (!tile || is_there(kernel, ways, tile)) return;
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
-    if (ir_kernel_moves_boxes(way.row) && has_tile(tile, &ways->sum, &way) &&
+    if (ir_kernel_is_dense(way.row) && ir_kernel_moves_boxes(way.row) &&
+        has_tile(tile, &ways->sum, &way) &&
         pass_row_fits(way.row, pass_target_of(context), ways->sum.a->tensor->dtype))
       add_dense(context, ways, way.row, way.turned);
   }
@@ -214,12 +216,17 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   candidate->strip_index = operand->strip_index;
   candidate->strip = strip;
   candidate->gran = gran;
-  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld, tile %dx%dx%d",
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld, tile %dx%dx%d%s",
                                     operand->axis->name, candidate->operand->name, (long long)strip,
-                                    (long long)gran, row->m, row->n, row->k);
+                                    (long long)gran, row->m, row->n, row->k,
+                                    ir_kernel_moves_boxes(row) ? " boxes" : "");
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
+  const ir_tensor *result = ways->stmt->target;
+  if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(result, row->align))
+    misfit =
+        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
   if (misfit)
     candidate->why = misfit;
   else

@@ -19,6 +19,22 @@ typedef struct cu_event cu_event;
 typedef struct cu_graph cu_graph;
 typedef struct cu_graph_exec cu_graph_exec;
 
+/* What cuLaunchKernelEx takes; of the attribute's value, whose size is 64 bytes, one number. */
+typedef struct cu_launch_attribute {
+  int id;
+  union {
+    long long whole[8];
+    int number;
+  } value;
+} cu_launch_attribute;
+
+typedef struct cu_launch_config {
+  unsigned grid[3], block[3], shared_bytes;
+  cu_stream *stream;
+  cu_launch_attribute *attributes;
+  unsigned attribute_count;
+} cu_launch_config;
+
 /* Name of the field, name in the library, parameters. */
 #define RT_DRIVER_FUNCTIONS(F)                                                                     \
   F(init, "cuInit", (unsigned flags))                                                              \
@@ -40,9 +56,8 @@ typedef struct cu_graph_exec cu_graph_exec;
   F(module_function, "cuModuleGetFunction",                                                        \
     (cu_function * *function, cu_module * module, const char *name))                               \
   F(function_attribute, "cuFuncSetAttribute", (cu_function * function, int attribute, int value))  \
-  F(launch, "cuLaunchKernel",                                                                      \
-    (cu_function * function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,      \
-     unsigned bz, unsigned shared, cu_stream *stream, void **parameters, void **extra))            \
+  F(launch, "cuLaunchKernelEx",                                                                    \
+    (const cu_launch_config *config, cu_function *function, void **parameters, void **extra))      \
   F(tensor_map, "cuTensorMapEncodeTiled",                                                          \
     (spc_tensor_map * map, int element, unsigned rank, void *base,                                 \
      const unsigned long long *extent, const unsigned long long *stride, const unsigned *box,      \
@@ -87,7 +102,7 @@ struct rt_cuda_module {
   cu_module *module;
   cu_function *function;
   int threads, shared_bytes, blocks_per_sm;
-  bool capped;
+  bool capped, follows; /* follows: it waits for the grid before it by itself */
 };
 
 /* Makes the context current, runs the call, keeps its words when it fails. */

@@ -4,10 +4,12 @@
  * is one driver call: no allocation, no lock, no synchronisation (it can be captured). */
 #include <stdlib.h>
 
+#include "ir/target.h"
 #include "runtime/cuda_driver.h"
 
 enum { FUNCTION_MAX_DYNAMIC_SHARED = 8, CAPTURE_THREAD_LOCAL = 1, STREAM_NON_BLOCKING = 1 };
 enum { STATIC_SHARED_LIMIT = 48 * 1024 };
+enum { MAY_START_EARLY = 6 }; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
 
 spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module **out) {
   rt_cuda_module *m = calloc(1, sizeof *m);
@@ -17,6 +19,9 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
   m->shared_bytes = code->shared_bytes;
   m->blocks_per_sm = code->blocks_per_sm > 0 ? code->blocks_per_sm : 1;
   m->capped = code->capped;
+  /* Emitted kernels open with ptx_follow_grid (kernels/ptx.cuh); one that was edited may not. */
+  const ir_target *target = ir_target_find(cuda->arch);
+  m->follows = !code->path && target && target->arch >= 90;
   spc_status status = RT_CUDA(cuda, module_load, &m->module, code->cubin);
   if (!status) status = RT_CUDA(cuda, module_function, &m->function, m->module, code->entry);
   if (!status && m->shared_bytes > STATIC_SHARED_LIMIT)
@@ -48,10 +53,15 @@ spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t g
              (long long)x, (long long)grid[1], (long long)grid[2]);
     return SPC_INTERNAL;
   }
+  cu_launch_attribute early = {.id = MAY_START_EARLY, .value = {.number = 1}};
+  cu_launch_config config = {.grid = {(unsigned)x, (unsigned)grid[1], (unsigned)grid[2]},
+                             .block = {(unsigned)module->threads, 1, 1},
+                             .shared_bytes = (unsigned)module->shared_bytes,
+                             .stream = stream,
+                             .attributes = &early,
+                             .attribute_count = module->follows ? 1 : 0};
   cuda->counters.launches++;
-  return RT_CUDA(cuda, launch, module->function, (unsigned)x, (unsigned)grid[1], (unsigned)grid[2],
-                 (unsigned)module->threads, 1, 1, (unsigned)module->shared_bytes, stream,
-                 parameters, NULL);
+  return RT_CUDA(cuda, launch, &config, module->function, parameters, NULL);
 }
 
 /* ---- streams and graphs ---------------------------------------------------------------------- */

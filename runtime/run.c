@@ -16,9 +16,22 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot) {
   return rt_slot_to_host(&run->memory, *slot);
 }
 
+/* Where a device's guard says dense the list was not made, and the verdict has the cover. */
+static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover) {
+  rt_slot *verdict;
+  *cover = -1;
+  if (!list->verdict || !run->plan->image->cuda) return SPC_OK;
+  SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
+  int32_t dense = ((const int32_t *)verdict->host.data)[0];
+  if (dense > 0) *cover = (dense - 1) / 65536.0;
+  return SPC_OK;
+}
+
 static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
   rt_slot *counts;
   int64_t strips, capacity, sum = 0;
+  SPC_TRY(cover_of_verdict(run, list, cover));
+  if (*cover >= 0) return SPC_OK;
   SPC_TRY(rt_run_bytes(run, list->counts, &counts));
   if (!ir_size_value(list->strips, run->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, run->plan->sizes, &capacity))

@@ -1,12 +1,107 @@
-// detect.cuh - where the non-zeros are: values to bits, bits to lists, the guard's verdict.
+// detect.cuh - where the non-zeros are: values to bits, bits to lists, and the guard's verdict on the way.
 //
 // For each strip of `strip` values of one index and each micro-tile of `gran` values of the axis:
 //     bits    u32 [strips][words]       bit i % 32 of word i / 32: micro-tile i holds a non-zero
 //     counts  i32 [strips]              how many do
 //     ids     i32 [strips][capacity]    which, ascending: a scan gives the order, so results are deterministic
-// Config names: value(args, strip_value, axis_value) -> is it a non-zero; strip_extent, axis_extent, capacity.
+//
+//     detect_bits       a sample first: where it is covered enough, dense is meant and nothing else is read
+//     lists_from_bits   the cover, from all bits or from many; where it is enough, dense is meant and no list is made
+//
+// A verdict is 0 (sparse), or 1 + the cover that decided for dense, in 65536ths.  All blocks see the same bits, so all
+// take the same decision and the first one writes it: nothing is counted in memory, nothing waits for another block.
+// Config names: is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch.
 #pragma once
 #include "spc/guard.cuh"
+
+// ---- the guard -----------------------------------------------------------------------------------------------
+// The sum over a block, for all of its threads.
+template <class Config> SPC_DEVICE int spc_block_sum(int mine) {
+  __shared__ int sums[Config::threads / 32];
+  int lane = (int)threadIdx.x & 31, all = 0;
+#pragma unroll
+  for (int d = 16; d; d /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, d);
+  if (lane == 0) sums[threadIdx.x / 32] = mine;
+  __syncthreads();
+#pragma unroll
+  for (int w = 0; w < Config::threads / 32; w++) all += sums[w];
+  __syncthreads();
+  return all;
+}
+
+// Whether so many of so many micro-tiles are enough for dense; writes the verdict.
+template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all) {
+  double cover = all > 0 ? covered / all : 0;
+  bool dense = cover >= Config::threshold(args);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = dense ? 1 + (int)(fmin(cover, 1.0) * 65536) : 0;
+  return dense;
+}
+
+// ---- values to bits ------------------------------------------------------------------------------------------
+// Bits of a value that make it a non-zero, in the even and the odd 32-bit words of memory: -0 is zero.
+template <class T> struct spc_non_zero { static constexpr spc_u32 even = ~0u, odd = ~0u; };
+template <> struct spc_non_zero<double> { static constexpr spc_u32 even = ~0u, odd = 0x7fffffffu; };
+template <> struct spc_non_zero<float> { static constexpr spc_u32 even = 0x7fffffffu, odd = even; };
+template <> struct spc_non_zero<spc_f16> { static constexpr spc_u32 even = 0x7fff7fffu, odd = even; };
+template <> struct spc_non_zero<spc_bf16> { static constexpr spc_u32 even = 0x7fff7fffu, odd = even; };
+template <> struct spc_non_zero<spc_f8e4m3> { static constexpr spc_u32 even = 0x7f7f7f7fu, odd = even; };
+template <> struct spc_non_zero<spc_f8e5m2> { static constexpr spc_u32 even = 0x7f7f7f7fu, odd = even; };
+
+// A strip's run of one value of the axis, where the strip's index is contiguous: `lanes` chunks of 16 bytes side by
+// side, `rows` such runs in one load of a warp.
+template <class Config> struct spc_strip_runs {
+  using V = typename Config::V;
+  static constexpr int chunk = 16 / (int)sizeof(V), lanes = Config::strip / chunk;
+  static constexpr bool fit = Config::strip_is_contiguous && Config::strip % chunk == 0 && lanes > 0 && lanes <= 32 &&
+                              (lanes & (lanes - 1)) == 0;
+  static constexpr int rows = fit ? 32 / lanes : 1, batch = lanes < 8 ? lanes : 8; // batch: loads under way
+
+  const V *from; // of this lane
+  long long pitch, strips, extent;
+  bool aligned;
+
+  __device__ __forceinline__ explicit spc_strip_runs(const spc_args &args)
+      : pitch(Config::pitch(args)), strips(Config::strips(args)), extent(Config::axis_extent(args)) {
+    aligned = fit && (((spc_u64)Config::values(args) | (spc_u64)pitch * sizeof(V)) & 15) == 0;
+    from = Config::values(args) + lane() % lanes_here() * chunk;
+  }
+  SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
+  SPC_DEVICE constexpr int lanes_here() { return lanes > 0 ? lanes : 1; }
+  // Whether the lane's chunk of strip s, number `at` of the axis, holds a non-zero.  Rows start at multiples of 16 bytes
+  // and have no padding: a chunk lies inside wholly or not at all.
+  __device__ __forceinline__ uint4 load(const spc_args &args, long long s, long long at) const {
+    long long first = s * Config::strip;
+    bool inside = at < extent && first + lane() % lanes_here() * chunk < Config::strip_extent(args);
+    return inside ? ptx_load_16(from + at * pitch + first) : make_uint4(0, 0, 0, 0);
+  }
+  SPC_DEVICE bool any(uint4 v) {
+    return (((v.x | v.z) & spc_non_zero<V>::even) | ((v.y | v.w) & spc_non_zero<V>::odd)) != 0;
+  }
+  // Of a vote, bit j: run j of the load.
+  SPC_DEVICE bool run(spc_u32 votes, int j) {
+    const spc_u32 mask = lanes_here() < 32 ? (1u << lanes_here() % 32) - 1 : ~0u;
+    return (votes >> j * lanes_here() % 32 & mask) != 0;
+  }
+  // The word of bits number `word` of strip s.
+  __device__ __forceinline__ spc_u32 find(const spc_args &args, long long s, long long word) const {
+    const int gran = Config::gran;
+    long long first = word * 32 * gran + lane() / lanes_here();
+    spc_u32 bits = 0;
+#pragma unroll 1
+    for (int r0 = 0; r0 < 32 * gran; r0 += batch * rows) {
+      uint4 v[batch];
+#pragma unroll
+      for (int i = 0; i < batch; i++) v[i] = load(args, s, first + r0 + i * rows);
+#pragma unroll
+      for (int i = 0; i < batch; i++) {
+        spc_u32 votes = ptx_ballot(any(v[i]));
+#pragma unroll
+        for (int j = 0; j < rows; j++) bits |= (run(votes, j) ? 1u : 0u) << (r0 + i * rows + j) / gran;
+      }
+    }
+    return bits;
+  }
+};
 
 // A word of bits for strip s: one warp, one lane a micro-tile.
 template <class Config> SPC_DEVICE spc_u32 spc_detect_word(const spc_args &args, long long s, long long word) {
@@ -46,26 +141,120 @@ template <class Config> SPC_DEVICE spc_u32 spc_find_word(const spc_args &args, l
   else return spc_detect_word<Config>(args, s, word);
 }
 
-// values -> bits; one warp a word.
-template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  // 32 bits are enough for a number of words, and their division is no call.
-  spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32);
-  spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;
-  if (warp >= (spc_u32)Config::strips(args) * words) return;
-  spc_u32 bits = spc_find_word<Config>(args, warp / words, warp % words);
-  if ((threadIdx.x & 31) == 0) Config::bits(args)[warp] = bits;
+// A sample of micro-tiles, one from each of as many equal shares of the operand, by a hash of its number.  Every block
+// reads all of it, from the shared cache but for the first.  Returns whether the guard takes it for dense.
+template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_strip_runs<Config> &runs) {
+  using strip = spc_strip_runs<Config>;
+  const int warps = Config::threads / 32, wanted = 256, at_least = 16; // samples; how many times as much is worth it
+  const int loads = wanted > warps * strip::rows ? wanted / (warps * strip::rows) : 1;
+  const int samples = loads * warps * strip::rows;
+  spc_u64 tiles = (spc_u64)runs.strips * (spc_u64)Config::capacity(args);
+  if (tiles < (spc_u64)samples * at_least || tiles >> 32) return false;
+  bool set[loads] = {};
+  spc_u32 share = (spc_u32)tiles / (spc_u32)samples, strips = (spc_u32)runs.strips;
+#pragma unroll
+  for (int l = 0; l < loads; l++) {
+    spc_u32 number = (spc_u32)(l * warps + (int)threadIdx.x / 32) * strip::rows + (spc_u32)(strip::lane() / strip::lanes_here());
+    spc_u32 tile = number * share + (number * 2654435761u >> 8) % share;
+#pragma unroll 4
+    for (int c = 0; c < Config::gran; c++)
+      set[l] |= strip::any(runs.load(args, tile % strips, (long long)(tile / strips) * Config::gran + c));
+  }
+  int covered = 0;
+#pragma unroll
+  for (int l = 0; l < loads; l++) {
+    spc_u32 votes = ptx_ballot(set[l]);
+#pragma unroll
+    for (int j = 0; j < strip::rows; j++) covered += strip::run(votes, j) ? 1 : 0;
+  }
+  covered = spc_block_sum<Config>(strip::lane() == 0 ? covered : 0);
+  return spc_decide<Config>(args, covered, samples);
 }
 
-// Appends the set bits of one word a thread to the list, in order; returns how many the block found.
-template <class Config> SPC_DEVICE int spc_append(int *ids, int count, int first, spc_u32 bits, int *warp_sums) {
-  const int warps = Config::threads / 32;
-  int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32, mine = __popc(bits), sum = mine;
+template <class Config>
+SPC_DEVICE spc_u32 spc_word_of(const spc_args &args, const spc_strip_runs<Config> &runs, long long s, long long word) {
+  if constexpr (spc_strip_runs<Config>::fit)
+    if (runs.aligned) return runs.find(args, s, word);
+  return spc_find_word<Config>(args, s, word);
+}
+
+// values -> bits; one warp a word, neighbours take neighbouring strips.
+template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_strip_runs<Config> runs(args);
+  if constexpr (Config::decides) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+    if constexpr (spc_strip_runs<Config>::fit)
+      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
+  }
+  // 32 bits are enough for a number of words, and their division is no call.
+  spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32), strips = (spc_u32)runs.strips;
+  spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;
+#pragma unroll 1
+  for (spc_u32 i = warp; i < strips * words; i += gridDim.x * (spc_u32)(Config::threads / 32)) {
+    spc_u32 s = i % strips, word = i / strips, bits = spc_word_of<Config>(args, runs, s, word);
+    if ((threadIdx.x & 31) == 0) Config::bits(args)[s * words + word] = bits;
+  }
+}
+
+// ---- bits to lists -------------------------------------------------------------------------------------------
+SPC_DEVICE int spc_scan_warp(int sum) { // inclusive, over lanes
+  int lane = (int)threadIdx.x & 31;
 #pragma unroll
   for (int d = 1; d < 32; d *= 2) {
     int below = __shfl_up_sync(0xffffffffu, sum, d);
     if (lane >= d) sum += below;
   }
+  return sum;
+}
+
+// The cover of the operand: all bits, or every n-th word of many.  Returns whether the guard takes it for dense.
+template <class Config> SPC_DEVICE bool spc_cover_is_dense(const spc_args &args, spc_u32 strips, spc_u32 words) {
+  const spc_u32 most = 8192;
+  spc_u32 all = strips * words, step = (all + most - 1) / most, looked = 0;
+  int covered = 0;
+  if (step == 0) step = 1;
+  for (spc_u32 i = threadIdx.x * step; i < all; i += Config::threads * step) covered += __popc(Config::bits(args)[i]);
+  looked = (all + step - 1) / step;
+  double share = all ? (double)looked / all : 1;
+  covered = spc_block_sum<Config>(covered);
+  return spc_decide<Config>(args, covered, share * (double)Config::strips(args) * (double)Config::capacity(args));
+}
+
+// bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
+template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
+  spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)((Config::capacity(args) + 31) / 32);
+  spc_u32 parts = words ? (words + 31) / 32 : 1, s = blockIdx.x / parts, part = blockIdx.x % parts;
+  if constexpr (Config::decides) {
+    int dense = 0; // by the sample; one thread reads it, for another block may write it anew
+    if (Config::sampled && threadIdx.x == 0) dense = *(volatile const int *)Config::verdict(args) != 0;
+    if (Config::sampled && spc_block_sum<Config>(dense)) return;
+    if (spc_cover_is_dense<Config>(args, strips, words) && Config::lists_guarded) return;
+  }
+  if (s >= strips) return;
+  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
+  int before = 0;
+  for (spc_u32 w = threadIdx.x; w < part * 32; w += Config::threads) before += __popc(bits[w]);
+  before = spc_block_sum<Config>(before);
+  spc_u32 mine = part * 32 + lane < words ? bits[part * 32 + lane] : 0;
+  int sum = spc_scan_warp(__popc(mine)), all = __shfl_sync(0xffffffffu, sum, 31);
+  int *ids = Config::ids(args) + (long long)s * Config::capacity(args) + before;
+  sum -= __popc(mine);
+#pragma unroll
+  for (int w = (int)threadIdx.x / 32; w < 32; w += warps) {
+    spc_u32 word = __shfl_sync(0xffffffffu, mine, w);
+    int at = __shfl_sync(0xffffffffu, sum, w) + __popc(word & ptx_lanes_below());
+    if (word >> lane & 1) ids[at] = (int)(part * 32 + w) * 32 + lane;
+  }
+  if (part == parts - 1 && threadIdx.x == 0) Config::counts(args)[s] = before + all;
+}
+
+// Appends the set bits of one word a thread to the list, in order; returns how many the block found.
+template <class Config> SPC_DEVICE int spc_append(int *ids, int count, int first, spc_u32 bits, int *warp_sums) {
+  const int warps = Config::threads / 32;
+  int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32, mine = __popc(bits), sum = spc_scan_warp(mine);
   if (lane == 31) warp_sums[warp] = sum;
   __syncthreads();
   int before = count, all = 0;
@@ -77,21 +266,6 @@ template <class Config> SPC_DEVICE int spc_append(int *ids, int count, int first
   __syncthreads();
   for (int at = before + sum - mine; bits; bits &= bits - 1) ids[at++] = first + __ffs((int)bits) - 1;
   return all;
-}
-
-// bits -> counts and ids; one block a strip, one word a thread and round.
-template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
-  __shared__ int warp_sums[Config::threads / 32];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  long long s = blockIdx.x;
-  int words = (int)((Config::capacity(args) + 31) / 32), count = 0;
-  int *ids = Config::ids(args) + s * Config::capacity(args);
-  for (int w0 = 0; w0 < words; w0 += Config::threads) {
-    int w = w0 + (int)threadIdx.x;
-    spc_u32 bits = w < words ? Config::bits(args)[s * words + w] : 0;
-    count += spc_append<Config>(ids, count, w * 32, bits, warp_sums);
-  }
-  if (threadIdx.x == 0) Config::counts(args)[s] = count;
 }
 
 // values -> counts and ids without bits in memory; one block a strip.
@@ -111,20 +285,4 @@ template <class Config> SPC_DEVICE void spc_detect_lists(const spc_args &args) {
     count += spc_append<Config>(ids, count, (w0 + (int)threadIdx.x) * 32, found[threadIdx.x], warp_sums);
   }
   if (threadIdx.x == 0) Config::counts(args)[s] = count;
-}
-
-// The guard: covered share of all micro-tiles against the break-even; one block.
-template <class Config> SPC_DEVICE void spc_guard(const spc_args &args) {
-  __shared__ unsigned long long total;
-  if (threadIdx.x == 0) total = 0;
-  __syncthreads();
-  unsigned long long mine = 0;
-  for (long long s = threadIdx.x; s < Config::strips(args); s += Config::threads)
-    mine += (unsigned long long)Config::counts(args)[s];
-  atomicAdd(&total, mine);
-  __syncthreads();
-  if (threadIdx.x) return;
-  double all = (double)Config::strips(args) * (double)Config::capacity(args);
-  double cover = all > 0 ? (double)total / all : 0;
-  *Config::verdict(args) = cover >= Config::threshold(args) ? 1 : 0;
 }

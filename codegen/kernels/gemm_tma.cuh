@@ -1,6 +1,7 @@
-// gemm_tma.cuh - the dense product of Hopper (sm_90a): boxes by tensor map, wgmma, persistent blocks with roles.
+// gemm_tma.cuh - products in persistent blocks with roles (sm_90a): boxes by tensor map, wgmma.
 //
 //     one thread     for each tile:  wait empty[s], start the copies of a k tile into slot s           (full[s])
+//     (a warpgroup, where a list names the k's: rows by cp.async, gathered.cuh)
 //     warpgroups     for each tile:  wait full[s], multiply, arrive at empty[s] | epilogue: stage, store
 //
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
@@ -9,6 +10,7 @@
 // through the ring too, behind the k tiles.  Rows and columns outside an operand arrive as zeros and are not
 // stored, so m, n and k are free; rows of operands must start at multiples of 16 bytes.
 #pragma once
+#include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
 #include "spc/store_tma.cuh"
 
@@ -68,12 +70,32 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   }
 }
 
+// The same where a list names the k's: every thread of the warpgroup copies its share of the rows.
+template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, const spc_args &args, spc_u32 tiles) {
+  using ring = spc_box_ring<Config>;
+  ring at = {0, 1};
+#pragma unroll 1
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    spc_gathered<Config> rows(args, spc_place_tile<Config>(args, tile), (int)threadIdx.x - Config::workers);
+    int steps = rows.tiles();
+#pragma unroll 1
+    for (int i = 0; i < steps; i++, at.advance()) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes;
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      if (rows.whole) rows.template load<true>(slot);
+      else rows.template load<false>(slot);
+      ptx_barrier_arrive_after_copies(ring::full(shared, at.slot));
+    }
+  }
+  ptx_copy_async_commit();
+  ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps,
                                   spc_u32 tiles) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
-  int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
   bool leader = threadIdx.x % 128 == 0;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
@@ -84,10 +106,12 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     epilogue.place = spc_place_tile<Config>(args, tile);
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     epilogue.vectors.load(epilogue.place, args);
+    int steps = max(spc_k_tiles<Config>(epilogue.place, args), 1);
 #pragma unroll 1
     for (int i = 0; i < steps; i++) {
       const char *slot = base + at.slot * ring::slot_bytes;
       ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+      if constexpr (Config::gathers) sums.publish();
       sums.template issue<typename ring::panel_a, typename ring::panel_b>(slot, slot + ring::panel_a::bytes, i == 0);
       sums.template retire<1>();
       if (i > 0 && leader) ptx_barrier_arrive(ring::empty(shared, before));
@@ -106,6 +130,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(sizeof(typename Config::A) == 2 && sizeof(typename Config::B) == 2,
                 "wgmma m64nNk16 takes bf16 or f16 operands");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
+  static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
@@ -113,22 +138,27 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   spc_u32 tiles = (spc_u32)Config::tiles(args);
   if (threadIdx.x == 0) {
     for (int s = 0; s < Config::depth; s++) {
-      ptx_barrier_init(ring::full(shared, s), 1);
+      ptx_barrier_init(ring::full(shared, s), Config::gathers ? 128 : 1);
       ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
     }
     ptx_fence_barrier_init();
   }
-  if (threadIdx.x == Config::workers) {
+  if (!Config::gathers && threadIdx.x == Config::workers) {
     ptx_tma_prefetch(&maps.map[0]);
     ptx_tma_prefetch(&maps.map[1]);
   }
   __syncthreads();
+  const int loading = Config::gathers ? 56 : 40, working = Config::gathers ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {
-    if constexpr (Config::workers > 128) ptx_give_registers<40>();
-    int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-    if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, tiles);
+    if constexpr (Config::workers > 128) ptx_give_registers<loading>();
+    if constexpr (Config::gathers) {
+      spc_box_gather_role<Config>(shared, args, tiles);
+    } else {
+      int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
+      if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, tiles);
+    }
   } else {
-    if constexpr (Config::workers > 128) ptx_take_registers<232>();
+    if constexpr (Config::workers > 128) ptx_take_registers<working>();
     spc_box_work_role<Config>(shared, spc_shared, args, maps, tiles);
   }
 }

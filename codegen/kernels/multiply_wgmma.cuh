@@ -18,7 +18,8 @@ template <class Config> struct spc_wgmma_sums {
   static_assert(rows % 64 == 0, "a warpgroup multiplies 64 rows at a time");
   static_assert(columns == 8 || (columns % 16 == 0 && columns <= 256),
                 "a warpgroup multiplies 8 columns, or 16, 32, ... 256");
-  static_assert(Config::tile_k % 64 == 0, "a row of a swizzled panel is 64 k's");
+  static_assert(Config::tile_k % 64 == 0 || (Config::tile_k % 16 == 0 && a_transposed && b_transposed),
+                "a row of a swizzled panel is 64 k's, unless the rows are k");
   static_assert(!b_transposed || Config::warps_n == 1 || columns % 64 == 0, "a part must start at a slab");
   static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
 

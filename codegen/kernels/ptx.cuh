@@ -14,6 +14,25 @@ SPC_DEVICE spc_u32 spc_shared_address(const void *p) {
   return (spc_u32)__cvta_generic_to_shared(p);
 }
 
+// ---- grids that follow one another ---------------------------------------------------------------
+// The first thing of every kernel: waits until what was launched before has ended and its memory is visible, and lets
+// the next one be brought to the multiprocessors meanwhile, as far as there is room (sm_90; else launches wait).
+SPC_DEVICE void ptx_follow_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// ---- loads ----------------------------------------------------------------------------------------
+// 16 bytes that nobody writes meanwhile, past L1.
+SPC_DEVICE uint4 ptx_load_16(const void *from) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+  return v;
+}
+
 // ---- asynchronous copies, global to shared ----------------------------------------------------
 // 16 bytes past L1; what lies behind `bytes` (0 or 16) is filled with zeros.
 SPC_DEVICE void ptx_copy_async_16(spc_u32 to, const void *from, int bytes) {

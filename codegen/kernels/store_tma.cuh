@@ -198,7 +198,8 @@ template <class Config> struct spc_box_store {
         values<Whole>(v + step * 8, 2, block, part + step * 16, here, packed, e, found);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
-        if (!Whole) asm volatile("" ::: "memory"); // a fragment's loads run a step ahead at most: registers
+        // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.
+        if (Config::fragment_reads && (!Whole || step % 2)) __syncwarp();
       }
     }
   }
@@ -239,7 +240,6 @@ template <class Config> struct spc_box_store {
         stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + (i - i0) * panel::bytes, here,
                          i / boxes_wide, box_part(i), e, found);
         found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
-        asm volatile("" ::: "memory"); // a box ahead at most
       }
       ptx_fence_async_shared();
       ptx_sync_group(group);

@@ -47,6 +47,14 @@ const product_case cuda_product_cases[] = {
      CASE_BIAS_RELU, 0, false},
     {"gemm_kgather_wgmma_64x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 4, 0, 0,
      CASE_RESIDUAL, 1, false},
+    {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1, 64, 1,
+     CASE_BIAS_RELU, 0, false},
+    {"gemm_kgather_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'c', false, 256, 8, 0, 0,
+     CASE_RESIDUAL, 0, false},
+    {"gemm_kgather_tma_64x512x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN,
+     1, false},
+    {"gemm_kgather_tma_64x512x32", IR_F16, IR_F32, 'c', 'r', 'r', false, 128, 4, 0, 0, CASE_SCALES,
+     0, false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
@@ -110,11 +118,17 @@ const product_case cuda_product_cases[] = {
 const int cuda_product_case_count = IR_COUNT(cuda_product_cases);
 
 const list_case cuda_list_cases[] = {
-    {IR_BF16, 'r', 64, 1, true},   {IR_BF16, 'c', 64, 1, true},  {IR_F32, 'r', 128, 1, true},
-    {IR_F32, 'c', 1, 1, true},     {IR_F16, 'r', 0, 1, true},    {IR_F64, 'r', 16, 4, true},
-    {IR_F16, 'c', 32, 32, true},   {IR_I8, 'r', 8, 3, true},     {IR_F8E4M3, 'r', 64, 1, true},
-    {IR_F8E5M2, 'c', 64, 2, true}, {IR_BF16, 'r', 64, 1, false}, {IR_BF16, 'c', 128, 1, false},
-    {IR_I32, 'r', 0, 5, false},    {IR_B1, 'r', 64, 1, true},
+    {IR_BF16, 'r', 64, 1, true, false},   {IR_BF16, 'c', 64, 1, true, true},
+    {IR_F32, 'r', 128, 1, true, true},    {IR_F32, 'c', 1, 1, true, false},
+    {IR_F16, 'r', 0, 1, true, false},     {IR_F64, 'r', 16, 4, true, false},
+    {IR_F16, 'c', 32, 32, true, true},    {IR_I8, 'r', 8, 3, true, false},
+    {IR_F8E4M3, 'r', 64, 1, true, false}, {IR_F8E5M2, 'c', 64, 2, true, false},
+    {IR_BF16, 'r', 64, 1, false, false},  {IR_BF16, 'c', 128, 1, false, false},
+    {IR_I32, 'r', 0, 5, false, false},    {IR_B1, 'r', 64, 1, true, false},
+    {IR_BF16, 'c', 128, 1, true, true},   {IR_F32, 'c', 128, 1, true, true},
+    {IR_F64, 'c', 16, 3, true, false},    {IR_I8, 'c', 128, 1, true, false},
+    {IR_F16, 'c', 8, 1, true, true},      {IR_F32, 'c', 256, 1, true, false},
+    {IR_BF16, 'c', 96, 1, true, false},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
@@ -310,16 +324,12 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   ir_list *made = list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
                        l->strip ? 1 : 0, l->bits);
   made->fused = false;
+  if (l->guarded) {
+    made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
+    made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));
+  }
   ir_stage *s = stage(c, IR_STAGE_DETECT, "detect_values");
   s->detects = made;
-  return s;
-}
-
-ir_stage *cuda_case_guard(cuda_cases *c, ir_list *measured) {
-  measured->verdict = workspace(c, "verdict", IR_I32, ir_int(c->arena, 1));
-  measured->threshold = workspace(c, "threshold", IR_F64, ir_int(c->arena, 1));
-  ir_stage *s = stage(c, IR_STAGE_GUARD, "guard");
-  IR_PUSH(c->arena, &s->reads, measured);
   return s;
 }
 

@@ -33,7 +33,8 @@ typedef struct list_case {
   ir_dtype dtype;
   char layout; /* 'r' V[R][F] row-major, 'c' transposed */
   int strip, gran;
-  bool bits; /* through bits in memory */
+  bool bits;    /* through bits in memory */
+  bool guarded; /* with a verdict: nothing reads the list where it is dense */
 } list_case;
 
 enum { CASE_M, CASE_N, CASE_K, CASE_BATCH, CASE_DIMS };
@@ -50,7 +51,6 @@ void cuda_cases_new(cuda_cases *c);
 void cuda_cases_free(cuda_cases *c);
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p);
 ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CASE_M, F is CASE_N */
-ir_stage *cuda_case_guard(cuda_cases *c, ir_list *list);
 /* y[i] = op(x[i], z[i], w[i]) for i < M, operands of dtype t (b1 where the op wants it); NULL where
  * t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);

@@ -59,10 +59,7 @@ static void cases(cuda_cases *c, const char *target, bool all) {
       continue;
     else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
       cuda_case_product(c, &cuda_product_cases[i]);
-  for (int i = 0; i < (all ? cuda_list_case_count : 1); i++) {
-    ir_stage *s = cuda_case_list(c, &cuda_list_cases[i]);
-    if (i == 0) cuda_case_guard(c, s->detects);
-  }
+  for (int i = 0; i < (all ? cuda_list_case_count : 2); i++) cuda_case_list(c, &cuda_list_cases[i]);
 }
 
 Test(codegen_cuda_rows, every_row_has_a_case) {

@@ -1,0 +1,85 @@
+// gathered.cuh - the loading warpgroup of a persistent kernel whose k's a list names (sread): one list, both operands.
+//
+// Rows of A[k][m] and B[k][n] go by cp.async into the slabs that boxes.cuh lays out: 64 elements, 128 bytes wide, the
+// chunks of row r stored at  chunk ^ r % 8.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
+// and reads as many list entries, one k tile ahead.  Rows start at multiples of 16 bytes (the plan takes another kernel
+// where they do not), so a chunk lies wholly inside its operand or wholly outside.
+#pragma once
+#include "spc/barrier.cuh"
+#include "spc/boxes.cuh"
+#include "spc/epilogue.cuh"
+#include "spc/panel.cuh"
+
+template <class Config> struct spc_gathered {
+  using panel_a = typename spc_boxes<Config>::a;
+  using panel_b = typename spc_boxes<Config>::b;
+  static constexpr int threads = 128, wide = 8, step = threads / wide, passes = Config::tile_k / step;
+  static constexpr int gran = Config::gran, chunk = 8; // elements of 16 bytes
+  static_assert(Config::layout_a == 'c' && Config::layout_b == 'r',
+                "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
+  static_assert(Config::tile_k % step == 0, "every thread must have the same number of rows");
+  static_assert(panel_a::width == 64 && panel_b::width == 64, "a row of a slab is 128 bytes");
+  static_assert((gran & (gran - 1)) == 0, "micro-tiles along k must be a power of two long");
+
+  const char *a, *b;           // this thread's first chunk, of row 0
+  spc_u32 pitch_a, pitch_b;    // bytes
+  spc_list list;
+  int position, first, inside; // in the list, in k's, of the next tile; row and byte in a slab; bit j: slab j's chunk
+  int next[passes];            // k's of the next tile; -1: past the list
+  bool whole;                  // all chunks lie inside
+
+  __device__ __forceinline__ spc_gathered(const spc_args &args, const spc_tile_place &place, int thread) {
+    int row = thread / wide, column = thread % wide * chunk, strip = place.m0 / Config::strip;
+    list = {Config::ids(args) + (long long)strip * Config::capacity(args), Config::counts(args)[strip],
+            (int)Config::k(args)};
+    a = (const char *)(Config::a(args, place.batch) + place.m0 + column);
+    b = (const char *)(Config::b(args, place.batch) + place.n0 + column);
+    pitch_a = (spc_u32)Config::pitch_a(args) * 2, pitch_b = (spc_u32)Config::pitch_b(args) * 2;
+    first = row * 128 + (thread % wide ^ row % 8) * 16;
+    whole = place.m0 + Config::tile_m <= place.m && place.n0 + Config::tile_n <= place.n;
+    inside = 0;
+#pragma unroll
+    for (int j = 0; j < panel_a::slabs; j++) inside |= (place.m0 + column + j * 64 < place.m ? 1 : 0) << j;
+#pragma unroll
+    for (int j = 0; j < panel_b::slabs; j++)
+      inside |= (place.n0 + column + j * 64 < place.n ? 1 : 0) << (panel_a::slabs + j);
+    position = row;
+    look_ahead();
+  }
+  // k tiles; an empty list has one of zeros: sums that something else than the multiply may write would be kept out
+  // of its pipeline.
+  __device__ __forceinline__ int tiles() const {
+    return max((list.count * gran + Config::tile_k - 1) / Config::tile_k, 1);
+  }
+  __device__ __forceinline__ void look_ahead() {
+#pragma unroll
+    for (int p = 0; p < passes; p++) {
+      int at = position + p * step;
+      int k = at / gran < list.count ? __ldg(list.ids + at / gran) * gran + at % gran : -1;
+      next[p] = k < list.extent ? k : -1;
+    }
+    position += Config::tile_k;
+  }
+  // Starts the copies of a row's chunks, one of each slab; where nothing is read any address will do.
+  template <class Panel, bool Whole>
+  __device__ __forceinline__ void copy(spc_u32 to, const char *from, bool there, int bits) const {
+#pragma unroll
+    for (int j = 0; j < Panel::slabs; j++) {
+      bool ok = there && (Whole || (bits >> j & 1));
+      ptx_copy_async_16(to + j * Panel::slab_bytes, Whole || ok ? from + j * 128 : (const char *)list.ids, ok ? 16 : 0);
+    }
+  }
+  template <bool Whole> __device__ __forceinline__ void load(spc_u32 slot) {
+    int now[passes];
+#pragma unroll
+    for (int p = 0; p < passes; p++) now[p] = next[p];
+    look_ahead();
+#pragma unroll
+    for (int p = 0; p < passes; p++) {
+      spc_u64 k = (spc_u32)max(now[p], 0);
+      spc_u32 to = slot + first + p * step * 128;
+      copy<panel_a, Whole>(to, a + k * pitch_a, now[p] >= 0, inside);
+      copy<panel_b, Whole>(to + panel_a::bytes, b + k * pitch_b, now[p] >= 0, inside >> panel_a::slabs);
+    }
+  }
+};
