@@ -109,18 +109,34 @@ static double best_dense_row(pass_context *context, const pass_sum *sum) {
   return isfinite(best) ? best : 0;
 }
 
-static double index_cost(pass_context *context, const ir_candidate *candidate, double cover) {
+typedef struct looking {
+  double epilogue, lists; /* what detection adds to the producing stage; lists and guard */
+  bool fused;
+} looking;
+
+static looking looking_cost(pass_context *context, const ir_candidate *candidate, double cover) {
   const pass_profile *p = context->profile;
   const ir_tensor *x = candidate->operand;
   double elements = 1, cols = pass_index_assumed(context, candidate->axis);
   for (int d = 0; d < x->rank; d++) elements *= pass_size_assumed(context, x->dim[d]);
-  bool fused = detects_in_producer(context, x);
-  double time = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
-                                 (double)candidate->gran, cover, fused);
+  looking cost = {.fused = detects_in_producer(context, x)};
+  cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
+                                (double)candidate->gran, cover, cost.fused) +
+               pass_cost_guard(p, 1);
   pass_sum producer;
-  if (fused && pass_sum_of(context, x->def, &producer))
-    time += p->fused_detect_share * best_dense_row(context, &producer);
-  return time + pass_cost_guard(p, 1);
+  if (cost.fused && pass_sum_of(context, x->def, &producer))
+    cost.epilogue = p->fused_detect_share * best_dense_row(context, &producer);
+  return cost;
+}
+
+static double index_cost(pass_context *context, const ir_candidate *candidate, double cover) {
+  looking cost = looking_cost(context, candidate, cover);
+  return cost.epilogue + cost.lists;
+}
+
+double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
+  looking cost = looking_cost(context, candidate, 1);
+  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused, 1);
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,

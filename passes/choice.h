@@ -72,6 +72,8 @@ ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const c
 void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index,
                          int64_t size);
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
+/* What is lost when the guard says dense. */
+double pass_candidate_look(pass_context *context, const ir_candidate *candidate);
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
 /* Rows in memory are multiples of so many bytes, or may be at run time. */

@@ -65,15 +65,15 @@ typedef struct forecast {
   const pass_ways *ways;
   const ir_candidate *candidate;
   pass_zeros zeros;
-  double dense; /* the branch beside it */
+  double dense, look; /* the branch beside it; what is lost when it is taken */
 } forecast;
 
-/* Lists, guard, and the faster of the two branches. */
+/* The faster of the two branches: with lists and guard, or dense once it is known to be meant. */
 static double guarded(const forecast *f, double cover) {
   double index;
   double time = pass_candidate_cost(f->context, f->ways->is_sum ? &f->ways->sum : NULL,
                                     f->candidate, cover, &index);
-  return index + fmin(time - index, f->dense);
+  return fmin(time, fmin(f->look, index) + f->dense);
 }
 
 /* The mean over how alike the rows of a strip are: from independent to all alike, evenly. */
@@ -111,15 +111,9 @@ static void expect_all(pass_context *context, pass_ways *ways) {
     candidate->expected = candidate->microseconds;
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
+    f.look = pass_candidate_look(context, candidate);
     expect_listed(&f, candidate);
   }
-}
-
-/* What is lost when the guard says dense: all of the lists, and the guard. */
-static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate) {
-  double index;
-  pass_candidate_cost(context, ways->is_sum ? &ways->sum : NULL, candidate, 1, &index);
-  return index;
 }
 
 static bool is_pinned(const pass_context *context, const pass_ways *ways,
@@ -135,7 +129,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
   double cheap = fmax(CHEAP_SHARE * best_dense(ways), CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    bool dear = is_listed(way->candidate) && looking(context, ways, way->candidate) > cheap;
+    bool dear = is_listed(way->candidate) && pass_candidate_look(context, way->candidate) > cheap;
     way->weight = way->candidate->expected * (dear ? 1 + context->profile->guard_margin : 1);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;

@@ -9,7 +9,8 @@
  *
  * A hint is never a promise, so a list that was chosen because of one gets a guard: the measured
  * cover is compared with the cover at which dense would have been as fast, all costs of looking
- * included.  A plan that is batch invariant has no lists and therefore no guards. */
+ * included; where a sample decides, looking is what either branch costs.  A plan that is batch
+ * invariant has no lists and therefore no guards. */
 #include "passes/choice.h"
 #include "passes/stage.h"
 
@@ -33,7 +34,8 @@ static double break_even(pass_context *context, const ir_candidate *sparse,
   if (context->options && context->options->force_guard == 2) return 0;
   double none = pass_candidate_cost(context, is_sum ? &sum : NULL, sparse, 0, &index);
   double full = pass_candidate_cost(context, is_sum ? &sum : NULL, sparse, 1, &index);
-  return pass_break_even(none, full, dense->microseconds);
+  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
+  return pass_break_even(none, full, dense->microseconds + look);
 }
 
 spc_status pass_guard(pass_context *context, ir_kernel *kernel) {

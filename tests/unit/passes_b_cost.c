@@ -109,7 +109,8 @@ Test(passes_b_cost, directions) {
   double detect = pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, false);
   cr_assert_gt(pass_cost_detect(narrow, 4096, 4096, IR_BF16, 64, 1, 0.3, false), 5 * detect);
   cr_assert_gt(pass_cost_detect(slow, 4096, 4096, IR_BF16, 64, 1, 0.3, false), detect + 20);
-  cr_assert_gt(pass_cost_guard(slow, 1), pass_cost_guard(p, 1) + 20);
+  cr_assert_gt(pass_cost_look(slow, 1000, false, 1), pass_cost_look(p, 1000, false, 1) + 20);
+  cr_assert_lt(pass_cost_look(p, 1000, false, 1), detect, "a sample is not all of the operand");
   const char *row = "gemm_kgather_mma_64x128x32";
   cr_assert_gt(product_time(far, row, 64, 0.5), 3 * product_time(p, row, 64, 0.5));
   cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect,
