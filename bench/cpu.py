@@ -2,7 +2,7 @@
 """spc on the CPU beside what Debian has: OpenBLAS, Eigen, MLIR's sparsifier, SciPy.  Prints tables, writes JSON.
 
 Usage: bench/cpu.py [--library FILE] [--threads 1,2] [--rounds N] [--seconds S] [--json FILE] [GROUP...]
-Groups: dense spmm spmv sddmm bsr nm dynamic ffn gated fused pairs; all of them when none is named.
+Groups: dense spmm spmv sddmm bsr nm dynamic ffn gated fused pairs conversions; all of them when none is named.
 `script/setup bench` installs the peers and builds the library (default build/tests/libspc-bench.so).
 
 How a figure is made: the sides of a row take turns in one process on the same operands; a row stops after N rounds (51),
@@ -99,8 +99,13 @@ class Peer:
 # ---- checks ------------------------------------------------------------------------------------------
 def error_of(got, want, length):
     """The error of the whole relative to its size, and whether both bounds of ir/compare.h hold."""
-    if sp.issparse(want):
-        got, want = got.toarray(), want.toarray()
+    if sp.issparse(want) and sp.issparse(got):
+        want = want.tocsr()
+        want.sort_indices()
+        if got.nnz == want.nnz and (got.indices == want.indices).all():  # the entries tell; both dense may not fit
+            got, want = got.data, want.data
+        else:
+            got, want = got.toarray(), want.toarray()
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     if got.shape != want.shape or not np.isfinite(got).all():
         return float("inf"), False

@@ -289,6 +289,41 @@ def pairs(peers):
                   lambda s, f=by_scipy: f(s["A"].astype(np.float64), s["B"].astype(np.float64)), ("C", (n, n)), max(1, int(n * density)), best=("MLIR", "Eigen"))
 
 
+CONVERT = "spx 1; dim I: dyn; dim J: dyn;\nkernel k { in A: f32[I,J]%s; out C[i,j] = A[i,j]%s; }"
+
+
+def scattered(n, a_row):
+    """So many entries a row, anywhere: columns come in no order, rows do."""
+    return wide_csr(n, n, a_row)
+
+
+def coo_arrays(m):
+    coo = m.tocoo()
+    return m.shape, [np.array([0, m.nnz], np.int32), coo.row.astype(np.int32), coo.col.astype(np.int32), coo.data]
+
+
+def blocks(m):
+    out = m.tobsr((4, 4))
+    out.sort_indices()
+    return out
+
+
+def conversions(peers):
+    big, small = lambda: scattered(200000, 10), lambda: random_csr(2048, 2048, 0.1)
+    kinds = (("csc → csr, 200k², 2M entries", " as csc", " as csr", big, lambda m: m.tocsc(), lambda m: m.tocsc(), lambda m: m.tocsr()),
+             ("csc → csr, 2048², 90 % zeros", " as csc", " as csr", small, lambda m: m.tocsc(), lambda m: m.tocsc(), lambda m: m.tocsr()),
+             ("coo → csr, 200k², 2M entries", " as coo", " as csr", big, coo_arrays, lambda m: m.tocoo(), lambda m: m.tocsr()),
+             ("bsr(4,4) → csr, 2048², 90 % zeros", " as bsr(4,4)", " as csr", small, blocks, blocks, lambda m: m.tocsr()),
+             ("dense → csr, 2048², 90 % zeros", "", " as csr ~ zeros(dynamic, density=0.1)", small, lambda m: m.toarray(), lambda m: m.toarray(), sp.csr_matrix),
+             ("csr → dense, 2048², 90 % zeros", " as csr", "", small, lambda m: m, lambda m: m, lambda m: m.toarray()))
+    for title, source, dest, make, ours, theirs, convert in kinds:
+        sets = [dict(A=ours(m), S=theirs(m)) for m in (make() for _ in range(SETS))]
+        n = sets[0]["S"].shape[0]
+        yield Row(title, dict(I=n, J=n), sets, {"spc": CONVERT % (source, dest)}, dict(SciPy=lambda s, f=convert: lambda: f(s["S"])),
+                  lambda s, f=convert: f(s["S"]), ("C", (n, n)), 1, best=("SciPy",))
+
+
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"), "ffn": (ffn, "Feed-forward layers with a relu"),
-          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)")}
+          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
+          "conversions": (conversions, "Conversions")}
