@@ -20,15 +20,35 @@ struct spc_program {
   bool strict_nan;
 };
 
+typedef struct api_prepared api_prepared; /* api_enqueue.c */
 struct spc_plan {
   spc_program *program;
   ir_kernel *kernel;
   int kernel_number;
   int64_t *given; /* sizes that the caller gave, by dim number; -1 unknown */
+  api_prepared *prepared;
 };
 
 /* Fills *err from a status and what the sink holds; returns the status. */
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...)
     IR_PRINTF(4, 5);
+
+/* ---- tensors of one call (api_tensor.c) -------------------------------------------------------
+ */
+typedef struct api_tensors {
+  const char *call; /* "spc_run": for messages */
+  const ir_kernel *kernel;
+  spc_tensor *tensors; /* written by spc_run alone */
+  int count;
+  spc_error *err;
+} api_tensors;
+spc_status drv_tensor_misuse(const api_tensors *given, const spc_tensor *t, const char *what);
+spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
+spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
+spc_status drv_tensor_check(const api_tensors *given, const spc_tensor *t,
+                            const ir_tensor *declared);
+void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view);
+
+void drv_unprepare(spc_plan *plan);
 
 #endif

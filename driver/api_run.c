@@ -60,6 +60,7 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
 
 void spc_plan_free(spc_plan *plan) {
   if (!plan) return;
+  drv_unprepare(plan);
   free(plan->given);
   free(plan);
 }
@@ -69,67 +70,27 @@ typedef struct api_run {
   spc_plan *plan;
   ir_arena *arena;
   ir_sink *sink;
-  spc_error *err;
-  spc_tensor *tensors;
-  int count;
+  api_tensors given;
   int64_t *sizes;
   ir_bindings bindings;
 } api_run;
 
-static spc_status misuse(api_run *run, const spc_tensor *t, const char *what) {
-  return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: tensor `%s`: %s",
-                      t->name ? t->name : "(null)", what);
-}
-
-static spc_tensor *given(api_run *run, const char *name) {
-  for (int i = 0; i < run->count; i++)
-    if (run->tensors[i].name && !strcmp(run->tensors[i].name, name)) return &run->tensors[i];
-  return NULL;
-}
-
-static spc_status check_tensor(api_run *run, const spc_tensor *t, const ir_tensor *declared) {
-  if (t->struct_size < sizeof(spc_tensor))
-    return misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
-  if (t->rank != declared->rank)
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d",
-                        t->name, t->rank, declared->rank);
-  const char *want = declared->dtype == IR_NONE ? NULL : ir_dtype_text(declared->dtype);
-  if (want ? !t->dtype || strcmp(t->dtype, want) : t->dtype != NULL)
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: dtype %s, declared %s",
-                        t->name, t->dtype ? t->dtype : "(none)", want ? want : "pattern");
-  for (int d = 0; d < t->rank; d++)
-    if (t->shape[d] < 0) return misuse(run, t, "a size in `shape` is negative");
-  return SPC_OK;
-}
-
-static void view_of(const spc_tensor *t, const ir_tensor *declared, ir_view *view) {
-  *view = (ir_view){.dtype = declared->dtype, .rank = t->rank, .format = declared->format};
-  memcpy(view->dim, t->shape, sizeof(int64_t) * (size_t)t->rank);
-  view->vals = (ir_array){t->values, t->value_count, declared->dtype};
-  for (int l = 0; declared->format && l < declared->format->level_count; l++) {
-    const ir_level_row *row = &ir_level_rows[declared->format->level[l].kind];
-    bool bytes = row->crd == IR_ARRAY_BITS || row->crd == IR_ARRAY_POSITIONS;
-    if (t->pos[l]) view->pos[l] = (ir_array){t->pos[l], t->pos_count[l], IR_I32};
-    if (t->crd[l]) view->crd[l] = (ir_array){t->crd[l], t->crd_count[l], bytes ? IR_U8 : IR_I32};
-  }
-}
-
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
-  spc_tensor *t = given(run, declared->name);
+  spc_tensor *t = drv_tensor_given(&run->given, declared->name);
   ir_binding binding = {.tensor = declared};
   const char *why = "";
   if (!t)
-    return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: input `%s` is missing",
-                        declared->name);
-  SPC_TRY(check_tensor(run, t, declared));
-  view_of(t, declared, &binding.view);
+    return drv_api_fail(run->given.err, SPC_INVALID_ARGUMENT, NULL,
+                        "spc_run: input `%s` is missing", declared->name);
+  SPC_TRY(drv_tensor_check(&run->given, t, declared));
+  drv_tensor_view(t, declared, &binding.view);
   if (ir_format_is_dense(declared->format)) {
     int64_t elements = ir_view_elements(&binding.view);
-    if (elements && !t->values) return misuse(run, t, "`values` is NULL");
+    if (elements && !t->values) return drv_tensor_misuse(&run->given, t, "`values` is NULL");
     binding.view.vals.count = elements;
   } else if (ir_view_check(run->arena, &binding.view, &why)) {
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s` breaks its format: %s",
-                        t->name, why);
+    return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
+                        "tensor `%s` breaks its format: %s", t->name, why);
   }
   IR_PUSH(run->arena, &run->bindings.list, binding);
   return SPC_OK;
@@ -145,15 +106,15 @@ static void copy_out(void *to, const ir_array *from) {
 }
 
 static spc_status write_output(api_run *run, const ir_binding *result) {
-  spc_tensor *t = given(run, result->tensor->name);
+  spc_tensor *t = drv_tensor_given(&run->given, result->tensor->name);
   const ir_view *view = &result->view;
   if (!t)
-    return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "spc_run: output `%s` is missing",
-                        result->tensor->name);
-  SPC_TRY(check_tensor(run, t, result->tensor));
+    return drv_api_fail(run->given.err, SPC_INVALID_ARGUMENT, NULL,
+                        "spc_run: output `%s` is missing", result->tensor->name);
+  SPC_TRY(drv_tensor_check(&run->given, t, result->tensor));
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] != view->dim[d])
-      return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL,
+      return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
                           "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
                           (long long)t->shape[d], (long long)view->dim[d]);
   bool shared = ir_format_is_dense(view->format) || result->tensor->like;
@@ -171,19 +132,9 @@ static spc_status write_output(api_run *run, const ir_binding *result) {
     t->crd_count[l] = view->crd[l].count;
   }
   if (fits) return SPC_OK;
-  return drv_api_fail(run->err, SPC_CAPACITY, NULL,
+  return drv_api_fail(run->given.err, SPC_CAPACITY, NULL,
                       "output `%s` needs room for %lld values; the counts needed are in the tensor",
                       t->name, (long long)view->vals.count);
-}
-
-static spc_status known_names(api_run *run) {
-  for (int i = 0; i < run->count; i++) {
-    const ir_tensor *tensor =
-        run->tensors[i].name ? ir_tensor_named(run->plan->kernel, run->tensors[i].name) : NULL;
-    if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
-      return misuse(run, &run->tensors[i], "the kernel has no input or output of that name");
-  }
-  return SPC_OK;
 }
 
 static spc_status execute(api_run *run) {
@@ -204,13 +155,13 @@ static spc_status execute(api_run *run) {
 
 static spc_status run_all(api_run *run) {
   const ir_kernel *kernel = run->plan->kernel;
-  SPC_TRY(known_names(run));
+  SPC_TRY(drv_tensor_names(&run->given));
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
   spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
   if (!status) status = ir_check_sizes(kernel, run->sizes, run->sink);
   if (!status) status = execute(run);
-  if (status) return drv_api_fail(run->err, status, run->sink, NULL);
+  if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
   for (int i = 0; i < run->bindings.list.count; i++)
     if (run->bindings.list.at[i].tensor->role == IR_ROLE_OUT)
       SPC_TRY(write_output(run, &run->bindings.list.at[i]));
@@ -220,7 +171,7 @@ static spc_status run_all(api_run *run) {
 static spc_status guarded(api_run *run) {
   jmp_buf out_of_memory;
   if (setjmp(out_of_memory))
-    return drv_api_fail(run->err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+    return drv_api_fail(run->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
   ir_arena_guard(run->arena, &out_of_memory);
   int dims = run->plan->program->ir->dims.count;
   run->sink = ir_sink_new(run->arena);
@@ -233,8 +184,8 @@ spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *er
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_run: `%s` is not valid",
                         !plan ? "plan" : "tensors");
-  api_run run = {
-      .plan = plan, .err = err, .tensors = tensors, .count = count, .arena = ir_arena_new()};
+  api_tensors given = {"spc_run", plan->kernel, tensors, count, err};
+  api_run run = {.plan = plan, .given = given, .arena = ir_arena_new()};
   if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
   spc_status status = guarded(&run);
   ir_arena_free(run.arena);

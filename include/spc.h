@@ -16,8 +16,8 @@
  * last argument, filled by value in the caller's memory; there is no last-error state.  A call that
  * fails leaves nothing half-built: its out parameter is NULL and nothing needs to be freed.
  *
- * This version takes tensors in host memory; on a GPU they are copied for each run.  Everything below
- * may still change before version 1. */
+ * spc_run takes tensors in host memory and copies them for each run on a GPU; spc_enqueue runs on the
+ * caller's device memory and stream.  Everything below may still change before version 1. */
 #ifndef SPC_H
 #define SPC_H
 
@@ -149,6 +149,40 @@ typedef struct spc_tensor {
 /* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the
  * results are in the caller's arrays.  SPC_INVALID_INPUT names the tensors and sizes that disagree. */
 SPC_API spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
+
+/* ---- runs on the caller's stream ------------------------------------------------------------------ */
+/* What an engine calls: its arrays, its workspace, its stream; on a GPU arrays and workspace are device
+ * memory.  A run that succeeds allocates nothing, copies nothing, takes no lock on one thread and waits
+ * for nothing (on the CPU it returns with the results); other sizes, arrays and masks change none of
+ * that, so it may be captured into a CUDA graph and replayed.
+ *
+ *     size_t bytes;
+ *     spc_plan_prepare(plan, &err);                                 // once, before any capture
+ *     spc_workspace(plan, largest, 4, &bytes, &err);                // largest: only shapes and counts matter
+ *     spc_enqueue(plan, tensors, 4, workspace, bytes, stream, &err);
+ *
+ * Kernels whose results have a computed pattern, or whose operands are converted first, cannot be run
+ * this way, nor can the interpreter's: spc_plan_prepare answers SPC_UNAVAILABLE with the reason, and
+ * spc_run runs them. */
+
+/* Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens.  Done
+ * twice it does nothing. */
+SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
+
+/* Bytes of workspace that runs with tensors of these shapes, `value_count`, `pos_count` and `crd_count`
+ * take; pointers may be NULL.  No smaller run takes more. */
+SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
+                                 spc_error *err);
+
+/* Every input and every output by name, in any order; names, dtypes, ranks, sizes and array lengths are
+ * checked, the contents of positions and coordinates are trusted.  `value_count` is the room of an
+ * output; for a packed or bitmap input also the number of its values.  On a GPU `values` is aligned to
+ * 16 bytes.  Arrays must not overlap what is written.  `workspace`: aligned to 256 bytes, in no use by
+ * another run on another stream; its contents are of no matter before and after.  `stream`: a CUstream,
+ * NULL the default one; ignored on the CPU.  SPC_CAPACITY: the workspace is too small, the message says
+ * how large it must be. */
+SPC_API spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
+                               size_t bytes, void *stream, spc_error *err);
 
 /* ---- fenced ------------------------------------------------------------------------------------- */
 /* The command line as a function.  The `spc` binary is this call and nothing else, so that the

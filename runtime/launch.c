@@ -30,20 +30,33 @@ static void host_part(void *user, int64_t begin, int64_t end) {
   atomic_flag_clear_explicit(&call->used[set], memory_order_release);
 }
 
-static spc_status range_of(rt_run *run, const ir_code_image *code, int64_t *lo, int64_t *hi) {
+static spc_status range_of(const rt_plan *plan, const ir_code_image *code, ir_sink *sink,
+                           int64_t *lo, int64_t *hi) {
   *lo = 0;
   *hi = 1;
   if (!code->parallel_hi) return SPC_OK;
-  if (ir_size_value(code->parallel_lo, run->plan->sizes, lo) &&
-      ir_size_value(code->parallel_hi, run->plan->sizes, hi))
+  if (ir_size_value(code->parallel_lo, plan->sizes, lo) &&
+      ir_size_value(code->parallel_hi, plan->sizes, hi))
     return SPC_OK;
-  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, code->func->span,
+  ir_diag_add(sink, IR_DIAG_IR_RULE, code->func->span,
               "the range of the parallel loop of `%s` cannot be computed at these sizes",
               code->entry);
   return SPC_INVALID_INPUT;
 }
 
-static bool has_own_buffers(const ir_func *func) {
+spc_status rt_call_host(const rt_plan *plan, const ir_code_image *code, void **pointers,
+                        ir_sink *sink) {
+  int64_t lo, hi;
+  SPC_TRY(range_of(plan, code, sink, &lo, &hi));
+  host_call call = {.function = code->cpu, .sizes = plan->sizes, .buf = &pointers};
+  if (plan->options.pool && code->parallel_hi)
+    rt_pool_for(plan->options.pool, lo, hi, 1, host_part, &call);
+  else
+    host_part(&call, lo, hi);
+  return SPC_OK;
+}
+
+bool rt_has_own_buffers(const ir_func *func) {
   for (int i = 0; i < func->bufs.count; i++)
     if (func->bufs.at[i]->each) return true;
   return false;
@@ -76,33 +89,39 @@ spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
     arrays[i] = slot->host;
     pointers[i] = slot->host.data;
   }
+  bool in_parts = run->plan->options.pool && code->parallel_hi;
+  if (code->cpu && !(in_parts && rt_has_own_buffers(code->func)))
+    return rt_call_host(run->plan, code, pointers, run->memory.sink);
   int64_t lo, hi;
-  SPC_TRY(range_of(run, code, &lo, &hi));
+  SPC_TRY(range_of(run->plan, code, run->memory.sink, &lo, &hi));
   if (!code->cpu)
     return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
                           run->plan->options.max_steps, run->memory.sink);
   host_call call = {.function = code->cpu, .sizes = run->plan->sizes, .buf = &pointers};
-  bool in_parts = run->plan->options.pool && code->parallel_hi;
-  if (in_parts && has_own_buffers(code->func)) add_sets(run, code->func, &call);
-  if (in_parts)
-    rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);
-  else
-    host_part(&call, lo, hi);
+  add_sets(run, code->func, &call);
+  rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);
   return SPC_OK;
 }
 
-spc_status rt_run_driver_failed(rt_run *run, const char *what) {
-  ir_diag_add(run->memory.sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "%s: %s", what,
-              rt_cuda_error(run->plan->options.cuda));
+spc_status rt_driver_failed(const rt_plan *plan, ir_sink *sink, const char *what) {
+  ir_diag_add(sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "%s: %s", what,
+              rt_cuda_error(plan->options.cuda));
   return SPC_INTERNAL;
 }
 
-static spc_status fill_grid(rt_run *run, const ir_code_image *code, rt_launch *launch) {
+spc_status rt_run_driver_failed(rt_run *run, const char *what) {
+  return rt_driver_failed(run->plan, run->memory.sink, what);
+}
+
+spc_status rt_launch_sizes(const rt_plan *plan, int number, rt_launch *launch, ir_sink *sink) {
+  const ir_code_image *code = &plan->image->codes.at[number];
+  const ir_program *program = plan->image->kernel->program;
+  for (int d = 0; d < program->dims.count; d++) launch->args.size[d] = plan->sizes[d];
   launch->grid[0] = 0;
   launch->grid[1] = launch->grid[2] = 1;
   for (int d = 0; d < 3; d++)
-    if (code->grid[d] && !ir_size_value(code->grid[d], run->plan->sizes, &launch->grid[d])) {
-      ir_diag_add(run->memory.sink, IR_DIAG_INTERNAL, IR_NOWHERE,
+    if (code->grid[d] && !ir_size_value(code->grid[d], plan->sizes, &launch->grid[d])) {
+      ir_diag_add(sink, IR_DIAG_INTERNAL, IR_NOWHERE,
                   "the grid of `%s` is not an expression of sizes", code->entry);
       return SPC_INTERNAL;
     }
@@ -117,17 +136,16 @@ static bool is_made(const rt_made_map *made, int code, int number, const void *d
 }
 
 /* Encoding takes about a microsecond; a plan remembers the maps of the last few pointers. */
-static spc_status made_map(rt_run *run, int code, int number, void *device, rt_made_map **out) {
-  rt_plan *plan = run->plan;
+static spc_status made_map(rt_plan *plan, int code, int number, void *device, ir_sink *sink,
+                           rt_made_map **out) {
   const ir_box_map *map = &plan->image->codes.at[code].maps.at[number];
-  if (!plan->made) plan->made = aligned_alloc(64, sizeof *plan->made * RT_MADE_MAPS);
   if (!plan->made) return SPC_OUT_OF_MEMORY;
   for (int i = 0; i < plan->made_count && i < RT_MADE_MAPS; i++)
     if (is_made(&plan->made[i], code, number, device)) return *out = &plan->made[i], SPC_OK;
   rt_made_map *made = &plan->made[plan->made_count % RT_MADE_MAPS];
   made->code = -1; /* nothing, should encoding fail */
   if (rt_cuda_map(plan->options.cuda, map, plan->sizes, device, &made->map, &made->fits))
-    return rt_run_driver_failed(run, "encoding a tensor map");
+    return rt_driver_failed(plan, sink, "encoding a tensor map");
   made->code = code;
   made->number = number;
   made->device = device;
@@ -136,18 +154,20 @@ static spc_status made_map(rt_run *run, int code, int number, void *device, rt_m
   return SPC_OK;
 }
 
-static spc_status fill_maps(rt_run *run, int number, rt_launch *launch) {
-  const ir_code_image *code = &run->plan->image->codes.at[number];
+void rt_launch_room(rt_plan *plan, int number, ir_arena *arena, rt_launch *launch) {
+  if (!plan->image->codes.at[number].maps.count || launch->maps) return;
+  if (!plan->made) plan->made = aligned_alloc(64, sizeof *plan->made * RT_MADE_MAPS);
+  char *room = ir_alloc(arena, sizeof(spc_tensor_maps) + 64); /* arenas know of 16 bytes */
+  launch->maps = (spc_tensor_maps *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
+}
+
+spc_status rt_launch_maps(rt_plan *plan, int number, rt_launch *launch, ir_sink *sink) {
+  const ir_code_image *code = &plan->image->codes.at[number];
   launch->unfit = false;
-  if (!code->maps.count) return SPC_OK;
-  if (!launch->maps) { /* aligned by hand: arenas know of 16 bytes */
-    char *room = ir_alloc(run->memory.arena, sizeof(spc_tensor_maps) + 64);
-    launch->maps = (spc_tensor_maps *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
-  }
   for (int i = 0; i < code->maps.count && !launch->unfit; i++) {
     rt_made_map *made = NULL;
     if (code->maps.at[i].buf < 0) continue;
-    SPC_TRY(made_map(run, number, i, launch->args.buf[code->maps.at[i].buf], &made));
+    SPC_TRY(made_map(plan, number, i, launch->args.buf[code->maps.at[i].buf], sink, &made));
     launch->maps->map[i] = made->map;
     launch->unfit = !made->fits;
   }
@@ -165,11 +185,11 @@ static spc_status settle_call(rt_run *run, const ir_library_call *call, rt_launc
 }
 
 /* A code whose maps do not fit is not launched; one that stands in is, then and only then. */
-static bool is_left_out(const rt_run *run, int number) {
-  const ir_code_image *codes = run->plan->image->codes.at;
+bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int number) {
+  const ir_code_image *codes = plan->image->codes.at;
   int first = number;
   while (first > 0 && codes[first].stands_in) first--;
-  return run->launches[first].unfit != codes[number].stands_in;
+  return launches[first].unfit != codes[number].stands_in;
 }
 
 spc_status rt_launch_prepare(rt_run *run, int number) {
@@ -185,23 +205,28 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
     args->buf[i] = slot->device;
     slot->on_device = true;
   }
-  for (int d = 0; d < rt_run_program(run)->dims.count; d++) args->size[d] = run->plan->sizes[d];
-  SPC_TRY(fill_grid(run, code, launch));
-  SPC_TRY(fill_maps(run, number, launch));
+  rt_launch_room(run->plan, number, run->memory.arena, launch);
+  SPC_TRY(rt_launch_sizes(run->plan, number, launch, run->memory.sink));
+  SPC_TRY(rt_launch_maps(run->plan, number, launch, run->memory.sink));
   if (code->library) SPC_TRY(settle_call(run, code->library, launch));
-  launch->empty = launch->empty || is_left_out(run, number);
+  launch->empty = launch->empty || rt_launch_left_out(run->plan, run->launches, number);
   return SPC_OK;
 }
 
-spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
-  const rt_launch *launch = &run->launches[number];
+spc_status rt_launch_send(const rt_plan *plan, int number, const rt_launch *launch, void *stream,
+                          ir_sink *sink) {
   if (launch->empty) return SPC_OK;
   if (launch->call) {
-    if (!rt_cublaslt_run(run->plan->options.cuda, launch->call, stream)) return SPC_OK;
-  } else if (!rt_cuda_launch(run->plan->options.cuda, run->plan->modules[number], launch->grid,
-                             &launch->args, launch->maps, stream)) {
+    if (!rt_cublaslt_run(plan->options.cuda, launch->call, stream)) return SPC_OK;
+  } else if (!rt_cuda_launch(plan->options.cuda, plan->modules[number], launch->grid, &launch->args,
+                             launch->maps, stream)) {
     return SPC_OK;
   }
-  return rt_run_driver_failed(run, ir_format_text(run->memory.arena, "launching `%s`",
-                                                  run->plan->image->codes.at[number].entry));
+  return rt_driver_failed(
+      plan, sink,
+      ir_format_text(sink->arena, "launching `%s`", plan->image->codes.at[number].entry));
+}
+
+spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
+  return rt_launch_send(run->plan, number, &run->launches[number], stream, run->memory.sink);
 }

@@ -41,7 +41,7 @@ static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
   return SPC_OK;
 }
 
-static double threshold_of(const rt_plan *plan, const ir_list *list) {
+double rt_plan_threshold(const rt_plan *plan, const ir_list *list) {
   if (plan->options.force_guard == 1) return INFINITY;
   if (plan->options.force_guard == 2) return -1;
   for (int i = 0; i < plan->image->kernel->stages.count; i++) {
@@ -58,7 +58,7 @@ static spc_status set_thresholds(rt_run *run) {
     if (!list->threshold) continue;
     rt_slot *slot;
     SPC_TRY(rt_memory_buffer(&run->memory, list->threshold, &slot));
-    ((double *)slot->host.data)[0] = threshold_of(run->plan, list);
+    ((double *)slot->host.data)[0] = rt_plan_threshold(run->plan, list);
     slot->filled = true;
   }
   return SPC_OK;
@@ -91,26 +91,26 @@ spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view) {
 }
 
 /* ---- before ---------------------------------------------------------------------------------- */
-static spc_status short_list(rt_run *run, const ir_list *list, const char *what, int64_t have,
+static spc_status short_list(ir_sink *sink, const ir_list *list, const char *what, int64_t have,
                              int64_t need) {
-  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, list->span,
+  ir_diag_add(sink, IR_DIAG_IR_RULE, list->span,
               "list `%s`: %s is %lld, and it takes %lld at these sizes", list->name, what,
               (long long)have, (long long)need);
   return SPC_INVALID_INPUT;
 }
 
-static spc_status unknown_list(rt_run *run, const ir_list *list) {
-  ir_diag_add(run->memory.sink, IR_DIAG_IR_RULE, list->span,
+static spc_status unknown_list(ir_sink *sink, const ir_list *list) {
+  ir_diag_add(sink, IR_DIAG_IR_RULE, list->span,
               "list `%s`: its strips or its capacity cannot be computed at these sizes",
               list->name);
   return SPC_INVALID_INPUT;
 }
 
-static spc_status check_list_buffer(rt_run *run, const ir_list *list, const ir_buf *buf,
-                                    const char *what, int64_t need) {
+static spc_status check_list_buffer(const rt_plan *plan, ir_sink *sink, const ir_list *list,
+                                    const ir_buf *buf, const char *what, int64_t need) {
   int64_t count;
-  if (!buf || !buf->count || !ir_size_value(buf->count, run->plan->sizes, &count)) return SPC_OK;
-  return count < need ? short_list(run, list, what, count, need) : SPC_OK;
+  if (!buf || !buf->count || !ir_size_value(buf->count, plan->sizes, &count)) return SPC_OK;
+  return count < need ? short_list(sink, list, what, count, need) : SPC_OK;
 }
 
 static int64_t tiles_of(int64_t extent, int64_t tile) { return extent / tile + !!(extent % tile); }
@@ -120,25 +120,31 @@ static int64_t product(int64_t a, int64_t b) { /* of sizes; the largest number w
 }
 
 /* Generated code trusts a list's sizes; in an edited dump they can be any. */
-static spc_status check_list(rt_run *run, const ir_list *list) {
-  const int64_t *sizes = run->plan->sizes;
+static spc_status check_list(const rt_plan *plan, ir_sink *sink, const ir_list *list) {
+  const int64_t *sizes = plan->sizes;
   const ir_tensor *tensor = list->tensor;
   int64_t strips, capacity, along, across = 1;
   if (!ir_size_value(list->strips, sizes, &strips) ||
       !ir_size_value(list->capacity, sizes, &capacity) ||
       !ir_size_value(tensor->dim[list->axis_dim], sizes, &along) ||
       (list->strip_dim >= 0 && !ir_size_value(tensor->dim[list->strip_dim], sizes, &across)))
-    return unknown_list(run, list);
+    return unknown_list(sink, list);
   int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
-  if (capacity < tiles) return short_list(run, list, "its capacity", capacity, tiles);
-  if (strips < rows) return short_list(run, list, "its number of strips", strips, rows);
-  SPC_TRY(check_list_buffer(run, list, list->counts, "the size of its counts", strips));
-  SPC_TRY(
-      check_list_buffer(run, list, list->ids, "the size of its ids", product(strips, capacity)));
-  SPC_TRY(check_list_buffer(run, list, list->bits, "the size of its bits",
+  if (capacity < tiles) return short_list(sink, list, "its capacity", capacity, tiles);
+  if (strips < rows) return short_list(sink, list, "its number of strips", strips, rows);
+  SPC_TRY(check_list_buffer(plan, sink, list, list->counts, "the size of its counts", strips));
+  SPC_TRY(check_list_buffer(plan, sink, list, list->ids, "the size of its ids",
+                            product(strips, capacity)));
+  SPC_TRY(check_list_buffer(plan, sink, list, list->bits, "the size of its bits",
                             product(strips, tiles_of(capacity, 32))));
-  SPC_TRY(check_list_buffer(run, list, list->verdict, "the size of its verdict", 1));
-  return check_list_buffer(run, list, list->threshold, "the size of its threshold", 1);
+  SPC_TRY(check_list_buffer(plan, sink, list, list->verdict, "the size of its verdict", 1));
+  return check_list_buffer(plan, sink, list, list->threshold, "the size of its threshold", 1);
+}
+
+spc_status rt_plan_check_lists(const rt_plan *plan, ir_sink *sink) {
+  for (int i = 0; i < plan->image->kernel->lists.count; i++)
+    SPC_TRY(check_list(plan, sink, plan->image->kernel->lists.at[i]));
+  return SPC_OK;
 }
 
 spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs, ir_sink *sink,
@@ -150,8 +156,7 @@ spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs,
   rt_memory_new(&run->memory, arena, plan->image->kernel, plan->sizes, cuda, sink);
   run->memory.fenced = plan->options.fenced;
   *out = run;
-  for (int i = 0; i < plan->image->kernel->lists.count; i++)
-    SPC_TRY(check_list(run, plan->image->kernel->lists.at[i]));
+  SPC_TRY(rt_plan_check_lists(plan, sink));
   for (int i = 0; i < inputs->list.count; i++)
     SPC_TRY(rt_memory_bind(&run->memory, inputs->list.at[i].tensor, &inputs->list.at[i].view));
   return SPC_OK;

@@ -1,4 +1,5 @@
-/* run.h - shared by plan.c, run.c, launch.c and pack.c only: a plan, one run of it, its launches.
+/* run.h - shared by plan.c, run.c, enqueue.c, launch.c and pack.c only: a plan, one run of it, its
+ * launches.
  *
  * A run of a CUDA image whose stages are all plain launches (rt_run_only_launches) builds every
  * launch once, in rt_run_prepare; enqueueing it then is one driver call a launch.  Other runs build
@@ -23,7 +24,8 @@ struct rt_plan {
   int64_t *sizes;
   rt_plan_options options;
   rt_cuda_module **modules; /* one a code, CUDA only */
-  rt_made_map *made;        /* RT_MADE_MAPS of them, the oldest is replaced; NULL until needed */
+  rt_made_map
+      *made; /* RT_MADE_MAPS of them, the oldest is replaced; NULL where no launch was prepared */
   int made_count;
 };
 
@@ -58,6 +60,25 @@ spc_status rt_launch_prepare(rt_run *run, int code);
 /* One driver call. */
 spc_status rt_launch_enqueue(rt_run *run, int code, void *stream);
 spc_status rt_run_driver_failed(rt_run *run, const char *what);
+
+/* The parts of these, for the plan's sizes. */
+spc_status rt_call_host(const rt_plan *plan, const ir_code_image *code, void **pointers,
+                        ir_sink *sink);
+/* Whether each thread of the function has memory of its own. */
+bool rt_has_own_buffers(const ir_func *func);
+void rt_launch_room(rt_plan *plan, int code, ir_arena *arena, rt_launch *launch);
+spc_status rt_launch_sizes(const rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);
+spc_status rt_launch_maps(rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);
+bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int code);
+spc_status rt_launch_send(const rt_plan *plan, int code, const rt_launch *launch, void *stream,
+                          ir_sink *sink);
+spc_status rt_driver_failed(const rt_plan *plan, ir_sink *sink, const char *what);
+
+/* Generated code trusts the sizes of lists; in an edited dump they can be any. */
+spc_status rt_plan_check_lists(const rt_plan *plan, ir_sink *sink);
+
+/* The break-even cover that the plan's guards compare with. */
+double rt_plan_threshold(const rt_plan *plan, const ir_list *list);
 
 /* The newest bytes of a buffer on the host. */
 spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot);

@@ -1,5 +1,6 @@
 /* What a run through the public interface asks of the system, on the host: this program stands before the C library's
- * functions and counts.  Usage: quiet BACKEND THREADS; one line for what comes before the first run, one line a run.
+ * functions and counts.  Usage: quiet BACKEND THREADS run|enqueue; one line for what comes before the first run, one line
+ * a run.
  * Every run has another mask, the later ones another number of rows, and its result is compared. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -108,6 +109,7 @@ static const char text[] =
     "kernel k { in x: f32[T,K]; in W: f32[K,N]; let h[t,f] = relu(x[t,f]) ~ zeros(dynamic); out y[t,o] = sum[f] h[t,f]*W[f,o]; }\n"
     "schedule k { compact h axis=f gran=4x1; }\n";
 static float x[T * K], W[K * N], y[T * N];
+static _Alignas(256) char workspace[1 << 20];
 
 static int is_right(long rows) {
   for (long r = 0; r < rows; r++)
@@ -125,7 +127,8 @@ static int failed(const spc_error *err) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
+  int enqueues = !strcmp(argv[3], "enqueue");
   spc_error err = SPC_ERROR_INIT;
   spc_context_options options = {.struct_size = sizeof options, .backend = argv[1], .threads = atoi(argv[2])};
   spc_context *context;
@@ -142,6 +145,7 @@ int main(int argc, char **argv) {
   if (spc_context_new(&options, &context, &err) || spc_program_from_text(context, text, strlen(text), NULL, &program, &err) ||
       spc_plan_new(program, NULL, NULL, 0, &plan, &err))
     return failed(&err);
+  if (enqueues && spc_plan_prepare(plan, &err)) return failed(&err);
   print_counts("before");
   for (int i = 0; i < K * N; i++) W[i] = (float)(i % 7 - 3);
   for (int run = 0; run < RUNS; run++) {
@@ -155,8 +159,11 @@ int main(int argc, char **argv) {
       tensors[i].values = arrays[i].values;
       tensors[i].value_count = r * arrays[i].columns;
     }
+    size_t bytes = 0;
+    if (enqueues && spc_workspace(plan, tensors, 3, &bytes, &err)) return failed(&err);
+    if (bytes > sizeof workspace) return printf("%zu bytes of workspace\n", bytes), 1;
     memset(&n, 0, sizeof n);
-    if (spc_run(plan, tensors, 3, &err)) return failed(&err);
+    if (enqueues ? spc_enqueue(plan, tensors, 3, workspace, bytes, NULL, &err) : spc_run(plan, tensors, 3, &err)) return failed(&err);
     print_counts(rows == T ? "large" : "small");
     if (!is_right(rows)) return printf("run %d is wrong\n", run), 1;
   }

@@ -108,7 +108,7 @@ if SANITIZED:
     skip("memory and time of 10^6 x 10^6: the build has sanitizers")
 
 # 5. What a run asks of the system on the host: no file, no thread, no new code, on one thread no lock; memory that does
-# not depend on the mask and is given back.  (That it is none at all waits for runs with a workspace of the caller.)
+# not depend on the mask and is given back.  A run on the caller's workspace allocates none at all.
 compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
 library = os.path.dirname(SPC)
 if SANITIZED or not compiler:
@@ -117,9 +117,9 @@ else:
     built = subprocess.run([compiler, "-O1", "-rdynamic", "-I" + os.path.join(ROOT, "include"), os.path.join(ROOT, "tests/suite/quiet.c"), "-o", path("quiet"), "-L" + library, "-lspc",
                             "-Wl,-rpath," + library, "-ldl", "-lpthread"], capture_output=True, text=True)
     check("the program that counts builds", built.returncode == 0, built.stderr)
-    for backend, threads in (("cpu", 1), ("cpu", 4), ("interp", 1)):
-        r = subprocess.run([path("quiet"), backend, str(threads)], capture_output=True, text=True, timeout=200)
-        what = "on %s with %d threads: " % (backend, threads)
+    for backend, threads, call in (("cpu", 1, "run"), ("cpu", 4, "run"), ("interp", 1, "run"), ("cpu", 1, "enqueue"), ("cpu", 4, "enqueue")):
+        r = subprocess.run([path("quiet"), backend, str(threads), call], capture_output=True, text=True, timeout=200)
+        what = "spc_%s on %s with %d threads: " % (call, backend, threads)
         rows = [(line.split()[0], {k: int(v) for k, v in (part.split("=") for part in line.split()[1:])}) for line in r.stdout.splitlines() if "=" in line]
         if not check(what + "twelve runs are right", r.returncode == 0 and len(rows) == 13, r.stdout + r.stderr):
             continue
@@ -127,6 +127,8 @@ else:
         check(what + "the counts are seen (memory, code and threads before the first run)", before["allocations"] > 0 and before["threads"] >= threads - 1 and (before["code"] > 0) == (backend == "cpu"), rows[0])
         for k, asks in (("files", "opens no file"), ("threads", "starts no thread"), ("code", "makes no code"), ("live", "gives all memory back")) + ((("locks", "takes no lock"),) if threads == 1 else ()):
             check(what + "a run " + asks, all(c[k] == 0 for c in runs), rows)
+        if call == "enqueue":
+            check(what + "a run allocates nothing", all(c["allocations"] == 0 for c in runs), rows)
         check(what + "what is allocated depends on the sizes, not on the mask", all(len({c["allocations"] for w, c in rows if w == size}) == 1 for size in ("large", "small")), rows)
 
 # 7. One huge value in each micro-tile position in turn; results must be exact there.

@@ -1,0 +1,291 @@
+/* api_enqueue.c - runs on the caller's arrays, workspace and stream.
+ *
+ * Everything a run needs beside those is made by spc_plan_prepare and kept: a run that succeeds
+ * allocates nothing.  A run that fails may have left messages in the arena: it is renewed by the
+ * next failure, so that a caller who fails for months does not grow. */
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "driver/api.h"
+#include "runtime/enqueue.h"
+
+enum { DEVICE_ALIGN = 16 }; /* bytes: what kernels read at once */
+
+struct api_prepared {
+  ir_arena *arena, *talk; /* what is kept, and what failures say */
+  ir_sink *sink;
+  rt_plan *plan;
+  rt_ready *ready;
+  int64_t *sizes, *checked; /* of this run; those that fitted last */
+  bool fitted;
+  ir_bindings bindings;
+  rt_given *arrays; /* one a tensor of the kernel */
+};
+
+void drv_unprepare(spc_plan *plan) {
+  api_prepared *p = plan->prepared;
+  if (!p) return;
+  rt_ready_free(p->ready);
+  rt_plan_free(p->plan);
+  ir_arena_free(p->talk);
+  ir_arena_free(p->arena);
+  free(p);
+  plan->prepared = NULL;
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+static spc_status prepare(spc_plan *plan, api_prepared *p) {
+  const spc_context *context = plan->program->context;
+  int dims = plan->program->ir->dims.count, tensors = plan->kernel->tensors.count;
+  jmp_buf out_of_memory;
+  if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
+  ir_arena_guard(p->arena, &out_of_memory);
+  p->sizes = IR_NEW_ARRAY(p->arena, int64_t, dims + 1);
+  p->checked = IR_NEW_ARRAY(p->arena, int64_t, dims + 1);
+  p->arrays = IR_NEW_ARRAY(p->arena, rt_given, tensors + 1);
+  for (int i = 0; i < tensors; i++) IR_PUSH(p->arena, &p->bindings.list, (ir_binding){0});
+  p->sink = ir_sink_new(p->arena);
+  rt_plan_options options = {.pool = context->pool, .cuda = context->cuda};
+  SPC_TRY(rt_plan_new(plan->program->images[plan->kernel_number], plan->given, &options, p->sink,
+                      &p->plan));
+  SPC_TRY(rt_ready_new(p->plan, p->arena, p->sink, &p->ready));
+  ir_arena_guard(p->arena, NULL);
+  p->sink = NULL;
+  return SPC_OK;
+}
+
+spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
+  if (!plan)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_prepare: `plan` is not valid");
+  if (plan->prepared) return SPC_OK;
+  const char *missing = rt_ready_missing(plan->program->images[plan->kernel_number]);
+  if (missing)
+    return drv_api_fail(err, SPC_UNAVAILABLE, NULL,
+                        "spc_plan_prepare: `%s` cannot be enqueued: %s; spc_run runs it",
+                        plan->kernel->name, missing);
+  api_prepared *p = calloc(1, sizeof *p);
+  if (p) p->arena = ir_arena_new();
+  spc_status status = p && p->arena ? prepare(plan, p) : SPC_OUT_OF_MEMORY;
+  plan->prepared = p;
+  if (!status) return SPC_OK;
+  bool memory = status == SPC_OUT_OF_MEMORY;
+  drv_api_fail(err, status, memory || !p ? NULL : p->sink, memory ? "no memory for a plan" : NULL);
+  drv_unprepare(plan);
+  return status;
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+typedef struct enqueue {
+  spc_plan *plan;
+  api_prepared *p;
+  api_tensors given;
+  bool sizes_only; /* arrays are not looked at */
+} enqueue;
+
+static spc_status too_short(const enqueue *e, const spc_tensor *t, const char *array, int level,
+                            int64_t have, int64_t need) {
+  return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                      "%s: tensor `%s`: `%s[%d]` has %lld elements, its format takes %lld",
+                      e->given.call, t->name, array, level, (long long)have, (long long)need);
+}
+
+static spc_status level_array(const enqueue *e, const spc_tensor *t, const char *name, int level,
+                              int64_t need) {
+  bool pos = name[0] == 'p';
+  int64_t have = pos ? t->pos_count[level] : t->crd_count[level];
+  if (have < need) return too_short(e, t, name, level, have, need);
+  if (e->sizes_only || !need || (pos ? t->pos[level] : t->crd[level])) return SPC_OK;
+  return drv_api_fail(e->given.err, SPC_INVALID_ARGUMENT, NULL, "%s: tensor `%s`: `%s[%d]` is NULL",
+                      e->given.call, t->name, name, level);
+}
+
+/* How many values a sparse tensor stores, from the lengths of its arrays (their contents may lie on
+ * a device); where those do not say it, what the caller says. */
+static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_format *f,
+                                int64_t *count) {
+  int64_t parents = 1;
+  *count = -1;
+  for (int l = 0; l < f->level_count; l++) {
+    int64_t extent = ir_format_extent(f, l, t->shape), n = f->level[l].parameter;
+    switch (f->level[l].kind) {
+    case IR_LEVEL_DENSE: parents *= extent; break;
+    case IR_LEVEL_COMPRESSED:
+      SPC_TRY(level_array(e, t, "pos", l, parents + 1));
+      SPC_TRY(level_array(e, t, "crd", l, 0));
+      parents = t->crd_count[l];
+      if (!e->sizes_only && parents && !t->crd[l]) return level_array(e, t, "crd", l, parents);
+      break;
+    case IR_LEVEL_SINGLETON: SPC_TRY(level_array(e, t, "crd", l, parents)); break;
+    case IR_LEVEL_NM:
+      parents *= n;
+      SPC_TRY(level_array(e, t, "crd", l, parents));
+      break;
+    case IR_LEVEL_PACKED:
+    case IR_LEVEL_BITMAP:
+      SPC_TRY(level_array(e, t, "crd", l, 1));
+      *count = t->value_count;
+      return SPC_OK;
+    case IR_LEVEL_COUNT: break;
+    }
+  }
+  *count = parents;
+  return SPC_OK;
+}
+
+static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
+                              rt_given *out) {
+  bool shared = declared->like != NULL; /* its pattern is its model's */
+  int64_t count = 1;
+  for (int d = 0; d < t->rank; d++) {
+    if (t->shape[d] && count > INT64_MAX / t->shape[d])
+      return drv_tensor_misuse(&e->given, t, "its `shape` has too many elements");
+    count *= t->shape[d];
+  }
+  if (declared->format && !ir_format_is_dense(declared->format) && !shared)
+    SPC_TRY(stored_values(e, t, declared->format, &count));
+  bool output = declared->role == IR_ROLE_OUT,
+       sparse = shared || !ir_format_is_dense(declared->format);
+  out->vals = t->values;
+  out->count = count;
+  for (int l = 0; l < SPC_MAX_LEVELS; l++) {
+    out->pos[l] = t->pos[l];
+    out->crd[l] = t->crd[l];
+  }
+  if (e->sizes_only || declared->dtype == IR_NONE) return SPC_OK;
+  if ((output || sparse) && !shared && t->value_count < count)
+    return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                        "%s: tensor `%s`: `value_count` is %lld, %lld elements are %s",
+                        e->given.call, t->name, (long long)t->value_count, (long long)count,
+                        output ? "written" : "read");
+  if (count && !t->values) return drv_tensor_misuse(&e->given, t, "`values` is NULL");
+  if (e->plan->program->context->cuda && (uintptr_t)t->values % DEVICE_ALIGN)
+    return drv_tensor_misuse(&e->given, t, "`values` is not aligned to 16 bytes");
+  return SPC_OK;
+}
+
+/* A result `like` X has as many values as X. */
+static spc_status take_model(const enqueue *e, int number) {
+  const ir_kernel *kernel = e->plan->kernel;
+  const ir_tensor *tensor = kernel->tensors.at[number], *root = tensor;
+  while (root->like) root = root->like;
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i] == root) e->p->arrays[number].count = e->p->arrays[i].count;
+  const spc_tensor *t = drv_tensor_given(&e->given, tensor->name);
+  int64_t count = e->p->arrays[number].count;
+  if (e->sizes_only || t->value_count >= count) return SPC_OK;
+  return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                      "%s: tensor `%s`: `value_count` is %lld, %lld elements are written",
+                      e->given.call, t->name, (long long)t->value_count, (long long)count);
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+static spc_status take_tensors(enqueue *e) {
+  const ir_kernel *kernel = e->plan->kernel;
+  api_prepared *p = e->p;
+  p->bindings.list.count = 0;
+  SPC_TRY(drv_tensor_names(&e->given));
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    ir_tensor *declared = kernel->tensors.at[i];
+    if (declared->role != IR_ROLE_IN && declared->role != IR_ROLE_OUT) continue;
+    const spc_tensor *t = drv_tensor_given(&e->given, declared->name);
+    if (!t)
+      return drv_api_fail(e->given.err, SPC_INVALID_ARGUMENT, NULL, "%s: %s `%s` is missing",
+                          e->given.call, declared->role == IR_ROLE_IN ? "input" : "output",
+                          declared->name);
+    ir_binding binding = {.tensor = declared};
+    SPC_TRY(drv_tensor_check(&e->given, t, declared));
+    SPC_TRY(take_arrays(e, t, declared, &p->arrays[i]));
+    drv_tensor_view(t, declared, &binding.view);
+    IR_PUSH(p->arena, &p->bindings.list, binding);
+  }
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i]->role == IR_ROLE_OUT && kernel->tensors.at[i]->like)
+      SPC_TRY(take_model(e, i));
+  return SPC_OK;
+}
+
+static spc_status solve(enqueue *e) {
+  api_prepared *p = e->p;
+  size_t bytes = sizeof(int64_t) * (size_t)e->plan->program->ir->dims.count;
+  memcpy(p->sizes, e->plan->given, bytes);
+  SPC_TRY(ir_solve_sizes(e->plan->kernel, &p->bindings, p->sizes, p->sink));
+  if (p->fitted && !memcmp(p->sizes, p->checked, bytes)) return SPC_OK;
+  SPC_TRY(ir_check_sizes(e->plan->kernel, p->sizes, p->sink));
+  memcpy(p->checked, p->sizes, bytes);
+  p->fitted = true;
+  return SPC_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+static spc_status begin(enqueue *e) {
+  api_prepared *p = e->plan->prepared;
+  if (!p)
+    return drv_api_fail(e->given.err, SPC_INVALID_ARGUMENT, NULL,
+                        "%s: the plan is not prepared; call spc_plan_prepare first (before a "
+                        "capture begins)",
+                        e->given.call);
+  e->p = p;
+  if (p->sink) return SPC_OK;
+  p->talk = ir_arena_new();
+  if (!p->talk) return drv_api_fail(e->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for a run");
+  p->sink = ir_sink_new(p->talk);
+  return SPC_OK;
+}
+
+static spc_status end(enqueue *e, spc_status status) {
+  api_prepared *p = e->p;
+  if (!status) return SPC_OK;
+  if (p->sink->diags.count) drv_api_fail(e->given.err, status, p->sink, NULL);
+  ir_arena_free(p->talk);
+  p->talk = NULL;
+  p->sink = NULL;
+  return status;
+}
+
+static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *stream, size_t *need) {
+  jmp_buf out_of_memory; /* of a message */
+  if (setjmp(out_of_memory))
+    return drv_api_fail(e->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for a message");
+  ir_arena_guard(e->p->talk, &out_of_memory);
+  SPC_TRY(take_tensors(e));
+  SPC_TRY(solve(e));
+  if (e->sizes_only)
+    return rt_ready_workspace(e->p->ready, e->p->sizes, e->p->arrays, e->p->sink, need);
+  spc_status status = rt_ready_enqueue(e->p->ready, e->p->sizes, e->p->arrays, workspace, bytes,
+                                       stream, e->p->sink, need);
+  if (status == SPC_CAPACITY)
+    return drv_api_fail(e->given.err, status, NULL,
+                        "%s: the workspace has %zu bytes, these sizes take %zu", e->given.call,
+                        bytes, *need);
+  return status;
+}
+
+spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
+                         spc_error *err) {
+  if (bytes) *bytes = 0;
+  if (!plan || !bytes || count < 0 || (count && !tensors))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_workspace: `%s` is not valid",
+                        !plan    ? "plan"
+                        : !bytes ? "bytes"
+                                 : "tensors");
+  enqueue e = {.plan = plan, .sizes_only = true};
+  e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err};
+  SPC_TRY(begin(&e));
+  return end(&e, guarded(&e, NULL, 0, NULL, bytes));
+}
+
+spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
+                       size_t bytes, void *stream, spc_error *err) {
+  size_t need;
+  bool aligned = (uintptr_t)workspace % RT_WORKSPACE_ALIGN == 0;
+  if (!plan || count < 0 || (count && !tensors) || (bytes && !workspace) || !aligned)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_enqueue: `%s` is %s",
+                        !plan                              ? "plan"
+                        : count < 0 || (count && !tensors) ? "tensors"
+                                                           : "workspace",
+                        aligned ? "not valid" : "not aligned to 256 bytes");
+  enqueue e = {.plan = plan};
+  e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err};
+  SPC_TRY(begin(&e));
+  return end(&e, guarded(&e, workspace, bytes, stream, &need));
+}

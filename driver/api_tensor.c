@@ -1,0 +1,54 @@
+/* api_tensor.c - what callers hand in as tensors, against what the kernel declares. */
+#include "driver/api.h"
+
+spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const char *what) {
+  return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL, "%s: tensor `%s`: %s", run->call,
+                      t->name ? t->name : "(null)", what);
+}
+
+spc_tensor *drv_tensor_given(const api_tensors *run, const char *name) {
+  for (int i = 0; i < run->count; i++)
+    if (run->tensors[i].name && !strcmp(run->tensors[i].name, name)) return &run->tensors[i];
+  return NULL;
+}
+
+spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
+                            const ir_tensor *declared) {
+  if (t->struct_size < sizeof(spc_tensor))
+    return drv_tensor_misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
+  if (t->rank != declared->rank)
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d",
+                        t->name, t->rank, declared->rank);
+  const char *want = declared->dtype == IR_NONE ? NULL : ir_dtype_text(declared->dtype);
+  if (want ? !t->dtype || strcmp(t->dtype, want) : t->dtype != NULL)
+    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: dtype %s, declared %s",
+                        t->name, t->dtype ? t->dtype : "(none)", want ? want : "pattern");
+  for (int d = 0; d < t->rank; d++)
+    if (t->shape[d] < 0) return drv_tensor_misuse(run, t, "a size in `shape` is negative");
+  return SPC_OK;
+}
+
+void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view) {
+  *view = (ir_view){.dtype = declared->dtype, .rank = t->rank, .format = declared->format};
+  memcpy(view->dim, t->shape, sizeof(int64_t) * (size_t)t->rank);
+  view->vals = (ir_array){t->values, t->value_count, declared->dtype};
+  for (int l = 0; declared->format && l < declared->format->level_count; l++) {
+    const ir_level_row *row = &ir_level_rows[declared->format->level[l].kind];
+    bool bytes = row->crd == IR_ARRAY_BITS || row->crd == IR_ARRAY_POSITIONS;
+    if (t->pos[l]) view->pos[l] = (ir_array){t->pos[l], t->pos_count[l], IR_I32};
+    if (t->crd[l]) view->crd[l] = (ir_array){t->crd[l], t->crd_count[l], bytes ? IR_U8 : IR_I32};
+  }
+}
+
+spc_status drv_tensor_names(const api_tensors *run) {
+  for (int i = 0; i < run->count; i++) {
+    const ir_tensor *tensor =
+        run->tensors[i].name ? ir_tensor_named(run->kernel, run->tensors[i].name) : NULL;
+    if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
+      return drv_tensor_misuse(run, &run->tensors[i],
+                               "the kernel has no input or output of that name");
+    if (drv_tensor_given(run, tensor->name) != &run->tensors[i])
+      return drv_tensor_misuse(run, &run->tensors[i], "it is given twice");
+  }
+  return SPC_OK;
+}

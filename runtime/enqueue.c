@@ -1,0 +1,287 @@
+/* enqueue.c - see enqueue.h.
+ *
+ * Every buffer of every launch has a place that is found once: an array of the caller's, a piece of
+ * the workspace, or a constant of the plan's.  A run computes where the pieces lie at its sizes,
+ * fills the pointers and launches. */
+#include "runtime/enqueue.h"
+
+#include "runtime/run.h"
+
+/* What lies in the workspace: a buffer of the plan's own, or the values of a tensor between
+ * stages. */
+typedef struct piece {
+  const ir_buf *buf;       /* NULL: */
+  const ir_tensor *tensor; /* the values of this */
+  int like;                /* number of the tensor whose pattern it shares; -1: dense */
+  size_t offset;
+} piece;
+
+typedef enum place_kind {
+  IN_PIECE,
+  IN_CONSTANTS,
+  IN_VALUES,
+  IN_POSITIONS,
+  IN_COORDINATES
+} place_kind;
+typedef struct place {
+  place_kind kind;
+  int number; /* of the piece, the list, the tensor */
+  int level;
+} place;
+
+struct rt_ready {
+  rt_plan *plan;
+  IR_VEC(piece) pieces;
+  place **places;  /* one array a code */
+  void **pointers; /* of the launch that is being made */
+  int *verdict;    /* one a stage: the piece with its guard's verdict, -1: it runs always */
+  rt_launch *launches;
+  void *constants; /* a break-even a list, then the sticky word */
+  char *workspace;
+  const rt_given *given;
+  bool checked; /* the lists, at the plan's sizes */
+};
+
+const char *rt_ready_missing(const ir_image *image) {
+  if (!image) return "the interpreter has no launches";
+  for (int i = 0; i < image->kernel->stages.count; i++) {
+    const ir_stage *stage = image->kernel->stages.at[i];
+    if (stage->assembled)
+      return "the pattern of a result is computed, so its size is not known before";
+    if (stage->kind == IR_STAGE_CONVERT) return "an operand is converted, which allocates";
+  }
+  for (int i = 0; i < image->codes.count && !image->cuda; i++) {
+    if (!image->codes.at[i].cpu) return "the interpreter has no launches";
+    if (rt_has_own_buffers(image->codes.at[i].func))
+      return "a stage keeps memory for each thread between its rows";
+  }
+  return NULL;
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+static int tensor_number(const ir_kernel *kernel, const ir_tensor *tensor) {
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i] == tensor) return i;
+  return -1;
+}
+
+static int list_of_threshold(const ir_kernel *kernel, const ir_buf *buf) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (kernel->lists.at[i]->threshold == buf) return i;
+  return -1;
+}
+
+static int piece_of(rt_ready *r, ir_arena *arena, const ir_buf *buf, const ir_tensor *tensor) {
+  const ir_tensor *root = tensor;
+  for (int i = 0; i < r->pieces.count; i++)
+    if (r->pieces.at[i].buf == buf && r->pieces.at[i].tensor == tensor) return i;
+  while (root && root->like) root = root->like;
+  int like = root == tensor ? -1 : tensor_number(r->plan->image->kernel, root);
+  piece p = {.buf = buf, .tensor = tensor, .like = like};
+  IR_PUSH(arena, &r->pieces, p);
+  return r->pieces.count - 1;
+}
+
+static bool is_callers(const ir_tensor *tensor) {
+  return tensor->role == IR_ROLE_IN || tensor->role == IR_ROLE_OUT;
+}
+
+static place place_of(rt_ready *r, ir_arena *arena, const ir_buf *buf) {
+  const ir_kernel *kernel = r->plan->image->kernel;
+  place p = {.level = buf->level};
+  if (buf->kind == IR_BUF_WORKSPACE) {
+    p.number = list_of_threshold(kernel, buf);
+    p.kind = p.number >= 0 ? IN_CONSTANTS : IN_PIECE;
+    if (p.kind == IN_PIECE) p.number = piece_of(r, arena, buf, NULL);
+    return p;
+  }
+  const ir_tensor *tensor = buf->tensor;
+  if (buf->kind == IR_BUF_VALS && !is_callers(tensor)) {
+    p.kind = IN_PIECE;
+    p.number = piece_of(r, arena, NULL, tensor);
+    return p;
+  }
+  while (buf->kind != IR_BUF_VALS && tensor->like) tensor = tensor->like;
+  p.kind = buf->kind == IR_BUF_VALS  ? IN_VALUES
+           : buf->kind == IR_BUF_POS ? IN_POSITIONS
+                                     : IN_COORDINATES;
+  p.number = tensor_number(kernel, tensor);
+  return p;
+}
+
+static void find_places(rt_ready *r, ir_arena *arena) {
+  const ir_image *image = r->plan->image;
+  int most = 0;
+  r->places = IR_NEW_ARRAY(arena, place *, image->codes.count + 1);
+  for (int i = 0; i < image->codes.count; i++) {
+    const ir_code_image *code = &image->codes.at[i];
+    int count = image->cuda ? code->bufs.count : code->func->bufs.count;
+    ir_buf **bufs = image->cuda ? code->bufs.at : code->func->bufs.at;
+    r->places[i] = IR_NEW_ARRAY(arena, place, count + 1);
+    for (int b = 0; b < count; b++) r->places[i][b] = place_of(r, arena, bufs[b]);
+    if (count > most) most = count;
+  }
+  r->pointers = IR_NEW_ARRAY(arena, void *, most + 1);
+  r->verdict = IR_NEW_ARRAY(arena, int, image->kernel->stages.count + 1);
+  for (int i = 0; i < image->kernel->stages.count; i++) {
+    const ir_list *list = image->kernel->stages.at[i]->when.list;
+    r->verdict[i] = list && list->verdict ? piece_of(r, arena, list->verdict, NULL) : -1;
+  }
+}
+
+/* ---- what is made once ----------------------------------------------------------------------- */
+static spc_status make_constants(rt_ready *r, ir_arena *arena, ir_sink *sink) {
+  const ir_kernel *kernel = r->plan->image->kernel;
+  rt_cuda *cuda = r->plan->options.cuda;
+  int count = kernel->lists.count;
+  size_t bytes = sizeof(double) * (size_t)(count + 1);
+  double *values = IR_NEW_ARRAY(arena, double, count + 1); /* the sticky word is zero */
+  for (int i = 0; i < count; i++) values[i] = rt_plan_threshold(r->plan, kernel->lists.at[i]);
+  r->constants = values;
+  if (!r->plan->image->cuda) return SPC_OK;
+  r->constants = NULL;
+  if (rt_cuda_alloc(cuda, bytes, &r->constants) ||
+      rt_cuda_upload(cuda, r->constants, values, bytes) || rt_cuda_synchronise(cuda, NULL))
+    return rt_driver_failed(r->plan, sink, "preparing a plan");
+  return SPC_OK;
+}
+
+spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out) {
+  rt_ready *r = IR_NEW(arena, rt_ready);
+  const ir_image *image = plan->image;
+  r->plan = plan;
+  *out = NULL;
+  find_places(r, arena);
+  r->launches = IR_NEW_ARRAY(arena, rt_launch, image->codes.count + 1);
+  for (int i = 0; image->cuda && i < image->codes.count; i++)
+    rt_launch_room(plan, i, arena, &r->launches[i]);
+  spc_status status = make_constants(r, arena, sink);
+  if (status)
+    rt_ready_free(r);
+  else
+    *out = r;
+  return status;
+}
+
+void rt_ready_free(rt_ready *r) {
+  if (r && r->plan->image->cuda && r->constants)
+    rt_cuda_release(r->plan->options.cuda, r->constants);
+}
+
+/* ---- the workspace --------------------------------------------------------------------------- */
+static bool elements_of(const piece *p, const int64_t *sizes, const rt_given *given, int64_t *out) {
+  *out = 1;
+  if (p->buf) return p->buf->count && ir_size_value(p->buf->count, sizes, out) && *out >= 0;
+  if (p->like >= 0) return *out = given[p->like].count, *out >= 0;
+  int64_t dims[IR_MAX_RANK];
+  const ir_format *format = p->tensor->format;
+  for (int d = 0; d < p->tensor->rank; d++)
+    if (!ir_size_value(p->tensor->dim[d], sizes, &dims[d]) || dims[d] < 0) return false;
+  for (int l = 0; l < (format ? format->level_count : p->tensor->rank); l++) {
+    int64_t extent = format ? ir_format_extent(format, l, dims) : dims[l];
+    if (extent > 0 && *out > INT64_MAX / extent) return false;
+    *out *= extent;
+  }
+  return true;
+}
+
+static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, ir_sink *sink,
+                          size_t *bytes) {
+  enum { MOST = 1 << 30 }; /* units of alignment: 256 GiB */
+  size_t units = 0;
+  for (int i = 0; i < r->pieces.count; i++) {
+    piece *p = &r->pieces.at[i];
+    int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
+    bool good = elements_of(p, sizes, given, &count) &&
+                count <= (int64_t)MOST * RT_WORKSPACE_ALIGN / (element ? element : 1);
+    if (!good) {
+      ir_diag_add(sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE,
+                  "the size of `%s` is unknown or too large for memory at the sizes given",
+                  p->buf ? p->buf->name : p->tensor->name);
+      return SPC_INVALID_INPUT;
+    }
+    p->offset = units * RT_WORKSPACE_ALIGN;
+    units += (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
+  }
+  *bytes = units * RT_WORKSPACE_ALIGN;
+  return SPC_OK;
+}
+
+spc_status rt_ready_workspace(rt_ready *r, const int64_t *sizes, const rt_given *given,
+                              ir_sink *sink, size_t *bytes) {
+  return lay_out(r, sizes, given, sink, bytes);
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+static void *pointer_at(const rt_ready *r, const place *p) {
+  switch (p->kind) {
+  case IN_PIECE: return r->workspace + r->pieces.at[p->number].offset;
+  case IN_CONSTANTS: return (double *)r->constants + p->number;
+  case IN_VALUES: return r->given[p->number].vals;
+  case IN_POSITIONS: return r->given[p->number].pos[p->level];
+  case IN_COORDINATES: return r->given[p->number].crd[p->level];
+  }
+  return NULL;
+}
+
+static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
+  const ir_code_image *code = &r->plan->image->codes.at[number];
+  rt_launch *launch = &r->launches[number];
+  launch->args.status = (unsigned *)((double *)r->constants + r->plan->image->kernel->lists.count);
+  launch->args.flags = r->plan->image->kernel->program->reproducible ? 1u : 0u;
+  for (int b = 0; b < code->bufs.count; b++)
+    launch->args.buf[b] = pointer_at(r, &r->places[number][b]);
+  SPC_TRY(rt_launch_sizes(r->plan, number, launch, sink));
+  SPC_TRY(rt_launch_maps(r->plan, number, launch, sink));
+  if (code->library) launch->unfit = true; /* settling a call allocates: what stands in runs */
+  launch->empty = launch->empty || rt_launch_left_out(r->plan, r->launches, number);
+  return SPC_OK;
+}
+
+static spc_status run_device(rt_ready *r, void *stream, ir_sink *sink) {
+  for (int i = 0; i < r->plan->image->codes.count; i++) {
+    SPC_TRY(make_launch(r, i, sink));
+    SPC_TRY(rt_launch_send(r->plan, i, &r->launches[i], stream, sink));
+  }
+  return SPC_OK;
+}
+
+static bool is_allowed(const rt_ready *r, const ir_stage *stage, int verdict) {
+  if (verdict < 0) return true;
+  const int32_t *dense = (const int32_t *)(void *)(r->workspace + r->pieces.at[verdict].offset);
+  return (*dense != 0) == stage->when.above;
+}
+
+static spc_status run_host(rt_ready *r, ir_sink *sink) {
+  const ir_image *image = r->plan->image;
+  for (int s = 0; s < image->kernel->stages.count; s++) {
+    const ir_stage *stage = image->kernel->stages.at[s];
+    bool runs = is_allowed(r, stage, r->verdict[s]);
+    for (int i = 0; runs && i < image->codes.count; i++) {
+      const ir_code_image *code = &image->codes.at[i];
+      if (code->stage != stage) continue;
+      for (int b = 0; b < code->func->bufs.count; b++)
+        r->pointers[b] = pointer_at(r, &r->places[i][b]);
+      SPC_TRY(rt_call_host(r->plan, code, r->pointers, sink));
+    }
+  }
+  return SPC_OK;
+}
+
+spc_status rt_ready_enqueue(rt_ready *r, const int64_t *sizes, const rt_given *given,
+                            void *workspace, size_t bytes, void *stream, ir_sink *sink,
+                            size_t *need) {
+  size_t dims = (size_t)r->plan->image->kernel->program->dims.count * sizeof *sizes;
+  SPC_TRY(lay_out(r, sizes, given, sink, need));
+  if (bytes < *need) return SPC_CAPACITY;
+  if (!r->checked || memcmp(r->plan->sizes, sizes, dims) != 0) {
+    r->checked = false;
+    memcpy(r->plan->sizes, sizes, dims);
+    r->plan->made_count = 0; /* maps know the sizes */
+    SPC_TRY(rt_plan_check_lists(r->plan, sink));
+    r->checked = true;
+  }
+  r->workspace = workspace;
+  r->given = given;
+  return r->plan->image->cuda ? run_device(r, stream, sink) : run_host(r, sink);
+}

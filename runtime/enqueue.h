@@ -1,0 +1,36 @@
+/* enqueue.h - a plan run on the caller's arrays, workspace and stream: launches, and nothing else.
+ *
+ * rt_ready_new does once what costs (tables, room for arguments, break-evens on the device);
+ * rt_ready_enqueue then allocates nothing, copies nothing and waits for nothing, whatever the sizes
+ * and the arrays: it may be captured into a CUDA graph.  On the CPU it returns when the results are
+ * there.  One thread at a time uses a plan. */
+#ifndef SPC_RUNTIME_ENQUEUE_H
+#define SPC_RUNTIME_ENQUEUE_H
+
+#include "runtime/plan.h"
+
+/* The arrays of one tensor: device memory on CUDA, host memory on the CPU. */
+typedef struct rt_given {
+  void *vals, *pos[IR_MAX_LEVELS], *crd[IR_MAX_LEVELS];
+  int64_t count; /* elements of vals; of a pattern: that vals would have */
+} rt_given;
+
+typedef struct rt_ready rt_ready;
+
+/* Why runs of this image need more than launches (a sentence's end); NULL when they do not. */
+const char *rt_ready_missing(const ir_image *image);
+
+/* Lives in `arena` and refers to the plan, whose sizes it sets. */
+spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out);
+void rt_ready_free(rt_ready *ready); /* NULL is allowed */
+
+/* given: one a tensor of the kernel, in its order; counts alone are read here. */
+spc_status rt_ready_workspace(rt_ready *ready, const int64_t *sizes, const rt_given *given,
+                              ir_sink *sink, size_t *bytes);
+/* workspace: aligned to RT_WORKSPACE_ALIGN; SPC_CAPACITY with *need when it is too small. */
+enum { RT_WORKSPACE_ALIGN = 256 };
+spc_status rt_ready_enqueue(rt_ready *ready, const int64_t *sizes, const rt_given *given,
+                            void *workspace, size_t bytes, void *stream, ir_sink *sink,
+                            size_t *need);
+
+#endif

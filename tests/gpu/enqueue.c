@@ -1,0 +1,284 @@
+/* enqueue.c - spc_enqueue on a GPU: the caller's device memory, workspace and stream.
+ *
+ * Results against the interpreter's over sizes and masks that change from run to run; the driver
+ * calls of each run are counted; a captured graph is replayed on other data; a cold plan inside a
+ * capture leaves it whole.  The workspace is poisoned before each run.
+ * Usage: gpu-enqueue [time]: the second prints the host's time of a run.  Exit 77 without a GPU. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "driver/api.h"
+#include "ir/dtype.h"
+
+enum { MOST = 6, REPLAYS = 20 };
+
+typedef struct product {
+  const char *name, *text;
+  double bound; /* relative error of the result */
+} product;
+
+static const product jobs[] = {
+    {"layer",
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: bf16[T,D]; in W: bf16[D,F]; in "
+     "V: "
+     "bf16[F,D]; let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) : bf16 acc f32 ~ zeros(dynamic, "
+     "density=0.02..0.15); out y[t,o] = sum[f] h[t,f]*V[f,o] : bf16 acc f32; }"
+     " schedule k { compact h axis=f gran=128x1; }",
+     2e-2},
+    {"boxes",
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: bf16[T,D]; in W: bf16[F,D]; in "
+     "V: "
+     "bf16[D,F]; let h[t,f] = relu(sum[d] x[t,d]*W[f,d]) : bf16 acc f32; out y[t,o] = sum[f] "
+     "h[t,f]*V[o,f] : bf16 acc f32; }",
+     2e-2},
+    {"a library's",
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f64[T,D]; in W: f64[D,F]; in V: "
+     "f64[F,D]; let h[t,f] = sum[d] x[t,d]*W[d,f]; out y[t,o] = sum[f] h[t,f]*V[f,o]; }",
+     1e-12},
+};
+
+static const int64_t shapes[][3] = {
+    {300, 96, 384}, {128, 64, 256}, {1, 8, 8}, {77, 33, 65}, {300, 96, 384}};
+
+typedef struct stand {
+  const product *job;
+  spc_context *context, *reference;
+  spc_program *program, *plain;
+  spc_plan *plan, *want;
+  rt_cuda *cuda;
+  void *stream, *workspace;
+  size_t room;
+  spc_tensor host[4], device[4];
+  void *memory[4];
+  uint64_t random;
+} stand;
+
+static int checks, failures;
+
+static void check(bool good, const char *test, const char *what) {
+  checks++;
+  if (good) return;
+  if (failures++ < 20) printf("FAIL %s: %s\n", test, what);
+}
+
+static void must(int status, const spc_error *err, const char *what) {
+  if (!status) return;
+  printf("FAIL %s: %s\n%s\n", what, err ? err->message : "", err ? err->diagnostics : "");
+  exit(3);
+}
+
+static double uniform(stand *b) {
+  b->random = b->random * 6364136223846793005u + 1442695040888963407u;
+  return (double)(b->random >> 11) / 9007199254740992.0 - 0.5;
+}
+
+/* ---- setting up ------------------------------------------------------------------------------ */
+static spc_plan *plan_of(spc_context *context, const char *text, spc_program **program) {
+  spc_error err = SPC_ERROR_INIT;
+  spc_plan *plan;
+  must(spc_program_from_text(context, text, strlen(text), NULL, program, &err), &err, "compiling");
+  must(spc_plan_new(*program, NULL, NULL, 0, &plan, &err), &err, "a plan");
+  return plan;
+}
+
+static void set_shapes(stand *b, const int64_t *shape) {
+  static const char *const names[4] = {"x", "W", "V", "y"};
+  bool nk = strstr(b->job->text, "W: bf16[F,D]") != NULL;
+  const char *dtype = strstr(b->job->text, "f64") ? "f64" : "bf16";
+  int64_t t = shape[0], d = shape[1], f = shape[2];
+  int64_t sizes[4][2] = {{t, d}, {nk ? f : d, nk ? d : f}, {nk ? d : f, nk ? f : d}, {t, d}};
+  for (int i = 0; i < 4; i++) {
+    spc_tensor one = {.struct_size = sizeof one, .name = names[i], .dtype = dtype, .rank = 2};
+    memcpy(one.shape, sizes[i], sizeof sizes[i]);
+    one.value_count = sizes[i][0] * sizes[i][1];
+    void *kept = b->host[i].values;
+    b->host[i] = b->device[i] = one;
+    b->host[i].values = kept;
+    b->device[i].values = b->memory[i];
+  }
+}
+
+static size_t bytes_of(const spc_tensor *t) {
+  return (size_t)t->value_count * (t->dtype[0] == 'b' ? 2 : 8);
+}
+
+static void begin(stand *b, const product *job) {
+  spc_error err = SPC_ERROR_INIT;
+  spc_context_options options = {.struct_size = sizeof options, .backend = "interp"};
+  *b = (stand){.job = job, .random = 11};
+  must(spc_context_new(&options, &b->reference, &err), &err, "the interpreter");
+  options.backend = "cuda";
+  if (spc_context_new(&options, &b->context, &err) == SPC_UNAVAILABLE) {
+    printf("%s\n", err.message);
+    exit(77);
+  }
+  b->plan = plan_of(b->context, job->text, &b->program);
+  b->want = plan_of(b->reference, job->text, &b->plain);
+  b->cuda = b->context->cuda;
+  must(rt_cuda_stream_new(b->cuda, &b->stream), NULL, "a stream");
+  set_shapes(b, shapes[0]);
+  must(spc_plan_prepare(b->plan, &err), &err, "preparing");
+  must(spc_workspace(b->plan, b->device, 4, &b->room, &err), &err, "the workspace");
+  must(rt_cuda_alloc(b->cuda, b->room + 256, &b->workspace), NULL, "memory");
+  for (int i = 0; i < 4; i++) {
+    must(rt_cuda_alloc(b->cuda, bytes_of(&b->device[i]) + 256, &b->memory[i]), NULL, "memory");
+    b->host[i].values = calloc(1, bytes_of(&b->host[i]) + 8);
+  }
+}
+
+static void end(stand *b) {
+  spc_plan_free(b->plan);
+  for (int i = 0; i < 4; i++) {
+    rt_cuda_release(b->cuda, b->memory[i]);
+    free(b->host[i].values);
+  }
+  rt_cuda_release(b->cuda, b->workspace);
+  rt_cuda_stream_free(b->cuda, b->stream);
+  spc_program_free(b->program);
+  spc_context_free(b->context);
+  spc_plan_free(b->want);
+  spc_program_free(b->plain);
+  spc_context_free(b->reference);
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+/* x is positive: the sign of a column of W decides about a neuron, of every token of it. */
+static void fill(stand *b, int kept) {
+  for (int i = 0; i < 3; i++) {
+    spc_tensor *t = &b->host[i];
+    ir_dtype dtype = t->dtype[0] == 'b' ? IR_BF16 : IR_F64;
+    bool nk = strstr(b->job->text, "W: bf16[F,D]") != NULL;
+    for (int64_t k = 0; k < t->value_count; k++) {
+      double v = uniform(b);
+      int64_t neuron = nk ? k / t->shape[1] : k % t->shape[1];
+      if (i == 0) v = fabs(v);
+      if (i == 1) v = neuron * 37 % 100 < kept ? fabs(v) : -fabs(v);
+      ir_dtype_store(dtype, t->values, k, v);
+    }
+    must(rt_cuda_upload(b->cuda, b->memory[i], t->values, bytes_of(t)), NULL, "uploading");
+  }
+  must(rt_cuda_fill(b->cuda, b->memory[3], 0xff, bytes_of(&b->host[3]), NULL), NULL, "poisoning");
+  must(rt_cuda_fill(b->cuda, b->workspace, 0xff, b->room, NULL), NULL, "poisoning");
+  must(rt_cuda_synchronise(b->cuda, NULL), NULL, "waiting");
+}
+
+static void compare(stand *b, const char *what) {
+  spc_error err = SPC_ERROR_INIT;
+  spc_tensor *y = &b->host[3];
+  ir_dtype dtype = y->dtype[0] == 'b' ? IR_BF16 : IR_F64;
+  void *got = malloc(bytes_of(y) + 8);
+  double error = 0, norm = 0;
+  must(rt_cuda_synchronise(b->cuda, b->stream), NULL, what);
+  must(rt_cuda_download(b->cuda, got, b->memory[3], bytes_of(y)), NULL, what);
+  must(spc_run(b->want, b->host, 4, &err), &err, what);
+  for (int64_t k = 0; k < y->value_count; k++) {
+    double w = ir_dtype_load(dtype, y->values, k), d = ir_dtype_load(dtype, got, k) - w;
+    error += d * d;
+    norm += w * w;
+  }
+  check(sqrt(error) <= b->job->bound * sqrt(norm), b->job->name, what); /* a NaN fails */
+  free(got);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+static void changing(stand *b) {
+  char what[100];
+  for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (int kept = 0; kept <= 100; kept += kept == 5 ? 45 : kept == 50 ? 50 : 5) {
+      spc_error err = SPC_ERROR_INIT;
+      set_shapes(b, shapes[s]);
+      fill(b, kept);
+      rt_cuda_counters before = *rt_cuda_count(b->cuda), *now = rt_cuda_count(b->cuda);
+      int status = spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, &err);
+      must(status, &err, b->job->name);
+      check(now->allocations == before.allocations && now->module_loads == before.module_loads &&
+                now->synchronisations == before.synchronisations &&
+                now->to_host_bytes == before.to_host_bytes &&
+                now->to_device_bytes == before.to_device_bytes && now->launches > before.launches,
+            b->job->name, "a run is launches alone");
+      snprintf(what, sizeof what, "%lld x %lld x %lld, %d %% kept", (long long)shapes[s][0],
+               (long long)shapes[s][1], (long long)shapes[s][2], kept);
+      compare(b, what);
+    }
+}
+
+static void captured(stand *b) {
+  spc_error err = SPC_ERROR_INIT;
+  void *graph;
+  spc_plan *cold;
+  set_shapes(b, shapes[0]);
+  fill(b, 5);
+  must(spc_plan_new(b->program, NULL, NULL, 0, &cold, &err), &err, "a second plan");
+  must(rt_cuda_capture_begin(b->cuda, b->stream), NULL, "capturing");
+  int status = spc_enqueue(cold, b->device, 4, b->workspace, b->room, b->stream, &err);
+  check(status == SPC_INVALID_ARGUMENT && strstr(err.message, "spc_plan_prepare"), b->job->name,
+        "a cold plan in a capture");
+  must(spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, &err), &err,
+       "in a capture");
+  must(rt_cuda_capture_end(b->cuda, b->stream, &graph), NULL, "the capture is whole");
+  for (int r = 0; r < REPLAYS; r++) {
+    fill(b, r * 5);
+    must(rt_cuda_graph_launch(b->cuda, graph, b->stream), NULL, "a replay");
+    compare(b, "a replay on other data");
+  }
+  rt_cuda_graph_free(b->cuda, graph);
+  spc_plan_free(cold);
+}
+
+static void misused(stand *b) {
+  spc_error err = SPC_ERROR_INIT;
+  set_shapes(b, shapes[0]);
+  b->device[0].values = (char *)b->memory[0] + 2;
+  check(spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, &err) ==
+                SPC_INVALID_ARGUMENT &&
+            strstr(err.message, "`x`") && strstr(err.message, "16 bytes"),
+        b->job->name, "an unaligned array");
+  b->device[0].values = b->memory[0];
+  check(spc_enqueue(b->plan, b->device, 4, b->workspace, b->room - 1, b->stream, &err) ==
+            SPC_CAPACITY,
+        b->job->name, "a small workspace");
+}
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static void timed(stand *b) {
+  enum { ROUNDS = 50, RUNS = 20 };
+  double best = INFINITY;
+  set_shapes(b, shapes[0]);
+  fill(b, 5);
+  int64_t before = rt_cuda_count(b->cuda)->launches;
+  for (int r = 0; r < ROUNDS; r++) {
+    double start = now_us();
+    for (int i = 0; i < RUNS; i++)
+      (void)spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, NULL);
+    double took = (now_us() - start) / RUNS;
+    if (took < best) best = took;
+    (void)rt_cuda_synchronise(b->cuda, b->stream);
+  }
+  printf("%s: %.2f us of the host a run of %.1f launches\n", b->job->name, best,
+         (double)(rt_cuda_count(b->cuda)->launches - before) / (ROUNDS * RUNS));
+}
+
+int main(int argc, char **argv) {
+  bool time = argc > 1 && !strcmp(argv[1], "time");
+  for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+    stand b;
+    begin(&b, &jobs[j]);
+    if (time) {
+      timed(&b);
+    } else {
+      changing(&b);
+      captured(&b);
+      misused(&b);
+    }
+    end(&b);
+  }
+  if (!time) printf("%d passed, %d failed\n", checks - failures, failures);
+  return failures ? 1 : 0;
+}

@@ -1,0 +1,302 @@
+/* Runs on the caller's arrays and workspace: the same results as copying runs, and misuse. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "spc.h"
+
+enum { ALIGN = 256, FENCE = 512, MOST = 6 };
+
+/* ---- a kernel and its arrays ----------------------------------------------------------------- */
+typedef struct scene {
+  spc_context *context;
+  spc_program *program;
+  spc_plan *plan;
+  spc_tensor tensors[MOST];
+  int count;
+  void *owned[4 * MOST];
+  int owned_count;
+  uint64_t random;
+} scene;
+
+static void *own(scene *s, size_t bytes) {
+  void *at = calloc(1, bytes + 1);
+  return s->owned[s->owned_count++] = at;
+}
+
+static scene scene_of(const char *backend, const char *text) {
+  scene s = {.random = 7};
+  spc_error err = SPC_ERROR_INIT;
+  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
+  cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
+  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), NULL, &s.program, &err), SPC_OK,
+               "%s\n%s", err.message, err.diagnostics);
+  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  return s;
+}
+
+static void tensors_free(scene *s) {
+  while (s->owned_count > 0) free(s->owned[--s->owned_count]);
+  s->count = 0;
+}
+
+static void scene_free(scene *s) {
+  tensors_free(s);
+  spc_plan_free(s->plan);
+  spc_program_free(s->program);
+  spc_context_free(s->context);
+}
+
+static float uniform(scene *s) {
+  s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+  return (float)(s->random >> 40) / (float)(1 << 24) - 0.5f;
+}
+
+static spc_tensor *dense(scene *s, const char *name, int rank, int64_t rows, int64_t columns) {
+  spc_tensor *t = &s->tensors[s->count++];
+  *t = (spc_tensor){.struct_size = sizeof *t, .name = name, .dtype = "f32", .rank = rank};
+  t->shape[0] = rows;
+  t->shape[1] = columns;
+  t->value_count = rank == 2 ? rows * columns : rank ? rows : 1;
+  float *values = own(s, sizeof(float) * (size_t)t->value_count);
+  for (int64_t i = 0; i < t->value_count; i++) values[i] = uniform(s);
+  t->values = values;
+  return t;
+}
+
+static spc_tensor *csr(scene *s, const char *name, int64_t rows, int64_t columns, bool pattern) {
+  spc_tensor *t = &s->tensors[s->count++];
+  *t = (spc_tensor){.struct_size = sizeof *t, .name = name, .dtype = pattern ? NULL : "f32"};
+  int32_t *pos = own(s, sizeof(int32_t) * (size_t)(rows + 1));
+  int32_t *crd = own(s, sizeof(int32_t) * (size_t)(rows * columns));
+  float *values = own(s, sizeof(float) * (size_t)(rows * columns));
+  for (int64_t i = 0; i < rows; i++) {
+    pos[i + 1] = pos[i];
+    for (int64_t j = 0; j < columns; j++) {
+      if (uniform(s) < 0.2f) continue;
+      crd[pos[i + 1]] = (int32_t)j;
+      values[pos[i + 1]++] = uniform(s);
+    }
+  }
+  t->rank = 2;
+  t->shape[0] = rows;
+  t->shape[1] = columns;
+  t->pos[1] = pos;
+  t->pos_count[1] = rows + 1;
+  t->crd[1] = crd;
+  t->crd_count[1] = pos[rows];
+  t->values = pattern ? NULL : values;
+  t->value_count = pattern ? 0 : pos[rows];
+  return t;
+}
+
+/* ---- the same as a copying run --------------------------------------------------------------- */
+/* The last tensor is the output.  The workspace is poisoned, and fenced on both sides. */
+static void runs_alike(scene *s, size_t room) {
+  spc_error err = SPC_ERROR_INIT;
+  spc_tensor *out = &s->tensors[s->count - 1];
+  size_t bytes = sizeof(float) * (size_t)out->value_count, need;
+  memset(out->values, 0xff, bytes);
+  cr_assert_eq(spc_run(s->plan, s->tensors, s->count, &err), SPC_OK, "%s\n%s", err.message,
+               err.diagnostics);
+  void *want = own(s, bytes);
+  memcpy(want, out->values, bytes);
+  memset(out->values, 0xff, bytes);
+  cr_assert_eq(spc_workspace(s->plan, s->tensors, s->count, &need, &err), SPC_OK, "%s",
+               err.message);
+  cr_assert(!room || need <= room, "%zu bytes, and %zu at the largest sizes", need, room);
+  unsigned char *block = aligned_alloc(ALIGN, (need + 2 * FENCE + ALIGN - 1) / ALIGN * ALIGN);
+  memset(block, 0xff, need + 2 * FENCE);
+  cr_assert_eq(spc_enqueue(s->plan, s->tensors, s->count, block + FENCE, need, NULL, &err), SPC_OK,
+               "%s\n%s", err.message, err.diagnostics);
+  cr_expect(!bytes || !memcmp(want, out->values, bytes));
+  for (int i = 0; i < FENCE; i++)
+    cr_assert(block[i] == 0xff && block[FENCE + need + (size_t)i] == 0xff, "beside the workspace");
+  if (need > 0) {
+    cr_expect_eq(spc_enqueue(s->plan, s->tensors, s->count, block + FENCE, need - 1, NULL, &err),
+                 SPC_CAPACITY);
+    char number[40];
+    snprintf(number, sizeof number, "take %zu", need);
+    cr_expect(strstr(err.message, number), "%s", err.message);
+  }
+  free(block);
+}
+
+static const char layer[] =
+    "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: "
+    "f32[F,D];"
+    " let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.02..0.3);"
+    " out y[t,o] = sum[f] h[t,f]*V[f,o]; } schedule k { compact h axis=f gran=4x1; }";
+
+static void layer_tensors(scene *s, int64_t t, int64_t d, int64_t f, int kept) {
+  tensors_free(s);
+  dense(s, "x", 2, t, d);
+  float *w = dense(s, "W", 2, d, f)->values;
+  float *x = s->tensors[0].values;
+  for (int64_t i = 0; i < t * d; i++) x[i] = x[i] < 0 ? -x[i] : x[i];
+  for (int64_t i = 0; i < d * f; i++) {
+    float size = w[i] < 0 ? -w[i] : w[i];
+    w[i] = (i % f) * 100 < (int64_t)kept * f ? size : -size;
+  }
+  dense(s, "V", 2, f, d);
+  dense(s, "y", 2, t, d);
+}
+
+Test(driver_enqueue, any_mask_and_any_size) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  static const int64_t sizes[][3] = {
+      {33, 17, 70}, {1, 1, 1}, {8, 64, 128}, {33, 17, 70}, {0, 5, 3}};
+  scene s = scene_of("cpu", layer);
+  size_t most;
+  spc_error err = SPC_ERROR_INIT;
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK, "%s", err.message);
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK, "again");
+  layer_tensors(&s, 33, 64, 128, 50);
+  for (int i = 0; i < s.count; i++) s.tensors[i].values = NULL;
+  cr_assert_eq(spc_workspace(s.plan, s.tensors, s.count, &most, &err), SPC_OK, "%s", err.message);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int kept = 0; kept <= 100; kept += 25) {
+      layer_tensors(&s, sizes[i][0], sizes[i][1], sizes[i][2], kept);
+      runs_alike(&s, most);
+    }
+  scene_free(&s);
+}
+
+Test(driver_enqueue, stored_operands_and_results_like_them) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  scene s = scene_of(
+      "cpu", "spx 1; dim N: dyn; dim M: dyn; dim K = 9; kernel k { in S: f32[N,M] as csr; in P: "
+             "pattern[N,M] as csr; in A: f32[N,K]; in B: f32[M,K];"
+             " let p[i,j] = sum[d] A[i,d]*B[j,d] on P[i,j];"
+             " let q[i,j] = exp(p[i,j]) * S[i,j] as like(S);"
+             " out C[i,j] = 2 * q[i,j] as like(S); }");
+  spc_error err = SPC_ERROR_INIT;
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK, "%s", err.message);
+  for (int64_t n = 1; n < 40; n += 19) {
+    tensors_free(&s);
+    csr(&s, "P", n, 23, true);
+    dense(&s, "A", 2, n, 9);
+    dense(&s, "B", 2, 23, 9);
+    int64_t stored = csr(&s, "S", n, 23, false)->value_count;
+    spc_tensor *c = dense(&s, "C", 2, n, 23);
+    c->value_count = stored;
+    runs_alike(&s, 0);
+    size_t need;
+    cr_assert_eq(spc_workspace(s.plan, s.tensors, s.count, &need, &err), SPC_OK);
+    void *room = aligned_alloc(ALIGN, need + ALIGN);
+    c->value_count = stored - 1;
+    cr_expect_eq(spc_enqueue(s.plan, s.tensors, s.count, room, need, NULL, &err),
+                 SPC_INVALID_INPUT);
+    cr_expect(strstr(err.message, "`C`") && strstr(err.message, "value_count"), "%s", err.message);
+    s.tensors[0].pos_count[1]--;
+    cr_expect_eq(spc_enqueue(s.plan, s.tensors, s.count, room, need, NULL, &err),
+                 SPC_INVALID_INPUT);
+    cr_expect(strstr(err.message, "`P`") && strstr(err.message, "pos[1]"), "%s", err.message);
+    free(room);
+  }
+  scene_free(&s);
+}
+
+/* ---- what cannot be enqueued ----------------------------------------------------------------- */
+Test(driver_enqueue, says_what_it_cannot) {
+  spc_error err = SPC_ERROR_INIT;
+  scene s = scene_of("interp", layer);
+  cr_expect_eq(spc_plan_prepare(s.plan, &err), SPC_UNAVAILABLE);
+  cr_expect(strstr(err.message, "interpreter") && strstr(err.message, "spc_run"), "%s",
+            err.message);
+  scene_free(&s);
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  s = scene_of("cpu",
+               "spx 1; dim N: dyn; kernel add { in A: f32[N,N] as csr; in B: f32[N,N] as csr;"
+               " out C[i,j] = A[i,j] + B[i,j] as csr; }");
+  cr_expect_eq(spc_plan_prepare(s.plan, &err), SPC_UNAVAILABLE);
+  cr_expect(strstr(err.message, "`add`") && strstr(err.message, "pattern"), "%s", err.message);
+  scene_free(&s);
+}
+
+/* ---- misuse: nothing is written, the words name what is wrong -------------------------------- */
+typedef struct misuse {
+  const char *what, *words;
+  spc_status status;
+  void (*spoil)(spc_tensor *t); /* x, W, V, y */
+} misuse;
+
+static void x_missing(spc_tensor *t) { t[0] = t[1]; }
+static void x_unknown(spc_tensor *t) { t[0].name = "X"; }
+static void x_nameless(spc_tensor *t) { t[0].name = NULL; }
+static void x_twice(spc_tensor *t) { t[3].name = "x"; }
+static void x_rank(spc_tensor *t) { t[0].rank = 1; }
+static void x_rank_huge(spc_tensor *t) { t[0].rank = 100; }
+static void x_dtype(spc_tensor *t) { t[0].dtype = "f64"; }
+static void x_dtype_none(spc_tensor *t) { t[0].dtype = NULL; }
+static void x_null(spc_tensor *t) { t[0].values = NULL; }
+static void x_old(spc_tensor *t) { t[0].struct_size = 8; }
+static void x_negative(spc_tensor *t) { t[0].shape[0] = -1; }
+static void x_huge(spc_tensor *t) { t[0].shape[0] = t[0].shape[1] = INT64_MAX; }
+static void w_other(spc_tensor *t) { t[1].shape[0]++; }
+static void v_other(spc_tensor *t) { t[2].shape[1]++; }
+static void y_rows(spc_tensor *t) { t[3].shape[0]--; }
+static void y_short(spc_tensor *t) { t[3].value_count--; }
+static void y_null(spc_tensor *t) { t[3].values = NULL; }
+
+static const misuse misuses[] = {
+    {"x left out", "twice", SPC_INVALID_ARGUMENT, x_missing},
+    {"another name", "`X`", SPC_INVALID_ARGUMENT, x_unknown},
+    {"no name", "(null)", SPC_INVALID_ARGUMENT, x_nameless},
+    {"a name twice", "twice", SPC_INVALID_ARGUMENT, x_twice},
+    {"another rank", "rank 1, declared 2", SPC_INVALID_INPUT, x_rank},
+    {"a rank beyond any", "rank 100", SPC_INVALID_INPUT, x_rank_huge},
+    {"another dtype", "dtype f64, declared f32", SPC_INVALID_INPUT, x_dtype},
+    {"no dtype", "dtype (none)", SPC_INVALID_INPUT, x_dtype_none},
+    {"no values", "`values` is NULL", SPC_INVALID_ARGUMENT, x_null},
+    {"a struct of another age", "struct_size", SPC_INVALID_ARGUMENT, x_old},
+    {"a negative size", "negative", SPC_INVALID_ARGUMENT, x_negative},
+    {"more elements than numbers", "too many", SPC_INVALID_ARGUMENT, x_huge},
+    {"sizes that disagree", "`W`", SPC_INVALID_INPUT, w_other},
+    {"sizes that disagree", "`V`", SPC_INVALID_INPUT, v_other},
+    {"a result of another size", "`y`", SPC_INVALID_INPUT, y_rows},
+    {"a result without room", "`value_count` is", SPC_INVALID_INPUT, y_short},
+    {"a result nowhere", "`y`: `values` is NULL", SPC_INVALID_ARGUMENT, y_null},
+};
+
+Test(driver_enqueue, misuse_is_named_and_harmless) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  scene s = scene_of("cpu", layer);
+  spc_error err = SPC_ERROR_INIT;
+  size_t need;
+  layer_tensors(&s, 9, 10, 11, 50);
+  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, NULL, 0, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "spc_plan_prepare"), "%s", err.message);
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK);
+  cr_assert_eq(spc_workspace(s.plan, s.tensors, 4, &need, &err), SPC_OK);
+  char *room = aligned_alloc(ALIGN, need + ALIGN);
+  float *y = s.tensors[3].values;
+  for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
+    spc_tensor spoilt[4];
+    const misuse *m = &misuses[i];
+    memcpy(spoilt, s.tensors, sizeof spoilt);
+    memset(y, 0xff, sizeof(float) * 90);
+    m->spoil(spoilt);
+    err = (spc_error)SPC_ERROR_INIT;
+    spc_status status = spc_enqueue(s.plan, spoilt, 4, room, need, NULL, &err);
+    cr_expect(status == m->status && err.status == status, "%s: %d", m->what, status);
+    cr_expect(strstr(err.message, m->words), "%s: %s", m->what, err.message);
+    cr_expect_eq(spc_enqueue(s.plan, spoilt, 4, room, need, NULL, NULL), m->status);
+    for (int k = 0; k < 360; k++) cr_assert_eq(((unsigned char *)y)[k], 0xff, "%s", m->what);
+  }
+  cr_expect_eq(spc_enqueue(NULL, s.tensors, 4, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_enqueue(s.plan, NULL, 4, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_enqueue(s.plan, s.tensors, -1, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 3, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "output `y` is missing"), "%s", err.message);
+  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, room + 8, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "256"), "%s", err.message);
+  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, NULL, need, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_workspace(s.plan, s.tensors, 4, NULL, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_workspace(NULL, s.tensors, 4, &need, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_plan_prepare(NULL, &err), SPC_INVALID_ARGUMENT);
+  runs_alike(&s, 0);
+  free(room);
+  scene_free(&s);
+}
