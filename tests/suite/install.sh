@@ -33,6 +33,10 @@ if command -v pkg-config >/dev/null; then
   check "and runs" "$tmp/use"
   check "a C++ program builds" sh -c "g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror $tmp/use.cpp -o $tmp/usepp \$(pkg-config --cflags --libs spc)"
   check "and runs" "$tmp/usepp"
+  check "the engine of the examples builds" sh -c "gcc -std=c11 -Wall -Wextra -Wpedantic -Werror examples/engine/engine.c -o $tmp/engine \$(pkg-config --cflags --libs spc)"
+  if "$tmp/usr/bin/spc" doctor --json | grep -q '"what":"LLVM","found":true'; then
+    check "and serves batches that change" sh -c "$tmp/engine examples/ffn.spx | tee $tmp/log | grep -q '33 tokens: 8448 of 8448'"
+  else skipped=$((skipped+1)); echo "skip: the engine runs on the CPU, and LLVM is not in this build"; fi
 else skipped=$((skipped+1)); echo "skip: pkg-config is not here"; fi
 printf 'cmake_minimum_required(VERSION 3.16)\nproject(u C CXX)\nfind_package(spc REQUIRED)\nadd_executable(u use.c)\ntarget_link_libraries(u spc::spc)\n' > "$tmp/CMakeLists.txt"
 check "find_package(spc)" sh -c "cmake -S $tmp -B $tmp/b $(command -v make >/dev/null || echo -G Ninja) -DCMAKE_PREFIX_PATH=$tmp/usr && cmake --build $tmp/b && $tmp/b/u"
