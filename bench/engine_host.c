@@ -80,7 +80,10 @@ int bench_host_compile(host_program *p, const char *text, int count, const char 
     for (int i = 0; i < count; i++)
       if (!strcmp(program->dims.at[d]->name, names[i])) p->sizes[d] = values[i];
   }
-  cg_options code = {.target = ir_target_find("cpu"), .mcpu = mcpu};
+  ir_target *target = IR_NEW(p->arena, ir_target); /* with the vectors of this machine */
+  *target = *ir_target_find("cpu");
+  target->vector_bits = cg_cpu_vector_bits(mcpu);
+  cg_options code = {.target = target, .mcpu = mcpu};
   pass_options options = {.target = code.target, .sizes = p->sizes};
   SPC_TRY(pass_pipeline(program, &options, p->sink));
   double middle = now();

@@ -320,6 +320,8 @@ void ir_stores_of_kernel(ir_arena *arena, const ir_kernel *kernel, ir_expr **sto
 /* Value of a size expression for given dim sizes (by dim->number; -1 unknown).  False when a dim is
  * unknown, a division is not exact (but ir_ceil_div's shape rounds up) or it overflows. */
 bool ir_size_value(const ir_expr *size, const int64_t *sizes, int64_t *value);
+/* The same for the bounds of a loop, as the loop computes them: divisions round down. */
+bool ir_count_value(const ir_expr *count, const int64_t *sizes, int64_t *value);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);
 

@@ -135,7 +135,8 @@ bool ir_expr_depends_on(const ir_expr *e, const ir_index *index) {
   if (e->kind == IR_INDEX) return e->index == index;
   if (e->kind == IR_REDUCE && binds(e, index)) return false;
   for (int i = 0; i < e->bound_count; i++)
-    if (e->bound[i]->segment == index || (e->kind != IR_REDUCE && e->bound[i] == index)) return true;
+    if (e->bound[i]->segment == index || (e->kind != IR_REDUCE && e->bound[i] == index))
+      return true;
   for (int i = 0; i < e->arg_count; i++)
     if (ir_expr_depends_on(e->args[i], index)) return true;
   return false;
@@ -270,6 +271,14 @@ bool ir_size_value(const ir_expr *e, const int64_t *sizes, int64_t *value) {
   if (!ir_size_value(e->args[0], sizes, &x) || !ir_size_value(e->args[1], sizes, &y)) return false;
   if (!checked(e->op, x, y, value)) return false;
   return e->op != IR_OP_DIV || x % y == 0 || is_ceiling(e);
+}
+
+bool ir_count_value(const ir_expr *e, const int64_t *sizes, int64_t *value) {
+  int64_t x, y;
+  if (e->kind != IR_OP || e->arg_count != 2) return ir_size_value(e, sizes, value);
+  if (!ir_count_value(e->args[0], sizes, &x) || !ir_count_value(e->args[1], sizes, &y))
+    return false;
+  return checked(e->op, x, y, value);
 }
 
 typedef struct range {

@@ -102,6 +102,7 @@ typedef struct vec_tile {
   const ir_code *row, *col; /* the original loops; row may be NULL */
   const ir_block *before, *body;
   vec_shape shape;
+  bool whole; /* every tile has all its rows, also the last one */
 } vec_tile;
 
 void pass_vec_tile(vec_tile *t);

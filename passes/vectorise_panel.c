@@ -14,41 +14,7 @@
  * saves is most of the time of a large product: misses, conversions, and lines that evict each
  * other. The shape is that of Goto and van de Geijn, Anatomy of High-Performance Matrix
  * Multiplication (2008). */
-#include "passes/vectorise.h"
-
-enum { DEPTH = 256, MOST_ROWS = 192, FEW_ROWS = 16, MOST_PACKED = 4, MOST_SUMS = 2 };
-
-typedef struct packed {
-  const ir_expr *e;
-  ir_buf *buf;
-  bool by_row;
-} packed;
-
-typedef struct sum {
-  const ir_code *let; /* declares it, with its initial value */
-  ir_buf *buf;
-} sum;
-
-typedef struct panel {
-  vec_tile *t;
-  ir_arena *a;
-  const ir_code *k; /* the reduction */
-  ir_block pre, post;
-  int packed_count, sum_count;
-  packed packed[MOST_PACKED];
-  sum sums[MOST_SUMS];
-  int64_t width, rows;
-  ir_expr *row_lo, *row_hi, *col_lo, *col_hi, *k_lo, *k_hi; /* of the block in work */
-} panel;
-
-static ir_expr *ref(panel *p, const ir_var *var) { return ir_var_ref(p->a, (ir_var *)var); }
-static ir_expr *op(panel *p, ir_op o, ir_expr *x, ir_expr *y) { return ir_apply(p->a, o, x, y); }
-static ir_expr *number(panel *p, int64_t n) { return ir_int(p->a, n); }
-
-static ir_expr *let(panel *p, const char *name, ir_expr *e) {
-  if (e->kind == IR_CONST || e->kind == IR_DIM || e->kind == IR_VAR) return e;
-  return ref(p, pass_vec_let(p->t->b, name, IR_I64, 1, e));
-}
+#include "passes/vectorise_panel.h"
 
 /* ---- whether the body has the form ----------------------------------------------------------- */
 static bool uses_inside(const vec_region *g, const ir_expr *e) {
@@ -67,8 +33,8 @@ static bool add_sum(panel *p, const ir_var *var) {
   for (int i = 0; i < p->pre.codes.count; i++) {
     const ir_code *code = p->pre.codes.at[i];
     if (code->kind != IR_LET || code->var != var) continue;
-    if (!code->value || p->sum_count == MOST_SUMS) return false;
-    p->sums[p->sum_count++] = (sum){.let = code};
+    if (!code->value || p->sum_count == PANEL_MOST_SUMS) return false;
+    p->sums[p->sum_count++] = (panel_sum){.let = code};
     return true;
   }
   return false;
@@ -124,7 +90,17 @@ static bool steps_by_one(const ir_code *loop) {
   return !loop->step || (loop->step->kind == IR_CONST && loop->step->i == 1);
 }
 
-static bool suits(panel *p) {
+static bool packs_anything(panel *p) {
+  for (int i = 0; i < p->k->body.codes.count; i++) {
+    const ir_code *code = p->k->body.codes.at[i];
+    if (code->kind == IR_SET && code->value &&
+        pass_vec_deps(p->t->g, code->value) == (VEC_ROW | VEC_COL))
+      return true;
+  }
+  return false;
+}
+
+bool pass_panel_suits(panel *p) {
   const vec_tile *t = p->t;
   if (!t->row || t->shape.lanes < 4 || t->shape.rows < 2 || !split_body(p)) return false;
   int64_t rows = pass_vec_most_trips(t->row), depth = pass_vec_trips(p->k, 1 << 20);
@@ -132,12 +108,12 @@ static bool suits(panel *p) {
   const ir_expr *const bounds[] = {t->col->lo, t->col->hi, p->k->lo, p->k->hi};
   for (int i = 0; i < IR_COUNT(bounds); i++)
     if (uses_inside(t->g, bounds[i])) return false;
-  return true;
+  return packs_anything(p);
 }
 
 /* ---- what is packed -------------------------------------------------------------------------- */
 /* e changes by one element with each k, and with no `let` of the loop. */
-static bool runs_along_k(const panel *p, const ir_expr *e) {
+bool pass_panel_runs_along_k(const panel *p, const ir_expr *e) {
   vec_region *g = pass_vec_region(p->a, NULL, p->k->var, NULL, &p->k->body);
   int64_t stride;
   while (e->kind == IR_CAST) e = e->args[0];
@@ -148,29 +124,42 @@ static bool runs_along_k(const panel *p, const ir_expr *e) {
 static ir_buf *pack_of(panel *p, const ir_expr *e, bool by_row) {
   for (int i = 0; i < p->packed_count; i++)
     if (p->packed[i].by_row == by_row && ir_expr_equal(p->packed[i].e, e)) return p->packed[i].buf;
-  if (p->packed_count == MOST_PACKED) return NULL;
-  int64_t count = DEPTH * (by_row ? p->rows : p->width);
+  if (p->packed_count == PANEL_MOST_PACKED) return NULL;
+  int64_t count = PANEL_DEPTH * (by_row ? p->rows : p->width);
   ir_buf *buf = ir_local(p->t->b, by_row ? "rows" : "panel", e->dtype, count);
-  p->packed[p->packed_count++] = (packed){e, buf, by_row};
+  p->packed[p->packed_count++] =
+      (panel_packed){e, buf, by_row, !by_row && pass_panel_runs_along_k(p, e)};
   return buf;
 }
 
 static ir_expr *place(panel *p, ir_expr *major, int64_t width, ir_expr *minor) {
-  return op(p, IR_OP_ADD, op(p, IR_OP_MUL, major, number(p, width)), minor);
+  return pass_panel_op(p, IR_OP_ADD,
+                       pass_panel_op(p, IR_OP_MUL, major, pass_panel_number(p, width)), minor);
 }
-static ir_expr *row_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->t->row->var), p->row_lo); }
-static ir_expr *col_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->t->col->var), p->col_lo); }
-static ir_expr *k_in(panel *p) { return op(p, IR_OP_SUB, ref(p, p->k->var), p->k_lo); }
+static ir_expr *row_in(panel *p) {
+  return pass_panel_op(p, IR_OP_SUB, pass_panel_ref(p, p->t->row->var), p->row_lo);
+}
+static ir_expr *slot_in(panel *p) {
+  return pass_panel_op(p, IR_OP_SUB, pass_panel_ref(p, p->slot ? p->slot : p->t->row->var),
+                       p->row_lo);
+}
+static ir_expr *col_in(panel *p) {
+  return pass_panel_op(p, IR_OP_SUB, pass_panel_ref(p, p->t->col->var), p->col_lo);
+}
+static ir_expr *k_in(panel *p) {
+  return pass_panel_op(p, IR_OP_SUB, pass_panel_ref(p, p->k->var), p->k_lo);
+}
 
 static ir_expr *panel_place(panel *p, bool by_row) {
-  return by_row ? place(p, row_in(p), DEPTH, k_in(p)) : place(p, k_in(p), p->width, col_in(p));
+  return by_row ? place(p, row_in(p), PANEL_DEPTH, k_in(p))
+                : place(p, k_in(p), p->width, col_in(p));
 }
 
 /* e with its largest parts that only the columns (or only the rows) change read from panels. */
 static ir_expr *from_panels(panel *p, ir_expr *e) {
   unsigned deps = pass_vec_deps(p->t->g, e);
   bool column = deps == VEC_COL && e->kind != IR_VAR && pass_vec_reads(e);
-  bool row = deps == VEC_ROW && e->kind == IR_CAST && runs_along_k(p, e);
+  bool row = deps == VEC_ROW && e->kind == IR_CAST && pass_panel_runs_along_k(p, e);
   ir_buf *buf = column || row ? pack_of(p, e, row) : NULL;
   if (buf) return ir_load(p->a, buf, panel_place(p, row));
   if (!e->arg_count || e->kind == IR_LOAD) return e;
@@ -203,7 +192,7 @@ static void put_lets(panel *p, ir_block *block, const ir_block *from, bool rows)
   }
 }
 
-static ir_expr *sum_place(panel *p) { return place(p, row_in(p), p->width, col_in(p)); }
+static ir_expr *sum_place(panel *p) { return place(p, slot_in(p), p->width, col_in(p)); }
 
 static void put_sums(panel *p, ir_block *block, bool initial) {
   for (int i = 0; i < p->sum_count; i++) {
@@ -216,7 +205,7 @@ static void put_sums(panel *p, ir_block *block, bool initial) {
 
 static void put_sum_stores(panel *p, ir_block *block) {
   for (int i = 0; i < p->sum_count; i++)
-    put_store(p, block, p->sums[i].buf, sum_place(p), ref(p, p->sums[i].let->var));
+    put_store(p, block, p->sums[i].buf, sum_place(p), pass_panel_ref(p, p->sums[i].let->var));
 }
 
 static ir_code *put_k(panel *p, ir_block *block) {
@@ -228,7 +217,7 @@ static ir_code *put_k(panel *p, ir_block *block) {
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
-static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
+ir_code pass_panel_limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   ir_code copy = *loop;
   copy.run = IR_RUN_SEQUENTIAL;
   copy.lo = lo;
@@ -236,25 +225,28 @@ static ir_code limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   return copy;
 }
 
-static void write_part(panel *p, const ir_block *body, bool rows, const ir_code *col_loop,
-                       ir_expr *lo, ir_expr *hi, vec_shape shape) {
-  ir_block before = {0};
-  if (p->t->before) put_lets(p, &before, p->t->before, rows);
-  ir_code row = limited(p->t->row, p->row_lo, p->row_hi), col = limited(col_loop, lo, hi);
+/* rows: of the part, NULL: none */
+static void write_part(panel *p, const ir_block *before, const ir_block *body, const ir_code *rows,
+                       const ir_code *col, vec_shape shape, bool whole) {
   vec_tile part = {.b = p->t->b,
-                   .row = rows ? &row : NULL,
-                   .col = &col,
-                   .before = &before,
+                   .row = rows,
+                   .col = col,
+                   .before = before,
                    .body = body,
-                   .shape = shape};
-  part.g = pass_vec_region(p->a, rows ? row.var : NULL, col.var, &before, body);
+                   .shape = shape,
+                   .whole = whole};
+  part.g = pass_vec_region(p->a, rows ? rows->var : NULL, col->var, before, body);
   pass_vec_tile(&part);
 }
 
 static void write_columns(panel *p, const ir_block *body, bool rows, int row_copies) {
   vec_shape shape = p->t->shape;
+  ir_block before = {0};
   shape.rows = row_copies;
-  write_part(p, body, rows, p->t->col, p->col_lo, p->col_hi, shape);
+  if (p->t->before) put_lets(p, &before, p->t->before, rows);
+  ir_code row = pass_panel_limited(p->t->row, p->row_lo, p->row_hi),
+          col = pass_panel_limited(p->t->col, p->col_lo, p->col_hi);
+  write_part(p, &before, body, rows ? &row : NULL, &col, shape, false);
 }
 
 static void write_initial(panel *p) {
@@ -265,11 +257,21 @@ static void write_initial(panel *p) {
   write_columns(p, &body, true, 1);
 }
 
-static void write_packing(panel *p, const packed *one) {
+/* Along k: vectors of what is consecutive, one row or column after the other. */
+static void write_packing_along(panel *p, const panel_packed *one) {
+  ir_block body = {0}, before = {0};
+  put_store(p, &body, one->buf, panel_place(p, one->by_row), (ir_expr *)one->e);
+  if (p->t->before) put_lets(p, &before, p->t->before, one->by_row);
+  ir_code line = one->by_row ? pass_panel_limited(p->t->row, p->row_lo, p->row_hi)
+                             : pass_panel_limited(p->t->col, p->col_lo, p->col_hi),
+          k = pass_panel_limited(p->k, p->k_lo, p->k_hi);
+  write_part(p, &before, &body, &line, &k, (vec_shape){1, 4, p->t->shape.lanes}, false);
+}
+
+static void write_packing(panel *p, const panel_packed *one) {
   ir_block body = {0};
-  if (one->by_row) {
-    put_store(p, &body, one->buf, panel_place(p, true), (ir_expr *)one->e);
-    write_part(p, &body, true, p->k, p->k_lo, p->k_hi, (vec_shape){1, 4, p->t->shape.lanes});
+  if (one->by_row || one->turned) {
+    write_packing_along(p, one);
     return;
   }
   put_lets(p, &body, &p->pre, false);
@@ -279,13 +281,29 @@ static void write_packing(panel *p, const packed *one) {
   write_columns(p, &body, false, 1);
 }
 
+/* Whole tiles alone: places for sums go on behind the last row, which is read again for them. */
 static void write_product(panel *p, const ir_block *steps) {
-  ir_block body = {0};
+  ir_block body = {0}, before = {0};
+  vec_tile *t = p->t;
+  ir_var *slot = IR_NEW(p->a, ir_var);
+  *slot = (ir_var){.name = ir_format_text(p->a, "%s_slot", t->row->var->name), .dtype = IR_I64};
+  ir_expr *last = pass_panel_op(p, IR_OP_SUB, p->row_hi, pass_panel_number(p, 1));
+  put(p, &before,
+      (ir_code){.kind = IR_LET,
+                .var = t->row->var,
+                .value = pass_panel_op(p, IR_OP_MIN, pass_panel_ref(p, slot), last),
+                .combine = IR_OP_COUNT});
+  if (t->before) put_lets(p, &before, t->before, true);
   put_lets(p, &body, &p->pre, true);
+  p->slot = slot;
   put_sums(p, &body, false);
   put_k(p, &body)->body = *steps;
   put_sum_stores(p, &body);
-  write_columns(p, &body, true, p->t->shape.rows);
+  p->slot = NULL;
+  ir_code row = pass_panel_limited(t->row, p->row_lo, p->row_hi),
+          col = pass_panel_limited(t->col, p->col_lo, p->col_hi);
+  row.var = slot;
+  write_part(p, &before, &body, &row, &col, t->shape, true);
 }
 
 static void write_rest(panel *p) {
@@ -307,98 +325,31 @@ static ir_block panel_steps(panel *p) {
   return steps;
 }
 
-static ir_expr *end_of(panel *p, const ir_code *loop, ir_expr *from, int64_t step, ir_expr *hi) {
-  if (pass_vec_divides(loop, step)) return op(p, IR_OP_ADD, from, number(p, step));
-  return let(p, "end", op(p, IR_OP_MIN, op(p, IR_OP_ADD, from, number(p, step)), hi));
+ir_expr *pass_panel_end(panel *p, const ir_code *loop, ir_expr *from, int64_t step, ir_expr *hi) {
+  if (pass_vec_divides(loop, step))
+    return pass_panel_op(p, IR_OP_ADD, from, pass_panel_number(p, step));
+  return pass_panel_let(p, "end",
+                        pass_panel_op(p, IR_OP_MIN,
+                                      pass_panel_op(p, IR_OP_ADD, from, pass_panel_number(p, step)),
+                                      hi));
 }
 
 static void write_depths(panel *p, ir_expr *lo, ir_expr *hi) {
   ir_block *outer;
-  p->k_lo = ref(p, pass_vec_open(p->t->b, p->k, lo, hi, DEPTH, IR_RUN_SEQUENTIAL, &outer));
-  p->k_hi = end_of(p, p->k, p->k_lo, DEPTH, hi);
+  p->k_lo = pass_panel_ref(
+      p, pass_vec_open(p->t->b, p->k, lo, hi, PANEL_DEPTH, IR_RUN_SEQUENTIAL, &outer));
+  p->k_hi = pass_panel_end(p, p->k, p->k_lo, PANEL_DEPTH, hi);
   ir_block steps = panel_steps(p);
   for (int i = 0; i < p->packed_count; i++) write_packing(p, &p->packed[i]);
   write_product(p, &steps);
   ir_close(p->t->b, outer);
 }
 
-static void write_block_of_rows(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
-  ir_block *outer;
-  ir_builder *b = p->t->b;
-  ir_expr *lo = p->t->col->lo, *hi = p->t->col->hi;
+/* The columns col_lo .. col_hi, one panel wide. */
+void pass_panel_strip(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   for (int i = 0; i < p->sum_count; i++)
-    p->sums[i].buf = ir_local(b, "sums", p->sums[i].let->var->dtype, p->rows * p->width);
-  p->col_lo = ref(p, pass_vec_open(b, p->t->col, lo, hi, p->width, IR_RUN_SEQUENTIAL, &outer));
-  p->col_hi = end_of(p, p->t->col, p->col_lo, p->width, hi);
+    p->sums[i].buf = ir_local(p->t->b, "sums", p->sums[i].let->var->dtype, p->rows * p->width);
   write_initial(p);
   write_depths(p, k_lo, k_hi);
   write_rest(p);
-  ir_close(b, outer);
-}
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-/* Enough blocks for several threads, each a multiple of the tile's rows. */
-static ir_expr *rows_a_block(panel *p) {
-  int64_t tile = p->t->shape.rows, most = p->rows / tile;
-  if (p->t->row->run != IR_RUN_PARALLEL) return number(p, tile * most);
-  ir_expr *rows = op(p, IR_OP_SUB, p->t->row->hi, p->t->row->lo);
-  ir_expr *tiles = op(p, IR_OP_DIV, rows, number(p, tile * 4));
-  tiles = op(p, IR_OP_MIN, op(p, IR_OP_MAX, tiles, number(p, 8)), number(p, most));
-  return op(p, IR_OP_MUL, tiles, number(p, tile));
-}
-
-static void write_few(panel *p) {
-  ir_code row = limited(p->t->row, p->row_lo, p->row_hi);
-  vec_tile few = *p->t;
-  few.row = &row;
-  if (few.shape.rows > 4) few.shape.rows = 4;
-  if (few.shape.cols > 2) few.shape.cols = 2;
-  pass_vec_tile(&few);
-}
-
-/* Too few rows to pay for packing are done from memory. */
-static void write_by_count(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
-  ir_block *branch;
-  ir_expr *rows = op(p, IR_OP_SUB, p->row_hi, p->row_lo);
-  if (pass_vec_trips(p->t->row, 0) >= FEW_ROWS && pass_vec_divides(p->t->row, p->rows)) {
-    write_block_of_rows(p, k_lo, k_hi);
-    return;
-  }
-  ir_code *test = ir_open_if(p->t->b, op(p, IR_OP_LT, rows, number(p, FEW_ROWS)), &branch);
-  write_few(p);
-  ir_open_else(p->t->b, test);
-  write_block_of_rows(p, k_lo, k_hi);
-  ir_close(p->t->b, branch);
-}
-
-static bool packs_anything(panel *p) {
-  for (int i = 0; i < p->k->body.codes.count; i++) {
-    const ir_code *code = p->k->body.codes.at[i];
-    if (code->kind == IR_SET && code->value &&
-        pass_vec_deps(p->t->g, code->value) == (VEC_ROW | VEC_COL))
-      return true;
-  }
-  return false;
-}
-
-bool pass_vec_panel(vec_tile *t) {
-  panel p = {.t = t, .a = t->b->arena};
-  if (!suits(&p) || !packs_anything(&p)) return false;
-  int64_t most = pass_vec_most_trips(t->row);
-  p.width = (int64_t)t->shape.cols * t->shape.lanes;
-  p.rows = MOST_ROWS / t->shape.rows * t->shape.rows;
-  ir_block *outer = NULL;
-  if (most >= 0 && most <= p.rows && t->row->run != IR_RUN_PARALLEL) {
-    p.rows = most;
-    p.row_lo = let(&p, "first", t->row->lo);
-    p.row_hi = let(&p, "end", t->row->hi);
-  } else {
-    p.row_lo = ref(&p, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, 1, t->row->run, &outer));
-    outer->codes.at[outer->codes.count - 1]->step = rows_a_block(&p);
-    ir_expr *step = outer->codes.at[outer->codes.count - 1]->step;
-    p.row_hi = let(&p, "end", op(&p, IR_OP_MIN, op(&p, IR_OP_ADD, p.row_lo, step), t->row->hi));
-  }
-  write_by_count(&p, let(&p, "first", p.k->lo), let(&p, "last", p.k->hi));
-  if (outer) ir_close(t->b, outer);
-  return true;
 }

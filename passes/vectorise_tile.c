@@ -94,7 +94,7 @@ void pass_vec_tile(vec_tile *t) {
   int64_t rows = t->shape.rows;
   ir_expr *at =
       ir_var_ref(a, pass_vec_open(t->b, t->row, t->row->lo, t->row->hi, rows, t->row->run, &outer));
-  if (rows == 1 || pass_vec_divides(t->row, rows)) {
+  if (rows == 1 || t->whole || pass_vec_divides(t->row, rows)) {
     write_columns(t, t->shape.rows, at);
   } else {
     ir_code *test = ir_open_if(t->b, ir_apply(a, IR_OP_LE, add(t, at, rows), t->row->hi), &branch);

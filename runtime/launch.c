@@ -35,8 +35,8 @@ static spc_status range_of(const rt_plan *plan, const ir_code_image *code, ir_si
   *lo = 0;
   *hi = 1;
   if (!code->parallel_hi) return SPC_OK;
-  if (ir_size_value(code->parallel_lo, plan->sizes, lo) &&
-      ir_size_value(code->parallel_hi, plan->sizes, hi))
+  if (ir_count_value(code->parallel_lo, plan->sizes, lo) &&
+      ir_count_value(code->parallel_hi, plan->sizes, hi))
     return SPC_OK;
   ir_diag_add(sink, IR_DIAG_IR_RULE, code->func->span,
               "the range of the parallel loop of `%s` cannot be computed at these sizes",
