@@ -229,6 +229,12 @@ void pass_row_accumulate(lower_state *s, lower_env *env, lower_row *row);
 void pass_row_flush(lower_state *s, lower_env *env, lower_row *row,
                     void (*entry)(void *user, lower_env *env), void *user);
 
+/* ---- room for a row of a sparse result that is not counted (lower_room.c) ----------------------
+ */
+bool pass_room_is_told(lower_state *s, const ir_expr *stores, const ir_index *last);
+/* Entries that a row along `last` has at most, where all other indices are bound. */
+ir_expr *pass_room(lower_state *s, lower_env *env, const ir_expr *stores, const ir_index *last);
+
 /* ---- the order of loops (lower_loops.c) ------------------------------------------------------ */
 typedef struct lower_loops {
   int count;

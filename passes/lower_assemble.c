@@ -10,6 +10,9 @@
  *                                    merge over j { C.crd1[n] = j;  C.vals[n] = ..;  n = n + 1 }
  *                                    C.pos1[i + 1] = n }
  *
+ * Where the operands tell how much a row can hold at most, nothing is counted: `C.room` has that
+ * instead of `C.counts`, and the plan closes the gaps between the rows (lower_room.c).
+ *
  * An entry is written where the statement stores one (`stores`: stored(A[i,j]) or stored(B[i,j])),
  * whatever its value.  A level of lists that has further levels below it writes a coordinate once
  * something was written below it.  A reduction that has to run outside the last index of the result
@@ -29,6 +32,7 @@ typedef struct assembly {
   ir_buf *counts;           /* [lists][parts]; after the plan's sum: where the part starts */
   ir_var *n[IR_MAX_LEVELS]; /* by the first level of a list: positions so far */
   bool fills, in_row;       /* in_row: the last level is written by a row of sums */
+  bool roomy;               /* rows get room for what they can hold, and are not counted */
   lower_row row;
 } assembly;
 
@@ -90,9 +94,9 @@ static void put_end(assembly *a, int list, ir_expr *parent) {
 static void begin_part(assembly *a, ir_expr *number, ir_expr *parts) {
   lower_state *s = a->s;
   int lists = list_number(a, a->format->level_count);
-  ir_expr *room = pass_code_mul(s, parts, pass_code_int(s, lists));
-  a->counts = pass_code_workspace(s, ir_format_text(s->arena, "%s.counts", s->stmt->target->name),
-                                  IR_I64, room);
+  ir_expr *room = pass_code_mul(s, parts, pass_code_int(s, a->roomy ? 2 : lists));
+  const char *name = s->stmt->target->name, *what = a->roomy ? "room" : "counts";
+  a->counts = pass_code_workspace(s, ir_format_text(s->arena, "%s.%s", name, what), IR_I64, room);
   a->counts->tensor = s->stmt->target;
   for (int l = 0; l < a->format->level_count; l++) {
     if (!is_list(a, l)) continue;
@@ -103,14 +107,15 @@ static void begin_part(assembly *a, ir_expr *number, ir_expr *parts) {
   }
 }
 
+/* Rows that were not counted: where the part starts, then where it ended. */
 static void end_part(assembly *a, ir_expr *number, ir_expr *parts) {
   lower_state *s = a->s;
-  for (int l = 0; !a->fills && l < a->format->level_count; l++)
-    if (is_list(a, l))
-      pass_code_store(
-          s, a->counts,
-          pass_code_add(s, pass_code_mul(s, parts, pass_code_int(s, list_number(a, l))), number),
-          position(a, l));
+  for (int l = 0; (a->roomy || !a->fills) && l < a->format->level_count; l++) {
+    if (!is_list(a, l)) continue;
+    ir_expr *before =
+        a->fills ? parts : pass_code_mul(s, parts, pass_code_int(s, list_number(a, l)));
+    pass_code_store(s, a->counts, pass_code_add(s, before, number), position(a, l));
+  }
 }
 
 static void part(lower_nest *nest, ir_expr *number, ir_expr *count, bool begins) {
@@ -203,8 +208,19 @@ static const ir_expr *root_of(assembly *a, int level) {
   return a->stores ? ir_apply3(a->s->arena, IR_OP_WHERE, a->stores, value, zero) : value;
 }
 
+static void make_room(assembly *a, lower_env *env) {
+  lower_state *s = a->s;
+  int last = a->format->level_count - 1;
+  ir_expr *room = pass_room(s, env, a->stores, index_of(a, last));
+  ir_set(&s->b, a->n[last], pass_code_add(s, position(a, last), room));
+}
+
 static void open_level(assembly *a, lower_env *env, int level) {
   lower_state *s = a->s;
+  if (a->roomy && !a->fills && level == a->format->level_count - 1) {
+    make_room(a, env);
+    return;
+  }
   if (a->in_row && level == a->format->level_count - 1) {
     sum_row(a, env);
     return;
@@ -292,6 +308,14 @@ static void find_row(assembly *a, lower_loops *order) {
     if (!is_outside_row(a, order->index[i])) a->row.index[a->row.index_count++] = order->index[i];
 }
 
+static bool rows_have_room(assembly *a) {
+  int last = a->format->level_count - 1;
+  for (int l = 0; l < last; l++)
+    if (a->format->level[l].kind != IR_LEVEL_DENSE) return false;
+  return last > 0 && !a->in_row && is_list(a, last) &&
+         pass_room_is_told(a->s, a->stores, index_of(a, last));
+}
+
 static void one_pass(assembly *a, bool fills) {
   pass_code_function(a->s, fills ? "fill" : "count");
   a->fills = fills;
@@ -318,6 +342,7 @@ void pass_lower_assembled(lower_state *s) {
   find_row(&a, &order);
   s->memo_room += a.stores ? pass_heavy_nodes(a.stores) : 0;
   if (a.in_row) pass_row_open(s, &a.row);
+  a.roomy = rows_have_room(&a);
   one_pass(&a, false);
   one_pass(&a, true);
 }

@@ -26,8 +26,14 @@ static const ir_tensor *stage_result(const ir_stage *stage) {
 
 /* ---- level by level --------------------------------------------------------------------------
  */
+/* What rows hold at most: there will be gaps between them. */
+static const ir_buf *room_of(const rt_run *run, const ir_tensor *tensor) {
+  return workspace_named(run->plan->image->kernel, tensor->name, ".room");
+}
+
 static const ir_buf *counts_of(const rt_run *run, const ir_tensor *tensor) {
-  return workspace_named(run->plan->image->kernel, tensor->name, ".counts");
+  const ir_buf *room = room_of(run, tensor);
+  return room ? room : workspace_named(run->plan->image->kernel, tensor->name, ".counts");
 }
 
 /* Where each part of a list starts, instead of how much it holds; returns the sum. */
@@ -51,7 +57,9 @@ static spc_status too_many(rt_run *run, const ir_tensor *tensor, const char *wha
 static spc_status list_room(rt_run *run, const ir_tensor *tensor, ir_view *view, int level,
                             int64_t parents, int64_t count) {
   ir_arena *arena = run->memory.arena;
-  if (count > INT32_MAX) return too_many(run, tensor, "positions", count);
+  const char *positions =
+      room_of(run, tensor) ? "by what the operands hold, positions" : "positions";
+  if (count > INT32_MAX) return too_many(run, tensor, positions, count);
   view->pos[level] = ir_array_new(arena, IR_I32, parents + 1);
   for (int l = level; l <= ir_format_chain_end(view->format, level); l++) {
     int64_t extent = ir_format_extent(view->format, l, view->dim);
@@ -70,7 +78,7 @@ static spc_status levels_room(rt_run *run, const ir_tensor *tensor) {
   for (int d = 0; d < tensor->rank; d++)
     if (!ir_size_value(tensor->dim[d], run->plan->sizes, &view.dim[d])) return SPC_INTERNAL;
   for (int l = 0; l < f->level_count; l++) lists += f->level[l].kind == IR_LEVEL_COMPRESSED;
-  int64_t parts = slot->host.count / lists;
+  int64_t parts = slot->host.count / (room_of(run, tensor) ? 2 : lists);
   for (int l = 0; l < f->level_count; l++) {
     if (f->level[l].kind == IR_LEVEL_DENSE) positions *= ir_format_extent(f, l, view.dim);
     if (f->level[l].kind != IR_LEVEL_COMPRESSED) continue;
@@ -93,10 +101,50 @@ static void close_list(ir_array *pos, int64_t count) {
   if (pos->count > 1) end[pos->count - 1] = (int32_t)count;
 }
 
+static void move_down(ir_array *array, int64_t to, int64_t from, int64_t count) {
+  size_t bytes = ir_dtype_bytes(array->dtype);
+  char *data = array->data;
+  if (count && to != from)
+    memmove(data + (size_t)to * bytes, data + (size_t)from * bytes, (size_t)count * bytes);
+}
+
+/* A part that has been filled from `start` on moves down behind those before it. */
+static int64_t close_gap(ir_view *view, int64_t stored, int64_t start, int64_t end) {
+  move_down(&view->crd[view->format->level_count - 1], stored, start, end - start);
+  if (view->vals.data) move_down(&view->vals, stored, start, end - start);
+  return stored + end - start;
+}
+
+/* Parts have filled less than they had room for, perhaps: where they started, then where they ended
+ * (0: no loop reached the part).  A row lies in the first part that does not end before it. */
+static void close_gaps(ir_view *view, const int64_t *starts, int64_t parts) {
+  const int64_t *ends = starts + parts;
+  int level = view->format->level_count - 1;
+  ir_array *pos = &view->pos[level];
+  int32_t *end = pos->data;
+  int64_t stored = 0, part = 0, filled = 0;
+  for (int64_t row = 1; row < pos->count; row++) {
+    if (end[row] > filled) filled = end[row]; /* else: no loop visited the row, or it is empty */
+    for (; part + 1 < parts && filled > ends[part]; part++)
+      if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
+    end[row] = (int32_t)(stored + (filled > starts[part] ? filled - starts[part] : 0));
+  }
+  for (; part < parts; part++)
+    if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
+  view->crd[level].count = view->vals.count = stored;
+}
+
 static spc_status levels_done(rt_run *run, const ir_tensor *tensor) {
-  ir_view *view = &rt_memory_tensor(&run->memory, tensor)->view;
-  for (int l = 0; l < view->format->level_count; l++)
-    if (view->pos[l].data) close_list(&view->pos[l], view->crd[l].count);
+  ir_view view = rt_memory_tensor(&run->memory, tensor)->view;
+  const ir_buf *room = room_of(run, tensor);
+  rt_slot *slot;
+  if (room) {
+    SPC_TRY(rt_run_bytes(run, room, &slot));
+    close_gaps(&view, slot->host.data, slot->host.count / 2);
+    return rt_memory_bind(&run->memory, tensor, &view);
+  }
+  for (int l = 0; l < view.format->level_count; l++)
+    if (view.pos[l].data) close_list(&view.pos[l], view.crd[l].count);
   return SPC_OK;
 }
 
