@@ -106,9 +106,20 @@ static ir_expr *op_support(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
-static bool uses_bound(const ir_expr *term, const ir_expr *reduce) {
-  for (int i = 0; i < reduce->bound_count; i++)
+static bool is_free(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->free.count; i++)
+    if (stmt->free.at[i] == index || stmt->free.at[i]->segment == index) return true;
+  return false;
+}
+
+/* The term has another value at other points of the reduction; those of a segment have its index.
+ */
+static bool uses_bound(const ir_expr *term, const ir_expr *reduce, const ir_stmt *stmt) {
+  for (int i = 0; i < reduce->bound_count; i++) {
+    const ir_index *segment = reduce->bound[i]->segment;
     if (ir_expr_uses_index(term, reduce->bound[i])) return true;
+    if (segment && !is_free(stmt, segment) && ir_expr_depends_on(term, segment)) return true;
+  }
   return false;
 }
 
@@ -119,6 +130,14 @@ static bool uses_all_free(const ir_expr *e, const ir_stmt *stmt) {
   return true;
 }
 
+static bool binds_again(pass_context *c, const ir_expr *e, const ir_expr *reduce) {
+  pass_indices bound = {0};
+  pass_indices_bound(c->arena, e, &bound);
+  for (int i = 0; i < reduce->bound_count; i++)
+    if (pass_indices_has(&bound, reduce->bound[i])) return true;
+  return false;
+}
+
 static ir_expr *sum_support(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   pass_terms terms = {0};
   ir_expr *outside = NULL, *inside = NULL;
@@ -126,12 +145,12 @@ static ir_expr *sum_support(pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   pass_terms_of(c->arena, body, &terms);
   for (int i = 0; i < terms.list.count; i++) {
     ir_expr *term = terms.list.at[i];
-    if (uses_bound(term, e))
+    if (uses_bound(term, e, stmt))
       inside = pass_and(c->arena, inside, term);
     else
       outside = pass_and(c->arena, outside, term);
   }
-  if (inside == NULL || !uses_all_free(inside, stmt)) return outside;
+  if (inside == NULL || !uses_all_free(inside, stmt) || binds_again(c, inside, e)) return outside;
   return pass_and(c->arena, outside,
                   ir_reduce(c->arena, IR_RED_ANY, e->bound, e->bound_count, inside));
 }
