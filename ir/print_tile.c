@@ -69,6 +69,7 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "microseconds_low", c->microseconds_low);
   put_double(w, "microseconds_likely", c->microseconds_likely);
   put_double(w, "microseconds_high", c->microseconds_high);
+  put_flag(w, "whole", c->whole);
   put_flag(w, "asked", c->asked);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
@@ -191,6 +192,7 @@ static void put_stage(ir_writer *w, const ir_stage *s, const ir_map *places) {
   put_named(w, "source", s->source ? s->source->name : NULL);
   put_named(w, "dest", s->dest ? s->dest->name : NULL);
   put_guard(w, &s->when);
+  put_flag(w, "whole", s->whole);
   put_flag(w, "assembled", s->assembled);
   put_int(w, "stages_deep", s->stages_deep, 0);
   put_int(w, "warps", s->warps, 0);

@@ -200,6 +200,25 @@ static double stored_cost(pass_context *context, const pass_sum *sum,
   return loops_cost(context, sum->stmt);
 }
 
+/* The share of elements that a condition lets through: of the tensors that it asks about. */
+static bool find_share(void *user, ir_expr *node) {
+  walk_cost *walk = user;
+  if (node->kind == IR_ACCESS && node->tensor->pattern.zeros != IR_ZEROS_UNKNOWN)
+    walk->density = fmin(walk->density, pass_zeros_of(walk->context, node->tensor).likely);
+  return true;
+}
+
+/* Sums of single elements: nothing that was loaded is used twice. */
+static double conditional_cost(pass_context *context, const pass_sum *sum) {
+  const double unknown = 0.5;
+  ir_expr *asked = sum->stmt->cond ? sum->stmt->cond : sum->stmt->sample;
+  walk_cost walk = {context, 1, 0, 1};
+  ir_expr_walk(asked, find_share, &walk);
+  double share = walk.density < 1 ? walk.density : unknown;
+  return pass_cost_loops(context->profile, 0, share * sum->batch * sum->m * sum->n * sum->k_size,
+                         pass_tensor_bytes(context, sum->stmt->target));
+}
+
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
@@ -210,6 +229,8 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   if (sum && !sum->matrices && !listed && cpu) return stored_cost(context, sum, candidate);
   if (!sum || !sum->matrices)
     return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
+  if (cpu && !listed && !candidate->whole && (sum->stmt->cond || sum->stmt->sample))
+    return conditional_cost(context, sum);
   pass_tiling tiling = tiling_of(sum, candidate, cover);
   pass_product q = pass_sum_product(sum, listed ? factor_of(sum, candidate->operand) : NULL);
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);

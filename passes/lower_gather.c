@@ -84,9 +84,25 @@ static void store_value(lower_state *s, lower_env *env, const ir_expr *value) {
   if (c->present) ir_close(&s->b, outer);
 }
 
+/* Sums of every element, then the choice: loops that nothing interrupts can be tiles. */
+static void whole_leaf(lower_state *s, lower_env *env) {
+  const ir_stmt *stmt = s->stmt;
+  ir_expr *value = pass_value(s, env, stmt->value);
+  ir_expr *fill = pass_value_const(s, value->dtype, stmt->fill);
+  ir_expr *condition = pass_value_condition(s, env, stmt->cond);
+  const lower_cursor *c = &env->cursor[s->target];
+  pass_code_store(s, pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0),
+                  c->pos ? c->pos : pass_code_int(s, 0),
+                  pass_code_where(s, condition, value, fill));
+}
+
 static void gather_leaf(lower_nest *nest, lower_env *env) {
   lower_state *s = nest->s;
   pass_level_finish(s, env, s->target);
+  if (s->stage->whole && s->stmt->cond && !env->cursor[s->target].present) {
+    whole_leaf(s, env);
+    return;
+  }
   ir_expr *condition = s->stmt->cond ? pass_value_condition(s, env, s->stmt->cond) : NULL;
   if (!condition) {
     store_value(s, env, s->stmt->value);

@@ -40,6 +40,7 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
                            const ir_candidate *candidate) {
   stage->row = candidate->row;
   stage->why = candidate->why;
+  stage->whole = candidate->whole;
   stage->microseconds = candidate->microseconds - candidate->index_microseconds;
   for (int i = 0; i < candidate->tiles.count; i++)
     IR_PUSH(context->arena, &stage->tiles, candidate->tiles.at[i]);

@@ -30,6 +30,17 @@ static void add_loops(pass_context *context, pass_ways *ways) {
   pass_candidate_estimate(context, ways->is_sum ? &ways->sum : NULL, candidate);
 }
 
+/* Where a condition, or what readers look at, says which elements are computed: one by one, or all
+ * of them as a plain product that the condition chooses from. */
+static void add_conditional(pass_context *context, pass_ways *ways) {
+  if (!ways->is_sum || !ways->sum.matrices || !(ways->stmt->cond || ways->stmt->sample)) return;
+  ways->list.at[0].candidate->label = "dense loops, element by element where it is asked for";
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->label = "dense loops, every element";
+  candidate->whole = true;
+  pass_candidate_estimate(context, &ways->sum, candidate);
+}
+
 /* Over strips of columns, the other operand packed; wider ones meet an entry less often. */
 static const int64_t widths[] = {32, 64, 128};
 
@@ -94,6 +105,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
 
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
+  add_conditional(context, ways);
   if (!ways->is_sum) return;
   add_strips(context, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
