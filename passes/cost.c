@@ -142,8 +142,8 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double result =
       microseconds_of_bytes(q->batch * m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, m, cover), p->bandwidth_gbs);
-  /* Rates of listed rows were fitted with their start in them. */
-  if (!tiling->row || listed) return p->launch_us + fmax(compute + result, memory);
+  if (!tiling->row) return p->launch_us + fmax(compute + result, memory);
+  if (listed) return p->launch_us + p->start_us + fmax(compute + result, memory);
   return p->launch_us + p->start_us + both_limits(compute + result, memory);
 }
 
