@@ -235,7 +235,7 @@ def library():
 
 
 GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
-kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=%s, gran=128x1); in W: bf16[K,N] const;
+kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=0.1%s); in W: bf16[K,N] const;
   out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
 
 
@@ -245,21 +245,26 @@ def stage_line(p):
 
 def gather():
     size = 4096
-    print("\n### a matrix that holds zeros, %d³, bf16: detection from the values, guard, product\n" % size)
-    print("`kept`: the share of columns that each strip of 128 rows keeps; the matrix is stored column by column on both sides.\nThe program is the same in every line, with the hint `density=0.1, gran=128x1`; the guard decides by the cover it measures.\n")
-    head("kept", "cover measured", "branch", "spc µs (spread)", "torch dense µs (spread)", "spc / torch speed", "useful TFLOP/s", "error spc", "stages, µs each with a pause after it")
-    for kept in (1.0, 0.5, 0.25, 0.1):
+    print("\n### a matrix that holds zeros, %d³, bf16: detection from the values, guard, product; microseconds\n" % size)
+    print("`kept`: the share of blocks of so many rows x 1 that hold values, independently; `one strip` has a strip of 128 rows full besides, `128x1, no hint` blocks that\n"
+          "the program was not told of. One program a kind of block, hinted `density=0.1` and the block; the matrix is stored column by column on both sides; masks are drawn anew.\n")
+    head("blocks", "kept", "cover", "branch", "spc (spread)", "torch dense (spread)", "spc / torch speed", "useful TFLOP/s", "error spc")
+    for rows, hint, strip in ((128, True, False), (64, True, False), (32, True, False), (1, True, False), (128, False, False), (128, True, True)):
         stored, w = bf16(size, size), bf16(size, size)
         full, h = stored.clone(), stored.t()
         y, z = torch.empty_like(stored), torch.empty_like(stored)
-        def fresh():
-            mask = torch.rand(size, size // 128, 1, device="cuda") < kept
-            stored.copy_((full.view(size, size // 128, 128) * mask).view(size, size))
-        fresh()
-        p = Program(GATHER % (size, size, size, 0.1)).bind(h=stored, W=w, y=y)
-        (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
-        row("%.0f %%" % (100 * kept), *decision(p.stages()), "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us),
-            "%.0f" % rate(2 * kept * size ** 3, us), "%.1e" % error(y, h.float() @ w.float()), stage_line(p))
+        p = Program(GATHER % (size, size, size, ", gran=%dx1" % rows if hint else "")).bind(h=stored, W=w, y=y)
+        for kept in (1.0, 0.5, 0.25, 0.1, 0.05, 0.01) if not strip else (0.1, 0.01):
+            def fresh():
+                mask = torch.rand(size, size // rows, 1, device="cuda") < kept
+                if strip:
+                    mask[:, 7] = True
+                torch.mul(full.view(size, size // rows, rows), mask, out=stored.view(size, size // rows, rows))
+            fresh()
+            (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
+            row("%dx1%s" % (rows, ", one strip" if strip else "" if hint else ", no hint"), "%g %%" % (100 * kept), *decision(p.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.0f" % rate(2 * kept * size ** 3, us), "%.1e" % error(y, h.float() @ w.float()))
+        print("<!-- %s -->" % stage_line(p))
         p.close()
 
 
@@ -316,7 +321,7 @@ def jit():
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
     tiles = ((128, 256, 64), (128, 128, 64), (128, 128, 32), (64, 64, 32))
     dense_rows = [("dense product, tile %d × %d × %d" % t, dense_text(4096, 4096, 4096) + "schedule k for sm_90a { tile C m=%d n=%d k=%d; }" % t) for t in tiles]
-    for name, text in (*dense_rows, ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, 0.25)),
+    for name, text in (*dense_rows, ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, ", gran=128x1")),
                        ("feed-forward layer", FFN % (2048, 5120, 20480, 0.05)),
                        ("row softmax", "spx 1; dim T = 4096; dim N = 4096; kernel k { in x: f32[T,N]; out y[t,n] = softmax[n](x[t,n]); }")):
         runs = []

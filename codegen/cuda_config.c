@@ -5,6 +5,8 @@
  * statement it computes, the choice that was made and its reason. */
 #include "codegen/cuda.h"
 
+enum { THREADS_A_UNIT = 2048 };
+
 typedef struct config {
   ir_arena *arena;
   const ir_kernel *kernel;
@@ -301,14 +303,18 @@ static void put_list_kernel(const config *c) {
 }
 
 /* ---- whole sources --------------------------------------------------------------------------- */
+/* The registers of lists_from_bits leave room to start while detect_bits ends. */
+static bool fits_beside(const cg_launch *l) { return !strcmp(l->part, "lists_from_bits"); }
+
+/* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
 static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
   ir_text_printf(c->out,
-                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, 1)\n"
-                 "%s(const __grid_constant__ spc_args args%s) {\n  ptx_follow_grid();\n"
-                 "  spc_%s<Config>(args%s);\n}\n",
-                 c->l->entry, boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
-                 c->l->part, boxes ? ", maps" : "");
+                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)\n"
+                 "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n}\n",
+                 fits_beside(c->l) ? THREADS_A_UNIT / c->l->threads : 1, c->l->entry,
+                 boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
+                 boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
 }
 
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,

@@ -15,24 +15,28 @@
 #include "spc/guard.cuh"
 
 // ---- the guard -----------------------------------------------------------------------------------------------
-// The sum over a block, for all of its threads.
-template <class Config> SPC_DEVICE int spc_block_sum(int mine) {
-  __shared__ int sums[Config::threads / 32];
-  int lane = (int)threadIdx.x & 31, all = 0;
+// The sums over a block of two numbers, for all of its threads.
+struct spc_two { int x, y; };
+template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
+  __shared__ spc_two sums[Config::threads / 32];
+  int lane = (int)threadIdx.x & 31;
+  spc_two all = {0, 0};
 #pragma unroll
-  for (int d = 16; d; d /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, d);
+  for (int d = 16; d; d /= 2) {
+    mine.x += __shfl_xor_sync(0xffffffffu, mine.x, d);
+    mine.y += __shfl_xor_sync(0xffffffffu, mine.y, d);
+  }
   if (lane == 0) sums[threadIdx.x / 32] = mine;
   __syncthreads();
 #pragma unroll
-  for (int w = 0; w < Config::threads / 32; w++) all += sums[w];
-  __syncthreads();
+  for (int w = 0; w < Config::threads / 32; w++) all.x += sums[w].x, all.y += sums[w].y;
   return all;
 }
 
 // Whether so many of so many micro-tiles are enough for dense; writes the verdict.
-template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all) {
+template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold) {
   double cover = all > 0 ? covered / all : 0;
-  bool dense = cover >= Config::threshold(args);
+  bool dense = cover >= threshold;
   if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = dense ? 1 + (int)(fmin(cover, 1.0) * 65536) : 0;
   return dense;
 }
@@ -151,6 +155,7 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   spc_u64 tiles = (spc_u64)runs.strips * (spc_u64)Config::capacity(args);
   if (tiles < (spc_u64)samples * at_least || tiles >> 32) return false;
   bool set[loads] = {};
+  double threshold = Config::threshold(args);
   spc_u32 share = (spc_u32)tiles / (spc_u32)samples, strips = (spc_u32)runs.strips;
 #pragma unroll
   for (int l = 0; l < loads; l++) {
@@ -167,8 +172,8 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 #pragma unroll
     for (int j = 0; j < strip::rows; j++) covered += strip::run(votes, j) ? 1 : 0;
   }
-  covered = spc_block_sum<Config>(strip::lane() == 0 ? covered : 0);
-  return spc_decide<Config>(args, covered, samples);
+  covered = spc_block_sums<Config>({strip::lane() == 0 ? covered : 0, 0}).x;
+  return spc_decide<Config>(args, covered, samples, threshold);
 }
 
 template <class Config>
@@ -208,17 +213,16 @@ SPC_DEVICE int spc_scan_warp(int sum) { // inclusive, over lanes
   return sum;
 }
 
-// The cover of the operand: all bits, or every n-th word of many.  Returns whether the guard takes it for dense.
-template <class Config> SPC_DEVICE bool spc_cover_is_dense(const spc_args &args, spc_u32 strips, spc_u32 words) {
+// Of the words that the cover is taken from, all or every `step`-th of many: how many, and the set bits of this thread's.
+struct spc_looked { spc_u32 words, all; int set; };
+template <class Config> SPC_DEVICE spc_looked spc_look_at_bits(const spc_args &args, spc_u32 strips, spc_u32 words) {
   const spc_u32 most = 8192;
-  spc_u32 all = strips * words, step = (all + most - 1) / most, looked = 0;
-  int covered = 0;
-  if (step == 0) step = 1;
-  for (spc_u32 i = threadIdx.x * step; i < all; i += Config::threads * step) covered += __popc(Config::bits(args)[i]);
-  looked = (all + step - 1) / step;
-  double share = all ? (double)looked / all : 1;
-  covered = spc_block_sum<Config>(covered);
-  return spc_decide<Config>(args, covered, share * (double)Config::strips(args) * (double)Config::capacity(args));
+  spc_looked l = {0, strips * words, 0};
+  spc_u32 step = l.all > most ? (l.all + most - 1) / most : 1;
+#pragma unroll 4
+  for (spc_u32 i = threadIdx.x * step; i < l.all; i += Config::threads * step) l.set += __popc(Config::bits(args)[i]);
+  l.words = (l.all + step - 1) / step;
+  return l;
 }
 
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
@@ -227,20 +231,31 @@ template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args
   const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
   spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)((Config::capacity(args) + 31) / 32);
   spc_u32 parts = words ? (words + 31) / 32 : 1, s = blockIdx.x / parts, part = blockIdx.x % parts;
+  if constexpr (Config::decides && Config::sampled) { // one thread reads it, for another block may write it anew
+    __shared__ int dense;
+    if (threadIdx.x == 0) dense = *(volatile const int *)Config::verdict(args);
+    __syncthreads();
+    if (dense) return;
+  }
+  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
+  spc_u32 mine = s < strips && part * 32 + lane < words ? bits[part * 32 + lane] : 0;
+  spc_two found = {0, 0}; // before these words; in all that are looked at
+#pragma unroll 4
+  for (spc_u32 w = threadIdx.x; s < strips && w < part * 32; w += Config::threads) found.x += __popc(bits[w]);
   if constexpr (Config::decides) {
-    int dense = 0; // by the sample; one thread reads it, for another block may write it anew
-    if (Config::sampled && threadIdx.x == 0) dense = *(volatile const int *)Config::verdict(args) != 0;
-    if (Config::sampled && spc_block_sum<Config>(dense)) return;
-    if (spc_cover_is_dense<Config>(args, strips, words) && Config::lists_guarded) return;
+    double threshold = Config::threshold(args);
+    spc_looked looked = spc_look_at_bits<Config>(args, strips, words);
+    found.y = looked.set;
+    found = spc_block_sums<Config>(found);
+    double share = looked.all ? (double)looked.words / looked.all : 1;
+    double all = share * (double)Config::strips(args) * (double)Config::capacity(args);
+    if (spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded) return;
+  } else {
+    found = spc_block_sums<Config>(found);
   }
   if (s >= strips) return;
-  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
-  int before = 0;
-  for (spc_u32 w = threadIdx.x; w < part * 32; w += Config::threads) before += __popc(bits[w]);
-  before = spc_block_sum<Config>(before);
-  spc_u32 mine = part * 32 + lane < words ? bits[part * 32 + lane] : 0;
   int sum = spc_scan_warp(__popc(mine)), all = __shfl_sync(0xffffffffu, sum, 31);
-  int *ids = Config::ids(args) + (long long)s * Config::capacity(args) + before;
+  int *ids = Config::ids(args) + (long long)s * Config::capacity(args) + found.x;
   sum -= __popc(mine);
 #pragma unroll
   for (int w = (int)threadIdx.x / 32; w < 32; w += warps) {
@@ -248,7 +263,7 @@ template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args
     int at = __shfl_sync(0xffffffffu, sum, w) + __popc(word & ptx_lanes_below());
     if (word >> lane & 1) ids[at] = (int)(part * 32 + w) * 32 + lane;
   }
-  if (part == parts - 1 && threadIdx.x == 0) Config::counts(args)[s] = before + all;
+  if (part == parts - 1 && threadIdx.x == 0) Config::counts(args)[s] = found.x + all;
 }
 
 // Appends the set bits of one word a thread to the list, in order; returns how many the block found.

@@ -133,7 +133,6 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   spc_u32 shared = spc_shared_address(spc_shared);
   spc_u32 tiles = (spc_u32)Config::tiles(args);
   if (threadIdx.x == 0) {
@@ -147,6 +146,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     ptx_tma_prefetch(&maps.map[0]);
     ptx_tma_prefetch(&maps.map[1]);
   }
+  ptx_follow_grid(); // nothing in global memory was touched before
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   __syncthreads();
   const int loading = Config::gathers ? 56 : 40, working = Config::gathers ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {

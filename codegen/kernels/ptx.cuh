@@ -15,8 +15,9 @@ SPC_DEVICE spc_u32 spc_shared_address(const void *p) {
 }
 
 // ---- grids that follow one another ---------------------------------------------------------------
-// The first thing of every kernel: waits until what was launched before has ended and its memory is visible, and lets
-// the next one be brought to the multiprocessors meanwhile, as far as there is room (sm_90; else launches wait).
+// What every kernel does before it touches global memory: waits until what was launched before has ended and its
+// memory is visible, and lets the next one be brought to the multiprocessors meanwhile, as far as there is room
+// (sm_90; else launches wait).
 SPC_DEVICE void ptx_follow_grid() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
