@@ -210,25 +210,29 @@ kernel k { in A: TYPE[M,K]; in B: TYPE[%s]; out C[m,n] = sum[k] A[m,k]*B[%s] : %
 
 
 def library():
-    """Where the library is chosen: dtypes without a tensor core row of our own, rows that are no multiples of 16 bytes."""
-    print("\n### products that the library computes, and our own kernels for them; microseconds, L2 cold\n")
+    """Other dtypes and rows that are no multiples of 16 bytes: what is chosen, our own kernels, PyTorch."""
+    print("\n### products of other dtypes, or of rows that are not aligned; microseconds, L2 cold\n")
     head("M × N × K", "dtype", "chosen", "spc (spread)", "our own", "spc", "torch", "against torch", "TFLOP/s", "error")
-    cases = [(2048, 2048, 2048, t) for t in ("f32", "f64", "i8")] + [(4096, 4096, 4096, t) for t in ("f32", "i8")]
+    cases = [(2048, 2048, 2048, t) for t in ("f32", "f64")] + [(4096, 4096, 4096, "f32")]
+    cases += [(m, n, k, t) for t in ("f8e4m3", "i8") for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (32, 14336, 4096), (256, 14336, 4096), (1024, 5632, 2048))]
     cases += [(4095, 4095, 4095, "bf16"), (1023, 5631, 2047, "bf16"), (16, 5632, 2046, "f16")]
     kinds = {"f32": (torch.float32, "f32", "f32"), "f64": (torch.float64, "f64", "f64"), "i8": (torch.int8, "i32", "i32"),
-             "bf16": (torch.bfloat16, "bf16", "f32"), "f16": (torch.float16, "f16", "f32")}
+             "bf16": (torch.bfloat16, "bf16", "f32"), "f16": (torch.float16, "f16", "f32"),
+             "f8e4m3": (torch.float8_e4m3fn, "bf16", "f32")}
+    one = torch.ones((), device="cuda")
     for m, n, k, name in cases:
         dtype, result, acc = kinds[name]
         make = lambda *s: torch.randint(-128, 128, s, device="cuda", dtype=dtype) if name == "i8" else torch.randn(*s, device="cuda").to(dtype)
-        a, turned = make(m, k), name == "i8"
+        a, turned = make(m, k), name in ("i8", "f8e4m3")
         stored = make(n, k) if turned else make(k, n)
         b = stored.t() if turned else stored
-        c, d, e = (torch.zeros(m, n, device="cuda", dtype=torch.int32 if turned else dtype) for _ in range(3))
+        c, d, e = (torch.zeros(m, n, device="cuda", dtype={"i8": torch.int32, "f8e4m3": torch.bfloat16}.get(name, dtype)) for _ in range(3))
         text = (PLAIN % (m, n, k, "N,K" if turned else "K,N", "n,k" if turned else "k,n", result, acc)).replace("TYPE", name)
         chosen, own = Program(text).bind(A=a, B=stored, C=c), Program(text, own=True).bind(A=a, B=stored, C=d)
-        peer = (lambda: torch._int_mm(a, b, out=e)) if turned else (lambda: torch.mm(a, b, out=e))
+        peer = {"i8": lambda: torch._int_mm(a, b, out=e), "f8e4m3": lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16, out=e)}.get(
+            name, lambda: torch.mm(a, b, out=e))
         (us, spread), (ours, _), (ref, _) = compare([chosen, own, peer], before=sweep)
-        want = a.double() @ b.double()
+        want = (a.float() if turned else a).double() @ (b.float() if turned else b).double()
         row("%d × %d × %d" % (m, n, k), name, "`%s`" % chosen.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "`%s`" % own.stages()[0][1],
             "%.1f" % (ours * 1e3), "%.1f" % (ref * 1e3), "%.3f" % (ref / us), "%.0f" % rate(2 * m * n * k, us), "%.1e, %.1e" % (error(c, want), error(d, want)))
         chosen.close(), own.close()

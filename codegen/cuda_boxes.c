@@ -10,13 +10,17 @@ enum { SHARED_LIMIT = 232448, LEAST_DEPTH = 3, GOOD_DEPTH = 4, WANTED_BOXES = 2,
 
 /* ---- panels of the operands ------------------------------------------------------------------ */
 /* Elements along a box's contiguous side; rows are k where the layout says so. */
+static int element_bytes(const cg_launch *l) {
+  return (int)ir_dtype_bytes(l->product.a.tensor->dtype);
+}
+
 static int panel_width(const cg_launch *l, int free, bool rows_are_k) {
-  return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 64;
+  return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 128 / element_bytes(l);
 }
 
 static int panel_bytes(const cg_launch *l, int free, bool rows_are_k) {
   int width = panel_width(l, free, rows_are_k), k = l->row->k;
-  return rows_are_k ? (free + width - 1) / width * width * k * 2 : free * k * 2;
+  return (rows_are_k ? (free + width - 1) / width * width : free) * k * element_bytes(l);
 }
 
 static int slot_bytes(const cg_launch *l) {
@@ -212,7 +216,8 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
                     ir_code_image *out) {
   const cg_product *p = &l->product;
   ir_box_map map = {.buf = buf, .dtype = dtype, .rank = 2, .box = {wide, tall}};
-  map.swizzle = wide * 2 >= 128 ? 128 : wide * 2 >= 32 ? wide * 2 : 0;
+  int bytes = wide * (int)ir_dtype_bytes(dtype);
+  map.swizzle = bytes >= 128 ? 128 : bytes >= 32 ? bytes : 0;
   map.extent[0] = fast;
   map.extent[1] = slow;
   map.stride[1] = o->pitch;

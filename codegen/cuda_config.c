@@ -213,12 +213,12 @@ static void put_lists(const config *c) {
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
   const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
+  const char *sum = c->l->product.a.tensor->dtype == IR_I8 ? "int" : "float";
   if (!f || !f->result || f->params.count < 4) {
-    line(
-        c,
-        "SPC_DEVICE float epilogue(const spc_args &, float acc, long long, long long, long long%s) "
-        "{ return acc; }",
-        brought);
+    line(c,
+         "SPC_DEVICE %s epilogue(const spc_args &, %s acc, long long, long long, long long%s) "
+         "{ return acc; }",
+         sum, sum, brought);
     return;
   }
   const char *param[4];

@@ -64,9 +64,9 @@ static double rate_of(const pass_profile *p, const ir_target *t, const pass_prod
   double bytes = fmax(1, (double)ir_dtype_bytes(product->a));
   double peak = tiling->row ? 1e3 * row_peak_tflops(p, tiling->row, product->a)
                             : p->units * core_peak_gflops(p, t, product->a);
-  double moved = p->gather_gbs * 2 * tiling->m * tiling->n / ((tiling->m + tiling->n) * bytes);
-  double rate = fmin(share_of_peak(p, tiling) * peak, moved);
-  return product->unaligned && tiling->row ? p->unaligned_share * rate : rate;
+  double gbs = product->unaligned && tiling->row ? p->unaligned_gbs : p->gather_gbs;
+  double moved = gbs * 2 * tiling->m * tiling->n / ((tiling->m + tiling->n) * bytes);
+  return fmin(share_of_peak(p, tiling) * peak, moved);
 }
 
 /* Strips have different lists: of the other operand together they read cover * strips, at most all.

@@ -2,7 +2,7 @@
  *
  *     y[t,o] = relu(b[o] + sum[k] x[t,k]*W[k,o])      fragment(acc, m, n, batch) = relu(b[n] + acc)
  *
- * acc is the finished sum in f32; m, n and batch number the element, each group of indices
+ * acc is the finished sum, in f32 or i32; m, n and batch number the element, each group of indices
  * flattened row-major in the order of the left side.  Constant factors and the sign of the sum's
  * body are part of it. */
 #include "passes/contract.h"
@@ -32,9 +32,14 @@ static void bind_group(lower_state *s, lower_env *env, const pass_indices *group
   }
 }
 
+/* What the kernels keep sums in: f32, or the integer that narrow ones are widened to. */
+static ir_dtype sum_dtype(const pass_contraction_info *info) {
+  return ir_dtype_is_float(info->reduce->dtype) ? IR_F32 : info->reduce->dtype;
+}
+
 static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, ir_expr *acc) {
   if (info->factor)
-    acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, IR_F32, info->factor), acc);
+    acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, acc->dtype, info->factor), acc);
   return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
 }
 
@@ -44,7 +49,7 @@ void pass_lower_fragment(lower_state *s) {
   if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
   ir_func *func = pass_code_function(s, "epilogue");
   func->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = parameter(s, func, "acc", IR_F32);
+  ir_expr *acc = parameter(s, func, "acc", sum_dtype(&info));
   ir_expr *m = parameter(s, func, "m", IR_I64), *n = parameter(s, func, "n", IR_I64);
   ir_expr *batch = parameter(s, func, "batch", IR_I64);
   ir_expr *value = pass_epilogue_with(s->arena, &info, finished_sum(s, &info, acc));

@@ -63,6 +63,14 @@ static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kerne
   pass_candidate_tile(context, candidate, sum->k, row->k);
 }
 
+/* Hopper's mma.sync turns 8-bit floats into f16, exactly; other tensor cores keep 14 bits of sums.
+ */
+static bool sums_are_short(const ir_kernel_row *row, const ir_target *target, ir_dtype operand) {
+  const int first_short = 120;
+  return ir_dtype_is_float(operand) && ir_dtype_bytes(operand) == 1 &&
+         (row->multiply == IR_MULTIPLY_WGMMA || target->arch >= first_short);
+}
+
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,
                                 const ir_kernel_row *row) {
   const int most_batches = 2;
@@ -72,6 +80,10 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   if (!pass_rows_aligned(sum, row->align))
     return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
                           row->align);
+  if (sums_are_short(row, pass_target_of(context), sum->a->tensor->dtype) &&
+      ir_dtype_bytes(sum->stmt->target->dtype) > 2)
+    return "tensor cores keep 14 bits of such sums: enough for results of 16 bits, not for this "
+           "one";
   if (ir_kernel_moves_boxes(row) && sum->stmt->free.count > most_batches + 2)
     return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
   return "";

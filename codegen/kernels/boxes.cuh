@@ -3,11 +3,13 @@
 #include "spc/tma.cuh"
 
 // One operand's share of a slot: slabs, a box each.  Where the rows are k a slab is 64 m or n wide, or 32 (slower)
-// where slabs of 64 would leave too few slots; else it is 64 k's wide.  `width` in elements of 2 bytes.
+// where slabs of 64 would leave too few slots; else it is 128 bytes of k's wide.  `width` in elements.
 template <class Config, int Free, bool RowsAreK> struct spc_box_panel {
-  static constexpr int width = RowsAreK && Config::narrow_slabs && Free % 64 == 32 ? 32 : 64;
-  static constexpr int slabs = RowsAreK ? (Free + width - 1) / width : Config::tile_k / 64;
-  static constexpr int slab_bytes = (RowsAreK ? Config::tile_k : Free) * width * 2, bytes = slabs * slab_bytes;
+  static constexpr int element = (int)sizeof(typename Config::A);
+  static constexpr int width = RowsAreK && Config::narrow_slabs && Free % 64 == 32 ? 32 : 128 / element;
+  static constexpr int slabs = RowsAreK ? (Free + width - 1) / width : Config::tile_k / width;
+  static constexpr int slab_bytes = (RowsAreK ? Config::tile_k : Free) * width * element, bytes = slabs * slab_bytes;
+  static_assert(element == 2 || !RowsAreK, "8-bit operands must have k contiguous");
   static_assert(slab_bytes <= 256 * 128, "a box has at most 256 rows");
 
   SPC_DEVICE void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, spc_box_batch batch) {

@@ -12,6 +12,11 @@ struct spc_bf16 { unsigned short bits; };
 struct spc_f8e4m3 { unsigned char bits; };
 struct spc_f8e5m2 { unsigned char bits; };
 
+// What sums of products of T are kept in.
+template <class T> struct spc_sum_type { typedef float type; static constexpr bool whole = false; };
+template <> struct spc_sum_type<signed char> { typedef int type; static constexpr bool whole = true; };
+template <class T> using spc_sum = typename spc_sum_type<T>::type;
+
 template <class T> struct spc_same_type { typedef T type; };
 template <class T> using spc_same = typename spc_same_type<T>::type; // takes no part in deduction
 

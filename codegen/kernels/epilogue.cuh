@@ -33,7 +33,7 @@ template <class Config, class Sums>
 SPC_DEVICE void spc_stage_tile(char *shared, const Sums &sums, const spc_tile_place &place, const spc_args &args) {
   using staged = spc_staged_tile<Config>;
   using T = typename Config::T;
-  sums.each([&](int row, int column, float sum) {
+  sums.each([&](int row, int column, auto sum) {
     int m = place.m0 + row, n = place.n0 + column;
     T value = spc_put_as<T>::from(0.0f);
     if (m < place.m && n < place.n)

@@ -91,35 +91,83 @@ template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, cons
   ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
 }
 
+// The k tiles of one tile of the result, from the ring: the slot before is given back while one is multiplied.
+template <class Config, int Part>
+SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base, spc_box_ring<Config> &at,
+                              bool first) {
+  using ring = spc_box_ring<Config>;
+  const char *slot = base + at.slot * ring::slot_bytes;
+  ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+  if constexpr (Config::gathers) sums.publish();
+  sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
+}
+
+template <class Config>
+SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
+                                 spc_box_ring<Config> &at, int steps) {
+  using ring = spc_box_ring<Config>;
+  bool leader = threadIdx.x % 128 == 0;
+  int before = 0;
+#pragma unroll 1
+  for (int i = 0; i < steps; i++) {
+    spc_box_issue<Config, 0>(sums, shared, base, at, i == 0);
+    sums.template retire<1>();
+    if (i > 0 && leader) ptx_barrier_arrive(ring::empty(shared, before));
+    before = at.slot;
+    at.advance();
+  }
+  sums.template retire<0>();
+  if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+}
+
+// The same where the sums of each k tile are promoted: two tiles are under way, and those of the first are added up
+// while the second is multiplied.  (The compiler follows a wait for one of two within an iteration, not from one
+// iteration to the next.)
+template <class Config>
+SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
+                                           spc_box_ring<Config> &at, int steps) {
+  using ring = spc_box_ring<Config>;
+  bool leader = threadIdx.x % 128 == 0;
+  sums.clear();
+#pragma unroll 1
+  for (int i = 0; i + 1 < steps; i += 2) {
+    int before = at.slot;
+    spc_box_issue<Config, 0>(sums, shared, base, at, true);
+    at.advance();
+    spc_box_issue<Config, 1>(sums, shared, base, at, true);
+    sums.template retire<1>();
+    if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+    sums.template promote<0>();
+    sums.template retire<0>();
+    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    sums.template promote<1>();
+    at.advance();
+  }
+  if (steps & 1) {
+    spc_box_issue<Config, 0>(sums, shared, base, at, true);
+    sums.template retire<0>();
+    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    sums.template promote<0>();
+    at.advance();
+  }
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps,
                                   spc_u32 tiles) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
-  bool leader = threadIdx.x % 128 == 0;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<Config> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
 #pragma unroll 1
   for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x, epilogue.parity ^= 1) {
-    int before = 0;
     epilogue.place = spc_place_tile<Config>(args, tile);
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     epilogue.vectors.load(epilogue.place, args);
     int steps = max(spc_k_tiles<Config>(epilogue.place, args), 1);
-#pragma unroll 1
-    for (int i = 0; i < steps; i++) {
-      const char *slot = base + at.slot * ring::slot_bytes;
-      ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-      if constexpr (Config::gathers) sums.publish();
-      sums.template issue<typename ring::panel_a, typename ring::panel_b>(slot, slot + ring::panel_a::bytes, i == 0);
-      sums.template retire<1>();
-      if (i > 0 && leader) ptx_barrier_arrive(ring::empty(shared, before));
-      before = at.slot;
-      at.advance();
-    }
-    sums.template retire<0>();
-    if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+    if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
+    else spc_box_multiply<Config>(sums, shared, base, at, steps);
     store::run(sums, shared, at, epilogue, maps);
   }
   if (spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
@@ -127,8 +175,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
 
 template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
-  static_assert(sizeof(typename Config::A) == 2 && sizeof(typename Config::B) == 2,
-                "wgmma m64nNk16 takes bf16 or f16 operands");
+  static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
   static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");

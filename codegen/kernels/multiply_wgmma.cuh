@@ -12,18 +12,23 @@
 
 template <class Config> struct spc_wgmma_sums {
   static constexpr bool asynchronous = true;
+  using Sum = spc_sum<typename Config::A>;
+  static constexpr int bytes = (int)sizeof(typename Config::A);
+  // The tensor cores keep 14 bits of the sums of 8-bit floats: those of a k tile are added up in f32, while the next
+  // tile's are made.
+  static constexpr bool promotes = bytes == 1 && !spc_sum_type<typename Config::A>::whole;
   static constexpr int rows = Config::tile_m / Config::warps_m, columns = Config::tile_n / Config::warps_n;
   static constexpr int blocks = rows / 64, count = columns / 2; // of a warpgroup; sums of a thread and block
   static constexpr bool a_transposed = Config::layout_a == 'c', b_transposed = Config::layout_b == 'r';
   static_assert(rows % 64 == 0, "a warpgroup multiplies 64 rows at a time");
   static_assert(columns == 8 || (columns % 16 == 0 && columns <= 256),
                 "a warpgroup multiplies 8 columns, or 16, 32, ... 256");
-  static_assert(Config::tile_k % 64 == 0 || (Config::tile_k % 16 == 0 && a_transposed && b_transposed),
-                "a row of a swizzled panel is 64 k's, unless the rows are k");
+  static_assert(Config::tile_k * bytes % 128 == 0 || (Config::tile_k % 16 == 0 && a_transposed && b_transposed),
+                "a row of a swizzled panel is 128 bytes of k's, unless the rows are k");
   static_assert(!b_transposed || Config::warps_n == 1 || columns % 64 == 0, "a part must start at a slab");
   static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
 
-  float sum[blocks][count];
+  Sum sum[blocks][count], part[promotes ? 2 : 1][promotes ? blocks : 1][promotes ? count : 1];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -38,26 +43,40 @@ template <class Config> struct spc_wgmma_sums {
   // Before the barrier: this thread's copies become visible to the tensor cores.
   __device__ __forceinline__ void publish() { ptx_fence_async_shared(); }
 
-  // Bytes from the start of a panel to row or column `free` of it, and to k number 16 `step` of it.
+  // Bytes from the start of a panel to row or column `free` of it, and to the k that lies 32 `step` bytes on.
   template <class Panel, bool RowsAreK> SPC_DEVICE int part_at(int free) {
     return RowsAreK ? free / Panel::width * Panel::slab_bytes : free * 128;
   }
   template <class Panel, bool RowsAreK> SPC_DEVICE constexpr int step_at(int step) {
     return RowsAreK ? step * 32 * Panel::width : step / 4 * Panel::slab_bytes + step % 4 * 32;
   }
-  template <class PanelA, class PanelB>
+  template <class PanelA, class PanelB, int Part = 0>
   __device__ __forceinline__ void issue(const char *a, const char *b, bool first) {
-    spc_u64 da = spc_wgmma_descriptor<PanelA::width>(spc_shared_address(a + part_at<PanelA, a_transposed>(group_row())), PanelA::slab_bytes);
-    spc_u64 db = spc_wgmma_descriptor<PanelB::width>(spc_shared_address(b + part_at<PanelB, b_transposed>(group_column())), PanelB::slab_bytes);
+    spc_u64 da = spc_wgmma_descriptor<PanelA::width * bytes / 2>(spc_shared_address(a + part_at<PanelA, a_transposed>(group_row())), PanelA::slab_bytes);
+    spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + part_at<PanelB, b_transposed>(group_column())), PanelB::slab_bytes);
     ptx_wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < Config::tile_k / 16; k++)
+    for (int k = 0; k < Config::tile_k * bytes / 32; k++)
 #pragma unroll
       for (int m = 0; m < blocks; m++)
         ptx_wgmma<a_transposed, b_transposed>(
-            sum[m], da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16,
-            db + step_at<PanelB, b_transposed>(k) / 16, first && k == 0 ? 0 : 1, typename Config::A());
+            into<Part>(m), da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16,
+            db + step_at<PanelB, b_transposed>(k) / 16, (first || promotes) && k == 0 ? 0 : 1, typename Config::A());
     ptx_wgmma_commit();
+  }
+  template <int Part> __device__ __forceinline__ Sum (&into(int m))[count] {
+    if constexpr (promotes) return part[Part][m];
+    else return sum[m];
+  }
+  // Of a k tile that has been retired: its sums join the others.
+  template <int Part> __device__ __forceinline__ void promote() {
+#pragma unroll
+    for (int b = 0; b < blocks; b++)
+#pragma unroll
+      for (int i = 0; i < count; i++) {
+        asm volatile("" : "+f"(part[Part][b][i])::"memory"); // nothing of this moves before the wait
+        sum[b][i] += part[Part][b][i];
+      }
   }
   template <int Pending> __device__ __forceinline__ void retire() { ptx_wgmma_wait<Pending>(); }
 

@@ -88,6 +88,9 @@ template <class Config> struct spc_box_detect<Config, true> {
   }
 };
 
+// Two neighbours, stored at once.
+template <class T> struct alignas(2 * sizeof(T)) spc_pair { T at[2]; };
+
 // What an epilogue is given besides the sums.
 template <class Config> struct spc_box_epilogue {
   const spc_args &args;
@@ -151,7 +154,7 @@ template <class Config> struct spc_box_store {
   // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
   // where it starts in the warpgroup's part of the tile.
   template <bool Whole, class Found>
-  SPC_DEVICE void values(const float *v, int steps8, int block, int part, const spc_u32 *here, spc_u32 *packed,
+  SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, const spc_u32 *here, spc_u32 *packed,
                          const spc_box_epilogue<Config> &e, Found &found) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
@@ -176,12 +179,12 @@ template <class Config> struct spc_box_store {
   // Where a tile reaches over the edge, places outside are computed as their neighbour inside: the fragment reads
   // nothing outside.
   template <bool Whole>
-  SPC_DEVICE auto value(float sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
+  SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
     int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
     return Config::epilogue(e.args, sum, at_m, at_n, e.place.batch, brought);
   }
   template <bool Whole, class Found>
-  SPC_DEVICE void stage_box(const float *v, spc_u32 box, spc_u32 here_box, int block, int part,
+  SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
                             const spc_box_epilogue<Config> &e, Found &found) {
     if constexpr (share == 8) {
       spc_u32 packed[2];
@@ -264,21 +267,30 @@ template <class Config> struct spc_box_store {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     long long pitch = Config::pitch_t(e.args);
     T *to = Config::t(e.args, e.place.batch);
+    bool pairs = by_rows && (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
     ptx_sync_group(sums::group()); // the vectors are there
 #pragma unroll
     for (int b = 0; b < sums::blocks; b++)
 #pragma unroll
-      for (int i = 0; i < sums::count; i++) {
+      for (int i = 0; i < sums::count; i += 2) {
         int part = i / 4 * 8, m = e.place.m0 + sums::group_row() + b * 64 + warp * 16 + lane / 4 + i % 4 / 2 * 8;
-        int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2 + i % 2;
+        int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
         spc_brought brought[2];
         e.vectors.give(e.vectors_at, part + lane % 4 * 2, b * 2 + i % 4 / 2, brought);
-        T x = spc_put_as<T>::from(value<false>(all.sum[b][i], m, n, brought[i % 2], e));
-        if (m < e.place.m && spc_get(x) != 0)
-          found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(), i % 2 ? 0x10000 : 1);
-        if (m < e.place.m && n < e.place.n) to[by_rows ? m * pitch + n : n * pitch + m] = x;
-        if (i % 4 == 3) found.leave(room, part, part + 8);
-        if (i % 16 == 15) asm volatile("" ::: "memory");
+        T low = spc_put_as<T>::from(value<false>(all.sum[b][i], m, n, brought[0], e));
+        T high = spc_put_as<T>::from(value<false>(all.sum[b][i + 1], m, n + 1, brought[1], e));
+        if (m < e.place.m)
+          found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(),
+                     (spc_get(low) != 0 ? 1 : 0) | (spc_get(high) != 0 ? 0x10000 : 0));
+        T *at = to + (by_rows ? m * pitch + n : n * pitch + m);
+        if (pairs && m < e.place.m && n + 1 < e.place.n) {
+          *(spc_pair<T> *)at = {{low, high}};
+        } else if (m < e.place.m) {
+          if (n < e.place.n) at[0] = low;
+          if (n + 1 < e.place.n) at[by_rows ? 1 : pitch] = high;
+        }
+        if (i % 4 == 2) found.leave(room, part, part + 8);
+        if (i % 16 == 14) asm volatile("" ::: "memory");
       }
     ptx_sync_group(sums::group()); // and are read
   }

@@ -104,6 +104,24 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
      .turned = true},
     {"gemm_tma_64x8x128", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma8_128x256x128", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN},
+    {"gemm_tma8_128x256x128", IR_I8, IR_BF16, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
+    {"gemm_tma8_128x128x128", IR_I8, IR_I32, 'r', 'c', 'c', .epilogue = CASE_PLAIN, .guard = 2},
+    {"gemm_tma8_128x128x128", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .detect_strip = 64,
+     .detect_gran = 1, .epilogue = CASE_BIAS_RELU},
+    {"gemm_tma8_128x128x128", IR_F8E5M2, IR_F16, 'r', 'c', 'c', true, .epilogue = CASE_PLAIN},
+    {"gemm_tma8_128x128x128", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma8_128x64x128", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_SCALES},
+    {"gemm_tma8_128x64x128", IR_I8, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_SCALES},
+    {"gemm_tma8_64x16x256", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU,
+     .turned = true},
+    {"gemm_tma8_64x16x256", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN, .turned = true},
+    {"gemm_mma8_128x128x64", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN},
+    {"gemm_mma8_128x128x64", IR_I8, IR_BF16, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
+    {"gemm_mma8_64x64x64", IR_I8, IR_I32, 'r', 'c', 'c', .epilogue = CASE_PLAIN},
+    {"gemm_mma8f_64x64x64", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .detect_strip = 64, .detect_gran = 1,
+     .epilogue = CASE_BIAS_RELU},
+    {"gemm_mma8f_64x64x64", IR_F8E5M2, IR_F16, 'r', 'c', 'c', .epilogue = CASE_RESIDUAL},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', true, 0, 0, 0, 0, CASE_PLAIN, 0, false},
@@ -134,6 +152,8 @@ const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
 bool cuda_case_fits(const product_case *p, const char *target) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_target *t = ir_target_find(target);
+  if (row && t && t->arch < row->least_arch) return false;
   return !row || row->multiply != IR_MULTIPLY_WGMMA || !strcmp(target, "sm_90a");
 }
 
@@ -238,11 +258,13 @@ static ir_expr *extra(cuda_cases *c, ir_func *f, ir_tensor *of, ir_expr *offset)
   return ir_cast(c->arena, IR_F32, ir_load(c->arena, buf, offset));
 }
 
+static ir_dtype sum_dtype(const product_case *p) { return p->in == IR_I8 ? IR_I32 : IR_F32; }
+
 static ir_func *fragment(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
   ir_func *f = ir_func_new(c->kernel, "epilogue");
   f->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = ir_var_ref(a, param(c, f, "acc", IR_F32)),
+  ir_expr *acc = ir_cast(a, IR_F32, ir_var_ref(a, param(c, f, "acc", sum_dtype(p)))),
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   (void)param(c, f, "batch", IR_I64);
@@ -289,12 +311,12 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_expr *target = access2(c, tt, g, m, n);
   for (int d = 0; d < rank; d++) stmt->subs[d] = target->args[d];
   stmt->combine = IR_RED_COUNT;
-  stmt->acc = IR_F32;
+  stmt->acc = sum_dtype(p);
   if (g) IR_PUSH(a, &stmt->free, g);
   IR_PUSH(a, &stmt->free, m);
   IR_PUSH(a, &stmt->free, n);
-  ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, IR_F32, access2(c, at, g, m, k)),
-                              ir_cast(a, IR_F32, access2(c, bt, g, k, n)));
+  ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, stmt->acc, access2(c, at, g, m, k)),
+                              ir_cast(a, stmt->acc, access2(c, bt, g, k, n)));
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
   ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p);
   ir_list *read = p->strip ? list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false) : NULL;
