@@ -7,13 +7,13 @@
  * that up to PANEL_MOST_ROWS rows pack every column once; threads share the strips. */
 #include "passes/vectorise_panel.h"
 
-static void write_few(panel *p, ir_expr *col_hi) {
+static void write_few(panel *p, ir_expr *col_hi, vec_shape shape) {
   ir_code row = pass_panel_limited(p->t->row, p->row_lo, p->row_hi),
           col = pass_panel_limited(p->t->col, p->col_lo, col_hi);
   vec_tile few = *p->t;
   few.row = &row;
   few.col = &col;
-  if (few.shape.rows > 4) few.shape.rows = 4;
+  few.shape = shape;
   pass_vec_tile(&few);
 }
 
@@ -57,7 +57,8 @@ static void write_few_strips(panel *p, ir_expr *strip) {
   ir_open_if(p->t->b, pass_panel_op(p, IR_OP_EQ, place, pass_panel_number(p, 0)), &outer);
   ir_expr *end =
       pass_panel_op(p, IR_OP_ADD, p->col_lo, pass_panel_number(p, PANEL_FEW_STRIPS * p->width));
-  write_few(p, pass_panel_let(p, "end", pass_panel_op(p, IR_OP_MIN, end, p->t->col->hi)));
+  vec_shape wide = {1, p->t->shape.cols * PANEL_FEW_STRIPS, p->t->shape.lanes};
+  write_few(p, pass_panel_let(p, "end", pass_panel_op(p, IR_OP_MIN, end, p->t->col->hi)), wide);
   ir_close(p->t->b, outer);
 }
 
@@ -85,7 +86,8 @@ static void write_parallel(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
     pass_panel_strip(p, k_lo, k_hi);
   } else {
     ir_code *test = ir_open_if(
-        b, pass_panel_op(p, IR_OP_LT, rows_of(p), pass_panel_number(p, PANEL_FEW_ROWS)), &branch);
+        b, pass_panel_op(p, IR_OP_LT, rows_of(p), pass_panel_number(p, PANEL_FEWEST_ROWS)),
+        &branch);
     write_few_strips(p, strip);
     ir_open_else(b, test);
     pass_panel_strip(p, k_lo, k_hi);
@@ -115,7 +117,9 @@ static void write_sequential(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   ir_code *test = ir_open_if(
       p->t->b, pass_panel_op(p, IR_OP_LT, rows, pass_panel_number(p, PANEL_FEW_ROWS)), &branch);
   p->col_lo = p->t->col->lo;
-  write_few(p, p->t->col->hi);
+  vec_shape shape = p->t->shape;
+  if (shape.rows > 4) shape.rows = 4;
+  write_few(p, p->t->col->hi, shape);
   ir_open_else(p->t->b, test);
   write_strips(p, k_lo, k_hi);
   ir_close(p->t->b, branch);

@@ -9,9 +9,10 @@ enum {
   PANEL_DEPTH = 384,
   PANEL_MOST_ROWS = 512,        /* sums of a block: 128 KiB in AVX-512 */
   PANEL_MOST_PACKED_ROWS = 192, /* where rows are packed too */
-  PANEL_FEW_ROWS = 16,
-  PANEL_FEW_STRIPS = 4, /* that few rows run over at once */
-  PANEL_PARTS = 8,      /* at least so many blocks for threads, where the sizes allow it */
+  PANEL_FEW_ROWS = 16,          /* fewer are not packed for */
+  PANEL_FEWEST_ROWS = 4,        /* the same where they are all the rows there are */
+  PANEL_FEW_STRIPS = 4,         /* that few rows run over at once */
+  PANEL_PARTS = 8,              /* at least so many blocks for threads, where the sizes allow it */
   PANEL_MOST_PACKED = 4,
   PANEL_MOST_SUMS = 2
 };
