@@ -150,6 +150,29 @@ typedef struct spc_tensor {
  * results are in the caller's arrays.  SPC_INVALID_INPUT names the tensors and sizes that disagree. */
 SPC_API spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
 
+/* ---- what a kernel takes and gives ----------------------------------------------------------------- */
+typedef struct spc_tensor_info {
+  size_t struct_size; /* sizeof(spc_tensor_info), set by the caller */
+  const char *name;   /* as declared; texts live as long as the program */
+  const char *dtype;  /* NULL: a pattern, entries without values */
+  const char *format; /* "dense", "csr", "bsr", ... or the program's own name (docs/formats.md) */
+  int64_t format_arguments[4];
+  int format_argument_count; /* bsr(16,32): two */
+  int rank;
+  int is_output;
+  int level_count; /* of the format; spc_tensor.pos and crd have an element a level */
+  const char *levels[SPC_MAX_LEVELS]; /* "dense", "compressed", "singleton", "bitmap", "nm", "packed" */
+  const char *pattern_of; /* of an output `as like(X)`: X, in whose order values alone are written; else NULL */
+} spc_tensor_info;
+
+/* Inputs and outputs of the plan's kernel, in order of declaration. */
+SPC_API int spc_plan_tensor_count(const spc_plan *plan);
+SPC_API spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info *info, spc_error *err);
+
+/* The sizes of results: from the shapes of all inputs (no array is read) to `rank` and `shape` of the outputs among
+ * `tensors`, and to `value_count` of the dense ones and of those that share a pattern. */
+SPC_API spc_status spc_plan_shapes(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
+
 /* ---- runs on the caller's stream ------------------------------------------------------------------ */
 /* What an engine calls: its arrays, its workspace, its stream; on a GPU arrays and workspace are device
  * memory.  A run that succeeds allocates nothing, copies nothing, takes no lock on one thread and waits

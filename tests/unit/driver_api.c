@@ -172,3 +172,54 @@ Test(driver_api, statuses_have_names) {
   for (int s = -1; s < 80; s++) cr_expect(spc_status_name((spc_status)s)[0]);
   cr_expect_eq(spc_version_number(), SPC_VERSION_NUMBER);
 }
+
+/* ---- what a kernel takes and gives ----------------------------------------------------------- */
+Test(driver_api, tells_tensors_and_shapes) {
+  spc_context *context = context_of("interp");
+  spc_program *program = program_of(
+      context,
+      "spx 1; dim N: dyn; dim M: dyn; dim Q: dyn; kernel k { in S: f32[N,4*M] as bsr(2,4); in x: "
+      "bf16[M];"
+      " in P: pattern[N,M] as csr; out C[i,j] = 2 * S[i,j] as like(S); out y[m] = x[m] : bf16;"
+      " out z[q] = 1 : f32[Q]; }");
+  spc_plan *plan = plan_of(program);
+  spc_error err = SPC_ERROR_INIT;
+  cr_assert_eq(spc_plan_tensor_count(plan), 6);
+  spc_tensor_info info = {.struct_size = sizeof info};
+  cr_assert_eq(spc_plan_tensor(plan, 0, &info, &err), SPC_OK);
+  cr_expect(!strcmp(info.name, "S") && !strcmp(info.dtype, "f32") && !strcmp(info.format, "bsr") &&
+            info.format_argument_count == 2 && info.format_arguments[1] == 4 && info.rank == 2 &&
+            !info.is_output && info.level_count == 4 && !strcmp(info.levels[1], "compressed") &&
+            !info.pattern_of);
+  cr_assert_eq(spc_plan_tensor(plan, 2, &info, &err), SPC_OK);
+  cr_expect(!strcmp(info.name, "P") && !info.dtype);
+  cr_assert_eq(spc_plan_tensor(plan, 3, &info, &err), SPC_OK);
+  cr_expect(info.is_output && info.pattern_of && !strcmp(info.pattern_of, "S"));
+  info = (spc_tensor_info){.struct_size = offsetof(spc_tensor_info, rank), .rank = -7};
+  cr_expect(spc_plan_tensor(plan, 1, &info, &err) == SPC_OK && info.rank == -7, "an older header");
+  cr_expect_eq(spc_plan_tensor(plan, 6, &info, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_plan_tensor(plan, -1, &info, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_plan_tensor(NULL, 0, &info, &err), SPC_INVALID_ARGUMENT);
+  spc_tensor t[5] = {vector("S", NULL, 6), vector("x", NULL, 3), vector("P", NULL, 6),
+                     vector("y", NULL, 0), vector("C", NULL, 0)};
+  t[0].rank = t[2].rank = 2;
+  t[0].shape[1] = 12;
+  t[0].value_count = 16;
+  t[1].dtype = t[3].dtype = "bf16";
+  t[2].dtype = NULL;
+  t[2].shape[1] = 3;
+  cr_assert_eq(spc_plan_shapes(plan, t, 5, &err), SPC_OK, "%s", err.message);
+  cr_expect(t[3].rank == 1 && t[3].shape[0] == 3 && t[3].value_count == 3);
+  cr_expect(t[4].rank == 2 && t[4].shape[0] == 6 && t[4].shape[1] == 12 && t[4].value_count == 16);
+  cr_expect_eq(spc_plan_shapes(plan, t, 2, &err), SPC_INVALID_ARGUMENT);
+  cr_expect(strstr(err.message, "`P` is missing"), "%s", err.message);
+  t[4] = vector("z", NULL, 0);
+  cr_expect_eq(spc_plan_shapes(plan, t, 5, &err), SPC_INVALID_INPUT, "nothing settles Q");
+  cr_expect(strstr(err.message, "`z`") && strstr(err.message, "spc_plan_new"), "%s", err.message);
+  t[2].shape[1] = 4;
+  cr_expect_eq(spc_plan_shapes(plan, t, 4, &err), SPC_INVALID_INPUT);
+  cr_expect(strstr(err.message, "`P`") || strstr(err.message, "`x`"), "%s", err.message);
+  spc_plan_free(plan);
+  spc_program_free(program);
+  spc_context_free(context);
+}

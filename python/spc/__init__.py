@@ -1,0 +1,142 @@
+"""spc: tensor expressions whose zeros are only known at run time, compiled into kernels made for them.
+
+    import numpy as np, spc
+    ffn = spc.compile("examples/ffn.spx", D=256, F=1024)
+    y = ffn(x=spc.bf16(x), W1=spc.bf16(W1), W2=spc.bf16(W2))       # a NumPy array; spc.f32(y) widens it
+
+Arrays are NumPy's, SciPy's for stored sparse operands, PyTorch's, or `spc.Sparse` for any other format.  Arrays are
+never converted from one dtype to another: an array of another dtype than the declared one is a TypeError that says how.
+What the compiler or a run finds wrong is a `spc.Error`, with the message's place in the program as `span`."""
+import ctypes as c
+import os
+
+from . import _torch
+from ._arrays import BF16, F8E4M3, F8E5M2, Bound, Sparse, bf16, f32
+from ._library import CAPACITY, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo, call, library, sizes_of
+
+__all__ = ["BF16", "F8E4M3", "F8E5M2", "Error", "Kernel", "Program", "Sparse", "bf16", "compile", "f32"]
+_contexts = {}
+
+
+class _Handle:
+    """Something of the library's that is freed with the last Python object that uses it."""
+
+    def __init__(self, value, free, *uses):
+        self.value, self._free, self._uses = value, free, uses
+
+    def __del__(self):
+        if self.value and self._free:
+            self._free(self.value)
+
+
+def _context(backend, threads):
+    """One context a back end and number of threads, for the life of the process."""
+    key = (backend, threads)
+    if key not in _contexts:
+        options = ContextOptions(c.sizeof(ContextOptions), backend.encode() if backend else None, threads)
+        made = c.c_void_p()
+        call("spc_context_new", c.byref(options), c.byref(made))
+        _contexts[key] = _Handle(made, library().spc_context_free)
+    return _contexts[key]
+
+
+class Kernel:
+    """A kernel, ready to be called with its inputs, by name or in order of declaration.  Answers its result, or a tuple
+    of them in order of declaration."""
+
+    def __init__(self, program, name, sizes):
+        made, given = c.c_void_p(), sizes_of(sizes)
+        call("spc_plan_new", program.handle.value, name.encode() if name else None, given, len(sizes), c.byref(made))
+        self._plan = _Handle(made, library().spc_plan_free, program.handle)
+        self.handle, self.backend = made, program.backend
+        self.name = name or program.kernels[0]
+        self._infos = []
+        for i in range(library().spc_plan_tensor_count(made)):
+            info = TensorInfo(struct_size=c.sizeof(TensorInfo))
+            call("spc_plan_tensor", made, i, c.byref(info))
+            self._infos.append(info)
+        self.inputs = [i.name.decode() for i in self._infos if not i.is_output]
+        self.outputs = [i.name.decode() for i in self._infos if i.is_output]
+
+    def __repr__(self):
+        return "<spc kernel %s(%s) -> %s on %s>" % (self.name, ", ".join(self.inputs), ", ".join(self.outputs), self.backend)
+
+    def tensors(self, bounds):
+        """The structs of a call in one C array; a Bound's own struct is a view of its element from now on."""
+        array = (Tensor * max(1, len(bounds)))()
+        for i, b in enumerate(bounds):
+            array[i] = b.tensor
+            b.tensor = array[i]
+        return array
+
+    def _named(self, positional, named):
+        if len(positional) > len(self.inputs):
+            raise TypeError("%s takes %d arrays, %d are given" % (self.name, len(self.inputs), len(positional)))
+        given = dict(zip(self.inputs, positional))
+        for name, x in named.items():
+            if name not in self.inputs or name in given:
+                raise TypeError("%s %s `%s`; it takes %s" % (self.name, "has got two" if name in given else "has no input", name, ", ".join(self.inputs)))
+            given[name] = x
+        missing = [n for n in self.inputs if n not in given]
+        if missing:
+            raise TypeError("%s lacks %s" % (self.name, ", ".join("`%s`" % n for n in missing)))
+        return given
+
+    def __call__(self, *positional, **named):
+        given = self._named(positional, named)
+        bounds = [Bound(info) for info in self._infos]
+        torch = any(_torch.is_tensor(x) for x in given.values())
+        if torch and any(_torch.is_tensor(x) and x.is_cuda for x in given.values()):
+            results = _torch.run_on_device(self, bounds, given)
+        else:
+            results = self._run(bounds, {n: _torch.to_numpy(x) if _torch.is_tensor(x) else x for n, x in given.items()})
+            if torch:
+                results = [_torch.from_numpy(r) if hasattr(r, "dtype") and not hasattr(r, "tocsr") else r for r in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _run(self, bounds, given):
+        for b in bounds:
+            if not b.info.is_output:
+                b.take(given[b.name])
+        tensors = self.tensors(bounds)
+        results = [b for b in bounds if b.info.is_output]
+        call("spc_plan_shapes", self.handle, tensors, len(bounds))
+        for b in results:
+            b.make_room()
+        # A result of a computed pattern says how much room it takes; then there is enough.
+        while call("spc_run", self.handle, tensors, len(bounds), allowed=(CAPACITY,)) == CAPACITY:
+            for b in results:
+                b.make_room()
+        named = {b.info.name: b for b in bounds}
+        return [b.result(named.get(b.info.pattern_of)) for b in results]
+
+
+class Program:
+    """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
+
+    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None):
+        context = _context(backend, threads)
+        fixed = sizes_of(dims or {})
+        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan)
+        made, text = c.c_void_p(), os.fspath(source)
+        if "\n" in text or ";" in text:
+            data = text.encode()
+            call("spc_program_from_text", context.value, data, len(data), c.byref(options), c.byref(made))
+        else:
+            call("spc_program_from_file", context.value, os.fsencode(text), c.byref(options), c.byref(made))
+        self.handle = _Handle(made, library().spc_program_free, context)
+        self.backend = library().spc_context_backend(context.value).decode()
+        self.kernels = [library().spc_program_kernel_name(made, i).decode() for i in range(library().spc_program_kernel_count(made))]
+
+    def kernel(self, name=None, **sizes):
+        return Kernel(self, name, sizes)
+
+    __getitem__ = kernel
+
+
+def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, **dims):
+    """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
+
+    backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
+    dims: values for dims of the program that it fixes (D=256)."""
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims).kernel(kernel)

@@ -1,0 +1,76 @@
+"""PyTorch tensors: on the CPU as NumPy arrays, on a GPU in place, on PyTorch's current stream and from its allocator."""
+import ctypes as c
+
+from . import _arrays
+from ._library import call
+
+
+def is_tensor(x):
+    return type(x).__module__.split(".")[0] == "torch" and hasattr(x, "data_ptr")
+
+
+def _names(torch):
+    names = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+             torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "b1"}
+    for mine, theirs in (("f8e4m3", "float8_e4m3fn"), ("f8e5m2", "float8_e5m2")):
+        if hasattr(torch, theirs):
+            names[getattr(torch, theirs)] = mine
+    return names
+
+
+def to_numpy(x):
+    import torch
+    x = x.detach().contiguous()
+    name = _names(torch).get(x.dtype)
+    if name == "bf16":
+        return x.view(torch.int16).numpy().view(_arrays.BF16)
+    if name in ("f8e4m3", "f8e5m2"):
+        return x.view(torch.uint8).numpy().view(_arrays.DTYPES[name])
+    return x.numpy()
+
+
+def from_numpy(array):
+    import torch
+    if array.dtype == _arrays.BF16:
+        return torch.from_numpy(array.view("i2")).view(torch.bfloat16)
+    if array.dtype.names:
+        return torch.from_numpy(array.view("u1")).view({"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}[array.dtype.names[0]])
+    return torch.from_numpy(array)
+
+
+def run_on_device(plan, bounds, given):
+    """Enqueues a run on the device of the tensors; the results are theirs as soon as the stream gets there."""
+    import torch
+    names = _names(torch)
+    dtypes = {name: dtype for dtype, name in names.items()}
+    device = next(iter(given.values())).device
+    for b in bounds:
+        if b.sparse:
+            raise TypeError("`%s` is declared `as %s`: tensors on a GPU are dense" % (b.name, b.info.format.decode()))
+        if b.info.is_output:
+            continue
+        x = given[b.name]
+        if not is_tensor(x) or x.device != device:
+            raise TypeError("`%s` is not on %s, where the others are" % (b.name, device))
+        if names.get(x.dtype) != b.info.dtype.decode():
+            raise TypeError("`%s` is declared %s, the tensor is %s" % (b.name, b.info.dtype.decode(), x.dtype))
+        x = x.contiguous()
+        b.kept.append(x)
+        b._shape(tuple(x.shape))
+        b.tensor.values, b.tensor.value_count = x.data_ptr(), x.numel()
+    tensors = plan.tensors(bounds)
+    call("spc_plan_shapes", plan.handle, tensors, len(bounds))
+    results = []
+    for i, b in enumerate(bounds):
+        if b.info.is_output:
+            shape = tuple(tensors[i].shape[:tensors[i].rank])
+            results.append(torch.empty(shape, dtype=dtypes[b.info.dtype.decode()], device=device))
+            tensors[i].values = results[-1].data_ptr()
+    call("spc_plan_prepare", plan.handle)
+    need = c.c_size_t()
+    call("spc_workspace", plan.handle, tensors, len(bounds), c.byref(need))
+    workspace = torch.empty(need.value + 256, dtype=torch.uint8, device=device)
+    at = (workspace.data_ptr() + 255) // 256 * 256
+    stream = torch.cuda.current_stream(device).cuda_stream
+    call("spc_enqueue", plan.handle, tensors, len(bounds), c.c_void_p(at), need, c.c_void_p(stream))
+    return results

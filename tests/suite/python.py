@@ -1,0 +1,157 @@
+"""The Python package: from arrays to results in every kind of array, errors with their places, installation by pip."""
+import shutil
+import numpy as np
+from harness_data import *
+
+sys.path.insert(0, os.path.join(ROOT, "python"))
+os.environ["SPC_LIBRARY"] = os.path.join(os.path.dirname(SPC), "libspc.so")
+if SANITIZED:
+    skip("the Python package: a sanitized library cannot be loaded into Python")
+    close()
+import scipy.sparse as sp
+import spc as package
+
+rng = np.random.default_rng(5)
+kinds = [b for b in ("interp", "cpu", "cuda") if b in backends()]
+
+
+def raises(kind, words, work):
+    try:
+        work()
+    except kind as e:
+        return check("%s says %s" % (kind.__name__, words), all(w in str(e) for w in words), str(e)) and e
+    check("%s is raised: %s" % (kind.__name__, words), False)
+
+
+def near(what, got, want, bound):
+    got, want = np.asarray(got, float), np.asarray(want, float)
+    check(what, got.shape == want.shape and np.linalg.norm(got - want) <= bound * max(np.linalg.norm(want), 1e-30), "%s\n%s" % (got, want))
+
+
+for backend in kinds:
+    # ---- the feed-forward layer of the examples ---------------------------------------------------------------
+    ffn = package.compile(os.path.join(ROOT, "examples/ffn.spx"), D=64, F=128, backend=backend)
+    check("%s: what a kernel is" % backend, (ffn.inputs, ffn.outputs, ffn.backend) == (["x", "W1", "W2"], ["y"], backend), repr(ffn))
+    W1, W2 = rng.standard_normal((64, 128)).astype("f4") * 0.1, rng.standard_normal((128, 64)).astype("f4") * 0.1
+    for tokens in (5, 0, 33):
+        x = rng.standard_normal((tokens, 64)).astype("f4")
+        y = ffn(package.bf16(x), W2=package.bf16(W2), W1=package.bf16(W1))
+        near("%s: %d tokens" % (backend, tokens), package.f32(y), np.maximum(x @ W1, 0) @ W2, 3e-2)
+
+    # ---- stored operands in SciPy's formats, results of computed and of shared patterns ------------------------
+    forms = {"csr": "csr", "csc": "csc", "coo": "coo", "bsr": "bsr(3,2)"}
+    for mine in forms:
+        for theirs in forms:
+            add = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel add { in A: f32[N,M] as %s; in B: f32[N,M] as csr; out C[i,j] = A[i,j] + B[i,j] as %s; }"
+                                  % (forms[mine], forms[theirs]), backend=backend) if backend != "cuda" or "bsr" not in (mine, theirs) else None
+            if not add:
+                continue
+            A = sp.random_array((12, 10), density=0.3, dtype="f4", rng=rng, format="coo")
+            B = sp.random_array((12, 10), density=0.2, dtype="f4", rng=rng, format="csr")
+            C = add(A=A, B=B)
+            check("%s: a %s and a csr array make a %s array" % (backend, mine, theirs), C.format == theirs and abs(C - (A + B)).max() == 0, C)
+    sddmm = package.compile("spx 1; dim N: dyn; dim M: dyn; dim K: dyn; kernel k { in S: f32[N,M] as csr; in A: f32[N,K]; in B: f32[M,K];"
+                            " out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] as like(S); }", backend=backend)
+    S, A, B = sp.random_array((9, 11), density=0.3, dtype="f4", rng=rng, format="csr"), rng.random((9, 4), "f4"), rng.random((11, 4), "f4")
+    C = sddmm(S, A, B)
+    near("%s: a result like an operand" % backend, C.toarray(), S.toarray() * (A @ B.T), 1e-5)
+    check("%s: has its pattern" % backend, (C.indices == S.indices).all() and (C.indptr == S.indptr).all())
+
+    # ---- dtypes, several results, numbers, tensors of any order, two kernels -------------------------------------
+    for name in ("f64", "f32", "f16", "i64", "i32", "i16", "i8", "u8"):
+        dtype = package._arrays.DTYPES[name]
+        two = package.compile("spx 1; dim N: dyn; kernel two { in x: %s[N]; in a: %s[]; out y[i] = x[i] + a; out s = max[i] x[i]; }" % (name, name), backend=backend)
+        x = rng.integers(0, 50, 7).astype(dtype)
+        y, s = two(x, 2)
+        check("%s: %s" % (backend, name), y.dtype == dtype and (y == x + 2).all() and s.shape == () and s == x.max(), (x, y, s))
+    both = package.Program("spx 1; dim N: dyn; kernel one { in x: f32[N]; out y[i] = 2*x[i]; } kernel three { in x: f32[N,2,3]; out y[c,b,a] = x[a,b,c]; }", backend=backend)
+    x = rng.random((4, 2, 3), "f4")
+    check("%s: two kernels" % backend, both.kernels == ["one", "three"] and (both["three"](x) == x.transpose()).all() and (both.kernel("one")(x[0, 0]) == 2 * x[0, 0]).all())
+    turned = np.asfortranarray(rng.random((4, 6), "f4"))
+    rows = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel rows { in x: f32[N,M]; out y[i] = sum[j] x[i,j]; }", backend=backend)
+    near("%s: an array of another order" % backend, rows(turned), turned.sum(1), 1e-6)
+    near("%s: and every second column" % backend, rows(turned[:, ::2]), turned[:, ::2].sum(1), 1e-6)
+    check("%s: a format of one's own" % backend, (package.compile(
+        "spx 1; dim N: dyn; dim M: dyn; format mine = [i,j] -> [i: compressed, j: compressed]; kernel k { in A: f32[N,M] as mine; out y[i] = sum[j] A[i,j]; }", backend=backend)(
+        package.Sparse((4, 5), np.array([1, 2, 3], "f4"), {0: [0, 2], 1: [0, 2, 3]}, {0: [1, 3], 1: [0, 4, 2]})) == [0, 3, 0, 3]).all())
+
+# ---- what is wrong is said -------------------------------------------------------------------------------------
+scale = package.compile("spx 1; dim N: dyn; kernel scale { in x: f32[N]; in z: f32[N]; out y[i] = x[i] + z[i]; }", backend="interp")
+x = np.ones(3, "f4")
+e = raises(package.Error, ["E0201", "sum[j]", "^"], lambda: package.compile("spx 1; dim N: dyn;\nkernel k { in x: f32[N];\n out y[i] = x[j]; }", backend="interp"))
+check("with its place", e and e.span == ("<text>", 3, 15) and e.status == "invalid input", e and e.span)
+raises(package.Error, ["/nowhere.spx"], lambda: package.compile("/nowhere.spx", backend="interp"))
+raises(package.Error, ["abacus"], lambda: package.compile("spx 1;", backend="abacus"))
+raises(package.Error, ["`x`", "size 3", "`z`", "size 4"], lambda: scale(x, np.ones(4, "f4")))
+raises(package.Error, ["rank 2, declared 1"], lambda: scale(x, np.ones((3, 1), "f4")))
+raises(TypeError, ["`x` is declared f32, the array is f64", "astype"], lambda: scale(x.astype(float), x))
+raises(TypeError, ["lacks `z`"], lambda: scale(x))
+raises(TypeError, ["has no input `w`", "x, z"], lambda: scale(x, x, w=x))
+raises(TypeError, ["has got two `x`"], lambda: scale(x, x=x))
+raises(TypeError, ["takes 2 arrays"], lambda: scale(x, x, x))
+raises(TypeError, ["as csr", "ndarray"], lambda: package.compile("spx 1; dim N: dyn; kernel k { in A: f32[N,N] as csr; out y[i] = sum[j] A[i,j]; }", backend="interp")(np.eye(3, dtype="f4")))
+raises(package.Error, ["breaks its format"], lambda: package.compile("spx 1; dim N: dyn; kernel k { in A: f32[N,N] as csr; out y[i] = sum[j] A[i,j]; }", backend="interp")(
+    package.Sparse((3, 3), x, {1: [0, 1, 2, 9]}, {1: [0, 1, 2]})))
+bits = np.array([1.0, -0.0, np.inf, np.nan, 1.00390625, 1.01171875, 3.4e38], "f4")
+wide = package.f32(package.bf16(bits))
+check("bf16 rounds to even and keeps what is not a number", (wide[:3] == bits[:3]).all() and np.isnan(wide[3]) and wide[4] == 1.0 and wide[5] == 1.015625 and np.isinf(wide[6]), wide)
+
+# ---- memory: what is freed is freed, in any order ---------------------------------------------------------------
+for _ in range(200):
+    program = package.Program("spx 1; dim N: dyn; kernel scale { in x: f32[N]; out y[i] = x[i] + 1; }", backend="interp")
+    one, two = program.kernel(), program.kernel()
+    del program
+    good = (one(x) == 2).all()
+    del one
+    good = good and (two(x) == 2).all()
+check("handles live as long as something uses them", good)
+
+# ---- PyTorch, where it is; its tensors on a GPU are run in place -------------------------------------------------
+try:
+    import torch
+except ImportError:
+    skip("PyTorch's tensors: PyTorch is not here")
+else:
+    for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() and "cuda" in kinds else []):
+        backend = "cuda" if device == "cuda" else kinds[min(1, len(kinds) - 1)] if "cpu" in kinds else "interp"
+        ffn = package.compile(os.path.join(ROOT, "examples/ffn.spx"), D=256, F=1024, backend=backend)
+        W1, W2 = (torch.randn(s, device=device, dtype=torch.bfloat16) * 0.05 for s in ((256, 1024), (1024, 256)))
+        for tokens in (128, 1, 77):
+            x = torch.randn(tokens, 256, device=device, dtype=torch.bfloat16)
+            y = ffn(x, W1, W2)
+            near("PyTorch on %s, %d tokens" % (device, tokens), y.float().cpu().numpy(), (torch.relu(x.float() @ W1.float()) @ W2.float()).cpu().numpy(), 2e-2)
+            check("its result is a tensor there", y.device.type == device and y.dtype == torch.bfloat16)
+    if device == "cuda":
+        raises(TypeError, ["`W2` is not on cuda"], lambda: ffn(x, W1, W2.cpu()))
+        raises(TypeError, ["`W2` is declared bf16"], lambda: ffn(x, W1, W2.float()))
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            ys = [ffn(x * k, W1, W2) for k in range(1, 20)]
+        stream.synchronize()
+        near("on a stream of the caller's", ys[-1].float().cpu().numpy(), (torch.relu(19 * x.float() @ W1.float()) @ W2.float()).cpu().numpy(), 2e-2)
+        graph, held = torch.cuda.CUDAGraph(), x.clone()
+        with torch.cuda.graph(graph):
+            kept = ffn(held, W1, W2)
+        for k in range(3):
+            held.copy_(x * (k + 1))
+            graph.replay()
+            near("a captured graph, replay %d" % k, kept.float().cpu().numpy(), (torch.relu(held.float() @ W1.float()) @ W2.float()).cpu().numpy(), 2e-2)
+
+# ---- pip ------------------------------------------------------------------------------------------------------------
+built = os.path.join(ROOT, "build/libspc.so")
+pip = subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True)
+if pip.returncode or not os.path.exists(built):
+    skip("pip install .: no pip, or nothing in build/")
+else:
+    tree = shutil.copytree(ROOT, path("tree"), ignore=lambda folder, names: [n for n in names if n not in ("python", "spc", "setup.py", "pyproject.toml") and not n.endswith(".py") and not n.endswith(".md")])
+    os.makedirs(os.path.join(tree, "build"), exist_ok=True)
+    shutil.copy(os.path.realpath(built), os.path.join(tree, "build/libspc.so"))
+    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", path("site"), tree], capture_output=True, text=True)
+    if r.returncode and ("setuptools" in r.stderr or "connection" in r.stderr.lower()):
+        skip("pip install .: setuptools cannot be fetched")
+    elif check("pip install .", r.returncode == 0, r.stderr):
+        env = {k: v for k, v in os.environ.items() if k not in ("SPC_LIBRARY", "PYTHONPATH")}
+        one = 'import sys, numpy as np, spc; print(spc.__file__, spc.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = 2*x[i]; }", backend="interp")(np.arange(3, dtype="f4")))'
+        r = subprocess.run([sys.executable, "-c", one], capture_output=True, text=True, cwd=TMP, env=dict(env, PYTHONPATH=path("site")))
+        check("and what it installed runs", "site/spc" in r.stdout and "[0. 2. 4.]" in r.stdout, r.stdout + r.stderr)
+close()
