@@ -84,7 +84,7 @@ static ir_expr *lower_op(fe_check *c, const fe_stmt *stmt, const fe_expr *e, ir_
   int first = e->op == IR_OP_WHERE;
   ir_dtype meet = operand_dtype(stmt, e, first);
   bool boolean = ir_op_rows[e->op].result == IR_RESULT_BOOL;
-  if (meet == IR_NONE) meet = boolean ? IR_NONE : want;
+  if (meet == IR_NONE) meet = boolean ? IR_NONE : widened(stmt, want);
   if (meet == IR_NONE)
     meet = e->fraction ? IR_F32 : boolean && !e->args.at[0]->fraction ? IR_I64 : IR_F32;
   ir_expr *x[3] = {0};
@@ -99,9 +99,8 @@ static ir_expr *lower_reduce(fe_check *c, const fe_stmt *stmt, const fe_expr *e,
   ir_index **bound = IR_NEW_ARRAY(c->arena, ir_index *, e->over.count);
   for (int i = 0; i < e->over.count; i++) bound[i] = e->over.at[i]->index;
   const fe_expr *body = e->args.at[0];
-  ir_dtype inner = e->reducer == IR_RED_ARGMAX ? IR_NONE
-                   : body->dtype               ? widened(stmt, body->dtype)
-                                               : want;
+  ir_dtype inner =
+      e->reducer == IR_RED_ARGMAX ? IR_NONE : widened(stmt, body->dtype ? body->dtype : want);
   ir_expr *value = fe_expr_lower(c, stmt, body, inner);
   return at(ir_reduce(c->arena, e->reducer, bound, e->over.count, value), e->span);
 }
@@ -110,7 +109,7 @@ static ir_expr *lower_row(fe_check *c, const fe_stmt *stmt, const fe_expr *e, ir
   const fe_expr *body = e->args.at[0];
   ir_expr *value = fe_expr_lower(c, stmt, body,
                                  body->dtype ? widened(stmt, body->dtype)
-                                 : want      ? want
+                                 : want      ? widened(stmt, want)
                                              : IR_F32);
   ir_kind kind = e->kind == FE_SOFTMAX ? IR_SOFTMAX : IR_TOPK;
   return at(
