@@ -51,6 +51,15 @@ static int assigned_indices(const work *w, ir_index **list) {
   return count;
 }
 
+/* It is the segment of a row that e binds, and follows from it. */
+static bool follows_inside(const ir_expr *e, const ir_index *index) {
+  for (int i = 0; i < e->bound_count; i++)
+    if (e->bound[i]->segment == index) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (follows_inside(e->args[i], index)) return true;
+  return false;
+}
+
 /* A scatter ranges over every index that it uses free; a segment that follows from its row does not
  * count. */
 static int scattered_indices(const work *w, ir_index **list) {
@@ -59,7 +68,9 @@ static int scattered_indices(const work *w, ir_index **list) {
   for (int i = 0; i < w->stmt->free.count; i++) list[count++] = w->stmt->free.at[i];
   for (int i = 0; i < kernel->indices.count; i++) {
     ir_index *index = kernel->indices.at[i];
-    if (!in_list(list, count, index) && stmt_uses(w->stmt, index)) list[count++] = index;
+    if (!in_list(list, count, index) && stmt_uses(w->stmt, index) &&
+        !follows_inside(w->stmt->value, index))
+      list[count++] = index;
   }
   return count;
 }

@@ -118,9 +118,14 @@ static void add_use(demand *d, const ir_expr *use, ir_expr *when) {
 
 static void visit_uses(demand *d, ir_expr *e, ir_expr *when);
 
-/* The factor matters only where the others are not zero. */
+/* The factor matters only where the others are not zero, if the reader skips those: one that
+ * computes every element would meet 0 * (1 / 0), of a factor that was left out. */
 static void visit_factor(demand *d, ir_expr *factor, ir_expr *other, ir_expr *when) {
   if (!ir_expr_uses_tensor(factor, d->tensor)) return;
+  if (!may_sample(d->reader)) {
+    visit_uses(d, factor, when);
+    return;
+  }
   visit_uses(d, factor, pass_and(d->c->arena, when, pass_support_of(d->c, d->reader, other)));
 }
 
