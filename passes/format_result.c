@@ -228,15 +228,29 @@ static const ir_expr *row_op(const ir_expr *e) {
   return found;
 }
 
+/* A segment is outside of its rows, as its loop is. */
+static bool ask_for_segments(pass_order *order, const ir_stmt *stmt, const ir_format *lists) {
+  bool against = false;
+  for (int l = 0; l < lists->level_count; l++)
+    for (int k = 0; k < lists->level_count; k++) {
+      if (index_of(stmt, lists, l)->segment != index_of(stmt, lists, k)) continue;
+      ask(order, index_of(stmt, lists, k), index_of(stmt, lists, l));
+      against |= k > l;
+    }
+  return against;
+}
+
 static const ir_format *along_rows(pass_context *context, ir_stmt *stmt, const ir_format *lists) {
   const ir_expr *e = row_op(stmt->value);
   int last = lists->level_count - 1;
-  if (!e || index_of(stmt, lists, last) == e->bound[0]) return NULL;
-  pass_order rows = {.arena = context->arena};
+  pass_order order = {.arena = context->arena};
+  bool against = ask_for_segments(&order, stmt, lists);
+  bool rows = e && index_of(stmt, lists, last) != e->bound[0];
+  for (int l = 0; rows && l <= last; l++) ask(&order, index_of(stmt, lists, l), e->bound[0]);
+  if (!against && !rows) return NULL;
   ir_tensor target = *stmt->target;
   target.format = lists;
-  for (int l = 0; l <= last; l++) ask(&rows, index_of(stmt, lists, l), e->bound[0]);
-  return pass_order_format(&rows, ir_access(context->arena, &target, stmt->subs));
+  return pass_order_format(&order, ir_access(context->arena, &target, stmt->subs));
 }
 
 static void write_as(pass_context *context, ir_kernel *kernel, int at, const ir_format *lists,
@@ -260,7 +274,7 @@ static void settle(pass_context *context, ir_kernel *kernel, int at) {
   if (split_sum(kernel, at, lists)) at++;
   const ir_format *turned = along_rows(context, stmt, lists);
   if (turned) {
-    write_as(context, kernel, at, turned, "written row by row, then converted");
+    write_as(context, kernel, at, turned, "written row by row, segment by segment, then converted");
     return;
   }
   turned = order_of_operands(context, stmt, lists);
