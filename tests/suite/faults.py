@@ -126,7 +126,7 @@ if built and found("NVRTC"):
     command = ["run", copy, "--backend=cuda", "--bind", "x=" + path("x.npy"), "--out", "y=" + path("y.npy")]
     r = spc(*command, env={"SPC_CUDA_LIB": path("libfake.so")})
     check("the fake driver is enough to run", r.returncode == 0, r.stderr)
-    for n in ("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemAlloc_v2"):
+    for n in ("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernelEx", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemAlloc_v2"):
         r = spc(*command, env={"SPC_CUDA_LIB": path("libfake.so"), "FAKE_FAILS": n})
         gives("E0703", (1, 4, 5, 70), r, "the fake driver fails") if n != "cuMemAlloc_v2" else check("a failing %s is a message" % n, 0 < r.returncode < 100 and "error[" in r.stderr, "exit %d %s" % (r.returncode, r.stderr))
     for n in names:
