@@ -68,7 +68,7 @@ void pass_env_bind(lower_env *env, const ir_index *index, ir_expr *value) {
 
 /* The maximum and sum of a row do not depend on the index along the row. */
 static bool outlives(const ir_expr *node, const ir_index *index) {
-  return !ir_expr_uses_index(node, index) || (node->kind != IR_REDUCE && node->bound[0] == index);
+  return !ir_expr_depends_on(node, index) || (node->kind != IR_REDUCE && node->bound[0] == index);
 }
 
 void pass_env_forget(lower_state *s, lower_env *env, const ir_index *index) {
@@ -98,9 +98,10 @@ typedef struct scope {
   const struct scope *outer;
 } scope;
 
+/* Itself, or as the segment of its rows. */
 static bool ranges_over(const lower_state *s, const ir_index *index) {
   for (int i = 0; s->stmt && i < s->stmt->free.count; i++)
-    if (s->stmt->free.at[i] == index) return true;
+    if (s->stmt->free.at[i] == index || s->stmt->free.at[i]->segment == index) return true;
   return false;
 }
 
