@@ -45,8 +45,8 @@ typedef struct api_tensors {
 spc_status drv_tensor_misuse(const api_tensors *given, const spc_tensor *t, const char *what);
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
 spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
-spc_status drv_tensor_check(const api_tensors *given, const spc_tensor *t,
-                            const ir_tensor *declared);
+/* The one that is declared so; its struct, rank, dtype and shape are checked. */
+spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out);
 void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view);
 
 void drv_unprepare(spc_plan *plan);

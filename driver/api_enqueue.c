@@ -187,13 +187,9 @@ static spc_status take_tensors(enqueue *e) {
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *declared = kernel->tensors.at[i];
     if (declared->role != IR_ROLE_IN && declared->role != IR_ROLE_OUT) continue;
-    const spc_tensor *t = drv_tensor_given(&e->given, declared->name);
-    if (!t)
-      return drv_api_fail(e->given.err, SPC_INVALID_ARGUMENT, NULL, "%s: %s `%s` is missing",
-                          e->given.call, declared->role == IR_ROLE_IN ? "input" : "output",
-                          declared->name);
+    spc_tensor *t;
     ir_binding binding = {.tensor = declared};
-    SPC_TRY(drv_tensor_check(&e->given, t, declared));
+    SPC_TRY(drv_tensor_find(&e->given, declared, &t));
     SPC_TRY(take_arrays(e, t, declared, &p->arrays[i]));
     drv_tensor_view(t, declared, &binding.view);
     IR_PUSH(p->arena, &p->bindings.list, binding);

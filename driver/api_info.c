@@ -67,12 +67,9 @@ static spc_status bind_shapes(shaping *s) {
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *declared = kernel->tensors.at[i];
     if (declared->role != IR_ROLE_IN) continue;
-    const spc_tensor *t = drv_tensor_given(&s->given, declared->name);
+    spc_tensor *t;
     ir_binding binding = {.tensor = declared};
-    if (!t)
-      return drv_api_fail(s->given.err, SPC_INVALID_ARGUMENT, NULL, "%s: input `%s` is missing",
-                          s->given.call, declared->name);
-    SPC_TRY(drv_tensor_check(&s->given, t, declared));
+    SPC_TRY(drv_tensor_find(&s->given, declared, &t));
     drv_tensor_view(t, declared, &binding.view);
     IR_PUSH(s->arena, &s->bindings.list, binding);
   }

@@ -76,13 +76,10 @@ typedef struct api_run {
 } api_run;
 
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
-  spc_tensor *t = drv_tensor_given(&run->given, declared->name);
+  spc_tensor *t;
   ir_binding binding = {.tensor = declared};
   const char *why = "";
-  if (!t)
-    return drv_api_fail(run->given.err, SPC_INVALID_ARGUMENT, NULL,
-                        "spc_run: input `%s` is missing", declared->name);
-  SPC_TRY(drv_tensor_check(&run->given, t, declared));
+  SPC_TRY(drv_tensor_find(&run->given, declared, &t));
   drv_tensor_view(t, declared, &binding.view);
   if (ir_format_is_dense(declared->format)) {
     int64_t elements = ir_view_elements(&binding.view);
@@ -106,12 +103,9 @@ static void copy_out(void *to, const ir_array *from) {
 }
 
 static spc_status write_output(api_run *run, const ir_binding *result) {
-  spc_tensor *t = drv_tensor_given(&run->given, result->tensor->name);
+  spc_tensor *t;
   const ir_view *view = &result->view;
-  if (!t)
-    return drv_api_fail(run->given.err, SPC_INVALID_ARGUMENT, NULL,
-                        "spc_run: output `%s` is missing", result->tensor->name);
-  SPC_TRY(drv_tensor_check(&run->given, t, result->tensor));
+  SPC_TRY(drv_tensor_find(&run->given, result->tensor, &t));
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] != view->dim[d])
       return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,

@@ -12,8 +12,8 @@ spc_tensor *drv_tensor_given(const api_tensors *run, const char *name) {
   return NULL;
 }
 
-spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
-                            const ir_tensor *declared) {
+static spc_status check_tensor(const api_tensors *run, const spc_tensor *t,
+                               const ir_tensor *declared) {
   if (t->struct_size < sizeof(spc_tensor))
     return drv_tensor_misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
   if (t->rank != declared->rank)
@@ -26,6 +26,13 @@ spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] < 0) return drv_tensor_misuse(run, t, "a size in `shape` is negative");
   return SPC_OK;
+}
+
+spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out) {
+  *out = drv_tensor_given(given, declared->name);
+  if (*out) return check_tensor(given, *out, declared);
+  return drv_api_fail(given->err, SPC_INVALID_ARGUMENT, NULL, "%s: %s `%s` is missing", given->call,
+                      declared->role == IR_ROLE_IN ? "input" : "output", declared->name);
 }
 
 void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view) {
