@@ -74,58 +74,6 @@ static void split_stage(lower_state *s) {
   }
 }
 
-/* ---- where values are needed ----------------------------------------------------------------- */
-static bool comes_later(const lower_state *s, const ir_tensor *tensor) {
-  if (tensor->role == IR_ROLE_IN) return false;
-  for (int i = 0; i < s->kernel->stmts.count && s->kernel->stmts.at[i] != s->stmt; i++)
-    if (s->kernel->stmts.at[i]->target == tensor) return false;
-  return true;
-}
-
-static bool is_computed(const lower_state *s, const ir_expr *e) {
-  if (e->kind == IR_ACCESS && comes_later(s, e->tensor)) return false;
-  for (int i = 0; i < e->arg_count; i++)
-    if (!is_computed(s, e->args[i])) return false;
-  return true;
-}
-
-static bool reads_tensor_of(const ir_expr *value, const ir_expr *term) {
-  if (term->kind == IR_ACCESS && ir_expr_uses_tensor(value, term->tensor)) return true;
-  for (int i = 0; i < term->arg_count; i++)
-    if (reads_tensor_of(value, term->args[i])) return true;
-  return false;
-}
-
-/* Where the operands store nothing the value is 0; else the loops cannot be trusted to leave a 0
- * there (exp(0 - 0) / 0, where the sums of a softmax were not needed either). */
-static bool is_zero_outside(lower_state *s, const ir_expr *value) {
-  s->accesses.count = 0;
-  pass_access_collect(s, value);
-  lower_fold outside = pass_fold(s, NULL, value, NULL, NULL);
-  return outside.known && outside.value == 0;
-}
-
-/* Where only some elements of a temporary are looked at, the others are not computed, and are 0.
- * Terms about the statement's own operands are left to the loops, which walk what these store. */
-static ir_stmt *sampled(lower_state *s) {
-  ir_stmt *stmt = s->stmt;
-  if (!stmt->sample || stmt->target->role == IR_ROLE_OUT || is_assembled(s)) return stmt;
-  pass_terms terms = {0};
-  pass_terms_of(s->arena, stmt->sample, &terms);
-  ir_expr *condition = stmt->cond;
-  bool walks = is_zero_outside(s, stmt->value);
-  for (int i = 0; i < terms.list.count; i++) {
-    ir_expr *term = terms.list.at[i];
-    bool left = walks && reads_tensor_of(stmt->value, term);
-    if (pass_is_elementwise(term) && is_computed(s, term) && !left)
-      condition = pass_and(s->arena, condition, term);
-  }
-  ir_stmt *copy = IR_NEW(s->arena, ir_stmt);
-  *copy = *stmt;
-  copy->cond = condition;
-  return copy;
-}
-
 /* ---- one stage ------------------------------------------------------------------------------- */
 static void lower_statement(lower_state *s) {
   const ir_expr *hole;
@@ -166,7 +114,7 @@ static void lower_compute(lower_state *s) {
   for (int i = 0; i < s->stage->stmts.count; i++) {
     s->stmt = s->stage->stmts.at[i];
     if (is_loop(s->stage) || loops_stand_in(s)) {
-      s->stmt = sampled(s);
+      s->stmt = pass_lower_sampled(s, is_assembled(s));
       lower_statement(s);
     } else if (target && target->kind == IR_TARGET_CUDA)
       pass_lower_fragment(s);

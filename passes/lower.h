@@ -277,7 +277,9 @@ bool pass_tuples_split(lower_state *s);    /* puts the sum of the statement in a
 void pass_lower_insert(lower_state *s, ir_stmt *stmt); /* a compute stage before the current one */
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order);
 void pass_scatter_reduction(lower_state *s, const ir_expr *hole, lower_loops *order);
-void pass_lower_detect(lower_state *s); /* lower_list.c */
+ir_stmt *pass_lower_sampled(lower_state *s,
+                            bool assembled); /* lower_sample.c: computed where it is wanted */
+void pass_lower_detect(lower_state *s);      /* lower_list.c */
 void pass_lower_guard(lower_state *s);
 void pass_lower_fragment(lower_state *s);                 /* lower_fragment.c */
 void pass_lower_open(lower_state *s, lower_loops *order); /* accesses and order of the left side */

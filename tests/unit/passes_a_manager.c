@@ -142,8 +142,10 @@ Test(manager, chooses_the_schedule_of_the_target) {
 Test(manager, a_defect_leaves_a_reproducer) {
   char folder[] = "/tmp/spc-repro-XXXXXX";
   cr_assert_not_null(mkdtemp(folder));
-  pass_options options = {
-      .target = ir_target_find("cpu"), .passes = "canon,propagate", .reproducer_dir = folder};
+  pass_options options = {.target = ir_target_find("cpu"),
+                          .passes = "canon,propagate",
+                          .reproducer_dir = folder,
+                          .verify_each = true};
   a_run run = a_run_passes(small, "");
   pass_manager m;
   cr_assert_eq(pass_manager_open(&m, run.program, &options, run.sink), SPC_OK);
