@@ -1,5 +1,4 @@
-/* api_run.c - plans and runs of the public interface: the caller's arrays in, the caller's arrays
- * out. */
+/* api_run.c - plans and copying runs of the public interface: the caller's arrays in, results out. */
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -68,6 +67,7 @@ void spc_plan_free(spc_plan *plan) {
 /* ---- tensors in ------------------------------------------------------------------------------ */
 typedef struct api_run {
   spc_plan *plan;
+  bool counts; /* what results need is asked for, not the results */
   ir_arena *arena;
   ir_sink *sink;
   api_tensors given;
@@ -93,44 +93,7 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
   return SPC_OK;
 }
 
-/* ---- results out ----------------------------------------------------------------------------- */
-static bool has_room(const void *to, int64_t room, const ir_array *from) {
-  return from->count == 0 || (to && room >= from->count);
-}
-
-static void copy_out(void *to, const ir_array *from) {
-  if (from->count) memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
-}
-
-static spc_status write_output(api_run *run, const ir_binding *result) {
-  spc_tensor *t;
-  const ir_view *view = &result->view;
-  SPC_TRY(drv_tensor_find(&run->given, result->tensor, &t));
-  for (int d = 0; d < t->rank; d++)
-    if (t->shape[d] != view->dim[d])
-      return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
-                          "output `%s`: axis %d has the size %lld, the result %lld", t->name, d,
-                          (long long)t->shape[d], (long long)view->dim[d]);
-  bool shared = ir_format_is_dense(view->format) || result->tensor->like;
-  int levels = shared ? 0 : view->format->level_count;
-  bool fits = has_room(t->values, t->value_count, &view->vals);
-  for (int l = 0; l < levels; l++)
-    fits = has_room(t->pos[l], t->pos_count[l], &view->pos[l]) &&
-           has_room(t->crd[l], t->crd_count[l], &view->crd[l]) && fits;
-  if (fits) copy_out(t->values, &view->vals);
-  t->value_count = view->vals.count;
-  for (int l = 0; l < levels; l++) {
-    if (fits) copy_out(t->pos[l], &view->pos[l]);
-    if (fits) copy_out(t->crd[l], &view->crd[l]);
-    t->pos_count[l] = view->pos[l].count;
-    t->crd_count[l] = view->crd[l].count;
-  }
-  if (fits) return SPC_OK;
-  return drv_api_fail(run->given.err, SPC_CAPACITY, NULL,
-                      "output `%s` needs room for %lld values; the counts needed are in the tensor",
-                      t->name, (long long)view->vals.count);
-}
-
+/* ---- the run ---------------------------------------------------------------------------------- */
 static spc_status execute(api_run *run) {
   spc_plan *plan = run->plan;
   spc_program *program = plan->program;
@@ -142,7 +105,9 @@ static spc_status execute(api_run *run) {
   rt_plan_options options = {.pool = program->context->pool, .cuda = program->context->cuda};
   rt_plan *rt = NULL;
   spc_status status = rt_plan_new(image, run->sizes, &options, run->sink, &rt);
-  if (!status) status = rt_plan_run(rt, run->arena, &run->bindings, NULL, run->sink);
+  if (!status)
+    status = run->counts ? rt_plan_count(rt, run->arena, &run->bindings, run->sink)
+                         : rt_plan_run(rt, run->arena, &run->bindings, NULL, run->sink);
   rt_plan_free(rt);
   return status;
 }
@@ -154,18 +119,18 @@ static spc_status run_all(api_run *run) {
     if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
   spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
   if (!status) status = ir_check_sizes(kernel, run->sizes, run->sink);
-  if (!status) status = execute(run);
   if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
-  for (int i = 0; i < run->bindings.list.count; i++)
-    if (run->bindings.list.at[i].tensor->role == IR_ROLE_OUT)
-      SPC_TRY(write_output(run, &run->bindings.list.at[i]));
-  return SPC_OK;
+  if (!run->counts) SPC_TRY(drv_results_expect(&run->given, &run->bindings, run->sizes));
+  status = execute(run);
+  if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
+  return run->counts ? drv_results_count(&run->given, &run->bindings)
+                     : drv_results_write(&run->given, &run->bindings);
 }
 
 static spc_status guarded(api_run *run) {
   jmp_buf out_of_memory;
   if (setjmp(out_of_memory))
-    return drv_api_fail(run->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+    return drv_api_fail(run->given.err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", run->given.call);
   ir_arena_guard(run->arena, &out_of_memory);
   int dims = run->plan->program->ir->dims.count;
   run->sink = ir_sink_new(run->arena);
@@ -174,14 +139,25 @@ static spc_status guarded(api_run *run) {
   return run_all(run);
 }
 
-spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err) {
+static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, spc_tensor *tensors,
+                               int count, spc_error *err) {
   if (!plan || count < 0 || (count && !tensors))
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_run: `%s` is not valid",
-                        !plan ? "plan" : "tensors");
-  api_tensors given = {"spc_run", plan->kernel, tensors, count, err};
-  api_run run = {.plan = plan, .given = given, .arena = ir_arena_new()};
-  if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for the run");
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "%s: `%s` is not valid", call,
+                        !plan       ? "plan"
+                        : count < 0 ? "count"
+                                    : "tensors");
+  api_tensors given = {call, plan->kernel, tensors, count, err};
+  api_run run = {.plan = plan, .counts = counts, .given = given, .arena = ir_arena_new()};
+  if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", call);
   spc_status status = guarded(&run);
   ir_arena_free(run.arena);
   return status;
+}
+
+spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err) {
+  return run_or_count("spc_run", false, plan, tensors, count, err);
+}
+
+spc_status spc_count(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err) {
+  return run_or_count("spc_count", true, plan, tensors, count, err);
 }

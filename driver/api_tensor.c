@@ -6,16 +6,23 @@ spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const 
                       t->name ? t->name : "(null)", what);
 }
 
-spc_tensor *drv_tensor_given(const api_tensors *run, const char *name) {
-  for (int i = 0; i < run->count; i++)
-    if (run->tensors[i].name && !strcmp(run->tensors[i].name, name)) return &run->tensors[i];
+/* Callers of a newer header have larger elements in their arrays. */
+spc_tensor *drv_tensor_at(const api_tensors *given, int i) {
+  size_t size = given->tensors->struct_size;
+  if (size < sizeof(spc_tensor)) size = sizeof(spc_tensor);
+  return (spc_tensor *)(void *)((char *)given->tensors + (size_t)i * size);
+}
+
+spc_tensor *drv_tensor_given(const api_tensors *given, const char *name) {
+  for (int i = 0; i < given->count; i++) {
+    spc_tensor *t = drv_tensor_at(given, i);
+    if (t->name && !strcmp(t->name, name)) return t;
+  }
   return NULL;
 }
 
 static spc_status check_tensor(const api_tensors *run, const spc_tensor *t,
                                const ir_tensor *declared) {
-  if (t->struct_size < sizeof(spc_tensor))
-    return drv_tensor_misuse(run, t, "`struct_size` is not sizeof(spc_tensor)");
   if (t->rank != declared->rank)
     return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d",
                         t->name, t->rank, declared->rank);
@@ -49,13 +56,16 @@ void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *vi
 
 spc_status drv_tensor_names(const api_tensors *run) {
   for (int i = 0; i < run->count; i++) {
-    const ir_tensor *tensor =
-        run->tensors[i].name ? ir_tensor_named(run->kernel, run->tensors[i].name) : NULL;
+    const spc_tensor *t = drv_tensor_at(run, i);
+    if (t->struct_size != run->tensors->struct_size || t->struct_size < sizeof(spc_tensor))
+      return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL,
+                          "%s: tensors[%d]: `struct_size` is %zu, not sizeof(spc_tensor)",
+                          run->call, i, t->struct_size);
+    const ir_tensor *tensor = t->name ? ir_tensor_named(run->kernel, t->name) : NULL;
     if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
-      return drv_tensor_misuse(run, &run->tensors[i],
-                               "the kernel has no input or output of that name");
-    if (drv_tensor_given(run, tensor->name) != &run->tensors[i])
-      return drv_tensor_misuse(run, &run->tensors[i], "it is given twice");
+      return drv_tensor_misuse(run, t, "the kernel has no input or output of that name");
+    if (drv_tensor_given(run, tensor->name) != t)
+      return drv_tensor_misuse(run, t, "it is given twice");
   }
   return SPC_OK;
 }

@@ -133,7 +133,8 @@ enum { SPC_MAX_RANK = 8, SPC_MAX_LEVELS = 12 };
  * coordinates are int32.  The caller owns every array; inputs are only read.
  * Outputs: dense ones, and those `as like(X)`, are written to `values` (room in `value_count` elements);
  * any other sparse output is written to the arrays given, whose rooms stand in pos_count, crd_count and
- * value_count; these are set to what was needed, and too little room is SPC_CAPACITY, nothing written. */
+ * value_count; after a run these are what was needed.
+ * Elements of an array of tensors stand struct_size bytes apart; it is the same for all of them. */
 typedef struct spc_tensor {
   size_t struct_size; /* sizeof(spc_tensor) */
   const char *name;   /* as declared */
@@ -147,8 +148,19 @@ typedef struct spc_tensor {
 } spc_tensor;
 
 /* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the
- * results are in the caller's arrays.  SPC_INVALID_INPUT names the tensors and sizes that disagree. */
+ * results are in the caller's arrays.  SPC_INVALID_INPUT names the tensors and sizes that disagree.
+ * Room: outputs that are missing, of another shape, or too small by what shapes tell, are found before
+ * anything is computed; computed patterns are known after.  Too little room anywhere is SPC_CAPACITY:
+ * no result is written, not even one that had room, and the counts of all that are known (after the
+ * computation: of all) are set to what is needed. */
 SPC_API spc_status spc_run(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
+
+/* What results of computed patterns need, with these inputs: sets rank, shape and the counts of such
+ * outputs among `tensors`; other outputs stay as they are (spc_plan_shapes), no array is written, and
+ * outputs may be left out.  The inputs are all given, with their arrays: this runs what the patterns
+ * depend on and, where a format is counted list by list, writes no entries.  Counts are those that
+ * spc_run will report for the same inputs. */
+SPC_API spc_status spc_count(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
 
 /* ---- what a kernel takes and gives ----------------------------------------------------------------- */
 typedef struct spc_tensor_info {

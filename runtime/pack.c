@@ -53,18 +53,28 @@ static spc_status too_many(rt_run *run, const ir_tensor *tensor, const char *wha
                               (long long)count));
 }
 
+bool rt_pack_counts(const rt_run *run, const ir_stage *stage) {
+  const ir_tensor *tensor = stage_result(stage);
+  return counts_of(run, tensor) && !room_of(run, tensor);
+}
+
+/* An array of the result's, or its length alone. */
+static ir_array room_for(const rt_run *run, ir_dtype dtype, int64_t count) {
+  ir_array length = {.count = dtype == IR_NONE ? 0 : count, .dtype = dtype};
+  return run->counting ? length : ir_array_new(run->memory.arena, dtype, count);
+}
+
 /* Memory of one list and of the singletons behind it. */
 static spc_status list_room(rt_run *run, const ir_tensor *tensor, ir_view *view, int level,
                             int64_t parents, int64_t count) {
-  ir_arena *arena = run->memory.arena;
   const char *positions =
       room_of(run, tensor) ? "by what the operands hold, positions" : "positions";
   if (count > INT32_MAX) return too_many(run, tensor, positions, count);
-  view->pos[level] = ir_array_new(arena, IR_I32, parents + 1);
+  view->pos[level] = room_for(run, IR_I32, parents + 1);
   for (int l = level; l <= ir_format_chain_end(view->format, level); l++) {
     int64_t extent = ir_format_extent(view->format, l, view->dim);
     if (extent > (int64_t)INT32_MAX + 1) return too_many(run, tensor, "coordinates", extent - 1);
-    view->crd[l] = ir_array_new(arena, IR_I32, count);
+    view->crd[l] = room_for(run, IR_I32, count);
   }
   return SPC_OK;
 }
@@ -87,7 +97,7 @@ static spc_status levels_room(rt_run *run, const ir_tensor *tensor) {
     SPC_TRY(list_room(run, tensor, &view, l, parents, positions));
     counts += parts;
   }
-  view.vals = ir_array_new(run->memory.arena, tensor->dtype, positions);
+  view.vals = room_for(run, tensor->dtype, positions);
   return rt_memory_bind(&run->memory, tensor, &view);
 }
 

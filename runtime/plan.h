@@ -45,6 +45,9 @@ spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_pla
 /* bindings: every input; outputs are appended, arrays from `arena`. */
 spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt_stats *stats,
                        ir_sink *sink);
+/* What outputs of computed patterns need: they are appended with the counts of their arrays, which may
+ * be NULL.  Runs what that takes and no more; writes nothing of the caller's. */
+spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 
 /* One run in steps.  It lives in `arena`, refers to the plan and to the inputs' arrays, and is used

@@ -251,6 +251,7 @@ static spc_status run_codes(rt_run *run, const ir_stage *stage, const char **lab
     if (code->stage != stage) continue;
     if (stage->assembled && launch == 0) SPC_TRY(rt_pack_begin(run, stage));
     if (stage->assembled && launch == 1) SPC_TRY(rt_pack_room(run, stage));
+    if (run->counting && launch == 1) return SPC_OK;
     SPC_TRY(run_code(run, i));
     if (!image->cuda || !run->launches[i].empty) *label = code->label;
     launch++;
@@ -285,6 +286,8 @@ spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
   rt_stage_stats row;
   run->stream = stream;
   for (int i = 0; i < kernel->stages.count; i++) {
+    if (run->left_out && run->left_out[i]) continue;
+    run->counting = run->counted && run->counted[i] && rt_pack_counts(run, kernel->stages.at[i]);
     SPC_TRY(stats ? run_stage_timed(run, kernel->stages.at[i], &row)
                   : run_stage(run, kernel->stages.at[i], &row));
     if (stats) IR_PUSH(run->memory.arena, &stats->stages, row);
