@@ -273,6 +273,12 @@ static void put_is_set(const config *c) {
   line(c, "}");
 }
 
+static int list_number(const config *c) {
+  int number = 0;
+  while (c->kernel->lists.at[number] != c->l->list) number++;
+  return number;
+}
+
 static void put_list_kernel(const config *c) {
   const ir_list *list = c->l->list;
   line(c, "static constexpr int threads = %d, strip = %lld, gran = %lld;", c->l->threads,
@@ -295,6 +301,7 @@ static void put_list_kernel(const config *c) {
     return;
   }
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
+  line(c, "static constexpr int list_number = %d;", list_number(c));
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
   line(
       c,

@@ -3,6 +3,7 @@
 #define SPC_DRIVER_API_H
 
 #include "driver/driver.h"
+#include "runtime/enqueue.h"
 
 struct spc_context {
   drv_backend backend;
@@ -27,6 +28,7 @@ struct spc_plan {
   int kernel_number;
   int64_t *given; /* sizes that the caller gave, by dim number; -1 unknown */
   api_prepared *prepared;
+  rt_report report; /* what its runs leave behind */
 };
 
 /* Fills *err from a status and what the sink holds; returns the status. */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "driver/api.h"
-#include "runtime/enqueue.h"
 
 enum { DEVICE_ALIGN = 16 }; /* bytes: what kernels read at once */
 
@@ -45,10 +44,13 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   p->arrays = IR_NEW_ARRAY(p->arena, rt_given, tensors + 1);
   for (int i = 0; i < tensors; i++) IR_PUSH(p->arena, &p->bindings.list, (ir_binding){0});
   p->sink = ir_sink_new(p->arena);
-  rt_plan_options options = {.pool = context->pool, .cuda = context->cuda};
+  rt_plan_options options = {.pool = context->pool, .cuda = context->cuda, .report = &plan->report};
   SPC_TRY(rt_plan_new(plan->program->images[plan->kernel_number], plan->given, &options, p->sink,
                       &p->plan));
   SPC_TRY(rt_ready_new(p->plan, p->arena, p->sink, &p->ready));
+  bool known = true; /* sizes: nothing is left to tensors */
+  for (int d = 0; d < dims; d++) known = known && plan->given[d] >= 0;
+  if (known) SPC_TRY(rt_ready_settle(p->ready, plan->given));
   ir_arena_guard(p->arena, NULL);
   p->sink = NULL;
   return SPC_OK;

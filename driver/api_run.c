@@ -28,9 +28,13 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
   int dims = program->ir->dims.count;
   spc_plan *plan = calloc(1, sizeof *plan);
   if (plan) plan->given = calloc((size_t)dims + 1, sizeof *plan->given);
-  if (!plan || !plan->given) {
+  spc_status status = plan && plan->given ? SPC_OK : SPC_OUT_OF_MEMORY;
+  const ir_kernel *chosen = program->ir->kernels.at[number];
+  if (!status) status = rt_report_new(program->context->cuda, chosen, &plan->report);
+  if (status) {
+    if (plan) free(plan->given);
     free(plan);
-    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a plan");
+    return drv_api_fail(err, status, NULL, "spc_plan_new: no memory for a plan");
   }
   plan->program = program;
   plan->kernel = program->ir->kernels.at[number];
@@ -60,6 +64,7 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
 void spc_plan_free(spc_plan *plan) {
   if (!plan) return;
   drv_unprepare(plan);
+  rt_report_free(&plan->report);
   free(plan->given);
   free(plan);
 }
@@ -102,7 +107,9 @@ static spc_status execute(api_run *run) {
     ir_interp_options options = {.strict_nan = program->strict_nan};
     return ir_interp_ein(run->arena, plan->kernel, run->sizes, &run->bindings, &options, run->sink);
   }
-  rt_plan_options options = {.pool = program->context->pool, .cuda = program->context->cuda};
+  rt_plan_options options = {.pool = program->context->pool,
+                             .cuda = program->context->cuda,
+                             .report = run->counts ? NULL : &plan->report};
   rt_plan *rt = NULL;
   spc_status status = rt_plan_new(image, run->sizes, &options, run->sink, &rt);
   if (!status)

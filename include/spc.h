@@ -200,12 +200,15 @@ SPC_API spc_status spc_plan_shapes(spc_plan *plan, spc_tensor *tensors, int coun
  * this way, nor can the interpreter's: spc_plan_prepare answers SPC_UNAVAILABLE with the reason, and
  * spc_run runs them. */
 
-/* Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens.  Done
- * twice it does nothing. */
+/* Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens, settles
+ * library calls where every size is known (see spc_workspace).  Done twice it does nothing. */
 SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 
 /* Bytes of workspace that runs with tensors of these shapes, `value_count`, `pos_count` and `crd_count`
- * take; pointers may be NULL.  No smaller run takes more. */
+ * take; pointers may be NULL.  No smaller run takes more.
+ * Where the plan calls cuBLASLt, this also settles its calls for these sizes, which allocates: runs of the
+ * last 8 sizes that were asked about call the library, at other sizes the kernel beside it runs.  Not
+ * during a capture. */
 SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                                  spc_error *err);
 
@@ -218,6 +221,59 @@ SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int 
  * how large it must be. */
 SPC_API spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
                                size_t bytes, void *stream, spc_error *err);
+
+/* ---- what ran --------------------------------------------------------------------------------------- */
+/* These three may be called by any thread at any time, a run under way included: nothing waits, nothing
+ * is copied from a device.  The structs' struct_size is set by the caller; texts live as long as the
+ * program. */
+
+/* What a plan is, and the flags that its runs have raised. */
+typedef struct spc_plan_info {
+  size_t struct_size; /* sizeof(spc_plan_info) */
+  const char *kernel, *backend;
+  int reproducible;    /* the same inputs give the same bits: it was asked for (spc_program_options) */
+  int batch_invariant; /* a row's bits do not depend on other rows: it was asked for */
+  int launch_count, guard_count;
+  int prepared;
+  int overflow;     /* a run had more entries than a list has room for.  Lists have exact capacities:
+                       no kernel of this version can raise it */
+  int out_of_range; /* a kernel met an index outside of its tensor; likewise */
+  const char *not_enqueued; /* why spc_enqueue cannot run it; NULL: it can */
+} spc_plan_info;
+SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
+
+typedef enum spc_branch {
+  SPC_BRANCH_NONE = 0, /* of a guard: no run has measured; of a launch: no guard stands before it */
+  SPC_BRANCH_SPARSE = 1,
+  SPC_BRANCH_DENSE = 2
+} spc_branch;
+
+/* One piece of code that a run may launch, in order of execution.  The interpreter has none. */
+typedef struct spc_launch_info {
+  size_t struct_size; /* sizeof(spc_launch_info) */
+  const char *stage;  /* the statement or list that it is for: "h", "detect.h", "y.dense" */
+  const char *kernel; /* its row in docs/kernels.md, "loop" for generated code, "library" */
+  const char *entry;  /* the symbol that profilers show */
+  int guard;          /* number of the guard that decides whether it does anything; -1: always */
+  spc_branch branch;  /* the branch of the guard that it belongs to */
+  int is_library;     /* a call of cuBLASLt */
+  int stands_in;      /* launched only when the one before it cannot be */
+  size_t code_bytes;  /* of its cubin; 0 on the CPU */
+} spc_launch_info;
+SPC_API spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, spc_error *err);
+
+/* A place where the measured zeros of a tensor decide between a sparse and a dense way.  Cover: the share
+ * of micro-tiles that hold a non-zero, in 65536ths; where a sample decided, of the sample.  It is that of
+ * the last run that got as far: spc_run, spc_enqueue or a replayed graph.  On a GPU the deciding kernel
+ * writes it to host memory of the plan's; of runs on several streams at once any may be the last. */
+typedef struct spc_guard_info {
+  size_t struct_size; /* sizeof(spc_guard_info) */
+  const char *tensor; /* whose zeros */
+  double break_even;  /* dense from this cover on */
+  double cover;       /* -1: no run has measured it */
+  spc_branch branch;  /* what the run did */
+} spc_guard_info;
+SPC_API spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *info, spc_error *err);
 
 /* ---- fenced ------------------------------------------------------------------------------------- */
 /* The command line as a function.  The `spc` binary is this call and nothing else, so that the

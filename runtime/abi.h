@@ -16,7 +16,7 @@ typedef struct spc_args {
   long long size[SPC_ARGS_SIZES];
   float threshold;  /* break-even of the guard, a run-time argument */
   unsigned flags;   /* bit 0: reproducible */
-  unsigned *status; /* sticky flags in device memory: see SPC_STICKY_* */
+  unsigned *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */
 } spc_args;
 
 /* A tensor map: how the copy engine of Hopper finds the boxes of an operand.  The driver encodes

@@ -223,14 +223,23 @@ static int new_layouts(rt_cublaslt_call *call, const ir_library_call *c, const l
   return status;
 }
 
-static int set_epilogue(rt_cublaslt_call *call, const ir_library_call *c, void *const *buf) {
+static int set_epilogue(rt_cublaslt_call *call, const ir_library_call *c) {
   uint32_t epilogue = (c->relu ? EPILOGUE_RELU : 0) | (c->bias >= 0 ? EPILOGUE_BIAS : 0);
   int32_t type = type_of(c->t.dtype);
   if (!epilogue) epilogue = EPILOGUE_NONE;
   int status = library.desc_set(call->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue);
   if (status || c->bias < 0) return status;
-  status = library.desc_set(call->desc, DESC_BIAS, &buf[c->bias], sizeof buf[c->bias]);
-  return status ? status : library.desc_set(call->desc, DESC_BIAS_TYPE, &type, sizeof type);
+  return library.desc_set(call->desc, DESC_BIAS_TYPE, &type, sizeof type);
+}
+
+bool rt_cublaslt_aim(rt_cublaslt_call *call, const ir_library_call *c, void *const *buf) {
+  call->at[A] = buf[c->b.buf];
+  call->at[B] = buf[c->a.buf];
+  call->at[D] = buf[c->t.buf];
+  call->at[C] = c->residual >= 0 ? buf[c->residual] : call->at[D];
+  call->workspace = buf[c->workspace];
+  return c->bias < 0 ||
+         !library.desc_set(call->desc, DESC_BIAS, &buf[c->bias], sizeof buf[c->bias]);
 }
 
 static uint32_t alignment_of(const void *at, int64_t pitch, int64_t apart, ir_dtype dtype) {
@@ -264,20 +273,32 @@ static bool find_algorithm(rt_cublaslt_call *call, const ir_library_call *c, con
   return !status && count > 0 && !found.state && found.workspace <= call->workspace_bytes;
 }
 
+/* Stands for arrays that are not known yet. */
+static bool aim_at_any(rt_cublaslt_call *call, const ir_library_call *c) {
+  void *any = (void *)(uintptr_t)RT_LIBRARY_ALIGN;
+  for (int i = 0; i < OPERANDS; i++) call->at[i] = any;
+  return c->bias < 0 || !library.desc_set(call->desc, DESC_BIAS, &any, sizeof any);
+}
+
 static bool settle(rt_cublaslt_call *call, const ir_library_call *c, const lt_sizes *s,
                    void *const *buf) {
   ir_dtype acc = accumulator_of(c->a.dtype);
   int compute = acc == IR_F64 ? COMPUTE_F64 : acc == IR_I32 ? COMPUTE_I32 : COMPUTE_F32;
-  call->at[A] = buf[c->b.buf];
-  call->at[B] = buf[c->a.buf];
-  call->at[D] = buf[c->t.buf];
-  call->at[C] = c->residual >= 0 ? buf[c->residual] : call->at[D];
-  call->workspace = buf[c->workspace];
   call->workspace_bytes = c->workspace_bytes;
   call->alpha = scalar_of(acc, c->alpha);
   call->beta = scalar_of(acc, c->residual >= 0);
   return !library.desc_new(&call->desc, compute, type_of(acc)) && !new_layouts(call, c, s) &&
-         !set_epilogue(call, c, buf) && find_algorithm(call, c, s);
+         !set_epilogue(call, c) &&
+         (buf ? rt_cublaslt_aim(call, c, buf) : aim_at_any(call, c)) && find_algorithm(call, c, s);
+}
+
+/* Plans of one device share it and may be settled by several threads. */
+static bool have_handle(rt_cuda *cuda) {
+  static pthread_mutex_t creating = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&creating);
+  if (!cuda->cublaslt && library.create(&cuda->cublaslt)) cuda->cublaslt = NULL;
+  pthread_mutex_unlock(&creating);
+  return cuda->cublaslt != NULL;
 }
 
 spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const int64_t *sizes,
@@ -286,10 +307,7 @@ spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const 
   *out = NULL;
   if (rt_cublaslt_missing() || !sizes_of(call, sizes, &s)) return SPC_OK;
   SPC_TRY(rt_driver_enter(cuda));
-  if (!cuda->cublaslt && library.create(&cuda->cublaslt)) {
-    cuda->cublaslt = NULL;
-    return SPC_OK;
-  }
+  if (!have_handle(cuda)) return SPC_OK;
   rt_cublaslt_call *made = calloc(1, sizeof *made);
   if (!made) return SPC_OUT_OF_MEMORY;
   made->handle = cuda->cublaslt;
@@ -307,6 +325,7 @@ spc_status rt_cublaslt_run(rt_cuda *cuda, const rt_cublaslt_call *c, void *strea
                        c->layout[B], &c->beta, c->at[C], c->layout[C], c->at[D], c->layout[D],
                        &c->algorithm, c->workspace, c->workspace_bytes, stream);
   cuda->counters.launches++;
+  cuda->counters.library_calls++;
   if (!status) return SPC_OK;
   snprintf(cuda->error, sizeof cuda->error, "cublasLtMatmul: status %d", status);
   return SPC_INTERNAL;

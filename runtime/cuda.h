@@ -14,7 +14,7 @@ typedef struct rt_cuda rt_cuda;
 typedef struct rt_cuda_module rt_cuda_module; /* one cubin, one entry, attributes set */
 
 typedef struct rt_cuda_counters {
-  int64_t launches, synchronisations, to_host_bytes, to_device_bytes, allocations, module_loads;
+  int64_t launches, library_calls, synchronisations, to_host_bytes, to_device_bytes, allocations, module_loads;
 } rt_cuda_counters;
 
 spc_status rt_cuda_open(rt_cuda **out, const char **why);
@@ -27,6 +27,9 @@ rt_cuda_counters *rt_cuda_count(rt_cuda *cuda);
 
 spc_status rt_cuda_alloc(rt_cuda *cuda, size_t bytes, void **device);
 void rt_cuda_release(rt_cuda *cuda, void *device);
+/* Host memory that the device reads and writes too: its two addresses. */
+spc_status rt_cuda_alloc_mapped(rt_cuda *cuda, size_t bytes, void **host, void **device);
+void rt_cuda_release_mapped(rt_cuda *cuda, void *host);
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes);
 spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_t bytes);
 spc_status rt_cuda_zero(rt_cuda *cuda, void *device, size_t bytes, void *stream);

@@ -48,6 +48,10 @@ typedef struct cu_launch_config {
   F(context_set, "cuCtxSetCurrent", (cu_context * context))                                        \
   F(allocate, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                               \
   F(release, "cuMemFree_v2", (cu_address address))                                                 \
+  F(host_allocate, "cuMemHostAlloc", (void **host, size_t bytes, unsigned flags))                  \
+  F(host_release, "cuMemFreeHost", (void *host))                                                   \
+  F(host_address, "cuMemHostGetDevicePointer_v2",                                                  \
+    (cu_address * address, void *host, unsigned flags))                                            \
   F(upload, "cuMemcpyHtoD_v2", (cu_address to, const void *from, size_t bytes))                    \
   F(download, "cuMemcpyDtoH_v2", (void *to, cu_address from, size_t bytes))                        \
   F(fill, "cuMemsetD8Async", (cu_address to, unsigned char byte, size_t bytes, cu_stream *stream)) \

@@ -14,6 +14,26 @@ void rt_cuda_release(rt_cuda *cuda, void *device) {
   if (device) (void)RT_CUDA(cuda, release, rt_address(device));
 }
 
+enum { HOST_PORTABLE = 1, HOST_MAPPED = 2 };
+
+spc_status rt_cuda_alloc_mapped(rt_cuda *cuda, size_t bytes, void **host, void **device) {
+  cu_address address = 0;
+  *host = *device = NULL;
+  SPC_TRY(RT_CUDA(cuda, host_allocate, host, bytes ? bytes : 1, HOST_PORTABLE | HOST_MAPPED));
+  cuda->counters.allocations++;
+  spc_status status = RT_CUDA(cuda, host_address, &address, *host, 0);
+  if (status) {
+    (void)RT_CUDA(cuda, host_release, *host);
+    *host = NULL;
+  }
+  *device = (void *)(uintptr_t)address;
+  return status;
+}
+
+void rt_cuda_release_mapped(rt_cuda *cuda, void *host) {
+  if (host) (void)RT_CUDA(cuda, host_release, host);
+}
+
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes) {
   if (!bytes) return SPC_OK;
   cuda->counters.to_device_bytes += (int64_t)bytes;

@@ -5,7 +5,7 @@
  * fills the pointers and launches. */
 #include "runtime/enqueue.h"
 
-#include "runtime/run.h"
+#include "runtime/settled.h"
 
 /* What lies in the workspace: a buffer of the plan's own, or the values of a tensor between
  * stages. */
@@ -29,14 +29,21 @@ typedef struct place {
   int level;
 } place;
 
+typedef struct guarded_list {
+  int list, counts, verdict; /* its number; pieces */
+} guarded_list;
+
 struct rt_ready {
   rt_plan *plan;
   IR_VEC(piece) pieces;
   place **places;  /* one array a code */
   void **pointers; /* of the launch that is being made */
   int *verdict;    /* one a stage: the piece with its guard's verdict, -1: it runs always */
+  IR_VEC(guarded_list) guards; /* on the CPU: whose covers go to the report */
   rt_launch *launches;
-  void *constants; /* a break-even a list, then the sticky word */
+  rt_settled *settled;      /* calls of a library, NULL: there are none */
+  rt_cublaslt_call **calls; /* of this run, by code; NULL: they are not settled for its sizes */
+  void *constants; /* a break-even a list */
   char *workspace;
   const rt_given *given;
   bool checked; /* the lists, at the plan's sizes */
@@ -127,6 +134,13 @@ static void find_places(rt_ready *r, ir_arena *arena) {
     const ir_list *list = image->kernel->stages.at[i]->when.list;
     r->verdict[i] = list && list->verdict ? piece_of(r, arena, list->verdict, NULL) : -1;
   }
+  for (int i = 0; i < image->kernel->lists.count && !image->cuda; i++) {
+    const ir_list *list = image->kernel->lists.at[i];
+    if (!list->verdict || !list->threshold || !r->plan->options.report) continue;
+    guarded_list guard = {i, piece_of(r, arena, list->counts, NULL),
+                          piece_of(r, arena, list->verdict, NULL)};
+    IR_PUSH(arena, &r->guards, guard);
+  }
 }
 
 /* ---- what is made once ----------------------------------------------------------------------- */
@@ -135,7 +149,7 @@ static spc_status make_constants(rt_ready *r, ir_arena *arena, ir_sink *sink) {
   rt_cuda *cuda = r->plan->options.cuda;
   int count = kernel->lists.count;
   size_t bytes = sizeof(double) * (size_t)(count + 1);
-  double *values = IR_NEW_ARRAY(arena, double, count + 1); /* the sticky word is zero */
+  double *values = IR_NEW_ARRAY(arena, double, count + 1);
   for (int i = 0; i < count; i++) values[i] = rt_plan_threshold(r->plan, kernel->lists.at[i]);
   r->constants = values;
   if (!r->plan->image->cuda) return SPC_OK;
@@ -152,6 +166,7 @@ spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready 
   r->plan = plan;
   *out = NULL;
   find_places(r, arena);
+  r->settled = image->cuda ? rt_settled_new(plan, arena) : NULL;
   r->launches = IR_NEW_ARRAY(arena, rt_launch, image->codes.count + 1);
   for (int i = 0; image->cuda && i < image->codes.count; i++)
     rt_launch_room(plan, i, arena, &r->launches[i]);
@@ -164,7 +179,9 @@ spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready 
 }
 
 void rt_ready_free(rt_ready *r) {
-  if (r && r->plan->image->cuda && r->constants)
+  if (!r) return;
+  rt_settled_free(r->settled);
+  if (r->plan->image->cuda && r->constants)
     rt_cuda_release(r->plan->options.cuda, r->constants);
 }
 
@@ -209,7 +226,12 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
 
 spc_status rt_ready_workspace(rt_ready *r, const int64_t *sizes, const rt_given *given,
                               ir_sink *sink, size_t *bytes) {
-  return lay_out(r, sizes, given, sink, bytes);
+  SPC_TRY(lay_out(r, sizes, given, sink, bytes));
+  return rt_ready_settle(r, sizes);
+}
+
+spc_status rt_ready_settle(rt_ready *r, const int64_t *sizes) {
+  return rt_settled_add(r->settled, sizes);
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -224,21 +246,31 @@ static void *pointer_at(const rt_ready *r, const place *p) {
   return NULL;
 }
 
+/* Settling a call allocates: where it is not settled, what stands in for it runs. */
+static void aim(rt_ready *r, const ir_code_image *code, int number) {
+  rt_launch *launch = &r->launches[number];
+  launch->call = r->calls ? r->calls[number] : NULL;
+  if (launch->call && !rt_cublaslt_aim(launch->call, code->library, launch->args.buf))
+    launch->call = NULL;
+  launch->unfit = !launch->call;
+}
+
 static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
   const ir_code_image *code = &r->plan->image->codes.at[number];
   rt_launch *launch = &r->launches[number];
-  launch->args.status = (unsigned *)((double *)r->constants + r->plan->image->kernel->lists.count);
+  launch->args.status = r->plan->options.report ? r->plan->options.report->device : NULL;
   launch->args.flags = r->plan->image->kernel->program->reproducible ? 1u : 0u;
   for (int b = 0; b < code->bufs.count; b++)
     launch->args.buf[b] = pointer_at(r, &r->places[number][b]);
   SPC_TRY(rt_launch_sizes(r->plan, number, launch, sink));
   SPC_TRY(rt_launch_maps(r->plan, number, launch, sink));
-  if (code->library) launch->unfit = true; /* settling a call allocates: what stands in runs */
+  if (code->library) aim(r, code, number);
   launch->empty = launch->empty || rt_launch_left_out(r->plan, r->launches, number);
   return SPC_OK;
 }
 
 static spc_status run_device(rt_ready *r, void *stream, ir_sink *sink) {
+  r->calls = rt_settled_find(r->settled, r->plan->sizes);
   for (int i = 0; i < r->plan->image->codes.count; i++) {
     SPC_TRY(make_launch(r, i, sink));
     SPC_TRY(rt_launch_send(r->plan, i, &r->launches[i], stream, sink));
@@ -250,6 +282,20 @@ static bool is_allowed(const rt_ready *r, const ir_stage *stage, int verdict) {
   if (verdict < 0) return true;
   const int32_t *dense = (const int32_t *)(void *)(r->workspace + r->pieces.at[verdict].offset);
   return (*dense != 0) == stage->when.above;
+}
+
+static void report_guard(rt_ready *r, const guarded_list *guard) {
+  const ir_list *list = r->plan->image->kernel->lists.at[guard->list];
+  const void *counts = r->workspace + r->pieces.at[guard->counts].offset;
+  const void *verdict = r->workspace + r->pieces.at[guard->verdict].offset;
+  int64_t strips = 0, capacity = 0, sum = 0;
+  if (!ir_size_value(list->strips, r->plan->sizes, &strips) ||
+      !ir_size_value(list->capacity, r->plan->sizes, &capacity))
+    return;
+  for (int64_t s = 0; s < strips; s++) sum += ((const int32_t *)counts)[s];
+  double all = (double)strips * (double)capacity;
+  rt_report_guard(r->plan->options.report, guard->list, all > 0 ? (double)sum / all : 0,
+                  *(const int32_t *)verdict != 0);
 }
 
 static spc_status run_host(rt_ready *r, ir_sink *sink) {
@@ -265,6 +311,7 @@ static spc_status run_host(rt_ready *r, ir_sink *sink) {
       SPC_TRY(rt_call_host(r->plan, code, r->pointers, sink));
     }
   }
+  for (int i = 0; i < r->guards.count; i++) report_guard(r, &r->guards.at[i]);
   return SPC_OK;
 }
 

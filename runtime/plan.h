@@ -6,6 +6,8 @@
 #ifndef SPC_RUNTIME_PLAN_H
 #define SPC_RUNTIME_PLAN_H
 
+#include <stdatomic.h>
+
 #include "ir/image.h"
 #include "ir/interp.h"
 #include "runtime/cuda.h"
@@ -27,12 +29,26 @@ typedef struct rt_stats {
   unsigned sticky;
 } rt_stats;
 
+/* What runs leave behind about themselves, readable at any time by any thread (report.c). */
+typedef struct rt_report {
+  atomic_uint *words;
+  void *device; /* the same words as the device sees them; NULL on the CPU */
+  rt_cuda *cuda;
+} rt_report;
+spc_status rt_report_new(rt_cuda *cuda, const ir_kernel *kernel, rt_report *out); /* cuda NULL: CPU */
+void rt_report_free(rt_report *report);
+unsigned rt_report_sticky(const rt_report *report); /* SPC_STICKY_* */
+void rt_report_guard(rt_report *report, int list, double cover, bool dense);
+/* False, and a cover of -1: no run has measured it. */
+bool rt_report_read(const rt_report *report, int list, double *cover, bool *dense);
+
 typedef struct rt_plan_options {
   rt_pool *pool;   /* CPU: NULL runs on the calling thread */
   rt_cuda *cuda;   /* CUDA images need it */
   int force_guard; /* 1: always sparse, 2: always dense (a debug switch) */
   int64_t
       max_steps; /* interpreted code: statements that one launch may run, 0: any (for fuzzing) */
+  rt_report *report; /* filled by every run; NULL: none is kept */
   bool fenced;   /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
                   * array stands between canaries that rt_run_fetch checks */
 } rt_plan_options;

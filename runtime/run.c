@@ -180,11 +180,18 @@ bool rt_run_only_launches(const rt_run *run) {
   return run->plan->image->cuda;
 }
 
-static spc_status new_status_word(rt_run *run) {
+/* The plan's report, or words of the run's own (report.c). */
+static spc_status new_status_words(rt_run *run) {
   rt_cuda *cuda = run->plan->options.cuda;
-  if (rt_cuda_alloc(cuda, sizeof(unsigned), &run->device_status) ||
-      rt_cuda_zero(cuda, run->device_status, sizeof(unsigned), NULL))
-    return rt_run_driver_failed(run, "allocating the status word");
+  size_t bytes = sizeof(unsigned) * (size_t)(1 + run->plan->image->kernel->lists.count);
+  if (run->plan->options.report) {
+    run->status = run->plan->options.report->device;
+    return SPC_OK;
+  }
+  if (rt_cuda_alloc(cuda, bytes, &run->own_status) ||
+      rt_cuda_zero(cuda, run->own_status, bytes, NULL))
+    return rt_run_driver_failed(run, "allocating the status words");
+  run->status = run->own_status;
   return SPC_OK;
 }
 
@@ -192,7 +199,7 @@ spc_status rt_run_prepare(rt_run *run) {
   const ir_image *image = run->plan->image;
   SPC_TRY(set_thresholds(run));
   if (!image->cuda) return SPC_OK;
-  SPC_TRY(new_status_word(run));
+  SPC_TRY(new_status_words(run));
   run->launches = IR_NEW_ARRAY(run->memory.arena, rt_launch, image->codes.count + 1);
   if (!rt_run_only_launches(run)) return SPC_OK;
   for (int i = 0; i < image->codes.count; i++) SPC_TRY(rt_launch_prepare(run, i));
@@ -323,15 +330,36 @@ static spc_status complete_stats(rt_run *run, rt_stats *stats) {
 static spc_status wait_for_device(rt_run *run, unsigned *sticky) {
   rt_cuda *cuda = run->plan->options.cuda;
   if (rt_cuda_synchronise(cuda, run->stream)) return rt_run_driver_failed(run, "a kernel failed");
-  if (rt_cuda_download(cuda, sticky, run->device_status, sizeof *sticky))
-    return rt_run_driver_failed(run, "reading the status word");
+  if (run->plan->options.report)
+    *sticky = rt_report_sticky(run->plan->options.report);
+  else if (rt_cuda_download(cuda, sticky, run->own_status, sizeof *sticky))
+    return rt_run_driver_failed(run, "reading the status words");
   return run->memory.fenced ? rt_memory_check_fences(&run->memory) : SPC_OK;
+}
+
+/* A device writes its words itself. */
+static spc_status write_report(rt_run *run) {
+  const ir_kernel *kernel = run->plan->image->kernel;
+  for (int i = 0; i < kernel->lists.count; i++) {
+    const ir_list *list = kernel->lists.at[i];
+    if (!list->verdict || !list->threshold) continue;
+    rt_slot *verdict;
+    double cover;
+    SPC_TRY(cover_of(run, list, &cover));
+    SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
+    rt_report_guard(run->plan->options.report, i, cover,
+                    ((const int32_t *)verdict->host.data)[0] != 0);
+  }
+  return SPC_OK;
 }
 
 spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats) {
   const ir_kernel *kernel = run->plan->image->kernel;
   unsigned sticky = 0;
-  if (run->plan->image->cuda) SPC_TRY(wait_for_device(run, &sticky));
+  if (run->plan->image->cuda)
+    SPC_TRY(wait_for_device(run, &sticky));
+  else if (run->plan->options.report)
+    SPC_TRY(write_report(run));
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *tensor = kernel->tensors.at[i];
     if (tensor->role != IR_ROLE_OUT) continue;
@@ -348,6 +376,6 @@ void rt_run_free(rt_run *run) {
   if (!run) return;
   for (int i = 0; run->launches && i < run->plan->image->codes.count; i++)
     rt_cublaslt_free(run->launches[i].call);
-  if (run->device_status) rt_cuda_release(run->memory.cuda, run->device_status);
+  if (run->own_status) rt_cuda_release(run->memory.cuda, run->own_status);
   rt_memory_release(&run->memory);
 }

@@ -44,7 +44,7 @@ struct rt_run {
   rt_plan *plan;
   rt_memory memory;
   rt_launch *launches; /* one a code; NULL until prepared */
-  void *device_status; /* the sticky word */
+  void *status, *own_status; /* the words of report.c on the device; own: released with the run */
   void *stream;        /* of the last enqueue: what fetching waits for */
   rt_cuda_counters before;
   bool *left_out, *counted; /* by stage: it does not run; its result is counted and not written.  NULL:

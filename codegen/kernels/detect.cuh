@@ -10,7 +10,8 @@
 //
 // A verdict is 0 (sparse), or 1 + the cover that decided for dense, in 65536ths.  All blocks see the same bits, so all
 // take the same decision and the first one writes it: nothing is counted in memory, nothing waits for another block.
-// Config names: is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch.
+// What it measured goes to the plan's report as well, for a host that does not wait (runtime/report.c).
+// Config names: list_number (of a list with a guard); is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch.
 #pragma once
 #include "spc/guard.cuh"
 
@@ -37,7 +38,11 @@ template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
 template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold) {
   double cover = all > 0 ? covered / all : 0;
   bool dense = cover >= threshold;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = dense ? 1 + (int)(fmin(cover, 1.0) * 65536) : 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    spc_u32 measured = 1 + (spc_u32)(fmin(cover, 1.0) * 65536);
+    *Config::verdict(args) = dense ? (int)measured : 0;
+    if (args.status) args.status[1 + Config::list_number] = measured | (dense ? 0x80000000u : 0);
+  }
   return dense;
 }
 

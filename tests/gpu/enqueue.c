@@ -164,6 +164,21 @@ static void fill(stand *b, int kept) {
   must(rt_cuda_synchronise(b->cuda, NULL), NULL, "waiting");
 }
 
+/* What the plan says of its last run, which has ended: neurons are zero for all tokens or for none. */
+static void reported(stand *b, int kept, const char *what) {
+  spc_guard_info g = {.struct_size = sizeof g};
+  if (strcmp(b->job->name, "layer") != 0) return;
+  rt_cuda_counters before = *rt_cuda_count(b->cuda), *now = rt_cuda_count(b->cuda);
+  must(spc_plan_guard(b->plan, 0, &g, NULL), NULL, "a guard");
+  int64_t neurons = b->host[1].shape[1], live = 0;
+  for (int64_t f = 0; f < neurons; f++) live += f * 37 % 100 < kept;
+  double cover = (double)live / (double)neurons, slack = g.branch == SPC_BRANCH_DENSE ? 0.15 : 2e-5;
+  check(fabs(g.cover - cover) <= slack, what, "the cover that is reported");
+  check(g.branch == (g.cover >= g.break_even ? SPC_BRANCH_DENSE : SPC_BRANCH_SPARSE), what,
+        "the branch that is reported");
+  check(!memcmp(&before, now, sizeof before), what, "statistics ask nothing of the driver");
+}
+
 static void compare(stand *b, const char *what) {
   spc_error err = SPC_ERROR_INIT;
   spc_tensor *y = &b->host[3];
@@ -201,6 +216,7 @@ static void changing(stand *b) {
       snprintf(what, sizeof what, "%lld x %lld x %lld, %d %% kept", (long long)shapes[s][0],
                (long long)shapes[s][1], (long long)shapes[s][2], kept);
       compare(b, what);
+      reported(b, kept, what);
     }
 }
 
@@ -222,9 +238,44 @@ static void captured(stand *b) {
     fill(b, r * 5);
     must(rt_cuda_graph_launch(b->cuda, graph, b->stream), NULL, "a replay");
     compare(b, "a replay on other data");
+    reported(b, r * 5, "a replay on other data");
   }
   rt_cuda_graph_free(b->cuda, graph);
   spc_plan_free(cold);
+}
+
+/* Calls of the dense library: at sizes that were asked about, and at no others. */
+static void library(stand *b) {
+  spc_plan_info info = {.struct_size = sizeof info};
+  spc_launch_info launch = {.struct_size = sizeof launch};
+  bool calls = false;
+  must(spc_plan_describe(b->plan, &info, NULL), NULL, "the plan");
+  for (int i = 0; i < info.launch_count; i++) {
+    must(spc_plan_launch(b->plan, i, &launch, NULL), NULL, "a launch");
+    calls = calls || launch.is_library;
+  }
+  if (strcmp(b->job->name, "a library's") != 0) return;
+  if (!calls) {
+    printf("skip: cuBLASLt is not called here\n");
+    return;
+  }
+  for (int asked = 0; asked < 2; asked++)
+    for (size_t s = 1; s < 4; s++) {
+      spc_error err = SPC_ERROR_INIT;
+      size_t bytes;
+      set_shapes(b, shapes[s]);
+      fill(b, 50);
+      if (asked) must(spc_workspace(b->plan, b->device, 4, &bytes, &err), &err, "the workspace");
+      rt_cuda_counters before = *rt_cuda_count(b->cuda), *now = rt_cuda_count(b->cuda);
+      must(spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, &err), &err,
+           "a product of the library's");
+      check((now->library_calls > before.library_calls) == (asked != 0), b->job->name,
+            asked ? "the library is called" : "the library is not called unasked");
+      check(now->allocations == before.allocations &&
+                now->synchronisations == before.synchronisations,
+            b->job->name, "a call of the library is a launch");
+      compare(b, asked ? "by the library" : "by what stands in");
+    }
 }
 
 static void misused(stand *b) {
@@ -273,8 +324,9 @@ int main(int argc, char **argv) {
     if (time) {
       timed(&b);
     } else {
+      captured(&b); /* first: nothing of the plan has run yet */
+      library(&b);
       changing(&b);
-      captured(&b);
       misused(&b);
     }
     end(&b);

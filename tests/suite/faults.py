@@ -106,6 +106,7 @@ SPECIAL = {
     "cuDriverGetVersion": "*(int *)a = 13000;", "cuDeviceGetCount": "*(int *)a = 1;", "cuDeviceGet": "*(int *)a = 0;",
     "cuDeviceGetName": 'strcpy(a, "none");', "cuDeviceGetAttribute": "long k = (long)b; *(int *)a = k == 75 ? 9 : k == 76 ? 0 : k == 16 ? 132 : 232448;",
     "cuMemAlloc_v2": "*(void **)a = calloc(1, (size_t)b + 64);", "cuMemFree_v2": "free(a);",
+    "cuMemHostAlloc": "*(void **)a = calloc(1, (size_t)b + 64);", "cuMemFreeHost": "free(a);", "cuMemHostGetDevicePointer_v2": "*(void **)a = b;",
     "cuMemcpyHtoD_v2": "memcpy(a, b, (size_t)c);", "cuMemcpyDtoH_v2": "memcpy(a, b, (size_t)c);",
     "cuMemcpyHtoDAsync_v2": "memcpy(a, b, (size_t)c);", "cuMemcpyDtoHAsync_v2": "memcpy(a, b, (size_t)c);",
     "cuGetErrorString": '*(const char **)b = "the fake driver fails";', "cuGetErrorName": '*(const char **)b = "CUDA_ERROR_FAKE";',
@@ -117,7 +118,7 @@ source = FAKE
 for n in names:
     body = SPECIAL.get(n, "*(void **)a = (void *)8;" if n in HANDLES else "")
     source += "int %s(void *a, void *b, void *c) { (void)a; (void)b; (void)c; int f = fails(\"%s\"); %s%s return f; }\n" % (
-        n, n, "" if n == "cuMemFree_v2" else "if (f) return f; ", body)  # what is freed is gone, whatever is said of it
+        n, n, "" if n in ("cuMemFree_v2", "cuMemFreeHost") else "if (f) return f; ", body)  # what is freed is gone, whatever is said of it
 compiler = next((c for c in ("cc", "gcc", "clang") if shutil.which(c)), None)
 built = compiler and subprocess.run([compiler, "-shared", "-fPIC", "-w", "-o", path("libfake.so"), write("fake.c", source)]).returncode == 0
 if built and found("NVRTC"):

@@ -1,0 +1,147 @@
+/* What a plan says of itself and of its last run. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codegen/codegen.h"
+#include "spc.h"
+
+enum { T = 32, D = 24, F = 128 };
+
+#define LAYER                                                                                      \
+  "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: "     \
+  "f32[F,D];"                                                                                      \
+  " let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.02..0.3);"                  \
+  " out y[t,o] = sum[f] h[t,f]*V[f,o]; } "
+static const char layer[] = LAYER, lists[] = LAYER "schedule k { compact h axis=f gran=4x1; }";
+
+typedef struct scene {
+  spc_context *context;
+  spc_program *program;
+  spc_plan *plan;
+  spc_tensor tensors[4];
+} scene;
+
+static spc_tensor matrix(const char *name, float *values, int64_t rows, int64_t columns) {
+  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2};
+  t.shape[0] = rows;
+  t.shape[1] = columns;
+  t.values = values;
+  t.value_count = rows * columns;
+  return t;
+}
+
+static scene scene_of(const char *backend, const char *text, const spc_program_options *given) {
+  static float x[T * D], w[D * F], v[F * D], y[T * D];
+  scene s;
+  spc_error err = SPC_ERROR_INIT;
+  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
+  cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
+  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), given, &s.program, &err), SPC_OK,
+               "%s\n%s", err.message, err.diagnostics);
+  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  for (int i = 0; i < T * D; i++) x[i] = 1;
+  s.tensors[0] = matrix("x", x, T, D);
+  s.tensors[1] = matrix("W", w, D, F);
+  s.tensors[2] = matrix("V", v, F, D);
+  s.tensors[3] = matrix("y", y, T, D);
+  return s;
+}
+
+static void scene_free(scene *s) {
+  spc_plan_free(s->plan);
+  spc_program_free(s->program);
+  spc_context_free(s->context);
+}
+
+/* The first `live` neurons are not zero, for every token. */
+static void set_live(scene *s, int live) {
+  float *w = s->tensors[1].values;
+  for (int i = 0; i < D * F; i++) w[i] = i % F < live ? 1 : -1;
+}
+
+static void expect_cover(scene *s, int live, const char *call) {
+  spc_guard_info g = {.struct_size = sizeof g};
+  double cover = (double)live / F;
+  cr_assert_eq(spc_plan_guard(s->plan, 0, &g, NULL), SPC_OK);
+  cr_expect_str_eq(g.tensor, "h");
+  cr_expect_float_eq(g.cover, cover, 2e-5, "%s, %d: %g", call, live, g.cover);
+  cr_expect_eq(g.branch, cover >= g.break_even ? SPC_BRANCH_DENSE : SPC_BRANCH_SPARSE, "%s, %d",
+               call, live);
+}
+
+Test(driver_stats, covers_and_branches_of_the_last_run) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  scene s = scene_of("cpu", lists, NULL);
+  spc_error err = SPC_ERROR_INIT;
+  spc_guard_info g = {.struct_size = sizeof g};
+  cr_assert_eq(spc_plan_guard(s.plan, 0, &g, &err), SPC_OK, "%s", err.message);
+  cr_expect(g.cover == -1 && g.branch == SPC_BRANCH_NONE, "nothing has run");
+  cr_expect(g.break_even > 0 && g.break_even <= 1, "%g", g.break_even);
+  size_t bytes;
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK);
+  cr_assert_eq(spc_workspace(s.plan, s.tensors, 4, &bytes, &err), SPC_OK);
+  void *room = aligned_alloc(256, bytes + 256 - bytes % 256);
+  bool branch[3] = {0};
+  for (int live = 0; live <= F; live += 16) {
+    set_live(&s, live);
+    cr_assert_eq(spc_run(s.plan, s.tensors, 4, &err), SPC_OK, "%s", err.message);
+    expect_cover(&s, live, "spc_run");
+    set_live(&s, F - live);
+    cr_assert_eq(spc_enqueue(s.plan, s.tensors, 4, room, bytes, NULL, &err), SPC_OK);
+    expect_cover(&s, F - live, "spc_enqueue");
+    cr_assert_eq(spc_plan_guard(s.plan, 0, &g, &err), SPC_OK);
+    branch[g.branch] = true;
+  }
+  cr_expect(branch[SPC_BRANCH_SPARSE] && branch[SPC_BRANCH_DENSE], "both were taken");
+  free(room);
+  scene_free(&s);
+}
+
+Test(driver_stats, a_plan_describes_itself) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  spc_program_options options = {
+      .struct_size = sizeof options, .reproducible = 1, .batch_invariant = 0};
+  scene s = scene_of("cpu", lists, &options);
+  spc_error err = SPC_ERROR_INIT;
+  spc_plan_info info = {.struct_size = sizeof info};
+  cr_assert_eq(spc_plan_describe(s.plan, &info, &err), SPC_OK);
+  cr_expect(info.reproducible && !info.batch_invariant && !info.prepared && !info.not_enqueued);
+  cr_expect(!strcmp(info.kernel, "k") && !strcmp(info.backend, "cpu") && info.guard_count == 1);
+  cr_assert_gt(info.launch_count, 2);
+  bool dense = false, sparse = false;
+  for (int i = 0; i < info.launch_count; i++) {
+    spc_launch_info l = {.struct_size = sizeof l};
+    cr_assert_eq(spc_plan_launch(s.plan, i, &l, &err), SPC_OK);
+    cr_expect(l.stage[0] && l.kernel[0] && l.entry[0] && !l.is_library);
+    cr_expect_eq(l.guard < 0, l.branch == SPC_BRANCH_NONE);
+    dense = dense || l.branch == SPC_BRANCH_DENSE;
+    sparse = sparse || l.branch == SPC_BRANCH_SPARSE;
+  }
+  cr_expect(dense && sparse);
+  spc_launch_info past = {.struct_size = sizeof past};
+  spc_guard_info none = {.struct_size = sizeof none};
+  cr_expect_eq(spc_plan_launch(s.plan, info.launch_count, &past, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_plan_guard(s.plan, 1, &none, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_plan_guard(s.plan, -1, &none, &err), SPC_INVALID_ARGUMENT);
+  spc_plan_info small = {.struct_size = offsetof(spc_plan_info, batch_invariant),
+                         .batch_invariant = 77};
+  cr_expect_eq(spc_plan_describe(s.plan, &small, &err), SPC_OK);
+  cr_expect(small.reproducible && small.batch_invariant == 77, "no more than the struct holds");
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK);
+  cr_assert_eq(spc_plan_describe(s.plan, &info, &err), SPC_OK);
+  cr_expect(info.prepared);
+  scene_free(&s);
+  options.reproducible = 0;
+  options.batch_invariant = 1;
+  s = scene_of("cpu", layer, &options);
+  cr_assert_eq(spc_plan_describe(s.plan, &info, &err), SPC_OK);
+  cr_expect(!info.reproducible && info.batch_invariant && info.guard_count == 0,
+            "a row's bits depend on no cover");
+  scene_free(&s);
+  s = scene_of("interp", lists, NULL);
+  cr_assert_eq(spc_plan_describe(s.plan, &info, &err), SPC_OK);
+  cr_expect(info.launch_count == 0 && info.guard_count == 0 && info.not_enqueued);
+  cr_assert_eq(spc_run(s.plan, s.tensors, 4, &err), SPC_OK);
+  scene_free(&s);
+}
