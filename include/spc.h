@@ -185,6 +185,65 @@ SPC_API spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info 
  * `tensors`, and to `value_count` of the dense ones and of those that share a pattern. */
 SPC_API spc_status spc_plan_shapes(spc_plan *plan, spc_tensor *tensors, int count, spc_error *err);
 
+/* ---- DLPack ----------------------------------------------------------------------------------------- */
+/* The layouts of DLPack's structs under names of our own, so that this header needs no other and stands
+ * beside dlpack.h: cast a `DLTensor *` (that of a DLManagedTensor is &managed->dl_tensor) to
+ * `spc_dl_tensor *`.  Nothing is taken over: deleters stay the caller's business. */
+typedef struct spc_dl_device {
+  int32_t device_type, device_id; /* 1 host, 2 CUDA, 3 pinned host, 13 managed */
+} spc_dl_device;
+typedef struct spc_dl_dtype {
+  uint8_t code, bits; /* 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 float8_e4m3fn, 12 float8_e5m2 */
+  uint16_t lanes;
+} spc_dl_dtype;
+typedef struct spc_dl_tensor {
+  void *data;
+  spc_dl_device device;
+  int32_t ndim;
+  spc_dl_dtype dtype;
+  int64_t *shape;
+  int64_t *strides; /* in elements; NULL: row-major without gaps */
+  uint64_t byte_offset;
+} spc_dl_tensor;
+typedef struct spc_dl_level { /* the arrays of one level of a format; NULL where it has none */
+  const spc_dl_tensor *pos, *crd;
+} spc_dl_level;
+
+/* Which call a tensor is for: spc_run takes host memory, spc_enqueue memory of the plan's device. */
+typedef enum spc_use { SPC_FOR_RUN = 0, SPC_FOR_ENQUEUE = 1 } spc_use;
+
+/* *tensor becomes input or output `name` of the plan's kernel on the memory of a DLPack tensor, which
+ * must outlive it; nothing is copied.  Checked: rank, dtype, device, alignment, `data` (NULL only where
+ * nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
+ * column-major for `dense_t`, any permutation for a format that says so.  Sizes of 1 may have any stride.
+ * Padded rows are refused: kernels take a row's pitch from the sizes.  i4 and u4 are 8-bit integers.
+ * SPC_INVALID_INPUT names the tensor, the field and the axis; *tensor is not written then.  Whether sizes
+ * agree between tensors is what spc_run and spc_enqueue check. */
+SPC_API spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_use use,
+                                          const spc_dl_tensor *values, spc_tensor *tensor,
+                                          spc_error *err);
+
+/* The same for a tensor in a sparse format: its shape, its values (NULL: a pattern), and the arrays of
+ * each level of the format (see spc_plan_tensor); of one `as like(X)`: no levels.  Every array is
+ * contiguous; pos and crd are int32, crd of bitmap and nm levels uint8.  A value array may have any rank:
+ * blocks of bsr as [n][r][c]. */
+SPC_API spc_status spc_tensor_from_dlpack_levels(const spc_plan *plan, const char *name, spc_use use,
+                                                 int rank, const int64_t *shape,
+                                                 const spc_dl_tensor *values,
+                                                 const spc_dl_level *levels, int level_count,
+                                                 spc_tensor *tensor, spc_error *err);
+
+/* An array of a tensor as a DLPack tensor: the values (of a dense format in its shape and strides, else
+ * flat), or pos or crd of a level.  It points into *view and into the tensor's memory: *view is not
+ * moved while it is used, and owns nothing.  Counts are the tensor's own: after spc_run, what was written. */
+typedef enum spc_part { SPC_PART_VALUES = 0, SPC_PART_POS = 1, SPC_PART_CRD = 2 } spc_part;
+typedef struct spc_dl_view {
+  spc_dl_tensor tensor;
+  int64_t shape[SPC_MAX_RANK], strides[SPC_MAX_RANK];
+} spc_dl_view;
+SPC_API spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *tensor, spc_use use,
+                                        spc_part part, int level, spc_dl_view *view, spc_error *err);
+
 /* ---- runs on the caller's stream ------------------------------------------------------------------ */
 /* What an engine calls: its arrays, its workspace, its stream; on a GPU arrays and workspace are device
  * memory.  A run that succeeds allocates nothing, copies nothing, takes no lock on one thread and waits
