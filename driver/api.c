@@ -119,7 +119,9 @@ static spc_status compile(spc_program *p, const spc_program_options *given) {
   session.options.strict_nan = given->strict_nan != 0;
   session.options.reproducible = given->reproducible != 0;
   session.options.batch_invariant = given->batch_invariant != 0;
+  session.options.positions = given->positions; /* checked in program_new */
   p->strict_nan = given->strict_nan != 0;
+  SPC_TRY(drv_set_positions(&session));
   p->images = IR_NEW_ARRAY(p->arena, ir_image *, p->ir->kernels.count + 1);
   if (p->context->backend == DRV_INTERP) return SPC_OK;
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
@@ -157,6 +159,10 @@ static spc_status program_new(spc_context *context, const char *name, const char
   if (options)
     memcpy(&given, options,
            options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                        "spc_program_options: `positions` is i32 or i64, not `%s`",
+                        given.positions);
   spc_program *p = calloc(1, sizeof *p);
   if (!p || !(p->arena = ir_arena_new())) {
     free(p);

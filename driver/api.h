@@ -47,10 +47,13 @@ typedef struct api_tensors {
 spc_status drv_tensor_misuse(const api_tensors *given, const spc_tensor *t, const char *what);
 spc_tensor *drv_tensor_at(const api_tensors *given, int i); /* i < count */
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
+/* What the caller says of its positions; those of the kernel where it says nothing. */
+ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared);
 spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
 /* The one that is declared so; its struct, rank, dtype and shape are checked. */
 spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out);
-void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view);
+void drv_tensor_view(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared,
+                     ir_view *view);
 
 /* Room for results (api_results.c).  Before a run: each one is there, has the result's shape, and room
  * where that is known; the counts of those that lack it are set. */

@@ -138,6 +138,12 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
                               rt_given *out) {
   bool shared = declared->like != NULL; /* its pattern is its model's */
   int64_t count = 1;
+  ir_dtype index = ir_index_dtype(e->plan->kernel, declared);
+  if (!shared && drv_tensor_index(&e->given, t, declared) != index)
+    return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                        "%s: tensor `%s`: the program was compiled for positions of %s; spc_run "
+                        "converts them, or see spc_program_options",
+                        e->given.call, t->name, ir_dtype_text(index));
   for (int d = 0; d < t->rank; d++) {
     if (t->shape[d] && count > INT64_MAX / t->shape[d])
       return drv_tensor_misuse(&e->given, t, "its `shape` has too many elements");
@@ -193,7 +199,7 @@ static spc_status take_tensors(enqueue *e) {
     ir_binding binding = {.tensor = declared};
     SPC_TRY(drv_tensor_find(&e->given, declared, &t));
     SPC_TRY(take_arrays(e, t, declared, &p->arrays[i]));
-    drv_tensor_view(t, declared, &binding.view);
+    drv_tensor_view(&e->given, t, declared, &binding.view);
     IR_PUSH(p->arena, &p->bindings.list, binding);
   }
   for (int i = 0; i < kernel->tensors.count; i++)

@@ -70,7 +70,7 @@ static spc_status bind_shapes(shaping *s) {
     spc_tensor *t;
     ir_binding binding = {.tensor = declared};
     SPC_TRY(drv_tensor_find(&s->given, declared, &t));
-    drv_tensor_view(t, declared, &binding.view);
+    drv_tensor_view(&s->given, t, declared, &binding.view);
     IR_PUSH(s->arena, &s->bindings.list, binding);
   }
   return SPC_OK;

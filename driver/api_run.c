@@ -85,7 +85,7 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
   ir_binding binding = {.tensor = declared};
   const char *why = "";
   SPC_TRY(drv_tensor_find(&run->given, declared, &t));
-  drv_tensor_view(t, declared, &binding.view);
+  drv_tensor_view(&run->given, t, declared, &binding.view);
   if (ir_format_is_dense(declared->format)) {
     int64_t elements = ir_view_elements(&binding.view);
     if (elements && !t->values) return drv_tensor_misuse(&run->given, t, "`values` is NULL");
@@ -119,6 +119,21 @@ static spc_status execute(api_run *run) {
   return status;
 }
 
+/* Positions of assembled results as the caller's arrays hold them. */
+static spc_status set_index_dtypes(api_run *run) {
+  for (int i = 0; i < run->bindings.list.count; i++) {
+    ir_binding *result = &run->bindings.list.at[i];
+    const ir_tensor *declared = result->tensor;
+    const char *why = "";
+    spc_tensor *t = drv_tensor_given(&run->given, declared->name);
+    if (declared->role != IR_ROLE_OUT || declared->like || !t) continue;
+    ir_dtype index = drv_tensor_index(&run->given, t, declared);
+    if (ir_view_index(run->arena, &result->view, index, &why))
+      return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL, "output `%s`: %s", t->name, why);
+  }
+  return SPC_OK;
+}
+
 static spc_status run_all(api_run *run) {
   const ir_kernel *kernel = run->plan->kernel;
   SPC_TRY(drv_tensor_names(&run->given));
@@ -130,8 +145,9 @@ static spc_status run_all(api_run *run) {
   if (!run->counts) SPC_TRY(drv_results_expect(&run->given, &run->bindings, run->sizes));
   status = execute(run);
   if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
-  return run->counts ? drv_results_count(&run->given, &run->bindings)
-                     : drv_results_write(&run->given, &run->bindings);
+  if (run->counts) return drv_results_count(&run->given, &run->bindings);
+  SPC_TRY(set_index_dtypes(run));
+  return drv_results_write(&run->given, &run->bindings);
 }
 
 static spc_status guarded(api_run *run) {

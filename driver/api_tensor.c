@@ -1,4 +1,6 @@
 /* api_tensor.c - what callers hand in as tensors, against what the kernel declares. */
+#include <stddef.h>
+
 #include "driver/api.h"
 
 spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const char *what) {
@@ -6,11 +8,23 @@ spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const 
                       t->name ? t->name : "(null)", what);
 }
 
-/* Callers of a newer header have larger elements in their arrays. */
+/* Fields may be added at the end: callers of another header have smaller or larger elements. */
+enum { LEAST_SIZE = offsetof(spc_tensor, index_dtype) };
+
 spc_tensor *drv_tensor_at(const api_tensors *given, int i) {
   size_t size = given->tensors->struct_size;
-  if (size < sizeof(spc_tensor)) size = sizeof(spc_tensor);
+  if (size < LEAST_SIZE) size = sizeof(spc_tensor); /* refused when it is looked at */
   return (spc_tensor *)(void *)((char *)given->tensors + (size_t)i * size);
+}
+
+static const char *index_text(const spc_tensor *t) {
+  return t->struct_size >= sizeof(spc_tensor) ? t->index_dtype : NULL;
+}
+
+ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t,
+                          const ir_tensor *declared) {
+  const char *text = index_text(t);
+  return !text ? ir_index_dtype(given->kernel, declared) : strcmp(text, "i64") ? IR_I32 : IR_I64;
 }
 
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name) {
@@ -23,6 +37,8 @@ spc_tensor *drv_tensor_given(const api_tensors *given, const char *name) {
 
 static spc_status check_tensor(const api_tensors *run, const spc_tensor *t,
                                const ir_tensor *declared) {
+  if (index_text(t) && strcmp(index_text(t), "i32") && strcmp(index_text(t), "i64"))
+    return drv_tensor_misuse(run, t, "`index_dtype` is not i32 or i64");
   if (t->rank != declared->rank)
     return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL, "tensor `%s`: rank %d, declared %d",
                         t->name, t->rank, declared->rank);
@@ -42,22 +58,24 @@ spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, 
                       declared->role == IR_ROLE_IN ? "input" : "output", declared->name);
 }
 
-void drv_tensor_view(const spc_tensor *t, const ir_tensor *declared, ir_view *view) {
+void drv_tensor_view(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared,
+                     ir_view *view) {
+  ir_dtype index = drv_tensor_index(run, t, declared);
   *view = (ir_view){.dtype = declared->dtype, .rank = t->rank, .format = declared->format};
   memcpy(view->dim, t->shape, sizeof(int64_t) * (size_t)t->rank);
   view->vals = (ir_array){t->values, t->value_count, declared->dtype};
   for (int l = 0; declared->format && l < declared->format->level_count; l++) {
     const ir_level_row *row = &ir_level_rows[declared->format->level[l].kind];
     bool bytes = row->crd == IR_ARRAY_BITS || row->crd == IR_ARRAY_POSITIONS;
-    if (t->pos[l]) view->pos[l] = (ir_array){t->pos[l], t->pos_count[l], IR_I32};
-    if (t->crd[l]) view->crd[l] = (ir_array){t->crd[l], t->crd_count[l], bytes ? IR_U8 : IR_I32};
+    if (t->pos[l]) view->pos[l] = (ir_array){t->pos[l], t->pos_count[l], index};
+    if (t->crd[l]) view->crd[l] = (ir_array){t->crd[l], t->crd_count[l], bytes ? IR_U8 : index};
   }
 }
 
 spc_status drv_tensor_names(const api_tensors *run) {
   for (int i = 0; i < run->count; i++) {
     const spc_tensor *t = drv_tensor_at(run, i);
-    if (t->struct_size != run->tensors->struct_size || t->struct_size < sizeof(spc_tensor))
+    if (t->struct_size != run->tensors->struct_size || t->struct_size < LEAST_SIZE)
       return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL,
                           "%s: tensors[%d]: `struct_size` is %zu, not sizeof(spc_tensor)",
                           run->call, i, t->struct_size);

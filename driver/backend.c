@@ -160,6 +160,29 @@ static spc_status set_library(drv_session *s, pass_options *options) {
   return SPC_OK;
 }
 
+spc_status drv_set_positions(drv_session *s) {
+  const char *asked = s->options.positions;
+  if (asked && strcmp(asked, "auto") && strcmp(asked, "i32") && strcmp(asked, "i64")) {
+    drv_usage_error(s, "--positions is auto, i32 or i64, not `%s`", asked);
+    return SPC_INVALID_ARGUMENT;
+  }
+  for (int k = 0; asked && !strcmp(asked, "i64") && k < s->program->kernels.count; k++)
+    if (!s->program->kernels.at[k]->funcs.count) ir_widen(s->program->kernels.at[k], NULL);
+  return SPC_OK;
+}
+
+/* Composed kernels read positions of 32 bits. */
+static spc_status check_positions(drv_session *s, const ir_target *target) {
+  for (int k = 0; target->kind == IR_TARGET_CUDA && k < s->program->kernels.count; k++)
+    if (s->program->kernels.at[k]->wide) {
+      ir_diag_add(s->sink, IR_DIAG_POSITIONS, s->program->kernels.at[k]->span,
+                  "kernel `%s`: the cuda back end has positions of 32 bits only",
+                  s->program->kernels.at[k]->name);
+      return SPC_UNAVAILABLE;
+    }
+  return SPC_OK;
+}
+
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes) {
   const drv_options *o = &s->options;
   pass_options options = {.target = target,
@@ -185,6 +208,8 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
     return SPC_INVALID_ARGUMENT;
   }
   if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;
+  SPC_TRY(drv_set_positions(s));
+  SPC_TRY(check_positions(s, target));
   SPC_TRY(set_library(s, &options));
   SPC_TRY(load_profile(s, &options));
   spc_status status = pass_pipeline(s->program, &options, s->sink);

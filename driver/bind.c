@@ -121,12 +121,20 @@ static spc_status check_all_bound(drv_session *s, const ir_kernel *kernel, sourc
   return SPC_INVALID_ARGUMENT;
 }
 
-static spc_status read_source(drv_session *s, const source *src, ir_view *view) {
+/* As the file has them, where nothing else was asked for and no loops read them already. */
+static ir_dtype wanted_index(const drv_session *s, const ir_kernel *kernel,
+                             const ir_tensor *tensor) {
+  bool open = !s->options.positions || !strcmp(s->options.positions, "auto");
+  return open && !kernel->funcs.count ? IR_NONE : ir_index_dtype(kernel, tensor);
+}
+
+static spc_status read_source(drv_session *s, const ir_kernel *kernel, const source *src,
+                              ir_view *view) {
   rt_wanted wanted = {.name = src->tensor->name,
                       .dtype = src->tensor->dtype,
                       .rank = src->tensor->rank,
                       .format = src->tensor->format,
-                      .index_dtype = IR_I32};
+                      .index_dtype = wanted_index(s, kernel, src->tensor)};
   return rt_file_read(s->arena, src->text, &wanted, s->sink, view);
 }
 
@@ -178,7 +186,8 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
     *out = dense;
     return SPC_OK;
   }
-  if (ir_view_convert(s->arena, &dense, tensor->format, IR_I32, out, &why)) {
+  if (ir_view_convert(s->arena, &dense, tensor->format, ir_index_dtype(kernel, tensor), out,
+                      &why)) {
     ir_diag_add(s->sink, IR_DIAG_PACK, tensor->span, "generated data for `%s`: %s", tensor->name,
                 why);
     return SPC_INVALID_INPUT;
@@ -201,7 +210,7 @@ static spc_status bind(drv_session *s, const ir_kernel *kernel, bool all, int64_
       source *src = tensor->role == IR_ROLE_IN ? source_of(sources, count, tensor) : NULL;
       if (!src || (src->generator == NULL) != (files == 1)) continue;
       ir_binding binding = {.tensor = tensor};
-      SPC_TRY(files ? read_source(s, src, &binding.view)
+      SPC_TRY(files ? read_source(s, kernel, src, &binding.view)
                     : drv_generate(s, tensor, src->generator, src->args, src->arg_count, sizes,
                                    &binding.view));
       IR_PUSH(s->arena, &out->list, binding);

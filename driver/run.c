@@ -67,8 +67,24 @@ static spc_status check_target_agrees(drv_session *s, const running *run) {
   return SPC_INVALID_ARGUMENT;
 }
 
+static bool has_wide_arrays(const ir_view *view) {
+  bool wide = false;
+  for (int l = 0; view->format && l < view->format->level_count; l++)
+    wide = wide || view->pos[l].dtype == IR_I64 || view->crd[l].dtype == IR_I64;
+  return wide;
+}
+
+/* Positions are what the arrays bound are; on a GPU i32, where they fit. */
+static void take_positions(running *run) {
+  if (run->backend == DRV_CUDA || run->kernel->funcs.count) return;
+  for (int i = 0; i < run->bindings.list.count; i++)
+    if (has_wide_arrays(&run->bindings.list.at[i].view))
+      ir_widen(run->kernel, run->bindings.list.at[i].tensor);
+}
+
 static spc_status run_kernel(drv_session *s, running *run) {
   SPC_TRY(drv_pick_kernel(s, &run->kernel));
+  SPC_TRY(drv_set_positions(s));
   run->sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
   SPC_TRY(drv_sizes_from_defines(s, run->sizes));
   s->options.kernel = run->kernel->name;
@@ -78,6 +94,7 @@ static spc_status run_kernel(drv_session *s, running *run) {
   if (s->options.check_inputs) SPC_TRY(drv_check_inputs(s, run->kernel, &run->bindings));
   SPC_TRY(drv_pick_backend(s, &run->backend, &run->cuda));
   SPC_TRY(check_target_agrees(s, run));
+  take_positions(run);
   SPC_TRY(run->backend == DRV_INTERP && !has_stages(s) ? run_reference(s, run)
                                                        : run_compiled(s, run));
   SPC_TRY(drv_write_outputs(s, run->kernel, &run->bindings));

@@ -102,6 +102,8 @@ typedef struct spc_program_options {
   const spc_size *fixed; /* fixed dims to compile for another value */
   int fixed_count;
   int reproducible, batch_invariant, strict_nan; /* as the command's options of these names */
+  const char *positions; /* "i32" (or NULL) or "i64": positions and coordinates of sparse tensors in what is
+                          * compiled; "i64" on the CPU and the interpreter only, else SPC_UNAVAILABLE */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
@@ -130,7 +132,7 @@ enum { SPC_MAX_RANK = 8, SPC_MAX_LEVELS = 12 };
 
 /* A tensor in host memory, row-major in the format that its declaration names.  Dense: `values` alone.
  * Sparse: the arrays of each level of the format, as docs/formats.md draws them; positions and
- * coordinates are int32.  The caller owns every array; inputs are only read.
+ * coordinates are of `index_dtype`.  The caller owns every array; inputs are only read.
  * Outputs: dense ones, and those `as like(X)`, are written to `values` (room in `value_count` elements);
  * any other sparse output is written to the arrays given, whose rooms stand in pos_count, crd_count and
  * value_count; after a run these are what was needed.
@@ -145,6 +147,8 @@ typedef struct spc_tensor {
   int64_t value_count;
   void *pos[SPC_MAX_LEVELS], *crd[SPC_MAX_LEVELS];
   int64_t pos_count[SPC_MAX_LEVELS], crd_count[SPC_MAX_LEVELS];
+  const char *index_dtype; /* of pos and crd (but bits and places of n:m, which are bytes): "i32" or "i64"; NULL: as
+                            * the program was compiled (spc_program_options.positions), which costs no conversion */
 } spc_tensor;
 
 /* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the

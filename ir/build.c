@@ -50,6 +50,21 @@ ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_d
   return tensor;
 }
 
+ir_dtype ir_index_dtype(const ir_kernel *kernel, const ir_tensor *tensor) {
+  while (tensor->like) tensor = tensor->like;
+  bool wide = tensor->role == IR_ROLE_IN ? tensor->wide : kernel->wide;
+  return wide ? IR_I64 : IR_I32;
+}
+
+void ir_widen(ir_kernel *kernel, ir_tensor *input) {
+  kernel->wide = true;
+  if (input) input->wide = true;
+  for (int i = 0; !input && i < kernel->tensors.count; i++) {
+    ir_tensor *t = kernel->tensors.at[i];
+    t->wide = t->role == IR_ROLE_IN && t->format && !ir_format_is_dense(t->format);
+  }
+}
+
 ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target) {
   ir_stmt *stmt = IR_NEW(kernel->program->arena, ir_stmt);
   stmt->target = target;

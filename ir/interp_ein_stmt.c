@@ -144,12 +144,14 @@ static void dense_loop(work *w, int depth) {
   put(w, ir_view_locate(&w->out, at), evaluate(w));
 }
 
+static ir_dtype index_of(const work *w) { return ir_index_dtype(w->r->kernel, w->target); }
+
 /* The values of a `let` may fit no fixed capacity: it stays dense then, its meaning is the same. */
 static void store_as_declared(work *w) {
   const char *why = NULL;
   ir_view packed;
   if (is_dense_format(w->target->format)) return;
-  if (!ir_view_convert(w->r->arena, &w->out, w->target->format, IR_I32, &packed, &why))
+  if (!ir_view_convert(w->r->arena, &w->out, w->target->format, index_of(w), &packed, &why))
     w->out = packed;
   else if (w->target->role == IR_ROLE_OUT) {
     ir_diag_add(w->r->sink, IR_DIAG_PACK, w->target->span, "`%s`: %s", w->target->name, why);
@@ -223,14 +225,11 @@ static void run_assembled(work *w) {
   interp *r = w->r;
   ir_entries entries;
   const char *why = NULL;
-  int64_t most = INT32_MAX;
   stored_elements(w, &entries);
   take_values(w, &entries);
-  for (int d = 0; d < w->target->rank; d++) most = w->dim[d] > most ? w->dim[d] : most;
-  ir_dtype index = most > INT32_MAX || entries.count > INT32_MAX ? IR_I64 : IR_I32;
   if (r->status) return;
-  if (!ir_view_pack(r->arena, w->target->dtype, w->dim, w->target->format, index, &entries, &w->out,
-                    &why))
+  if (!ir_view_pack(r->arena, w->target->dtype, w->dim, w->target->format, index_of(w), &entries,
+                    &w->out, &why))
     return;
   if (w->target->role != IR_ROLE_OUT) {
     run_dense(w);

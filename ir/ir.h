@@ -131,6 +131,7 @@ struct ir_tensor {
   ir_tensor *like;         /* as like(X): shares X's level arrays */
   bool by_value;           /* its sparse format stores what is not 0: no operand's storage bounds it */
   bool constant;           /* `const`: values do not change between packings */
+  bool wide;               /* an input whose positions and coordinates are i64 in memory */
   double fill;             /* value of what is not stored, in the language's eyes; 0 for operands */
   ir_pattern pattern;
   ir_stmt *def;           /* NULL for inputs */
@@ -228,6 +229,7 @@ struct ir_kernel {
   IR_VEC(ir_index *) indices;
   IR_VEC(ir_stmt *) stmts;     /* in an order that can be executed */
   const ir_schedule *schedule; /* the one that fits the target, or NULL */
+  bool wide; /* what the kernel stores itself has i64 positions; so when an input has */
   IR_VEC(ir_require) needs;    /* checked when sizes are bound */
   ir_span span;
   /* by name; written by the builders alone */
@@ -260,6 +262,10 @@ ir_program *ir_program_new(ir_arena *arena);
 ir_kernel *ir_kernel_new(ir_program *program, const char *name);
 ir_dim *ir_dim_new(ir_program *program, const char *name);
 ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent);
+/* i32 or i64: positions and coordinates of a tensor's levels in memory. */
+ir_dtype ir_index_dtype(const ir_kernel *kernel, const ir_tensor *tensor);
+/* An input, or all of a kernel (NULL), gets i64 positions; before any pass runs. */
+void ir_widen(ir_kernel *kernel, ir_tensor *input);
 ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_dtype dtype);
 ir_stmt *ir_stmt_new(ir_kernel *kernel, ir_tensor *target);     /* not yet in kernel->stmts */
 const char *ir_fresh_name(ir_kernel *kernel, const char *stem); /* no dim, tensor or index has it */

@@ -100,6 +100,8 @@ static void read_kernel(ir_reader *r) {
   r->kernel = ir_kernel_new(r->program, name);
   r->kernel->span = span;
   r->workspaces = r->lists = r->funcs = r->bufs = (ir_table){0};
+  r->kernel->wide = ir_read_if(r, "positions");
+  if (r->kernel->wide) ir_read_expect(r, "i64");
   ir_read_expect(r, "{");
   while (!ir_read_done(r, "}")) read_item(r);
   ir_read_expect(r, "}");

@@ -114,7 +114,7 @@ static void put_kernel(ir_text *out, const ir_kernel *kernel) {
   ir_writer w = {.out = out, .kernel = kernel};
   ir_text_put(out, "\nkernel ");
   ir_put_name(out, kernel->name);
-  ir_text_put(out, " {\n");
+  ir_text_put(out, kernel->wide ? " positions i64 {\n" : " {\n");
   put_kernel_schedule(&w);
   ir_put_ein(&w);
   w.names = workspace_names(out->arena, kernel);

@@ -298,13 +298,6 @@ typedef struct building {
   bool own;          /* p is not another's memory */
 } building;
 
-static void put(ir_array *array, int64_t i, int64_t value) {
-  if (array->dtype == IR_I32)
-    ((int32_t *)array->data)[i] = (int32_t)value;
-  else
-    ((int64_t *)array->data)[i] = value;
-}
-
 static void find_changes(building *b) {
   reorder *r = b->r;
   b->change = IR_NEW_ARRAY(r->arena, uint8_t, r->count + 1);
@@ -342,10 +335,10 @@ static int64_t count_new(building *b, int end) {
 static void list_each(building *b, ir_array *pos, ir_array *crd, const int32_t *key) {
   int64_t count = b->r->count, filled = 0;
   for (int64_t e = 0; b->p && e < count; e++)
-    while (filled < b->p[e]) put(pos, ++filled, e);
-  while (filled + 1 < pos->count) put(pos, ++filled, count);
+    while (filled < b->p[e]) ir_array_put(pos, ++filled, e);
+  while (filled + 1 < pos->count) ir_array_put(pos, ++filled, count);
   if (crd->dtype == IR_I32 && count) memcpy(crd->data, key, (size_t)count * sizeof *key);
-  for (int64_t e = 0; crd->dtype != IR_I32 && e < count; e++) put(crd, e, key[e]);
+  for (int64_t e = 0; crd->dtype != IR_I32 && e < count; e++) ir_array_put(crd, e, key[e]);
 }
 
 static void list_new(building *b, ir_array *pos, ir_array *crd, const int32_t *key, int end,
@@ -354,12 +347,12 @@ static void list_new(building *b, ir_array *pos, ir_array *crd, const int32_t *k
   for (int64_t e = 0; e < b->r->count; e++) {
     if (b->change[e] <= end) {
       q++;
-      while (b->p && filled < b->p[e]) put(pos, ++filled, q);
-      put(crd, q, key[e]);
+      while (b->p && filled < b->p[e]) ir_array_put(pos, ++filled, q);
+      ir_array_put(crd, q, key[e]);
     }
     p[e] = (int32_t)q;
   }
-  while (filled + 1 < pos->count) put(pos, ++filled, q + 1);
+  while (filled + 1 < pos->count) ir_array_put(pos, ++filled, q + 1);
 }
 
 static int32_t *entry_numbers(const reorder *r) {
@@ -393,7 +386,7 @@ static void build_singleton(building *b, int level) {
   reorder *r = b->r;
   ir_array *crd = &r->to->crd[level];
   *crd = ir_array_new(r->arena, r->index, b->positions);
-  for (int64_t e = 0; e < r->count; e++) put(crd, b->p ? b->p[e] : e, r->key[level][e]);
+  for (int64_t e = 0; e < r->count; e++) ir_array_put(crd, b->p ? b->p[e] : e, r->key[level][e]);
 }
 
 #define SIZED(BITS)                                                                                \

@@ -115,13 +115,6 @@ void ir_rows_count(ir_rows *r, int64_t begin, int64_t end) {
     }
 }
 
-static void put_index(ir_array *array, int64_t i, int64_t value) {
-  if (array->dtype == IR_I32)
-    ((int32_t *)array->data)[i] = (int32_t)value;
-  else
-    ((int64_t *)array->data)[i] = value;
-}
-
 /* Positions of the rows; how many values there are. */
 static int64_t scan_compressed(ir_arena *arena, ir_rows *r) {
   int64_t all = 0;
@@ -129,7 +122,7 @@ static int64_t scan_compressed(ir_arena *arena, ir_rows *r) {
   *pos = ir_array_new(arena, r->index, r->count + 1);
   for (int64_t row = 0; row < r->count; row++) {
     all += r->stored[row];
-    if (all <= INT32_MAX || r->index == IR_I64) put_index(pos, row + 1, all);
+    if (all <= INT32_MAX || r->index == IR_I64) ir_array_put(pos, row + 1, all);
   }
   return all;
 }
@@ -144,10 +137,10 @@ static int64_t scan_packed(ir_arena *arena, ir_rows *r) {
   for (int64_t p = 0; p < parents; p++) {
     bool fits = r->stored[p] <= r->capacity;
     if (!fits && !has_rest) return -1;
-    if (has_rest) put_index(counts, p, fits ? r->stored[p] : -1 - slots);
+    if (has_rest) ir_array_put(counts, p, fits ? r->stored[p] : -1 - slots);
     slots += !fits;
   }
-  if (has_rest) put_index(counts, parents, slots);
+  if (has_rest) ir_array_put(counts, parents, slots);
   r->rest = parents * r->capacity;
   return r->rest + slots * r->width;
 }

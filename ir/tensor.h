@@ -29,6 +29,15 @@ static inline int64_t ir_array_int(const ir_array *array, int64_t i) {
   return ir_dtype_load_int(array->dtype, array->data, i);
 }
 
+static inline void ir_array_put(ir_array *array, int64_t i, int64_t value) {
+  if (array->dtype == IR_I32)
+    ((int32_t *)array->data)[i] = (int32_t)value;
+  else if (array->dtype == IR_I64)
+    ((int64_t *)array->data)[i] = value;
+  else
+    ir_dtype_store_int(array->dtype, array->data, i, value);
+}
+
 /* Coordinates and values as a list: the common currency of conversions.  Entry e has coordinates
  * at[e * rank .. +rank) and value[e] (value NULL: pattern). Values are exact: f64 holds floats of
  * up to 64 bits, int_value holds integers. */
@@ -69,6 +78,9 @@ spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
 void ir_view_entries(ir_arena *arena, const ir_view *view, ir_entries *out);
 spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
                            ir_dtype index_dtype, ir_view *out, const char **why);
+/* Positions and coordinates as index_dtype (bits and places of n:m stay bytes): new arrays where
+ * they differ, SPC_INVALID_INPUT with *why where one does not fit. */
+spc_status ir_view_index(ir_arena *arena, ir_view *view, ir_dtype index_dtype, const char **why);
 /* Keeps the coordinates alone: the view becomes a pattern. */
 void ir_view_drop_values(ir_view *view);
 /* A dense row-major view with zeroed values. */

@@ -82,12 +82,53 @@ static bool reorders(ir_arena *arena, const ir_view *from, const ir_format *form
   return list_values(arena, from, &lists) && ir_reorder(arena, &lists, format, index_dtype, out);
 }
 
+static bool is_index(const ir_array *array) {
+  return array->dtype == IR_I32 || array->dtype == IR_I64;
+}
+
+static bool same_index(const ir_view *view, ir_dtype index_dtype) {
+  for (int l = 0; l < view->format->level_count; l++)
+    if ((is_index(&view->pos[l]) && view->pos[l].dtype != index_dtype) ||
+        (is_index(&view->crd[l]) && view->crd[l].dtype != index_dtype))
+      return false;
+  return true;
+}
+
+static spc_status set_index(ir_arena *arena, ir_array *array, ir_dtype index_dtype,
+                            const char **why) {
+  if (!is_index(array) || array->dtype == index_dtype) return SPC_OK;
+  ir_array to = ir_array_new(arena, index_dtype, array->count);
+  for (int64_t i = 0; i < array->count; i++) {
+    int64_t value = ir_array_int(array, i);
+    if (ir_dtype_wrap(index_dtype, value) != value) {
+      if (why)
+        *why = ir_format_text(arena,
+                              "positions and coordinates reach %lld, which does not fit in "
+                              "i32; ask for i64 positions",
+                              (long long)value);
+      return SPC_INVALID_INPUT;
+    }
+    ir_array_put(&to, i, value);
+  }
+  *array = to;
+  return SPC_OK;
+}
+
+spc_status ir_view_index(ir_arena *arena, ir_view *view, ir_dtype index_dtype, const char **why) {
+  if (!view->format || same_index(view, index_dtype)) return SPC_OK;
+  for (int l = 0; l < view->format->level_count; l++) {
+    SPC_TRY(set_index(arena, &view->pos[l], index_dtype, why));
+    SPC_TRY(set_index(arena, &view->crd[l], index_dtype, why));
+  }
+  return SPC_OK;
+}
+
 spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
                            ir_dtype index_dtype, ir_view *out, const char **why) {
   if (ir_format_equal(from->format, format)) {
     *out = *from;
     out->format = format;
-    return SPC_OK;
+    return ir_view_index(arena, out, index_dtype, why);
   }
   if (from->rank != format->rank) {
     if (why)

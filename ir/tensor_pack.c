@@ -32,13 +32,6 @@ static bool is_new(const packer *k, int level, int64_t e) {
   return e == 0 || k->sorted.change[e] <= level;
 }
 
-static void put(ir_array *array, int64_t i, int64_t value) {
-  if (array->dtype == IR_I32)
-    ((int32_t *)array->data)[i] = (int32_t)value;
-  else
-    ((int64_t *)array->data)[i] = value;
-}
-
 static const char *place(const packer *k, int64_t e) {
   ir_text text = ir_text_new(k->arena);
   for (int d = 0; d < k->entries->rank; d++)
@@ -91,12 +84,12 @@ static bool pack_compressed(packer *k, int level) {
   for (int64_t e = 0; e < k->sorted.count; e++) {
     if (is_new(k, end, e)) {
       q++;
-      while (filled < k->p[e]) put(pos, ++filled, q);
-      put(crd, q, coordinate(k, level, e));
+      while (filled < k->p[e]) ir_array_put(pos, ++filled, q);
+      ir_array_put(crd, q, coordinate(k, level, e));
     }
     k->p[e] = q;
   }
-  while (filled < parents) put(pos, ++filled, stored);
+  while (filled < parents) ir_array_put(pos, ++filled, stored);
   k->positions = stored;
   return true;
 }
@@ -104,7 +97,7 @@ static bool pack_compressed(packer *k, int level) {
 static bool pack_singleton(packer *k, int level) {
   ir_array *crd = &k->view->crd[level];
   *crd = ir_array_new(k->arena, k->index_dtype, k->positions);
-  for (int64_t e = 0; e < k->sorted.count; e++) put(crd, k->p[e], coordinate(k, level, e));
+  for (int64_t e = 0; e < k->sorted.count; e++) ir_array_put(crd, k->p[e], coordinate(k, level, e));
   return true;
 }
 
@@ -183,13 +176,13 @@ static bool pack_bitmap(packer *k, int level) {
   for (int64_t e = 0; e < k->sorted.count; e++) {
     int64_t flat = k->p[e] * extent + coordinate(k, level, e), t = flat / tile, bit = flat % tile;
     if (is_new(k, level, e)) {
-      while (filled < t) put(pos, ++filled, stored);
+      while (filled < t) ir_array_put(pos, ++filled, stored);
       bits[t * bytes + bit / 8] |= (uint8_t)(1u << bit % 8);
       stored++;
     }
     k->p[e] = stored - 1;
   }
-  while (filled < tiles) put(pos, ++filled, stored);
+  while (filled < tiles) ir_array_put(pos, ++filled, stored);
   k->positions = stored;
   return index_fits(k, stored, "positions");
 }
@@ -248,18 +241,18 @@ static bool pack_packed(packer *k, int level) {
   ir_array *crd = &k->view->crd[level], *counts = &k->view->pos[level];
   *crd = ir_array_new(k->arena, k->index_dtype, k->positions);
   if (l->has_pos) *counts = ir_array_new(k->arena, k->index_dtype, parents + 1);
-  if (l->has_pos) put(counts, parents, slots);
+  if (l->has_pos) ir_array_put(counts, parents, slots);
   if (crd->count) memset(crd->data, 0xff, (size_t)crd->count * ir_dtype_bytes(crd->dtype)); /* -1 */
   for (int64_t e = 0, end; e < k->sorted.count; e = end) {
     int64_t parent = k->p[e], slot = parent * capacity - 1;
     end = same_parent(k, level, e, &have);
     bool fits = have <= capacity;
-    if (l->has_pos) put(counts, parent, fits ? have : -1 - next);
+    if (l->has_pos) ir_array_put(counts, parent, fits ? have : -1 - next);
     int64_t first = fits ? 0 : rest + extent * next++;
     for (int64_t i = e; i < end; i++) {
       slot += i == e || is_new(k, level, i);
       k->p[i] = fits ? slot : first + coordinate(k, level, i);
-      put(crd, k->p[i], coordinate(k, level, i));
+      ir_array_put(crd, k->p[i], coordinate(k, level, i));
     }
   }
   if (slots && level + 1 < k->view->format->level_count) rest_last(k, rest);

@@ -166,6 +166,9 @@ static void check_level(ir_checker *c, const ir_buf *buf) {
   const ir_format *f = model->format;
   if (!ir_dtype_is_int(buf->dtype))
     ir_fault(c, c->span, "`@%s` holds positions and must be integers", buf->name);
+  else if (ir_dtype_bytes(buf->dtype) > 1 && buf->dtype != ir_index_dtype(c->kernel, buf->tensor))
+    ir_fault(c, c->span, "`@%s` holds positions, which are %s here", buf->name,
+             ir_dtype_text(ir_index_dtype(c->kernel, buf->tensor)));
   if (buf->level < 0 || buf->level >= (f ? f->level_count : IR_MAX_LEVELS))
     ir_fault(c, c->span, "`@%s` belongs to a level that its tensor's format does not have",
              buf->name);

@@ -107,7 +107,7 @@ static ir_dtype buffer_dtype(lower_state *s, const ir_tensor *tensor, ir_buf_kin
   if (kind == IR_BUF_VALS) return tensor->dtype;
   ir_level_kind level_kind = pass_level_format(s, tensor)->level[level].kind;
   bool bytes = kind == IR_BUF_CRD && (level_kind == IR_LEVEL_NM || level_kind == IR_LEVEL_BITMAP);
-  return bytes ? IR_U8 : IR_I32;
+  return bytes ? IR_U8 : ir_index_dtype(s->kernel, tensor);
 }
 
 ir_buf *pass_code_buffer(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level) {

@@ -15,7 +15,8 @@ typedef struct rt_wanted {
   ir_dtype dtype;
   int rank;
   const ir_format *format;
-  ir_dtype index_dtype; /* IR_I32 or IR_I64, of the arrays that are packed */
+  ir_dtype index_dtype; /* of positions and coordinates: IR_I32, IR_I64; IR_NONE: as the file has
+                           them, i64 also where i32 does not reach */
 } rt_wanted;
 
 /* Reads PATH (or FILE.safetensors:TENSOR) into `out` in the wanted dtype and format (bf16 from
@@ -51,6 +52,7 @@ typedef struct rt_raw {
 typedef struct rt_contents {
   bool sparse, integer; /* integer: values are int_value */
   bool pattern;         /* no values */
+  bool wide;            /* its indices are of 64 bits */
   int rank;
   int64_t dim[IR_MAX_RANK];
   ir_entries entries;

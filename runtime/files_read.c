@@ -200,6 +200,14 @@ static void remark_packed(reading *r, const char *what) {
               what, format.data, r->wanted->name);
 }
 
+/* What positions and coordinates are stored in. */
+static ir_dtype index_dtype(const reading *r, const rt_contents *c) {
+  if (r->wanted->index_dtype != IR_NONE) return r->wanted->index_dtype;
+  bool wide = c->wide || c->entries.count > INT32_MAX || c->dense.count > INT32_MAX;
+  for (int d = 0; d < c->rank; d++) wide = wide || c->dim[d] > INT32_MAX;
+  return wide ? IR_I64 : IR_I32;
+}
+
 static spc_status pack_dense(reading *r, const rt_contents *c, ir_view *out) {
   const rt_wanted *w = r->wanted;
   ir_view dense;
@@ -214,7 +222,7 @@ static spc_status pack_dense(reading *r, const rt_contents *c, ir_view *out) {
     *out = dense;
     return SPC_OK;
   }
-  if (ir_view_convert(r->arena, &dense, w->format, w->index_dtype, out, &why))
+  if (ir_view_convert(r->arena, &dense, w->format, index_dtype(r, c), out, &why))
     return unfit(r, "%s", why);
   if (w->dtype == IR_NONE) ir_view_drop_values(out);
   if (!ir_format_is_dense(w->format)) remark_packed(r, "a dense array");
@@ -253,7 +261,7 @@ static spc_status pack_sparse(reading *r, rt_contents *c, ir_view *out) {
   }
   const ir_format *format =
       w->format ? w->format : ir_format_builtin(r->arena, "dense", w->rank, NULL, 0, &why);
-  if (ir_view_pack(r->arena, w->dtype, c->dim, format, w->index_dtype, &c->entries, out, &why))
+  if (ir_view_pack(r->arena, w->dtype, c->dim, format, index_dtype(r, c), &c->entries, out, &why))
     return unfit(r, "%s", why);
   if (ir_format_is_dense(format)) remark_packed(r, "a sparse file");
   return SPC_OK;

@@ -149,20 +149,31 @@ static bool named(const ir_view *view, const char *name) {
   return !strcmp(view->format->name, name);
 }
 
+static bool is_wide(const ir_view *view) {
+  bool wide = false;
+  for (int l = 0; l < view->format->level_count; l++)
+    wide = wide || view->pos[l].dtype == IR_I64 || view->crd[l].dtype == IR_I64;
+  for (int d = 0; d < view->rank; d++) wide = wide || view->dim[d] > INT32_MAX;
+  return wide;
+}
+
 static spc_status add_coo(writer *w, const ir_view *view) {
   ir_entries e;
   ir_view_entries(w->arena, view, &e);
   add_head(w, "coo", view);
-  int64_t *axis = IR_NEW_ARRAY(w->arena, int64_t, e.count * view->rank + 1),
-          both[2] = {view->rank, e.count};
+  ir_dtype index = is_wide(view) ? IR_I64 : IR_I32;
+  const char *descr = ir_dtype_rows[index].npy;
+  int64_t both[2] = {view->rank, e.count};
+  ir_array axis = ir_array_new(w->arena, index, e.count * view->rank);
   for (int d = 0; d < view->rank; d++)
-    for (int64_t i = 0; i < e.count; i++) axis[d * e.count + i] = e.at[i * view->rank + d];
-  size_t bytes = (size_t)e.count * sizeof(int64_t);
+    for (int64_t i = 0; i < e.count; i++)
+      ir_array_put(&axis, d * e.count + i, e.at[i * view->rank + d]);
+  size_t bytes = (size_t)e.count * ir_dtype_bytes(index);
   if (view->rank == 2) {
-    add_member(w, "row.npy", "<i8", 1, &e.count, axis, bytes);
-    add_member(w, "col.npy", "<i8", 1, &e.count, axis + e.count, bytes);
+    add_member(w, "row.npy", descr, 1, &e.count, axis.data, bytes);
+    add_member(w, "col.npy", descr, 1, &e.count, (char *)axis.data + bytes, bytes);
   } else {
-    add_member(w, "coords.npy", "<i8", 2, both, axis, bytes * (size_t)view->rank);
+    add_member(w, "coords.npy", descr, 2, both, axis.data, bytes * (size_t)view->rank);
   }
   size_t value_bytes = ir_dtype_bytes(view->dtype);
   char *values = ir_alloc(w->arena, (size_t)e.count * value_bytes + 1);

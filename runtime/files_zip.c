@@ -204,6 +204,7 @@ static spc_status read_compressed(zip *z, bool by_row, bool blocks, rt_contents 
       indices.rank != 1 || indptr.rank != 1 || indptr.count < 1)
     return bad(z, "indices, indptr or data have the wrong dtype or rank");
   if (data.fortran) return bad(z, "data.npy is in Fortran order");
+  out->wide = indices.bytes == 8 || indptr.bytes == 8;
   int64_t r = blocks ? data.dim[1] : 1, c = blocks ? data.dim[2] : 1;
   int64_t stored = blocks ? data.dim[0] : data.count;
   int64_t outer = by_row ? out->dim[0] : out->dim[1];
@@ -243,6 +244,7 @@ static spc_status read_coo(zip *z, rt_contents *out) {
   if (found && (!is_integer(&both) || both.fortran || both.rank != 2 || both.dim[0] != out->rank ||
                 both.dim[1] != data.count))
     return bad(z, "coords and data disagree");
+  out->wide = found ? both.bytes == 8 : coordinate[0].bytes == 8;
   start_entries(z, out, data.count);
   SPC_TRY(set_values(z, &data, out));
   for (int64_t e = 0; e < data.count; e++) {

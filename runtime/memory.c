@@ -50,8 +50,14 @@ static rt_slot *slot_new(rt_memory *memory, const char *name, ir_array array, bo
 
 spc_status rt_memory_bind(rt_memory *memory, const ir_tensor *tensor, const ir_view *view) {
   rt_tensor_slots *t = rt_memory_tensor(memory, tensor);
+  ir_view own = *view;
+  const char *why = "";
+  if (ir_view_index(memory->arena, &own, ir_index_dtype(memory->kernel, tensor), &why)) {
+    ir_diag_add(memory->sink, IR_DIAG_PACK, tensor->span, "`%s`: %s", tensor->name, why);
+    return SPC_INVALID_INPUT;
+  }
   tensor_release(memory, t);
-  t->view = *view;
+  t->view = *(view = &own);
   t->vals = slot_new(memory, tensor->name, view->vals, true);
   for (int l = 0; view->format && l < view->format->level_count; l++) {
     if (view->pos[l].data) t->pos[l] = slot_new(memory, tensor->name, view->pos[l], true);

@@ -47,10 +47,17 @@ static int64_t to_starts(int64_t *counts, int64_t parts) {
   return sum;
 }
 
-static spc_status too_many(rt_run *run, const ir_tensor *tensor, const char *what, int64_t count) {
+static ir_dtype index_of(const rt_run *run, const ir_tensor *tensor) {
+  return ir_index_dtype(run->plan->image->kernel, tensor);
+}
+
+static spc_status check_index(rt_run *run, const ir_tensor *tensor, const char *what,
+                              int64_t largest) {
+  if (largest <= INT32_MAX || index_of(run, tensor) == IR_I64) return SPC_OK;
   return fault(run, tensor->name,
-               ir_format_text(run->memory.arena, "%s reach %lld, which does not fit in i32", what,
-                              (long long)count));
+               ir_format_text(run->memory.arena,
+                              "%s reach %lld, which does not fit in i32; ask for i64 positions",
+                              what, (long long)largest));
 }
 
 bool rt_pack_counts(const rt_run *run, const ir_stage *stage) {
@@ -69,12 +76,13 @@ static spc_status list_room(rt_run *run, const ir_tensor *tensor, ir_view *view,
                             int64_t parents, int64_t count) {
   const char *positions =
       room_of(run, tensor) ? "by what the operands hold, positions" : "positions";
-  if (count > INT32_MAX) return too_many(run, tensor, positions, count);
-  view->pos[level] = room_for(run, IR_I32, parents + 1);
+  ir_dtype index = index_of(run, tensor);
+  SPC_TRY(check_index(run, tensor, positions, count));
+  view->pos[level] = room_for(run, index, parents + 1);
   for (int l = level; l <= ir_format_chain_end(view->format, level); l++) {
-    int64_t extent = ir_format_extent(view->format, l, view->dim);
-    if (extent > (int64_t)INT32_MAX + 1) return too_many(run, tensor, "coordinates", extent - 1);
-    view->crd[l] = room_for(run, IR_I32, count);
+    SPC_TRY(
+        check_index(run, tensor, "coordinates", ir_format_extent(view->format, l, view->dim) - 1));
+    view->crd[l] = room_for(run, index, count);
   }
   return SPC_OK;
 }
@@ -103,12 +111,13 @@ static spc_status levels_room(rt_run *run, const ir_tensor *tensor) {
 
 /* Parents that no loop visited have no children: they end where the one before them does. */
 static void close_list(ir_array *pos, int64_t count) {
-  int32_t *end = pos->data, most = 0;
+  int64_t most = 0;
   for (int64_t i = 0; i < pos->count; i++) {
-    if (end[i] > most) most = end[i];
-    end[i] = most;
+    int64_t end = ir_array_int(pos, i);
+    if (end > most) most = end;
+    ir_array_put(pos, i, most);
   }
-  if (pos->count > 1) end[pos->count - 1] = (int32_t)count;
+  if (pos->count > 1) ir_array_put(pos, pos->count - 1, count);
 }
 
 static void move_down(ir_array *array, int64_t to, int64_t from, int64_t count) {
@@ -131,13 +140,13 @@ static void close_gaps(ir_view *view, const int64_t *starts, int64_t parts) {
   const int64_t *ends = starts + parts;
   int level = view->format->level_count - 1;
   ir_array *pos = &view->pos[level];
-  int32_t *end = pos->data;
   int64_t stored = 0, part = 0, filled = 0;
   for (int64_t row = 1; row < pos->count; row++) {
-    if (end[row] > filled) filled = end[row]; /* else: no loop visited the row, or it is empty */
+    int64_t end = ir_array_int(pos, row);
+    if (end > filled) filled = end; /* else: no loop visited the row, or it is empty */
     for (; part + 1 < parts && filled > ends[part]; part++)
       if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
-    end[row] = (int32_t)(stored + (filled > starts[part] ? filled - starts[part] : 0));
+    ir_array_put(pos, row, stored + (filled > starts[part] ? filled - starts[part] : 0));
   }
   for (; part < parts; part++)
     if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
@@ -215,7 +224,8 @@ spc_status rt_pack_entries(rt_run *run, const ir_stage *stage) {
   int64_t dims[IR_MAX_RANK];
   for (int d = 0; d < tensor->rank; d++)
     if (!ir_size_value(tensor->dim[d], run->plan->sizes, &dims[d])) return SPC_INTERNAL;
-  if (ir_view_pack(arena, tensor->dtype, dims, tensor->format, IR_I32, &entries, &view, &why))
+  if (ir_view_pack(arena, tensor->dtype, dims, tensor->format, index_of(run, tensor), &entries,
+                   &view, &why))
     return fault(run, tensor->name, why);
   return rt_memory_bind(&run->memory, tensor, &view);
 }
@@ -225,11 +235,12 @@ static void count_rows(void *rows, int64_t begin, int64_t end) { ir_rows_count(r
 static void fill_rows(void *rows, int64_t begin, int64_t end) { ir_rows_fill(rows, begin, end); }
 
 /* Dense rows on all threads; false: the general way. */
-static bool convert_rows(rt_run *run, const ir_view *from, const ir_format *format, ir_view *to) {
+static bool convert_rows(rt_run *run, const ir_view *from, const ir_tensor *dest, ir_view *to) {
   enum { LEAST = 1 << 15 }; /* values that are worth another thread */
   rt_pool *pool = run->plan->options.pool;
   ir_rows rows;
-  if (!ir_rows_begin(run->memory.arena, from, format, IR_I32, &rows)) return false;
+  if (!ir_rows_begin(run->memory.arena, from, dest->format, index_of(run, dest), &rows))
+    return false;
   int64_t least = LEAST / (rows.length + 1) + 1;
   rt_pool_for(pool, 0, rows.count, least, count_rows, &rows);
   if (!ir_rows_room(run->memory.arena, &rows)) return false;
@@ -242,9 +253,10 @@ spc_status rt_pack_convert(rt_run *run, const ir_stage *stage) {
   ir_view from, to;
   const char *why = "";
   SPC_TRY(rt_run_tensor(run, stage->source, &from));
-  if (convert_rows(run, &from, stage->dest->format, &to))
+  if (convert_rows(run, &from, stage->dest, &to))
     return rt_memory_bind(&run->memory, stage->dest, &to);
-  if (ir_view_convert(run->memory.arena, &from, stage->dest->format, IR_I32, &to, &why))
+  if (ir_view_convert(run->memory.arena, &from, stage->dest->format, index_of(run, stage->dest),
+                      &to, &why))
     return fault(run, stage->dest->name, why);
   return rt_memory_bind(&run->memory, stage->dest, &to);
 }

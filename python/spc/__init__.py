@@ -10,6 +10,8 @@ What the compiler or a run finds wrong is a `spc.Error`, with the message's plac
 import ctypes as c
 import os
 
+import numpy as np
+
 from . import _torch
 from ._arrays import BF16, F8E4M3, F8E5M2, Bound, Sparse, bf16, f32
 from ._library import CAPACITY, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo, call, library, sizes_of
@@ -48,7 +50,7 @@ class Kernel:
         made, given = c.c_void_p(), sizes_of(sizes)
         call("spc_plan_new", program.handle.value, name.encode() if name else None, given, len(sizes), c.byref(made))
         self._plan = _Handle(made, library().spc_plan_free, program.handle)
-        self.handle, self.backend = made, program.backend
+        self.handle, self.backend, self.index_dtype = made, program.backend, program.index_dtype
         self.name = name or program.kernels[0]
         self._infos = []
         for i in range(library().spc_plan_tensor_count(made)):
@@ -102,11 +104,11 @@ class Kernel:
         results = [b for b in bounds if b.info.is_output]
         call("spc_plan_shapes", self.handle, tensors, len(bounds))
         for b in results:
-            b.make_room()
+            b.make_room(self.index_dtype)
         # A result of a computed pattern says how much room it takes; then there is enough.
         while call("spc_run", self.handle, tensors, len(bounds), allowed=(CAPACITY,)) == CAPACITY:
             for b in results:
-                b.make_room()
+                b.make_room(self.index_dtype)
         named = {b.info.name: b for b in bounds}
         return [b.result(named.get(b.info.pattern_of)) for b in results]
 
@@ -114,10 +116,10 @@ class Kernel:
 class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
-    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None):
+    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32"):
         context = _context(backend, threads)
         fixed = sizes_of(dims or {})
-        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan)
+        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode())
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
@@ -125,6 +127,7 @@ class Program:
         else:
             call("spc_program_from_file", context.value, os.fsencode(text), c.byref(options), c.byref(made))
         self.handle = _Handle(made, library().spc_program_free, context)
+        self.index_dtype = np.dtype({"i32": "i4", "i64": "i8"}[positions])
         self.backend = library().spc_context_backend(context.value).decode()
         self.kernels = [library().spc_program_kernel_name(made, i).decode() for i in range(library().spc_program_kernel_count(made))]
 
@@ -134,9 +137,11 @@ class Program:
     __getitem__ = kernel
 
 
-def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, **dims):
+def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
+            positions="i32", **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
+    positions: "i32", or "i64" for sparse tensors of more than 2**31 - 1 entries or places along an axis (not on a GPU).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions).kernel(kernel)

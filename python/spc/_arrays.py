@@ -63,7 +63,7 @@ def _from_scipy(name, x, info):
         return Sparse(x.shape, x.data, {1: x.indptr}, {1: x.indices})
     if form == "coo":
         x = x.tocsr().sorted_indices().tocoo()
-        return Sparse(x.shape, x.data, {0: np.array([0, x.nnz])}, {0: x.row, 1: x.col})
+        return Sparse(x.shape, x.data, {0: np.array([0, x.nnz], x.row.dtype)}, {0: x.row, 1: x.col})
     if form == "bsr":
         block = tuple(info.format_arguments[i] for i in range(info.format_argument_count))
         x = x.tobsr(blocksize=block).sorted_indices()
@@ -106,28 +106,32 @@ class Bound:
         if self.dtype is not None:
             values = _dense(self.name, x.values, self.dtype).reshape(-1)
             self.tensor.values, self.tensor.value_count = self._keep(values), values.size
+        wide = any(np.asarray(a).dtype.itemsize == 8 for a in [*x.pos.values(), *x.crd.values()])
+        index = np.int64 if wide else np.int32
+        self.tensor.index_dtype = b"i64" if wide else b"i32"
         for level in range(self.info.level_count):
-            narrow = np.uint8 if self.info.levels[level] in (b"bitmap", b"nm") else np.int32
+            narrow = np.uint8 if self.info.levels[level] in (b"bitmap", b"nm") else index
             if level in x.pos:
-                array = np.ascontiguousarray(x.pos[level], np.int32)
+                array = np.ascontiguousarray(x.pos[level], index)
                 self.tensor.pos[level], self.tensor.pos_count[level] = self._keep(array), array.size
             if level in x.crd:
                 array = np.ascontiguousarray(x.crd[level], narrow)
                 self.tensor.crd[level], self.tensor.crd_count[level] = self._keep(array), array.size
 
     # -- results ------------------------------------------------------------------------------------------------
-    def make_room(self):
-        """Arrays of the sizes that the struct asks for."""
+    def make_room(self, index=np.int32):
+        """Arrays of the sizes that the struct asks for; positions and coordinates are of dtype `index`."""
         t = self.tensor
         self.kept = []
+        t.index_dtype = b"i64" if np.dtype(index).itemsize == 8 else b"i32"
         shape = tuple(t.shape[:t.rank])
         self.values = np.empty(t.value_count if self.sparse else shape, self.dtype)
         t.values = self._keep(self.values)
         self.pos, self.crd = {}, {}
         for level in range(self.info.level_count if self.sparse and not self.info.pattern_of else 0):
-            narrow = np.uint8 if self.info.levels[level] in (b"bitmap", b"nm") else np.int32
+            narrow = np.uint8 if self.info.levels[level] in (b"bitmap", b"nm") else index
             if t.pos_count[level]:
-                self.pos[level] = np.empty(t.pos_count[level], np.int32)
+                self.pos[level] = np.empty(t.pos_count[level], index)
                 t.pos[level] = self._keep(self.pos[level])
             if t.crd_count[level]:
                 self.crd[level] = np.empty(t.crd_count[level], narrow)

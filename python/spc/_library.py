@@ -33,14 +33,14 @@ class Size(c.Structure):
 
 class ProgramOptions(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("fixed", c.POINTER(Size)), ("fixed_count", c.c_int), ("reproducible", c.c_int),
-                ("batch_invariant", c.c_int), ("strict_nan", c.c_int)]
+                ("batch_invariant", c.c_int), ("strict_nan", c.c_int), ("positions", c.c_char_p)]
 
 
 class Tensor(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_int),
                 ("shape", c.c_int64 * MAX_RANK), ("values", c.c_void_p), ("value_count", c.c_int64),
                 ("pos", c.c_void_p * MAX_LEVELS), ("crd", c.c_void_p * MAX_LEVELS),
-                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS)]
+                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS), ("index_dtype", c.c_char_p)]
 
 
 class TensorInfo(c.Structure):

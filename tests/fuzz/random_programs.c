@@ -30,7 +30,7 @@ static const char *const verdict_names[] = {"agrees",         "refused", "differ
 
 typedef struct setup {
   char data[16], disable[48];
-  bool cpu, strict_nan, reproducible, batch_invariant;
+  bool cpu, strict_nan, reproducible, batch_invariant, wide;
   int guard;
 } setup;
 
@@ -62,6 +62,7 @@ static setup read_setup(const char *text) {
   s.guard = (int)size_after(text, "guard") % 3;
   s.strict_nan = word_after(text, " strict_nan", word, sizeof word);
   s.reproducible = word_after(text, " reproducible", word, sizeof word);
+  s.wide = word_after(text, " positions=i64", word, sizeof word);
   s.batch_invariant = word_after(text, " batch_invariant", word, sizeof word);
   return s;
 }
@@ -134,7 +135,8 @@ static spc_status make_view(ir_arena *arena, const setup *s, const ir_program *p
     e.value = NULL;
   const ir_format *format =
       t->format ? t->format : ir_format_builtin(arena, "dense", t->rank, NULL, 0, why);
-  return ir_view_pack(arena, t->dtype, dims, format, IR_I32, &e, out, why);
+  ir_dtype index = ir_index_dtype(program->kernels.at[0], t);
+  return ir_view_pack(arena, t->dtype, dims, format, index, &e, out, why);
 }
 
 static spc_status bind_inputs(ir_arena *arena, const setup *s, const ir_program *program,
@@ -237,6 +239,8 @@ static verdict evaluate(ir_arena *arena, const char *text, const char **detail) 
   for (int i = 0; i < program->dims.count; i++)
     sizes[i] = program->dims.at[i]->value >= 0 ? program->dims.at[i]->value
                                                : size_after(text, program->dims.at[i]->name);
+  if (s.wide) ir_widen(reference->kernels.at[0], NULL);
+  if (s.wide) ir_widen(program->kernels.at[0], NULL);
   status = code_for(arena, &s, program, sink, &image);
   if (!status)
     status = bind_inputs(arena, &s, reference, sizes, program->kernels.at[0], &want, &got, detail);
@@ -361,8 +365,8 @@ static bool with_brackets_opened(char **text, verdict v) {
 static bool without_words(char **text, verdict v) {
   static const char *const words[] = {
       " as ",        " on ",          " fill ",           " ~ zeros(dynamic)",
-      " strict_nan", " reproducible", " batch_invariant", " disable=",
-      " guard=2",    " guard=1",      " data=sparse"};
+      " strict_nan", " reproducible", " batch_invariant", " positions=i64",
+      " disable=",   " guard=2",      " guard=1",         " data=sparse"};
   bool any = false;
   for (int i = 0; i < IR_COUNT(words); i++)
     for (const char *at = strstr(*text, words[i]); at; at = strstr(at + 1, words[i])) {

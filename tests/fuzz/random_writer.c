@@ -185,6 +185,7 @@ static void write_run_line(writer *w) {
   int modes = roll(w, 8);
   if (modes < 3)
     put(w, modes == 0 ? " strict_nan" : modes == 1 ? " reproducible" : " batch_invariant");
+  if (!roll(w, 4)) put(w, " positions=i64");
   put(w, "\n");
 }
 

@@ -115,6 +115,34 @@ np.save(path("x.npy"), np.array([[1, 2, 3, 4]], np.float32))
 r = run(copy_program("f32", fmt=" as nm(2,4)"), path("x.npy"))
 check("three of four in nm(2,4) is exit 1", r.returncode == 1, r.stderr)
 
+# ---- positions are as wide as the file has them; coordinates beyond 2^31
+wide = S.astype(np.float32).tocsr()
+wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+product = write("product.spx", "spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M] as csr; in v: f32[M]; out y[i,j] = 2*x[i,j] + x[i,j] as csr; out s[i] = sum[j] x[i,j]*v[j]; }\n")
+np.save(path("v.npy"), rng.integers(-8, 9, S.shape[1]).astype(np.float32))
+for name, m, want in (("i32", S, np.int32), ("i64", wide, np.int64)):
+    sp.save_npz(path("x.npz"), m)
+    for backend in ("interp", "cpu"):
+        r = spc("run", product, "--backend=" + backend, "--bind", "x=" + path("x.npz"), "--bind", "v=" + path("v.npy"), "--out", "y=" + path("y.npz"), "--out", "s=" + path("s.npy"))
+        held = dict(np.load(path("y.npz"))) if r.returncode == 0 else {}
+        check("%s positions, %s" % (name, backend), r.returncode == 0 and held["indices"].dtype == want and held["indptr"].dtype == want
+              and abs(sp.load_npz(path("y.npz")) - 3 * S).max() < 1e-5 and np.allclose(np.load(path("s.npy")), S @ np.load(path("v.npy")), atol=1e-4), r.stderr)
+far = 3_000_000_000
+places = np.array([0, 5, 2**31 - 1, 2**31, far - 1])
+A = sp.coo_array((np.arange(1, 6, dtype=np.float32), (np.array([0, 0, 1, 3, 3]), places)), shape=(4, far)).tocsr()
+B = sp.coo_array((np.full(3, 2, np.float32), (np.array([0, 1, 3]), np.array([5, 2**31, far - 1]))), shape=(4, far)).tocsr()
+sp.save_npz(path("a.npz"), A)
+sp.save_npz(path("b.npz"), B)
+for fmt in ("csr", "coo", "dcsr", "csf"):
+    p = write("far.spx", "spx 1; dim N: dyn; dim M: dyn; kernel k { in A: f32[N,M] as %s; in B: f32[N,M] as csr; out C[i,j] = A[i,j] + B[i,j] as csr; out D[i,j] = A[i,j]*B[i,j] as %s; out s[i] = sum[j] A[i,j]; }\n" % (fmt, "csr" if fmt == "csf" else fmt))
+    for backend in ("interp", "cpu"):
+        r = spc("run", p, "--check-inputs", "--backend=" + backend, *[a for n in "AB" for a in ("--bind", "%s=%s" % (n, path(n.lower() + ".npz")))], *[a for n in ("C=c.npz", "D=d.npz", "s=s.npy") for a in ("--out", n[:2] + path(n[2:]))])
+        good = r.returncode == 0 and abs(sp.load_npz(path("c.npz")).tocsr() - (A + B)).max() == 0 and abs(sp.load_npz(path("d.npz")).tocsr() - A.multiply(B)).max() == 0
+        check("coordinates beyond 2^31, %s, %s" % (fmt, backend), good and np.array_equal(np.load(path("s.npy")), np.asarray(A.sum(axis=1)).ravel()), r.stderr)
+r = spc("run", p, "--positions=i32", "--bind", "A=" + path("a.npz"), "--bind", "B=" + path("b.npz"))
+check("do not fit --positions=i32", r.returncode == 1 and "does not fit in i32" in r.stderr, r.stderr)
+check("and positions of another width are a usage error", spc("run", p, "--positions=i16").returncode == 2)
+
 # ---- damage: every truncation and many flipped bytes give exit 0 or a clean error, never a crash
 sp.save_npz(path("d.npz"), sources["csr"], compressed=True)
 scipy.io.mmwrite(path("d.mtx"), S.astype(np.float64))
