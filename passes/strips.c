@@ -42,6 +42,25 @@ static bool is_plain(const ir_stmt *stmt) {
          !stmt->free.at[0]->offsets && !stmt->free.at[1]->offsets;
 }
 
+typedef struct other {
+  const ir_expr *stored;
+  bool found;
+} other;
+
+static bool is_other(void *user, ir_expr *e) {
+  other *o = user;
+  if (e->kind == IR_ACCESS && e != o->stored) o->found |= pass_tensor_is_sparse(e->tensor);
+  return !o->found;
+}
+
+/* Rows are cut into blocks: an operand that is walked beside the product would begin each block with
+ * its first entry. */
+static bool walks_another(const ir_stmt *stmt, const ir_expr *stored) {
+  other o = {.stored = stored};
+  (void)ir_expr_walk(stmt->value, is_other, &o);
+  return o.found;
+}
+
 bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out) {
   *out = (pass_strips){.columns = columns};
   if (!sum->k || sum->k->offsets || sum->factors.count != 2 || !is_plain(sum->stmt)) return false;
@@ -59,7 +78,8 @@ bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out) {
   const ir_expr *const *at = (const ir_expr *const *)out->stored->args;
   bool both = (ir_is_bare(at[0], out->rows) && ir_is_bare(at[1], sum->k)) ||
               (ir_is_bare(at[1], out->rows) && ir_is_bare(at[0], sum->k));
-  return pair && both && walked_by_rows(out->stored, out->rows);
+  return pair && both && walked_by_rows(out->stored, out->rows) &&
+         !walks_another(sum->stmt, out->stored);
 }
 
 /* Blocks of rows: long enough that a strip is read often while it is near, short enough that every
