@@ -152,9 +152,8 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
   return status;
 }
 
-static spc_status program_new(spc_context *context, const char *name, const char *text,
-                              size_t length, const spc_program_options *options, spc_program **out,
-                              spc_error *err) {
+spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
+                           const spc_program_options *options, spc_program **out, spc_error *err) {
   spc_program_options given = {0};
   if (options)
     memcpy(&given, options,
@@ -188,7 +187,7 @@ spc_status spc_program_from_text(spc_context *context, const char *text, size_t 
                         !context ? "context"
                         : !text  ? "text"
                                  : "program");
-  return program_new(context, "<text>", text, length, options, program, err);
+  return drv_program_new(context, "<text>", text, length, options, program, err);
 }
 
 spc_status spc_program_from_file(spc_context *context, const char *path,
@@ -208,7 +207,7 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
   if (status)
     drv_api_fail(err, status, NULL, "cannot read `%s`", path);
   else
-    status = program_new(context, path, text, length, options, program, err);
+    status = drv_program_new(context, path, text, length, options, program, err);
   ir_arena_free(arena);
   return status;
 }

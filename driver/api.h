@@ -35,6 +35,10 @@ struct spc_plan {
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...)
     IR_PRINTF(4, 5);
 
+/* From text under a name for diagnostics; arguments are valid. */
+spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
+                           const spc_program_options *options, spc_program **out, spc_error *err);
+
 /* ---- tensors of one call (api_tensor.c) -------------------------------------------------------
  */
 typedef struct api_tensors {

@@ -119,6 +119,123 @@ SPC_API void spc_program_free(spc_program *program); /* after its plans; NULL is
 SPC_API int spc_program_kernel_count(const spc_program *program);
 SPC_API const char *spc_program_kernel_name(const spc_program *program, int i); /* NULL out of range */
 
+/* ---- programs without text ------------------------------------------------------------------------- */
+/* A builder takes a program piece by piece, for engines that have it as data.  What is built is what the
+ * text would say: the same checker, the same diagnostics, and spc_builder_text shows it.
+ *
+ *     spc_build_dyn(b, "N", 0, 0);
+ *     spc_build_kernel(b, "twice");
+ *     spc_expr N = spc_build_name(b, "N"), i = spc_build_name(b, "i"), x = spc_build_access(b, "x", &i, 1);
+ *     spc_declaration in = {.struct_size = sizeof in, .name = "x", .dtype = "f32", .rank = 1, .shape = &N};
+ *     spc_build_input(b, &in);                                       // in x: f32[N];
+ *     spc_statement out = {.struct_size = sizeof out, .is_output = 1, .name = "y", .rank = 1,
+ *                          .subscripts = &i, .value = spc_build_binary(b, "+", x, x)};
+ *     spc_build_statement(b, &out);                                  // out y[i] = x[i] + x[i];
+ *     spc_program_from_builder(b, NULL, &program, &err);
+ *
+ * Calls between do not fail: the first misuse (a name that is none, an expression of another builder, a
+ * statement outside of a kernel) is kept, later calls do nothing, and spc_program_from_builder answers it.
+ * Texts and arrays are copied.  One thread uses a builder at a time; it does not outlive its context. */
+typedef struct spc_builder spc_builder;
+typedef int spc_expr; /* an expression of one builder; 0: none */
+
+SPC_API spc_status spc_builder_new(spc_context *context, spc_builder **builder, spc_error *err);
+SPC_API void spc_builder_free(spc_builder *builder); /* NULL is allowed; programs made of it stay */
+/* The program as text, as far as it is built; lives as long as the builder.  NULL after a misuse. */
+SPC_API const char *spc_builder_text(spc_builder *builder);
+/* As spc_program_from_text; the builder stays as it is and may go on. */
+SPC_API spc_status spc_program_from_builder(spc_builder *builder, const spc_program_options *options,
+                                            spc_program **program, spc_error *err);
+
+/* Expressions.  They may be used any number of times.  Subscripts and sizes are sums of products of names,
+ * integers and (in subscripts) one gather, as in text. */
+SPC_API spc_expr spc_build_name(spc_builder *b, const char *name); /* an index, a dim, a scalar */
+SPC_API spc_expr spc_build_integer(spc_builder *b, int64_t value);
+SPC_API spc_expr spc_build_number(spc_builder *b, double value); /* a float; inf and nan as well */
+SPC_API spc_expr spc_build_access(spc_builder *b, const char *tensor, const spc_expr *subscripts,
+                                  int count);
+SPC_API spc_expr spc_build_unary(spc_builder *b, const char *op, spc_expr x); /* "-", "not" */
+/* "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or" */
+SPC_API spc_expr spc_build_binary(spc_builder *b, const char *op, spc_expr x, spc_expr y);
+/* A function of docs/language.md: "relu", "exp", "max", "select". */
+SPC_API spc_expr spc_build_call(spc_builder *b, const char *function, const spc_expr *args, int count);
+/* "sum", "max", ... over indices */
+SPC_API spc_expr spc_build_reduce(spc_builder *b, const char *reducer, const char *const *indices,
+                                  int count, spc_expr x);
+SPC_API spc_expr spc_build_cast(spc_builder *b, const char *dtype, spc_expr x);
+SPC_API spc_expr spc_build_softmax(spc_builder *b, const char *index, spc_expr x);
+SPC_API spc_expr spc_build_topk(spc_builder *b, const char *index, spc_expr x, int64_t k);
+
+/* `dim NAME = size;` and `dim NAME: dyn % multiple <= most;` (0: not said). */
+SPC_API void spc_build_dim(spc_builder *b, const char *name, spc_expr size);
+SPC_API void spc_build_dyn(spc_builder *b, const char *name, int64_t multiple, int64_t most);
+/* Opens a kernel: the members that follow are its own. */
+SPC_API void spc_build_kernel(spc_builder *b, const char *name);
+
+/* `~ zeros(dynamic, density=low..high, gran=RxC, axis=index)` */
+typedef struct spc_hint {
+  size_t struct_size; /* sizeof(spc_hint) */
+  int is_static, has_density;
+  double density_low, density_high;
+  int64_t rows, columns; /* gran; 0: not said */
+  const char *axis;      /* NULL: not said */
+} spc_hint;
+
+/* `in name: dtype[shape] as format(arguments) ~ hint fill fill const;` */
+typedef struct spc_declaration {
+  size_t struct_size; /* sizeof(spc_declaration) */
+  const char *name;
+  const char *dtype; /* NULL: a pattern, which wants a format */
+  int rank;
+  const spc_expr *shape; /* `rank` sizes */
+  const char *format;    /* NULL: dense */
+  const int64_t *format_arguments;
+  int format_argument_count;
+  const spc_hint *hint; /* NULL: none */
+  spc_expr fill;        /* 0: none */
+  int is_const;
+} spc_declaration;
+SPC_API void spc_build_input(spc_builder *b, const spc_declaration *declaration);
+SPC_API void spc_build_ragged(spc_builder *b, const char *index, spc_expr from, spc_expr to);
+SPC_API void spc_build_grad(spc_builder *b, const char *of, const char *const *wrt, int count);
+
+/* `let|out name[subscripts] = value on condition fill fill : dtype[shape] acc accumulator
+ *      as format(arguments)|like(X) ~ hint atomic|order(fixed);`  What is 0 or NULL is not said. */
+typedef struct spc_statement {
+  size_t struct_size; /* sizeof(spc_statement) */
+  int is_output;      /* `out`, else `let` */
+  const char *name;
+  int rank;
+  const spc_expr *subscripts; /* `rank` of them */
+  const char *assign;         /* "=" (NULL), "+=", "max=", "min=" */
+  spc_expr value, condition, fill;
+  const char *dtype, *accumulator;
+  const spc_expr *shape; /* `rank` sizes */
+  const char *format, *like;
+  const int64_t *format_arguments;
+  int format_argument_count;
+  const spc_hint *hint;
+  int is_atomic, is_ordered;
+} spc_statement;
+SPC_API void spc_build_statement(spc_builder *b, const spc_statement *statement);
+
+/* Opens a schedule of a kernel (target NULL: for every target): the directives that follow are its own. */
+SPC_API void spc_build_schedule(spc_builder *b, const char *kernel, const char *target);
+/* `compact tensor axis=A gran=RxC`, `tile tensor i=64 j=32`, `fuse tensor into T`, `format tensor = F`,
+ * `split tensor k=4`, `dense tensor`, `library tensor`, `stages N`, `warps N`. */
+typedef struct spc_directive {
+  size_t struct_size; /* sizeof(spc_directive) */
+  const char *kind, *tensor, *into, *axis;
+  int64_t rows, columns;
+  const spc_size *sizes;
+  int size_count;
+  const char *format;
+  const int64_t *format_arguments;
+  int format_argument_count;
+  int64_t number;
+} spc_directive;
+SPC_API void spc_build_directive(spc_builder *b, const spc_directive *directive);
+
 /* ---- plan and run ------------------------------------------------------------------------------- */
 typedef struct spc_plan spc_plan;
 
