@@ -41,6 +41,8 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
 
 /* ---- tensors of one call (api_tensor.c) -------------------------------------------------------
  */
+/* Fields are added at the end: callers of another header have smaller or larger elements. */
+enum { DRV_LEAST_TENSOR = offsetof(spc_tensor, index_dtype) };
 typedef struct api_tensors {
   const char *call; /* "spc_run": for messages */
   const ir_kernel *kernel;

@@ -133,8 +133,12 @@ static const ir_tensor *declared_of(const spc_plan *plan, const char *name) {
   return t && (t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT) ? t : NULL;
 }
 
-static spc_status begin(dl_reading *r, const ir_tensor **declared, const void *out) {
+static spc_status begin(dl_reading *r, const ir_tensor **declared, const void *out, size_t least) {
   *declared = declared_of(r->plan, r->tensor);
+  if (out && *(const size_t *)out < least)
+    return drv_api_fail(r->err, SPC_INVALID_ARGUMENT, NULL,
+                        "%s: `tensor`: `struct_size` is %zu, not sizeof(spc_tensor)", r->call,
+                        *(const size_t *)out);
   if (r->plan && out && *declared && (r->use == SPC_FOR_RUN || r->use == SPC_FOR_ENQUEUE))
     return SPC_OK;
   if (r->plan && out && r->tensor && !*declared)
@@ -148,6 +152,12 @@ static spc_status begin(dl_reading *r, const ir_tensor **declared, const void *o
                                    : "use");
 }
 
+/* As much as the caller's struct holds. */
+static void give(spc_tensor *to, spc_tensor *full) {
+  full->struct_size = to->struct_size;
+  memcpy(to, full, to->struct_size < sizeof *full ? to->struct_size : sizeof *full);
+}
+
 static spc_tensor blank(const ir_tensor *declared) {
   spc_tensor t = {.struct_size = sizeof t, .name = declared->name, .rank = declared->rank};
   t.dtype = declared->dtype == IR_NONE ? NULL : ir_dtype_text(declared->dtype);
@@ -159,7 +169,7 @@ spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_us
   dl_reading r = {"spc_tensor_from_dlpack", name, "values", plan, use, err};
   const ir_tensor *declared;
   int order[SPC_MAX_RANK];
-  SPC_TRY(begin(&r, &declared, tensor));
+  SPC_TRY(begin(&r, &declared, tensor, DRV_LEAST_TENSOR));
   if (!values) return fault(&r, SPC_INVALID_ARGUMENT, "it is NULL");
   if (declared->like || !ir_format_is_dense(declared->format))
     return fault(&r, SPC_INVALID_ARGUMENT,
@@ -176,17 +186,29 @@ spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_us
                                                                    : "dense"));
   SPC_TRY(place_of(&r, values, declared->dtype, t.value_count, &t.values));
   for (int d = 0; d < t.rank; d++) t.shape[d] = values->shape[d];
-  *tensor = t;
+  give(tensor, &t);
   return SPC_OK;
 }
 
-/* The dtype of a level's array; IR_NONE: it has none. */
+/* The dtype of a level's array, IR_I32 for positions and coordinates; IR_NONE: it has none. */
 static ir_dtype level_dtype(const ir_level *level, bool pos) {
   const ir_level_row *row = &ir_level_rows[level->kind];
   ir_level_array kind = pos ? row->pos : row->crd;
   if (kind == IR_ARRAY_NONE || (pos && level->kind == IR_LEVEL_PACKED && !level->has_pos))
     return IR_NONE;
   return kind == IR_ARRAY_BITS || kind == IR_ARRAY_POSITIONS ? IR_U8 : IR_I32;
+}
+
+/* Positions and coordinates are int32 or int64, all of a tensor alike. */
+static spc_status take_index(const dl_reading *r, const spc_dl_tensor *dl, ir_dtype *dtype,
+                             spc_tensor *t) {
+  if (dl->dtype.code == DL_INT && dl->dtype.bits == 64) *dtype = IR_I64;
+  const char *text = ir_dtype_text(*dtype);
+  if (t->index_dtype && strcmp(t->index_dtype, text))
+    return fault(r, SPC_INVALID_INPUT, "`dtype` is %s, and another array of the tensor has %s",
+                 text, t->index_dtype);
+  t->index_dtype = text;
+  return SPC_OK;
 }
 
 static spc_status read_level(dl_reading *r, const ir_format *f, int level, bool pos,
@@ -196,12 +218,13 @@ static spc_status read_level(dl_reading *r, const ir_format *f, int level, bool 
   snprintf(array, sizeof array, "levels[%d].%s", level, pos ? "pos" : "crd");
   r->array = array;
   spc_status status = SPC_OK;
-  if (dtype == IR_NONE && dl)
+  if (dtype == IR_I32 && dl) status = take_index(r, dl, &dtype, t);
+  if (!status && dtype == IR_NONE && dl)
     status = fault(r, SPC_INVALID_ARGUMENT, "a %s level has none",
                    ir_level_rows[f->level[level].kind].text);
-  else if (dtype != IR_NONE && !dl)
+  else if (!status && dtype != IR_NONE && !dl)
     status = fault(r, SPC_INVALID_ARGUMENT, "it is NULL");
-  else if (dl)
+  else if (!status && dl)
     status = read_flat(r, dl, dtype, pos ? &t->pos[level] : &t->crd[level],
                        pos ? &t->pos_count[level] : &t->crd_count[level]);
   r->array = "values";
@@ -214,7 +237,7 @@ spc_status spc_tensor_from_dlpack_levels(const spc_plan *plan, const char *name,
                                          int level_count, spc_tensor *tensor, spc_error *err) {
   dl_reading r = {"spc_tensor_from_dlpack_levels", name, "values", plan, use, err};
   const ir_tensor *declared;
-  SPC_TRY(begin(&r, &declared, tensor));
+  SPC_TRY(begin(&r, &declared, tensor, DRV_LEAST_TENSOR));
   spc_tensor t = blank(declared);
   bool shared = declared->like != NULL; /* its pattern is its model's */
   int want = shared || !declared->format ? 0 : declared->format->level_count;
@@ -238,7 +261,7 @@ spc_status spc_tensor_from_dlpack_levels(const spc_plan *plan, const char *name,
     SPC_TRY(read_level(&r, declared->format, l, true, levels[l].pos, &t));
     SPC_TRY(read_level(&r, declared->format, l, false, levels[l].crd, &t));
   }
-  *tensor = t;
+  give(tensor, &t);
   return SPC_OK;
 }
 
@@ -268,9 +291,9 @@ spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *tensor, 
                                 spc_part part, int level, spc_dl_view *view, spc_error *err) {
   dl_reading r = {"spc_tensor_to_dlpack", tensor ? tensor->name : NULL, "values", plan, use, err};
   const ir_tensor *declared;
-  if (!tensor || tensor->struct_size < sizeof *tensor)
+  if (!tensor || tensor->struct_size < DRV_LEAST_TENSOR)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "%s: `tensor` is not valid", r.call);
-  SPC_TRY(begin(&r, &declared, view));
+  SPC_TRY(begin(&r, &declared, view, 0));
   if (tensor->rank != declared->rank)
     return fault(&r, SPC_INVALID_INPUT, "rank %d, declared %d", tensor->rank, declared->rank);
   bool whole = !declared->like && ir_format_is_dense(declared->format);
@@ -292,6 +315,8 @@ spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *tensor, 
                        ? level_dtype(&declared->format->level[level], pos)
                        : IR_NONE;
   if (dtype == IR_NONE) return fault(&r, SPC_INVALID_ARGUMENT, "level %d has none", level);
+  api_tensors given = {.kernel = plan->kernel};
+  if (dtype == IR_I32) dtype = drv_tensor_index(&given, tensor, declared);
   view_flat(view, pos ? tensor->pos[level] : tensor->crd[level],
             pos ? tensor->pos_count[level] : tensor->crd_count[level], dtype);
   return SPC_OK;

@@ -1,6 +1,4 @@
 /* api_tensor.c - what callers hand in as tensors, against what the kernel declares. */
-#include <stddef.h>
-
 #include "driver/api.h"
 
 spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const char *what) {
@@ -8,12 +6,9 @@ spc_status drv_tensor_misuse(const api_tensors *run, const spc_tensor *t, const 
                       t->name ? t->name : "(null)", what);
 }
 
-/* Fields may be added at the end: callers of another header have smaller or larger elements. */
-enum { LEAST_SIZE = offsetof(spc_tensor, index_dtype) };
-
 spc_tensor *drv_tensor_at(const api_tensors *given, int i) {
   size_t size = given->tensors->struct_size;
-  if (size < LEAST_SIZE) size = sizeof(spc_tensor); /* refused when it is looked at */
+  if (size < DRV_LEAST_TENSOR) size = sizeof(spc_tensor); /* refused when it is looked at */
   return (spc_tensor *)(void *)((char *)given->tensors + (size_t)i * size);
 }
 
@@ -75,7 +70,7 @@ void drv_tensor_view(const api_tensors *run, const spc_tensor *t, const ir_tenso
 spc_status drv_tensor_names(const api_tensors *run) {
   for (int i = 0; i < run->count; i++) {
     const spc_tensor *t = drv_tensor_at(run, i);
-    if (t->struct_size != run->tensors->struct_size || t->struct_size < LEAST_SIZE)
+    if (t->struct_size != run->tensors->struct_size || t->struct_size < DRV_LEAST_TENSOR)
       return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL,
                           "%s: tensors[%d]: `struct_size` is %zu, not sizeof(spc_tensor)",
                           run->call, i, t->struct_size);

@@ -334,7 +334,7 @@ typedef struct spc_dl_level { /* the arrays of one level of a format; NULL where
 typedef enum spc_use { SPC_FOR_RUN = 0, SPC_FOR_ENQUEUE = 1 } spc_use;
 
 /* *tensor becomes input or output `name` of the plan's kernel on the memory of a DLPack tensor, which
- * must outlive it; nothing is copied.  Checked: rank, dtype, device, alignment, `data` (NULL only where
+ * must outlive it; nothing is copied.  The caller sets tensor->struct_size.  Checked: rank, dtype, device, alignment, `data` (NULL only where
  * nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
  * column-major for `dense_t`, any permutation for a format that says so.  Sizes of 1 may have any stride.
  * Padded rows are refused: kernels take a row's pitch from the sizes.  i4 and u4 are 8-bit integers.
@@ -346,7 +346,7 @@ SPC_API spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name
 
 /* The same for a tensor in a sparse format: its shape, its values (NULL: a pattern), and the arrays of
  * each level of the format (see spc_plan_tensor); of one `as like(X)`: no levels.  Every array is
- * contiguous; pos and crd are int32, crd of bitmap and nm levels uint8.  A value array may have any rank:
+ * contiguous; pos and crd are int32, or all int64; crd of bitmap and nm levels uint8.  A value array may have any rank:
  * blocks of bsr as [n][r][c]. */
 SPC_API spc_status spc_tensor_from_dlpack_levels(const spc_plan *plan, const char *name, spc_use use,
                                                  int rank, const int64_t *shape,

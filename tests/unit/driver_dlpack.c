@@ -83,6 +83,7 @@ static void take_all(scene *s, spc_tensor t[7], dl d[12]) {
   dl_set(&d[10], v, 2, 32, 1, N, 0);
   spc_dl_level csr[2] = {{NULL, NULL}, {&d[3].t, &d[4].t}};
   spc_dl_level bsr[4] = {{NULL, NULL}, {&d[6].t, &d[7].t}, {NULL, NULL}, {NULL, NULL}};
+  for (int i = 0; i < 7; i++) t[i].struct_size = sizeof t[i];
   const struct {
     const char *name;
     int number;
@@ -105,7 +106,7 @@ static void take_all(scene *s, spc_tensor t[7], dl d[12]) {
 Test(driver_dlpack, runs_on_the_memory_of_others) {
   scene s = scene_new();
   spc_error err = SPC_ERROR_INIT;
-  spc_tensor t[7];
+  spc_tensor t[7] = {0};
   dl d[12];
   for (int i = 0; i < N; i++)
     for (int j = 0; j < M; j++) {
@@ -124,7 +125,7 @@ Test(driver_dlpack, runs_on_the_memory_of_others) {
 Test(driver_dlpack, there_and_back) {
   scene s = scene_new();
   spc_error err = SPC_ERROR_INIT;
-  spc_tensor t[7], again;
+  spc_tensor t[7] = {0}, again = {.struct_size = sizeof again};
   dl d[12];
   spc_dl_view view, p, c;
   take_all(&s, t, d);
@@ -153,7 +154,7 @@ Test(driver_dlpack, there_and_back) {
 Test(driver_dlpack, sizes_of_one_and_none_have_any_stride) {
   scene s = scene_new();
   spc_error err = SPC_ERROR_INIT;
-  spc_tensor t;
+  spc_tensor t = {.struct_size = sizeof t};
   dl d;
   dl_set(&d, x, 2, 32, 2, 1, M);
   dl_strides(&d, 777, 1);
@@ -213,7 +214,7 @@ Test(driver_dlpack, what_cannot_be_read_as_it_lies_is_named) {
   scene s = scene_new();
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     spc_error err = SPC_ERROR_INIT;
-    spc_tensor t = {.struct_size = 77};
+    spc_tensor t = {.struct_size = sizeof t, .rank = 77};
     dl d;
     dl_set(&d, x, 2, 32, 2, N, M);
     refused[i].spoil(&d);
@@ -221,10 +222,10 @@ Test(driver_dlpack, what_cannot_be_read_as_it_lies_is_named) {
     cr_expect_eq(status, refused[i].status, "%s: %d, %s", refused[i].words, status, err.message);
     cr_expect(strstr(err.message, refused[i].words) && strstr(err.message, "`x`"), "%s: %s",
               refused[i].words, err.message);
-    cr_expect_eq(t.struct_size, 77, "nothing is written");
+    cr_expect_eq(t.rank, 77, "nothing is written");
   }
   spc_error err = SPC_ERROR_INIT;
-  spc_tensor t;
+  spc_tensor t = {.struct_size = sizeof t};
   dl d;
   dl_set(&d, w, 4, 16, 2, N, M);
   cr_expect_eq(spc_tensor_from_dlpack(s.plan, "W", SPC_FOR_RUN, &d.t, &t, &err), SPC_INVALID_INPUT);
@@ -248,7 +249,18 @@ Test(driver_dlpack, what_cannot_be_read_as_it_lies_is_named) {
   cr_expect_eq(spc_tensor_from_dlpack_levels(s.plan, "A", SPC_FOR_RUN, 2, shape, &values.t, levels,
                                              2, &t, &err),
                SPC_INVALID_INPUT);
-  cr_expect(strstr(err.message, "levels[1].pos") && strstr(err.message, "bits 64"), "%s",
+  cr_expect(strstr(err.message, "levels[1].crd") && strstr(err.message, "has i64"), "%s",
+            err.message);
+  c.t.dtype.bits = 64;
+  cr_expect_eq(spc_tensor_from_dlpack_levels(s.plan, "A", SPC_FOR_RUN, 2, shape, &values.t, levels,
+                                             2, &t, &err),
+               SPC_OK, "%s", err.message);
+  cr_expect_str_eq(t.index_dtype, "i64");
+  p.t.dtype.bits = 16;
+  cr_expect_eq(spc_tensor_from_dlpack_levels(s.plan, "A", SPC_FOR_RUN, 2, shape, &values.t, levels,
+                                             2, &t, &err),
+               SPC_INVALID_INPUT);
+  cr_expect(strstr(err.message, "levels[1].pos") && strstr(err.message, "bits 16"), "%s",
             err.message);
   levels[1].pos = NULL;
   cr_expect_eq(spc_tensor_from_dlpack_levels(s.plan, "A", SPC_FOR_RUN, 2, shape, &values.t, levels,
