@@ -159,7 +159,6 @@ typedef struct finding {
 
 static bool note_load(void *user, ir_expr *e) {
   enum { TRIALS = 3 };
-  static const int64_t primes[] = {1013, 3571, 7919, 211, 541, 97, 5231, 1709, 61};
   finding *f = user;
   if (e->kind != IR_LOAD || e->buf != f->buf) return true;
   const ir_program *program = f->l->program;
@@ -168,7 +167,7 @@ static bool note_load(void *user, ir_expr *e) {
     trial t = {f->l, sizes, {0, 3 + 5 * n, 11 + 2 * n, n}};
     for (int d = 0; d < program->dims.count; d++) {
       int64_t fixed = program->dims.at[d]->value;
-      sizes[d] = fixed >= 0 ? fixed : primes[(d + 2 * n) % IR_COUNT(primes)];
+      sizes[d] = fixed >= 0 ? fixed : ir_size_sample(d, n);
     }
     f->ways &= e->arg_count == 1 ? ways_of(&t, e->args[0]) : 0; /* a masked load may lie outside */
   }

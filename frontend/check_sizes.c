@@ -8,8 +8,8 @@
 /* ---- sizes as numbers ---------------------------------------------------------------------- */
 /* A dyn dim takes a value with many divisors, another one at each sample point. */
 static int64_t sample(const ir_dim *dim, int point) {
-  static const int64_t factors[] = {1, 7, 11, 13, 29, 53};
-  return 322560 * factors[(point * 5 + dim->number * (point + 1)) % 6] * (dim->number % 3 + 1);
+  const int64_t divisible = 322560;
+  return divisible * ir_size_sample(dim->number, point);
 }
 
 static bool size_at(const ir_expr *e, int point, int64_t *value) {

@@ -328,6 +328,9 @@ void ir_stores_of_kernel(ir_arena *arena, const ir_kernel *kernel, ir_expr **sto
 bool ir_size_value(const ir_expr *size, const int64_t *sizes, int64_t *value);
 /* The same for the bounds of a loop, as the loop computes them: divisions round down. */
 bool ir_count_value(const ir_expr *count, const int64_t *sizes, int64_t *value);
+/* A size from 1 to 4093 that stands for the dim of that number when two size expressions are compared
+ * by trying points: no two dims have anything to do with each other, nor one dim at two points. */
+int64_t ir_size_sample(int dim, int point);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);
 
