@@ -48,6 +48,12 @@ bool pass_plain_subs(const ir_stmt *stmt);
 /* The subscripts of an access are distinct bare indices. */
 bool pass_bare_access(const ir_expr *access);
 
+/* Whether e is finite when every tensor for which `absent` holds reads as 0 and the others as
+ * something finite (finite.c). */
+typedef bool pass_absent(const void *user, const ir_tensor *tensor);
+bool pass_stays_finite(const ir_expr *e, pass_absent *absent, const void *user);
+bool pass_is_finite_sampled(const ir_expr *e); /* every tensor with a sample reads as 0 */
+
 /* ---- conditions ------------------------------------------------------------------------------ */
 typedef struct pass_terms {
   IR_VEC(ir_expr *) list;

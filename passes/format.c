@@ -49,6 +49,12 @@ static const char *sampled_why(pass_context *context, const ir_tensor *model) {
       "non-zero only where `%s` stores an entry: one value an entry, no dense buffer", model->name);
 }
 
+/* A let that is dense as it is written and wanted at few places alone has entries there. */
+static void limit_to_wanted(pass_context *context, ir_stmt *stmt) {
+  if (!ir_stores_of_stmt(context->arena, stmt))
+    stmt->stores = pass_stores_of_condition(context->arena, stmt->support);
+}
+
 static void choose(pass_context *context, ir_tensor *tensor) {
   ir_stmt *stmt = tensor->def;
   ir_tensor *model =
@@ -58,6 +64,7 @@ static void choose(pass_context *context, ir_tensor *tensor) {
     tensor->format = model->format;
     tensor->format_why = sampled_why(context, model);
   } else if (stmt && assembles(stmt)) {
+    limit_to_wanted(context, stmt);
     tensor->format = builtin(context, tensor->rank == 2 ? "csr" : "csf", tensor->rank);
     tensor->format_why = "every operand that bounds its pattern is sparse: assembled, never dense";
   }

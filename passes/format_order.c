@@ -79,17 +79,26 @@ static int dims_in_level_order(const ir_format *format, int dims[IR_MAX_RANK]) {
   return count;
 }
 
-/* Insertion by the order of loops; stable, so that what is free stays as it was. */
+static bool must_wait(const pass_order *order, const ir_expr *access, int dim, const int *others,
+                      int count) {
+  const ir_index *index = bare_index(access->args[dim]);
+  for (int i = 0; i < count; i++) {
+    const ir_index *other = bare_index(access->args[others[i]]);
+    if (index && other && comes_before(order, other, index)) return true;
+  }
+  return false;
+}
+
+/* By the order of loops: each place takes the first dim that need not wait for another one, so that
+ * what is free stays as it was. */
 static void sort_dims(const pass_order *order, const ir_expr *access, int *dims, int count) {
-  for (int i = 1; i < count; i++)
-    for (int j = i; j > 0; j--) {
-      const ir_index *upper = bare_index(access->args[dims[j - 1]]);
-      const ir_index *lower = bare_index(access->args[dims[j]]);
-      if (!upper || !lower || !comes_before(order, lower, upper)) break;
-      int swapped = dims[j];
-      dims[j] = dims[j - 1];
-      dims[j - 1] = swapped;
-    }
+  for (int place = 0; place < count; place++) {
+    int at = place;
+    while (at < count - 1 && must_wait(order, access, dims[at], dims + place, count - place)) at++;
+    int taken = dims[at];
+    memmove(dims + place + 1, dims + place, (size_t)(at - place) * sizeof *dims);
+    dims[place] = taken;
+  }
 }
 
 static bool keeps_levels_when_permuted(const ir_format *format) {

@@ -155,6 +155,8 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
 /* One element that the reader looks at. */
 static const char *use_refusal(pass_context *c, const pass_pair *p, bool forced) {
   if (loses_segments(p)) return "its rows are ragged and the reader's are not";
+  if (!is_inside(c, p, p->into->sample, p->from->sample) && !pass_is_finite_sampled(p->from->value))
+    return "what is skipped there would make an infinity here";
   if (!pass_is_elementwise(p->from->value)) return NULL; /* read once, at bare indices */
   if (reads_through_memory(p->use)) return "it is read through a gather, whose misses are zeros";
   const ir_index *over = repeated_over(c->arena, p);

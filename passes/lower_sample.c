@@ -8,11 +8,8 @@
  * ask where the value of what is not wanted would not be 0: then it is no factor of what the loops
  * walk, or it makes an infinity of elements that were not computed, which read as 0 (0 * (1 / 0) is
  * NaN). */
-#include <math.h>
-
 #include "passes/expr.h"
 #include "passes/lower.h"
-#include "passes/storage.h"
 
 /* ---- can the condition be asked here? -------------------------------------------------------- */
 static bool comes_later(const lower_state *s, const ir_tensor *tensor) {
@@ -46,36 +43,6 @@ static bool is_zero_outside(lower_state *s, const ir_expr *value) {
   return outside.known && outside.value == 0;
 }
 
-/* Not every element is computed: it, or what it is a copy of in another order, has a sample. */
-static bool is_sampled(const ir_tensor *tensor) {
-  const ir_tensor *source = tensor->def ? pass_stmt_converts(tensor->def) : NULL;
-  return tensor->def && (tensor->def->sample || (source && is_sampled(source)));
-}
-
-static bool reads_sampled(const ir_expr *e) {
-  if (e->kind == IR_ACCESS && is_sampled(e->tensor)) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (reads_sampled(e->args[i])) return true;
-  return false;
-}
-
-/* The op over elements that were not computed, all 0, and any others, of which 1 and -1 stand here.
- */
-static bool op_is_finite(const ir_expr *e, double other) {
-  double x[3] = {0, 0, 0};
-  for (int i = 0; i < e->arg_count; i++) x[i] = reads_sampled(e->args[i]) ? 0 : other;
-  return isfinite(ir_op_rows[e->op].eval(x));
-}
-
-static bool stays_finite(const ir_expr *e) {
-  bool floats = e->kind == IR_OP && ir_dtype_is_float(e->dtype);
-  if (!reads_sampled(e)) return true;
-  if (floats && !(op_is_finite(e, 1) && op_is_finite(e, -1))) return false;
-  for (int i = 0; i < e->arg_count; i++)
-    if (!stays_finite(e->args[i])) return false;
-  return true;
-}
-
 /* ---- the statement --------------------------------------------------------------------------- */
 static ir_expr *terms_to_ask(lower_state *s, bool all) {
   pass_terms terms = {0};
@@ -90,21 +57,33 @@ static ir_expr *terms_to_ask(lower_state *s, bool all) {
   return condition;
 }
 
-/* A result is 0 where it is not wanted, by itself, as long as its value stays finite; a pattern
- * that is computed is the matter of ir/stores.c, so there the value is asked and not the statement.
- */
+/* A statement whose pattern is computed: what has an entry is the matter of ir/stores.c, so the
+ * value is asked and not the statement. */
+static ir_stmt *with_value_asked(lower_state *s, ir_expr *condition) {
+  ir_stmt *stmt = s->stmt, *copy = IR_NEW(s->arena, ir_stmt);
+  ir_expr *stores = ir_stores_of_stmt(s->arena, stmt);
+  if (stmt->cond && !pass_implies(s->arena, stores, stmt->cond))
+    condition = pass_and(s->arena, stmt->cond, condition);
+  if (!condition) return stmt;
+  *copy = *stmt;
+  copy->stores = stores ? stores : pass_code_bool(s, true);
+  copy->value = ir_apply3(s->arena, IR_OP_WHERE, condition, stmt->value,
+                          pass_value_const(s, stmt->value->dtype, 0));
+  return copy;
+}
+
+/* A result is 0 where it is not wanted, by itself, as long as its value stays finite. */
 ir_stmt *pass_lower_sampled(lower_state *s, bool assembled) {
   ir_stmt *stmt = s->stmt;
-  if (!stmt->sample) return stmt;
-  bool finite = stays_finite(stmt->value), result = assembled || stmt->target->role == IR_ROLE_OUT;
-  if (result && (finite || stmt->fill != 0)) return stmt;
-  ir_expr *condition = terms_to_ask(s, !finite || !is_zero_outside(s, stmt->value));
+  bool finite = pass_is_finite_sampled(stmt->value), result = stmt->target->role == IR_ROLE_OUT;
+  ir_expr *terms = NULL;
+  if (stmt->sample && !(finite && (assembled || result)))
+    terms = terms_to_ask(s, !finite || !is_zero_outside(s, stmt->value));
+  if (stmt->fill != 0 && (assembled || result)) return stmt;
+  if (assembled) return with_value_asked(s, terms);
+  if (!terms) return stmt;
   ir_stmt *copy = IR_NEW(s->arena, ir_stmt);
   *copy = *stmt;
-  if (!assembled)
-    copy->cond = pass_and(s->arena, stmt->cond, condition);
-  else if (condition)
-    copy->value = ir_apply3(s->arena, IR_OP_WHERE, condition, stmt->value,
-                            ir_const_f(s->arena, stmt->value->dtype, 0));
+  copy->cond = pass_and(s->arena, stmt->cond, terms);
   return copy;
 }

@@ -118,6 +118,19 @@ static void add_use(demand *d, const ir_expr *use, ir_expr *when) {
 
 static void visit_uses(demand *d, ir_expr *e, ir_expr *when);
 
+static bool is_asked_for(const void *user, const ir_tensor *tensor) {
+  return ((const demand *)user)->tensor == tensor;
+}
+
+/* Terms of the condition in the indices of the reader's own elements: these it asks before it
+ * computes one (lower_sample.c).  Inside a reduction it walks stored zeros too. */
+static ir_expr *asked_by_reader(demand *d, ir_expr *condition) {
+  pass_indices own = {0};
+  for (int i = 0; i < d->reader->free.count; i++)
+    pass_indices_add(d->c->arena, &own, d->reader->free.at[i]);
+  return pass_terms_within(d->c->arena, condition, &own);
+}
+
 /* The factor matters only where the others are not zero, if the reader skips those: one that
  * computes every element would meet 0 * (1 / 0), of a factor that was left out. */
 static void visit_factor(demand *d, ir_expr *factor, ir_expr *other, ir_expr *when) {
@@ -126,7 +139,9 @@ static void visit_factor(demand *d, ir_expr *factor, ir_expr *other, ir_expr *wh
     visit_uses(d, factor, when);
     return;
   }
-  visit_uses(d, factor, pass_and(d->c->arena, when, pass_support_of(d->c, d->reader, other)));
+  ir_expr *support = pass_support_of(d->c, d->reader, other);
+  if (!pass_stays_finite(factor, is_asked_for, d)) support = asked_by_reader(d, support);
+  visit_uses(d, factor, pass_and(d->c->arena, when, support));
 }
 
 static void visit_where(demand *d, ir_expr *e, ir_expr *when) {

@@ -57,6 +57,30 @@ bool pass_stores_round(const ir_expr *e) {
   return false;
 }
 
+/* ---- patterns of conditions --------------------------------------------------------------------
+ */
+static ir_expr *pattern_of_pair(ir_arena *arena, const ir_expr *e) {
+  ir_expr *x = pass_stores_of_condition(arena, e->args[0]);
+  ir_expr *y = pass_stores_of_condition(arena, e->args[1]);
+  if (e->op == IR_OP_OR) return x && y ? ir_apply(arena, IR_OP_OR, x, y) : NULL;
+  return x && y ? ir_apply(arena, IR_OP_AND, x, y) : x ? x : y;
+}
+
+ir_expr *pass_stores_of_condition(ir_arena *arena, ir_expr *e) {
+  if (e->kind == IR_ACCESS) {
+    if (!pass_tensor_is_sparse(e->tensor)) return NULL;
+    return e->tensor->dtype == IR_NONE ? e : pass_stores_at(arena, e);
+  }
+  if (e->kind == IR_CAST) return pass_stores_of_condition(arena, e->args[0]);
+  if (e->kind == IR_REDUCE && e->reducer == IR_RED_ANY) {
+    ir_expr *body = pass_stores_of_condition(arena, e->args[0]);
+    return body ? ir_reduce(arena, IR_RED_ANY, e->bound, e->bound_count, body) : NULL;
+  }
+  if (e->kind != IR_OP) return NULL;
+  if (e->op == IR_OP_AND || e->op == IR_OP_OR) return pattern_of_pair(arena, e);
+  return e->op == IR_OP_NE ? pass_stores_of_condition(arena, e->args[0]) : NULL;
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 typedef struct replacing {
   const ir_expr *from;
