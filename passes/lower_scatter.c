@@ -56,11 +56,20 @@ static void dense_innermost(const lower_state *s, lower_loops *order) {
   *order = again;
 }
 
+/* Rows in no segment are 0 (rule 8): sums may begin there as everywhere, what begins at an infinity
+ * may not. */
+static bool leaves_rows(const lower_state *s, const ir_expr *hole) {
+  bool ragged = false;
+  for (int i = 0; i < s->stmt->free.count; i++) ragged |= s->stmt->free.at[i]->segment != NULL;
+  return ragged && pass_reduce_zero(hole->reducer, hole->dtype) != 0;
+}
+
 bool pass_scatter_order(lower_state *s, const ir_expr **hole, lower_loops *order) {
   pass_lower_open(s, order);
   *hole = only_reduction(s->stmt->value);
   if (!*hole || (*hole)->reducer == IR_RED_ARGMAX || pass_count_heavy(s->stmt->value) != 1)
     return false;
+  if (leaves_rows(s, *hole)) return false;
   for (int i = 0; i < (*hole)->bound_count; i++)
     if (is_free(s->stmt, (*hole)->bound[i])) return false;
   for (int i = 0; i < (*hole)->bound_count; i++) pass_loops_index(order, (*hole)->bound[i]);

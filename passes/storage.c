@@ -23,6 +23,8 @@ static bool same_subs_as_target(const ir_stmt *stmt, const ir_expr *access) {
 ir_tensor *pass_stmt_converts(const ir_stmt *stmt) {
   const ir_expr *value = stmt->value;
   if (value->kind != IR_ACCESS || stmt->cond || ir_is_scatter(stmt)) return NULL;
+  for (int i = 0; i < stmt->free.count; i++)
+    if (stmt->free.at[i]->segment) return NULL; /* rows in no segment are left out */
   ir_tensor *source = value->tensor;
   if (source->dtype != stmt->target->dtype || !same_subs_as_target(stmt, value)) return NULL;
   if (!source->format || !stmt->target->format || stmt->target->like) return NULL;
