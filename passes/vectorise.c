@@ -22,7 +22,8 @@ enum { MOST_CHAIN = 8 };
 typedef struct vectoriser {
   ir_arena *arena;
   ir_builder b;
-  int bits; /* of a vector register */
+  int bits;             /* of a vector register */
+  bool batch_invariant; /* a row's sums have one order, however many rows there are */
 } vectoriser;
 
 typedef vec_shape shape;
@@ -271,6 +272,24 @@ static void write_by_reductions(vectoriser *v, chain *c) {
   ir_close(&v->b, outer);
 }
 
+/* Operands that are consecutive along the sum, turned while they are packed; few rows by
+ * reductions. */
+static bool write_turned(vectoriser *v, chain *c) {
+  int last = c->count - 1;
+  const ir_code *col = c->loop[last];
+  if (v->batch_invariant) return false;
+  tile t = tile_of(v, c, last, &col->body, true);
+  if (!t.row || pass_vec_branches(t.g, &col->body)) return false;
+  t.shape = tile_shape(v, t.row, col, lanes_for(v, t.g, col), pass_vec_accumulators(&col->body));
+  if (!pass_vec_panel_turns(&t)) return false;
+  ir_block few = with_reductions(v, &col->body, 1), *outer;
+  t.few = &few;
+  open_outer(v, c, last - 1, &outer);
+  pass_vec_panel(&t);
+  ir_close(&v->b, outer);
+  return true;
+}
+
 static void write_loop(vectoriser *v, const ir_code *loop) {
   chain c = chain_of(loop);
   double best = 0.75, share;
@@ -292,7 +311,7 @@ static void write_loop(vectoriser *v, const ir_code *loop) {
   }
   share = share_by_reductions(v, c.loop[c.count - 1]);
   if (share < best) {
-    write_by_reductions(v, &c);
+    if (!write_turned(v, &c)) write_by_reductions(v, &c);
   } else if (at >= 0) {
     write_by_lanes(v, &c, at);
   } else {
@@ -327,7 +346,8 @@ static void write_block(vectoriser *v, const ir_block *block) {
 /* ---- the pass -------------------------------------------------------------------------------- */
 static void vectorise_function(pass_context *context, ir_func *func, int bits) {
   ir_block body = {0};
-  vectoriser v = {.arena = context->arena, .bits = bits};
+  vectoriser v = {
+      .arena = context->arena, .bits = bits, .batch_invariant = context->options->batch_invariant};
   v.b = (ir_builder){context->arena, func, &body};
   write_block(&v, &func->body);
   func->body = body;

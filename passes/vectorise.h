@@ -101,6 +101,7 @@ typedef struct vec_tile {
   const vec_region *g;
   const ir_code *row, *col; /* the original loops; row may be NULL */
   const ir_block *before, *body;
+  const ir_block *few; /* the body with its sums by lanes, for few rows; NULL: rows as they are */
   vec_shape shape;
   bool whole; /* every tile has all its rows, also the last one */
 } vec_tile;
@@ -114,6 +115,8 @@ ir_var *pass_vec_open(ir_builder *b, const ir_code *like, ir_expr *lo, ir_expr *
 /* Writes the tile with its operands packed in panels; false when that does not pay or does not fit.
  */
 bool pass_vec_panel(vec_tile *t);
+/* It would be, and what it packs is consecutive along the sum: columns are turned into rows. */
+bool pass_vec_panel_turns(vec_tile *t);
 
 /* ---- vectorise_reduce.c ---------------------------------------------------------------------- */
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop);

@@ -14,6 +14,11 @@ static void write_few(panel *p, ir_expr *col_hi, vec_shape shape) {
   few.row = &row;
   few.col = &col;
   few.shape = shape;
+  if (few.few) {
+    few.body = few.few;
+    few.g = pass_vec_region(p->a, row.var, col.var, few.before, few.body);
+    few.shape = (vec_shape){PANEL_DOT_ROWS, PANEL_DOT_COLUMNS, 1};
+  }
   pass_vec_tile(&few);
 }
 
@@ -49,20 +54,46 @@ static void set_columns(panel *p, ir_expr *strip) {
   p->col_hi = pass_panel_end(p, p->t->col, p->col_lo, p->width, p->t->col->hi);
 }
 
-/* Few rows are done from memory, over several strips at once: what a step of k reads lies together.
- */
-static void write_few_strips(panel *p, ir_expr *strip) {
+/* Few rows are done from memory, over several strips at once. */
+static void write_few_strips(panel *p, ir_expr *strip, ir_expr *k_lo, ir_expr *k_hi) {
   ir_block *outer;
+  int64_t width = p->width;
   ir_expr *place = pass_panel_op(p, IR_OP_MOD, strip, pass_panel_number(p, PANEL_FEW_STRIPS));
   ir_open_if(p->t->b, pass_panel_op(p, IR_OP_EQ, place, pass_panel_number(p, 0)), &outer);
-  ir_expr *end =
-      pass_panel_op(p, IR_OP_ADD, p->col_lo, pass_panel_number(p, PANEL_FEW_STRIPS * p->width));
-  vec_shape wide = {1, p->t->shape.cols * PANEL_FEW_STRIPS, p->t->shape.lanes};
-  write_few(p, pass_panel_let(p, "end", pass_panel_op(p, IR_OP_MIN, end, p->t->col->hi)), wide);
+  p->width = PANEL_FEW_STRIPS * width;
+  ir_expr *end = pass_panel_op(p, IR_OP_ADD, p->col_lo, pass_panel_number(p, p->width)),
+          *col_hi = p->col_hi;
+  p->col_hi = pass_panel_let(p, "end", pass_panel_op(p, IR_OP_MIN, end, p->t->col->hi));
+  if (p->t->few)
+    write_few(p, p->col_hi, p->t->shape);
+  else
+    pass_panel_few(p, k_lo, k_hi);
+  p->width = width;
+  p->col_hi = col_hi;
   ir_close(p->t->b, outer);
 }
 
-static bool always_many(const panel *p) { return pass_vec_trips(p->t->row, 0) >= PANEL_FEW_ROWS; }
+static bool reads_narrow_columns(const panel *p, const ir_expr *e) {
+  if (!e) return false;
+  if (e->kind == IR_LOAD && ir_dtype_bytes(e->dtype) < 4 && pass_vec_deps(p->t->g, e) == VEC_COL)
+    return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (reads_narrow_columns(p, e->args[i])) return true;
+  return false;
+}
+
+/* From how many rows on packing pays. */
+static int64_t least_rows(const panel *p) {
+  bool narrow = false;
+  for (int i = 0; i < p->k->body.codes.count; i++)
+    narrow = narrow || reads_narrow_columns(p, p->k->body.codes.at[i]->value);
+  return !p->t->few ? PANEL_FEWEST_ROWS : narrow ? PANEL_SCATTERED_ROWS : PANEL_FEW_ROWS;
+}
+
+static bool always_many(const panel *p) {
+  int64_t least = p->t->few ? least_rows(p) : PANEL_FEW_ROWS;
+  return pass_vec_trips(p->t->row, 0) >= least;
+}
 
 /* Every strip is packed once a block of rows; with up to PANEL_MOST_ROWS rows there is one block.
  */
@@ -86,9 +117,8 @@ static void write_parallel(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
     pass_panel_strip(p, k_lo, k_hi);
   } else {
     ir_code *test = ir_open_if(
-        b, pass_panel_op(p, IR_OP_LT, rows_of(p), pass_panel_number(p, PANEL_FEWEST_ROWS)),
-        &branch);
-    write_few_strips(p, strip);
+        b, pass_panel_op(p, IR_OP_LT, rows_of(p), pass_panel_number(p, least_rows(p))), &branch);
+    write_few_strips(p, strip, k_lo, k_hi);
     ir_open_else(b, test);
     pass_panel_strip(p, k_lo, k_hi);
     ir_close(b, branch);
@@ -114,8 +144,11 @@ static void write_sequential(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
     return;
   }
   ir_expr *rows = pass_panel_op(p, IR_OP_SUB, p->row_hi, p->row_lo);
-  ir_code *test = ir_open_if(
-      p->t->b, pass_panel_op(p, IR_OP_LT, rows, pass_panel_number(p, PANEL_FEW_ROWS)), &branch);
+  ir_code *test =
+      ir_open_if(p->t->b,
+                 pass_panel_op(p, IR_OP_LT, rows,
+                               pass_panel_number(p, p->t->few ? least_rows(p) : PANEL_FEW_ROWS)),
+                 &branch);
   p->col_lo = p->t->col->lo;
   vec_shape shape = p->t->shape;
   if (shape.rows > 4) shape.rows = 4;
@@ -146,12 +179,30 @@ static bool packs_rows(const panel *p, const ir_expr *e) {
   return false;
 }
 
+/* What columns alone read is consecutive along k. */
+static bool turns(const panel *p, const ir_expr *e) {
+  if (!e) return true;
+  if (e->kind == IR_LOAD && pass_vec_deps(p->t->g, e) == VEC_COL)
+    return pass_panel_runs_along_k(p, e);
+  for (int i = 0; i < e->arg_count; i++)
+    if (!turns(p, e->args[i])) return false;
+  return true;
+}
+
 static int64_t most_rows(const panel *p) {
   bool converted = false;
   for (int i = 0; i < p->k->body.codes.count; i++)
     converted = converted || packs_rows(p, p->k->body.codes.at[i]->value);
   int64_t tile = p->t->shape.rows;
   return (converted ? PANEL_MOST_PACKED_ROWS : PANEL_MOST_ROWS) / tile * tile;
+}
+
+bool pass_vec_panel_turns(vec_tile *t) {
+  panel p = {.t = t, .a = t->b->arena};
+  if (!pass_panel_suits(&p)) return false;
+  for (int i = 0; i < p.k->body.codes.count; i++)
+    if (!turns(&p, p.k->body.codes.at[i]->value)) return false;
+  return true;
 }
 
 bool pass_vec_panel(vec_tile *t) {

@@ -258,20 +258,48 @@ static void write_initial(panel *p) {
 }
 
 /* Along k: vectors of what is consecutive, one row or column after the other. */
-static void write_packing_along(panel *p, const panel_packed *one) {
+static void write_packing_along(panel *p, const panel_packed *one, ir_expr *lo, ir_expr *hi) {
   ir_block body = {0}, before = {0};
   put_store(p, &body, one->buf, panel_place(p, one->by_row), (ir_expr *)one->e);
   if (p->t->before) put_lets(p, &before, p->t->before, one->by_row);
   ir_code line = one->by_row ? pass_panel_limited(p->t->row, p->row_lo, p->row_hi)
                              : pass_panel_limited(p->t->col, p->col_lo, p->col_hi),
-          k = pass_panel_limited(p->k, p->k_lo, p->k_hi);
+          k = pass_panel_limited(p->k, lo, hi);
   write_part(p, &before, &body, &line, &k, (vec_shape){1, 4, p->t->shape.lanes}, false);
+}
+
+/* Columns become rows, some steps of k at a time, so that lines stay in the first cache.  Elements
+ * that a gather takes come from eight columns at each k (more would share too few sets of that
+ * cache where columns are a power of two apart); others are converted along k and scattered. */
+static void write_turning(panel *p, const panel_packed *one) {
+  ir_block *outer, body = {0}, before = {0};
+  ir_expr *from = pass_panel_ref(
+      p, pass_vec_open(p->t->b, p->k, p->k_lo, p->k_hi, PANEL_TURN, IR_RUN_SEQUENTIAL, &outer));
+  ir_expr *to = pass_panel_end(p, p->k, from, PANEL_TURN, p->k_hi);
+  if (one->e->kind == IR_LOAD && ir_dtype_bytes(one->e->dtype) >= 4) {
+    put_lets(p, &body, &p->pre, false);
+    ir_code *loop = put_k(p, &body);
+    loop->lo = from;
+    loop->hi = to;
+    put_lets(p, &loop->body, &p->k->body, false);
+    put_store(p, &loop->body, one->buf, panel_place(p, false), (ir_expr *)one->e);
+    if (p->t->before) put_lets(p, &before, p->t->before, false);
+    ir_code col = pass_panel_limited(p->t->col, p->col_lo, p->col_hi);
+    write_part(p, &before, &body, NULL, &col, (vec_shape){1, 1, PANEL_TURN_COLUMNS}, false);
+  } else {
+    write_packing_along(p, one, from, to);
+  }
+  ir_close(p->t->b, outer);
 }
 
 static void write_packing(panel *p, const panel_packed *one) {
   ir_block body = {0};
-  if (one->by_row || one->turned) {
-    write_packing_along(p, one);
+  if (one->turned) {
+    write_turning(p, one);
+    return;
+  }
+  if (one->by_row) {
+    write_packing_along(p, one, p->k_lo, p->k_hi);
     return;
   }
   put_lets(p, &body, &p->pre, false);
@@ -351,5 +379,26 @@ void pass_panel_strip(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
     p->sums[i].buf = ir_local(p->t->b, "sums", p->sums[i].let->var->dtype, p->rows * p->width);
   write_initial(p);
   write_depths(p, k_lo, k_hi);
+  write_rest(p);
+}
+
+/* The same from memory, for the few rows that packing would not pay for: some steps of k at a time
+ * over long pieces of their lines, so that memory is read as it lies.  The sums stay in the first
+ * cache. */
+void pass_panel_few(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
+  ir_block *outer, body = {0};
+  for (int i = 0; i < p->sum_count; i++)
+    p->sums[i].buf =
+        ir_local(p->t->b, "sums", p->sums[i].let->var->dtype, PANEL_FEWEST_ROWS * p->width);
+  write_initial(p);
+  p->k_lo = pass_panel_ref(
+      p, pass_vec_open(p->t->b, p->k, k_lo, k_hi, PANEL_FEW_STEPS, IR_RUN_SEQUENTIAL, &outer));
+  p->k_hi = pass_panel_end(p, p->k, p->k_lo, PANEL_FEW_STEPS, k_hi);
+  put_lets(p, &body, &p->pre, true);
+  put_sums(p, &body, false);
+  put_k(p, &body)->body = p->k->body;
+  put_sum_stores(p, &body);
+  write_columns(p, &body, true, 1);
+  ir_close(p->t->b, outer);
   write_rest(p);
 }

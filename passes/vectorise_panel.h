@@ -10,9 +10,15 @@ enum {
   PANEL_MOST_ROWS = 512,        /* sums of a block: 128 KiB in AVX-512 */
   PANEL_MOST_PACKED_ROWS = 192, /* where rows are packed too */
   PANEL_FEW_ROWS = 16,          /* fewer are not packed for */
+  PANEL_SCATTERED_ROWS = 96,    /* the same where columns are turned element by element */
   PANEL_FEWEST_ROWS = 4,        /* the same where they are all the rows there are */
-  PANEL_FEW_STRIPS = 4,         /* that few rows run over at once */
-  PANEL_PARTS = 8,              /* at least so many blocks for threads, where the sizes allow it */
+  PANEL_DOT_ROWS = 4,           /* tiles of dot products, for few rows of turned operands */
+  PANEL_DOT_COLUMNS = 2,
+  PANEL_TURN = 128, /* steps of k that columns are turned for at once */
+  PANEL_TURN_COLUMNS = 8,
+  PANEL_FEW_STRIPS = 16, /* that few rows run over at once: 4 KiB of a line */
+  PANEL_FEW_STEPS = 8,   /* lines that they read side by side */
+  PANEL_PARTS = 8,       /* at least so many blocks for threads, where the sizes allow it */
   PANEL_MOST_PACKED = 4,
   PANEL_MOST_SUMS = 2
 };
@@ -62,5 +68,7 @@ ir_code pass_panel_limited(const ir_code *loop, ir_expr *lo, ir_expr *hi);
 ir_expr *pass_panel_end(panel *p, const ir_code *loop, ir_expr *from, int64_t step, ir_expr *hi);
 /* Rows row_lo .. row_hi of the columns col_lo .. col_hi, which are one panel wide. */
 void pass_panel_strip(panel *p, ir_expr *k_lo, ir_expr *k_hi);
+/* Rows row_lo .. row_hi, fewer than PANEL_FEWEST_ROWS, of up to p->width columns. */
+void pass_panel_few(panel *p, ir_expr *k_lo, ir_expr *k_hi);
 
 #endif
