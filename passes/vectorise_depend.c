@@ -312,10 +312,17 @@ double pass_vec_cost(const vec_region *g, const ir_block *body, int lanes) {
   return cost;
 }
 
+/* A coordinate as it is read: a gather takes it in its own width. */
+static bool is_coordinate(const ir_expr *e) {
+  return e->kind == IR_CAST && e->dtype == IR_I64 && e->args[0]->kind == IR_LOAD &&
+         ir_dtype_is_int(e->args[0]->dtype);
+}
+
 static int expr_bits(const vec_region *g, const ir_expr *e) {
   int64_t stride;
   if (!(pass_vec_deps(g, e) & VEC_COL)) return 0;
   if (e->dtype == IR_I64 && pass_vec_stride(g, e, &stride)) return 0;
+  if (is_coordinate(e)) return expr_bits(g, e->args[0]);
   int bits = ir_dtype_rows[e->dtype].bits;
   for (int i = 0; i < e->arg_count; i++) {
     if (e->kind == IR_LOAD && i == 0) continue;

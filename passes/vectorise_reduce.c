@@ -95,6 +95,8 @@ typedef struct partial {
   ir_var *part[8];
 } partial;
 
+enum { MOST_AHEAD = 4 };
+
 typedef struct reduction {
   ir_builder *b;
   const vec_region *g;
@@ -102,6 +104,9 @@ typedef struct reduction {
   int lanes, copies;
   ir_expr *lo, *hi;
   IR_VEC(partial) partials;
+  bool gathers;
+  int ahead_count;
+  ir_buf *ahead[MOST_AHEAD]; /* arrays that are read as they lie */
 } reduction;
 
 static ir_expr *identity(ir_arena *a, ir_op op, ir_dtype t, int lanes) {
@@ -133,6 +138,42 @@ static void open_partials(reduction *r, const ir_block *block) {
   }
 }
 
+/* ---- reading ahead ----------------------------------------------------------------------------
+ */
+enum { AHEAD_BYTES = 2048, LINE_BYTES = 64, MOST_AT_ONCE = 32 /* rows are often short */ };
+
+static void each_load(reduction *r, const ir_expr *e) {
+  int64_t stride;
+  if (e->kind == IR_LOAD && e->buf->kind != IR_BUF_LOCAL) {
+    const ir_expr *at = e->args[0];
+    bool listed = at->kind == IR_VAR && at->var == r->loop->var;
+    if (!pass_vec_stride(r->g, at, &stride)) r->gathers = true;
+    for (int i = 0; i < r->ahead_count; i++) listed = listed && r->ahead[i] != e->buf;
+    if (listed && r->ahead_count < MOST_AHEAD) r->ahead[r->ahead_count++] = e->buf;
+  }
+  for (int i = 0; i < e->arg_count; i++) each_load(r, e->args[i]);
+}
+
+/* Stored entries and what lies at their coordinates: arrays that are read as they lie are fetched
+ * some lines ahead, also behind the end of a row, where the next one begins.  Waiting for the
+ * places that coordinates name, a core asks for too little else by itself. */
+static void find_ahead(reduction *r) {
+  for (int i = 0; i < r->loop->body.codes.count; i++)
+    if (r->loop->body.codes.at[i]->value) each_load(r, r->loop->body.codes.at[i]->value);
+  if (!r->gathers) r->ahead_count = 0;
+}
+
+/* The lines that `elements` elements from `at` on will be followed by. */
+static void fetch_ahead(reduction *r, ir_expr *at, int64_t elements) {
+  ir_arena *a = r->b->arena;
+  for (int i = 0; i < r->ahead_count; i++) {
+    int64_t bytes = (int64_t)ir_dtype_bytes(r->ahead[i]->dtype);
+    for (int64_t line = 0; line < elements * bytes; line += LINE_BYTES)
+      ir_prefetch(r->b, r->ahead[i],
+                  ir_apply(a, IR_OP_ADD, at, ir_int(a, (AHEAD_BYTES + line) / bytes)));
+  }
+}
+
 static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool tail) {
   ir_arena *a = r->b->arena;
   ir_block *outer;
@@ -148,6 +189,7 @@ static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool 
                   .col_at = ir_var_ref(a, k),
                   .mask_sets = true};
   if (tail) c.tail = pass_vec_tail(r->b, c.col_at, r->hi, r->lanes);
+  if (!tail) fetch_ahead(r, c.col_at, (int64_t)copies * r->lanes);
   if (pass_vec_block_wants_lanes(r->g, &r->loop->body))
     c.lane = pass_vec_lanes(r->b, IR_I64, r->lanes);
   for (int i = 0; i < r->partials.count; i++)
@@ -189,9 +231,13 @@ void pass_vec_reduce(ir_builder *b, const vec_region *g, const ir_code *loop, in
                      int copies) {
   ir_arena *a = b->arena;
   reduction r = {.b = b, .g = g, .loop = loop, .lanes = lanes, .copies = copies};
+  find_ahead(&r);
+  while (r.ahead_count && r.copies > 1 && r.copies * lanes > MOST_AT_ONCE) r.copies /= 2;
+  copies = r.copies;
   int64_t step = (int64_t)lanes * copies;
   r.lo = once(b, "first", loop->lo);
   r.hi = once(b, "end", loop->hi);
+  fetch_ahead(&r, r.lo, 1);
   open_partials(&r, &loop->body);
   ir_expr *last = ir_apply(a, IR_OP_SUB, r.hi, ir_int(a, step - 1));
   write_loop(&r, r.lo, last, copies, false);
