@@ -149,18 +149,22 @@ def measure(row, threads):
     return out
 
 
-def copy_rate(threads):
-    """Bytes read and written a second by the C library's copy of 512 MiB, by so many threads."""
+def best_of(threads, parts, work):
     from concurrent.futures import ThreadPoolExecutor
-    a, b = np.ones(1 << 26, np.float64), np.ones(1 << 26, np.float64)
-    parts = [(x, y) for x, y in zip(np.array_split(a, threads), np.array_split(b, threads))]
     with ThreadPoolExecutor(threads) as pool:
         seconds = []
         for _ in range(9):
             begin = time.perf_counter()
-            list(pool.map(lambda p: np.copyto(*p), parts))
+            list(pool.map(work, parts))
             seconds.append(time.perf_counter() - begin)
-    return 2 * a.nbytes / min(seconds)
+    return min(seconds)
+
+
+def memory_rates(threads):
+    """Bytes a second by so many threads over 512 MiB: read and written by the C library's copy; read alone, by a maximum."""
+    a, b = np.ones(1 << 26, np.int64), np.ones(1 << 26, np.int64)
+    pairs = list(zip(np.array_split(a, threads), np.array_split(b, threads)))
+    return 2 * a.nbytes / best_of(threads, pairs, lambda p: np.copyto(*p)), a.nbytes / best_of(threads, pairs, lambda p: p[0].max())
 
 
 # ---- tables ------------------------------------------------------------------------------------------
@@ -250,9 +254,9 @@ def main():
     for threads in [int(t) for t in args.threads.split(",")]:
         for p in found:
             p.threads(threads)
-        copy = copy_rate(threads)
+        copy, read = memory_rates(threads)
         facts["copy_%d" % threads] = copy
-        print("\ncopy, %d thread%s: %.1f GB/s read and written" % (threads, "s" if threads > 1 else "", copy * 1e-9))
+        print("\ncopy, %d thread%s: %.1f GB/s read and written; reading alone %.1f GB/s" % (threads, "s" if threads > 1 else "", copy * 1e-9, read * 1e-9))
         for group in args.groups or cpu_rows.GROUPS:
             rows += table(group, peers, threads, copy)
     scaling(rows)
