@@ -17,6 +17,7 @@ enum { MOST_THREADS = 8 };
 typedef struct unit {
   const ir_kernel *kernel;
   const ir_stage *stage; /* NULL: all of them in one module */
+  int64_t size;          /* statements of its functions */
   const cg_options *options;
   const cg_cpu_machine *machine;
   const char *kind; /* of text; NULL: code */
@@ -95,18 +96,31 @@ static spc_status close_unit(unit *u, ir_sink *sink) {
 }
 
 /* ---- several units on several threads -------------------------------------------------------- */
+/* Threads take the largest units first, so that none is left with one at the end. */
 typedef struct work {
-  unit *units;
+  unit **units;
   int count;
   atomic_int next;
 } work;
+
+static int64_t size_of(const ir_block *block) {
+  int64_t size = block->codes.count;
+  for (int i = 0; i < block->codes.count; i++)
+    size += size_of(&block->codes.at[i]->body) + size_of(&block->codes.at[i]->orelse);
+  return size;
+}
+
+static int by_size(const void *x, const void *y) {
+  const unit *a = *(unit *const *)x, *b = *(unit *const *)y;
+  return a->size != b->size ? (a->size < b->size) - (a->size > b->size) : (a > b) - (a < b);
+}
 
 static void *take_units(void *user) {
   work *w = user;
   LLVMTargetMachineRef target = NULL;
   for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->count;) {
-    w->units[i].target = &target;
-    compile_unit(&w->units[i]);
+    w->units[i]->target = &target;
+    compile_unit(w->units[i]);
   }
   if (target) LLVMDisposeTargetMachine(target);
   return NULL;
@@ -118,8 +132,14 @@ static int thread_count(const cg_options *options, int units) {
   return threads < units ? threads : units;
 }
 
-static void compile_units(unit *units, int count, const cg_options *options) {
-  work w = {.units = units, .count = count};
+static void compile_units(ir_arena *arena, unit *units, int count, const cg_options *options) {
+  work w = {.units = IR_NEW_ARRAY(arena, unit *, count + 1), .count = count};
+  for (int i = 0; i < count; i++) {
+    w.units[i] = &units[i];
+    for (int f = 0; f < units[i].stage->funcs.count; f++)
+      units[i].size += size_of(&units[i].stage->funcs.at[f]->body);
+  }
+  if (count) qsort(w.units, (size_t)count, sizeof(unit *), by_size);
   pthread_t thread[MOST_THREADS];
   int started = 0, wanted = thread_count(options, count) - 1;
   atomic_init(&w.next, 0);
@@ -234,7 +254,7 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
   ir_image *image = IR_NEW(arena, ir_image);
   *image = (ir_image){.arena = arena, .kernel = kernel, .release = release};
   unit *units = units_of(arena, kernel, options, &machine, &count);
-  compile_units(units, count, options);
+  compile_units(arena, units, count, options);
   spc_status status = close_units(units, count, sink), taken = take_code(units, count, &own);
   if (status == SPC_OK) status = taken;
   if (status == SPC_OK) status = fill_image(image, units, count, sink);
