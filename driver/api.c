@@ -6,6 +6,16 @@
 
 int spc_version_number(void) { return SPC_VERSION_NUMBER; }
 
+void drv_log(const spc_context *context, spc_log_level level, const char *format, ...) {
+  char text[1024];
+  va_list args;
+  if (!context->log) return;
+  va_start(args, format);
+  vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  context->log(context->user, level, text);
+}
+
 /* The first error's own words, when the caller of this function has none. */
 static const char *first_error(const ir_sink *sink) {
   for (int i = 0; sink && i < sink->diags.count; i++)
@@ -36,6 +46,25 @@ spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const 
   return status;
 }
 
+spc_status drv_take_options(const char *call, const void *given, void *full, size_t size,
+                            spc_error *err) {
+  size_t length;
+  if (!given) return SPC_OK;
+  memcpy(&length, given, sizeof length);
+  if (length < sizeof length)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                        "%s: `options`: `struct_size` is %zu; set it to the struct's size", call,
+                        length);
+  for (size_t i = size; i < length; i++)
+    if (((const char *)given)[i])
+      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                          "%s: `options` is of a newer header, and sets what this library (%s) does "
+                          "not know",
+                          call, SPC_VERSION);
+  memcpy(full, given, length < size ? length : size);
+  return SPC_OK;
+}
+
 /* ---- context --------------------------------------------------------------------------------- */
 static spc_status choose(spc_context *context, const char *name, const char **why) {
   bool any = !name;
@@ -56,15 +85,22 @@ static spc_status choose(spc_context *context, const char *name, const char **wh
   return any || !strcmp(name, "interp") ? SPC_OK : SPC_INVALID_ARGUMENT;
 }
 
+static void log_choice(const spc_context *context, const spc_context_options *given,
+                       const char *why) {
+  const char *backend = spc_context_backend(context);
+  if (given->backend || !why[0])
+    drv_log(context, SPC_LOG_NOTE, "back end: %s", backend);
+  else
+    drv_log(context, SPC_LOG_NOTE, "back end: %s, for %s", backend, why);
+}
+
 spc_status spc_context_new(const spc_context_options *options, spc_context **out, spc_error *err) {
   spc_context_options given = {0};
   const char *why;
   if (!out)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
   *out = NULL;
-  if (options)
-    memcpy(&given, options,
-           options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  SPC_TRY(drv_take_options("spc_context_new", options, &given, sizeof given, err));
   if (given.threads < 0)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `threads` is %d",
                         given.threads);
@@ -82,6 +118,10 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
     return drv_api_fail(err, status, NULL, "the %s back end is not here: %s", given.backend, why);
   }
   if (context->backend == DRV_CPU) context->pool = rt_pool_new(given.threads);
+  context->log = given.log;
+  context->trace = given.trace;
+  context->user = given.user;
+  log_choice(context, &given, why);
   *out = context;
   return SPC_OK;
 }
@@ -140,14 +180,36 @@ void spc_program_free(spc_program *program) {
   free(program);
 }
 
+/* What was made, and what is said of it although it is no error. */
+static void log_program(const spc_program *p) {
+  if (!p->context->log) return;
+  for (int i = 0; i < p->sink->diags.count; i++) {
+    const ir_diag *d = p->sink->diags.at[i];
+    drv_log(p->context, d->severity == IR_WARNING ? SPC_LOG_WARNING : SPC_LOG_NOTE, "%s: %s",
+            ir_diag_rows[d->id].code, d->text);
+  }
+  for (int k = 0; k < p->ir->kernels.count && p->images; k++)
+    if (p->images[k])
+      drv_log(p->context, SPC_LOG_NOTE, "kernel `%s`: %d pieces of code, %d compiled, %d from the cache",
+              p->ir->kernels.at[k]->name, p->images[k]->codes.count, p->images[k]->compiled,
+              p->images[k]->cached);
+}
+
 static spc_status build(spc_program *p, const char *name, const char *text, size_t length,
                         const spc_program_options *given) {
   jmp_buf out_of_memory;
   if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
   ir_arena_guard(p->arena, &out_of_memory);
   p->sink = ir_sink_new(p->arena);
+  drv_trace(p->context, "parse", name, true);
   spc_status status = parse(p, name, text, length, given);
-  if (!status) status = compile(p, given);
+  drv_trace(p->context, "parse", name, false);
+  if (!status) {
+    drv_trace(p->context, "compile", name, true);
+    status = compile(p, given);
+    drv_trace(p->context, "compile", name, false);
+  }
+  if (!status) log_program(p);
   ir_arena_guard(p->arena, NULL);
   return status;
 }
@@ -155,13 +217,19 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
                            const spc_program_options *options, spc_program **out, spc_error *err) {
   spc_program_options given = {0};
-  if (options)
-    memcpy(&given, options,
-           options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  SPC_TRY(drv_take_options("spc_program_options", options, &given, sizeof given, err));
   if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                         "spc_program_options: `positions` is i32 or i64, not `%s`",
                         given.positions);
+  if (given.fixed_count < 0 || (given.fixed_count && !given.fixed))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                        "spc_program_options: `%s` is not valid",
+                        given.fixed_count < 0 ? "fixed_count" : "fixed");
+  for (int i = 0; i < given.fixed_count; i++)
+    if (!given.fixed[i].name)
+      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                          "spc_program_options: `fixed[%d]` has no name", i);
   spc_program *p = calloc(1, sizeof *p);
   if (!p || !(p->arena = ir_arena_new())) {
     free(p);

@@ -10,6 +10,9 @@ struct spc_context {
   rt_cuda *cuda;
   rt_pool *pool;
   rt_cache *cache;
+  spc_log_function *log; /* NULL: none */
+  spc_trace_function *trace;
+  void *user; /* of both */
 };
 
 struct spc_program {
@@ -35,6 +38,17 @@ struct spc_plan {
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...)
     IR_PRINTF(4, 5);
 
+/* What the caller's struct holds of a struct of options; NULL: nothing. */
+spc_status drv_take_options(const char *call, const void *given, void *full, size_t size,
+                            spc_error *err);
+
+void drv_log(const spc_context *context, spc_log_level level, const char *format, ...)
+    IR_PRINTF(3, 4);
+static inline void drv_trace(const spc_context *context, const char *phase, const char *name,
+                             bool begins) {
+  if (context->trace) context->trace(context->user, phase, name, begins);
+}
+
 /* From text under a name for diagnostics; arguments are valid. */
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
                            const spc_program_options *options, spc_program **out, spc_error *err);
@@ -51,7 +65,7 @@ typedef struct api_tensors {
   spc_error *err;
 } api_tensors;
 spc_status drv_tensor_misuse(const api_tensors *given, const spc_tensor *t, const char *what);
-spc_tensor *drv_tensor_at(const api_tensors *given, int i); /* i < count */
+spc_tensor *drv_tensor_at(const api_tensors *given, int i);               /* i < count */
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
 /* What the caller says of its positions; those of the kernel where it says nothing. */
 ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared);
@@ -61,8 +75,8 @@ spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, 
 void drv_tensor_view(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared,
                      ir_view *view);
 
-/* Room for results (api_results.c).  Before a run: each one is there, has the result's shape, and room
- * where that is known; the counts of those that lack it are set. */
+/* Room for results (api_results.c).  Before a run: each one is there, has the result's shape, and
+ * room where that is known; the counts of those that lack it are set. */
 spc_status drv_results_expect(const api_tensors *given, const ir_bindings *inputs,
                               const int64_t *sizes);
 /* Writes all of them, or none and SPC_CAPACITY; their counts are set to what was needed. */

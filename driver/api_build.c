@@ -66,8 +66,8 @@ static void fault(spc_builder *b, const char *call, const char *what) {
 static bool is_struct(spc_builder *b, const char *call, const char *field, const void *given,
                       size_t size) {
   if (given && *(const size_t *)given >= size) return true;
-  drv_build_fault(b, SPC_INVALID_ARGUMENT, "%s: `%s` is NULL, or its `struct_size` is less than %zu", call,
-                  field, size);
+  drv_build_fault(b, SPC_INVALID_ARGUMENT,
+                  "%s: `%s` is NULL, or its `struct_size` is less than %zu", call, field, size);
   return false;
 }
 

@@ -1,4 +1,5 @@
-/* api_build_expr.c - expressions of a program that is put together by calls, and how they are written. */
+/* api_build_expr.c - expressions of a program that is put together by calls, and how they are
+ * written. */
 #include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +31,8 @@ bool drv_build_is_name(spc_builder *b, const char *call, const char *field, cons
   if (!text)
     fault(b, call, field, "is NULL");
   else
-    drv_build_fault(b, SPC_INVALID_ARGUMENT, "%s: `%s` is not a name: \"%.60s\"", call, field, text);
+    drv_build_fault(b, SPC_INVALID_ARGUMENT, "%s: `%s` is not a name: \"%.60s\"", call, field,
+                    text);
   return false;
 }
 
@@ -106,9 +108,7 @@ spc_expr spc_build_number(spc_builder *b, double value) {
   BUILD_GUARD(b, 0);
   build_node node = {.kind = BUILD_ATOM};
   double size = fabs(value);
-  node.text = isnan(value)   ? "nan"
-              : isinf(value) ? "inf"
-                             : drv_build_number(b, size);
+  node.text = isnan(value) ? "nan" : isinf(value) ? "inf" : drv_build_number(b, size);
   if (!isnan(value) && !isinf(value) && !strpbrk(node.text, ".e"))
     node.text = ir_format_text(b->arena, "%s.0", node.text);
   spc_expr e = add(b, "spc_build_number", node);
@@ -137,8 +137,8 @@ spc_expr spc_build_unary(spc_builder *b, const char *op, spc_expr x) {
 }
 
 spc_expr spc_build_binary(spc_builder *b, const char *op, spc_expr x, spc_expr y) {
-  static const char *const ops[] = {"+", "-", "*",  "/",  "%",   "<", "<=",
-                                    ">", ">=", "==", "!=", "and", "or"};
+  static const char *const ops[] = {
+      "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"};
   BUILD_GUARD(b, 0);
   build_node node = {.kind = BUILD_INFIX, .count = 2, .args = {x, y}};
   for (int i = 0; op && i < IR_COUNT(ops); i++)

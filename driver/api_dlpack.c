@@ -88,8 +88,7 @@ static spc_status place_of(const dl_reading *r, const spc_dl_tensor *dl, ir_dtyp
   if (!count) return SPC_OK;
   if (!dl->data) return fault(r, SPC_INVALID_ARGUMENT, "`data` is NULL");
   if (at % align)
-    return fault(r, SPC_INVALID_INPUT,
-                 "`data` + `byte_offset` (%llu) is not aligned to %zu bytes",
+    return fault(r, SPC_INVALID_INPUT, "`data` + `byte_offset` (%llu) is not aligned to %zu bytes",
                  (unsigned long long)dl->byte_offset, align);
   *out = (void *)at;
   return SPC_OK;
@@ -181,9 +180,9 @@ spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_us
   for (int d = 0; d < t.rank; d++) order[d] = declared->format ? declared->format->level[d].dim : d;
   SPC_TRY(check_kind(&r, values, declared->dtype));
   SPC_TRY(count_elements(&r, values, &t.value_count));
-  SPC_TRY(check_strides(&r, values, order,
-                        declared->format && declared->format->name ? declared->format->name
-                                                                   : "dense"));
+  SPC_TRY(
+      check_strides(&r, values, order,
+                    declared->format && declared->format->name ? declared->format->name : "dense"));
   SPC_TRY(place_of(&r, values, declared->dtype, t.value_count, &t.values));
   for (int d = 0; d < t.rank; d++) t.shape[d] = values->shape[d];
   give(tensor, &t);
@@ -246,7 +245,8 @@ spc_status spc_tensor_from_dlpack_levels(const spc_plan *plan, const char *name,
     return fault(&r, SPC_INVALID_INPUT, "rank %d%s, declared %d", rank,
                  rank && !shape ? " of NULL" : "", declared->rank);
   for (int d = 0; d < rank; d++) {
-    if (shape[d] < 0) return fault(&r, SPC_INVALID_ARGUMENT, "[%d] is %lld", d, (long long)shape[d]);
+    if (shape[d] < 0)
+      return fault(&r, SPC_INVALID_ARGUMENT, "[%d] is %lld", d, (long long)shape[d]);
     t.shape[d] = shape[d];
   }
   r.array = "levels";

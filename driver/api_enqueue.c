@@ -67,7 +67,9 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
                         plan->kernel->name, missing);
   api_prepared *p = calloc(1, sizeof *p);
   if (p) p->arena = ir_arena_new();
+  drv_trace(plan->program->context, "prepare", plan->kernel->name, true);
   spc_status status = p && p->arena ? prepare(plan, p) : SPC_OUT_OF_MEMORY;
+  drv_trace(plan->program->context, "prepare", plan->kernel->name, false);
   plan->prepared = p;
   if (!status) return SPC_OK;
   bool memory = status == SPC_OUT_OF_MEMORY;
@@ -291,5 +293,8 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
   enqueue e = {.plan = plan};
   e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err};
   SPC_TRY(begin(&e));
-  return end(&e, guarded(&e, workspace, bytes, stream, &need));
+  drv_trace(plan->program->context, "enqueue", plan->kernel->name, true);
+  spc_status status = end(&e, guarded(&e, workspace, bytes, stream, &need));
+  drv_trace(plan->program->context, "enqueue", plan->kernel->name, false);
+  return status;
 }

@@ -1,5 +1,5 @@
-/* api_results.c - room for results: what can be known is decided on before anything is computed, and
- * nothing is written as long as one result lacks room. */
+/* api_results.c - room for results: what can be known is decided on before anything is computed,
+ * and nothing is written as long as one result lacks room. */
 #include "driver/api.h"
 
 /* Whether its level arrays are written: another format's, and not a model's. */

@@ -1,4 +1,5 @@
-/* api_run.c - plans and copying runs of the public interface: the caller's arrays in, results out. */
+/* api_run.c - plans and copying runs of the public interface: the caller's arrays in, results out.
+ */
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -98,7 +99,8 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
   return SPC_OK;
 }
 
-/* ---- the run ---------------------------------------------------------------------------------- */
+/* ---- the run ----------------------------------------------------------------------------------
+ */
 static spc_status execute(api_run *run) {
   spc_plan *plan = run->plan;
   spc_program *program = plan->program;
@@ -172,7 +174,11 @@ static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, sp
   api_tensors given = {call, plan->kernel, tensors, count, err};
   api_run run = {.plan = plan, .counts = counts, .given = given, .arena = ir_arena_new()};
   if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", call);
+  const spc_context *context = plan->program->context;
+  const char *phase = counts ? "count" : "run";
+  drv_trace(context, phase, plan->kernel->name, true);
   spc_status status = guarded(&run);
+  drv_trace(context, phase, plan->kernel->name, false);
   ir_arena_free(run.arena);
   return status;
 }

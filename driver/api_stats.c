@@ -44,13 +44,10 @@ static spc_status not_valid(spc_error *err, const char *call, const char *what) 
   return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "%s: `%s` is not valid", call, what);
 }
 
-static bool is_valid(const void *info) {
-  return info && *(const size_t *)info >= sizeof(size_t);
-}
+static bool is_valid(const void *info) { return info && *(const size_t *)info >= sizeof(size_t); }
 
 spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err) {
-  if (!plan || !is_valid(info))
-    return not_valid(err, "spc_plan_describe", plan ? "info" : "plan");
+  if (!plan || !is_valid(info)) return not_valid(err, "spc_plan_describe", plan ? "info" : "plan");
   const ir_image *image = image_of(plan);
   unsigned sticky = rt_report_sticky(&plan->report);
   spc_plan_info full = {.kernel = plan->kernel->name,
@@ -81,7 +78,9 @@ spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, s
                           .stands_in = code->stands_in,
                           .is_library = code->library != NULL,
                           .code_bytes = code->cubin_bytes};
-  full.branch = full.guard < 0 ? SPC_BRANCH_NONE : when->above ? SPC_BRANCH_DENSE : SPC_BRANCH_SPARSE;
+  full.branch = full.guard < 0 ? SPC_BRANCH_NONE
+                : when->above  ? SPC_BRANCH_DENSE
+                               : SPC_BRANCH_SPARSE;
   give(info, &full, sizeof full);
   return SPC_OK;
 }

@@ -1,9 +1,9 @@
 /* builder.h - shared by driver/api_build*.c only: a program that is put together by calls.
  *
- * Expressions are kept as trees until a statement takes them; items are written as canonical text, one
- * statement a line.  The frontend then reads that text: so what is built is checked exactly as what is
- * written, and every diagnostic has a line to point at.  The first misuse is kept and answered at the
- * end. */
+ * Expressions are kept as trees until a statement takes them; items are written as canonical text,
+ * one statement a line.  The frontend then reads that text: so what is built is checked exactly as
+ * what is written, and every diagnostic has a line to point at.  The first misuse is kept and
+ * answered at the end. */
 #ifndef SPC_DRIVER_BUILDER_H
 #define SPC_DRIVER_BUILDER_H
 
@@ -37,8 +37,8 @@ struct spc_builder {
   char message[400];
 };
 
-/* Each call that writes is one of these around its work; memory that runs out is a misuse like others.
- * setjmp has to stand in the caller. */
+/* Each call that writes is one of these around its work; memory that runs out is a misuse like
+ * others. setjmp has to stand in the caller. */
 #define BUILD_GUARD(b, failed)                                                                     \
   jmp_buf out_of_memory;                                                                           \
   if (!(b) || (b)->status) return failed;                                                          \
@@ -49,7 +49,8 @@ struct spc_builder {
   ir_arena_guard((b)->arena, &out_of_memory)
 
 void drv_build_fault(spc_builder *b, spc_status status, const char *format, ...) IR_PRINTF(3, 4);
-/* Whether `text` is a name as the language spells them; a fault with the call and the field if not. */
+/* Whether `text` is a name as the language spells them; a fault with the call and the field if not.
+ */
 bool drv_build_is_name(spc_builder *b, const char *call, const char *field, const char *text);
 /* The shortest decimal that reads back as the same number. */
 const char *drv_build_number(spc_builder *b, double value);

@@ -74,11 +74,26 @@ typedef struct spc_error {
 /* ---- context ---------------------------------------------------------------------------------- */
 typedef struct spc_context spc_context;
 
-/* All zero (or NULL for the whole struct) is the default. */
+/* What the library would say if it printed: which back end was taken and why, warnings and remarks on a
+ * program, what was compiled and what was kept from before.  One line, without a line break; it lives as
+ * long as the call. */
+typedef enum spc_log_level { SPC_LOG_WARNING = 1, SPC_LOG_NOTE = 2 } spc_log_level;
+typedef void spc_log_function(void *user, spc_log_level level, const char *text);
+
+/* Where time goes, for a profiler's ranges: "parse" and "compile" of a program's text, "prepare", "run",
+ * "count" and "enqueue" of a kernel; begins is 1, then 0, always in pairs.  Kernels on a GPU have names of
+ * their own (spc_plan_launch). */
+typedef void spc_trace_function(void *user, const char *phase, const char *name, int begins);
+
+/* What is zero, and NULL for the whole struct, is the default. */
 typedef struct spc_context_options {
   size_t struct_size;  /* sizeof(spc_context_options) */
   const char *backend; /* "cuda", "cpu" or "interp"; NULL: the best that is here */
   int threads;         /* CPU threads; 0: one a core */
+  /* Called on the thread that calls spc, with `user`; they may not call spc.  NULL: none. */
+  spc_log_function *log;
+  spc_trace_function *trace;
+  void *user;
 } spc_context_options;
 
 /* Looks for the back end and starts the threads.  SPC_UNAVAILABLE when a named back end is not here.

@@ -1,8 +1,8 @@
 /* count.c - what results of computed patterns need, without making them.
  *
- * Only stages that such a result depends on run; where its room is counted level by level and nobody
- * reads it later, its entries are not written either.  A stage depends on another when both touch a
- * buffer that is no input: more than need be, never less. */
+ * Only stages that such a result depends on run; where its room is counted level by level and
+ * nobody reads it later, its entries are not written either.  A stage depends on another when both
+ * touch a buffer that is no input: more than need be, never less. */
 #include "runtime/run.h"
 
 typedef struct touched {

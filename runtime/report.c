@@ -4,9 +4,9 @@
  *     words[1 + i]  list number i, where a guard decides: the branch taken (bit 31: dense) and
  *                   1 + its cover in 65536ths; 0: no run has measured it
  *
- * On CUDA the words lie in host memory that the device sees: the kernel that decides stores its word
- * (kernels/detect.cuh) and nobody waits for it.  A word is written at once, so that a reader finds the
- * cover and the branch of one run. */
+ * On CUDA the words lie in host memory that the device sees: the kernel that decides stores its
+ * word (kernels/detect.cuh) and nobody waits for it.  A word is written at once, so that a reader
+ * finds the cover and the branch of one run. */
 #include <stdlib.h>
 
 #include "runtime/plan.h"

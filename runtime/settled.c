@@ -43,7 +43,8 @@ void rt_settled_free(rt_settled *s) {
 
 rt_cublaslt_call **rt_settled_find(const rt_settled *s, const int64_t *sizes) {
   for (int i = 0; s && i < RT_SETTLED_SIZES; i++)
-    if (s->at[i].settled && !memcmp(s->at[i].sizes, sizes, sizeof *sizes * (size_t)s->dims)) return s->at[i].calls;
+    if (s->at[i].settled && !memcmp(s->at[i].sizes, sizes, sizeof *sizes * (size_t)s->dims))
+      return s->at[i].calls;
   return NULL;
 }
 
@@ -54,8 +55,7 @@ spc_status rt_settled_add(rt_settled *s, const int64_t *sizes) {
   one->settled = false;
   for (int i = 0; i < s->codes; i++) {
     const ir_library_call *call = s->plan->image->codes.at[i].library;
-    if (call)
-      SPC_TRY(rt_cublaslt_settle(s->plan->options.cuda, call, sizes, NULL, &one->calls[i]));
+    if (call) SPC_TRY(rt_cublaslt_settle(s->plan->options.cuda, call, sizes, NULL, &one->calls[i]));
   }
   memcpy(one->sizes, sizes, sizeof *sizes * (size_t)s->dims);
   one->settled = true;

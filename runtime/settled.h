@@ -1,5 +1,5 @@
-/* settled.h - a plan's calls of the dense library, settled for some sizes and aimed at the arrays of
- * each run: settling allocates, aiming does not. */
+/* settled.h - a plan's calls of the dense library, settled for some sizes and aimed at the arrays
+ * of each run: settling allocates, aiming does not. */
 #ifndef SPC_RUNTIME_SETTLED_H
 #define SPC_RUNTIME_SETTLED_H
 

@@ -87,10 +87,8 @@ static spc_statement stmt(spc_builder *b, bool is_output, const char *name, cons
 }
 
 static spc_hint density(double low, double high) {
-  return (spc_hint){.struct_size = sizeof(spc_hint),
-                    .has_density = 1,
-                    .density_low = low,
-                    .density_high = high};
+  return (spc_hint){
+      .struct_size = sizeof(spc_hint), .has_density = 1, .density_low = low, .density_high = high};
 }
 
 /* ---- the examples ---------------------------------------------------------------------------- */
@@ -104,8 +102,9 @@ static void ffn(spc_builder *b) {
   in(b, "x", "bf16", "T,D", NULL, false);
   in(b, "W1", "bf16", "D,F", NULL, true);
   in(b, "W2", "bf16", "F,D", NULL, true);
-  spc_statement h = stmt(b, false, "h", "t,f", s,
-                         call(b, "relu", sum(b, "d", times(b, at(b, "x", "t,d"), at(b, "W1", "d,f")))));
+  spc_statement h =
+      stmt(b, false, "h", "t,f", s,
+           call(b, "relu", sum(b, "d", times(b, at(b, "x", "t,d"), at(b, "W1", "d,f")))));
   h.dtype = "bf16";
   h.accumulator = "f32";
   h.hint = &hint;
@@ -133,8 +132,7 @@ static void gated_ffn(spc_builder *b) {
       stmt(b, false, "g", "t,f", s, call(b, "relu", sum(b, "d", times(b, x, at(b, "Wg", "d,f")))));
   gate.hint = &hint;
   spc_build_statement(b, &gate);
-  spc_statement up =
-      stmt(b, false, "u", "t,f", s, sum(b, "d", times(b, x, at(b, "Wu", "d,f"))));
+  spc_statement up = stmt(b, false, "u", "t,f", s, sum(b, "d", times(b, x, at(b, "Wu", "d,f"))));
   up.condition = g;
   spc_build_statement(b, &up);
   spc_statement down =
@@ -171,9 +169,9 @@ static void sddmm(spc_builder *b) {
   in(b, "S", "f32", "I,J", "csr", false);
   in(b, "A", "f32", "I,K", NULL, false);
   in(b, "B", "f32", "J,K", NULL, false);
-  spc_statement c = stmt(b, true, "C", "i,j", s,
-                         times(b, at(b, "S", "i,j"),
-                               sum(b, "k", times(b, at(b, "A", "i,k"), at(b, "B", "j,k")))));
+  spc_statement c = stmt(
+      b, true, "C", "i,j", s,
+      times(b, at(b, "S", "i,j"), sum(b, "k", times(b, at(b, "A", "i,k"), at(b, "B", "j,k")))));
   c.like = "S";
   spc_build_statement(b, &c);
 }
@@ -188,8 +186,8 @@ static void bsattn(spc_builder *b) {
   in(b, "V", "bf16", "B,H,S,128", NULL, false);
   in(b, "M", NULL, "S,S", "bsr(64,64)", false);
   spc_expr dot = sum(b, "d", times(b, at(b, "Q", "b,h,i,d"), at(b, "K", "b,h,j,d")));
-  spc_statement p = stmt(b, false, "p", "b,h,i,j", s,
-                         times(b, spc_build_number(b, 0.08838835), dot));
+  spc_statement p =
+      stmt(b, false, "p", "b,h,i,j", s, times(b, spc_build_number(b, 0.08838835), dot));
   p.condition = spc_build_binary(b, "and", at(b, "M", "i,j"),
                                  spc_build_binary(b, "<=", atom(b, "j"), atom(b, "i")));
   p.fill = spc_build_number(b, (double)-INFINITY);
@@ -226,8 +224,8 @@ static void moe(spc_builder *b) {
   spc_build_ragged(b, "r", at(b, "off", "e"), at(b, "off", "e+1"));
   spc_expr x = gathered(b, "x", "d");
   spc_expr gate = call(b, "silu", sum(b, "d", times(b, x, at(b, "Wg", "e,d,f"))));
-  spc_statement h = stmt(b, false, "h", "r,f", s,
-                         times(b, gate, sum(b, "d", times(b, x, at(b, "Wu", "e,d,f")))));
+  spc_statement h =
+      stmt(b, false, "h", "r,f", s, times(b, gate, sum(b, "d", times(b, x, at(b, "Wu", "e,d,f")))));
   spc_build_statement(b, &h);
   spc_expr down = sum(b, "f", times(b, at(b, "h", "r,f"), at(b, "Wd", "e,f,o")));
   spc_statement y = stmt(b, true, "y", "", s, times(b, at(b, "w", "r"), down));
@@ -253,8 +251,9 @@ static void topk(spc_builder *b) {
   in(b, "x", "f32", "T,D", NULL, false);
   in(b, "W1", "f32", "D,F", NULL, true);
   in(b, "W2", "f32", "F,D", NULL, true);
-  spc_statement z = stmt(b, false, "z", "t,f", s,
-                         call(b, "relu", sum(b, "d", times(b, at(b, "x", "t,d"), at(b, "W1", "d,f")))));
+  spc_statement z =
+      stmt(b, false, "z", "t,f", s,
+           call(b, "relu", sum(b, "d", times(b, at(b, "x", "t,d"), at(b, "W1", "d,f")))));
   spc_build_statement(b, &z);
   spc_statement h = stmt(b, false, "h", "t,f", s, spc_build_topk(b, "f", at(b, "z", "t,f"), 8));
   h.hint = &hint;
@@ -264,7 +263,8 @@ static void topk(spc_builder *b) {
   spc_build_statement(b, &y);
 }
 
-/* Operators, casts, sizes that are sums, statements by subscript arithmetic, every directive's form. */
+/* Operators, casts, sizes that are sums, statements by subscript arithmetic, every directive's
+ * form. */
 static const char odd[] =
     "spx 1; dim N: dyn % 8; dim M = 64;\n"
     "kernel k { in x: f32[N,M] ~ zeros(static, density=0.1, gran=1x8, axis=M) fill 0; in p: "
@@ -340,9 +340,9 @@ static void odd_ones(spc_builder *b) {
 static const struct {
   const char *path, *text;
   void (*build)(spc_builder *);
-} same[] = {{"ffn", NULL, ffn},       {"gated_ffn", NULL, gated_ffn}, {"spmm", NULL, spmm},
-            {"sddmm", NULL, sddmm},   {"bsattn", NULL, bsattn},       {"moe", NULL, moe},
-            {"topk", NULL, topk},     {NULL, odd, odd_ones}};
+} same[] = {{"ffn", NULL, ffn},     {"gated_ffn", NULL, gated_ffn}, {"spmm", NULL, spmm},
+            {"sddmm", NULL, sddmm}, {"bsattn", NULL, bsattn},       {"moe", NULL, moe},
+            {"topk", NULL, topk},   {NULL, odd, odd_ones}};
 
 static char *ir_of(const spc_program *program) {
   ir_text text = ir_text_new(program->arena);
@@ -363,9 +363,9 @@ Test(driver_builder, makes_what_the_text_makes) {
                  err.diagnostics);
     snprintf(path, sizeof path, "%s/examples/%s.spx", SPC_SOURCE_DIR, same[i].path);
     if (same[i].text)
-      cr_assert_eq(spc_program_from_text(context, same[i].text, strlen(same[i].text), NULL, &read,
-                                         &err),
-                   SPC_OK, "%s\n%s", err.message, err.diagnostics);
+      cr_assert_eq(
+          spc_program_from_text(context, same[i].text, strlen(same[i].text), NULL, &read, &err),
+          SPC_OK, "%s\n%s", err.message, err.diagnostics);
     else
       cr_assert_eq(spc_program_from_file(context, path, NULL, &read, &err), SPC_OK);
     char *one = ir_of(built), *other = ir_of(read);
@@ -400,7 +400,8 @@ Test(driver_builder, goes_on_after_a_program_was_made) {
   spc_context_free(context);
 }
 
-/* ---- what the checker says, and what the builder says ----------------------------------------- */
+/* ---- what the checker says, and what the builder says -----------------------------------------
+ */
 Test(driver_builder, diagnostics_are_those_of_the_text) {
   spc_context *context = context_new();
   spc_builder *b;
@@ -439,7 +440,8 @@ static void unknown_op(spc_builder *b) {
   (void)spc_build_binary(b, "**", x, x);
 }
 static void no_size(spc_builder *b) {
-  spc_build_dim(b, "N", times(b, spc_build_binary(b, "+", atom(b, "2"), atom(b, "3")), atom(b, "4")));
+  spc_build_dim(b, "N",
+                times(b, spc_build_binary(b, "+", atom(b, "2"), atom(b, "3")), atom(b, "4")));
 }
 static void untyped(spc_builder *b) {
   spc_expr s[8];

@@ -167,8 +167,10 @@ Test(driver_capacity, without_room_for_one_nothing_is_written) {
                                     : &t[4].value_count;
       *room = need[spoilt] - 1;
       cr_expect_eq(spc_run(s.plan, t, 5, &err), SPC_CAPACITY, "%d", spoilt);
-      cr_expect(strstr(err.message, spoilt < 3 ? "`C`" : spoilt == 3 ? "`y`" : "`V`"), "%s",
-                err.message);
+      cr_expect(strstr(err.message, spoilt < 3    ? "`C`"
+                                    : spoilt == 3 ? "`y`"
+                                                  : "`V`"),
+                "%s", err.message);
       cr_expect_eq(*room, need[spoilt], "%d: what is needed", spoilt);
       cr_expect(untouched(&c) && untouched(&y) && untouched(&v), "%s, %d", backends[e], spoilt);
     }

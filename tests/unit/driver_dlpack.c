@@ -60,7 +60,7 @@ static void dl_strides(dl *d, int64_t a, int64_t b) {
 
 /* ---- there and back -------------------------------------------------------------------------- */
 static int32_t pos[N + 1] = {0, 2, 2, 3, 5}, crd[5] = {1, 7, 0, 3, 4}, bpos[3] = {0, 1, 3},
-               bcrd[3] = {1, 0, 1};
+                       bcrd[3] = {1, 0, 1};
 static float x[N * M + 1], y[N * M], a[5] = {1, 2, 3, 4, 5}, z[5], blocks[3][2][4], v[N];
 static uint16_t w[M][N];
 
@@ -237,7 +237,8 @@ Test(driver_dlpack, what_cannot_be_read_as_it_lies_is_named) {
                SPC_INVALID_ARGUMENT);
   cr_expect_eq(spc_tensor_from_dlpack(s.plan, "x", SPC_FOR_RUN, NULL, &t, &err),
                SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_tensor_from_dlpack(NULL, "x", SPC_FOR_RUN, &d.t, &t, &err), SPC_INVALID_ARGUMENT);
+  cr_expect_eq(spc_tensor_from_dlpack(NULL, "x", SPC_FOR_RUN, &d.t, &t, &err),
+               SPC_INVALID_ARGUMENT);
   cr_expect_eq(spc_tensor_from_dlpack(s.plan, "x", SPC_FOR_RUN, &d.t, NULL, &err),
                SPC_INVALID_ARGUMENT);
   int64_t shape[2] = {N, M};

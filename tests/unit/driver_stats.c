@@ -9,7 +9,7 @@
 enum { T = 32, D = 24, F = 128 };
 
 #define LAYER                                                                                      \
-  "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: "     \
+  "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: "   \
   "f32[F,D];"                                                                                      \
   " let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.02..0.3);"                  \
   " out y[t,o] = sum[f] h[t,f]*V[f,o]; } "
@@ -37,8 +37,8 @@ static scene scene_of(const char *backend, const char *text, const spc_program_o
   spc_error err = SPC_ERROR_INIT;
   spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
   cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), given, &s.program, &err), SPC_OK,
-               "%s\n%s", err.message, err.diagnostics);
+  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), given, &s.program, &err),
+               SPC_OK, "%s\n%s", err.message, err.diagnostics);
   cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
   for (int i = 0; i < T * D; i++) x[i] = 1;
   s.tensors[0] = matrix("x", x, T, D);
