@@ -239,7 +239,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
   bool rows = p->t.layout == 'r';
   int share = box_columns(l->row);
-  /* A row that gathers uses none of the operands; that they fit says that rows are aligned. */
+  /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
+   * aligned. */
   add_operand(arena, l, &p->a, l->buf_a, l->row->m, p->m->extent, p->a.layout == 'c', out);
   add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->n->extent, p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};

@@ -150,6 +150,9 @@ static void put_boxes(const config *c) {
        cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));
   put_vectors(c, "column", b->column, b->columns);
   put_vectors(c, "row", b->row, b->rows);
+  line(c, "static constexpr bool mixes = %s; // boxes of A beside rows of B",
+       l->samples || l->packed ? "true" : "false");
+  if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
   put_batch_at(c);
 }
@@ -192,10 +195,11 @@ static void put_tile(const config *c) {
 }
 
 static void put_lists(const config *c) {
-  const ir_list *read = c->l->gathers ? c->l->list : NULL;
+  const ir_list *read = c->l->gathers || c->l->samples ? c->l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
-  line(c, "static constexpr bool gathers = %s, detects = %s;", read ? "true" : "false",
-       made ? "true" : "false");
+  line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
+       c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
+       c->l->packed ? "true" : "false", made ? "true" : "false");
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
          (long long)read->gran);

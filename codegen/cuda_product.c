@@ -132,6 +132,7 @@ static bool take_operand(ir_arena *arena, const cg_product *p, const ir_tensor *
                          ir_expr *const *subs, cg_operand *out, const char **why) {
   ir_expr *strides[IR_MAX_RANK];
   out->tensor = tensor;
+  out->subs = subs;
   *why = ir_format_text(arena, "`%s` is not stored dense", tensor->name);
   if (!cg_dense_strides(arena, tensor, strides)) return false;
   out->stride_m = stride_of(strides, subs, tensor->rank, p->m);

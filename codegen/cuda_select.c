@@ -103,19 +103,60 @@ static const char *layouts_unfit(selection *s, const cg_product *p, const ir_ker
       row->layout_a, row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
 }
 
-/* The list of a k gather: along k, strips of m; m and n change places when it strips B's index. */
-static const char *fit_list(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+/* The tensor was written over the list, by a stage that computes its listed columns alone: the
+ * indices of the list as the access names them. */
+static bool is_packed(const selection *s, const ir_list *list, const ir_tensor *tensor,
+                      ir_expr *const *subs, ir_index **axis, ir_index **strip) {
+  for (int i = 0; i < s->kernel->stages.count; i++) {
+    const ir_stage *other = s->kernel->stages.at[i];
+    const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
+    if (!row || !ir_kernel_samples(row) || !other->stmts.count || !other->reads.count) continue;
+    const ir_stmt *stmt = other->stmts.at[0];
+    if (stmt->target != tensor || other->reads.at[0] != list) continue;
+    for (int d = 0; d < tensor->rank; d++) {
+      if (ir_is_bare(stmt->subs[d], list->axis)) *axis = subs[d]->index;
+      if (ir_is_bare(stmt->subs[d], list->strip_index)) *strip = subs[d]->index;
+    }
+    return true;
+  }
+  return false;
+}
+
+/* The list as the product sees it: m and n change places when it strips B's index. */
+static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index *strip) {
   cg_product *p = &l->product;
   if (p->batch_count) return "a list has no batch index";
-  if (list->axis != p->k) return "its list is not along the reduced index";
-  if (list->strip_index == p->n) cg_product_swap(p);
-  if (list->strip_index != p->m) return "its list has no strips along an index of the result";
+  if (strip == p->n) cg_product_swap(p);
+  if (!strip || strip != p->m) return "its list has no strips along an index of the result";
   if (list->strip % l->row->m) return "a tile of the result does not lie in one strip of the list";
   if (list->gran & (list->gran - 1)) return "the micro-tile's length is not a power of two";
   l->list = list;
+  return NULL;
+}
+
+/* The list of a k gather: along k. */
+static const char *fit_list(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  ir_index *axis = list->axis, *strip = list->strip_index;
+  const cg_product *p = &l->product;
+  l->packed = is_packed(s, list, p->a.tensor, p->a.subs, &axis, &strip) ||
+              is_packed(s, list, p->b.tensor, p->b.subs, &axis, &strip);
+  if (axis != p->k) return "its list is not along the reduced index";
   l->gathers = true;
+  return fit_strips(l, list, strip);
+}
+
+/* The list of a sampled product: along an index of the result, which becomes n. */
+static const char *fit_columns(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  const char *why = fit_strips(l, list, list->strip_index);
+  if (why) return why;
+  if (list->axis != l->product.n) return "its list is not along an index of the result";
+  if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
+  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
+  l->samples = true;
   return NULL;
 }
 
@@ -128,7 +169,7 @@ static bool fit_detection(selection *s, cg_launch *l, bool turned) {
     return false;
   if (list->strip_dim < 0 || list->axis_dim < 0) return false;
   const ir_index *strip = p->stmt->subs[list->strip_dim]->index;
-  if (strip == p->n && !l->gathers && !turned) {
+  if (strip == p->n && !l->list && !turned) {
     cg_product swapped = *p;
     cg_product_swap(&swapped);
     if (!takes(l->row, &swapped.a, &swapped.b)) return false;
@@ -159,14 +200,11 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
-  if (row->load_a == IR_LOADER_KGATHER)
-    why = fit_list(s, l);
-  else
-    why = NULL;
+  why = ir_kernel_gathers(row) ? fit_list(s, l) : ir_kernel_samples(row) ? fit_columns(s, l) : NULL;
   if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
     why = "it takes two batch indices at most";
   if (why) return unfit(s, row->name, why);
-  bool turned = is_turned(s, l);
+  bool turned = !l->list && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
   l->detects = fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
@@ -174,7 +212,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
-  if (l->gathers) {
+  if (l->list) {
     l->buf_ids = use(s, l, l->list->ids);
     l->buf_counts = use(s, l, l->list->counts);
   }

@@ -41,6 +41,12 @@ bool ir_kernel_is_dense(const ir_kernel_row *row) {
          row->multiply != IR_MULTIPLY_NONE;
 }
 
+bool ir_kernel_gathers(const ir_kernel_row *row) {
+  return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
+}
+
+bool ir_kernel_samples(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NGATHER; }
+
 bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
 
 int ir_kernel_workers(const ir_kernel_row *row) {

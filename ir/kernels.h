@@ -8,6 +8,7 @@ typedef enum ir_load {
   IR_LOADER_NONE,
   IR_LOADER_TILE,
   IR_LOADER_KGATHER,
+  IR_LOADER_NGATHER,
   IR_LOADER_ROWS,
   IR_LOADER_TMA,
   IR_LOADER_PACKED
@@ -35,6 +36,8 @@ extern const ir_kernel_row ir_kernel_rows[];
 extern const int ir_kernel_row_count;
 const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there is none */
 bool ir_kernel_is_dense(const ir_kernel_row *row);   /* a product over all of k, no list */
+bool ir_kernel_gathers(const ir_kernel_row *row);    /* its k's are those of a list */
+bool ir_kernel_samples(const ir_kernel_row *row);    /* a list names the columns that it computes */
 bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);

@@ -8,6 +8,7 @@
 //
 // Rows and columns beyond the result are staged as zeros and never stored.
 #pragma once
+#include "spc/panel.cuh"
 #include "spc/prelude.cuh"
 
 template <class Config> struct spc_staged_tile {
@@ -23,11 +24,29 @@ template <class Config> struct spc_staged_tile {
   }
 };
 
-// The coordinates of a block's tile and the extents of the result.
+// The coordinates of a block's tile and the extents of the result.  Where a list names the columns (Config::samples),
+// n0 and n count those of the strip's list.
 struct spc_tile_place {
   int m0, n0, m, n;
   long long batch;
 };
+
+template <class Config> SPC_DEVICE spc_list spc_list_of(const spc_args &args, int strip, long long extent) {
+  return {Config::ids(args) + (long long)strip * Config::capacity(args), Config::counts(args)[strip], (int)extent};
+}
+// How many columns a strip's list names: its last micro-tile may reach over the edge.
+template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, int strip, int count) {
+  int columns = count * Config::gran, n = (int)Config::n(args);
+  if (Config::gran == 1 || count == 0) return columns;
+  int last = __ldg(Config::ids(args) + (long long)strip * Config::capacity(args) + count - 1);
+  return columns - max((last + 1) * Config::gran - n, 0);
+}
+// The result's column that is number `at` of those that the place counts.
+template <class Config> SPC_DEVICE int spc_column(const spc_args &args, const spc_tile_place &place, int at) {
+  if constexpr (Config::samples)
+    return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
+  else return at;
+}
 
 template <class Config, class Sums>
 SPC_DEVICE void spc_stage_tile(char *shared, const Sums &sums, const spc_tile_place &place, const spc_args &args) {
@@ -37,7 +56,7 @@ SPC_DEVICE void spc_stage_tile(char *shared, const Sums &sums, const spc_tile_pl
     int m = place.m0 + row, n = place.n0 + column;
     T value = spc_put_as<T>::from(0.0f);
     if (m < place.m && n < place.n)
-      value = spc_put_as<T>::from(Config::epilogue(args, sum, m, n, place.batch));
+      value = spc_put_as<T>::from(Config::epilogue(args, sum, m, spc_column<Config>(args, place, n), place.batch));
     *staged::at(shared, row, column) = value;
   });
 }
@@ -72,7 +91,8 @@ SPC_DEVICE void spc_store_tile(char *shared, const spc_tile_place &place, const 
   using T = typename Config::T;
   const int per_chunk = 16 / (int)sizeof(T), chunks = staged::columns / per_chunk;
   int row0 = staged::by_rows ? place.m0 : place.n0, column0 = staged::by_rows ? place.n0 : place.m0;
-  int rows = staged::by_rows ? place.m : place.n, columns = staged::by_rows ? place.n : place.m;
+  int all_n = Config::samples ? (int)Config::n(args) : place.n; // of a list: to the end of the tile, in zeros
+  int rows = staged::by_rows ? place.m : all_n, columns = staged::by_rows ? all_n : place.m;
   long long pitch = Config::pitch_t(args);
   T *to = Config::t(args, place.batch) + row0 * pitch + column0;
   bool aligned = (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & 15) == 0;

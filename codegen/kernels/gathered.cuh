@@ -1,7 +1,8 @@
 // gathered.cuh - the loading warpgroup of a persistent kernel whose k's a list names (sread): one list, both operands.
 //
 // Rows of A[k][m] and B[k][n] go by cp.async into the slabs that boxes.cuh lays out: 64 elements, 128 bytes wide, the
-// chunks of row r stored at  chunk ^ r % 8.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
+// chunks of row r stored at  chunk ^ r % 8.  A that was written over the same list (Config::packed: its row p is k number p of
+// the list) comes by box instead: swrite and sread cancel.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
 // and reads as many list entries, one k tile ahead.  Rows start at multiples of 16 bytes (the plan takes another kernel
 // where they do not), so a chunk lies wholly inside its operand or wholly outside.
 #pragma once
@@ -29,9 +30,8 @@ template <class Config> struct spc_gathered {
   bool whole;                  // all chunks lie inside
 
   __device__ __forceinline__ spc_gathered(const spc_args &args, const spc_tile_place &place, int thread) {
-    int row = thread / wide, column = thread % wide * chunk, strip = place.m0 / Config::strip;
-    list = {Config::ids(args) + (long long)strip * Config::capacity(args), Config::counts(args)[strip],
-            (int)Config::k(args)};
+    int row = thread / wide, column = thread % wide * chunk;
+    list = spc_list_of<Config>(args, place.m0 / Config::strip, Config::k(args));
     a = (const char *)(Config::a(args, place.batch) + place.m0 + column);
     b = (const char *)(Config::b(args, place.batch) + place.n0 + column);
     pitch_a = (spc_u32)Config::pitch_a(args) * 2, pitch_b = (spc_u32)Config::pitch_b(args) * 2;
@@ -53,13 +53,11 @@ template <class Config> struct spc_gathered {
   }
   __device__ __forceinline__ void look_ahead() {
 #pragma unroll
-    for (int p = 0; p < passes; p++) {
-      int at = position + p * step;
-      int k = at / gran < list.count ? __ldg(list.ids + at / gran) * gran + at % gran : -1;
-      next[p] = k < list.extent ? k : -1;
-    }
+    for (int p = 0; p < passes; p++) next[p] = list.template at<gran>(position + p * step);
     position += Config::tile_k;
   }
+  // Where the box of a packed A starts in k tile i; that of an empty list lies outside, and is zeros.
+  __device__ __forceinline__ int box_k(int i) const { return list.count ? i * Config::tile_k : list.extent; }
   // Starts the copies of a row's chunks, one of each slab; where nothing is read any address will do.
   template <class Panel, bool Whole>
   __device__ __forceinline__ void copy(spc_u32 to, const char *from, bool there, int bits) const {
@@ -69,7 +67,11 @@ template <class Config> struct spc_gathered {
       ptx_copy_async_16(to + j * Panel::slab_bytes, Whole || ok ? from + j * 128 : (const char *)list.ids, ok ? 16 : 0);
     }
   }
-  template <bool Whole> __device__ __forceinline__ void load(spc_u32 slot) {
+  __device__ __forceinline__ void load(spc_u32 slot) {
+    if (whole) load_tile<true>(slot);
+    else load_tile<false>(slot);
+  }
+  template <bool Whole> __device__ __forceinline__ void load_tile(spc_u32 slot) {
     int now[passes];
 #pragma unroll
     for (int p = 0; p < passes; p++) now[p] = next[p];
@@ -78,7 +80,7 @@ template <class Config> struct spc_gathered {
     for (int p = 0; p < passes; p++) {
       spc_u64 k = (spc_u32)max(now[p], 0);
       spc_u32 to = slot + first + p * step * 128;
-      copy<panel_a, Whole>(to, a + k * pitch_a, now[p] >= 0, inside);
+      if constexpr (!Config::packed) copy<panel_a, Whole>(to, a + k * pitch_a, now[p] >= 0, inside);
       copy<panel_b, Whole>(to + panel_a::bytes, b + k * pitch_b, now[p] >= 0, inside >> panel_a::slabs);
     }
   }

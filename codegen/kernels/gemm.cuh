@@ -7,7 +7,9 @@
 // An asynchronous multiply (wgmma) is issued first and runs under the loads and the next wait; the ring then
 // loads one tile less ahead, because the multiply before still reads its slot.
 // Parts: loaders (panel.cuh), multiply (multiply_*.cuh), epilogue (epilogue.cuh).  A k-gathering kernel reads A
-// and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.
+// and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.  A that was
+// written over the same list (Config::packed) is read in the list's order; a kernel whose list names columns of the
+// result (Config::samples) reads those rows of B alone and writes T so.
 // Blocks walk `raster` tiles of m before the next n, so that neighbours share B's columns in L2.
 #pragma once
 #include "spc/epilogue.cuh"
@@ -20,18 +22,23 @@ template <class Config> struct spc_operands {
   using B = typename Config::B;
   static_assert(!Config::gathers || (a_rows_are_k && b_rows_are_k),
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
-  template <class C, class T, int Rows, int Columns, bool RowsAreK, bool Gathers> struct pick {
+  static_assert(!Config::samples || !b_rows_are_k, "a list along n needs B stored [n][k]: a row of the gather must be contiguous");
+  enum { whole, by_k, by_n }; // the rows of a panel: all, k's of a list, n's of a list
+  template <class C, class T, int Rows, int Columns, bool RowsAreK, int Which> struct pick {
     using loader = spc_tile_loader<T, Rows, Columns, C::loaders, RowsAreK>;
   };
-  template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, true> {
+  template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, by_k> {
     using loader = spc_gather_loader<T, Rows, Columns, C::loaders, C::gran>;
+  };
+  template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, by_n> {
+    using loader = spc_rows_loader<T, Rows, Columns, C::loaders, C::gran>;
   };
   using loader_a = typename pick<Config, A, a_rows_are_k ? Config::tile_k : Config::tile_m,
                                  a_rows_are_k ? Config::tile_m : Config::tile_k, a_rows_are_k,
-                                 Config::gathers>::loader;
+                                 Config::gathers && !Config::packed ? by_k : whole>::loader;
   using loader_b = typename pick<Config, B, b_rows_are_k ? Config::tile_k : Config::tile_n,
                                  b_rows_are_k ? Config::tile_n : Config::tile_k, b_rows_are_k,
-                                 Config::gathers>::loader;
+                                 Config::gathers ? by_k : Config::samples ? by_n : whole>::loader;
   static constexpr int slot_bytes = loader_a::panel::bytes + loader_b::panel::bytes;
 };
 
@@ -99,11 +106,21 @@ SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const 
   int k = (int)Config::k(args);
   if constexpr (Config::gathers) {
     static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
-    int strip = place.m0 / Config::strip;
-    spc_list list = {Config::ids(args) + strip * Config::capacity(args), Config::counts(args)[strip], k};
-    typename operands::loader_a load_a(a, list, place.m, place.m0, thread);
+    spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, k);
+    int listed = list.count * Config::gran;
     typename operands::loader_b load_b(b, list, place.n, place.n0, thread);
-    use(load_a, load_b, (list.count * Config::gran + Config::tile_k - 1) / Config::tile_k);
+    if constexpr (Config::packed) {
+      typename operands::loader_a load_a(a, min(listed, k), place.m, place.m0, thread);
+      use(load_a, load_b, (listed + Config::tile_k - 1) / Config::tile_k);
+    } else {
+      typename operands::loader_a load_a(a, list, place.m, place.m0, thread);
+      use(load_a, load_b, (listed + Config::tile_k - 1) / Config::tile_k);
+    }
+  } else if constexpr (Config::samples) {
+    typename operands::loader_a load_a(a, k, place.m, place.m0, thread);
+    typename operands::loader_b load_b(b, spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)), k,
+                                       place.n0, thread);
+    use(load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k);
   } else {
     typename operands::loader_a load_a(a, k, place.m, place.m0, thread);
     typename operands::loader_b load_b(b, k, place.n, place.n0, thread);
@@ -128,6 +145,11 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
   extern __shared__ __align__(1024) char spc_shared[];
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
+  if constexpr (Config::samples) {
+    int strip = place.m0 / Config::strip;
+    place.n = spc_listed_columns<Config>(args, strip, Config::counts(args)[strip]);
+    if (place.n0 >= place.n) return;
+  }
   Sums sums;
   if (!Sums::asynchronous) sums.clear();
   spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {

@@ -1,7 +1,7 @@
 // gemm_tma.cuh - products in persistent blocks with roles (sm_90a): boxes by tensor map, wgmma.
 //
 //     one thread     for each tile:  wait empty[s], start the copies of a k tile into slot s           (full[s])
-//     (a warpgroup, where a list names the k's: rows by cp.async, gathered.cuh)
+//     (a warpgroup, where a list names k's or columns of the result: rows by cp.async, gathered.cuh, sampled.cuh)
 //     warpgroups     for each tile:  wait full[s], multiply, arrive at empty[s] | epilogue: stage, store
 //
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
@@ -12,6 +12,7 @@
 #pragma once
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
+#include "spc/sampled.cuh"
 #include "spc/store_tma.cuh"
 
 template <class Config> struct spc_box_ring {
@@ -42,14 +43,15 @@ template <class Config> SPC_DEVICE spc_box_batch spc_batch_of(const spc_args &ar
 }
 
 template <class Config>
-SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, spc_u32 tiles) {
+SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
   ring at = {0, 1};
+  spc_tile_walk<Config> walk(args);
+  spc_tile_place place;
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    spc_tile_place place = spc_place_tile<Config>(args, tile);
+  while (walk.next(args, place)) {
     spc_box_batch batch = spc_batch_of<Config>(args, place);
 #pragma unroll 1
     for (int i = 0; i < steps; i++, at.advance()) {
@@ -70,22 +72,49 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   }
 }
 
-// The same where a list names the k's: every thread of the warpgroup copies its share of the rows.
-template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, const spc_args &args, spc_u32 tiles) {
+// The same where a list names rows: every thread of the warpgroup copies its share of them, and one starts the boxes of
+// an A that has no listed rows, or is packed.
+template <class Config, bool Samples = Config::samples> struct spc_rows_of { using loader = spc_gathered<Config>; };
+template <class Config> struct spc_rows_of<Config, true> { using loader = spc_sampled<Config>; };
+
+// What the fragment reads at listed places, slot by slot; their numbers must be constants, for registers hold the rows.
+template <class Config, int Begin, class Rows>
+SPC_DEVICE void spc_box_gather_place(spc_u32 shared, const Rows &rows, spc_box_ring<Config> &at) {
   using ring = spc_box_ring<Config>;
+  using store = spc_box_store<Config>;
+  if constexpr (Begin < store::boxes) {
+    spc_u32 full = ring::full(shared, at.slot);
+    ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+    if (threadIdx.x == Config::workers) ptx_barrier_arrive(full);
+    rows.template load_place<Begin>(shared + at.slot * ring::slot_bytes);
+    ptx_barrier_arrive_after_copies(full);
+    at.advance();
+    spc_box_gather_place<Config, Begin + store::slot_boxes>(shared, rows, at);
+  }
+}
+
+template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  const bool starts_boxes = Config::mixes && threadIdx.x == Config::workers;
   ring at = {0, 1};
+  spc_tile_walk<Config> walk(args);
+  spc_tile_place place;
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    spc_gathered<Config> rows(args, spc_place_tile<Config>(args, tile), (int)threadIdx.x - Config::workers);
+  while (walk.next(args, place)) {
+    typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
     int steps = rows.tiles();
 #pragma unroll 1
     for (int i = 0; i < steps; i++, at.advance()) {
-      spc_u32 slot = shared + at.slot * ring::slot_bytes;
+      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      if (rows.whole) rows.template load<true>(slot);
-      else rows.template load<false>(slot);
-      ptx_barrier_arrive_after_copies(ring::full(shared, at.slot));
+      if (starts_boxes) {
+        ptx_barrier_expect(full, ring::panel_a::bytes);
+        ring::panel_a::load(slot, &maps.map[0], full, place.m0, rows.box_k(i), {{0, 0}});
+      }
+      rows.load(slot);
+      ptx_barrier_arrive_after_copies(full);
     }
+    if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, rows, at);
   }
   ptx_copy_async_commit();
   ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
@@ -98,7 +127,7 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   using ring = spc_box_ring<Config>;
   const char *slot = base + at.slot * ring::slot_bytes;
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-  if constexpr (Config::gathers) sums.publish();
+  if constexpr (Config::gathers || Config::samples) sums.publish();
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
@@ -153,16 +182,15 @@ SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32
 }
 
 template <class Config>
-SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps,
-                                  spc_u32 tiles) {
+SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<Config> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
+  spc_tile_walk<Config> walk(args);
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x, epilogue.parity ^= 1) {
-    epilogue.place = spc_place_tile<Config>(args, tile);
+  for (; walk.next(args, epilogue.place); epilogue.parity ^= 1) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     epilogue.vectors.load(epilogue.place, args);
     int steps = max(spc_k_tiles<Config>(epilogue.place, args), 1);
@@ -178,35 +206,35 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
   static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
+  const bool lists = Config::gathers || Config::samples;
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
-  spc_u32 tiles = (spc_u32)Config::tiles(args);
   if (threadIdx.x == 0) {
     for (int s = 0; s < Config::depth; s++) {
-      ptx_barrier_init(ring::full(shared, s), Config::gathers ? 128 : 1);
+      ptx_barrier_init(ring::full(shared, s), (lists ? 128 : 0) + (Config::mixes || !lists ? 1 : 0));
       ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
     }
     ptx_fence_barrier_init();
   }
-  if (!Config::gathers && threadIdx.x == Config::workers) {
+  if (!lists && threadIdx.x == Config::workers) {
     ptx_tma_prefetch(&maps.map[0]);
     ptx_tma_prefetch(&maps.map[1]);
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   __syncthreads();
-  const int loading = Config::gathers ? 56 : 40, working = Config::gathers ? 224 : 232; // registers
+  const int loading = lists ? 56 : 40, working = lists ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
-    if constexpr (Config::gathers) {
-      spc_box_gather_role<Config>(shared, args, tiles);
+    if constexpr (lists) {
+      spc_box_gather_role<Config>(shared, args, maps);
     } else {
       int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-      if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, tiles);
+      if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps);
     }
   } else {
     if constexpr (Config::workers > 128) ptx_take_registers<working>();
-    spc_box_work_role<Config>(shared, spc_shared, args, maps, tiles);
+    spc_box_work_role<Config>(shared, spc_shared, args, maps);
   }
 }

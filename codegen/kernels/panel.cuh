@@ -13,7 +13,7 @@
 //     B layout 'c'     n             k                B[n][k]
 //
 // Sizes and alignment are free: what lies outside is zero, a row start that is not 16-byte aligned is copied
-// element by element.  A gathering loader takes its k rows from an index list (sread): one list for A and B.
+// element by element.  A gathering loader takes its k rows, or its n rows, from an index list (sread): one list for A and B.
 #pragma once
 #include "spc/dtypes.cuh"
 
@@ -129,45 +129,38 @@ template <class T, int Rows, int Columns, int Threads, bool RowsAreK> struct spc
   }
 };
 
-// ---- gather: rows are the k's of an ascending list of micro-tiles of Gran k's ------------------------------
+// ---- gather: rows that an ascending list of micro-tiles of Gran names ---------------------------------------
 struct spc_list {
   const int *ids;
   int count;  // micro-tiles
-  int extent; // of k: the last micro-tile may reach over it
+  int extent; // of the listed axis: the last micro-tile may reach over it
+  // What lies at a position of the list, counted in rows; -1: past the list.
+  template <int Gran> __device__ __forceinline__ int at(int position) const {
+    int row = position / Gran < count ? __ldg(ids + position / Gran) * Gran + position % Gran : -1;
+    return row < extent ? row : -1;
+  }
 };
 
-template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gather_loader {
+// The rows of a panel, wherever in the operand they lie.
+template <class T, int Rows, int Columns, int Threads> struct spc_listed_rows {
   using panel = spc_panel<T, Rows, Columns>;
   using share = spc_share<T, Rows, Columns, Threads>;
-  static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along k must be a power of two long");
 
   spc_matrix<T> source;
-  spc_list list;
-  int columns, column, position; // position: in the list, in k's, of this thread's first row of the next tile
+  int columns, column;      // extent along a row; this thread's first element
   int first, chunk;
-  int next[share::passes];       // k's of the next tile, read one tile ahead; -1: past the list
+  int next[share::passes];  // rows of this thread; -1: none, zeros
   bool aligned;
 
-  __device__ __forceinline__ spc_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0, int thread)
-      : source(from), list(of), columns(extent_free), position(thread / share::wide), first(thread / share::wide),
-        chunk(thread % share::wide) {
-    column = chunk * panel::per_chunk + free0;
+  __device__ __forceinline__ spc_listed_rows(spc_matrix<T> from, int extent, int column0, int thread)
+      : source(from), columns(extent), first(thread / share::wide), chunk(thread % share::wide) {
+    column = chunk * panel::per_chunk + column0;
     aligned = spc_matrix<T>::is_aligned(from);
-    look_ahead();
   }
   __device__ __forceinline__ int inside(int slab) const {
     return min(max(columns - column - slab * share::step, 0), panel::per_chunk);
   }
-  __device__ __forceinline__ void look_ahead() {
-#pragma unroll
-    for (int p = 0; p < share::passes; p++) {
-      int at = position + p * share::pass_rows;
-      int k = at / Gran < list.count ? __ldg(list.ids + at / Gran) * Gran + at % Gran : -1;
-      next[p] = k < list.extent ? k : -1;
-    }
-    position += Rows;
-  }
-  __device__ __forceinline__ void load(char *shared) {
+  __device__ __forceinline__ void copy(char *shared) const {
     spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
     bool whole = aligned && column - chunk * panel::per_chunk + Columns <= columns;
 #pragma unroll
@@ -180,17 +173,58 @@ template <class T, int Rows, int Columns, int Threads, int Gran> struct spc_gath
           ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), from + s * share::step, bytes);
       } else {
 #pragma unroll 1
-        for (int s = 0; s < share::slabs; s++) load_edge(shared, from + s * share::step, p, s);
+        for (int s = 0; s < share::slabs; s++) copy_edge(shared, from + s * share::step, p, s);
       }
     }
-    look_ahead();
   }
   // A chunk that may lie partly outside, or whose rows are not aligned.
-  __device__ __forceinline__ void load_edge(char *shared, const T *from, int p, int s) const {
+  __device__ __forceinline__ void copy_edge(char *shared, const T *from, int p, int s) const {
     int valid = next[p] >= 0 ? inside(s) : 0;
     if (aligned)
       ptx_copy_async_16(share::at(shared, first, chunk, p, s), valid ? from : source.origin, valid * (int)sizeof(T));
     else
       spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide), from, valid);
+  }
+};
+
+// Rows are k's: other ones in every tile, read from the list one tile ahead.
+template <class T, int Rows, int Columns, int Threads, int Gran>
+struct spc_gather_loader : spc_listed_rows<T, Rows, Columns, Threads> {
+  using rows = spc_listed_rows<T, Rows, Columns, Threads>;
+  static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along k must be a power of two long");
+  spc_list list;
+  int position; // in the list, in k's, of this thread's first row of the next tile
+
+  __device__ __forceinline__ spc_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0, int thread)
+      : rows(from, extent_free, free0, thread), list(of), position(thread / rows::share::wide) {
+    look_ahead();
+  }
+  __device__ __forceinline__ void look_ahead() {
+#pragma unroll
+    for (int p = 0; p < rows::share::passes; p++)
+      this->next[p] = list.template at<Gran>(position + p * rows::share::pass_rows);
+    position += Rows;
+  }
+  __device__ __forceinline__ void load(char *shared) {
+    this->copy(shared);
+    look_ahead();
+  }
+};
+
+// Rows are n's, from position `at0` of the list on: the same ones in every tile, which goes along k.
+template <class T, int Rows, int Columns, int Threads, int Gran>
+struct spc_rows_loader : spc_listed_rows<T, Rows, Columns, Threads> {
+  using rows = spc_listed_rows<T, Rows, Columns, Threads>;
+  static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along n must be a power of two long");
+
+  __device__ __forceinline__ spc_rows_loader(spc_matrix<T> from, spc_list of, int extent_k, int at0, int thread)
+      : rows(from, extent_k, 0, thread) {
+#pragma unroll
+    for (int p = 0; p < rows::share::passes; p++)
+      this->next[p] = of.template at<Gran>(at0 + rows::first + p * rows::share::pass_rows);
+  }
+  __device__ __forceinline__ void load(char *shared) {
+    this->copy(shared);
+    this->column += Columns;
   }
 };

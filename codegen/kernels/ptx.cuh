@@ -34,6 +34,13 @@ SPC_DEVICE uint4 ptx_load_16(const void *from) {
   return v;
 }
 
+// base + number * bytes, computed here and nowhere before: no register holds it meanwhile.
+SPC_DEVICE const char *ptx_address(const char *base, int number, spc_u32 bytes) {
+  spc_u64 at;
+  asm volatile("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(number), "r"(bytes), "l"((spc_u64)base));
+  return (const char *)at;
+}
+
 // ---- asynchronous copies, global to shared ----------------------------------------------------
 // 16 bytes past L1; what lies behind `bytes` (0 or 16) is filled with zeros.
 SPC_DEVICE void ptx_copy_async_16(spc_u32 to, const void *from, int bytes) {

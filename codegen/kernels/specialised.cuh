@@ -83,6 +83,7 @@ SPC_DEVICE void spc_work_role(Sums &sums, const spc_tile_place &place, char *sha
 }
 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm_specialised(const spc_args &args) {
+  static_assert(!Config::samples, "columns of a list are computed by gemm_mma and gemm_tma");
   static_assert(Config::loaders == 128 && Config::workers == Config::threads - 128,
                 "one warpgroup loads, the others multiply");
   static_assert(Config::shared_bytes >= spc_ring<Config>::bytes &&

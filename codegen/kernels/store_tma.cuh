@@ -116,6 +116,7 @@ template <class Config> struct spc_box_store {
   static constexpr int held = !by_engine ? 0 : Config::store_boxes < boxes ? Config::store_boxes : boxes;
   static constexpr int staged_bytes = groups * held * panel::bytes;
   static_assert(!by_engine || panel::bytes % 1024 == 0, "a staged box must start at a multiple of 1024");
+  static_assert(!Config::samples || (by_engine && !by_rows), "listed columns are stored by box, each contiguous");
 
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
@@ -181,7 +182,9 @@ template <class Config> struct spc_box_store {
   template <bool Whole>
   SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
     int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
-    return Config::epilogue(e.args, sum, at_m, at_n, e.place.batch, brought);
+    auto found = Config::epilogue(e.args, sum, at_m, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
+    if (Config::samples && !Whole && n >= e.place.n) found = 0; // past the list: its readers' last k tile
+    return found;
   }
   template <bool Whole, class Found>
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
@@ -216,7 +219,7 @@ template <class Config> struct spc_box_store {
     bool whole = e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n;
     e.vectors.leave(e.vectors_at);
     if constexpr (!by_engine) run_registers(all, e, found, room);
-    else if (!Config::fragment_reads || whole) run_boxes<true>(all, shared, at, e, maps, found, room);
+    else if ((!Config::fragment_reads && !Config::samples) || whole) run_boxes<true>(all, shared, at, e, maps, found, room);
     else run_boxes<false>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }

@@ -3,6 +3,7 @@
 // A thread asks for its share when a tile begins, so the loads run under the multiply; what belongs to columns
 // goes through shared memory when the sums are done, what belongs to rows stays in the registers of its lanes.
 #pragma once
+#include "spc/epilogue.cuh"
 #include "spc/multiply_wgmma.cuh"
 
 // Of one element: what lies at the result's place, in its column, in its row.
@@ -26,7 +27,7 @@ template <class Config> struct spc_vectors {
     for (int i = 0; i < Config::columns_read; i++)
 #pragma unroll
       for (int t = 0; t < turns; t++)
-        column[i][t] = Config::column(args, i, min(place.n0 + sums::group_column() + thread + t * 128, place.n - 1));
+        column[i][t] = Config::column(args, i, spc_column<Config>(args, place, min(place.n0 + sums::group_column() + thread + t * 128, place.n - 1)));
 #pragma unroll
     for (int i = 0; i < Config::rows_read; i++)
 #pragma unroll

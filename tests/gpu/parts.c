@@ -199,9 +199,10 @@ typedef struct sums {
   double sum, magnitude;
 } sums;
 
+/* at: where A holds k. */
 static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
-                int64_t m, int64_t n, int64_t k, sums *s) {
-  double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, g, m, k, CASE_M, CASE_K));
+                int64_t m, int64_t n, int64_t k, int64_t at, sums *s) {
+  double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
   double y = ir_dtype_load(p->in, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
   s->sum += x * y;
   s->magnitude += fabs(x * y);
@@ -211,8 +212,8 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
                       int64_t n) {
   array *A = find(b, "A"), *B = find(b, "B");
   sums s = {0, 0};
-  if (!l) {
-    for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, &s);
+  if (!l || cuda_case_samples(p)) {
+    for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, k, &s);
     return s;
   }
   array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
@@ -220,13 +221,30 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   for (int i = 0; i < ((int32_t *)counts->host)[strip]; i++)
     for (int64_t r = 0; r < l->gran; r++) {
       int64_t k = ((int32_t *)ids->host)[strip * capacity + i] * l->gran + r;
-      if (k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, &s);
+      int64_t at = p->way == CASE_PACKED ? i * l->gran + r : k;
+      if (k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, at, &s);
     }
   return s;
 }
 
+/* The column at position `at` of the list of m's strip; -1: past it, the end of the axis included. */
+static int64_t listed(bench *b, const ir_list *l, int64_t m, int64_t at) {
+  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
+  int64_t strip = m / l->strip, capacity = ids->count / counts->count;
+  if (at / l->gran >= ((int32_t *)counts->host)[strip]) return -1;
+  int64_t n = ((int32_t *)ids->host)[strip * capacity + at / l->gran] * l->gran + at % l->gran;
+  return n < b->size[CASE_N] ? n : -1;
+}
+
+/* Positions past the list are zeros up to the next multiple of 128, or the last position. */
+static bool is_written(bench *b, const ir_list *l, int64_t m, int64_t at) {
+  enum { TILE = 128 };
+  return listed(b, l, m, at / TILE * TILE) >= 0;
+}
+
+/* at: where T holds column n. */
 static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m,
-                          int64_t n) {
+                          int64_t n, int64_t place) {
   sums r = reference(b, p, s->reads.count ? s->reads.at[0] : NULL, g, m, n);
   double want = r.sum;
   if (p->epilogue == CASE_BIAS_RELU) {
@@ -238,8 +256,12 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
     r.magnitude *= fabs(scale);
   } else if (p->epilogue == CASE_RESIDUAL) {
     want += ir_dtype_load(IR_BF16, find(b, "residual")->host, m * b->size[CASE_N] + n);
+  } else if (p->epilogue == CASE_GATE) {
+    double gate = ir_dtype_load(IR_BF16, find(b, "gate")->host, n * b->size[CASE_M] + m);
+    want *= gate;
+    r.magnitude *= fabs(gate);
   }
-  int64_t at = element(b, p->layout_t, g, m, n, CASE_M, CASE_N);
+  int64_t at = element(b, p->layout_t, g, m, place, CASE_M, CASE_N);
   double got = ir_dtype_load(p->out, find(b, "T")->host, at);
   double bound =
       4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
@@ -247,6 +269,16 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
   if (p->in == IR_F8E4M3 || p->in == IR_F8E5M2) bound += r.magnitude / 8192; /* sums of 14 bits */
   if (p->out == IR_I32) bound = 0;
   if (!(fabs(got - want) <= bound)) fail(b, s, p->row, "T", (double)at, got, want);
+}
+
+static void check_column(bench *b, const ir_stage *s, const product_case *p, int64_t m, int64_t at) {
+  const ir_list *l = s->reads.at[0];
+  int64_t n = listed(b, l, m, at), place = element(b, p->layout_t, 0, m, at, CASE_M, CASE_N);
+  double got = ir_dtype_load(p->out, find(b, "T")->host, place);
+  if (n >= 0)
+    check_element(b, s, p, 0, m, n, at);
+  else if (is_written(b, l, m, at) && got != 0)
+    fail(b, s, p->row, "T past the list", (double)place, got, 0);
 }
 
 static void check_bits(bench *b, const ir_stage *s, const product_case *p) {
@@ -273,8 +305,12 @@ static void check_product(bench *b, const ir_stage *s, const product_case *p) {
   for (int64_t g = 0; g < G; g++)
     for (int64_t m = 0; m < M; m++)
       for (int64_t n = 0; n < N; n++)
-        if (step == 1 || (m * 31 + n * 17) % step == 0 || m + 2 > M || n + 2 > N)
-          check_element(b, s, p, g, m, n);
+        if (step == 1 || (m * 31 + n * 17) % step == 0 || m + 2 > M || n + 2 > N) {
+          if (cuda_case_samples(p))
+            check_column(b, s, p, m, n);
+          else
+            check_element(b, s, p, g, m, n, n);
+        }
   if (s->detects) check_bits(b, s, p);
 }
 
@@ -287,6 +323,18 @@ static void check_untouched(bench *b, const ir_stage *s, const product_case *p) 
     }
 }
 
+/* What its writer leaves behind the list: zeros to the end of a tile, then what was there before. */
+static void fill_behind(bench *b, const ir_list *l, const product_case *p, array *a) {
+  enum { TILE = 128 };
+  array *counts = array_of(b, l->counts);
+  for (int64_t m = 0; m < b->size[CASE_M]; m++) {
+    int64_t count = ((int32_t *)counts->host)[m / l->strip] * l->gran;
+    for (int64_t k = count; k < b->size[CASE_K]; k++)
+      ir_dtype_store(p->in, a->host, element(b, p->layout_a, 0, m, k, CASE_M, CASE_K),
+                     k < (count + TILE - 1) / TILE * TILE ? 0 : NAN);
+  }
+}
+
 static void product(bench *b, const ir_stage *s, const product_case *p, int kind, int verdict) {
   collect(b, s);
   fill_values(b, find(b, "A"));
@@ -294,11 +342,13 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   fill_values(b, find(b, "bias"));
   fill_values(b, find(b, "residual"));
   fill_values(b, find(b, "scale"));
+  fill_values(b, find(b, "gate"));
   /* Half of the result's columns are dead under relu, so that detection has something to find. */
   array *bias = find(b, "bias");
   for (int64_t n = 0; bias && p->epilogue == CASE_BIAS_RELU && n < bias->count; n++)
     if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
   if (s->reads.count) fill_list(b, s->reads.at[0], kind);
+  if (p->way == CASE_PACKED) fill_behind(b, s->reads.at[0], p, find(b, "A"));
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = verdict;
   run(b, s);
   if (p->guard && (verdict == 1) != (p->guard == 2))
@@ -567,6 +617,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   fill_values(b, find(b, "bias"));
   fill_values(b, find(b, "scale"));
   fill_values(b, find(b, "residual"));
+  fill_values(b, find(b, "gate"));
   if (s->reads.count) {
     const ir_list *l = s->reads.at[0];
     int64_t strips = array_of(b, l->counts)->count, capacity = array_of(b, l->ids)->count / strips;
@@ -579,11 +630,13 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
     }
   }
   for (int i = 0; i < b->array_count; i++) upload(b, &b->array[i]);
-  double ms = milliseconds(b, &b->image->codes.at[0]);
+  int number = 0;
+  while (b->image->codes.at[number].stage != s) number++;
+  double ms = milliseconds(b, &b->image->codes.at[number]);
   double flops = 2.0 * (double)extent * (double)extent * (double)extent * keep;
   printf("%-30s %c%c%c %-5s %5lld^3 keep %4.2f  %8.3f ms  %7.1f useful TFLOP/s  %3d registers\n",
          p->row, p->layout_a, p->layout_b, p->layout_t, ir_dtype_text(p->in), (long long)extent,
-         keep, ms, flops / ms * 1e-9, b->image->codes.at[0].registers);
+         keep, ms, flops / ms * 1e-9, b->image->codes.at[number].registers);
   fflush(stdout);
   forget(b);
   cuda_cases_free(&b->cases);

@@ -55,6 +55,28 @@ const product_case cuda_product_cases[] = {
      1, false},
     {"gemm_kgather_tma_64x512x32", IR_F16, IR_F32, 'c', 'r', 'r', false, 128, 4, 0, 0, CASE_SCALES,
      0, false},
+    {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_PLAIN, .way = CASE_PACKED},
+    {"gemm_kgather_tma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'r', false, 256, 4,
+     .epilogue = CASE_SCALES, .way = CASE_PACKED},
+    {"gemm_kgather_tma_64x512x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_BIAS_RELU, .way = CASE_PACKED},
+    {"gemm_kgather_wgmma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 2,
+     .epilogue = CASE_PLAIN, .way = CASE_PACKED},
+    {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_PLAIN, .way = CASE_PACKED},
+    {"gemm_ngather_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 128, 1,
+     .epilogue = CASE_GATE},
+    {"gemm_ngather_mma_128x128x32", IR_F16, IR_F16, 'c', 'c', 'c', false, 256, 4,
+     .epilogue = CASE_SCALES},
+    {"gemm_ngather_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 128, 1,
+     .epilogue = CASE_GATE},
+    {"gemm_ngather_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 128, 1,
+     .epilogue = CASE_PLAIN, .guard = 1},
+    {"gemm_ngather_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 256, 4,
+     .epilogue = CASE_SCALES},
+    {"gemm_ngather_tma_128x256x64", IR_BF16, IR_F16, 'r', 'c', 'c', false, 128, 32,
+     .epilogue = CASE_RESIDUAL},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
@@ -91,18 +113,18 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_128x64x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 1,
      false},
     {"gemm_tma_128x16x128", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
-     .turned = true},
+     .way = CASE_TURNED},
     {"gemm_tma_128x16x128", IR_F16, IR_F16, 'c', 'r', 'r', .epilogue = CASE_PLAIN},
     {"gemm_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 4, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_64x64x128", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 32, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_64x32x128", IR_BF16, IR_BF16, 'r', 'r', 'r', true, .epilogue = CASE_SCALES,
-     .turned = true},
+     .way = CASE_TURNED},
     {"gemm_tma_64x16x128", IR_BF16, IR_F32, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU,
-     .turned = true},
+     .way = CASE_TURNED},
     {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
-     .turned = true},
+     .way = CASE_TURNED},
     {"gemm_tma_64x8x128", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
     {"gemm_tma8_128x256x128", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN},
     {"gemm_tma8_128x256x128", IR_I8, IR_BF16, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
@@ -114,8 +136,8 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma8_128x64x128", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_SCALES},
     {"gemm_tma8_128x64x128", IR_I8, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_SCALES},
     {"gemm_tma8_64x16x256", IR_F8E4M3, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU,
-     .turned = true},
-    {"gemm_tma8_64x16x256", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN, .turned = true},
+     .way = CASE_TURNED},
+    {"gemm_tma8_64x16x256", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN, .way = CASE_TURNED},
     {"gemm_mma8_128x128x64", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN},
     {"gemm_mma8_128x128x64", IR_I8, IR_BF16, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
     {"gemm_mma8_64x64x64", IR_I8, IR_I32, 'r', 'c', 'c', .epilogue = CASE_PLAIN},
@@ -149,6 +171,10 @@ const list_case cuda_list_cases[] = {
     {IR_BF16, 'c', 96, 1, true, false},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
+
+bool cuda_case_samples(const product_case *p) {
+  return ir_kernel_samples(ir_kernel_row_named(p->row));
+}
 
 bool cuda_case_fits(const product_case *p, const char *target) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
@@ -276,6 +302,10 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
   } else if (p->epilogue == CASE_BIAS_RELU) {
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
     f->result = ir_apply(a, IR_OP_RELU, ir_apply(a, IR_OP_ADD, acc, extra(c, f, bias, n)), NULL);
+  } else if (p->epilogue == CASE_GATE) {
+    ir_tensor *gate = tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N});
+    ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, n, size(c, CASE_M)), m);
+    f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, gate, at));
   } else {
     ir_tensor *residual = tensor(c, "residual", IR_BF16, 'r', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, m, size(c, CASE_N)), n);
@@ -292,6 +322,28 @@ static ir_expr *access2(cuda_cases *c, ir_tensor *of, ir_index *batch, ir_index 
   subs[count++] = ir_index_ref(c->arena, x);
   subs[count++] = ir_index_ref(c->arena, y);
   return ir_access(c->arena, of, subs);
+}
+
+/* The stage that writes a packed A over its list: A[i,k] = sum[j] X[i,j]*Y[j,k] at listed k's. */
+static void writer(cuda_cases *c, const product_case *p, ir_tensor *at, ir_index *i, ir_index *k,
+                   ir_list *over) {
+  ir_arena *a = c->arena;
+  ir_tensor *x = tensor(c, "X", p->in, 'r', 2, (int[]){CASE_M, CASE_N});
+  ir_tensor *y = tensor(c, "Y", p->in, 'c', 2, (int[]){CASE_N, CASE_K});
+  ir_index *j = ir_index_new(c->kernel, "j", size(c, CASE_N));
+  ir_stmt *stmt = ir_stmt_new(c->kernel, at);
+  stmt->subs[0] = ir_index_ref(a, i);
+  stmt->subs[1] = ir_index_ref(a, k);
+  stmt->combine = IR_RED_COUNT;
+  stmt->acc = IR_F32;
+  IR_PUSH(a, &stmt->free, i);
+  IR_PUSH(a, &stmt->free, k);
+  ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, IR_F32, access2(c, x, NULL, i, j)),
+                              ir_cast(a, IR_F32, access2(c, y, NULL, j, k)));
+  stmt->value = ir_reduce(a, IR_RED_SUM, &j, 1, product);
+  ir_stage *s = stage(c, IR_STAGE_COMPUTE, "gemm_ngather_mma_128x128x32");
+  IR_PUSH(a, &s->stmts, stmt);
+  IR_PUSH(a, &s->reads, over);
 }
 
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
@@ -319,11 +371,16 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
                               ir_cast(a, stmt->acc, access2(c, bt, g, k, n)));
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
   ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p);
-  ir_list *read = p->strip ? list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false) : NULL;
+  ir_list *read = NULL;
+  if (p->strip && cuda_case_samples(p))
+    read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, false);
+  else if (p->strip)
+    read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
   ir_list *guarded = p->guard ? list(c, "W", at, 64, 1, m, 0, k, 1, false) : NULL;
   if (guarded) guarded->verdict = workspace(c, "W.verdict", IR_I32, ir_int(a, 1));
+  if (p->way == CASE_PACKED) writer(c, p, at, m, k, read);
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
   IR_PUSH(a, &s->stmts, stmt);
   if (epilogue) IR_PUSH(a, &s->funcs, epilogue);
@@ -331,7 +388,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   s->detects = made;
   if (guarded) s->when = (ir_guard){guarded, p->guard == 2, 0.5};
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  if (p->turned) {
+  if (p->way == CASE_TURNED) {
     IR_PUSH(a, &s->tiles, ((ir_tile_size){m, row->n}));
     IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));
   }

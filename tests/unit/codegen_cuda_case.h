@@ -11,8 +11,15 @@ typedef enum case_epilogue {
   CASE_PLAIN,
   CASE_BIAS_RELU, /* relu(acc + bias[n]) */
   CASE_RESIDUAL,  /* acc + residual[m][n] */
-  CASE_SCALES     /* acc * scale[m] + bias[n] */
+  CASE_SCALES,    /* acc * scale[m] + bias[n] */
+  CASE_GATE       /* acc * gate[m][n], which is stored transposed */
 } case_epilogue;
+
+typedef enum case_way {
+  CASE_STRAIGHT,
+  CASE_TURNED, /* the stage's tiles say that its n runs along the row's m */
+  CASE_PACKED  /* A is in the order of its list: the stage before writes it so */
+} case_way;
 
 /* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
  */
@@ -21,11 +28,11 @@ typedef struct product_case {
   ir_dtype in, out;
   char layout_a, layout_b, layout_t;
   bool batched;
-  int strip, gran;               /* of the list of A; 0: none */
+  int strip, gran;               /* of the list of A along k, or of T along n; 0: none */
   int detect_strip, detect_gran; /* of the list made of T; 0: none */
   case_epilogue epilogue;
-  int guard;   /* 0: none; 1: the sparse branch; 2: the dense branch */
-  bool turned; /* the stage's tiles say that its n runs along the row's m */
+  int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
+  case_way way;
 } product_case;
 
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */
@@ -55,6 +62,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
  * t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
+bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 
 extern const product_case cuda_product_cases[];

@@ -58,7 +58,8 @@ Test(codegen_cuda_text, a_config_with_an_epilogue_and_detection) {
   has(text, "// cases, stage s0: gemm_mma_128x128x32\n");
   has(text, "// because the test asks for it\n");
   has(text, "static constexpr char layout_a = 'r', layout_b = 'r', layout_t = 'c';");
-  has(text, "static constexpr bool gathers = false, detects = true;");
+  has(text,
+      "static constexpr bool gathers = false, samples = false, packed = false, detects = true;");
   has(text, "    const float *bias0_vals = (const float *)args.buf[4];\n"
             "    return spc_relu(acc + bias0_vals[n]);\n");
   cuda_cases_free(&c);

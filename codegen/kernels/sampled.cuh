@@ -1,0 +1,131 @@
+// sampled.cuh - the loading warpgroup of a persistent kernel that computes the columns of the result a list names: a list a
+// strip (sread of B's rows), the result written over the same list (swrite of its columns).
+//
+//     T[position][m] = e(sum[k] A[m][k] * B[ids[position]][k])       A by box, rows of B by cp.async, T by box
+//
+// T is stored transposed and its row p is column ids[p] of the strip: who reads it by the same list reads rows side by side.
+// Positions behind the list are zeros up to the end of its last tile.  What the fragment reads at the result's own place
+// is gathered too, behind the k tiles.
+#pragma once
+#include "spc/boxes.cuh"
+#include "spc/gemm.cuh"
+#include "spc/store_tma.cuh"
+
+// ---- which tiles a block takes ---------------------------------------------------------------------------------
+// Every gridDim.x'th of them; called by whole warps.
+template <class Config, bool Samples = Config::samples> struct spc_tile_walk {
+  spc_u32 next_tile, tiles;
+  __device__ __forceinline__ explicit spc_tile_walk(const spc_args &args)
+      : next_tile(blockIdx.x), tiles((spc_u32)Config::tiles(args)) {}
+  __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    if (next_tile >= tiles) return false;
+    place = spc_place_tile<Config>(args, next_tile);
+    next_tile += gridDim.x;
+    return true;
+  }
+};
+
+// Of a list only the tiles that hold something: a lane a strip counts them.
+template <class Config> struct spc_tile_walk<Config, true> {
+  spc_u32 next_tile, before; // number of the next tile; of tiles in the strips before `first`
+  int first;                 // strip of lane 0
+  static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
+  static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
+
+  __device__ __forceinline__ explicit spc_tile_walk(const spc_args &) : next_tile(blockIdx.x), before(0), first(0) {}
+  __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
+#pragma unroll 1
+    for (; first < strips; first += 32) {
+      int strip = first + lane, count = strip < strips ? Config::counts(args)[strip] : 0;
+      int high = min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
+      int mine = (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high, sum = mine;
+#pragma unroll
+      for (int d = 1; d < 32; d *= 2) {
+        int below = __shfl_up_sync(0xffffffffu, sum, d);
+        if (lane >= d) sum += below;
+      }
+      spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
+      if (wanted < all) {
+        int who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
+        int number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who);
+        high = __shfl_sync(0xffffffffu, high, who);
+        count = __shfl_sync(0xffffffffu, count, who);
+        place.m0 = (first + who) * Config::strip + number % high * Config::tile_m;
+        place.n0 = number / high * Config::tile_n;
+        place.m = m, place.n = spc_listed_columns<Config>(args, first + who, count);
+        place.batch = 0;
+        next_tile += gridDim.x;
+        return true;
+      }
+      before += all;
+    }
+    return false;
+  }
+};
+
+// ---- what the warpgroup copies -----------------------------------------------------------------------------------
+// Eight threads share a row of 64 k's; a thread keeps where its rows are, the same in every k tile.
+template <class Config> struct spc_sampled {
+  using panel_a = typename spc_boxes<Config>::a;
+  using panel_b = typename spc_boxes<Config>::b;
+  using store = spc_box_store<Config>;
+  using P = typename Config::P;
+  static constexpr int threads = 128, wide = 8, step = threads / wide, passes = Config::tile_n / step;
+  static constexpr int chunk = 8; // elements of 16 bytes
+  static_assert(Config::layout_b == 'c', "a list along n needs B stored [n][k]: a row of the gather must be contiguous");
+  static_assert(panel_b::slabs == 1 && panel_b::width == 64, "a k tile is one slab of 64 k's");
+  static_assert(Config::tile_n % step == 0, "every thread must have the same number of rows");
+
+  const char *b;     // this thread's chunk of row 0 in the next k tile
+  const char *p;     // its chunk of the first m at the result's place, in column 0
+  spc_u32 pitch_b, pitch_p; // bytes
+  int k, extent, first, inside; // k of that chunk; row and byte in a slab; bit g: group g's m's lie inside
+  int row[passes];   // -1: past the list
+
+  __device__ __forceinline__ spc_sampled(const spc_args &args, const spc_tile_place &place, int thread) {
+    int line = thread / wide;
+    k = thread % wide * chunk, extent = (int)Config::k(args);
+    spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args));
+#pragma unroll
+    for (int i = 0; i < passes; i++) row[i] = list.template at<Config::gran>(place.n0 + line + i * step);
+    b = (const char *)(Config::b(args, place.batch) + k);
+    pitch_b = (spc_u32)Config::pitch_b(args) * 2;
+    first = line * 128 + (thread % wide ^ line % 8) * 16;
+    if constexpr (Config::reads_place) {
+      p = (const char *)(Config::at_place(args) + place.m0 + k);
+      pitch_p = (spc_u32)Config::pitch_t(args) * 2;
+      inside = 0;
+#pragma unroll
+      for (int g = 0; g < store::groups; g++) inside |= (place.m0 + store::box_row(g, 0) + k < place.m ? 1 : 0) << g;
+    }
+  }
+  __device__ __forceinline__ int tiles() const { return max((extent + Config::tile_k - 1) / Config::tile_k, 1); }
+  __device__ __forceinline__ int box_k(int i) const { return i * Config::tile_k; }
+  __device__ __forceinline__ void load(spc_u32 slot) {
+    bool there = k < extent; // rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all
+#pragma unroll
+    for (int i = 0; i < passes; i++) {
+      bool ok = there && row[i] >= 0;
+      ptx_copy_async_16(slot + panel_a::bytes + first + i * step * 128, ptx_address(b, ok ? row[i] : 0, pitch_b), ok ? 16 : 0);
+    }
+    b += 128, k += Config::tile_k;
+  }
+  // Boxes of 64 columns x 64 m's of every group, as many as a slot holds, from number `begin` on.
+  template <int Begin> __device__ __forceinline__ void load_place(spc_u32 slot) const {
+    static_assert(store::share == 64 && store::columns % 64 == 0 && sizeof(P) == 2, "boxes at the place are 64 x 64");
+    const int end = Begin + store::slot_boxes < store::boxes ? Begin + store::slot_boxes : store::boxes;
+#pragma unroll
+    for (int i = Begin; i < end; i++)
+#pragma unroll
+      for (int g = 0; g < store::groups; g++)
+#pragma unroll
+        for (int q = 0; q < 64 / step; q++) {
+          int at = row[store::box_column(g, i) / step + q];
+          bool ok = at >= 0 && (inside >> g & 1);
+          const char *from = ptx_address(p, ok ? at : 0, pitch_p) + (ok ? store::box_row(g, i) * 2 : 0);
+          ptx_copy_async_16(slot + ((i - Begin) * store::groups + g) * store::panel::bytes + first + q * step * 128, from,
+                            ok ? 16 : 0);
+        }
+  }
+};
