@@ -218,17 +218,29 @@ SPC_DEVICE int spc_scan_warp(int sum) { // inclusive, over lanes
   return sum;
 }
 
-// Of the words that the cover is taken from, all or every `step`-th of many: how many, and the set bits of this thread's.
-struct spc_looked { spc_u32 words, all; int set; };
-template <class Config> SPC_DEVICE spc_looked spc_look_at_bits(const spc_args &args, spc_u32 strips, spc_u32 words) {
-  const spc_u32 most = 8192;
-  spc_looked l = {0, strips * words, 0};
-  spc_u32 step = l.all > most ? (l.all + most - 1) / most : 1;
-#pragma unroll 4
-  for (spc_u32 i = threadIdx.x * step; i < l.all; i += Config::threads * step) l.set += __popc(Config::bits(args)[i]);
-  l.words = (l.all + step - 1) / step;
-  return l;
-}
+// The cover of the operand is taken from all of its words of bits, or from every `step`-th of many: `each` a thread, loaded
+// at once.
+template <class Config> struct spc_looked {
+  static constexpr int each = 4;
+  spc_u32 all, step, word[each];
+  __device__ __forceinline__ spc_looked(const spc_args &args, spc_u32 words) : all(words) {
+    const spc_u32 most = Config::threads * each;
+    step = max((all + most - 1) / most, 1u);
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      spc_u32 at = (threadIdx.x + (spc_u32)i * Config::threads) * step;
+      word[i] = at < all ? Config::bits(args)[at] : 0;
+    }
+  }
+  __device__ __forceinline__ int set() const {
+    int sum = 0;
+#pragma unroll
+    for (int i = 0; i < each; i++) sum += __popc(word[i]);
+    return sum;
+  }
+  // The share of the words that were looked at.
+  __device__ __forceinline__ float share() const { return all ? (float)((all + step - 1) / step) / (float)all : 1; }
+};
 
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
 template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
@@ -236,24 +248,23 @@ template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args
   const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
   spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)((Config::capacity(args) + 31) / 32);
   spc_u32 parts = words ? (words + 31) / 32 : 1, s = blockIdx.x / parts, part = blockIdx.x % parts;
-  if constexpr (Config::decides && Config::sampled) { // one thread reads it, for another block may write it anew
-    __shared__ int dense;
-    if (threadIdx.x == 0) dense = *(volatile const int *)Config::verdict(args);
-    __syncthreads();
-    if (dense) return;
-  }
   const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
   spc_u32 mine = s < strips && part * 32 + lane < words ? bits[part * 32 + lane] : 0;
+  int verdict = 0; // of the sample
+  if constexpr (Config::decides && Config::sampled)
+    if (threadIdx.x == 0) verdict = *(volatile const int *)Config::verdict(args);
+  spc_looked<Config> looked(args, Config::decides ? strips * words : 0);
   spc_two found = {0, 0}; // before these words; in all that are looked at
 #pragma unroll 4
   for (spc_u32 w = threadIdx.x; s < strips && w < part * 32; w += Config::threads) found.x += __popc(bits[w]);
   if constexpr (Config::decides) {
+    __shared__ int sampled; // one thread reads the verdict, for another block may write it anew
     double threshold = Config::threshold(args);
-    spc_looked looked = spc_look_at_bits<Config>(args, strips, words);
-    found.y = looked.set;
+    if (threadIdx.x == 0) sampled = verdict;
+    found.y = looked.set();
     found = spc_block_sums<Config>(found);
-    double share = looked.all ? (double)looked.words / looked.all : 1;
-    double all = share * (double)Config::strips(args) * (double)Config::capacity(args);
+    if (sampled) return;
+    double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
     if (spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded) return;
   } else {
     found = spc_block_sums<Config>(found);
