@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library gather ffn jit
+       library gather ffn gated jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -320,6 +320,60 @@ def ffn():
             p.close()
 
 
+GATED = """spx 1; dim T = %d; dim D = %d; dim F = %d;
+kernel gated { in x: bf16[T,D]; in Wg: bf16[D,F] const; in Wu: bf16[D,F] as dense_t const; in Wd: bf16[F,D] const;
+  let g[t,f] = relu(sum[d] x[t,d]*Wg[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=%s);
+  let u[t,f] = sum[d] x[t,d]*Wu[d,f] on g[t,f] : bf16 acc f32;
+  out y[t,o] = sum[f] g[t,f]*u[t,f]*Wd[f,o] : bf16 acc f32; }"""
+
+
+def shares(kind, active, neurons):
+    """How likely each neuron is to be live: all alike, or as 1 / rank, at most 0.6."""
+    if kind == "random":
+        return torch.full((neurons,), active / neurons, device="cuda")
+    ranks = 1.0 / torch.arange(1, neurons + 1, device="cuda")
+    low, high = 0.0, float(neurons)
+    for _ in range(60):
+        low, high = ((low + high) / 2, high) if (ranks * (low + high) / 2).clamp(max=0.6).sum() < active else (low, (low + high) / 2)
+    return (ranks * low).clamp(max=0.6)[torch.randperm(neurons, device="cuda")]
+
+
+def gated():
+    D, F = 2048, 5632
+    print("\n### gated feed-forward layer, %d → %d, bf16, relu gate; microseconds\n" % (D, F))
+    print("`random`: every neuron is live as often, `power law`: as 1 / rank, at most 60 %; tokens are independent. Gate weights are drawn anew. torch: three products, relu and the\n"
+          "product of gate and up projection; `products`: its three products alone. Wu lies [neuron][k] on both sides.\n")
+    head("tokens", "neurons", "live of %d" % F, "cover of 128", "branch", "spc (spread)", "torch (spread)", "products", "torch / spc", "products / spc", "error spc", "error torch", "stages, µs each with a pause after it")
+    for T, kind, active in [(16384, k, a) for k in ("random", "power law") for a in (15, 29, 60, 120, 240)]:
+        x, wg, wu, wd = bf16(T, D), bf16(D, F), bf16(F, D, scale=D ** -0.5), bf16(F, D, scale=0.02)
+        x[:, -1] = 1
+        normal = torch.distributions.Normal(0, 1)
+        def fresh():
+            wg.normal_(std=(D - 1) ** -0.5)
+            wg[-1] = -normal.icdf(1 - shares(kind, active, F)).to(torch.bfloat16)
+        fresh()
+        y, z = torch.empty(T, D, device="cuda", dtype=torch.bfloat16), torch.empty(T, D, device="cuda", dtype=torch.bfloat16)
+        g, u, h = (torch.empty(T, F, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        def dense_layer():
+            torch.mm(x, wg, out=g)
+            torch.relu_(g)
+            torch.mm(x, wu.t(), out=u)
+            torch.mul(g, u, out=h)
+            torch.mm(h, wd, out=z)
+        def products():
+            torch.mm(x, wg, out=g)
+            torch.mm(x, wu.t(), out=u)
+            torch.mm(u, wd, out=z)
+        p = Program(GATED % (T, D, F, round(active / F, 5))).bind(x=x, Wg=wg, Wu=wu, Wd=wd, y=y)
+        (us, spread), (ref, ref_spread), (three, _) = compare([p, dense_layer, products], fresh)
+        p(), dense_layer()
+        live = (g != 0).float().sum(1).mean().item()
+        want = (torch.relu(x.float() @ wg.float()).to(torch.bfloat16).float() * (x.float() @ wu.float().t())) @ wd.float()
+        row(T, kind, "%.0f" % live, *decision(p.stages()), "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.0f" % (three * 1e3),
+            "%.2f" % (ref / us), "%.2f" % (three / us), "%.1e" % error(y, want), "%.1e" % error(z, want), stage_line(p))
+        p.close()
+
+
 def jit():
     print("\n### compile time: NVRTC on all cores, nothing cached\n")
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
@@ -341,7 +395,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, gather=gather, ffn=ffn, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, gather=gather, ffn=ffn, gated=gated, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

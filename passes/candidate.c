@@ -158,6 +158,7 @@ static pass_tiling tiling_of(const pass_sum *sum, const ir_candidate *candidate,
   } else if (candidate->operand) {
     tiling.m = (double)candidate->strip;
   }
+  tiling.columns = pass_is_sampled(candidate);
   tiling.strip = candidate->operand ? (double)candidate->strip : 0;
   tiling.gran = (double)candidate->gran;
   return tiling;
@@ -232,7 +233,9 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   if (cpu && !listed && !candidate->whole && (sum->stmt->cond || sum->stmt->sample))
     return conditional_cost(context, sum);
   pass_tiling tiling = tiling_of(sum, candidate, cover);
-  pass_product q = pass_sum_product(sum, listed ? factor_of(sum, candidate->operand) : NULL);
+  const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
+  if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;
+  pass_product q = pass_sum_product(sum, across);
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }
 

@@ -36,10 +36,24 @@ typedef struct pass_listed {
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor);
 pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor);
 
+/* The matrix whose zeros say which columns of a statement's result are not needed, and how a list
+ * of the others would lie: along the index that all readers of the result sum over (columns.c).
+ * False where no condition is such a matrix, or a reader needs the whole result. */
+bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
+                     pass_listed *out);
+bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
+/* The reader walks the list that the writer writes its result over. */
+bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer);
+/* The chosen candidate that does so for a reader; NULL: its operand is whole. */
+const ir_candidate *pass_writer_of(const ir_kernel *kernel, const ir_candidate *reader);
+bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor);
+
 /* ---- candidates ------------------------------------------------------------------------------ */
 typedef struct pass_way {
   ir_candidate *candidate;
   ir_tensor *turned;  /* the intermediate whose layout it needs; NULL: any layout will do */
+  ir_tensor *beside;  /* another one whose last dimension must be the strips' too; NULL: none */
+  bool beside_last;   /* as strip_last, of that one */
   bool strip_last;    /* it needs the strip's dimension contiguous (dense_t); else row-major */
   double weight;      /* microseconds that ways are compared by */
   const char *struck; /* a directive excludes it, and why; NULL: none does */

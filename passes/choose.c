@@ -1,9 +1,9 @@
 /* choose.c - the joint decision: one way a statement, over all layouts of the intermediates.
  *
- * Statements interact through the storage of what one writes and another reads.  There are few such
- * tensors, so every combination of their layouts is tried; under one combination statements are
- * independent and each takes its cheapest way.  Beyond MOST_TURNED tensors the rest stays
- * row-major. */
+ * Statements interact through the storage of what one writes and another reads: row-major, turned,
+ * or turned and packed over the list of its strips.  There are few such tensors, so every
+ * combination of their layouts is tried; under one combination statements are independent and each
+ * takes its cheapest way.  Beyond MOST_TURNED tensors the rest stays row-major. */
 #include <math.h>
 
 #include "passes/choice.h"
@@ -14,35 +14,76 @@ static const double CHEAP_SHARE = 0.03,
 static const double ASKED_FOR =
     1e12; /* microseconds: what a directive asks for wins over any estimate */
 
+/* What may be true of a combination, a bit each: a tensor is turned; or, with a writer, the tensor
+ * is packed over lists like the writer's. */
 typedef struct turned_set {
   ir_tensor *tensor[MOST_TURNED];
+  const ir_candidate *writer[MOST_TURNED];
   int count;
 } turned_set;
 
-static int place_of(const turned_set *set, const ir_tensor *tensor) {
-  for (int i = 0; i < set->count; i++)
-    if (set->tensor[i] == tensor) return i;
+static int place_of(const turned_set *set, const ir_tensor *tensor, const ir_candidate *writer) {
+  for (int i = 0; i < set->count; i++) {
+    const ir_candidate *other = set->writer[i];
+    if (set->tensor[i] != tensor || !other != !writer) continue;
+    if (!writer || (other->strip == writer->strip && other->gran == writer->gran)) return i;
+  }
   return -1;
+}
+
+static void add_bit(turned_set *set, ir_tensor *tensor, const ir_candidate *writer) {
+  if (!tensor || set->count == MOST_TURNED || place_of(set, tensor, writer) >= 0) return;
+  set->writer[set->count] = writer;
+  set->tensor[set->count++] = tensor;
 }
 
 static turned_set turnable(const pass_ways *all, int count) {
   turned_set set = {.count = 0};
   for (int s = 0; s < count; s++)
     for (int i = 0; i < all[s].list.count; i++) {
-      ir_tensor *tensor = all[s].list.at[i].turned;
-      if (tensor && all[s].list.at[i].strip_last && place_of(&set, tensor) < 0 &&
-          set.count < MOST_TURNED)
-        set.tensor[set.count++] = tensor;
+      const pass_way *way = &all[s].list.at[i];
+      if (way->strip_last) add_bit(&set, way->turned, NULL);
+      if (way->beside_last) add_bit(&set, way->beside, NULL);
+      if (pass_is_sampled(way->candidate) && !*way->candidate->why)
+        add_bit(&set, way->candidate->target, way->candidate);
     }
   return set;
 }
 
-static bool allowed(const pass_way *way, const turned_set *set, unsigned turned) {
+static bool lies_so(const turned_set *set, unsigned turned, const ir_tensor *tensor, bool last) {
+  int place = tensor ? place_of(set, tensor, NULL) : -1;
+  return !tensor || (place >= 0 && turned >> place & 1) == last;
+}
+
+/* Of a packed tensor the writer computes listed columns, and all readers walk that list. */
+static bool fits_packed(const pass_way *way, const ir_stmt *stmt, const turned_set *set,
+                        unsigned turned) {
+  const ir_candidate *c = way->candidate;
+  bool writes = false;
+  for (int i = 0; i < set->count; i++) {
+    if (!set->writer[i] || !(turned >> i & 1)) continue;
+    if (c->target == set->tensor[i]) {
+      writes = true;
+      if (!pass_is_sampled(c) || place_of(set, c->target, c) != i) return false;
+    } else if (pass_stmt_reads(stmt, set->tensor[i]) && !pass_reads_packed(c, set->writer[i])) {
+      return false;
+    }
+  }
+  return writes || !pass_is_sampled(c);
+}
+
+static bool allowed(const pass_way *way, const ir_stmt *stmt, const turned_set *set,
+                    unsigned turned) {
   if (*way->candidate->why || way->struck) return false;
-  if (!way->turned) return true;
-  int place = place_of(set, way->turned);
-  bool is_turned = place >= 0 && turned >> place & 1;
-  return is_turned == way->strip_last;
+  return lies_so(set, turned, way->turned, way->strip_last) &&
+         lies_so(set, turned, way->beside, way->beside_last) &&
+         fits_packed(way, stmt, set, turned);
+}
+
+/* The dense branch beside a sampled product, and beside who reads it, writes and reads it whole. */
+static bool stands_behind(const pass_way *way, const turned_set *set, unsigned turned) {
+  if (*way->candidate->why || way->struck) return false;
+  return lies_so(set, turned, way->turned, way->strip_last) && !way->candidate->operand;
 }
 
 /* ---- what a way is worth --------------------------------------------------------------------- */
@@ -140,10 +181,18 @@ static int cheapest(const pass_ways *ways, const turned_set *set, unsigned turne
   int best = -1;
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
-    if (!allowed(way, set, turned)) continue;
+    if (!allowed(way, ways->stmt, set, turned)) continue;
     if (best < 0 || way->weight < ways->list.at[best].weight) best = i;
   }
   return best;
+}
+
+/* The operand was written over the list that the candidate walks: the list is there. */
+static bool has_its_list(const ir_candidate *candidate, const turned_set *set, unsigned turned) {
+  for (int i = 0; i < set->count; i++)
+    if (set->writer[i] && turned >> i & 1 && pass_reads_packed(candidate, set->writer[i]))
+      return true;
+  return false;
 }
 
 static double total(const pass_ways *all, int count, const turned_set *set, unsigned turned) {
@@ -151,7 +200,9 @@ static double total(const pass_ways *all, int count, const turned_set *set, unsi
   for (int s = 0; s < count; s++) {
     int best = cheapest(&all[s], set, turned);
     if (best < 0) return INFINITY;
-    sum += all[s].list.at[best].weight;
+    const pass_way *way = &all[s].list.at[best];
+    sum += way->weight;
+    if (has_its_list(way->candidate, set, turned)) sum -= way->candidate->index_microseconds;
   }
   return sum;
 }
@@ -206,15 +257,18 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways,
                         pass_time_text(context->arena, other->expected), other->label);
 }
 
-static const char *lost_why(pass_context *context, const pass_way *way, const pass_way *winner,
-                            const turned_set *set, unsigned turned) {
+static const char *lost_why(pass_context *context, const pass_way *way, const ir_stmt *stmt,
+                            const pass_way *winner, const turned_set *set, unsigned turned) {
   double ratio = way->candidate->expected / fmax(1e-9, winner->candidate->expected);
   const char *time = pass_time_text(context->arena, way->candidate->expected);
   if (way->struck && ratio < 1) return way->struck;
-  if (!way->struck && ratio < 1 && !allowed(way, set, turned))
+  if (!way->struck && ratio < 1 && way->turned && !lies_so(set, turned, way->turned, way->strip_last))
     return ir_format_text(context->arena,
                           "%s, but it needs %s, with which the statements together are slower",
                           time, way->candidate->formats);
+  if (!way->struck && ratio < 1 && !allowed(way, stmt, set, turned))
+    return ir_format_text(context->arena,
+                          "%s, but with its lists the statements together are slower", time);
   if (ratio < 1)
     return winner->candidate->asked
                ? "the schedule asks for another"
@@ -231,10 +285,11 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
     ir_candidate *candidate = way->candidate;
-    if (candidate->verdict != IR_REJECTED || !allowed(way, set, turned)) continue;
+    if (candidate->verdict != IR_REJECTED) continue;
+    if (like ? !allowed(way, ways->stmt, set, turned) : !stands_behind(way, set, turned)) continue;
     if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
-    if (like ? candidate->operand != like->operand || candidate->strip != like->strip
-             : candidate->operand != NULL)
+    if (like && (candidate->operand != like->operand || candidate->strip != like->strip ||
+                 candidate->axis != like->axis))
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }
@@ -253,9 +308,17 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     if (candidate != chosen && !*candidate->why)
-      candidate->why = lost_why(context, &ways->list.at[i], &ways->list.at[winner], set, turned);
+      candidate->why = lost_why(context, &ways->list.at[i], ways->stmt, &ways->list.at[winner], set, turned);
   }
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
+}
+
+/* A list that is there costs its reader nothing. */
+static void drop_lists(ir_candidate *chosen, const turned_set *set, unsigned turned) {
+  if (!has_its_list(chosen, set, turned)) return;
+  chosen->microseconds -= chosen->index_microseconds;
+  chosen->expected -= chosen->index_microseconds;
+  chosen->index_microseconds = 0;
 }
 
 /* ---- taking it ------------------------------------------------------------------------------- */
@@ -264,6 +327,10 @@ static void turn(pass_context *context, const turned_set *set, unsigned turned) 
     if (!(turned >> i & 1)) continue;
     const char *why = NULL;
     ir_tensor *tensor = set->tensor[i];
+    if (set->writer[i]) {
+      tensor->format_why = "packed: its columns are written over the list that its consumer walks";
+      continue;
+    }
     tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
     tensor->format_why =
         "its consumer gathers it by index lists: the strips lie contiguous, and its producer "
@@ -293,6 +360,7 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
   for (int s = 0; s < count; s++) {
     int winner = cheapest(&all[s], &set, best);
     if (winner >= 0) rank(context, &all[s], &set, best, winner);
+    if (winner >= 0) drop_lists(all[s].list.at[winner].candidate, &set, best);
     add_to_table(context, kernel, &all[s]);
   }
   turn(context, &set, best);

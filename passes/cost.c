@@ -74,6 +74,10 @@ static double rate_of(const pass_profile *p, const ir_target *t, const pass_prod
 static double product_bytes(const pass_product *q, const pass_tiling *tiling, double m,
                             double cover) {
   double strips = tiling->strip > 0 ? ceil(q->m / tiling->strip) : 1;
+  if (tiling->columns)
+    return q->batch * (q->m * q->k * (double)ir_dtype_bytes(q->a) +
+                       fmin(1, cover * strips) * q->k * q->n * (double)ir_dtype_bytes(q->b) +
+                       cover * m * q->n * (double)ir_dtype_bytes(q->c));
   double read_b = tiling->strip > 0 ? fmin(1, cover * strips) : 1;
   return q->batch * (cover * q->m * q->k * (double)ir_dtype_bytes(q->a) +
                      read_b * q->k * q->n * (double)ir_dtype_bytes(q->b) +
@@ -102,18 +106,26 @@ static double both_limits(double compute, double memory) {
   return pow(pow(compute, sharpness) + pow(memory, sharpness), 1 / sharpness);
 }
 
+/* Tiles side by side; the last of a list is half full. */
+static double columns_of(const pass_product *q, const pass_tiling *tiling, double cover) {
+  double all = q->n / tiling->n;
+  return tiling->columns ? fmin(cover * all + (cover > 0 ? 0.5 : 0), ceil(all)) : ceil(all);
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   bool listed = tiling->strip > 0;
   double cover = listed ? tiling->cover : 1;
-  double tiles = q->batch * ceil(q->m / tiling->m) * ceil(q->n / tiling->n);
+  double tiles = q->batch * ceil(q->m / tiling->m) * columns_of(q, tiling, cover);
   double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
                         : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
                 p->units; /* of a unit */
-  double flops = 2 * tiling->m * tiling->n * round_up(cover * q->k, tiling->k);
-  double compute = ceil(tiles / p->units) * (flops / (rate * 1e6) + p->tile_us);
+  double k = tiling->columns ? q->k : cover * q->k;
+  double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
+  double rest = tiling->columns ? p->column_tile_us : p->tile_us;
+  double compute = ceil(tiles / p->units) * (flops / (rate * 1e6) + rest);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs);
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
@@ -124,7 +136,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;
-  double k = tiling->rows || !listed ? q->k : cover * q->k;
+  double k = tiling->rows || tiling->columns || !listed ? q->k : cover * q->k;
   if (t->kind == IR_TARGET_CUDA && !tiling->row)
     return pass_cost_loops(p,
                            q->batch * m * q->n * k / pass_thread_share(p, t, q->batch * m * q->n),
@@ -134,7 +146,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double rate = rate_of(p, t, q, tiling) / p->units;
   double compute;
   if (tiling->row) {
-    double tiles = q->batch * ceil(m / tiling->m) * ceil(q->n / tiling->n);
+    double tiles = q->batch * ceil(m / tiling->m) * columns_of(q, tiling, cover);
     compute = waves_of(tiles, p->units) * 2 * tiling->m * tiling->n * steps / (rate * 1e3);
   } else {
     compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);

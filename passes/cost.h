@@ -67,6 +67,7 @@ typedef struct pass_tiling {
   double m, n, k;           /* dense tile; for loops the register tile */
   double strip, gran, cover;
   bool rows; /* the list is over m: whole rows */
+  bool columns; /* the list is over n: columns of the result */
 } pass_tiling;
 
 /* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling.

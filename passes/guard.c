@@ -25,17 +25,67 @@ ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target
   return best;
 }
 
-static double break_even(pass_context *context, const ir_candidate *sparse,
-                         const ir_candidate *dense) {
+typedef struct branches {
+  double none, full, dense; /* sparse at a cover of 0 and 1; dense with looking */
+} branches;
+
+static double without_lists(pass_context *context, const ir_candidate *sparse, double cover,
+                            double *index) {
   pass_sum sum;
-  double index;
   bool is_sum = pass_sum_of(context, sparse->target->def, &sum);
+  double time = pass_candidate_cost(context, is_sum ? &sum : NULL, sparse, cover, index);
+  return time - *index;
+}
+
+static branches branches_of(pass_context *context, const ir_candidate *sparse,
+                            const ir_candidate *dense) {
+  double index_none, index_full;
+  branches b = {.none = without_lists(context, sparse, 0, &index_none),
+                .full = without_lists(context, sparse, 1, &index_full)};
+  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
+  b.none += index_none;
+  b.full += index_full;
+  b.dense = dense->microseconds + look;
+  return b;
+}
+
+/* Who reads over the list that a product was written over takes the same branch: its times count,
+ * its lists do not. */
+static bool add_readers(pass_context *context, const ir_kernel *kernel, const ir_candidate *writer,
+                        branches *b) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *reader = kernel->candidates.at[i];
+    if (reader->verdict != IR_CHOSEN || !pass_reads_packed(reader, writer)) continue;
+    const ir_candidate *dense = pass_dense_branch(kernel, reader->target);
+    double index;
+    if (!dense) return false;
+    b->none += without_lists(context, reader, 0, &index);
+    b->full += without_lists(context, reader, 1, &index);
+    b->dense += dense->microseconds;
+  }
+  return true;
+}
+
+static double break_even(const pass_context *context, const branches *b) {
   if (context->options && context->options->force_guard == 1) return 2;
   if (context->options && context->options->force_guard == 2) return 0;
-  double none = pass_candidate_cost(context, is_sum ? &sum : NULL, sparse, 0, &index);
-  double full = pass_candidate_cost(context, is_sum ? &sum : NULL, sparse, 1, &index);
-  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
-  return pass_break_even(none, full, dense->microseconds + look);
+  return pass_break_even(b->none, b->full, b->dense);
+}
+
+/* Beside its readers, which take what was decided for their writer. */
+static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candidate) {
+  const ir_candidate *dense = pass_dense_branch(kernel, candidate->target);
+  const ir_candidate *writer = pass_writer_of(kernel, candidate);
+  if (writer) {
+    candidate->guarded = writer->guarded;
+    candidate->break_even = writer->break_even;
+    return;
+  }
+  if (!dense) return;
+  branches b = branches_of(context, candidate, dense);
+  if (pass_is_sampled(candidate) && !add_readers(context, kernel, candidate, &b)) return;
+  candidate->guarded = true;
+  candidate->break_even = break_even(context, &b);
 }
 
 spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
@@ -43,10 +93,7 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
     if (candidate->verdict != IR_CHOSEN || !candidate->operand || !candidate->axis) continue;
-    ir_candidate *dense = pass_dense_branch(kernel, candidate->target);
-    if (!dense) continue;
-    candidate->guarded = true;
-    candidate->break_even = break_even(context, candidate, dense);
+    guard(context, kernel, candidate);
   }
   return SPC_OK;
 }

@@ -101,6 +101,17 @@ static spc_status no_list(pass_context *context, const ir_directive *d, const ir
   return SPC_INVALID_INPUT;
 }
 
+/* Lists of the tensor say which columns of the statement's result are computed. */
+static bool is_asked_by(pass_context *context, const ir_kernel *kernel, const pass_ways *ways,
+                        const ir_tensor *tensor, int axis_dim) {
+  pass_listed listed;
+  bool there = false;
+  for (int i = 0; i < ways->list.count; i++)
+    there |= stands(&ways->list.at[i]) && pass_is_sampled(ways->list.at[i].candidate);
+  return there && pass_columns_of(context, kernel, &ways->sum, &listed) &&
+         listed.access->tensor == tensor && listed.axis_dim == axis_dim;
+}
+
 static bool sums_over(const pass_ways *ways, const ir_tensor *tensor, int axis_dim) {
   if (!ways->is_sum || !ways->sum.k) return false;
   for (int i = 0; i < ways->sum.factors.count; i++) {
@@ -155,7 +166,9 @@ static spc_status do_compact(pass_context *context, ir_kernel *kernel, pass_ways
                                  "are made of matrices, along one of their two indices",
                                  d->name[0], d->tensor, d->tensor));
   for (int s = 0; s < count; s++) {
-    if (!sums_over(&all[s], tensor, axis_dim)) continue;
+    if (!sums_over(&all[s], tensor, axis_dim) &&
+        !is_asked_by(context, kernel, &all[s], tensor, axis_dim))
+      continue;
     users++;
     if (pass_schedule_find(kernel, IR_DO_DENSE, all[s].stmt->target->name))
       return refuse(context, IR_DIAG_DIRECTIVE_CONFLICT, d,

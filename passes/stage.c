@@ -48,7 +48,7 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     ir_candidate *other = kernel->candidates.at[i];
     if (other != candidate && other->target == candidate->target &&
         other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
-        other->strip == candidate->strip)
+        other->strip == candidate->strip && other->axis == candidate->axis)
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
 }
@@ -173,8 +173,15 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
   stage->why = ir_format_text(a, "measured cover decides: dense from %.3g on", break_even);
 }
 
+/* The list that the operand is written over: swrite and sread cancel. */
+static ir_list *list_written_over(const ir_kernel *kernel, const ir_candidate *candidate) {
+  const ir_candidate *writer = pass_writer_of(kernel, candidate);
+  return writer ? stage_of(kernel, writer->target)->reads.at[0] : NULL;
+}
+
 static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
-  ir_list *list = list_there(kernel, candidate);
+  ir_list *list = list_written_over(kernel, candidate);
+  if (!list) list = list_there(kernel, candidate);
   if (list) return list;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   list = pass_list_new(context, kernel, candidate, cuda);

@@ -15,9 +15,6 @@ bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype d
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
-static bool is_listed_row(const ir_kernel_row *row) {
-  return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
-}
 
 /* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
  * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
@@ -262,7 +259,7 @@ static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, co
     if (!strcmp(tile->name[i], operand->strip_index->name) && tile->size[i] == row->m) return true;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *other = &ir_kernel_rows[i];
-    bool fits = is_listed_row(other) &&
+    bool fits = ir_kernel_gathers(other) &&
                 pass_row_fits(other, pass_target_of(context), operand->access->tensor->dtype);
     if (fits && other->m == strip) return false;
   }
@@ -282,7 +279,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!is_listed_row(row) || !pass_row_fits(row, target, factor->tensor->dtype)) continue;
+    if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, factor->tensor->dtype)) continue;
     bool whole = asked && strip > row->m && strip % row->m == 0 &&
                  spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
@@ -294,6 +291,64 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
            "no kernel of this target gathers operands of this dtype");
   else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor))
     missed_layout(context, &operand);
+}
+
+/* ---- lists of the columns that are asked for --------------------------------------------------- */
+/* What lies at the result's own place is gathered with it: its strips must be contiguous too. */
+static void settle_beside(pass_context *context, ir_kernel *kernel, const pass_listed *listed,
+                          pass_way *way) {
+  ir_tensor *asked = listed->access->tensor;
+  const ir_tensor *target = way->candidate->target;
+  bool last = target->def->subs[0]->index == listed->strip_index;
+  way->turned = target->def->target;
+  way->strip_last = last;
+  way->candidate->formats =
+      ir_format_text(context->arena, "%s=%s", target->name, last ? "dense_t" : "dense");
+  if (pass_layout_is_free(kernel, asked)) {
+    way->beside = asked;
+    way->beside_last = listed->strip_dim == 0;
+    way->candidate->formats =
+        ir_format_text(context->arena, "%s, %s=%s", way->candidate->formats, asked->name,
+                       listed->strip_dim == 0 ? "dense_t" : "dense");
+  } else if (pass_contiguous_index(listed->access, false) != listed->strip_index) {
+    way->candidate->why = ir_format_text(
+        context->arena,
+        "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
+        asked->name);
+  }
+}
+
+static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *ways,
+                        const pass_listed *listed, const ir_kernel_row *row) {
+  const pass_sum *sum = &ways->sum;
+  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  candidate->operand = listed->access->tensor;
+  candidate->axis = listed->axis;
+  candidate->strip_index = listed->strip_index;
+  candidate->strip = row->m;
+  candidate->gran = 1;
+  candidate->label =
+      ir_format_text(context->arena, "only %s where %s is not 0, %dx1, tile %dx%dx%d%s",
+                     listed->axis->name, candidate->operand->name, row->m, row->m, row->n, row->k,
+                     ir_kernel_moves_boxes(row) ? " boxes" : "");
+  add_tiles(context, sum, row, listed->axis == sum->m_index, candidate);
+  if (listed->cannot)
+    candidate->why = listed->cannot;
+  else if (!pass_rows_aligned(sum, row->align))
+    candidate->why =
+        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+  else
+    settle_beside(context, kernel, listed, &ways->list.at[ways->list.count - 1]);
+  pass_candidate_estimate(context, sum, candidate);
+}
+
+static void columns_of(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
+  pass_listed listed;
+  if (!pass_columns_of(context, kernel, &ways->sum, &listed)) return;
+  for (int i = 0; i < ir_kernel_row_count; i++)
+    if (ir_kernel_samples(&ir_kernel_rows[i]) &&
+        pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), ways->sum.a->tensor->dtype))
+      add_columns(context, kernel, ways, &listed, &ir_kernel_rows[i]);
 }
 
 static void add_loops(pass_context *context, pass_ways *ways) {
@@ -315,5 +370,6 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
+  columns_of(context, kernel, ways);
   add_named_boxes(context, kernel, ways);
 }

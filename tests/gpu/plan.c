@@ -1,7 +1,7 @@
-/* plan.c - whole plans on a GPU: a feed-forward layer whose zeros are made at run time.
+/* plan.c - whole plans on a GPU: feed-forward layers whose zeros are made at run time.
  *
  * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked
- * against float64. Every array is poisoned and fenced, the stream is not the default one,
+ * against float64.  In the gated layer h says where the product with W3 is computed. Every array is poisoned and fenced, the stream is not the default one,
  * enqueueing is held to launches alone, a captured graph is replayed on other masks, two threads
  * run plans of their own.  Usage: gpu-plan [small | bare] small  for compute-sanitizer        bare
  * the same without poison and fences (initcheck sees what is not written) */
@@ -24,6 +24,15 @@ static const char program_text[] =
     "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
     "schedule k { compact h axis=f gran=128x1; }\n";
 
+static const char gated_text[] =
+    "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
+    "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O]; in W3: bf16[D,F] as dense_t;\n"
+    "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "
+    "density=0.02..0.15);\n"
+    "  let u[t,f] = sum[d] x[t,d]*W3[d,f] on h[t,f] : bf16 acc f32;\n"
+    "  out y[t,o] = sum[f] h[t,f]*u[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
+    "schedule k { compact h axis=f gran=128x1; }\n";
+
 typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP } mask;
 static const char *const mask_names[] = {"empty", "one element", "1 %",
                                          "50 %",  "full",        "one full strip"};
@@ -35,12 +44,12 @@ typedef struct layer { /* one thread's plan and data */
   ir_image *image;
   const ir_kernel *kernel;
   int64_t size[5]; /* T, D, F, O */
-  uint16_t *x, *w1, *w2;
+  uint16_t *x, *w1, *w2, *w3;
   double *want, *bound; /* y, and how far from it an element may be */
   ir_bindings inputs;
   uint64_t random;
   int checks, failures;
-  bool bare;
+  bool bare, gated;
 } layer;
 
 static double uniform(layer *l) {
@@ -95,10 +104,12 @@ static void fill_mask(layer *l, mask m) {
       double value = is_kept(l, m, t, f) ? 0.25 + uniform(l) : -uniform(l);
       ir_dtype_store(IR_BF16, l->w1, t * F + f, value);
       double h = fmax(0, ir_dtype_load(IR_BF16, l->w1, t * F + f));
+      double u = l->gated ? ir_dtype_load(IR_BF16, l->w3, f * l->size[1] + t) : 1;
+      double rounded = l->gated ? 1.01 * ir_dtype_epsilon(IR_BF16) : 0; /* h*u is stored */
       for (int64_t o = 0; h > 0 && o < O; o++) {
-        double product = h * ir_dtype_load(IR_BF16, l->w2, f * O + o);
+        double product = h * u * ir_dtype_load(IR_BF16, l->w2, f * O + o);
         l->want[t * O + o] += product;
-        l->bound[t * O + o] += 4e-6 * fabs(product);
+        l->bound[t * O + o] += (4e-6 + rounded) * fabs(product);
       }
     }
 }
@@ -118,23 +129,30 @@ static void check_result(layer *l, const char *test, const ir_bindings *outputs)
 }
 
 /* ---- compiling ------------------------------------------------------------------------------- */
-static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
-  static const int64_t sizes[2][4] = {{300, 300, 700, 136}, {140, 140, 200, 40}};
-  const char *why = "";
-  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare};
+/* With rows that are multiples of 16 bytes and with others. */
+enum { ODD, ODD_SMALL, EVEN, EVEN_SMALL };
+static const int64_t layer_sizes[][4] = {
+    {300, 300, 700, 136}, {140, 140, 200, 40}, {304, 304, 1000, 136}, {136, 136, 200, 40}};
+
+static void layer_new(layer *l, uint64_t seed, int which, bool gated, bool bare) {
+  const char *why = "", *text = gated ? gated_text : program_text;
+  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated};
   l->sink = ir_sink_new(l->arena);
-  memcpy(l->size, sizes[small], sizeof sizes[small]);
+  memcpy(l->size, layer_sizes[which], sizeof layer_sizes[which]);
   if (rt_cuda_open(&l->cuda, &why)) {
     printf("skipped: %s\n", why);
     exit(77);
   }
   ir_program *program;
   fe_options none = {0};
-  pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)), .verify_each = true};
+  /* As kernels are chosen for a large layer: those that move boxes. */
+  static const int64_t large[] = {16384, 2048, 5632, 2048};
+  pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
+                          .verify_each = true,
+                          .sizes = gated ? large : NULL};
   cg_options code = {.target = options.target};
   must(l,
-       fe_compile(l->arena, "layer.spx", program_text, strlen(program_text), &none, l->sink,
-                  &program),
+       fe_compile(l->arena, "layer.spx", text, strlen(text), &none, l->sink, &program),
        "the program");
   must(l, pass_pipeline(program, &options, l->sink), "the passes");
   must(l, cg_cuda_compile(l->arena, program->kernels.at[0], &code, l->sink, &l->image),
@@ -144,13 +162,16 @@ static void layer_new(layer *l, uint64_t seed, bool small, bool bare) {
   l->x = IR_NEW_ARRAY(l->arena, uint16_t, T * D);
   l->w1 = IR_NEW_ARRAY(l->arena, uint16_t, D * F);
   l->w2 = IR_NEW_ARRAY(l->arena, uint16_t, F * O);
+  l->w3 = IR_NEW_ARRAY(l->arena, uint16_t, F * D);
   l->want = IR_NEW_ARRAY(l->arena, double, T *O);
   l->bound = IR_NEW_ARRAY(l->arena, double, T *O);
   for (int64_t t = 0; t < T; t++) ir_dtype_store(IR_BF16, l->x, t * D + t, 1);
   for (int64_t i = 0; i < F * O; i++) ir_dtype_store(IR_BF16, l->w2, i, 2 * uniform(l) - 1);
+  for (int64_t i = 0; i < F * D; i++) ir_dtype_store(IR_BF16, l->w3, i, 2 * uniform(l) - 1);
   fill_input(l, "x", l->x, T, D);
   fill_input(l, "W1", l->w1, D, F);
   fill_input(l, "W2", l->w2, F, O);
+  if (gated) fill_input(l, "W3", l->w3, D, F);
 }
 
 static void layer_free(layer *l) {
@@ -300,7 +321,8 @@ static void *thread_main(void *user) {
 static void threads(layer *total, bool small) {
   layer pair[2];
   pthread_t thread[2];
-  for (int i = 0; i < 2; i++) layer_new(&pair[i], 77 + (uint64_t)i, small, total->bare);
+  for (int i = 0; i < 2; i++)
+    layer_new(&pair[i], 77 + (uint64_t)i, small ? ODD_SMALL : ODD, i == 1, total->bare);
   for (int i = 0; i < 2; i++)
     if (pthread_create(&thread[i], NULL, thread_main, &pair[i])) exit(3);
   for (int i = 0; i < 2; i++) {
@@ -311,11 +333,10 @@ static void threads(layer *total, bool small) {
   }
 }
 
-int main(int argc, char **argv) {
-  bool bare = argc > 1 && !strcmp(argv[1], "bare"),
-       small = bare || (argc > 1 && !strcmp(argv[1], "small"));
+/* One layer, compiled: every mask, a graph. */
+static void whole_layer(layer *total, int which, bool gated, bool small) {
   layer l;
-  layer_new(&l, 3, small, bare);
+  layer_new(&l, 3, which, gated, total->bare);
   const ir_list *list = guarded_list(&l);
   check(&l, list != NULL, "compiling", "no list with a guard was prepared");
   if (list) {
@@ -325,10 +346,20 @@ int main(int argc, char **argv) {
       printf("  %s: %s\n", l.kernel->stages.at[i]->name, l.kernel->stages.at[i]->row);
     chain(&l, small);
     graph(&l);
-    threads(&l, small);
   }
-  int checks = l.checks, failures = l.failures;
+  total->checks += l.checks;
+  total->failures += l.failures;
   layer_free(&l);
-  printf("%d passed, %d failed\n", checks - failures, failures);
-  return failures != 0;
+}
+
+int main(int argc, char **argv) {
+  bool bare = argc > 1 && !strcmp(argv[1], "bare"),
+       small = bare || (argc > 1 && !strcmp(argv[1], "small"));
+  layer total = {.bare = bare};
+  whole_layer(&total, small ? ODD_SMALL : ODD, false, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, true, small);
+  whole_layer(&total, small ? EVEN_SMALL : EVEN, true, small);
+  threads(&total, small);
+  printf("%d passed, %d failed\n", total.checks - total.failures, total.failures);
+  return total.failures != 0;
 }

@@ -71,7 +71,7 @@ static void in(spc_builder *b, const char *name, const char *dtype, const char *
   d.shape = dims;
   if (format) {
     d.format = plain;
-    d.format_argument_count = sscanf(format, "%19[a-z](%lld,%lld)", plain, &args[0], &args[1]) - 1;
+    d.format_argument_count = sscanf(format, "%19[a-z_](%lld,%lld)", plain, &args[0], &args[1]) - 1;
     for (int i = 0; i < d.format_argument_count; i++) format_args[i] = args[i];
     d.format_arguments = format_args;
   }
@@ -125,7 +125,7 @@ static void gated_ffn(spc_builder *b) {
   spc_build_kernel(b, "gated_ffn");
   in(b, "x", "bf16", "T,D", NULL, false);
   in(b, "Wg", "bf16", "D,F", NULL, true);
-  in(b, "Wu", "bf16", "D,F", NULL, true);
+  in(b, "Wu", "bf16", "D,F", "dense_t", true);
   in(b, "Wd", "bf16", "F,D", NULL, true);
   spc_expr x = at(b, "x", "t,d"), g = at(b, "g", "t,f");
   spc_statement gate =
