@@ -133,6 +133,62 @@ static void check_stage_parts(ir_checker *c, const ir_stage *s) {
   if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");
 }
 
+/* ---- packed results ------------------------------------------------------------------------- */
+/* The list that a stage writes its result over: what is not listed is not written. */
+static const ir_list *written_over(const ir_stage *s) {
+  const ir_kernel_row *row = s->row ? ir_kernel_row_named(s->row) : NULL;
+  bool samples = row && ir_kernel_samples(row) && s->stmts.count == 1 && s->reads.count;
+  return samples ? s->reads.at[0] : NULL;
+}
+
+static bool uses(const ir_stage *s, const ir_tensor *tensor) {
+  for (int i = 0; i < s->stmts.count; i++) {
+    const ir_stmt *stmt = s->stmts.at[i];
+    if (stmt->target == tensor) continue;
+    if (stmt->value && ir_expr_uses_tensor(stmt->value, tensor)) return true;
+    if (stmt->cond && ir_expr_uses_tensor(stmt->cond, tensor)) return true;
+    for (int d = 0; d < stmt->target->rank; d++)
+      if (ir_expr_uses_tensor(stmt->subs[d], tensor)) return true;
+  }
+  return s->source == tensor;
+}
+
+static bool is_below(const ir_guard *guard, const ir_list *list) {
+  return !guard->list || (guard->list == list && !guard->above);
+}
+
+/* Who uses it walks that list, or runs where the guard has had it computed whole. */
+static bool takes_packed(const ir_stage *reader, const ir_stage *writer, const ir_list *list,
+                         bool whole_beside) {
+  const ir_kernel_row *row = reader->row ? ir_kernel_row_named(reader->row) : NULL;
+  bool walks = row && ir_kernel_gathers(row) && reader->reads.count && reader->reads.at[0] == list;
+  if (walks) return !writer->when.list || (reader->when.list && is_below(&reader->when, list));
+  return whole_beside && reader->when.list == list && reader->when.above;
+}
+
+static void check_packed(ir_checker *c, const ir_stage *writer, const ir_list *list) {
+  const ir_tensor *tensor = writer->stmts.at[0]->target;
+  bool whole_beside = false;
+  enter(c, "stage", writer->name, writer->span);
+  if (!is_below(&writer->when, list))
+    ir_fault(c, c->span, "it computes the columns of a list where the list's guard says dense");
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    const ir_stage *s = c->kernel->stages.at[i];
+    bool same = s != writer && s->kind == IR_STAGE_COMPUTE && s->stmts.count == 1 &&
+                s->stmts.at[0]->target == tensor;
+    whole_beside |= same && !written_over(s) && s->when.list == list && s->when.above;
+  }
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    const ir_stage *s = c->kernel->stages.at[i];
+    if (s->kind == IR_STAGE_GUARD || s->kind == IR_STAGE_DETECT || !uses(s, tensor)) continue;
+    if (!takes_packed(s, writer, list, whole_beside))
+      ir_fault(c, c->span,
+               "it writes the listed columns of `%s` alone, and stage `%s` reads others: it walks "
+               "another list, or none",
+               tensor->name, s->name);
+  }
+}
+
 /* below: the number of the stage before it. */
 static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *names) {
   enter(c, "stage", s->name, s->span);
@@ -161,5 +217,9 @@ void ir_check_tile(ir_checker *c) {
   for (int i = 0; i < kernel->stages.count && c->faults < IR_MOST_FAULTS; i++) {
     check_stage(c, kernel->stages.at[i], below, &stages);
     below = kernel->stages.at[i]->number;
+  }
+  for (int i = 0; i < kernel->stages.count && !c->faults; i++) {
+    const ir_list *list = written_over(kernel->stages.at[i]);
+    if (list) check_packed(c, kernel->stages.at[i], list);
   }
 }
