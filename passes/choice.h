@@ -41,6 +41,8 @@ pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *
  * False where no condition is such a matrix, or a reader needs the whole result. */
 bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                      pass_listed *out);
+/* The operand whose listed columns are not contiguous, which makes it impossible; NULL: none. */
+const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *listed);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
 /* The reader walks the list that the writer writes its result over. */
 bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer);

@@ -58,21 +58,26 @@ static int listed_dim(pass_context *context, const ir_kernel *kernel, const ir_t
   return dim;
 }
 
+const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *listed) {
+  const ir_expr *other = pass_dim_of(sum->a, listed->axis) >= 0 ? sum->a : sum->b;
+  return pass_contiguous_index(other, false) != sum->k ? other : NULL;
+}
+
 static const char *cannot_list(pass_context *context, const pass_sum *sum,
                                const pass_listed *listed) {
-  const ir_expr *other = pass_dim_of(sum->a, listed->axis) >= 0 ? sum->a : sum->b;
+  const ir_expr *across = pass_columns_across(sum, listed);
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
   if (context->program->batch_invariant)
     return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend "
            "on its neighbours";
   if (ir_dtype_bytes(sum->stmt->target->dtype) != 2)
     return "listed columns are stored in 16 bits";
-  if (pass_contiguous_index(other, false) != sum->k)
+  if (across)
     return ir_format_text(context->arena,
                           "`%s` has %s contiguous: a listed column is two bytes of each row; `as "
                           "%s` would make it a row",
-                          other->tensor->name, listed->axis->name,
-                          ir_is_bare(other->args[0], sum->k) ? "dense_t" : "dense");
+                          across->tensor->name, listed->axis->name,
+                          ir_is_bare(across->args[0], sum->k) ? "dense_t" : "dense");
   return NULL;
 }
 

@@ -342,13 +342,30 @@ static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *way
   pass_candidate_estimate(context, sum, candidate);
 }
 
+/* Where nothing else forbids the lists. */
+static void missed_columns(pass_context *context, const pass_ways *ways,
+                           const pass_listed *listed) {
+  const ir_expr *across = pass_columns_across(&ways->sum, listed);
+  const ir_program *program = context->program;
+  if (!across || across->tensor->role != IR_ROLE_IN || program->strict_nan ||
+      program->batch_invariant)
+    return;
+  ir_diag_add(context->sink, IR_DIAG_LAYOUT_MISSED, across->tensor->span,
+              "`%s` is needed only where `%s` is not zero: that takes columns of `%s` along %s, and "
+              "%s",
+              ways->stmt->target->name, listed->access->tensor->name, across->tensor->name,
+              ways->sum.k->name, listed->cannot);
+}
+
 static void columns_of(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   pass_listed listed;
+  bool found = false;
   if (!pass_columns_of(context, kernel, &ways->sum, &listed)) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_samples(&ir_kernel_rows[i]) &&
         pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), ways->sum.a->tensor->dtype))
-      add_columns(context, kernel, ways, &listed, &ir_kernel_rows[i]);
+      add_columns(context, kernel, ways, &listed, &ir_kernel_rows[i]), found = true;
+  if (found) missed_columns(context, ways, &listed);
 }
 
 static void add_loops(pass_context *context, pass_ways *ways) {

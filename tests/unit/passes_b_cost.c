@@ -88,6 +88,23 @@ Test(passes_b_cost, cover_shortens_a_listed_product) {
                product_time(p, "gemm_mma_128x128x32", 0, 1) / 3);
 }
 
+/* Microseconds of the up projection of 16384 tokens, 2048 to 5632, at covers that bench/gpu.py gated
+ * measured. */
+Test(passes_b_cost, listed_columns_as_measured) {
+  const pass_profile *p = pass_profile_of(arena, target("sm_90a"));
+  const ir_kernel_row *r = ir_kernel_row_named("gemm_ngather_tma_128x256x64");
+  pass_product q = {1, 16384, 5632, 2048, IR_BF16, IR_BF16, IR_BF16, false};
+  static const double measured[][2] = {{0.15, 125}, {0.25, 179}, {0.42, 290}, {0.64, 427}, {0.86, 540}};
+  for (int i = 0; i < IR_COUNT(measured); i++) {
+    pass_tiling tiling = {.row = r, .m = r->m, .n = r->n, .k = r->k, .strip = 128, .gran = 1};
+    tiling.cover = measured[i][0];
+    tiling.columns = true;
+    double time = pass_cost_product(p, target("sm_90a"), &q, &tiling);
+    cr_expect_float_eq(time, measured[i][1], 0.07 * measured[i][1], "cover %g: %g us", tiling.cover,
+                       time);
+  }
+}
+
 /* A profile with one figure changed. */
 static const pass_profile *with(const char *key, double factor) {
   pass_profile *p = IR_NEW(arena, pass_profile);
