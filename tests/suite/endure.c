@@ -3,6 +3,7 @@
  *   contexts  two contexts of one back end at once, their runs interleaved, freed in the other order
  *   fork      a child that was forked before first use, and one forked from a process that has used it
  *   reload    dlopen, use, dlclose of LIBRARY: no thread is left, and the process stops growing
+ *   memory    every allocation fails in turn, from the first call to the last: an answer, and no leak
  *   threads   many threads, each with a plan of its own of one program, spc_run and spc_enqueue
  * Prints one line of figures; exit code 0: all well. */
 #define _GNU_SOURCE
@@ -17,6 +18,38 @@
 #include <unistd.h>
 
 #include "spc.h"
+
+/* ---- allocations, counted and made to fail ----------------------------------------------------- */
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+static struct {
+  int armed;
+  long seen, fails, live; /* fails: the number of the allocation that does */
+} heap;
+
+static int refuses(void) { return heap.armed && ++heap.seen == heap.fails; }
+
+#ifndef SANITIZED /* the sanitizer stands here itself */
+void *malloc(size_t bytes) {
+  if (refuses()) return NULL;
+  if (heap.armed) heap.live++;
+  return __libc_malloc(bytes);
+}
+void *calloc(size_t count, size_t bytes) {
+  if (refuses()) return NULL;
+  if (heap.armed) heap.live++;
+  return __libc_calloc(count, bytes);
+}
+void *realloc(void *old, size_t bytes) {
+  if (refuses()) return NULL;
+  if (heap.armed) heap.live += !old;
+  return __libc_realloc(old, bytes);
+}
+void free(void *at) {
+  if (heap.armed) heap.live -= at != NULL;
+  __libc_free(at);
+}
+#endif
 
 /* ---- the library, linked or loaded ----------------------------------------------------------- */
 #define CALLS(F)                                                                                   \
@@ -246,6 +279,78 @@ static int reloaded(const char *backend, const char *path) {
   return grown <= 20 * (ROUNDS - WARM);
 }
 
+/* Everything that an engine calls, of the interpreter (LLVM ends the process when it has no memory). */
+static spc_status build(spc_context *context, spc_program **program, spc_error *err) {
+  spc_builder *b;
+  spc_status status = spc_builder_new(context, &b, err);
+  if (status) return status;
+  spc_build_dyn(b, "N", 0, 0);
+  spc_build_kernel(b, "k");
+  spc_expr size = spc_build_name(b, "N"), i = spc_build_name(b, "i");
+  spc_declaration in = {.struct_size = sizeof in, .name = "x", .dtype = "f32", .rank = 1};
+  in.shape = &size;
+  spc_build_input(b, &in);
+  spc_statement out = {.struct_size = sizeof out, .is_output = 1, .name = "y", .rank = 1};
+  out.subscripts = &i;
+  out.value = spc_build_access(b, "x", &i, 1);
+  spc_build_statement(b, &out);
+  status = spc_program_from_builder(b, NULL, program, err);
+  spc_builder_free(b);
+  return status;
+}
+
+static spc_status use_plan(spc_program *program, spc_error *err) {
+  spc_plan *plan;
+  float x[3] = {1, 2, 3}, y[3] = {0, 0, 0};
+  spc_tensor t[2];
+  spc_status status = spc_plan_new(program, NULL, NULL, 0, &plan, err);
+  if (status) return status;
+  set(&t[0], "x", 1, x, 3);
+  set(&t[1], "y", 1, y, 3);
+  status = spc_plan_shapes(plan, t, 2, err);
+  if (!status) status = spc_count(plan, t, 2, err);
+  if (!status) status = spc_run(plan, t, 2, err);
+  if (!status && y[2] != 3) status = SPC_MISMATCH;
+  spc_plan_free(plan);
+  return status;
+}
+
+static spc_status whole_life(spc_error *err) {
+  spc_context *context;
+  spc_program *program;
+  spc_context_options options = {.struct_size = sizeof options, .backend = "interp"};
+  spc_status status = spc_context_new(&options, &context, err);
+  if (status) return status;
+  status = build(context, &program, err);
+  if (!status) {
+    status = use_plan(program, err);
+    spc_program_free(program);
+  }
+  spc_context_free(context);
+  return status;
+}
+
+static int without_memory(void) {
+  static spc_error err = SPC_ERROR_INIT;
+  long n = 0;
+  spc_status status = whole_life(&err);
+  if (status) return failed("with memory", &err);
+  do {
+    heap.seen = heap.live = 0;
+    heap.fails = ++n;
+    heap.armed = 1;
+    status = whole_life(&err);
+    heap.armed = 0;
+    if (heap.live) return printf("allocation %ld: %ld are left\n", n, heap.live), 0;
+    if (status && status != SPC_OUT_OF_MEMORY) {
+      printf("allocation %ld: status %d\n", n, status);
+      return failed("no memory", &err);
+    }
+  } while (heap.seen >= n);
+  printf("%ld allocations, each failed once\n", n - 1);
+  return n > 10;
+}
+
 typedef struct worker {
   engine e;
   pthread_t thread;
@@ -284,6 +389,7 @@ int main(int argc, char **argv) {
              : !strcmp(what, "contexts") ? two_contexts(backend)
              : !strcmp(what, "fork")     ? forked(backend)
              : !strcmp(what, "threads")  ? many_threads(backend)
+             : !strcmp(what, "memory")   ? without_memory()
              : !strcmp(what, "reload") && argc == 4 ? reloaded(backend, argv[3])
                                                     : 0;
   return !good;

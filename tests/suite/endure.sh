@@ -20,5 +20,6 @@ for backend in $backends; do
   for what in runs contexts fork threads; do check "$what ($backend)" "$tmp/endure" $what $backend; done
   check "reload ($backend)" "$tmp/endure" reload $backend "$build/libspc.so"
 done
+check "memory (interp)" "$tmp/endure" memory interp
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
