@@ -49,6 +49,17 @@ static void rows(spc_tensor *t, long count) { /* the first rows of an array */
   t->value_count = count * t->shape[1];
 }
 
+/* What the run found: nothing waits for it, on a GPU neither. */
+static void print_guards(const spc_plan *plan) {
+  static const char *const branches[] = {"did not look", "took the sparse way", "took the dense way"};
+  spc_guard_info guard;
+  int i;
+  guard.struct_size = sizeof guard;
+  for (i = 0; !spc_plan_guard(plan, i, &guard, NULL); i++)
+    printf("    %.1f %% of `%s` is covered, dense pays from %.1f %%: it %s\n", 100 * guard.cover,
+           guard.tensor, 100 * guard.break_even, branches[guard.branch]);
+}
+
 int main(int argc, char **argv) {
   static const long batches[] = {1, 64, 7, 0, 33};
   spc_error err = SPC_ERROR_INIT;
@@ -97,6 +108,7 @@ int main(int argc, char **argv) {
     for (sum = 0, k = 0; k < t[3].value_count; k++) sum += ((unsigned short *)t[3].values)[k] != 0;
     printf("%3ld tokens: %.0f of %ld results are not zero\n", batches[i], sum,
            (long)t[3].value_count);
+    print_guards(plan);
   }
 
   for (i = 0; i < 4; i++) free(t[i].values);
