@@ -1,4 +1,5 @@
-/* Runs on the caller's arrays and workspace: the same results as copying runs, and misuse. */
+/* Runs on the caller's arrays and workspace: the same results as copying runs (misuse:
+ * driver_misuse.c). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,91 +213,5 @@ Test(driver_enqueue, says_what_it_cannot) {
                " out C[i,j] = A[i,j] + B[i,j] as csr; }");
   cr_expect_eq(spc_plan_prepare(s.plan, &err), SPC_UNAVAILABLE);
   cr_expect(strstr(err.message, "`add`") && strstr(err.message, "pattern"), "%s", err.message);
-  scene_free(&s);
-}
-
-/* ---- misuse: nothing is written, the words name what is wrong -------------------------------- */
-typedef struct misuse {
-  const char *what, *words;
-  spc_status status;
-  void (*spoil)(spc_tensor *t); /* x, W, V, y */
-} misuse;
-
-static void x_missing(spc_tensor *t) { t[0] = t[1]; }
-static void x_unknown(spc_tensor *t) { t[0].name = "X"; }
-static void x_nameless(spc_tensor *t) { t[0].name = NULL; }
-static void x_twice(spc_tensor *t) { t[3].name = "x"; }
-static void x_rank(spc_tensor *t) { t[0].rank = 1; }
-static void x_rank_huge(spc_tensor *t) { t[0].rank = 100; }
-static void x_dtype(spc_tensor *t) { t[0].dtype = "f64"; }
-static void x_dtype_none(spc_tensor *t) { t[0].dtype = NULL; }
-static void x_null(spc_tensor *t) { t[0].values = NULL; }
-static void x_old(spc_tensor *t) { t[0].struct_size = 8; }
-static void x_negative(spc_tensor *t) { t[0].shape[0] = -1; }
-static void x_huge(spc_tensor *t) { t[0].shape[0] = t[0].shape[1] = INT64_MAX; }
-static void w_other(spc_tensor *t) { t[1].shape[0]++; }
-static void v_other(spc_tensor *t) { t[2].shape[1]++; }
-static void y_rows(spc_tensor *t) { t[3].shape[0]--; }
-static void y_short(spc_tensor *t) { t[3].value_count--; }
-static void y_null(spc_tensor *t) { t[3].values = NULL; }
-
-static const misuse misuses[] = {
-    {"x left out", "twice", SPC_INVALID_ARGUMENT, x_missing},
-    {"another name", "`X`", SPC_INVALID_ARGUMENT, x_unknown},
-    {"no name", "(null)", SPC_INVALID_ARGUMENT, x_nameless},
-    {"a name twice", "twice", SPC_INVALID_ARGUMENT, x_twice},
-    {"another rank", "rank 1, declared 2", SPC_INVALID_INPUT, x_rank},
-    {"a rank beyond any", "rank 100", SPC_INVALID_INPUT, x_rank_huge},
-    {"another dtype", "dtype f64, declared f32", SPC_INVALID_INPUT, x_dtype},
-    {"no dtype", "dtype (none)", SPC_INVALID_INPUT, x_dtype_none},
-    {"no values", "`values` is NULL", SPC_INVALID_ARGUMENT, x_null},
-    {"a struct of another age", "struct_size", SPC_INVALID_ARGUMENT, x_old},
-    {"a negative size", "negative", SPC_INVALID_ARGUMENT, x_negative},
-    {"more elements than numbers", "too many", SPC_INVALID_ARGUMENT, x_huge},
-    {"sizes that disagree", "`W`", SPC_INVALID_INPUT, w_other},
-    {"sizes that disagree", "`V`", SPC_INVALID_INPUT, v_other},
-    {"a result of another size", "`y`", SPC_INVALID_INPUT, y_rows},
-    {"a result without room", "`value_count` is", SPC_INVALID_INPUT, y_short},
-    {"a result nowhere", "`y`: `values` is NULL", SPC_INVALID_ARGUMENT, y_null},
-};
-
-Test(driver_enqueue, misuse_is_named_and_harmless) {
-  if (!cg_cpu_available()) cr_skip("no LLVM");
-  scene s = scene_of("cpu", layer);
-  spc_error err = SPC_ERROR_INIT;
-  size_t need;
-  layer_tensors(&s, 9, 10, 11, 50);
-  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, NULL, 0, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect(strstr(err.message, "spc_plan_prepare"), "%s", err.message);
-  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK);
-  cr_assert_eq(spc_workspace(s.plan, s.tensors, 4, &need, &err), SPC_OK);
-  char *room = aligned_alloc(ALIGN, need + ALIGN);
-  float *y = s.tensors[3].values;
-  for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
-    spc_tensor spoilt[4];
-    const misuse *m = &misuses[i];
-    memcpy(spoilt, s.tensors, sizeof spoilt);
-    memset(y, 0xff, sizeof(float) * 90);
-    m->spoil(spoilt);
-    err = (spc_error)SPC_ERROR_INIT;
-    spc_status status = spc_enqueue(s.plan, spoilt, 4, room, need, NULL, &err);
-    cr_expect(status == m->status && err.status == status, "%s: %d", m->what, status);
-    cr_expect(strstr(err.message, m->words), "%s: %s", m->what, err.message);
-    cr_expect_eq(spc_enqueue(s.plan, spoilt, 4, room, need, NULL, NULL), m->status);
-    for (int k = 0; k < 360; k++) cr_assert_eq(((unsigned char *)y)[k], 0xff, "%s", m->what);
-  }
-  cr_expect_eq(spc_enqueue(NULL, s.tensors, 4, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_enqueue(s.plan, NULL, 4, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_enqueue(s.plan, s.tensors, -1, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 3, room, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect(strstr(err.message, "output `y` is missing"), "%s", err.message);
-  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, room + 8, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect(strstr(err.message, "256"), "%s", err.message);
-  cr_expect_eq(spc_enqueue(s.plan, s.tensors, 4, NULL, need, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_workspace(s.plan, s.tensors, 4, NULL, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_workspace(NULL, s.tensors, 4, &need, &err), SPC_INVALID_ARGUMENT);
-  cr_expect_eq(spc_plan_prepare(NULL, &err), SPC_INVALID_ARGUMENT);
-  runs_alike(&s, 0);
-  free(room);
   scene_free(&s);
 }

@@ -260,10 +260,23 @@ M_(enq_null, return spc_enqueue(s->plan, s->t, 4, NULL, s->bytes + 1, NULL, &s->
 M_(enq_missing, return spc_enqueue(s->plan, s->t, 2, s->workspace, s->bytes, NULL, &s->err);)
 M_(enq_values, s->t[1].values = NULL; return enqueue(s);)
 M_(enq_room, s->t[2].value_count--; return enqueue(s);)
+M_(enq_name, s->t[1].name = "X"; return enqueue(s);)
+M_(enq_nameless, s->t[1].name = NULL; return enqueue(s);)
+M_(enq_twice, s->t[2].name = "x"; return enqueue(s);)
+M_(enq_struct, s->t[0].struct_size = 8; return enqueue(s);)
+M_(enq_rank, s->t[1].rank = 100; return enqueue(s);)
+M_(enq_dtype, s->t[1].dtype = "f64"; return enqueue(s);)
+M_(enq_negative, s->t[1].shape[0] = -1; return enqueue(s);)
+M_(enq_huge, s->t[0].shape[0] = s->t[0].shape[1] = INT64_MAX; return enqueue(s);)
+M_(enq_disagree, s->t[1].shape[0] = 10; return enqueue(s);)
+M_(enq_shape, s->t[2].shape[0]--; return enqueue(s);)
+M_(enq_nowhere, s->t[2].values = NULL; return enqueue(s);)
+M_(enq_like_room, s->t[3].value_count--; return enqueue(s);)
 M_(enq_pos, s->t[0].pos_count[1]--; return enqueue(s);)
 M_(enq_pos_null, s->t[0].pos[1] = NULL; return enqueue(s);)
 M_(enq_crd_null, s->t[0].crd[1] = NULL; return enqueue(s);)
 M_(enq_index, s->t[0].index_dtype = "i64"; return enqueue(s);)
+M_(ws_plan, size_t n; return spc_workspace(NULL, s->t, 4, &n, &s->err);)
 M_(ws_cold, size_t n; return spc_workspace(s->cold, s->t, 4, &n, &s->err);)
 M_(ws_bytes, return spc_workspace(s->plan, s->t, 4, NULL, &s->err);)
 M_(ws_missing, size_t n; return spc_workspace(s->plan, s->t, 1, &n, &s->err);)
@@ -354,10 +367,23 @@ static const misuse table[] = {
     {"an output left out", "`y` is missing", SPC_INVALID_ARGUMENT, enq_missing},
     {"an input that is nowhere", "`x`: `values`", SPC_INVALID_ARGUMENT, enq_values},
     {"a result without room", "`y`: `value_count`", SPC_INVALID_INPUT, enq_room},
+    {"a tensor of another name", "`X`", SPC_INVALID_ARGUMENT, enq_name},
+    {"a tensor without a name", "(null)", SPC_INVALID_ARGUMENT, enq_nameless},
+    {"a tensor given twice", "`x`: it is given twice", SPC_INVALID_ARGUMENT, enq_twice},
+    {"a tensor without its size", "`struct_size` is 8", SPC_INVALID_ARGUMENT, enq_struct},
+    {"a rank beyond any", "`x`: rank 100", SPC_INVALID_INPUT, enq_rank},
+    {"another dtype", "`x`: dtype f64", SPC_INVALID_INPUT, enq_dtype},
+    {"a negative size", "`x`", SPC_INVALID_ARGUMENT, enq_negative},
+    {"more elements than numbers", "`A`: its `shape` has too many", SPC_INVALID_ARGUMENT, enq_huge},
+    {"sizes that disagree", "`x`", SPC_INVALID_INPUT, enq_disagree},
+    {"a result of another size", "`y`", SPC_INVALID_INPUT, enq_shape},
+    {"a result that is nowhere", "`y`: `values`", SPC_INVALID_ARGUMENT, enq_nowhere},
+    {"a result like another, without room", "`z`: `value_count`", SPC_INVALID_INPUT, enq_like_room},
     {"too few positions", "`A`: `pos[1]`", SPC_INVALID_INPUT, enq_pos},
     {"no positions", "`A`: `pos[1]`", SPC_INVALID_ARGUMENT, enq_pos_null},
     {"no coordinates", "`A`: `crd[1]`", SPC_INVALID_ARGUMENT, enq_crd_null},
     {"positions of another width", "`A`", SPC_INVALID_INPUT, enq_index},
+    {"the workspace of no plan", "`plan`", SPC_INVALID_ARGUMENT, ws_plan},
     {"the workspace of a cold plan", "spc_plan_prepare", SPC_INVALID_ARGUMENT, ws_cold},
     {"nowhere to put the bytes", "`bytes`", SPC_INVALID_ARGUMENT, ws_bytes},
     {"a workspace without tensors", "is missing", SPC_INVALID_ARGUMENT, ws_missing},
