@@ -6,8 +6,8 @@
  *   cpu_cast.c    conversions between dtypes               cpu_module.c functions, passes
  *   cpu_ops.c     one lowering an op, from ops.def         cpu_link.c   objects to addresses
  *   cpu_math.c    exp, log, tanh, gelu without calls       cpu_compile.c  the entry points, threads
- *   cpu_cache.c   the key of a stage's code                build_id.c   which build of the library
- * this is
+ *   cpu_image.c   linked code to an image                  cpu_level.c   what this machine runs
+ *   cpu_cache.c   the key of a stage's code                build_id.c   this build of the library
  *
  * Values: f64 and f32 are floating point; every smaller float travels as its bits (i16, i8) and is
  * widened to f32 where arithmetic happens; i4 and u4 are i8 kept in range; b1 is i1.  A vector of
@@ -39,6 +39,20 @@ ir_cpu_function *cg_cpu_code_find(const cg_cpu_code *code,
                                   const char *entry); /* NULL when it is not there */
 void cg_cpu_code_free(cg_cpu_code *code);             /* NULL is allowed */
 bool cg_cpu_link_takes(const char *entry); /* false: emitted code calls a function of that name */
+
+/* ---- cpu_image.c ---- */
+const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
+/* The top-level parallel loop of a function, or NULL: also when its range does not follow from
+ * sizes alone, for then the plan cannot cut it into parts.  lo and hi, over dims only, may be NULL.
+ */
+const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi);
+
+typedef struct cg_cpu_piece {
+  const ir_stage *stage;
+  cg_cpu_code *code; /* the image's from then on, also when it fails; NULL: it did not compile */
+} cg_cpu_piece;
+spc_status cg_cpu_image(ir_arena *arena, const ir_kernel *kernel, const cg_cpu_piece *pieces,
+                        int count, ir_sink *sink, ir_image **out); /* sink NULL: nothing is said */
 
 #ifdef SPC_HAVE_LLVM
 #include <llvm-c/Core.h>
@@ -134,14 +148,8 @@ spc_status cg_cpu_module_new(ir_arena *arena, const ir_kernel *kernel, const ir_
                              ir_sink *sink, cg_cpu *out);
 void cg_cpu_module_free(cg_cpu *c); /* but for the target */
 void cg_cpu_start(void);            /* registers LLVM's back end for this machine; any thread */
-const char *cg_cpu_entry(ir_arena *arena, const ir_func *func); /* C symbol of func */
 /* The object or assembler text; the caller disposes it. */
 spc_status cg_cpu_emit(cg_cpu *c, LLVMCodeGenFileType kind, LLVMMemoryBufferRef *out);
-/* The top-level parallel loop of a function, or NULL: also when its range does not follow from
- * sizes alone, for then the plan cannot cut it into parts.  lo and hi, over dims only, may be NULL.
- */
-const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi);
-
 /* ---- cpu_cache.c ---- */
 /* false: this build cannot tell itself from others, so nothing is kept. */
 bool cg_cpu_key(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,

@@ -174,6 +174,19 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   return status;
 }
 
+static ir_object *objects_of(ir_arena *arena, const unit *units, int count) {
+  ir_object *objects = IR_NEW_ARRAY(arena, ir_object, count + 1);
+  for (int i = 0; i < count; i++) {
+    const unit *u = &units[i];
+    const void *data = u->made ? LLVMGetBufferStart(u->made) : u->kept.data;
+    size_t bytes = u->made ? LLVMGetBufferSize(u->made) : u->kept.bytes;
+    void *copy = ir_alloc(arena, bytes + 1);
+    if (data) memcpy(copy, data, bytes);
+    objects[i] = (ir_object){u->stage, copy, bytes};
+  }
+  return objects;
+}
+
 /* Names of the compiler's own functions have a dot; one of an edited dump may be any. */
 static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink *sink) {
   for (int s = 0; s < kernel->stages.count; s++)
@@ -193,76 +206,39 @@ static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink 
 }
 
 /* ---- an image -------------------------------------------------------------------------------- */
-/* Of the code's memory. */
-typedef struct owner {
-  int count;
-  cg_cpu_code *code[];
-} owner;
-
-static void release(void *user) {
-  owner *own = user;
-  for (int i = 0; own && i < own->count; i++) cg_cpu_code_free(own->code[i]);
-  free(own);
-}
-
-/* Takes the units' code, also when it fails. */
-static spc_status take_code(unit *units, int count, owner **out) {
-  owner *own = malloc(sizeof *own + (size_t)count * sizeof *own->code);
-  if (own) own->count = count;
-  for (int i = 0; i < count; i++) {
-    if (own)
-      own->code[i] = units[i].code;
-    else
-      cg_cpu_code_free(units[i].code);
-  }
-  *out = own;
-  return own ? SPC_OK : SPC_OUT_OF_MEMORY;
-}
-
-static spc_status add_code(ir_image *image, const unit *u, const ir_func *func, ir_sink *sink) {
-  ir_code_image code = {
-      .stage = u->stage, .func = func, .label = "loop", .registers = -1, .spill_bytes = -1};
-  code.entry = cg_cpu_entry(image->arena, func);
-  code.cpu = cg_cpu_code_find(u->code, code.entry);
-  if (!code.cpu) {
-    ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "the code of `%s` did not link", func->name);
-    return SPC_INTERNAL;
-  }
-  cg_cpu_parallel(image->arena, func, &code.parallel_lo, &code.parallel_hi);
-  IR_PUSH(image->arena, &image->codes, code);
+/* What was linked goes to the image, also when it fails. */
+static spc_status image_of(ir_arena *arena, const ir_kernel *kernel, unit *units, int count,
+                           ir_sink *sink, ir_image **out) {
+  cg_cpu_piece *pieces = IR_NEW_ARRAY(arena, cg_cpu_piece, count + 1);
+  for (int i = 0; i < count; i++) pieces[i] = (cg_cpu_piece){units[i].stage, units[i].code};
+  SPC_TRY(cg_cpu_image(arena, kernel, pieces, count, sink, out));
+  for (int i = 0; i < count; i++) *(units[i].cached ? &(*out)->cached : &(*out)->compiled) += 1;
   return SPC_OK;
 }
 
-static spc_status fill_image(ir_image *image, const unit *units, int count, ir_sink *sink) {
-  for (int u = 0; u < count; u++) {
-    *(units[u].cached ? &image->cached : &image->compiled) += 1;
-    for (int i = 0; i < units[u].stage->funcs.count; i++)
-      if (units[u].stage->funcs.at[i]->kind == IR_FUNC_KERNEL)
-        SPC_TRY(add_code(image, &units[u], units[u].stage->funcs.at[i], sink));
-  }
-  return SPC_OK;
+/* The objects that were linked, in memory of the image's. */
+static void keep_objects(ir_image *image, const ir_object *objects, int count) {
+  for (int i = 0; i < count; i++) IR_PUSH(image->arena, &image->objects, objects[i]);
 }
 
 spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                           ir_sink *sink, ir_image **out) {
   int count;
-  owner *own = NULL;
   cg_cpu_machine machine;
   *out = NULL;
   SPC_TRY(cg_cpu_machine_find(arena, options->mcpu, sink, &machine));
   SPC_TRY(check_names(arena, kernel, sink));
-  ir_image *image = IR_NEW(arena, ir_image);
-  *image = (ir_image){.arena = arena, .kernel = kernel, .release = release};
   unit *units = units_of(arena, kernel, options, &machine, &count);
   compile_units(arena, units, count, options);
-  spc_status status = close_units(units, count, sink), taken = take_code(units, count, &own);
-  if (status == SPC_OK) status = taken;
-  if (status == SPC_OK) status = fill_image(image, units, count, sink);
-  image->owner = own;
-  if (status == SPC_OK)
-    *out = image;
-  else
-    release(own);
+  ir_object *objects = options->keep_objects ? objects_of(arena, units, count) : NULL;
+  spc_status status = close_units(units, count, sink), made;
+  made = image_of(arena, kernel, units, count, status ? NULL : sink, out);
+  if (status == SPC_OK) status = made;
+  if (status == SPC_OK && objects) keep_objects(*out, objects, count);
+  if (status != SPC_OK && *out) {
+    (*out)->release((*out)->owner);
+    *out = NULL;
+  }
   return status;
 }
 

@@ -26,54 +26,6 @@ static spc_status fault(ir_sink *sink, const char *what, char *message) {
   return SPC_INTERNAL;
 }
 
-/* ---- names and ranges ------------------------------------------------------------------------ */
-/* The function's name, dots and all: `k.y_2` and `k.y.2` are two functions. */
-const char *cg_cpu_entry(ir_arena *arena, const ir_func *func) {
-  char *name = ir_strdup(arena, func->name);
-  for (char *at = name; *at; at++)
-    if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') ||
-          *at == '.'))
-      *at = '_';
-  return name;
-}
-
-/* e with the `let`s before the loop put in; NULL when that is not an expression of dims. */
-static ir_expr *over_dims(ir_arena *arena, const ir_func *func, ir_expr *e) {
-  if (e->kind == IR_CONST || e->kind == IR_DIM) return e;
-  if (e->kind == IR_VAR) {
-    for (int i = 0; i < func->body.codes.count; i++) {
-      const ir_code *code = func->body.codes.at[i];
-      if (code->kind == IR_LET && code->var == e->var && code->value)
-        return over_dims(arena, func, code->value);
-    }
-    return NULL;
-  }
-  if (e->kind != IR_OP || e->arg_count != 2 || e->dtype != IR_I64) return NULL;
-  ir_expr *args[2];
-  for (int i = 0; i < 2; i++)
-    if (!(args[i] = over_dims(arena, func, e->args[i]))) return NULL;
-  return ir_copy_with(arena, e, args);
-}
-
-const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **lo, ir_expr **hi) {
-  const ir_code *loop = NULL;
-  for (int i = 0; i < func->body.codes.count; i++) {
-    const ir_code *code = func->body.codes.at[i];
-    if (code->kind == IR_COMMENT) continue;
-    if (loop) return NULL;
-    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL)
-      loop = code;
-    else if (code->kind != IR_LET && code->kind != IR_LOCAL)
-      return NULL;
-  }
-  if (!loop) return NULL;
-  ir_expr *from = over_dims(arena, func, loop->lo), *to = over_dims(arena, func, loop->hi);
-  if (!from || !to) return NULL;
-  if (lo) *lo = from;
-  if (hi) *hi = to;
-  return loop;
-}
-
 /* ---- functions ------------------------------------------------------------------------------ */
 static void attribute(cg_cpu *c, LLVMValueRef f, unsigned at, const char *name) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));

@@ -269,7 +269,7 @@ static spc_status take_result(compilation *c, variant *v, int n, job *j, bool *a
               other ? "trying " : "no other candidate is left, so it stays",
               other ? other->row : "");
   if (!other) return SPC_OK;
-  ir_rejected left = {v->stage, code->label, fault};
+  ir_rejected left = {v->stage, code->label, fault, other->row};
   IR_PUSH(c->arena, &c->image->rejected, left);
   v->row = other->row;
   *again = true;

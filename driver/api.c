@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "driver/api.h"
+#include "driver/bundle.h"
 
 int spc_version_number(void) { return SPC_VERSION_NUMBER; }
 
@@ -66,19 +67,22 @@ spc_status drv_take_options(const char *call, const void *given, void *full, siz
 }
 
 /* ---- context --------------------------------------------------------------------------------- */
-static spc_status choose(spc_context *context, const char *name, const char **why) {
+static spc_status choose(spc_context *context, const spc_context_options *given,
+                         const char **why) {
+  const char *name = given->backend;
   bool any = !name;
   *why = "";
   if (any || !strcmp(name, "cuda")) {
-    if (!cg_nvrtc_found(rt_cache_face(context->cache)))
+    if (!given->load_only && !cg_nvrtc_found(rt_cache_face(context->cache)))
       *why = cg_nvrtc_version();
     else if (rt_cuda_open(&context->cuda, why) == SPC_OK)
       return context->backend = DRV_CUDA, SPC_OK;
     if (!any) return SPC_UNAVAILABLE;
   }
   if (any || !strcmp(name, "cpu")) {
-    if (cg_cpu_available()) return context->backend = DRV_CPU, SPC_OK;
-    *why = cg_cpu_version();
+    bool runs = given->load_only ? cg_cpu_level_runs("x86-64") : cg_cpu_available();
+    if (runs) return context->backend = DRV_CPU, SPC_OK;
+    *why = given->load_only ? "this machine is no x86-64" : cg_cpu_version();
     if (!any) return SPC_UNAVAILABLE;
   }
   context->backend = DRV_INTERP;
@@ -107,7 +111,7 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
   spc_context *context = calloc(1, sizeof *context);
   if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
   context->cache = rt_cache_open();
-  spc_status status = choose(context, given.backend, &why);
+  spc_status status = choose(context, &given, &why);
   if (status) {
     rt_cache_close(context->cache);
     free(context);
@@ -274,6 +278,8 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
   if (!status) status = drv_read_file(arena, path, &text, &length);
   if (status)
     drv_api_fail(err, status, NULL, "cannot read `%s`", path);
+  else if (bundle_looks_like(text, length))
+    status = drv_program_load(context, path, text, length, program, err);
   else
     status = drv_program_new(context, path, text, length, options, program, err);
   ir_arena_free(arena);

@@ -85,4 +85,8 @@ spc_status drv_results_count(const api_tensors *given, const ir_bindings *bindin
 
 void drv_unprepare(spc_plan *plan);
 
+/* A bundle's program (api_bundle.c); `name`: of the call or the file, for messages. */
+spc_status drv_program_load(spc_context *context, const char *name, const void *data, size_t bytes,
+                            spc_program **out, spc_error *err);
+
 #endif

@@ -94,6 +94,7 @@ typedef struct spc_context_options {
   spc_log_function *log;
   spc_trace_function *trace;
   void *user;
+  int load_only;       /* 1: for bundles (spc_program_from_bundle): neither LLVM nor NVRTC is looked for */
 } spc_context_options;
 
 /* Looks for the back end and starts the threads.  SPC_UNAVAILABLE when a named back end is not here.
@@ -126,7 +127,7 @@ typedef struct spc_program_options {
 SPC_API spc_status spc_program_from_text(spc_context *context, const char *text, size_t length,
                                          const spc_program_options *options, spc_program **program,
                                          spc_error *err);
-/* The same from a file; SPC_IO when it cannot be read. */
+/* The same from a file; SPC_IO when it cannot be read.  A bundle is recognised and loaded. */
 SPC_API spc_status spc_program_from_file(spc_context *context, const char *path,
                                          const spc_program_options *options, spc_program **program,
                                          spc_error *err);
@@ -469,6 +470,18 @@ typedef struct spc_guard_info {
   spc_branch branch;  /* what the run did */
 } spc_guard_info;
 SPC_API spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *info, spc_error *err);
+/* ---- compiled before ------------------------------------------------------------------------------ */
+/* A program from a bundle: kernels that `spc export` compiled, for one target or several, here or on
+ * another machine.  Nothing is compiled, and neither LLVM nor NVRTC is needed (say load_only in the
+ * context's options, or the context asks for them); plans and runs are as ever.  The target is the
+ * best of the bundle's that runs here: the GPU's architecture, or the highest level of x86-64.
+ *
+ * `bundle` is not kept.  SPC_UNAVAILABLE: the bundle has no code for this machine (the message lists
+ * what it has), or was made by an spc that calls its code in another way.  SPC_IO: it is none, it was
+ * cut, or its bytes were changed.  Its hash finds accidents, not ill will: a bundle is machine code,
+ * load it from where you would load a library.  One context a thread, as for the other programs. */
+SPC_API spc_status spc_program_from_bundle(spc_context *context, const void *bundle, size_t bytes,
+                                           spc_program **program, spc_error *err);
 
 /* ---- fenced ------------------------------------------------------------------------------------- */
 /* The command line as a function.  The `spc` binary is this call and nothing else, so that the

@@ -66,7 +66,22 @@ typedef struct ir_code_image {
 typedef struct ir_rejected {
   const ir_stage *stage;
   const char *label, *why;
+  const char *taken; /* the row that was tried instead */
 } ir_rejected;
+
+/* Machine code of a stage (CPU) as it was linked. */
+typedef struct ir_object {
+  const ir_stage *stage;
+  const void *data;
+  size_t bytes;
+} ir_object;
+
+/* Code that was made before and comes back: an object by its stage's name, a cubin by its code's. */
+typedef struct ir_piece {
+  const char *name;
+  const void *data;
+  size_t bytes;
+} ir_piece;
 
 typedef struct ir_image {
   ir_arena *arena;
@@ -74,6 +89,7 @@ typedef struct ir_image {
   bool cuda;
   IR_VEC(ir_code_image) codes; /* in order of execution */
   IR_VEC(ir_rejected) rejected;
+  IR_VEC(ir_object) objects; /* CPU: where they were asked for */
   int compiled, cached; /* pieces of code that were made now, and that were kept from before */
   void *owner;          /* of the code's memory (a JIT); freed by release(owner) */
   void (*release)(void *owner);
