@@ -105,12 +105,14 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
   *out = NULL;
   SPC_TRY(drv_take_options("spc_context_new", options, &given, sizeof given, err));
-  if (given.threads < 0)
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `threads` is %d",
-                        given.threads);
+  if (given.threads < 0 || given.compile_threads < 0)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `%s` is %d",
+                        given.threads < 0 ? "threads" : "compile_threads",
+                        given.threads < 0 ? given.threads : given.compile_threads);
   spc_context *context = calloc(1, sizeof *context);
   if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
   context->cache = rt_cache_open();
+  context->compile_threads = given.compile_threads;
   spc_status status = choose(context, &given, &why);
   if (status) {
     rt_cache_close(context->cache);
@@ -132,6 +134,7 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
 
 void spc_context_free(spc_context *context) {
   if (!context) return;
+  drv_compiler_free(context->compiler);
   rt_pool_free(context->pool);
   rt_cache_close(context->cache);
   if (context->cuda) rt_cuda_close(context->cuda);
@@ -157,9 +160,11 @@ static spc_status parse(spc_program *p, const char *name, const char *text, size
   return p->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
 }
 
-static spc_status compile(spc_program *p, const spc_program_options *given) {
+static spc_status compile(spc_program *p, const spc_program_options *given,
+                          const atomic_bool *cancelled) {
   drv_session session = {
       .arena = p->arena, .sink = p->sink, .program = p->ir, .cache = p->context->cache};
+  session.compile_threads = cancelled ? 1 : 0;
   session.options.strict_nan = given->strict_nan != 0;
   session.options.reproducible = given->reproducible != 0;
   session.options.batch_invariant = given->batch_invariant != 0;
@@ -170,8 +175,10 @@ static spc_status compile(spc_program *p, const spc_program_options *given) {
   if (p->context->backend == DRV_INTERP) return SPC_OK;
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
   SPC_TRY(drv_run_passes(&session, target, NULL));
-  for (int k = 0; k < p->ir->kernels.count; k++)
+  for (int k = 0; k < p->ir->kernels.count; k++) {
+    if (cancelled && atomic_load(cancelled)) return SPC_UNAVAILABLE;
     SPC_TRY(drv_codegen(&session, p->ir->kernels.at[k], target, false, &p->images[k]));
+  }
   return SPC_OK;
 }
 
@@ -200,7 +207,7 @@ static void log_program(const spc_program *p) {
 }
 
 static spc_status build(spc_program *p, const char *name, const char *text, size_t length,
-                        const spc_program_options *given) {
+                        const spc_program_options *given, const atomic_bool *cancelled) {
   jmp_buf out_of_memory;
   if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
   ir_arena_guard(p->arena, &out_of_memory);
@@ -210,7 +217,7 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
   drv_trace(p->context, "parse", name, false);
   if (!status) {
     drv_trace(p->context, "compile", name, true);
-    status = compile(p, given);
+    status = compile(p, given, cancelled);
     drv_trace(p->context, "compile", name, false);
   }
   if (!status) log_program(p);
@@ -219,7 +226,8 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
 }
 
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
-                           const spc_program_options *options, spc_program **out, spc_error *err) {
+                           const spc_program_options *options, const atomic_bool *cancelled,
+                           spc_program **out, spc_error *err) {
   spc_program_options given = {0};
   SPC_TRY(drv_take_options("spc_program_options", options, &given, sizeof given, err));
   if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
@@ -240,7 +248,7 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
     return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a program");
   }
   p->context = context;
-  spc_status status = build(p, name, text, length, &given);
+  spc_status status = build(p, name, text, length, &given, cancelled);
   if (!status) {
     *out = p;
     return SPC_OK;
@@ -259,7 +267,7 @@ spc_status spc_program_from_text(spc_context *context, const char *text, size_t 
                         !context ? "context"
                         : !text  ? "text"
                                  : "program");
-  return drv_program_new(context, "<text>", text, length, options, program, err);
+  return drv_program_new(context, "<text>", text, length, options, NULL, program, err);
 }
 
 spc_status spc_program_from_file(spc_context *context, const char *path,
@@ -281,7 +289,7 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
   else if (bundle_looks_like(text, length))
     status = drv_program_load(context, path, text, length, program, err);
   else
-    status = drv_program_new(context, path, text, length, options, program, err);
+    status = drv_program_new(context, path, text, length, options, NULL, program, err);
   ir_arena_free(arena);
   return status;
 }

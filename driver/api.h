@@ -2,8 +2,12 @@
 #ifndef SPC_DRIVER_API_H
 #define SPC_DRIVER_API_H
 
+#include <stdatomic.h>
+
 #include "driver/driver.h"
 #include "runtime/enqueue.h"
+
+typedef struct api_compiler api_compiler; /* api_compile.c */
 
 struct spc_context {
   drv_backend backend;
@@ -13,6 +17,8 @@ struct spc_context {
   spc_log_function *log; /* NULL: none */
   spc_trace_function *trace;
   void *user; /* of both */
+  int compile_threads;
+  api_compiler *compiler; /* NULL until something is compiled in the background */
 };
 
 struct spc_program {
@@ -49,9 +55,11 @@ static inline void drv_trace(const spc_context *context, const char *phase, cons
   if (context->trace) context->trace(context->user, phase, name, begins);
 }
 
-/* From text under a name for diagnostics; arguments are valid. */
+/* From text under a name for diagnostics; arguments are valid.  cancelled (NULL: nothing) ends the
+ * compile between two kernels, and makes it use one thread: for those in the background. */
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
-                           const spc_program_options *options, spc_program **out, spc_error *err);
+                           const spc_program_options *options, const atomic_bool *cancelled,
+                           spc_program **out, spc_error *err);
 
 /* ---- tensors of one call (api_tensor.c) -------------------------------------------------------
  */
@@ -84,6 +92,8 @@ spc_status drv_results_write(const api_tensors *given, const ir_bindings *bindin
 spc_status drv_results_count(const api_tensors *given, const ir_bindings *bindings);
 
 void drv_unprepare(spc_plan *plan);
+
+void drv_compiler_free(api_compiler *compiler); /* NULL is allowed */
 
 /* A bundle's program (api_bundle.c); `name`: of the call or the file, for messages. */
 spc_status drv_program_load(spc_context *context, const char *name, const void *data, size_t bytes,

@@ -223,6 +223,7 @@ static cg_options code_options(drv_session *s, const ir_target *target) {
   return (cg_options){.target = target,
                       .mcpu = s->options.mcpu,
                       .line_info = s->options.line_info,
+                      .threads = s->compile_threads,
                       .keep_objects = s->command == 'p',
                       .override_dir = edited && *edited ? edited : NULL,
                       .cache = rt_cache_face(s->cache)};

@@ -46,6 +46,7 @@ typedef struct drv_session {
   drv_options options;
   drv_list arguments;
   rt_cache *cache; /* of compiled code */
+  int compile_threads; /* 0: by cores */
   bool has_gpu;    /* of the target that is compiled for: drv_target_of */
   /* after drv_load */
   const char *path;

@@ -95,6 +95,7 @@ typedef struct spc_context_options {
   spc_trace_function *trace;
   void *user;
   int load_only;       /* 1: for bundles (spc_program_from_bundle): neither LLVM nor NVRTC is looked for */
+  int compile_threads; /* of spc_program_begin; 0: two, or one on a single core; at most 16 */
 } spc_context_options;
 
 /* Looks for the back end and starts the threads.  SPC_UNAVAILABLE when a named back end is not here.
@@ -482,6 +483,52 @@ SPC_API spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *i
  * load it from where you would load a library.  One context a thread, as for the other programs. */
 SPC_API spc_status spc_program_from_bundle(spc_context *context, const void *bundle, size_t bytes,
                                            spc_program **program, spc_error *err);
+
+/* ---- compiled meanwhile --------------------------------------------------------------------------- */
+/* Compiles in the background, by a few threads of the context (compile_threads) that start with the
+ * first job and end with the context.  Give a list at start-up and everything is warm when it is
+ * asked for; give one text while another program serves.
+ *
+ *     spc_job *job;
+ *     spc_source source = {text, strlen(text), NULL};
+ *     spc_program_begin(context, &source, 1, &job, &err);
+ *     while (!spc_job_wait(job, 0)) serve_with(old_plan);            // polls; takes a microsecond
+ *     if (!spc_job_take(job, &program, &err)) ...                    // plans of it as ever
+ *     spc_job_free(job);
+ *
+ * Each thread holds the memory of one compile, uses one core, and shares the cache with all others.
+ * Until a program is taken nothing that runs is touched: what is ready is picked up by the caller,
+ * so a captured graph never changes under its feet. */
+typedef struct spc_job spc_job;
+
+typedef struct spc_source {
+  const char *text; /* UTF-8, or an IR dump; copied */
+  size_t length;
+  const spc_program_options *options; /* copied; NULL: the default */
+} spc_source;
+
+/* Queues `count` texts, in this order, and sets as many handles; all or none.  For the context's
+ * thread.  SPC_CAPACITY: more than 1024 texts would wait.  What is wrong with a text is said by
+ * spc_job_take. */
+SPC_API spc_status spc_program_begin(spc_context *context, const spc_source *sources, int count,
+                                     spc_job **jobs, spc_error *err);
+
+/* 1 when the compile is over (done, failed or cancelled), 0 when it is not after so many
+ * microseconds; 0 polls, a negative number waits to the end.  Any thread.  NULL is over. */
+SPC_API int spc_job_wait(spc_job *job, int64_t microseconds);
+
+/* A job that waits is over at once; one that compiles ends before its next kernel; one that is over
+ * stays as it is.  Returns without waiting.  Any thread. */
+SPC_API void spc_job_cancel(spc_job *job);
+
+/* The program, once: it belongs to the caller, as from spc_program_from_text, whose status and error
+ * this answers.  SPC_INVALID_ARGUMENT: the job is not over, or was taken before.  SPC_UNAVAILABLE: it
+ * was cancelled. */
+SPC_API spc_status spc_job_take(spc_job *job, spc_program **program, spc_error *err);
+
+/* Cancels what is not over, without waiting, and lets go of the handle; what was not taken is freed.
+ * Before the context is freed, which waits for the compiles that run.  NULL is allowed. */
+SPC_API void spc_job_free(spc_job *job);
 
 /* ---- fenced ------------------------------------------------------------------------------------- */
 /* The command line as a function.  The `spc` binary is this call and nothing else, so that the
