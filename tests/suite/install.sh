@@ -33,6 +33,15 @@ if command -v pkg-config >/dev/null; then
   check "and runs" "$tmp/use"
   check "a C++ program builds" sh -c "g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror $tmp/use.cpp -o $tmp/usepp \$(pkg-config --cflags --libs spc)"
   check "and runs" "$tmp/usepp"
+  for standard in 11 17 20; do
+    check "the C++ wrapper builds as C++$standard" sh -c "g++ -std=c++$standard -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror examples/cpp/scores.cpp -o $tmp/scores \$(pkg-config --cflags --libs spc)"
+    check "and runs" sh -c "$tmp/scores interp | tee $tmp/log | grep -q 'interp: 201 0 0' && grep -q 'error.E0201' $tmp/log"
+  done
+  if command -v clang++ >/dev/null; then
+    check "the C++ wrapper builds with clang" sh -c "clang++ -std=c++11 -Wall -Wextra -Wpedantic -Werror examples/cpp/scores.cpp -o $tmp/scores \$(pkg-config --cflags --libs spc)"
+  fi
+  check "every part of the C++ wrapper builds" sh -c "g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror tests/unit/wrapper.cpp -o $tmp/wrapper \$(pkg-config --cflags --libs spc)"
+  check "and does what it says" "$tmp/wrapper"
   check "the engine of the examples builds" sh -c "gcc -std=c11 -Wall -Wextra -Wpedantic -Werror examples/engine/engine.c -o $tmp/engine \$(pkg-config --cflags --libs spc)"
   if "$tmp/usr/bin/spc" doctor --json | grep -q '"what":"LLVM","found":true'; then
     check "and serves batches that change" sh -c "$tmp/engine examples/ffn.spx | tee $tmp/log | grep -q '33 tokens: 8448 of 8448'"
