@@ -45,6 +45,8 @@ spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info *info, s
   const ir_tensor *root = t;
   while (root->like) root = root->like;
   full.pattern_of = root == t ? NULL : root->name;
+  for (int d = 0; d < t->rank; d++)
+    if (t->dim[d]->kind == IR_DIM) full.dims[d] = t->dim[d]->dim->name;
   full.dtype = t->dtype == IR_NONE ? NULL : ir_dtype_text(t->dtype);
   describe_format(t->format, &full);
   memcpy(info, &full, full.struct_size < sizeof full ? full.struct_size : sizeof full);

@@ -313,6 +313,7 @@ typedef struct spc_tensor_info {
   int level_count; /* of the format; spc_tensor.pos and crd have an element a level */
   const char *levels[SPC_MAX_LEVELS]; /* "dense", "compressed", "singleton", "bitmap", "nm", "packed" */
   const char *pattern_of; /* of an output `as like(X)`: X, in whose order values alone are written; else NULL */
+  const char *dims[SPC_MAX_RANK]; /* the dim that an axis has the size of; NULL: a number, an expression */
 } spc_tensor_info;
 
 /* Inputs and outputs of the plan's kernel, in order of declaration. */

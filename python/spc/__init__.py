@@ -53,6 +53,7 @@ class Kernel:
         self.handle, self.backend, self.index_dtype = made, program.backend, program.index_dtype
         self.name = name or program.kernels[0]
         self._infos = []
+        self.workspaces = {}  # bytes by shapes, on a GPU
         for i in range(library().spc_plan_tensor_count(made)):
             info = TensorInfo(struct_size=c.sizeof(TensorInfo))
             call("spc_plan_tensor", made, i, c.byref(info))

@@ -46,7 +46,7 @@ class Tensor(c.Structure):
 class TensorInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("format", c.c_char_p),
                 ("format_arguments", c.c_int64 * 4), ("format_argument_count", c.c_int), ("rank", c.c_int), ("is_output", c.c_int),
-                ("level_count", c.c_int), ("levels", c.c_char_p * MAX_LEVELS), ("pattern_of", c.c_char_p)]
+                ("level_count", c.c_int), ("levels", c.c_char_p * MAX_LEVELS), ("pattern_of", c.c_char_p), ("dims", c.c_char_p * MAX_RANK)]
 
 
 _P, _E = c.c_void_p, c.POINTER(CError)

@@ -38,12 +38,26 @@ def from_numpy(array):
     return torch.from_numpy(array)
 
 
+def _workspace(plan, tensors, count, shapes):
+    """Bytes for a run of these shapes; asked once, for asking settles the library's calls, which no capture allows."""
+    if shapes not in plan.workspaces:
+        call("spc_plan_prepare", plan.handle)
+        need = c.c_size_t()
+        call("spc_workspace", plan.handle, tensors, count, c.byref(need))
+        if len(plan.workspaces) >= 256:
+            plan.workspaces.clear()
+        plan.workspaces[shapes] = need.value
+    return plan.workspaces[shapes]
+
+
 def run_on_device(plan, bounds, given):
     """Enqueues a run on the device of the tensors; the results are theirs as soon as the stream gets there."""
     import torch
     names = _names(torch)
     dtypes = {name: dtype for dtype, name in names.items()}
     device = next(iter(given.values())).device
+    if plan.backend != "cuda":
+        raise TypeError("%s was compiled for the %s back end, the tensors are on %s" % (plan.name, plan.backend, device))
     for b in bounds:
         if b.sparse:
             raise TypeError("`%s` is declared `as %s`: tensors on a GPU are dense" % (b.name, b.info.format.decode()))
@@ -66,11 +80,9 @@ def run_on_device(plan, bounds, given):
             shape = tuple(tensors[i].shape[:tensors[i].rank])
             results.append(torch.empty(shape, dtype=dtypes[b.info.dtype.decode()], device=device))
             tensors[i].values = results[-1].data_ptr()
-    call("spc_plan_prepare", plan.handle)
-    need = c.c_size_t()
-    call("spc_workspace", plan.handle, tensors, len(bounds), c.byref(need))
-    workspace = torch.empty(need.value + 256, dtype=torch.uint8, device=device)
+    need = _workspace(plan, tensors, len(bounds), tuple(tuple(t.shape[:t.rank]) for t in tensors))
+    workspace = torch.empty(need + 256, dtype=torch.uint8, device=device)
     at = (workspace.data_ptr() + 255) // 256 * 256
     stream = torch.cuda.current_stream(device).cuda_stream
-    call("spc_enqueue", plan.handle, tensors, len(bounds), c.c_void_p(at), need, c.c_void_p(stream))
+    call("spc_enqueue", plan.handle, tensors, len(bounds), c.c_void_p(at), c.c_size_t(need), c.c_void_p(stream))
     return results

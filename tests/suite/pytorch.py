@@ -1,0 +1,173 @@
+"""Kernels as PyTorch operators: results, `opcheck`, `torch.compile` with sizes that change, gradients against PyTorch's own,
+streams, graphs and threads.  On the CPU, and on a GPU where one is; a device after the command's path: on that alone."""
+import re, threading
+import numpy as np
+from harness_data import *
+
+if SANITIZED:
+    skip("PyTorch operators: a sanitized library cannot be loaded into Python")
+    close()
+try:
+    import torch
+except ImportError:
+    skip("PyTorch operators: PyTorch is not here")
+    close()
+sys.path.insert(0, os.path.join(ROOT, "python"))
+os.environ["SPC_LIBRARY"] = os.path.join(os.path.dirname(SPC), "libspc.so")
+import spc.torch as operators
+import spc as package
+
+torch.manual_seed(3)
+KINDS = [("cpu", "cpu" if found("LLVM") else "interp")] + [("cuda", "cuda")] * ("cuda" in backends() and torch.cuda.is_available())
+KINDS = [k for k in KINDS if len(sys.argv) < 3 or k[0] == sys.argv[2]]
+
+# y = relu(x W) V and its gradients, all of it in one program.
+MLP = write("mlp.spx", """spx 1;
+dim T: dyn;  dim D = 16;  dim F = 32;  dim O = 8;
+kernel mlp {
+  in x: f32[T,D];  in W: f32[D,F];  in V: f32[F,O];
+  out h[t,f] = relu(sum[d] x[t,d]*W[d,f]);
+  out y[t,o] = sum[f] h[t,f]*V[f,o];
+}
+kernel mlp_backward {
+  in x: f32[T,D];  in W: f32[D,F];  in V: f32[F,O];  in h: f32[T,F];  in dh: f32[T,F];  in dy: f32[T,O];
+  let g[t,f] = where(h[t,f] > 0, dh[t,f] + sum[o] dy[t,o]*V[f,o], 0);
+  out dx[t,d] = sum[f] g[t,f]*W[d,f];
+  out dW[d,f] = sum[t] x[t,d]*g[t,f];
+  out dV[f,o] = sum[t] h[t,f]*dy[t,o];
+}
+""")
+HALF = "spx 1; dim N: dyn % 2; kernel half { in x: f32[N]; out y[i] = x[2*i] + x[2*i+1] : f32[N/2]; out s = sum[j] x[j]; }"
+
+
+def near(what, got, want, bound=1e-5):
+    got, want = got.detach().float().cpu(), want.detach().float().cpu()
+    check(what, got.shape == want.shape and float((got - want).norm()) <= bound * max(float(want.norm()), 1e-30), "%s\n%s" % (got, want))
+
+
+def raises(kind, words, work):
+    try:
+        work()
+    except kind as e:
+        return check("%s says %s" % (kind.__name__, words), all(w in str(e) for w in words), str(e))
+    except Exception as e:
+        return check("%s is raised: %s" % (kind.__name__, words), False, repr(e))
+    check("%s is raised: %s" % (kind.__name__, words), False)
+
+
+def opcheck(what, op, arguments):
+    try:
+        torch.library.opcheck(op, arguments)
+        check("opcheck: " + what, True)
+    except Exception as e:
+        check("opcheck: " + what, False, str(e)[-1200:])
+
+
+for device, backend in KINDS:
+    say = lambda what: "%s: %s" % (device, what)
+
+    # ---- the feed-forward layer of the README -----------------------------------------------------------------
+    ffn = operators.compile(os.path.join(ROOT, "examples/ffn.spx"), D=64, F=128, backend=backend)
+    W1, W2 = (torch.randn(s, device=device, dtype=torch.bfloat16) * 0.1 for s in ((64, 128), (128, 64)))
+    plain = lambda x: torch.relu(x.float() @ W1.float()) @ W2.float()
+    for tokens in (5, 0, 33):
+        x = torch.randn(tokens, 64, device=device, dtype=torch.bfloat16)
+        y = ffn(x, W2=W2, W1=W1)
+        near(say("%d tokens" % tokens), y, plain(x), 2e-2)
+        check(say("a result is a tensor there"), y.dtype == torch.bfloat16 and y.device.type == device)
+    opcheck(say("a bf16 layer"), ffn.op, (x, W1, W2))
+    check(say("the same kernel is one operator"), operators.compile(os.path.join(ROOT, "examples/ffn.spx"), D=64, F=128, backend=backend) is ffn)
+
+    # ---- several results, a rank of 0, a shape that is an expression ----------------------------------------------
+    half = operators.compile(HALF, backend=backend)
+    v = torch.arange(6.0, device=device)
+    y, s = half(v)
+    check(say("two results"), y.tolist() == [1.0, 5.0, 9.0] and float(s) == 15.0 and s.shape == ())
+    opcheck(say("a shape that is computed"), half.op, (v,))
+    turned = torch.randn(64, 12, device=device).bfloat16().t()
+    near(say("a tensor of another order"), ffn(turned, W1, W2), plain(turned), 2e-2)
+
+    # ---- gradients ---------------------------------------------------------------------------------------------------
+    mlp = operators.compile(MLP, backend=backend)
+    opcheck(say("without gradients"), mlp.op, tuple(torch.randn(s, device=device) for s in ((5, 16), (16, 32), (32, 8))))
+    opcheck(say("with gradients"), mlp.op, tuple(torch.randn(s, device=device, requires_grad=True) for s in ((5, 16), (16, 32), (32, 8))))
+    ours = [torch.randn(s, device=device, requires_grad=True) for s in ((7, 16), (16, 32), (32, 8))]
+    theirs = [t.detach().clone().requires_grad_() for t in ours]
+    weight = torch.randn(7, 8, device=device)
+    h, y = mlp(*ours)
+    ((y * weight).sum() + (h ** 2).sum()).backward()
+    g = torch.relu(theirs[0] @ theirs[1])
+    (((g @ theirs[2]) * weight).sum() + (g ** 2).sum()).backward()
+    for name, a, b in zip("xWV", ours, theirs):
+        near(say("d%s is PyTorch's" % name), a.grad, b.grad)
+    check(say("a result that nobody asks the gradient of"), torch.autograd.grad(mlp(*ours)[1].sum(), ours)[0].shape == (7, 16))
+    if device == "cpu":
+        small = [t.detach().double() for t in ours]
+        forward = operators.compile(open(MLP).read().replace("f32", "f64"), backend=backend)
+        check("gradients by finite differences", torch.autograd.gradcheck(lambda x, W, V: forward(x, W, V), [t[:3].clone().requires_grad_() if i == 0 else t.clone().requires_grad_() for i, t in enumerate(small)]))
+
+    # ---- torch.compile: one graph, sizes that change, trained -----------------------------------------------------------
+    for mode in ("aot_eager", "inductor"):
+        counter = torch._dynamo.testing.CompileCounterWithBackend(mode)
+        torch._dynamo.reset()
+        layer = torch.compile(lambda x: torch.tanh(ffn(x * 2, W1, W2)) + 1, backend=counter, fullgraph=True, dynamic=True)
+        for tokens in (4, 9, 30):
+            x = torch.randn(tokens, 64, device=device, dtype=torch.bfloat16)
+            near(say("torch.compile (%s), %d tokens" % (mode, tokens)), layer(x), torch.tanh(plain(x * 2)) + 1, 2e-2)
+        check(say("%s compiled once for all sizes" % mode), counter.frame_count == 1, counter.frame_count)
+    step = torch.compile(lambda x, W, V: (mlp(x, W, V)[1] * weight).sum(), backend="aot_eager", fullgraph=True)
+    for t in ours + theirs:
+        t.grad = None
+    step(*ours).backward()
+    ((torch.relu(theirs[0] @ theirs[1]) @ theirs[2]) * weight).sum().backward()
+    for name, a, b in zip("xWV", ours, theirs):
+        near(say("compiled, d%s is PyTorch's" % name), a.grad, b.grad)
+    W, V = (torch.nn.Parameter(torch.randn(s, device=device) * 0.2) for s in ((16, 32), (32, 8)))
+    optimiser, data = torch.optim.Adam([W, V], lr=0.02), torch.randn(64, 16, device=device)
+    goal, losses = torch.sin(data[:, :8]), []
+    for _ in range(60):
+        optimiser.zero_grad()
+        loss = ((mlp(data, W, V)[1] - goal) ** 2).mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    check(say("it can be trained"), losses[-1] < 0.6 * losses[0], (losses[0], losses[-1]))
+
+    # ---- threads; what is wrong -------------------------------------------------------------------------------------------
+    results = [None] * 4
+    def work(i):
+        results[i] = [ffn(torch.full((3 + i, 64), 0.01 * i, device=device).bfloat16(), W1, W2).float().sum().item() for _ in range(30)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    check(say("threads that share an operator"), all(r and len(set(r)) == 1 for r in results), results)
+    raises(TypeError, ["`x` is declared bf16"], lambda: ffn(x.float(), W1, W2))
+    raises(TypeError, ["lacks `W2`"], lambda: ffn(x, W1))
+    raises(package.Error, ["size 63"], lambda: ffn(x[:, :63], W1, W2))
+    raises(TypeError, ["as csr", "dense tensors"], lambda: operators.compile("spx 1; dim N: dyn; kernel k { in A: f32[N,N] as csr; out y[i] = sum[j] A[i,j]; }", backend=backend))
+    raises(TypeError, ["no backward of", "z"], lambda: operators.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = 2*x[i]; } kernel k_backward { in z: f32[N]; out dx[i] = 2*z[i]; }", backend=backend))
+    if device == "cuda":
+        raises(TypeError, ["compiled for the interp back end"], lambda: operators.compile(HALF, backend="interp")(v))
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            y = [ffn(x * k, W1, W2) for k in range(1, 20)][-1]
+        stream.synchronize()
+        near("on the current stream", y, plain(19 * x), 2e-2)
+        graph, held = torch.cuda.CUDAGraph(), x.clone()
+        with torch.cuda.graph(graph):
+            kept = ffn(held, W1, W2)
+        for k in range(3):
+            held.copy_(x * (k - 1))
+            graph.replay()
+            near("a captured graph, replay %d" % k, kept, plain(held), 2e-2)
+        reduced = torch.compile(lambda x: ffn(x, W1, W2) * 2, mode="reduce-overhead")
+        for k in range(4):
+            near("torch.compile with graphs of its own, call %d" % k, reduced(x * k), 2 * plain(x * k), 2e-2)
+
+# ---- the README's lines, as they stand there ------------------------------------------------------------------------------
+readme = open(os.path.join(ROOT, "README.md")).read()
+block = re.search(r"```python\n(import torch, spc.torch\n.*?)```", readme, re.S)
+if check("the README has five lines of PyTorch", block and len(block.group(1).strip().splitlines()) <= 5, block and block.group(1)):
+    r = subprocess.run([sys.executable, "-c", block.group(1) + "\nprint(y.shape, y.dtype)"], capture_output=True, text=True, cwd=ROOT, env=dict(os.environ, PYTHONPATH="python"))
+    check("and they run", r.returncode == 0 and "bfloat16" in r.stdout, r.stdout + r.stderr)
+close()
