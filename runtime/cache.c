@@ -66,34 +66,25 @@ static cache_mode mode_of(rt_cache *cache) {
   return CACHE_OFF;
 }
 
-/* 300M, 2G, bytes without a letter. */
-static int64_t limit_of(rt_cache *cache) {
-  const int64_t usual = (int64_t)1 << 30;
-  const char *text = given("SPC_CACHE_SIZE");
+bool rt_cache_size_read(const char *text, int64_t *bytes) {
   char *end;
-  if (!text) return usual;
   errno = 0;
   long long n = strtoll(text, &end, 10);
   int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
   bool good = end != text && !end[shift ? 1 : 0] && !errno && n >= 0 && n <= INT64_MAX >> shift;
-  if (good) return (int64_t)n << shift;
+  *bytes = good ? (int64_t)n << shift : 0;
+  return good;
+}
+
+static int64_t limit_of(rt_cache *cache) {
+  const int64_t usual = (int64_t)1 << 30;
+  const char *text = given("SPC_CACHE_SIZE");
+  int64_t limit;
+  if (!text) return usual;
+  if (rt_cache_size_read(text, &limit)) return limit;
   snprintf(cache->why, sizeof cache->why,
            "SPC_CACHE_SIZE=%.100s is no size like 300M or 2G, so the bound is 1G", text);
   return usual;
-}
-
-/* Code from here is executed: a folder that anyone may write to is not trusted. */
-static bool is_trusted(rt_cache *cache) {
-  struct stat info;
-  if (stat(cache->folder, &info)) return true; /* not there yet: it will be ours */
-  if (!S_ISDIR(info.st_mode)) {
-    snprintf(cache->why, sizeof cache->why, "its place is taken by something that is no folder");
-    return false;
-  }
-  if (!(info.st_mode & S_IWOTH)) return true;
-  snprintf(cache->why, sizeof cache->why,
-           "every user may write to its folder, so its code is not trusted; chmod o-w it");
-  return false;
 }
 
 /* ---- what code generators see ---------------------------------------------------------------- */
@@ -146,7 +137,7 @@ rt_cache *rt_cache_open(void) {
   cache->limit = limit_of(cache);
   cache->mode = mode_of(cache);
   bool named = name_folder(cache);
-  if (cache->mode != CACHE_OFF && (!named || !is_trusted(cache))) cache->mode = CACHE_OFF;
+  if (cache->mode != CACHE_OFF && (!named || !rt_folder_is_trusted(cache->folder, cache->why, sizeof cache->why))) cache->mode = CACHE_OFF;
   return cache;
 }
 
@@ -214,6 +205,20 @@ static int newest_first(const void *a, const void *b) {
   return x->used > y->used ? -1 : x->used < y->used;
 }
 
+/* The first line of the text that it was made from: "ffn, stage y: gemm_mma_128x128x32". */
+static void read_about(const rt_cache *cache, const char *name, char *about, size_t bytes) {
+  char path[RT_CACHE_PATH], hash[RT_ENTRY_NAME + 1];
+  *about = 0;
+  memcpy(hash, name, RT_ENTRY_NAME);
+  hash[RT_ENTRY_NAME] = 0;
+  if (!rt_entry_path(path, cache->folder, hash, "cu")) return;
+  FILE *stream = fopen(path, "r");
+  if (!stream) return;
+  if (fgets(about, (int)bytes, stream)) about[strcspn(about, "\n")] = 0;
+  if (!strncmp(about, "// ", 3)) memmove(about, about + 3, strlen(about + 3) + 1);
+  fclose(stream);
+}
+
 bool rt_cache_list(const rt_cache *cache, void (*tell)(void *user, const rt_cache_item *item),
                    void *user) {
   rt_folder_list list;
@@ -222,13 +227,46 @@ bool rt_cache_list(const rt_cache *cache, void (*tell)(void *user, const rt_cach
   if (list.count) qsort(list.at, list.count, sizeof *list.at, newest_first);
   for (size_t i = 0; i < list.count; i++) {
     const rt_folder_file *file = &list.at[i];
+    char about[160];
     if (rt_folder_is_part(file->name)) continue;
+    read_about(cache, file->name, about, sizeof about);
     rt_cache_item item = {.name = file->name,
                           .kind = file->name + RT_ENTRY_NAME + 1,
+                          .about = about,
                           .bytes = file->bytes,
                           .age = difftime(time(NULL), (time_t)(file->used / 1000000000))};
     tell(user, &item);
   }
   free(list.at);
   return true;
+}
+
+/* Entries carry a digest; texts beside them and files in the making do not. */
+static bool is_entry(const rt_folder_file *file) {
+  return !rt_folder_is_part(file->name) && strcmp(file->name + RT_ENTRY_NAME, ".cu") != 0;
+}
+
+bool rt_cache_verify(const rt_cache *cache, bool removes, rt_cache_verified *out,
+                     void (*tell)(void *user, const char *file, const char *wrong), void *user) {
+  rt_folder_list list;
+  *out = (rt_cache_verified){0};
+  if (!cache || !*cache->folder) return true;
+  if (!rt_folder_read(cache->folder, &list)) return false;
+  for (size_t i = 0; i < list.count; i++) {
+    char path[RT_CACHE_PATH];
+    const char *wrong =
+        is_entry(&list.at[i]) ? rt_entry_verify(cache->folder, list.at[i].name) : NULL;
+    out->entries += is_entry(&list.at[i]);
+    if (!wrong) continue;
+    out->wrong++;
+    if (tell) tell(user, list.at[i].name, wrong);
+    if (removes && rt_entry_path(path, cache->folder, list.at[i].name, "")) unlink(path);
+  }
+  free(list.at);
+  return true;
+}
+
+int64_t rt_cache_prune(rt_cache *cache, int64_t limit) {
+  if (!cache || !*cache->folder) return 0;
+  return rt_folder_shrink(cache->folder, limit < 0 ? cache->limit : limit);
 }

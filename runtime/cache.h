@@ -41,10 +41,22 @@ int64_t rt_cache_clear(rt_cache *cache);
 /* Calls tell for every entry, newest first; false without memory. */
 typedef struct rt_cache_item {
   const char *name, *kind;
+  const char *about; /* "ffn, stage y: ..." where a text says; else "" */
   int64_t bytes;
   double age; /* seconds since it was used */
 } rt_cache_item;
 bool rt_cache_list(const rt_cache *cache, void (*tell)(void *user, const rt_cache_item *item),
                    void *user);
+
+/* Reads every entry and compares its digest; tell (may be NULL) hears of those that are damaged or
+ * that others could have written, which nothing loads.  removes: they go.  False without memory. */
+typedef struct rt_cache_verified {
+  int64_t entries, wrong;
+} rt_cache_verified;
+bool rt_cache_verify(const rt_cache *cache, bool removes, rt_cache_verified *out,
+                     void (*tell)(void *user, const char *file, const char *wrong), void *user);
+/* Evicts what was used longest ago until `limit` bytes are left (negative: the bound). */
+int64_t rt_cache_prune(rt_cache *cache, int64_t limit);
+bool rt_cache_size_read(const char *text, int64_t *bytes); /* 300M, 2G, bytes without a letter */
 
 #endif

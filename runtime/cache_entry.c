@@ -138,10 +138,38 @@ rt_entry_found rt_entry_read(const char *folder, const rt_entry_id *id, const ch
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe of that name must not block */
   if (file < 0) return RT_ENTRY_ABSENT;
   bool whole = !fstat(file, &info) && S_ISREG(info.st_mode) && info.st_size > 0 &&
-               take(id, file, (size_t)info.st_size, out);
+               rt_file_is_trusted(&info) && take(id, file, (size_t)info.st_size, out);
   if (whole && touch) touch_file(file, &info);
   close(file);
   return whole ? RT_ENTRY_WHOLE : RT_ENTRY_DAMAGED;
+}
+
+static uint8_t hex_digit(char digit) {
+  return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+static const char *wrong_with(int file, const rt_entry_id *id) {
+  struct stat info;
+  ir_cached found;
+  if (fstat(file, &info)) return "it cannot be read";
+  if (!rt_file_is_trusted(&info)) return "others could have written it";
+  if (info.st_size <= 0 || !take(id, file, (size_t)info.st_size, &found)) return "it is damaged";
+  free(found.data);
+  free(found.note);
+  return NULL;
+}
+
+const char *rt_entry_verify(const char *folder, const char *name) {
+  char path[RT_CACHE_PATH];
+  rt_entry_id id;
+  for (int i = 0; i < RT_SHA256_BYTES; i++)
+    id.digest[i] = (uint8_t)(hex_digit(name[2 * i]) << 4 | hex_digit(name[2 * i + 1]));
+  if (!rt_entry_path(path, folder, name, "")) return "its path is too long";
+  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return "it cannot be read";
+  const char *wrong = wrong_with(file, &id);
+  close(file);
+  return wrong;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

@@ -2,6 +2,8 @@
 #ifndef SPC_RUNTIME_CACHE_FILE_H
 #define SPC_RUNTIME_CACHE_FILE_H
 
+#include <sys/stat.h>
+
 #include "runtime/cache.h"
 #include "runtime/sha256.h"
 
@@ -18,6 +20,8 @@ typedef enum rt_entry_found { RT_ENTRY_WHOLE, RT_ENTRY_ABSENT, RT_ENTRY_DAMAGED 
 /* touch: an entry that is used becomes the newest. */
 rt_entry_found rt_entry_read(const char *folder, const rt_entry_id *id, const char *kind,
                              bool touch, ir_cached *out);
+/* What is wrong with the entry of that file, in words; NULL: nothing. */
+const char *rt_entry_verify(const char *folder, const char *file);
 /* 0, or the errno of what failed; nothing is left behind then. */
 int rt_entry_write(const char *folder, const rt_entry_id *id, const char *kind,
                    const ir_cached *what);
@@ -26,6 +30,10 @@ int rt_entry_write_text(const char *folder, const rt_entry_id *id, const char *e
 /* A path in the folder; false when it is too long. */
 bool rt_entry_path(char path[RT_CACHE_PATH], const char *folder, const char *name,
                    const char *ending);
+
+/* ---- whose it is (cache_trust.c) ------------------------------------------------------------- */
+bool rt_folder_is_trusted(const char *folder, char *why, size_t bytes);
+bool rt_file_is_trusted(const struct stat *info);
 
 /* ---- the folder (cache_folder.c) ------------------------------------------------------------- */
 int rt_folder_make(const char *folder); /* with its parents, for the user alone; errno */

@@ -230,14 +230,86 @@ Test(runtime_cache, places) {
   rt_cache_close(cache);
 }
 
-Test(runtime_cache, what_everybody_may_write_is_not_trusted) {
+static void expect_distrust(const char *words) {
+  rt_cache *cache = rt_cache_open();
+  cr_expect_str_eq(rt_cache_state(cache), "off", "%s", words);
+  cr_expect(strstr(rt_cache_why(cache), words), "%s: %s", words, rt_cache_why(cache));
+  cr_expect_null(rt_cache_face(cache));
+  rt_cache_close(cache);
+}
+
+static void expect_trust(void) {
+  rt_cache *cache = rt_cache_open();
+  cr_expect_str_eq(rt_cache_state(cache), "on", "%s", rt_cache_why(cache));
+  cr_expect_str_eq(find(cache, "k"), "cubin of k");
+  rt_cache_close(cache);
+}
+
+Test(runtime_cache, a_folder_that_others_may_write_to_is_not_trusted) {
   rt_cache *cache = rt_cache_open();
   keep(cache, "k", "cubin of k", "log");
   rt_cache_close(cache);
   cr_assert_eq(chmod(folder, 0777), 0);
-  cache = rt_cache_open();
-  cr_expect_str_eq(rt_cache_state(cache), "off");
-  cr_expect_null(rt_cache_face(cache));
+  expect_distrust("every user may write");
+  cr_assert_eq(chmod(folder, 0775), 0);
+  expect_distrust("its group may write");
+  cr_assert_eq(chmod(folder, 0755), 0);
+  expect_trust();
+  if (geteuid() == 0) {
+    cr_assert_eq(chown(folder, 12345, (gid_t)-1), 0);
+    expect_distrust("another user (12345)");
+    cr_assert_eq(chown(folder, 0, (gid_t)-1), 0);
+  }
+  expect_trust();
+}
+
+Test(runtime_cache, nor_is_one_below_a_folder_that_is_open) {
+  char below[sizeof folder + 10];
+  snprintf(below, sizeof below, "%s/below", folder);
+  cr_assert_eq(mkdir(below, 0700), 0);
+  setenv("SPC_CACHE_DIR", below, 1);
+  rt_cache *cache = rt_cache_open();
+  keep(cache, "k", "cubin of k", "log");
+  rt_cache_close(cache);
+  expect_trust();
+  cr_assert_eq(chmod(folder, 0777), 0);
+  expect_distrust("above its folder");
+  cr_assert_eq(chmod(folder, 01777), 0); /* sticky: what lies in it stays its owner's */
+  expect_trust();
+}
+
+static int64_t wrong_entries(rt_cache *cache, bool removes) {
+  rt_cache_verified found;
+  cr_assert(rt_cache_verify(cache, removes, &found, NULL, NULL));
+  return found.wrong;
+}
+
+Test(runtime_cache, a_file_that_others_may_write_to_is_a_miss_and_goes_when_pruned) {
+  char path[RT_CACHE_PATH];
+  rt_cache *cache = rt_cache_open();
+  keep(cache, "k", "cubin of k", "log");
+  keep(cache, "l", "cubin of l", "log");
+  path_of(path, "k", "cubin");
+  cr_expect_eq(wrong_entries(cache, false), 0);
+  cr_assert_eq(chmod(path, 0620), 0);
+  cr_expect_null(find(cache, "k"));
+  cr_expect_eq(wrong_entries(cache, false), 1);
+  cr_assert_eq(chmod(path, 0644), 0);
+  cr_expect_str_eq(find(cache, "k"), "cubin of k");
+  if (geteuid() == 0) {
+    cr_assert_eq(chown(path, 12345, (gid_t)-1), 0);
+    cr_expect_null(find(cache, "k"), "another user's file");
+    cr_expect_eq(wrong_entries(cache, false), 1);
+    cr_assert_eq(chown(path, 0, (gid_t)-1), 0);
+  }
+  FILE *file = fopen(path, "r+b");
+  fputc('C', file);
+  fclose(file);
+  cr_expect_eq(wrong_entries(cache, true), 1, "a changed byte");
+  cr_expect_eq(wrong_entries(cache, false), 0, "it is gone");
+  cr_expect_str_eq(find(cache, "l"), "cubin of l");
+  cr_expect_eq(rt_cache_prune(cache, 1), 1, "down to a byte");
+  cr_expect_null(find(cache, "l"));
   rt_cache_close(cache);
 }
 
