@@ -246,6 +246,14 @@ static bool is_entry(const rt_folder_file *file) {
   return !rt_folder_is_part(file->name) && strcmp(file->name + RT_ENTRY_NAME, ".cu") != 0;
 }
 
+/* With the text beside it. */
+static void remove_entry(const rt_cache *cache, const char *name) {
+  char path[RT_CACHE_PATH], hash[RT_ENTRY_NAME + 1];
+  snprintf(hash, sizeof hash, "%.*s", (int)RT_ENTRY_NAME, name);
+  if (rt_entry_path(path, cache->folder, name, "")) unlink(path);
+  if (rt_entry_path(path, cache->folder, hash, "cu")) unlink(path);
+}
+
 bool rt_cache_verify(const rt_cache *cache, bool removes, rt_cache_verified *out,
                      void (*tell)(void *user, const char *file, const char *wrong), void *user) {
   rt_folder_list list;
@@ -253,14 +261,13 @@ bool rt_cache_verify(const rt_cache *cache, bool removes, rt_cache_verified *out
   if (!cache || !*cache->folder) return true;
   if (!rt_folder_read(cache->folder, &list)) return false;
   for (size_t i = 0; i < list.count; i++) {
-    char path[RT_CACHE_PATH];
     const char *wrong =
         is_entry(&list.at[i]) ? rt_entry_verify(cache->folder, list.at[i].name) : NULL;
     out->entries += is_entry(&list.at[i]);
     if (!wrong) continue;
     out->wrong++;
     if (tell) tell(user, list.at[i].name, wrong);
-    if (removes && rt_entry_path(path, cache->folder, list.at[i].name, "")) unlink(path);
+    if (removes) remove_entry(cache, list.at[i].name);
   }
   free(list.at);
   return true;

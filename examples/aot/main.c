@@ -8,7 +8,8 @@ enum { T = 12 };
 static uint16_t x[T * ffn_D], W1[ffn_D * ffn_F], W2[ffn_F * ffn_D], y[T * ffn_D]; /* bits of bf16 */
 
 static spc_tensor matrix(const char *name, uint16_t *bits, int64_t rows, int64_t cols, unsigned seed) {
-  spc_tensor t = {sizeof t, name, "bf16", 2, {rows, cols}, bits, rows * cols, {0}, {0}, {0}, {0}};
+  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "bf16", .rank = 2, .shape = {rows, cols},
+                  .values = bits, .value_count = rows * cols};
   for (int64_t i = 0; seed && i < rows * cols; i++) { /* 0.25 to 0.5, and the same below zero */
     seed = seed * 1664525 + 1013904223;
     bits[i] = (uint16_t)(0x3e80 | seed >> 25 | (seed >> 9 & 1) << 15);

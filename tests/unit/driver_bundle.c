@@ -62,6 +62,16 @@ static spc_status load(spc_context *context, const void *data, size_t bytes, spc
   return status;
 }
 
+static spc_tensor vector(const char *name, float *values, int64_t count, int rank) {
+  return (spc_tensor){.struct_size = sizeof(spc_tensor),
+                      .name = name,
+                      .dtype = "f32",
+                      .rank = rank,
+                      .shape = {count},
+                      .values = values,
+                      .value_count = count};
+}
+
 Test(driver_bundle, what_is_written_loads_and_runs) {
   made m = bundle_of(scale);
   const char *backends[] = {"interp", "cpu"};
@@ -71,9 +81,9 @@ Test(driver_bundle, what_is_written_loads_and_runs) {
     spc_plan *plan = NULL;
     spc_error err = SPC_ERROR_INIT;
     float x[5] = {1, 2, 3, 4, 5}, y[5] = {0}, a = 3;
-    spc_tensor t[3] = {{sizeof *t, "x", "f32", 1, {5}, x, 5, {0}, {0}, {0}, {0}},
-                       {sizeof *t, "a", "f32", 0, {0}, &a, 1, {0}, {0}, {0}, {0}},
-                       {sizeof *t, "y", "f32", 1, {5}, y, 5, {0}, {0}, {0}, {0}}};
+    spc_tensor t[3] = {vector("x", x, 5, 1),
+                       vector("a", &a, 1, 0),
+                       vector("y", y, 5, 1)};
     cr_assert_eq(spc_program_from_bundle(context, m.bytes.data, m.bytes.length, &program, &err),
                  SPC_OK, "%s %s", err.message, err.diagnostics);
     cr_assert_eq(spc_plan_new(program, "k", NULL, 0, &plan, &err), SPC_OK);
