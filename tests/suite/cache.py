@@ -293,8 +293,9 @@ made = counted(env)
 os.chmod(env["SPC_CACHE_DIR"], 0o555)
 nobody = {"preexec_fn": lambda: os.setuid(65534)} if os.geteuid() == 0 else {}
 os.chmod(TMP, 0o755)
-for p in glob.glob(os.path.join(env["SPC_CACHE_DIR"], "*")) + [env["FAKE_COUNT"]]:
-    os.chmod(p, 0o666)
+for p in glob.glob(os.path.join(env["SPC_CACHE_DIR"], "*")):
+    os.chmod(p, 0o644)
+os.chmod(env["FAKE_COUNT"], 0o666)
 try:
     probe = subprocess.run([SPC, "--version"], capture_output=True, **nobody)
 except PermissionError:  # a folder above it is closed to others
