@@ -202,7 +202,8 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
                           .verify_each = o->verify_each,
                           .time_report = o->time_report,
                           .reproducer_dir = o->reproducer,
-                          .print = print_ir};
+                          .print = s->print_pass ? s->print_pass : print_ir,
+                          .print_user = s->print_user};
   if (o->force_guard && strcmp(o->force_guard, "sparse") && strcmp(o->force_guard, "dense")) {
     drv_usage_error(s, "--force-guard is sparse or dense, not `%s`", o->force_guard);
     return SPC_INVALID_ARGUMENT;

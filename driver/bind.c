@@ -230,6 +230,24 @@ spc_status drv_bind_given(drv_session *s, const ir_kernel *kernel, int64_t *size
   return bind(s, kernel, false, sizes, out);
 }
 
+spc_status drv_view_of(drv_session *s, const ir_kernel *kernel, const char *text,
+                       const int64_t *sizes, ir_tensor **tensor, ir_view *view) {
+  const char *name, *value;
+  *tensor = drv_split(s, text, &name, &value) ? ir_tensor_named(kernel, name) : NULL;
+  if (!*tensor) {
+    drv_usage_error(s, "--bind %s: kernel `%s` has no tensor of that name", text, kernel->name);
+    return SPC_INVALID_ARGUMENT;
+  }
+  ir_tensor plain = **tensor;
+  source src = {.tensor = &plain, .text = value, .generator = generator_of(value)};
+  const char *why;
+  if (plain.role != IR_ROLE_IN)
+    plain.format = ir_format_builtin(s->arena, "dense", plain.rank, NULL, 0, &why);
+  if (!src.generator) return read_source(s, kernel, &src, view);
+  SPC_TRY(parse_args(s, &src));
+  return drv_generate(s, &plain, src.generator, src.args, src.arg_count, sizes, view);
+}
+
 /* ---- --check-inputs -------------------------------------------------------------------------- */
 typedef struct gather_check {
   drv_session *s;

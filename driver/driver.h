@@ -24,7 +24,7 @@ typedef struct drv_options {
   drv_list defines, binds, outs;
   bool check_inputs, strict_nan, reproducible, batch_invariant, line_info, json, list_passes,
       print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place,
-      werror, cold;
+      werror, cold, html;
   int64_t seed, threads, seconds;
 } drv_options;
 
@@ -54,6 +54,8 @@ typedef struct drv_session {
   size_t length;
   fe_file *file; /* NULL when the file is IR text */
   ir_program *program;
+  void (*print_pass)(void *user, const char *title, const char *text); /* NULL: to stderr */
+  void *print_user;
   const pass_pin *pin; /* `spc bench`: the candidate that the passes shall take */
 } drv_session;
 
@@ -117,6 +119,9 @@ spc_status drv_bind_inputs(drv_session *s, const ir_kernel *kernel, int64_t *siz
 /* The same, but inputs without a --bind stay unbound. */
 spc_status drv_bind_given(drv_session *s, const ir_kernel *kernel, int64_t *sizes,
                           ir_bindings *out);
+/* One --bind of a tensor of any role, results and intermediates as dense ones: to look at. */
+spc_status drv_view_of(drv_session *s, const ir_kernel *kernel, const char *text,
+                       const int64_t *sizes, ir_tensor **tensor, ir_view *view);
 spc_status drv_check_inputs(drv_session *s, const ir_kernel *kernel, const ir_bindings *bindings);
 /* A generator's dense data as a view in the tensor's own format. */
 spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind,
@@ -136,6 +141,11 @@ const char *drv_measured_program(drv_session *s, const ir_program *fresh);
  * the whole kernel, "" where nothing is known. */
 const char *drv_measured_recall(drv_session *s, const char *fresh, ir_kernel *kernel,
                                 const ir_target *target);
+
+/* `spc explain --html` (explain_html.c): runs the passes and writes the page.  fresh: as for
+ * drv_measured_recall, or NULL. */
+spc_status drv_explain_html(drv_session *s, const ir_target *target, int64_t *sizes,
+                            const char *fresh);
 
 /* ---- printing ------------------------------------------------------------------------------- */
 bool drv_colour(const drv_session *s, FILE *stream);

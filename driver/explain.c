@@ -135,7 +135,7 @@ static spc_status estimate_sizes(drv_session *s, int64_t **out) {
   int64_t *sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
   *out = sizes;
   SPC_TRY(drv_sizes_from_defines(s, sizes));
-  if (!s->options.binds.items.count) return SPC_OK;
+  if (!s->options.binds.items.count || s->options.html) return SPC_OK; /* the page's are looked at */
   ir_kernel *kernel;
   ir_bindings bindings = {0};
   SPC_TRY(drv_pick_kernel(s, &kernel));
@@ -168,6 +168,8 @@ int drv_explain(drv_session *s) {
   if (!status && !target) status = SPC_INVALID_ARGUMENT;
   recall known = {.target = target};
   if (!status && !s->program->after) known.fresh = drv_measured_program(s, s->program);
+  if (s->options.html)
+    return drv_finish(s, status ? status : drv_explain_html(s, target, sizes, known.fresh));
   if (!status) status = drv_run_passes(s, target, sizes);
   promise given = {0};
   if (!status) status = compile_without(s, target, sizes, &given);
