@@ -61,16 +61,25 @@ static double cover_of(const raster *r) {
   return (double)held / (double)all;
 }
 
+/* Share of a cell's elements that are not zero. */
+static double share_of(const raster *r, int i, int k) {
+  int64_t high = (i + 1) * r->high / r->rows - i * r->high / r->rows;
+  int64_t wide = (k + 1) * r->wide / r->cols - k * r->wide / r->cols;
+  return (double)r->count[i * r->cols + k] / (double)(high * wide > 0 ? high * wide : 1);
+}
+
 static void put_cells(page *p, const raster *r) {
+  double most = 0;
+  for (int i = 0; i < r->rows; i++)
+    for (int k = 0; k < r->cols; k++)
+      if (share_of(r, i, k) > most) most = share_of(r, i, k);
   ir_text_printf(&p->out, "<rect class=\"empty\" width=\"%d\" height=\"%d\"/>\n", r->cols * CELL, r->rows * CELL);
   for (int i = 0; i < r->rows; i++)
     for (int k = 0; k < r->cols; k++) {
-      int64_t high = (i + 1) * r->high / r->rows - i * r->high / r->rows;
-      int64_t wide = (k + 1) * r->wide / r->cols - k * r->wide / r->cols;
-      double share = (double)r->count[i * r->cols + k] / (double)(high * wide > 0 ? high * wide : 1);
+      double share = share_of(r, i, k) / most;
       if (share > 0)
         ir_text_printf(&p->out, "<rect class=\"cell\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" opacity=\"%.2f\"/>\n",
-                       k * CELL, i * CELL, CELL, CELL, 0.12 + 0.88 * (share > 1 ? 1 : share));
+                       k * CELL, i * CELL, CELL, CELL, 0.15 + 0.85 * share);
     }
 }
 

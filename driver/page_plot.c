@@ -158,16 +158,15 @@ static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int 
                  at(&y, start * bandwidth), at(&x, ridge), at(&y, peak), WIDTH - RIGHT);
   put_text(p, WIDTH - RIGHT - 4, at(&y, peak) - 6, "end", "label",
            ir_format_text(p->arena, "%.3g TFLOP/s", peak));
-  put_text(p, at(&x, start) + 10, at(&y, start * bandwidth) - 2, "start", "label",
-           ir_format_text(p->arena, "%.3g GB/s", p->profile->bandwidth_gbs));
+  put_text(p, at(&x, start * 6) + 8, at(&y, start * 6 * bandwidth) + 14, "start", "label",
+           ir_format_text(p->arena, "%.0f GB/s", p->profile->bandwidth_gbs));
   for (int i = 0; i < count; i++) {
     double cx = at(&x, dots[i].intensity), cy = at(&y, dots[i].rate);
-    bool right = cx < WIDTH - 150;
-    ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"6\" class=\"dot\"><title>", cx, cy);
-    page_put(p, dots[i].name);
-    ir_text_printf(&p->out, ": %.3g TFLOP/s at %.3g operations a byte</title></circle>\n", dots[i].rate,
-                   dots[i].intensity);
-    put_text(p, cx + (right ? 10 : -10), cy + 14 + 13 * (i % 2), right ? "start" : "end", "strong", dots[i].name);
+    ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"dot\"/><text x=\"%.1f\" y=\"%.1f\" "
+                            "text-anchor=\"middle\" class=\"number\">%d</text>\n",
+                   cx, cy, cx, cy + 4, i + 1);
+    put_text(p, WIDTH - RIGHT - 8, HEIGHT - BOTTOM - 12 - 16 * (count - 1 - i), "end", "strong",
+             ir_format_text(p->arena, "%d  %s, %.3g TFLOP/s", i + 1, dots[i].name, dots[i].rate));
   }
   close_plot(p, ir_format_text(p->arena,
                                "Each stage of %s by the predicted time, against the profile of %s: the slope is "
@@ -177,41 +176,71 @@ static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int 
 }
 
 /* ---- break-even ------------------------------------------------------------------------------ */
-/* The sparse way is affine in the cover: through what the model says at the assumed one, and what
- * lists and guard cost alone. */
+/* The sparse way is affine in the cover: time = nothing + slope * cover. */
+typedef struct line {
+  double nothing, slope, dense, meets; /* meets: where it costs as much as dense */
+} line;
+
+static line line_of(const ir_kernel *kernel, const ir_candidate *c) {
+  line l = {.dense = pass_explain_dense_time(kernel, c)};
+  double here = c->microseconds;
+  bool two = c->guarded && c->break_even < 1 && fabs(c->break_even - c->cover) > 0.02;
+  if (two)
+    l.slope = (l.dense - here) / (c->break_even - c->cover);
+  else if (c->cover > 0)
+    l.slope = (here - c->index_microseconds) / c->cover;
+  l.nothing = here - l.slope * c->cover;
+  l.meets = c->guarded ? c->break_even : l.slope > 0 ? (l.dense - l.nothing) / l.slope : 1;
+  return l;
+}
+
+static const char *verdict_text(page *p, const ir_candidate *c, const line *l) {
+  if (c->guarded)
+    return "Ring: the break-even that the guard compares with, at run time; in the shaded part lists run.";
+  if (c->verdict == IR_CHOSEN) return "No guard stands here: the choice was made when it was compiled.";
+  return ir_format_text(p->arena, "Lists were not chosen: over the densities that are assumed they take %s. %s",
+                        page_time(p, c->expected),
+                        l->meets > 0 && l->meets < 1 ? "Left of the ring they would be faster." : "");
+}
+
 static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate *c) {
-  double dense = pass_explain_dense_time(kernel, c), here = c->microseconds;
-  double slope, nothing;
-  if (c->guarded && c->break_even < 1 && fabs(c->break_even - c->cover) > 0.02)
-    slope = (dense - here) / (c->break_even - c->cover);
-  else
-    slope = c->cover > 0 ? (here - c->index_microseconds) / c->cover : 0;
-  nothing = here - slope * c->cover;
-  double full = nothing + slope, most = dense > full ? dense : full;
+  line l = line_of(kernel, c);
+  double full = l.nothing + l.slope, most = l.dense > full ? l.dense : full;
+  bool meets = l.meets > 0 && l.meets <= 1;
   scale x = {0, 1, LEFT, WIDTH - RIGHT, false}, y = {0, most * 1.12, HEIGHT - BOTTOM, TOP, false};
   open_plot(p, &x, &y, "cover: share of micro-tiles that hold a non-zero", "microseconds", "break-even");
-  if (c->guarded)
+  if (c->guarded && meets)
     ir_text_printf(&p->out, "<rect class=\"band\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", LEFT, TOP,
-                   at(&x, c->break_even > 1 ? 1 : c->break_even) - LEFT, HEIGHT - BOTTOM - TOP);
-  put_line(p, at(&x, 0), at(&y, nothing > 0 ? nothing : 0), at(&x, 1), at(&y, full), "sparse");
-  put_line(p, at(&x, 0), at(&y, dense), at(&x, 1), at(&y, dense), "dense");
-  put_text(p, LEFT + 8, at(&y, dense) - 7, "start", "strong",
-           ir_format_text(p->arena, "dense, %s", page_time(p, dense)));
-  put_text(p, at(&x, 0.12), at(&y, nothing + 0.12 * slope) + 20, "start", "strong",
+                   at(&x, l.meets) - LEFT, HEIGHT - BOTTOM - TOP);
+  put_line(p, at(&x, 0), at(&y, l.nothing > 0 ? l.nothing : 0), at(&x, 1), at(&y, full), "sparse");
+  put_line(p, at(&x, 0), at(&y, l.dense), at(&x, 1), at(&y, l.dense), "dense");
+  put_text(p, LEFT + 10, at(&y, l.dense) - 8, "start", "strong",
+           ir_format_text(p->arena, "dense, %s", page_time(p, l.dense)));
+  put_text(p, at(&x, 0.14), at(&y, l.nothing + 0.14 * l.slope) + 24, "start", "strong",
            ir_format_text(p->arena, "lists of %s", c->operand->name));
-  if (c->guarded && c->break_even > 0 && c->break_even <= 1) {
-    ir_text_printf(&p->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/>\n", at(&x, c->break_even),
-                   at(&y, dense));
-    put_text(p, at(&x, c->break_even) - 10, at(&y, dense) + 24, "end", "strong",
-             ir_format_text(p->arena, "%.3g", c->break_even));
+  if (meets) {
+    ir_text_printf(&p->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/>\n", at(&x, l.meets),
+                   at(&y, l.dense));
+    put_text(p, at(&x, l.meets) + (l.meets < 0.2 ? 10 : -10), at(&y, l.dense) + 24, l.meets < 0.2 ? "start" : "end",
+             "strong", ir_format_text(p->arena, "%.3g", l.meets));
   }
-  ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" class=\"dot\"/>\n", at(&x, c->cover), at(&y, here));
-  close_plot(p, ir_format_text(p->arena,
-                               "%s: time against cover, by the model. Dot: the cover that is assumed (%.2g, from a density "
-                               "of %.3g). %s",
-                               c->target->name, c->cover, c->density,
-                               c->guarded ? "Ring: the break-even that the guard compares with, at run time; in the shaded part lists run."
-                                          : "No guard stands here: the choice was made when it was compiled."));
+  ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" class=\"dot\"/>\n", at(&x, c->cover),
+                 at(&y, c->microseconds));
+  close_plot(p, ir_format_text(p->arena, "%s: time against cover, by the model (%s). Dot: the cover that is assumed, %.2g, "
+                                         "from a density of %.3g. %s",
+                               c->target->name, c->label, c->cover, c->density, verdict_text(p, c, &l)));
+}
+
+/* The lists that were chosen, else the best that were not. */
+static const ir_candidate *lists_for(const ir_kernel *kernel, const ir_tensor *target) {
+  const ir_candidate *best = NULL;
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->target != target || !c->operand || !c->axis || c->microseconds <= 0) continue;
+    if (c->verdict == IR_CHOSEN) return c;
+    if (!best || c->expected < best->expected) best = c;
+  }
+  return best;
 }
 
 void page_plots(page *p, const ir_kernel *kernel) {
@@ -225,7 +254,7 @@ void page_plots(page *p, const ir_kernel *kernel) {
   if (count) put_roofline(p, kernel, dots, count);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    if (c->verdict == IR_CHOSEN && c->operand && c->axis && c->microseconds > 0) put_break_even(p, kernel, c);
+    if (c == lists_for(kernel, c->target)) put_break_even(p, kernel, c);
   }
   page_raw(p, "</div>\n");
 }

@@ -36,11 +36,11 @@ const char *const page_style[] = {
     ".verdict{font-size:.78rem;font-weight:600;white-space:nowrap}.chosen .verdict{color:var(--good)}"
     "td.bar{min-width:9rem;width:18%}td.bar i{display:block;height:.62rem;margin-top:.4rem;border-radius:.2rem;background:var(--line)}"
     ".chosen td.bar i{background:var(--good)}.runner td.bar i{background:var(--accent)}\n",
-    ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1rem}"
+    ".figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(28rem,100%),1fr));gap:1rem}"
     "figure{margin:0 0 1rem;border:1px solid var(--line);border-radius:.5rem;padding:.9rem 1rem .7rem;background:var(--panel)}"
     "figcaption{font-size:.87rem;color:var(--soft);margin-top:.5rem}"
     "svg{display:block;width:100%;height:auto;font:12px system-ui,'DejaVu Sans',sans-serif}"
-    "svg text{fill:var(--soft)}svg text.strong{fill:var(--ink);font-weight:600}"
+    "svg text{fill:var(--soft)}svg text.strong{fill:var(--ink);font-weight:600}svg text.number{fill:var(--panel);font-size:11px;font-weight:700}"
     ".grid{stroke:var(--line);stroke-width:1}.axis{stroke:var(--soft);stroke-width:1;fill:none}"
     ".roof{stroke:var(--soft);stroke-width:2;fill:none}.sparse{stroke:var(--good);stroke-width:2.5;fill:none}"
     ".dense{stroke:var(--warm);stroke-width:2.5;stroke-dasharray:7 4;fill:none}.dot{fill:var(--accent);stroke:var(--panel);stroke-width:2}"
