@@ -45,6 +45,8 @@ static void forget_source(spc_job *job) {
   for (int i = 0; job->options.fixed && i < job->options.fixed_count; i++)
     free((char *)job->options.fixed[i].name);
   free((spc_size *)job->options.fixed);
+  free((char *)job->options.positions);
+  job->options.positions = NULL;
   job->text = NULL;
   job->options.fixed = NULL;
 }
@@ -66,19 +68,23 @@ static char *copy_text(const char *text, size_t length) {
   return copy;
 }
 
+/* Names, sizes and words are copies; what is wrong with them was found before. */
 static bool copy_options(spc_job *job, const spc_program_options *given) {
-  if (!given) return true;
-  size_t known = given->struct_size < sizeof job->options ? given->struct_size : sizeof job->options;
-  memcpy(&job->options, given, known);
-  const spc_size *from = job->options.fixed;
-  int count = job->options.fixed_count;
+  spc_program_options from = {0};
+  (void)drv_take_options("", given, &from, sizeof from, NULL);
+  job->options = from;
+  job->options.struct_size = sizeof job->options;
   job->options.fixed = NULL;
-  if (count <= 0) return true;
-  spc_size *fixed = calloc((size_t)count, sizeof *fixed);
+  job->options.positions = NULL;
+  if (from.positions &&
+      !(job->options.positions = copy_text(from.positions, strlen(from.positions))))
+    return false;
+  if (!from.fixed_count) return true;
+  spc_size *fixed = calloc((size_t)from.fixed_count, sizeof *fixed);
   job->options.fixed = fixed;
-  for (int i = 0; fixed && i < count; i++) {
-    fixed[i] = (spc_size){copy_text(from[i].name, strlen(from[i].name)), from[i].value};
-    if (!fixed[i].name) return false;
+  for (int i = 0; fixed && i < from.fixed_count; i++) {
+    fixed[i].value = from.fixed[i].value;
+    if (!(fixed[i].name = copy_text(from.fixed[i].name, strlen(from.fixed[i].name)))) return false;
   }
   return fixed != NULL;
 }
@@ -193,14 +199,12 @@ void drv_compiler_free(api_compiler *c) {
 
 /* ---- the public calls ------------------------------------------------------------------------ */
 static spc_status check_source(const spc_source *s, int i, spc_error *err) {
-  const spc_program_options *o = s->options;
-  const char *what = NULL;
-  if (!s->text) what = "text";
-  if (o && o->struct_size >= offsetof(spc_program_options, reproducible)) {
-    if (o->fixed_count < 0 || (o->fixed_count && !o->fixed)) what = "options->fixed";
-    for (int n = 0; !what && n < o->fixed_count; n++)
-      if (!o->fixed[n].name) what = "options->fixed[].name";
-  }
+  spc_program_options o = {0};
+  const char *what = s->text ? NULL : "text";
+  SPC_TRY(drv_take_options("spc_program_begin", s->options, &o, sizeof o, err));
+  if (o.fixed_count < 0 || (o.fixed_count && !o.fixed)) what = "options->fixed";
+  for (int n = 0; !what && n < o.fixed_count; n++)
+    if (!o.fixed[n].name) what = "options->fixed[].name";
   if (!what) return SPC_OK;
   return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                       "spc_program_begin: sources[%d]: `%s` is not valid", i, what);

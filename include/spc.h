@@ -90,7 +90,7 @@ typedef struct spc_context_options {
   size_t struct_size;  /* sizeof(spc_context_options) */
   const char *backend; /* "cuda", "cpu" or "interp"; NULL: the best that is here */
   int threads;         /* CPU threads; 0: one a core */
-  /* Called on the thread that calls spc, with `user`; they may not call spc.  NULL: none. */
+  /* Called on the thread that calls spc, and on those of spc_program_begin, with `user`; they may not call spc.  NULL: none. */
   spc_log_function *log;
   spc_trace_function *trace;
   void *user;

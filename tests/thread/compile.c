@@ -23,7 +23,8 @@ static const char *const bad = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out 
 static spc_context *context_new(const char *backend, int threads) {
   spc_context *context = NULL;
   spc_error err = SPC_ERROR_INIT;
-  spc_context_options options = {sizeof options, backend, 2, 0, threads};
+  spc_context_options options = {
+      .struct_size = sizeof options, .backend = backend, .threads = 2, .compile_threads = threads};
   if (spc_context_new(&options, &context, &err)) printf("%s\n", err.message), exit(1);
   return context;
 }
@@ -176,6 +177,8 @@ static void misuse(void) {
   EXPECT(spc_program_begin(context, &source, 1, &job, &err) == SPC_INVALID_ARGUMENT && strstr(err.message, "sources[0]: `text`"));
   source = (spc_source){good, strlen(good), &options};
   EXPECT(spc_program_begin(context, &source, 1, &job, &err) == SPC_INVALID_ARGUMENT && strstr(err.message, "fixed[].name"));
+  options.struct_size = 0;
+  EXPECT(spc_program_begin(context, &source, 1, &job, &err) == SPC_INVALID_ARGUMENT && strstr(err.message, "struct_size"));
   EXPECT(spc_job_take(NULL, &program, &err) == SPC_INVALID_ARGUMENT && strstr(err.message, "`job`"));
   source.options = NULL;
   EXPECT(!spc_program_begin(context, &source, 1, &job, NULL));
