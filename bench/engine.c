@@ -21,12 +21,14 @@ typedef struct bench_program {
   rt_run *run;
   int64_t *sizes;
   bool own;                /* the library is no candidate */
+  pass_pin pin;            /* the candidate of one result that is taken, if any */
   double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
 } bench_program;
 
 /* The symbols that Python calls. */
 bench_program *bench_new(void);
 void bench_own(bench_program *p);
+void bench_pin(bench_program *p, const char *target, const char *label);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
 int bench_place(bench_program *p, const char *tensor, void *device);
@@ -55,6 +57,11 @@ bench_program *bench_new(void) {
 /* Before compiling: kernels of our own alone. */
 void bench_own(bench_program *p) { p->own = true; }
 
+/* Before compiling: of `target`, the candidate that `explain` calls so.  The words stay the caller's. */
+void bench_pin(bench_program *p, const char *target, const char *label) {
+  p->pin = (pass_pin){target, label};
+}
+
 static spc_status front(bench_program *p, const char *text, const ir_target *target, int count,
                         const char *const *names, const int64_t *values, ir_program **program) {
   fe_options none = {0};
@@ -66,7 +73,10 @@ static spc_status front(bench_program *p, const char *text, const ir_target *tar
       if (!strcmp((*program)->dims.at[d]->name, names[i])) p->sizes[d] = values[i];
   }
   pass_options options = {
-      .target = target, .sizes = p->sizes, .library_missing = p->own ? NULL : rt_cublaslt_missing};
+      .target = target,
+      .sizes = p->sizes,
+      .pin = p->pin.target ? &p->pin : NULL,
+      .library_missing = p->own ? NULL : rt_cublaslt_missing};
   return pass_pipeline(*program, &options, p->sink);
 }
 

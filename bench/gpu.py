@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library gather ffn gated jit
+       library few tiles gather ffn gated jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -19,10 +19,13 @@ pointer = ctypes.c_void_p
 
 
 class Program:
-    def __init__(self, text, own=False, **sizes):
+    def __init__(self, text, own=False, pin=None, **sizes):
         self.handle = pointer(lib.bench_new())
         if own:
             lib.bench_own(self.handle)
+        if pin:
+            self.pin = [word.encode() for word in pin]
+            lib.bench_pin(self.handle, *self.pin)
         names = (ctypes.c_char_p * len(sizes))(*[n.encode() for n in sizes])
         values = (ctypes.c_int64 * len(sizes))(*sizes.values())
         self.ask(lib.bench_compile(self.handle, text.encode(), len(sizes), names, values))
@@ -155,6 +158,22 @@ def dense_cases():
     yield 2048, 5120, 20480, False
 
 
+def few():
+    """The rows of `dense` that do not fill the machine."""
+    print("\n### dense products of few rows, bf16: `spc` against %s, microseconds, L2 cold and warm\n" % ", ".join(PEERS))
+    head("M × N × K", "B stored", "kernel", "cold: spc (spread)", *PEERS, "speed", "warm: spc", *PEERS, "speed", "TFLOP/s cold", "error spc", "error torch")
+    speeds = {"cold": [], "warm": []}
+    for m, n, k, transposed in dense_cases():
+        if m <= 256 or n <= 1024:
+            dense_row(m, n, k, transposed, "bf16", torch.bfloat16, speeds)
+    means(speeds)
+
+
+def means(speeds):
+    print("\nGeometric mean of the speeds: cold %.3f, warm %.3f; least: cold %.2f, warm %.2f; %d products."
+          % (*(statistics.geometric_mean(speeds[s]) for s in ("cold", "warm")), *(min(speeds[s]) for s in ("cold", "warm")), len(speeds["cold"])))
+
+
 def dense():
     for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
         print("\n### dense products, %s: `spc` against %s, microseconds, L2 cold and warm\n" % (name, ", ".join(PEERS)))
@@ -164,8 +183,7 @@ def dense():
             if name == "f16" and i % 2 and i > 1:
                 continue
             dense_row(m, n, k, transposed, name, dtype, speeds)
-        print("\nGeometric mean of the speeds: cold %.3f, warm %.3f; least: cold %.2f, warm %.2f; %d products."
-              % (*(statistics.geometric_mean(speeds[s]) for s in ("cold", "warm")), *(min(speeds[s]) for s in ("cold", "warm")), len(speeds["cold"])))
+        means(speeds)
 
 
 def dense_row(m, n, k, transposed, name, dtype, speeds):
@@ -236,6 +254,33 @@ def library():
         row("%d × %d × %d" % (m, n, k), name, "`%s`" % chosen.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "`%s`" % own.stages()[0][1],
             "%.1f" % (ours * 1e3), "%.1f" % (ref * 1e3), "%.3f" % (ref / us), "%.0f" % rate(2 * m * n * k, us), "%.1e, %.1e" % (error(c, want), error(d, want)))
         chosen.close(), own.close()
+
+
+# Few rows, and products whose tiles do not fill the machine: m, n, k, whether B is stored [n][k], the tiles to be compared.
+BOXES = ("dense 16x64x128 boxes", "dense 16x128x128 boxes")
+SPLIT = ("dense 64x64x128 boxes", "dense 64x64x128 boxes, k split in 2")
+LARGE = ("dense 128x64x64 boxes", "dense 128x96x64 boxes", "dense 128x128x64 boxes", *("dense 128x%dx64 boxes, k split in 2" % n for n in (128, 192, 256)))
+TILES = [(m, n, k, True, ("dense 8x16x256 streamed", *BOXES)) for m, n, k in ((1, 5632, 2048), (1, 20480, 5120), (8, 14336, 4096), (16, 2048, 5632))]
+TILES += [(m, n, k, t, SPLIT) for m, n, k, t in ((64, 5632, 2048, False), (64, 2048, 5632, True), (64, 5120, 20480, True))]
+TILES += [(m, n, k, False, LARGE) for m, n, k in ((1024, 1024, 1024), (256, 5632, 2048), (256, 5120, 20480))]
+
+
+def tiles():
+    print("\n### candidates of one product, each taken in its turn, bf16; microseconds, L2 cold and warm\n")
+    head("M × N × K", "B stored", "candidate", "cold (spread)", "warm", "error")
+    for m, n, k, transposed, labels in TILES:
+        a, stored = bf16(m, k), bf16(*((n, k) if transposed else (k, n)))
+        b = stored.t() if transposed else stored
+        want, d = a.float() @ b.float(), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
+        results = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in labels]
+        programs = [Program(dense_text(m, n, k, "bf16", transposed), pin=("C", label)).bind(A=a, B=stored, C=c) for label, c in zip(labels, results)]
+        sides = [*programs, lambda: torch.mm(a, b, out=d)]
+        cold, warm = compare(sides, before=sweep), compare(sides)
+        for i, label in enumerate((*labels, "torch")):
+            row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", label, "%.1f (%.1f)" % (cold[i][0] * 1e3, cold[i][1] * 1e3), "%.1f" % (warm[i][0] * 1e3),
+                "%.1e" % error((results + [d])[i], want))
+        for p in programs:
+            p.close()
 
 
 GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
@@ -395,7 +440,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, gather=gather, ffn=ffn, gated=gated, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

@@ -30,10 +30,11 @@ static int slot_bytes(const cg_launch *l) {
 }
 
 /* ---- boxes of the result --------------------------------------------------------------------- */
+/* Columns that a warpgroup stores; where k is split a block stores a share of the tile. */
 static int part_columns(const ir_kernel_row *row) {
   int m, n;
   ir_kernel_groups(row, &m, &n);
-  return row->n / n;
+  return row->n / n / ir_kernel_split(row);
 }
 
 static int box_columns(const ir_kernel_row *row) {
@@ -180,7 +181,8 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l) && !l->gathers)
+  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l) && !l->gathers &&
+      ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
     return b->column[b->columns++] = number, true;

@@ -142,7 +142,8 @@ static void put_batch_at(const config *c) {
 static void put_boxes(const config *c) {
   const cg_launch *l = c->l;
   const cg_brought *b = &l->brought;
-  line(c, "static constexpr int store_boxes = %d;", l->store_boxes);
+  line(c, "static constexpr int store_boxes = %d, split = %d; // blocks that share a tile, by k",
+       l->store_boxes, ir_kernel_split(l->row));
   line(c, "static constexpr bool narrow_slabs = %s;", l->narrow_slabs ? "true" : "false");
   line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
        b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
@@ -217,7 +218,8 @@ static void put_lists(const config *c) {
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
   const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
-  const char *sum = c->l->product.a.tensor->dtype == IR_I8 ? "int" : "float";
+  ir_dtype operand = c->l->product.a.tensor->dtype;
+  const char *sum = operand == IR_I8 ? "int" : operand == IR_F64 ? "double" : "float";
   if (!f || !f->result || f->params.count < 4) {
     line(c,
          "SPC_DEVICE %s epilogue(const spc_args &, %s acc, long long, long long, long long%s) "
@@ -320,10 +322,12 @@ static bool fits_beside(const cg_launch *l) { return !strcmp(l->part, "lists_fro
 /* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
 static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
+  bool cluster = ir_kernel_split(c->l->row) > 1;
   ir_text_printf(c->out,
-                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)\n"
+                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)%s\n"
                  "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n}\n",
-                 fits_beside(c->l) ? THREADS_A_UNIT / c->l->threads : 1, c->l->entry,
+                 fits_beside(c->l) ? THREADS_A_UNIT / c->l->threads : 1,
+                 cluster ? " __cluster_dims__(Config::split)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
 }

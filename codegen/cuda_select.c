@@ -79,10 +79,14 @@ static spc_status unfit(selection *s, const char *row, const char *why) {
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
+static int sum_bytes(const cg_launch *l) { return l->product.a.tensor->dtype == IR_F64 ? 8 : 4; }
+
+/* The tile's sums, or its values where these are wider (epilogue.cuh asserts it). */
 static int staged_bytes(const cg_launch *l) {
   bool rows = l->product.t.layout == 'r';
   int tall = rows ? l->row->m : l->row->n, wide = rows ? l->row->n : l->row->m;
-  return tall * (wide * (int)ir_dtype_bytes(l->product.t.tensor->dtype) + 16);
+  int value = (int)ir_dtype_bytes(l->product.t.tensor->dtype), sum = sum_bytes(l);
+  return tall * (wide * (value > sum ? value : sum) + (rows ? 32 : 16));
 }
 
 /* The ring, and two barriers a slot where a warpgroup of its own loads. */
@@ -223,6 +227,10 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
     cg_boxes_share(l);
+    return SPC_OK;
+  }
+  if (ir_kernel_streams(row)) {
+    l->shared_bytes = row->threads / 32 * row->m * row->n * sum_bytes(l);
     return SPC_OK;
   }
   int pipeline = pipeline_bytes(l), staged = staged_bytes(l);
@@ -442,7 +450,9 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                                              : list_grid(arena, launch);
   if (launch->part && !strcmp(launch->part, "detect_bits")) out->capped = true;
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
-    out->capped = true;
+    int split = ir_kernel_split(launch->row);
+    out->capped = split == 1;
+    if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
     cg_boxes_maps(arena, launch, out);
   }
 }

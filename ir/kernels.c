@@ -49,6 +49,12 @@ bool ir_kernel_samples(const ir_kernel_row *row) { return row->load_b == IR_LOAD
 
 bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
 
+int ir_kernel_split(const ir_kernel_row *row) {
+  return strncmp(row->schedule, "split", 5) ? 1 : row->schedule[5] - '0';
+}
+
+bool ir_kernel_streams(const ir_kernel_row *row) { return !strcmp(row->skeleton, "stream"); }
+
 int ir_kernel_workers(const ir_kernel_row *row) {
   bool specialised =
       ir_kernel_moves_boxes(row) || (row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384);
@@ -64,7 +70,9 @@ void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n) {
 bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
-  if (strip <= 0 || row->m % strip || row->n % word) return false;
+  if (strip <= 0 || row->m % strip || row->n % word || ir_kernel_streams(row) ||
+      ir_kernel_split(row) > 1)
+    return false;
   if (!ir_kernel_moves_boxes(row)) return true;
   /* Bits are or'ed over a warp's 16 rows, and over the warps of one block of 64 rows a warpgroup.
    */

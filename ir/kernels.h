@@ -39,6 +39,10 @@ bool ir_kernel_is_dense(const ir_kernel_row *row);   /* a product over all of k,
 bool ir_kernel_gathers(const ir_kernel_row *row);    /* its k's are those of a list */
 bool ir_kernel_samples(const ir_kernel_row *row);    /* a list names the columns that it computes */
 bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
+/* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
+int ir_kernel_split(const ir_kernel_row *row);
+/* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */
+bool ir_kernel_streams(const ir_kernel_row *row);
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);
 /* How the warpgroups of a wgmma row that multiply cut its tile. */

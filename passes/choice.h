@@ -94,6 +94,8 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
 /* Rows in memory are multiples of so many bytes, or may be at run time. */
 bool pass_rows_aligned(const pass_sum *sum, int align);
+/* The same of the operands alone, whatever the result. */
+bool pass_operands_aligned(const pass_sum *sum, int align);
 bool pass_boxes_fit(const pass_sum *sum);
 double pass_library_cost(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of a dense row; turned: its m runs along the product's n. */

@@ -41,6 +41,7 @@ static double row_peak_tflops(const pass_profile *p, const ir_kernel_row *row, i
     if (!strcmp(p->rates.at[i].key, row->profile)) return p->rates.at[i].tflops / p->tile_share;
   if (row->multiply == IR_MULTIPLY_FMA)
     return ir_dtype_rows[dtype].bits > 32 ? p->fma64_tflops : p->fma32_tflops;
+  if (ir_dtype_rows[dtype].bits > 32) return p->mma64_tflops;
   if (row->multiply == IR_MULTIPLY_WGMMA && p->wgmma16_tflops > 0)
     return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->wgmma16_tflops;
   return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->mma16_tflops;
@@ -112,6 +113,11 @@ static double columns_of(const pass_product *q, const pass_tiling *tiling, doubl
   return tiling->columns ? fmin(cover * all + (cover > 0 ? 0.5 : 0), ceil(all)) : ceil(all);
 }
 
+/* Where k is split a cluster shares a tile; the next cluster starts when it has left. */
+static double tiles_at_once(const pass_profile *p, int split) {
+  return split > 1 ? fmax(1, floor(p->units / split)) : p->units;
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
@@ -122,17 +128,41 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
                         : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
                 p->units; /* of a unit */
-  double k = tiling->columns ? q->k : cover * q->k;
+  int split = ir_kernel_split(tiling->row);
+  double k = (tiling->columns ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
   double rest = tiling->columns ? p->column_tile_us : p->tile_us;
-  double compute = ceil(tiles / p->units) * (flops / (rate * 1e6) + rest);
+  double turns = ceil(tiles / tiles_at_once(p, split));
+  double compute = turns * (flops / (rate * 1e6) + rest);
+  double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
+  if (split > 1)
+    compute += turns * (p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs)) +
+               (turns - 1) * p->start_us;
   double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs);
   return p->launch_us + p->start_us + both_limits(compute, memory);
+}
+
+/* Blocks that read B once into registers: all of its bytes as fast as memory, and the units that
+ * read, allow.  Each tile of the row's m reads it again. */
+static double stream_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  bool turned = tiling->m != tiling->row->m;
+  double few = turned ? q->n : q->m, many = turned ? q->m : q->n;
+  double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(few / tiling->row->m);
+  double tiles = q->batch * passes * ceil(many / tiling->row->n);
+  double share = p->units / fmin(tiles, p->units); /* few tiles: few units read */
+  double gbs = q->operands_unaligned ? p->unaligned_gbs : p->unit_gbs * p->units;
+  double all = product_bytes(q, &(pass_tiling){.cover = 1}, q->m, 1);
+  double a = fmin(few, tiling->row->m) / tiling->row->n; /* what is read of the other operand, from near */
+  double moved =
+      microseconds_of_bytes((1 + a) * q->batch * passes * many * q->k * bytes, gbs) * share;
+  return p->launch_us + p->stream_us +
+         both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }
 
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;

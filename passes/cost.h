@@ -58,6 +58,7 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   double batch, m, n, k;
   ir_dtype a, b, c;
   bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
+  bool operands_unaligned; /* the same, of A and B alone */
 } pass_product;
 
 /* How one kernel runs a product.  strip 0: dense.  cover: share of k (or of m rows) that is left.

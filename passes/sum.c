@@ -102,11 +102,12 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   pass_product q = {
       sum->batch,          sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
-      stmt->target->dtype, false};
+      stmt->target->dtype, false,  false};
   if (!sum->matrices) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);
+  q.operands_unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_operands_aligned(sum, 16);
   if (listed != sum->b) return q;
   q.m = sum->n;
   q.n = sum->m;

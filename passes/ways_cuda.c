@@ -33,9 +33,13 @@ static bool is_aligned(const ir_tensor *tensor, int align) {
   return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 
+bool pass_operands_aligned(const pass_sum *sum, int align) {
+  return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align);
+}
+
 bool pass_rows_aligned(const pass_sum *sum, int align) {
   const ir_tensor *result = sum->stmt->target;
-  return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align) &&
+  return pass_operands_aligned(sum, align) &&
          (ir_dtype_bytes(result->dtype) != 2 || is_aligned(result, align));
 }
 
@@ -51,6 +55,14 @@ static char layout_of(const pass_sum *sum, const ir_expr *access, bool is_a) {
 }
 
 static bool takes_layout(char row, char stored) { return row == '*' || row == stored; }
+
+/* Turned, A[m][k] is the row's second factor and [n][k] of it, B[n][k] the first one. */
+static bool takes_layouts(const pass_sum *sum, const ir_kernel_row *row, bool turned) {
+  char a = layout_of(sum, sum->a, true), b = layout_of(sum, sum->b, false);
+  if (!turned) return takes_layout(row->layout_a, a) && takes_layout(row->layout_b, b);
+  return takes_layout(row->layout_a, b == 'c' ? 'r' : 'c') &&
+         takes_layout(row->layout_b, a == 'r' ? 'c' : 'r');
+}
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 static void add_tiles(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
@@ -68,11 +80,27 @@ static bool sums_are_short(const ir_kernel_row *row, const ir_target *target, ir
          (row->multiply == IR_MULTIPLY_WGMMA || target->arch >= first_short);
 }
 
+/* A row's sums are f64 where its operands are. */
+static const char *sums_misfit(const pass_sum *sum) {
+  return sum->stmt->acc == IR_F64 && sum->a->tensor->dtype != IR_F64
+             ? "its sums are f32, and the statement's are f64"
+             : NULL;
+}
+
+/* Sums in an order that the number of rows could have chosen. */
+static const char *order_misfit(const pass_context *context, const ir_kernel_row *row) {
+  bool splits = ir_kernel_split(row) > 1 || ir_kernel_streams(row);
+  return context->program->batch_invariant && splits
+             ? "batch invariance: whether k is split would be chosen by the number of rows"
+             : NULL;
+}
+
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,
-                                const ir_kernel_row *row) {
+                                const ir_kernel_row *row, bool turned) {
   const int most_batches = 2;
-  if (!takes_layout(row->layout_a, layout_of(sum, sum->a, true)) ||
-      !takes_layout(row->layout_b, layout_of(sum, sum->b, false)))
+  if (sums_misfit(sum)) return sums_misfit(sum);
+  if (order_misfit(context, row)) return order_misfit(context, row);
+  if (!takes_layouts(sum, row, turned))
     return "an operand is stored the other way round";
   if (!pass_rows_aligned(sum, row->align))
     return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
@@ -86,35 +114,32 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   return "";
 }
 
+static const char *dense_label(pass_context *context, const ir_kernel_row *row, bool turned) {
+  int split = ir_kernel_split(row);
+  const char *label = ir_format_text(context->arena, "dense %dx%dx%d%s", turned ? row->n : row->m,
+                                     turned ? row->m : row->n, row->k,
+                                     ir_kernel_moves_boxes(row) ? " boxes"
+                                     : ir_kernel_streams(row)   ? " streamed"
+                                                                : "");
+  return split > 1 ? ir_format_text(context->arena, "%s, k split in %d", label, split) : label;
+}
+
 static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_row *row,
                       bool turned) {
   const pass_sum *sum = &ways->sum;
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-  candidate->label =
-      ir_format_text(context->arena, "dense %dx%dx%d%s", turned ? row->n : row->m,
-                     turned ? row->m : row->n, row->k, ir_kernel_moves_boxes(row) ? " boxes" : "");
+  candidate->label = dense_label(context, row, turned);
   add_tiles(context, sum, row, turned, candidate);
-  candidate->why = dense_misfit(context, sum, row);
+  candidate->why = dense_misfit(context, sum, row, turned);
   pass_candidate_estimate(context, sum, candidate);
 }
 
-/* ---- tiles of the rows that move boxes ---------------------------------------------------------
- * They differ in the tile alone, either way round: the table gets the few that are predicted to be
- * the fastest, and those that the schedule names. */
+/* ---- a row and the way round it is taken -------------------------------------------------------- */
 typedef struct box_way {
   const ir_kernel_row *row;
   bool turned;
   double microseconds;
 } box_way;
-
-/* The bits of a result's zeros are made in its epilogue by some tiles only. */
-static bool makes_bits(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
-  const int64_t least_strip = 64;
-  const ir_tensor *result = sum->stmt->target;
-  bool wanted =
-      result->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, result) != NULL;
-  return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
-}
 
 static void insert(box_way *best, int count, box_way way) {
   for (int i = 0; i < count; i++)
@@ -126,24 +151,6 @@ static void insert(box_way *best, int count, box_way way) {
     }
 }
 
-static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
-  enum { SHOWN = 3 };
-  const pass_sum *sum = &ways->sum;
-  box_way best[SHOWN] = {{NULL, false, 0}};
-  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
-    box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
-    if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
-        (way.turned && way.row->m == way.row->n) ||
-        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
-      continue;
-    way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
-    if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
-    if (makes_bits(kernel, sum, &way)) insert(best, SHOWN, way);
-  }
-  for (int i = 0; i < SHOWN && best[i].row; i++)
-    add_dense(context, ways, best[i].row, best[i].turned);
-}
-
 static bool has_tile(const ir_directive *tile, const pass_sum *sum, const box_way *way) {
   for (int i = 0; i < tile->count; i++) {
     int64_t size = 0;
@@ -153,6 +160,57 @@ static bool has_tile(const ir_directive *tile, const pass_sum *sum, const box_wa
     if (size != tile->size[i]) return false;
   }
   return true;
+}
+
+/* ---- rows that stream an operand ---------------------------------------------------------------
+ * They read it once a tile of the other one's rows: candidates where these are few, and where the
+ * schedule names their tile.  The way round that is predicted to be the faster one. */
+static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
+  const double few = 4; /* tiles */
+  const pass_sum *sum = &ways->sum;
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, sum->stmt->target->name);
+  box_way best = {NULL, false, 0};
+  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
+    box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
+    if (!ir_kernel_streams(way.row) || !takes_layouts(sum, way.row, way.turned) ||
+        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
+      continue;
+    if ((way.turned ? sum->n : sum->m) > few * way.row->m && !(tile && has_tile(tile, sum, &way)))
+      continue;
+    way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
+    insert(&best, 1, way);
+  }
+  if (best.row) add_dense(context, ways, best.row, best.turned);
+}
+
+/* ---- tiles of the rows that move boxes ---------------------------------------------------------
+ * They differ in the tile alone, either way round: the table gets the few that are predicted to be
+ * the fastest, and those that the schedule names. */
+/* The bits of a result's zeros are made in its epilogue by some tiles only. */
+static bool makes_bits(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
+  const int64_t least_strip = 64;
+  const ir_tensor *result = sum->stmt->target;
+  bool wanted =
+      result->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, result) != NULL;
+  return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
+}
+
+static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
+  enum { SHOWN = 3 };
+  const pass_sum *sum = &ways->sum;
+  box_way best[SHOWN] = {{NULL, false, 0}};
+  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
+    box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
+    if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
+        (way.turned && way.row->m == way.row->n) || order_misfit(context, way.row) ||
+        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
+      continue;
+    way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
+    if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
+    if (makes_bits(kernel, sum, &way)) insert(best, SHOWN, way);
+  }
+  for (int i = 0; i < SHOWN && best[i].row; i++)
+    add_dense(context, ways, best[i].row, best[i].turned);
 }
 
 /* A directive names a tile that the table has: of a dense kernel, or of a list it also asks for. */
@@ -170,14 +228,29 @@ static bool is_there(const ir_kernel *kernel, const pass_ways *ways, const ir_di
   return false;
 }
 
+/* What a pin or the schedule names, and the few that were shown do not hold. */
+static bool is_pinned(pass_context *context, const pass_ways *ways, const box_way *way) {
+  const pass_pin *pin = context->options ? context->options->pin : NULL;
+  return pin && !strcmp(pin->target, ways->sum.stmt->target->name) &&
+         !strcmp(pin->label, dense_label(context, way->row, way->turned));
+}
+
+static bool is_shown(const pass_ways *ways, const char *label) {
+  for (int i = 0; i < ways->list.count; i++)
+    if (!strcmp(ways->list.at[i].candidate->label, label)) return true;
+  return false;
+}
+
 static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
   const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->sum.stmt->target->name);
-  if (!tile || is_there(kernel, ways, tile)) return;
+  if (tile && is_there(kernel, ways, tile)) tile = NULL;
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
+    bool pinned = is_pinned(context, ways, &way);
     if (ir_kernel_is_dense(way.row) && ir_kernel_moves_boxes(way.row) &&
-        has_tile(tile, &ways->sum, &way) &&
-        pass_row_fits(way.row, pass_target_of(context), ways->sum.a->tensor->dtype))
+        ((tile && has_tile(tile, &ways->sum, &way)) || pinned) &&
+        pass_row_fits(way.row, pass_target_of(context), ways->sum.a->tensor->dtype) &&
+        !(pinned && is_shown(ways, dense_label(context, way.row, way.turned))))
       add_dense(context, ways, way.row, way.turned);
   }
 }
@@ -231,6 +304,7 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
                                     ir_kernel_moves_boxes(row) ? " boxes" : "");
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
+  if (sums_misfit(&ways->sum)) misfit = sums_misfit(&ways->sum);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   const ir_tensor *result = ways->stmt->target;
   if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(result, row->align))
@@ -380,8 +454,10 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_is_dense(&ir_kernel_rows[i]) && !ir_kernel_moves_boxes(&ir_kernel_rows[i]) &&
+        !ir_kernel_streams(&ir_kernel_rows[i]) &&
         pass_row_fits(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
       add_dense(context, ways, &ir_kernel_rows[i], false);
+  add_streamed(context, kernel, ways);
   add_boxes(context, kernel, ways);
   pass_ways_library(context, kernel, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)

@@ -14,6 +14,7 @@ struct spc_f8e5m2 { unsigned char bits; };
 
 // What sums of products of T are kept in.
 template <class T> struct spc_sum_type { typedef float type; static constexpr bool whole = false; };
+template <> struct spc_sum_type<double> { typedef double type; static constexpr bool whole = false; };
 template <> struct spc_sum_type<signed char> { typedef int type; static constexpr bool whole = true; };
 template <class T> using spc_sum = typename spc_sum_type<T>::type;
 

@@ -10,11 +10,12 @@
 // and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.  A that was
 // written over the same list (Config::packed) is read in the list's order; a kernel whose list names columns of the
 // result (Config::samples) reads those rows of B alone and writes T so.
-// Blocks walk `raster` tiles of m before the next n, so that neighbours share B's columns in L2.
+// The order of tiles: place.cuh.
 #pragma once
 #include "spc/epilogue.cuh"
 #include "spc/guard.cuh"
 #include "spc/panel.cuh"
+#include "spc/place.cuh"
 
 template <class Config> struct spc_operands {
   static constexpr bool a_rows_are_k = Config::layout_a == 'c', b_rows_are_k = Config::layout_b == 'r';
@@ -42,21 +43,6 @@ template <class Config> struct spc_operands {
   static constexpr int slot_bytes = loader_a::panel::bytes + loader_b::panel::bytes;
 };
 
-// Tile number to place, in groups of `raster` tiles of m.
-template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number) {
-  spc_tile_place place;
-  place.m = (int)Config::m(args), place.n = (int)Config::n(args);
-  int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
-  int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
-  int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
-  place.batch = number / (spc_u32)(tiles_m * tiles_n);
-  int group = tile / (Config::raster * tiles_n), first = group * Config::raster;
-  int height = min(Config::raster, tiles_m - first), rest = tile - first * tiles_n;
-  place.m0 = (first + rest % height) * Config::tile_m;
-  place.n0 = rest / height * Config::tile_n;
-  return place;
-}
-
 template <class Config, class Sums, class LoaderA, class LoaderB>
 SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char *shared) {
   using panel_a = typename LoaderA::panel;
@@ -64,7 +50,7 @@ SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char
   const int slot_bytes = spc_operands<Config>::slot_bytes;
   const int lag = Sums::asynchronous ? 2 : 1; // slots that a multiply may still read when the next load starts
   static_assert(Config::depth > lag, "the pipeline needs more slots than the multiply keeps busy");
-#pragma unroll
+#pragma unroll 1 // a loader is a lot of code
   for (int s = 0; s < Config::depth - lag; s++) {
     if (s < tiles) {
       a.load(shared + s * slot_bytes);
@@ -155,8 +141,11 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
   spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
     spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
   });
-  spc_stage_tile<Config>(spc_shared, sums, place, args);
+  spc_stage_sums<Config>(spc_shared, sums);
   __syncthreads();
-  if constexpr (Config::detects) spc_detect_tile<Config>(spc_shared, place, args);
   spc_store_tile<Config>(spc_shared, place, args);
+  if constexpr (Config::detects) {
+    __syncthreads();
+    spc_detect_tile<Config>(spc_shared, place, args);
+  }
 }

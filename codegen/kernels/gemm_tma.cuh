@@ -9,10 +9,12 @@
 // is in its epilogue another multiplies.  What the fragment reads at the result's own place (a residual) travels
 // through the ring too, behind the k tiles.  Rows and columns outside an operand arrive as zeros and are not
 // stored, so m, n and k are free; rows of operands must start at multiples of 16 bytes.
+// Where k is split (split.cuh), `split` blocks in a cluster share a tile, and there is a cluster for each tile.
 #pragma once
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
 #include "spc/sampled.cuh"
+#include "spc/split.cuh"
 #include "spc/store_tma.cuh"
 
 template <class Config> struct spc_box_ring {
@@ -21,9 +23,9 @@ template <class Config> struct spc_box_ring {
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
   // Shared memory: slots, staged boxes of the result, words of detection, vectors, barriers.
   static constexpr int staged_at = Config::depth * slot_bytes;
-  static constexpr int words_at = staged_at + spc_box_store<Config>::staged_bytes;
-  static constexpr int vectors_at = words_at + spc_box_detect<Config>::bytes;
-  static constexpr int barriers_at = vectors_at + spc_vectors<Config>::bytes;
+  static constexpr int words_at = staged_at + spc_box_store<spc_kept<Config>>::staged_bytes;
+  static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
+  static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
   static constexpr int bytes = barriers_at + Config::depth * 16;
 
   int slot, phase; // of the next k tile
@@ -47,14 +49,16 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  spc_k_share share = spc_share_of_k<Config>(steps);
+  if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
   ring at = {0, 1};
-  spc_tile_walk<Config> walk(args);
+  spc_walk_of<Config> walk(args);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_box_batch batch = spc_batch_of<Config>(args, place);
 #pragma unroll 1
-    for (int i = 0; i < steps; i++, at.advance()) {
+    for (int i = share.begin; i < share.end; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       ptx_barrier_expect(full, ring::slot_bytes);
@@ -97,7 +101,7 @@ template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, cons
   using ring = spc_box_ring<Config>;
   const bool starts_boxes = Config::mixes && threadIdx.x == Config::workers;
   ring at = {0, 1};
-  spc_tile_walk<Config> walk(args);
+  spc_walk_of<Config> walk(args);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
@@ -184,19 +188,28 @@ SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32
 template <class Config>
 SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
-  using store = spc_box_store<Config>;
+  using kept = spc_kept<Config>;
+  using store = spc_box_store<kept>;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
-  spc_box_epilogue<Config> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
-  spc_tile_walk<Config> walk(args);
+  spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
+  spc_walk_of<Config> walk(args);
 #pragma unroll 1
   for (; walk.next(args, epilogue.place); epilogue.parity ^= 1) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
+    spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args));
+    int steps = max(share.end - share.begin, 1);
+    if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args);
-    int steps = max(spc_k_tiles<Config>(epilogue.place, args), 1);
     if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
     else spc_box_multiply<Config>(sums, shared, base, at, steps);
-    store::run(sums, shared, at, epilogue, maps);
+    if constexpr (Config::split > 1) {
+      spc_wgmma_sums<kept> mine;
+      spc_exchange_sums<Config>(sums, mine, shared);
+      store::run(mine, shared, at, epilogue, maps);
+    } else {
+      store::run(sums, shared, at, epilogue, maps);
+    }
   }
   if (spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
 }
@@ -206,6 +219,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
   static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
+  static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::reads_place && !Config::detects),
+                "where k is split the ring holds k tiles of boxes, then sums");
   const bool lists = Config::gathers || Config::samples;
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];

@@ -41,6 +41,17 @@ SPC_DEVICE const char *ptx_address(const char *base, int number, spc_u32 bytes) 
   return (const char *)at;
 }
 
+// 16 bytes where `wanted`, zeros elsewhere; `kept`: by way of L1, where other warps find them again.
+#define SPC_LOAD_IF(NAME, KIND) \
+  SPC_DEVICE void NAME(spc_u32 (&v)[4], const void *from, bool wanted) { \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0; " \
+                 "@p ld.global" KIND ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
+                 : "=&r"(v[0]), "=&r"(v[1]), "=&r"(v[2]), "=&r"(v[3]) : "l"(from), "r"((int)wanted)); \
+  }
+SPC_LOAD_IF(ptx_load_16_if, ".L1::no_allocate.L2::128B")
+SPC_LOAD_IF(ptx_load_kept_16_if, "")
+#undef SPC_LOAD_IF
+
 // ---- asynchronous copies, global to shared ----------------------------------------------------
 // 16 bytes past L1; what lies behind `bytes` (0 or 16) is filled with zeros.
 SPC_DEVICE void ptx_copy_async_16(spc_u32 to, const void *from, int bytes) {

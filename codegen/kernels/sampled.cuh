@@ -12,7 +12,7 @@
 #include "spc/store_tma.cuh"
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
-// Every gridDim.x'th of them; called by whole warps.
+// Every gridDim.x'th of them; where k is split a cluster has one.  Called by whole warps.
 template <class Config, bool Samples = Config::samples> struct spc_tile_walk {
   spc_u32 next_tile, tiles;
   __device__ __forceinline__ explicit spc_tile_walk(const spc_args &args)
@@ -22,6 +22,16 @@ template <class Config, bool Samples = Config::samples> struct spc_tile_walk {
     place = spc_place_tile<Config>(args, next_tile);
     next_tile += gridDim.x;
     return true;
+  }
+};
+
+template <class Config> struct spc_only_tile {
+  bool taken = false;
+  __device__ __forceinline__ explicit spc_only_tile(const spc_args &) {}
+  __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    if (taken) return false;
+    place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
+    return taken = true;
   }
 };
 
@@ -63,6 +73,10 @@ template <class Config> struct spc_tile_walk<Config, true> {
     return false;
   }
 };
+
+template <class Config, bool Split = (Config::split > 1)> struct spc_walk_kind { typedef spc_tile_walk<Config> type; };
+template <class Config> struct spc_walk_kind<Config, true> { typedef spc_only_tile<Config> type; };
+template <class Config> using spc_walk_of = typename spc_walk_kind<Config>::type;
 
 // ---- what the warpgroup copies -----------------------------------------------------------------------------------
 // Eight threads share a row of 64 k's; a thread keeps where its rows are, the same in every k tile.

@@ -101,9 +101,12 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_specialised(const s
     Sums sums;
     spc_work_role<Config>(sums, place, spc_shared, args);
     ptx_sync_workers<Config::workers>(); // every slot is read: the ring becomes the staged tile
-    spc_stage_tile<Config>(spc_shared, sums, place, args);
+    spc_stage_sums<Config>(spc_shared, sums);
     ptx_sync_workers<Config::workers>();
-    if constexpr (Config::detects) spc_detect_tile<Config>(spc_shared, place, args);
     spc_store_tile<Config>(spc_shared, place, args);
+    if constexpr (Config::detects) {
+      ptx_sync_workers<Config::workers>();
+      spc_detect_tile<Config>(spc_shared, place, args);
+    }
   }
 }

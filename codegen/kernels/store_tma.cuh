@@ -177,8 +177,8 @@ template <class Config> struct spc_box_store {
       }
     }
   }
-  // Where a tile reaches over the edge, places outside are computed as their neighbour inside: the fragment reads
-  // nothing outside.
+  // Where the fragment reads for itself, places outside (a tile reaches over the edge) are computed as their neighbour
+  // inside.
   template <bool Whole>
   SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
     int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
@@ -216,10 +216,11 @@ template <class Config> struct spc_box_store {
                       const spc_tensor_maps &maps) {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
-    bool whole = e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n;
     e.vectors.leave(e.vectors_at);
     if constexpr (!by_engine) run_registers(all, e, found, room);
-    else if ((!Config::fragment_reads && !Config::samples) || whole) run_boxes<true>(all, shared, at, e, maps, found, room);
+    else if constexpr (!Config::samples) run_boxes<!Config::fragment_reads>(all, shared, at, e, maps, found, room);
+    else if (e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n)
+      run_boxes<true>(all, shared, at, e, maps, found, room);
     else run_boxes<false>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }
@@ -280,17 +281,18 @@ template <class Config> struct spc_box_store {
         int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
         spc_brought brought[2];
         e.vectors.give(e.vectors_at, part + lane % 4 * 2, b * 2 + i % 4 / 2, brought);
-        T low = spc_put_as<T>::from(value<false>(all.sum[b][i], m, n, brought[0], e));
-        T high = spc_put_as<T>::from(value<false>(all.sum[b][i + 1], m, n + 1, brought[1], e));
+        T low = spc_put_as<T>::from(value<!Config::fragment_reads>(all.sum[b][i], m, n, brought[0], e));
+        T high = spc_put_as<T>::from(value<!Config::fragment_reads>(all.sum[b][i + 1], m, n + 1, brought[1], e));
         if (m < e.place.m)
           found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(),
                      (spc_get(low) != 0 ? 1 : 0) | (spc_get(high) != 0 ? 0x10000 : 0));
         T *at = to + (by_rows ? m * pitch + n : n * pitch + m);
-        if (pairs && m < e.place.m && n + 1 < e.place.n) {
+        int inside = m < e.place.m ? e.place.n - n : 0; // columns from here on
+        if (pairs && inside > 1) {
           *(spc_pair<T> *)at = {{low, high}};
-        } else if (m < e.place.m) {
-          if (n < e.place.n) at[0] = low;
-          if (n + 1 < e.place.n) at[by_rows ? 1 : pitch] = high;
+        } else if (inside > 0) {
+          at[0] = low;
+          if (inside > 1) at[by_rows ? 1 : pitch] = high;
         }
         if (i % 4 == 2) found.leave(room, part, part + 8);
         if (i % 16 == 14) asm volatile("" ::: "memory");

@@ -27,6 +27,11 @@ const product_case cuda_product_cases[] = {
      1, false},
     {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 128, 2, 64, 1,
      CASE_RESIDUAL, 0, false},
+    {"gemm_stream_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU},
+    {"gemm_stream_8x16x256", IR_F16, IR_F32, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
+    {"gemm_stream_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
+     .way = CASE_TURNED},
+    {"gemm_stream_8x16x256", IR_F16, IR_F16, 'r', 'c', 'r', .epilogue = CASE_PLAIN, .guard = 2},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU,
      0, false},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0,
@@ -126,6 +131,16 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
      .way = CASE_TURNED},
     {"gemm_tma_64x8x128", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma_128x256x64_split2", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
+    {"gemm_tma_128x256x64_split2", IR_F16, IR_F32, 'c', 'c', 'c', true, .epilogue = CASE_SCALES},
+    {"gemm_tma_128x192x64_split2", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma_128x128x64_split2", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU,
+     .way = CASE_TURNED},
+    {"gemm_tma_128x128x64_split2", IR_F16, IR_F16, 'r', 'r', 'c', .epilogue = CASE_PLAIN,
+     .guard = 1},
+    {"gemm_tma_64x64x128_split2", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_SCALES,
+     .way = CASE_TURNED},
+    {"gemm_tma_64x64x128_split2", IR_F16, IR_F32, 'c', 'r', 'r', true, .epilogue = CASE_BIAS_RELU},
     {"gemm_tma8_128x256x128", IR_I8, IR_I32, 'r', 'c', 'r', .epilogue = CASE_PLAIN},
     {"gemm_tma8_128x256x128", IR_I8, IR_BF16, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
     {"gemm_tma8_128x128x128", IR_I8, IR_I32, 'r', 'c', 'c', .epilogue = CASE_PLAIN, .guard = 2},
@@ -150,6 +165,11 @@ const product_case cuda_product_cases[] = {
     {"gemm_fma_64x64x16", IR_F32, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_RESIDUAL, 0,
      false},
     {"gemm_fma_64x64x16", IR_F32, IR_F32, 'c', 'c', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false},
+    {"gemm_mma64_64x64x16", IR_F64, IR_F64, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
+    {"gemm_mma64_64x64x16", IR_F64, IR_F64, 'c', 'c', 'c', true, .epilogue = CASE_SCALES},
+    {"gemm_mma64_64x64x16", IR_F64, IR_F32, 'r', 'c', 'r', .detect_strip = 64, .detect_gran = 1,
+     .epilogue = CASE_BIAS_RELU},
+    {"gemm_mma64_64x64x16", IR_F64, IR_F64, 'c', 'r', 'r', .epilogue = CASE_PLAIN, .guard = 2},
     {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'r', false, 64, 1, 0, 0, CASE_PLAIN, 0,
      false},
     {"gemm_kgather_fma_64x64x16", IR_F32, IR_F32, 'c', 'r', 'c', false, 64, 8, 0, 0, CASE_BIAS_RELU,
@@ -276,40 +296,45 @@ static ir_var *param(cuda_cases *c, ir_func *f, const char *name, ir_dtype t) {
   return var;
 }
 
-static ir_expr *extra(cuda_cases *c, ir_func *f, ir_tensor *of, ir_expr *offset) {
+static ir_dtype sum_dtype(const product_case *p) {
+  return p->in == IR_I8 ? IR_I32 : p->in == IR_F64 ? IR_F64 : IR_F32;
+}
+
+/* What the fragment computes in. */
+static ir_dtype value_dtype(const product_case *p) { return p->in == IR_F64 ? IR_F64 : IR_F32; }
+
+static ir_expr *extra(cuda_cases *c, ir_func *f, ir_dtype value, ir_tensor *of, ir_expr *offset) {
   ir_buf *buf =
       ir_buf_new(c->arena, ir_format_text(c->arena, "%s.vals", of->name), IR_BUF_VALS, of->dtype);
   buf->tensor = of;
   ir_func_use(f, buf);
-  return ir_cast(c->arena, IR_F32, ir_load(c->arena, buf, offset));
+  return ir_cast(c->arena, value, ir_load(c->arena, buf, offset));
 }
-
-static ir_dtype sum_dtype(const product_case *p) { return p->in == IR_I8 ? IR_I32 : IR_F32; }
 
 static ir_func *fragment(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
   ir_func *f = ir_func_new(c->kernel, "epilogue");
   f->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = ir_cast(a, IR_F32, ir_var_ref(a, param(c, f, "acc", sum_dtype(p)))),
+  ir_expr *acc = ir_cast(a, value_dtype(p), ir_var_ref(a, param(c, f, "acc", sum_dtype(p)))),
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   (void)param(c, f, "batch", IR_I64);
   if (p->epilogue == CASE_SCALES) {
     ir_tensor *scale = tensor(c, "scale", IR_F16, 'r', 1, (int[]){CASE_M});
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
-    ir_expr *scaled = ir_apply(a, IR_OP_MUL, acc, extra(c, f, scale, m));
-    f->result = ir_apply(a, IR_OP_ADD, scaled, extra(c, f, bias, n));
+    ir_expr *scaled = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), scale, m));
+    f->result = ir_apply(a, IR_OP_ADD, scaled, extra(c, f, value_dtype(p), bias, n));
   } else if (p->epilogue == CASE_BIAS_RELU) {
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
-    f->result = ir_apply(a, IR_OP_RELU, ir_apply(a, IR_OP_ADD, acc, extra(c, f, bias, n)), NULL);
+    f->result = ir_apply(a, IR_OP_RELU, ir_apply(a, IR_OP_ADD, acc, extra(c, f, value_dtype(p), bias, n)), NULL);
   } else if (p->epilogue == CASE_GATE) {
     ir_tensor *gate = tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, n, size(c, CASE_M)), m);
-    f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, gate, at));
+    f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), gate, at));
   } else {
     ir_tensor *residual = tensor(c, "residual", IR_BF16, 'r', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, m, size(c, CASE_N)), n);
-    f->result = ir_apply(a, IR_OP_ADD, acc, extra(c, f, residual, at));
+    f->result = ir_apply(a, IR_OP_ADD, acc, extra(c, f, value_dtype(p), residual, at));
   }
   return f;
 }

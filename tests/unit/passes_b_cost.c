@@ -69,7 +69,7 @@ Test(passes_b_cost, cover_inverse) {
 }
 
 static double product_time(const pass_profile *p, const char *row, double strip, double cover) {
-  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16, false};
+  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16, false, false};
   const ir_kernel_row *r = ir_kernel_row_named(row);
   pass_tiling tiling = {
       .row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};
@@ -132,6 +132,34 @@ Test(passes_b_cost, directions) {
   cr_assert_gt(product_time(far, row, 64, 0.5), 3 * product_time(p, row, 64, 0.5));
   cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect,
                "bits are 16 times less than values");
+}
+
+/* Few tiles and a long k: two blocks that share a tile win as long as their exchange is cheap; a streamed operand is as
+ * fast as memory, and as what one unit takes from it. */
+Test(passes_b_cost, few_tiles) {
+  const ir_target *gpu = target("sm_90a");
+  pass_profile p = *pass_profile_of(arena, gpu);
+  pass_product q = {.batch = 1, .m = 64, .n = 2048, .k = 5632, .a = IR_BF16, .b = IR_BF16, .c = IR_BF16};
+  pass_tiling whole = {
+      .row = ir_kernel_row_named("gemm_tma_64x64x128"), .m = 64, .n = 64, .k = 128, .cover = 1};
+  pass_tiling split = whole;
+  split.row = ir_kernel_row_named("gemm_tma_64x64x128_split2");
+  cr_assert_lt(pass_cost_product(&p, gpu, &q, &split), pass_cost_product(&p, gpu, &q, &whole));
+  q.k = 512;
+  cr_assert_gt(pass_cost_product(&p, gpu, &q, &split), pass_cost_product(&p, gpu, &q, &whole));
+  q.k = 5632;
+  p.exchange_us *= 10;
+  cr_assert_gt(pass_cost_product(&p, gpu, &q, &split), pass_cost_product(&p, gpu, &q, &whole));
+  pass_tiling stream = {
+      .row = ir_kernel_row_named("gemm_stream_8x16x256"), .m = 8, .n = 16, .k = 256, .cover = 1};
+  q.m = 1;
+  double before = pass_cost_product(&p, gpu, &q, &stream);
+  cr_assert_lt(before, pass_cost_product(&p, gpu, &q, &whole));
+  p.unit_gbs /= 4;
+  cr_assert_gt(pass_cost_product(&p, gpu, &q, &stream), before);
+  p.unit_gbs *= 4;
+  q.m = 64;
+  cr_assert_gt(pass_cost_product(&p, gpu, &q, &stream), 2 * before, "B is read again for every eight rows");
 }
 
 Test(passes_b_cost, break_even) {

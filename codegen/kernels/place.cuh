@@ -1,0 +1,27 @@
+// place.cuh - which tile of the result a block computes: number to place.
+//
+// Tiles are walked in groups of `raster` tiles of m before the next n, so that neighbours share B's columns in L2.
+#pragma once
+#include "spc/abi.h"
+#include "spc/ptx.cuh"
+
+// The coordinates of a tile and the extents of the result.  Where a list names the columns (Config::samples), n0 and n
+// count those of the strip's list.
+struct spc_tile_place {
+  int m0, n0, m, n;
+  long long batch;
+};
+
+template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number) {
+  spc_tile_place place;
+  place.m = (int)Config::m(args), place.n = (int)Config::n(args);
+  int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
+  int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
+  int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
+  place.batch = number / (spc_u32)(tiles_m * tiles_n);
+  int group = tile / (Config::raster * tiles_n), first = group * Config::raster;
+  int height = min(Config::raster, tiles_m - first), rest = tile - first * tiles_n;
+  place.m0 = (first + rest % height) * Config::tile_m;
+  place.n0 = rest / height * Config::tile_n;
+  return place;
+}

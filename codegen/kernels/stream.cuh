@@ -1,0 +1,121 @@
+// stream.cuh - few rows of A against all of B[n][k]: memory binds, so B goes straight into the multiply's registers.
+//
+//     a block    8 rows of A, 16 columns of B, all of k; its warps take 32 k's each, by turns
+//     a warp     16 bytes a lane from B, many loads under way, mma.sync on them as they are; A from the L1 cache
+//     the end    sums of the warps are added in shared memory in the order of the warps, epilogue, store
+//
+// The sum over k has no order that an operand could lie in wrongly: a lane's eight consecutive k's are dealt to the
+// instruction's places, on both operands alike.  With g = lane / 4 and t = lane % 4, a lane holds the k's 8 t .. 8 t + 7 of
+// the warp's 32; columns g and g + 8 of B are the instruction's 16 rows, 8 rows of A its columns.
+// Rows that are not aligned are loaded element by element.  Nothing is kept for another block: each byte of B is read once.
+#pragma once
+#include "spc/guard.cuh"
+#include "spc/multiply_mma.cuh"
+#include "spc/place.cuh"
+
+template <class Config> struct spc_stream_sums {
+  using T = typename Config::A;
+  static constexpr int warps = Config::threads / 32, step = 32 * warps; // k's of all warps' turn
+  static constexpr int ahead = 4;                                       // turns whose loads are under way
+  static_assert(Config::tile_m == 8 && Config::tile_n == 16 && Config::tile_k == step, "a warp multiplies 8 rows by 16 columns");
+  static_assert(Config::layout_a == 'r' && Config::layout_b == 'c' && sizeof(T) == 2, "operands are 16-bit and have k contiguous");
+  static_assert(Config::shared_bytes >= warps * Config::tile_m * Config::tile_n * 4, "the warps' sums need room");
+
+  float sum[4];
+
+  // One turn's operands.
+  struct turn { spc_u32 a[4], b[2][4]; };
+
+  // Eight elements from `from` on, of which the first `valid` are inside.
+  SPC_DEVICE void fetch(spc_u32 (&to)[4], const T *from, long long valid, bool aligned, bool kept) {
+    if (aligned) {
+      if (kept) ptx_load_kept_16_if(to, from, valid > 0);
+      else ptx_load_16_if(to, from, valid > 0);
+    } else {
+#pragma unroll
+      for (int w = 0; w < 4; w++)
+        to[w] = (2 * w < valid ? from[2 * w].bits : 0u) | (2 * w + 1 < valid ? (spc_u32)from[2 * w + 1].bits << 16 : 0u);
+    }
+  }
+  // Rows and columns beyond the last are computed as the last, and never looked at.
+  __device__ __forceinline__ void load(turn &t, const spc_matrix<T> &a, const spc_matrix<T> &b, const spc_tile_place &p,
+                                       int k, int extent, bool aligned) {
+    int g = (int)threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+      fetch(t.b[i], b.origin + min(p.n0 + g + 8 * i, p.n - 1) * b.pitch + k, extent - k, aligned, false);
+    fetch(t.a, a.origin + min(p.m0 + g, p.m - 1) * a.pitch + k, p.m0 < p.m ? extent - k : 0, aligned, true);
+  }
+  __device__ __forceinline__ void multiply(const turn &t) {
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      spc_u32 columns[4] = {t.b[0][2 * s], t.b[1][2 * s], t.b[0][2 * s + 1], t.b[1][2 * s + 1]};
+      spc_mma(sum, columns, t.a[2 * s], t.a[2 * s + 1], T());
+    }
+  }
+  // visit(row, column, sum) of the tile for every sum that this thread holds.
+  template <class Visit> __device__ __forceinline__ void each(Visit visit) const {
+    int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+#pragma unroll
+    for (int e = 0; e < 4; e++) visit(2 * t + e % 2, g + e / 2 * 8, sum[e]);
+  }
+};
+
+// This warp's share of k, with `ahead` turns of loads under way.
+template <class Config>
+SPC_DEVICE void spc_stream_k(spc_stream_sums<Config> &sums, const spc_tile_place &place, const spc_args &args) {
+  using stream = spc_stream_sums<Config>;
+  using T = typename Config::A;
+  spc_matrix<T> a = {Config::a(args, place.batch), Config::pitch_a(args)};
+  spc_matrix<T> b = {Config::b(args, place.batch), Config::pitch_b(args)};
+  int extent = (int)Config::k(args), k = (int)threadIdx.x / 32 * 32 + (int)threadIdx.x % 4 * 8;
+  bool aligned = spc_matrix<T>::is_aligned(a) && spc_matrix<T>::is_aligned(b);
+#pragma unroll
+  for (int e = 0; e < 4; e++) sums.sum[e] = 0;
+  if (!aligned) {
+#pragma unroll 1
+    for (; k - (int)threadIdx.x % 4 * 8 < extent; k += stream::step) {
+      typename stream::turn t;
+      sums.load(t, a, b, place, k, extent, false);
+      sums.multiply(t);
+    }
+    return;
+  }
+#pragma unroll 1
+  for (; k - (int)threadIdx.x % 4 * 8 < extent; k += stream::ahead * stream::step) {
+    typename stream::turn t[stream::ahead];
+#pragma unroll
+    for (int i = 0; i < stream::ahead; i++) sums.load(t[i], a, b, place, k + i * stream::step, extent, true);
+#pragma unroll
+    for (int i = 0; i < stream::ahead; i++) sums.multiply(t[i]);
+  }
+}
+
+template <class Config> SPC_DEVICE void spc_stream(const spc_args &args) {
+  using stream = spc_stream_sums<Config>;
+  using T = typename Config::T;
+  const int tile = Config::tile_m * Config::tile_n;
+  static_assert(!Config::gathers && !Config::detects, "a streaming product has no list and makes no bits");
+  extern __shared__ __align__(1024) char spc_shared[];
+  float *partial = (float *)spc_shared; // [warp][row][column]
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
+  stream sums;
+  spc_stream_k<Config>(sums, place, args);
+  sums.each([&](int row, int column, float sum) {
+    partial[(int)threadIdx.x / 32 * tile + row * Config::tile_n + column] = sum;
+  });
+  __syncthreads();
+  T *to = Config::t(args, place.batch);
+  long long pitch = Config::pitch_t(args);
+#pragma unroll 1
+  for (int i = (int)threadIdx.x; i < tile; i += Config::threads) {
+    int m = place.m0 + i / Config::tile_n, n = place.n0 + i % Config::tile_n;
+    if (m >= place.m || n >= place.n) continue;
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < stream::warps; w++) sum += partial[w * tile + i];
+    to[Config::layout_t == 'r' ? m * pitch + n : n * pitch + m] =
+        spc_put_as<T>::from(Config::epilogue(args, sum, m, n, place.batch));
+  }
+}
