@@ -659,6 +659,7 @@ static void time_rows(bench *b, const char *named) {
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "check", *named = argc > 2 ? argv[2] : "", *why = "";
   bench b = {.random = 12345};
+  setvbuf(stdout, NULL, _IOLBF, 1 << 12); /* what was found stays, should a limit of time end this */
   if (rt_cuda_open(&b.cuda, &why)) {
     printf("skipped: %s\n", why);
     return 77;
