@@ -54,7 +54,9 @@ static int print_version(int argc, char **argv) {
   return flush_stdout(0);
 }
 
-static int run_command(ir_arena *arena, const drv_command_row *row, int argc, char **argv) {
+/* The cache is noted where a jump out of memory finds it. */
+static int run_command(ir_arena *arena, const drv_command_row *row, int argc, char **argv,
+                       rt_cache *volatile *noted) {
   drv_session *s = IR_NEW(arena, drv_session);
   *s = (drv_session){.arena = arena,
                      .sink = ir_sink_new(arena),
@@ -62,7 +64,7 @@ static int run_command(ir_arena *arena, const drv_command_row *row, int argc, ch
                      .command_name = row->name};
   if (drv_parse_options(s, argc, argv)) return drv_exit_code(SPC_INVALID_ARGUMENT);
   s->sink->werror = s->options.werror;
-  s->cache = rt_cache_open();
+  s->cache = *noted = rt_cache_open();
   int code = row->run(s);
   drv_render(s);
   rt_cache_close(s->cache);
@@ -84,15 +86,17 @@ int spc_command(int argc, char **argv) {
   ir_arena *arena = ir_arena_new();
   if (!arena) return drv_exit_code(SPC_OUT_OF_MEMORY);
   jmp_buf out_of_memory;
+  rt_cache *volatile cache = NULL;
   int code;
   if (setjmp(out_of_memory)) {
     fputs("spc: out of memory\n", stderr);
     ir_arena_guard(arena, NULL);
+    rt_cache_close(cache);
     ir_arena_free(arena);
     return drv_exit_code(SPC_OUT_OF_MEMORY);
   }
   ir_arena_guard(arena, &out_of_memory);
-  code = run_command(arena, row, argc - 2, argv + 2);
+  code = run_command(arena, row, argc - 2, argv + 2, &cache);
   ir_arena_free(arena);
   return code;
 }
