@@ -174,7 +174,7 @@ SPC_API spc_expr spc_build_access(spc_builder *b, const char *tensor, const spc_
 SPC_API spc_expr spc_build_unary(spc_builder *b, const char *op, spc_expr x); /* "-", "not" */
 /* "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or" */
 SPC_API spc_expr spc_build_binary(spc_builder *b, const char *op, spc_expr x, spc_expr y);
-/* A function of docs/language.md: "relu", "exp", "max", "select". */
+/* A function of docs/language.md: "relu", "exp", "max", "where". */
 SPC_API spc_expr spc_build_call(spc_builder *b, const char *function, const spc_expr *args, int count);
 /* "sum", "max", ... over indices */
 SPC_API spc_expr spc_build_reduce(spc_builder *b, const char *reducer, const char *const *indices,
@@ -352,8 +352,8 @@ typedef struct spc_dl_level { /* the arrays of one level of a format; NULL where
 typedef enum spc_use { SPC_FOR_RUN = 0, SPC_FOR_ENQUEUE = 1 } spc_use;
 
 /* *tensor becomes input or output `name` of the plan's kernel on the memory of a DLPack tensor, which
- * must outlive it; nothing is copied.  The caller sets tensor->struct_size.  Checked: rank, dtype, device, alignment, `data` (NULL only where
- * nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
+ * must outlive it; nothing is copied.  The caller sets tensor->struct_size.  Checked: rank, dtype, device,
+ * alignment, `data` (NULL only where nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
  * column-major for `dense_t`, any permutation for a format that says so.  Sizes of 1 may have any stride.
  * Padded rows are refused: kernels take a row's pitch from the sizes.  i4 and u4 are 8-bit integers.
  * SPC_INVALID_INPUT names the tensor, the field and the axis; *tensor is not written then.  Whether sizes
@@ -472,6 +472,7 @@ typedef struct spc_guard_info {
   spc_branch branch;  /* what the run did */
 } spc_guard_info;
 SPC_API spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *info, spc_error *err);
+
 /* ---- compiled before ------------------------------------------------------------------------------ */
 /* A program from a bundle: kernels that `spc export` compiled, for one target or several, here or on
  * another machine.  Nothing is compiled, and neither LLVM nor NVRTC is needed (say load_only in the
