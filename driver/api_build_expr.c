@@ -175,33 +175,34 @@ spc_expr spc_build_reduce(spc_builder *b, const char *reducer, const char *const
   return add(b, "spc_build_reduce", node);
 }
 
+/* `function[name](x after)`; the calls are named alike, and `what` is the argument that has the name. */
+static spc_expr add_bracketed(spc_builder *b, const char *function, const char *what,
+                              const char *name, spc_expr x, const char *after) {
+  const char *call = ir_format_text(b->arena, "spc_build_%s", function);
+  if (!drv_build_is_name(b, call, what, name)) return 0;
+  build_node node = {.kind = BUILD_CALL, .args = {x}, .count = 1, .after = after};
+  node.text = ir_format_text(b->arena, "%s[%s]", function, name);
+  return add(b, call, node);
+}
+
 spc_expr spc_build_cast(spc_builder *b, const char *dtype, spc_expr x) {
   BUILD_GUARD(b, 0);
-  if (!drv_build_is_name(b, "spc_build_cast", "dtype", dtype)) return 0;
-  build_node node = {.kind = BUILD_CALL, .args = {x}, .count = 1};
-  node.text = ir_format_text(b->arena, "cast[%s]", dtype);
-  return add(b, "spc_build_cast", node);
+  return add_bracketed(b, "cast", "dtype", dtype, x, NULL);
 }
 
 spc_expr spc_build_softmax(spc_builder *b, const char *index, spc_expr x) {
   BUILD_GUARD(b, 0);
-  if (!drv_build_is_name(b, "spc_build_softmax", "index", index)) return 0;
-  build_node node = {.kind = BUILD_CALL, .args = {x}, .count = 1};
-  node.text = ir_format_text(b->arena, "softmax[%s]", index);
-  return add(b, "spc_build_softmax", node);
+  return add_bracketed(b, "softmax", "index", index, x, NULL);
 }
 
 spc_expr spc_build_topk(spc_builder *b, const char *index, spc_expr x, int64_t k) {
   BUILD_GUARD(b, 0);
-  if (!drv_build_is_name(b, "spc_build_topk", "index", index)) return 0;
   if (k < 0) {
     fault(b, "spc_build_topk", "k", "is negative");
     return 0;
   }
-  build_node node = {.kind = BUILD_CALL, .args = {x}, .count = 1};
-  node.text = ir_format_text(b->arena, "topk[%s]", index);
-  node.after = ir_format_text(b->arena, ", %lld", (long long)k);
-  return add(b, "spc_build_topk", node);
+  return add_bracketed(b, "topk", "index", index, x,
+                       ir_format_text(b->arena, ", %lld", (long long)k));
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "spc.h"
+#include "tests/unit/driver_open.h"
 
 static const char text[] =
     "spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; in W: bf16[N,M] as dense_t; "
@@ -20,19 +20,12 @@ typedef struct scene {
 
 static scene scene_new(void) {
   scene s;
-  spc_error err = SPC_ERROR_INIT;
-  spc_context_options options = {.struct_size = sizeof options, .backend = "interp"};
-  cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), NULL, &s.program, &err), SPC_OK,
-               "%s\n%s", err.message, err.diagnostics);
-  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  s.plan = open_plan("interp", 1, text, NULL, &s.context, &s.program);
   return s;
 }
 
 static void scene_free(scene *s) {
-  spc_plan_free(s->plan);
-  spc_program_free(s->program);
-  spc_context_free(s->context);
+  close_plan(s->plan, s->program, s->context);
 }
 
 /* A DLPack tensor with room for its sizes. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
-#include "spc.h"
+#include "tests/unit/driver_open.h"
 
 enum { ALIGN = 256, FENCE = 512, MOST = 6 };
 
@@ -28,12 +28,7 @@ static void *own(scene *s, size_t bytes) {
 
 static scene scene_of(const char *backend, const char *text) {
   scene s = {.random = 7};
-  spc_error err = SPC_ERROR_INIT;
-  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
-  cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), NULL, &s.program, &err), SPC_OK,
-               "%s\n%s", err.message, err.diagnostics);
-  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  s.plan = open_plan(backend, 2, text, NULL, &s.context, &s.program);
   return s;
 }
 
@@ -44,9 +39,7 @@ static void tensors_free(scene *s) {
 
 static void scene_free(scene *s) {
   tensors_free(s);
-  spc_plan_free(s->plan);
-  spc_program_free(s->program);
-  spc_context_free(s->context);
+  close_plan(s->plan, s->program, s->context);
 }
 
 static float uniform(scene *s) {

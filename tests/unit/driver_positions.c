@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "codegen/codegen.h"
-#include "spc.h"
+#include "tests/unit/driver_open.h"
 
 static const char spmv[] = "spx 1; dim N: dyn; dim M: dyn; kernel spmv { in A: f32[N,M] as csr;"
                            " in x: f32[M]; out y[i] = sum[j] A[i,j]*x[j]; }",
@@ -22,20 +22,13 @@ typedef struct scene {
 
 static scene scene_of(const char *backend, const char *text, const char *positions) {
   scene s = {0};
-  spc_error err = SPC_ERROR_INIT;
-  spc_context_options here = {.struct_size = sizeof here, .backend = backend, .threads = 1};
   spc_program_options options = {.struct_size = sizeof options, .positions = positions};
-  cr_assert_eq(spc_context_new(&here, &s.context, &err), SPC_OK, "%s", err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), &options, &s.program, &err),
-               SPC_OK, "%s\n%s", err.message, err.diagnostics);
-  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  s.plan = open_plan(backend, 1, text, &options, &s.context, &s.program);
   return s;
 }
 
 static void scene_free(scene *s) {
-  spc_plan_free(s->plan);
-  spc_program_free(s->program);
-  spc_context_free(s->context);
+  close_plan(s->plan, s->program, s->context);
 }
 
 static spc_tensor vector(const char *name, float *values, int64_t n) {

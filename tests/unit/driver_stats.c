@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
-#include "spc.h"
+#include "tests/unit/driver_open.h"
 
 enum { T = 32, D = 24, F = 128 };
 
@@ -34,12 +34,7 @@ static spc_tensor matrix(const char *name, float *values, int64_t rows, int64_t 
 static scene scene_of(const char *backend, const char *text, const spc_program_options *given) {
   static float x[T * D], w[D * F], v[F * D], y[T * D];
   scene s;
-  spc_error err = SPC_ERROR_INIT;
-  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
-  cr_assert_eq(spc_context_new(&options, &s.context, &err), SPC_OK, "%s", err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), given, &s.program, &err),
-               SPC_OK, "%s\n%s", err.message, err.diagnostics);
-  cr_assert_eq(spc_plan_new(s.program, NULL, NULL, 0, &s.plan, &err), SPC_OK, "%s", err.message);
+  s.plan = open_plan(backend, 2, text, given, &s.context, &s.program);
   for (int i = 0; i < T * D; i++) x[i] = 1;
   s.tensors[0] = matrix("x", x, T, D);
   s.tensors[1] = matrix("W", w, D, F);
@@ -49,9 +44,7 @@ static scene scene_of(const char *backend, const char *text, const spc_program_o
 }
 
 static void scene_free(scene *s) {
-  spc_plan_free(s->plan);
-  spc_program_free(s->program);
-  spc_context_free(s->context);
+  close_plan(s->plan, s->program, s->context);
 }
 
 /* The first `live` neurons are not zero, for every token. */

@@ -93,7 +93,7 @@ Test(passes_b_cost, cover_shortens_a_listed_product) {
 Test(passes_b_cost, listed_columns_as_measured) {
   const pass_profile *p = pass_profile_of(arena, target("sm_90a"));
   const ir_kernel_row *r = ir_kernel_row_named("gemm_ngather_tma_128x256x64");
-  pass_product q = {1, 16384, 5632, 2048, IR_BF16, IR_BF16, IR_BF16, false};
+  pass_product q = {1, 16384, 5632, 2048, IR_BF16, IR_BF16, IR_BF16, false, false};
   static const double measured[][2] = {{0.15, 125}, {0.25, 179}, {0.42, 290}, {0.64, 427}, {0.86, 540}};
   for (int i = 0; i < IR_COUNT(measured); i++) {
     pass_tiling tiling = {.row = r, .m = r->m, .n = r->n, .k = r->k, .strip = 128, .gran = 1};
