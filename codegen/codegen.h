@@ -30,8 +30,8 @@ int cg_cpu_vector_bits(const char *mcpu); /* 512, 256 or 128 */
 spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                           ir_sink *sink, ir_image **out);
 /* The image of code that was made before, by stages' names; needs no LLVM. */
-spc_status cg_cpu_restore(ir_arena *arena, const ir_kernel *kernel, const ir_piece *pieces, int count,
-                       ir_sink *sink, ir_image **out);
+spc_status cg_cpu_restore(ir_arena *arena, const ir_kernel *kernel, const ir_piece *pieces,
+                          int count, ir_sink *sink, ir_image **out);
 /* The psABI's levels, best first: "x86-64-v4" and so on; NULL out of range (cpu_level.c). */
 const char *cg_cpu_level(int i);
 bool cg_cpu_level_runs(const char *level); /* on this machine; false for what is no level */
@@ -53,7 +53,7 @@ spc_status cg_cuda_emit(ir_arena *arena, const ir_kernel *kernel, const cg_optio
  * which kernels stand; whether launches are what the cubins were made for the caller sees by
  * cg_launch_text. */
 spc_status cg_cuda_restore(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
-                        const ir_piece *pieces, int count, ir_sink *sink, ir_image **out);
+                           const ir_piece *pieces, int count, ir_sink *sink, ir_image **out);
 /* Everything that a cubin and its launch agree on: text, entry, buffers, grid, threads, maps. */
 const char *cg_launch_text(ir_arena *arena, const ir_code_image *code);
 /* "ffn.y", or "ffn.y-0" where the stage is several launches: what files of a code are named. */

@@ -133,8 +133,8 @@ static spc_status link_stage(const ir_stage *stage, const ir_piece *given, int c
   return SPC_INVALID_INPUT;
 }
 
-spc_status cg_cpu_restore(ir_arena *arena, const ir_kernel *kernel, const ir_piece *given, int count,
-                       ir_sink *sink, ir_image **out) {
+spc_status cg_cpu_restore(ir_arena *arena, const ir_kernel *kernel, const ir_piece *given,
+                          int count, ir_sink *sink, ir_image **out) {
   cg_cpu_piece *pieces = IR_NEW_ARRAY(arena, cg_cpu_piece, kernel->stages.count + 1);
   spc_status status = SPC_OK;
   int made = 0;

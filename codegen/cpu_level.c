@@ -1,8 +1,8 @@
 /* cpu_level.c - the levels of the x86-64 psABI, and which of them this machine runs: for code that
  * was made elsewhere, without LLVM.
  *
- * Bits by Intel's manual (CPUID leaves 1, 7 and 0x80000001); AVX and AVX-512 also want the system to
- * keep their registers (XCR0). */
+ * Bits by Intel's manual (CPUID leaves 1, 7 and 0x80000001); AVX and AVX-512 also want the system
+ * to keep their registers (XCR0). */
 #include "codegen/codegen.h"
 
 static const char *const levels[] = {"x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64"};

@@ -20,7 +20,7 @@
 /* ---- matrix products (cuda_product.c) -------------------------------------------------------- */
 typedef struct cg_operand {
   const ir_tensor *tensor;
-  ir_expr *const *subs; /* bare indices */
+  ir_expr *const *subs;                    /* bare indices */
   ir_expr *stride_m, *stride_n, *stride_k; /* elements; NULL where the operand lacks the index */
   ir_expr *stride_batch[IR_MAX_RANK];
   char layout; /* A: 'r' [m][k], 'c' [k][m]; B: 'r' [k][n], 'c' [n][k]; T: 'r' [m][n], 'c' [n][m] */
@@ -62,7 +62,7 @@ typedef struct cg_launch {
   const ir_list *list;      /* read, made or measured */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
-  bool samples, packed; /* the list names columns of T; A was written over the list */
+  bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */

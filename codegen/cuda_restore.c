@@ -1,7 +1,7 @@
 /* cuda_restore.c - cubins that were made before become an image again, without NVRTC.
  *
- * Launches are derived from the stages anew, as a compile derives them; cg_launch_text is all that a
- * cubin relies on, so that its digest tells whether another library would launch it in the same
+ * Launches are derived from the stages anew, as a compile derives them; cg_launch_text is all that
+ * a cubin relies on, so that its digest tells whether another library would launch it in the same
  * way. */
 #include "codegen/cuda.h"
 #include "codegen/embedded.h"
@@ -13,7 +13,7 @@ static const ir_piece *piece_named(const ir_piece *pieces, int count, const char
 }
 
 spc_status cg_cuda_restore(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
-                        const ir_piece *pieces, int count, ir_sink *sink, ir_image **out) {
+                           const ir_piece *pieces, int count, ir_sink *sink, ir_image **out) {
   ir_image *image;
   *out = NULL;
   SPC_TRY(cg_cuda_emit(arena, kernel, options, sink, &image));

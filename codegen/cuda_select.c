@@ -158,8 +158,10 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   const char *why = fit_strips(l, list, list->strip_index);
   if (why) return why;
   if (list->axis != l->product.n) return "its list is not along an index of the result";
-  if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
-  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
+  if (l->product.t.layout != 'c')
+    return "listed columns are stored one after the other, each contiguous";
+  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2)
+    return "listed columns are stored in 16 bits";
   l->samples = true;
   return NULL;
 }

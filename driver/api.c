@@ -58,17 +58,17 @@ spc_status drv_take_options(const char *call, const void *given, void *full, siz
                         length);
   for (size_t i = size; i < length; i++)
     if (((const char *)given)[i])
-      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
-                          "%s: `options` is of a newer header, and sets what this library (%s) does "
-                          "not know",
-                          call, SPC_VERSION);
+      return drv_api_fail(
+          err, SPC_INVALID_ARGUMENT, NULL,
+          "%s: `options` is of a newer header, and sets what this library (%s) does "
+          "not know",
+          call, SPC_VERSION);
   memcpy(full, given, length < size ? length : size);
   return SPC_OK;
 }
 
 /* ---- context --------------------------------------------------------------------------------- */
-static spc_status choose(spc_context *context, const spc_context_options *given,
-                         const char **why) {
+static spc_status choose(spc_context *context, const spc_context_options *given, const char **why) {
   const char *name = given->backend;
   bool any = !name;
   *why = "";
@@ -201,7 +201,8 @@ static void log_program(const spc_program *p) {
   }
   for (int k = 0; k < p->ir->kernels.count && p->images; k++)
     if (p->images[k])
-      drv_log(p->context, SPC_LOG_NOTE, "kernel `%s`: %d pieces of code, %d compiled, %d from the cache",
+      drv_log(p->context, SPC_LOG_NOTE,
+              "kernel `%s`: %d pieces of code, %d compiled, %d from the cache",
               p->ir->kernels.at[k]->name, p->images[k]->codes.count, p->images[k]->compiled,
               p->images[k]->cached);
 }
@@ -235,8 +236,7 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
                         "spc_program_options: `positions` is i32 or i64, not `%s`",
                         given.positions);
   if (given.fixed_count < 0 || (given.fixed_count && !given.fixed))
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
-                        "spc_program_options: `%s` is not valid",
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_options: `%s` is not valid",
                         given.fixed_count < 0 ? "fixed_count" : "fixed");
   for (int i = 0; i < given.fixed_count; i++)
     if (!given.fixed[i].name)

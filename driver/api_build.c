@@ -55,8 +55,7 @@ spc_status spc_program_from_builder(spc_builder *b, const spc_program_options *o
                         b ? "program" : "builder");
   const char *text = spc_builder_text(b);
   if (b->status || !text) return drv_api_fail(err, b->status, NULL, "%s", b->message);
-  return drv_program_new(b->context, "<builder>", text, strlen(text), options, NULL, program,
-                         err);
+  return drv_program_new(b->context, "<builder>", text, strlen(text), options, NULL, program, err);
 }
 
 /* ---- parts of declarations ------------------------------------------------------------------- */

@@ -175,7 +175,8 @@ spc_expr spc_build_reduce(spc_builder *b, const char *reducer, const char *const
   return add(b, "spc_build_reduce", node);
 }
 
-/* `function[name](x after)`; the calls are named alike, and `what` is the argument that has the name. */
+/* `function[name](x after)`; the calls are named alike, and `what` is the argument that has the
+ * name. */
 static spc_expr add_bracketed(spc_builder *b, const char *function, const char *what,
                               const char *name, spc_expr x, const char *after) {
   const char *call = ir_format_text(b->arena, "spc_build_%s", function);

@@ -99,7 +99,7 @@ spc_status spc_program_from_bundle(spc_context *context, const void *data, size_
   if (!context || !data || !program)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_from_bundle: `%s` is NULL",
                         !context ? "context"
-                        : !data ? "bundle"
-                                  : "program");
+                        : !data  ? "bundle"
+                                 : "program");
   return drv_program_load(context, "spc_program_from_bundle", data, bytes, program, err);
 }

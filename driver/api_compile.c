@@ -19,12 +19,12 @@ struct spc_job {
   api_compiler *compiler;
   spc_job *next; /* in the queue */
   job_state state;
-  int users;                 /* its owner, the thread that compiles it */
-  atomic_bool cancelled;     /* read by the compile, without the lock */
-  char *text;                /* freed when it is compiled */
+  int users;             /* its owner, the thread that compiles it */
+  atomic_bool cancelled; /* read by the compile, without the lock */
+  char *text;            /* freed when it is compiled */
   size_t length;
   spc_program_options options; /* names and sizes are copies */
-  spc_program *program;      /* until it is taken */
+  spc_program *program;        /* until it is taken */
   spc_status status;
   spc_error error;
 };

@@ -121,8 +121,7 @@ static spc_status restore_kernel(const restoring *r, const ir_target *target, ir
     return cg_cpu_restore(r->arena, r->kernel, pieces.at, pieces.count, r->sink, out);
   }
   cg_options options = {.target = target};
-  SPC_TRY(
-      cg_cuda_restore(r->arena, r->kernel, &options, pieces.at, pieces.count, r->sink, out));
+  SPC_TRY(cg_cuda_restore(r->arena, r->kernel, &options, pieces.at, pieces.count, r->sink, out));
   return check_cubins(r, *out);
 }
 

@@ -17,7 +17,8 @@ static const char *age_text(ir_arena *arena, double seconds) {
   } units[] = {{86400, "day"}, {3600, "hour"}, {60, "minute"}};
   for (int i = 0; i < IR_COUNT(units); i++) {
     long long count = (long long)(seconds / units[i].each);
-    if (count) return ir_format_text(arena, "%lld %s%s", count, units[i].name, count > 1 ? "s" : "");
+    if (count)
+      return ir_format_text(arena, "%lld %s%s", count, units[i].name, count > 1 ? "s" : "");
   }
   return "now";
 }
@@ -71,7 +72,8 @@ static int no_folder(drv_session *s) {
   return drv_finish(s, SPC_IO);
 }
 
-/* ---- what is wrong, what is too much ---------------------------------------------------------- */
+/* ---- what is wrong, what is too much ----------------------------------------------------------
+ */
 static void put_wrong(void *user, const char *file, const char *wrong) {
   ir_text_printf(user, "%s: %s\n", file, wrong);
 }
@@ -130,8 +132,9 @@ int drv_cache(drv_session *s) {
     ir_text_printf(&text, "%lld entries removed\n", (long long)rt_cache_clear(s->cache));
   } else {
     const char *near = ir_nearest(verb, verbs, IR_COUNT(verbs));
-    return drv_usage_error(s, "cache knows no `%s`%s%s%s; it is path, size, ls, verify, prune or clear",
-                           verb, near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
+    return drv_usage_error(
+        s, "cache knows no `%s`%s%s%s; it is path, size, ls, verify, prune or clear", verb,
+        near ? "; did you mean `" : "", near ? near : "", near ? "`?" : "");
   }
   if (!status || status == SPC_MISMATCH) {
     spc_status written = drv_write_file(s, NULL, text.data, text.length);

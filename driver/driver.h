@@ -45,9 +45,9 @@ typedef struct drv_session {
   const char *command_name;
   drv_options options;
   drv_list arguments;
-  rt_cache *cache; /* of compiled code */
+  rt_cache *cache;     /* of compiled code */
   int compile_threads; /* 0: by cores */
-  bool has_gpu;    /* of the target that is compiled for: drv_target_of */
+  bool has_gpu;        /* of the target that is compiled for: drv_target_of */
   /* after drv_load */
   const char *path;
   char *text;

@@ -135,7 +135,8 @@ static spc_status estimate_sizes(drv_session *s, int64_t **out) {
   int64_t *sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
   *out = sizes;
   SPC_TRY(drv_sizes_from_defines(s, sizes));
-  if (!s->options.binds.items.count || s->options.html) return SPC_OK; /* the page's are looked at */
+  if (!s->options.binds.items.count || s->options.html)
+    return SPC_OK; /* the page's are looked at */
   ir_kernel *kernel;
   ir_bindings bindings = {0};
   SPC_TRY(drv_pick_kernel(s, &kernel));

@@ -20,7 +20,9 @@ void page_putn(page *p, const char *text, size_t length) {
 
 void page_put(page *p, const char *text) { page_putn(p, text, strlen(text)); }
 
-const char *page_time(page *p, double microseconds) { return pass_time_text(p->arena, microseconds); }
+const char *page_time(page *p, double microseconds) {
+  return pass_time_text(p->arena, microseconds);
+}
 
 /* ---- what is shown --------------------------------------------------------------------------- */
 static void keep_dump(void *user, const char *title, const char *text) {
@@ -29,12 +31,15 @@ static void keep_dump(void *user, const char *title, const char *text) {
   IR_PUSH(p->arena, &p->dumps, dump);
 }
 
-static const ir_kernel *kernel_with(const ir_program *program, const char *only, const char *name, size_t length) {
+static const ir_kernel *kernel_with(const ir_program *program, const char *only, const char *name,
+                                    size_t length) {
   for (int k = 0; k < program->kernels.count; k++) {
     const ir_kernel *kernel = program->kernels.at[k];
     if (only && strcmp(only, kernel->name)) continue;
     for (int i = 0; i < kernel->tensors.count; i++)
-      if (!strncmp(kernel->tensors.at[i]->name, name, length) && !kernel->tensors.at[i]->name[length]) return kernel;
+      if (!strncmp(kernel->tensors.at[i]->name, name, length) &&
+          !kernel->tensors.at[i]->name[length])
+        return kernel;
   }
   return NULL;
 }
@@ -77,8 +82,10 @@ static spc_status gather(page *p, const ir_target *target, int64_t *sizes) {
 
 /* ---- the page -------------------------------------------------------------------------------- */
 static void put_head(page *p) {
-  page_raw(p, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-              "content=\"width=device-width,initial-scale=1\">\n<title>");
+  page_raw(
+      p,
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n<title>");
   page_put(p, p->s->path);
   page_raw(p, " explained</title>\n<style>\n");
   for (int i = 0; page_style[i]; i++) page_raw(p, page_style[i]);
@@ -94,7 +101,10 @@ static void put_head(page *p) {
     int64_t size = dim->value >= 0 ? dim->value : p->sizes[d] >= 0 ? p->sizes[d] : dim->assumed;
     ir_text_printf(&p->out, "%s", d ? ", " : "; ");
     page_put(p, dim->name);
-    ir_text_printf(&p->out, "&#160;=&#160;%lld%s", (long long)size, dim->value >= 0 ? "" : p->sizes[d] >= 0 ? " (here)" : " (assumed)");
+    ir_text_printf(&p->out, "&#160;=&#160;%lld%s", (long long)size,
+                   dim->value >= 0    ? ""
+                   : p->sizes[d] >= 0 ? " (here)"
+                                      : " (assumed)");
   }
   page_raw(p, "</p>\n<nav>");
 }
@@ -124,12 +134,15 @@ static void put_page(page *p) {
     page_raw(p, "</section>\n");
   }
   page_pipeline(p);
-  ir_text_printf(&p->out, "<footer>spc %s. Times are predictions of the cost model unless a column says measured "
-                          "(<code>spc bench</code>).</footer>\n</main></body></html>\n",
-                 SPC_VERSION);
+  ir_text_printf(
+      &p->out,
+      "<footer>spc %s. Times are predictions of the cost model unless a column says measured "
+      "(<code>spc bench</code>).</footer>\n</main></body></html>\n",
+      SPC_VERSION);
 }
 
-spc_status drv_explain_html(drv_session *s, const ir_target *target, int64_t *sizes, const char *fresh) {
+spc_status drv_explain_html(drv_session *s, const ir_target *target, int64_t *sizes,
+                            const char *fresh) {
   page p = {.s = s, .arena = s->arena, .out = ir_text_new(s->arena)};
   SPC_TRY(gather(&p, target, sizes));
   for (int k = 0; fresh && k < s->program->kernels.count; k++)

@@ -1,4 +1,5 @@
-/* export.c - `spc export`: kernels compiled ahead of time, for several targets, into a bundle or C. */
+/* export.c - `spc export`: kernels compiled ahead of time, for several targets, into a bundle or C.
+ */
 #include "driver/bundle.h"
 
 typedef struct exporting {
@@ -13,8 +14,9 @@ typedef struct exporting {
 static const char *level_of(drv_session *s) {
   const char *mcpu = s->options.mcpu;
   if (mcpu && !bundle_is_level(mcpu)) {
-    drv_usage_error(s, "export makes CPU code for a level: --mcpu=x86-64-v2, x86-64-v3 or "
-                       "x86-64-v4, not `%s`",
+    drv_usage_error(s,
+                    "export makes CPU code for a level: --mcpu=x86-64-v2, x86-64-v3 or "
+                    "x86-64-v4, not `%s`",
                     mcpu);
     return NULL;
   }

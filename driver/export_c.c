@@ -15,7 +15,8 @@ const char *bundle_c_name(ir_arena *arena, const char *path) {
 
 /* ---- the header ------------------------------------------------------------------------------ */
 static void put_tensor(const ir_tensor *t, ir_text *out) {
-  ir_text_printf(out, "%s: %s[", t->name, t->dtype == IR_NONE ? "pattern" : ir_dtype_text(t->dtype));
+  ir_text_printf(out, "%s: %s[", t->name,
+                 t->dtype == IR_NONE ? "pattern" : ir_dtype_text(t->dtype));
   for (int d = 0; d < t->rank; d++) {
     if (d) ir_text_put(out, ",");
     ir_print_expr(t->dim[d], out);
@@ -55,18 +56,20 @@ void bundle_print_header(const bundle *b, const ir_program *program, const char 
     put_tensors(kernel, IR_ROLE_OUT, out);
     ir_text_put(out, "\n");
   }
-  ir_text_printf(out,
-                 " *\n * Compile %s.c and link libspc; neither LLVM nor NVRTC is needed to run. */\n"
-                 "#ifndef SPC_EXPORT_%s_H\n#define SPC_EXPORT_%s_H\n\n#include <spc.h>\n\n"
-                 "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
-                 name, name, name);
+  ir_text_printf(
+      out,
+      " *\n * Compile %s.c and link libspc; neither LLVM nor NVRTC is needed to run. */\n"
+      "#ifndef SPC_EXPORT_%s_H\n#define SPC_EXPORT_%s_H\n\n#include <spc.h>\n\n"
+      "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
+      name, name, name);
   put_sizes(program, name, out);
-  ir_text_printf(out,
-                 "/* The program, as spc_program_from_bundle: SPC_UNAVAILABLE where it has no code "
-                 "for the machine. */\n"
-                 "spc_status %s_load(spc_context *context, spc_program **program, spc_error *err);\n"
-                 "\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
-                 name);
+  ir_text_printf(
+      out,
+      "/* The program, as spc_program_from_bundle: SPC_UNAVAILABLE where it has no code "
+      "for the machine. */\n"
+      "spc_status %s_load(spc_context *context, spc_program **program, spc_error *err);\n"
+      "\n#ifdef __cplusplus\n}\n#endif\n#endif\n",
+      name);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */

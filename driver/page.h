@@ -1,9 +1,10 @@
 /* page.h - what the files behind `spc explain --html` share: one page that needs nothing else, no
  * script, no font, no image, and reads well in light and dark.
  *
- *   explain_html.c  gathers what is shown, puts the sections in order    page_style.c  the style sheet
- *   page_choice.c   stages as steps, candidates as a table with bars     page_plot.c   roofline, break-even
- *   page_mask.c     where a tensor is not zero                           page_ir.c     IR before and after passes */
+ *   explain_html.c  gathers what is shown, puts the sections in order    page_style.c  the style
+ * sheet page_choice.c   stages as steps, candidates as a table with bars     page_plot.c roofline,
+ * break-even page_mask.c     where a tensor is not zero                           page_ir.c     IR
+ * before and after passes */
 #ifndef SPC_DRIVER_PAGE_H
 #define SPC_DRIVER_PAGE_H
 

@@ -17,13 +17,17 @@ static const char *kind_text(const ir_stage *stage) {
 
 static void put_stage(page *p, const ir_stage *stage) {
   bool small = stage->kind != IR_STAGE_COMPUTE;
-  ir_text_printf(&p->out, "<li class=\"%s\"><h4><code>", stage->when.list ? "branch" : small ? "small" : "main");
+  ir_text_printf(&p->out, "<li class=\"%s\"><h4><code>",
+                 stage->when.list ? "branch"
+                 : small          ? "small"
+                                  : "main");
   page_put(p, stage->name);
   ir_text_printf(&p->out, "</code> <span class=\"tag\">%s", kind_text(stage));
   if (stage->when.list) {
     page_raw(p, ", only when the cover of <code>");
     page_put(p, stage->when.list->name);
-    ir_text_printf(&p->out, "</code> is %s %.3g", stage->when.above ? "at least" : "below", stage->when.threshold);
+    ir_text_printf(&p->out, "</code> is %s %.3g", stage->when.above ? "at least" : "below",
+                   stage->when.threshold);
   }
   page_raw(p, "</span>");
   if (stage->microseconds > 0) {
@@ -49,7 +53,9 @@ static void put_stage(page *p, const ir_stage *stage) {
 }
 
 /* ---- candidates ------------------------------------------------------------------------------ */
-static double time_of(const ir_candidate *c) { return c->expected > 0 ? c->expected : c->microseconds; }
+static double time_of(const ir_candidate *c) {
+  return c->expected > 0 ? c->expected : c->microseconds;
+}
 
 static double longest(const ir_kernel *kernel, const ir_tensor *target) {
   const ir_candidate *chosen = pass_chosen(kernel, target);
@@ -71,13 +77,15 @@ static void put_candidate(page *p, const ir_candidate *c, double most) {
   static const char *const classes[] = {"chosen", "runner", "rejected"};
   static const char *const words[] = {"chosen", "runner-up", "rejected"};
   double share = most > 0 ? time_of(c) / most : 0;
-  ir_text_printf(&p->out, "<tr class=\"%s\"><td class=\"verdict\">%s</td><td>", classes[c->verdict], words[c->verdict]);
+  ir_text_printf(&p->out, "<tr class=\"%s\"><td class=\"verdict\">%s</td><td>", classes[c->verdict],
+                 words[c->verdict]);
   page_put(p, c->label);
   page_raw(p, "</td>");
   put_cell_time(p, time_of(c));
   put_cell_time(p, c->measured);
   ir_text_printf(&p->out, "<td class=\"bar\">");
-  if (share > 0) ir_text_printf(&p->out, "<i style=\"width:%.1f%%\"></i>", 100 * (share > 1 ? 1 : share));
+  if (share > 0)
+    ir_text_printf(&p->out, "<i style=\"width:%.1f%%\"></i>", 100 * (share > 1 ? 1 : share));
   page_raw(p, "</td><td>");
   page_put(p, c->why ? c->why : "");
   page_raw(p, "</td></tr>\n");
@@ -87,9 +95,12 @@ static void put_candidates(page *p, const ir_kernel *kernel, const ir_tensor *ta
   double most = longest(kernel, target);
   page_raw(p, "<h3>Ways to compute <code>");
   page_put(p, target->name);
-  page_raw(p, "</code></h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">verdict</th><th "
-              "scope=\"col\">candidate</th><th scope=\"col\" class=\"num\">expected</th><th scope=\"col\" "
-              "class=\"num\">measured</th><th scope=\"col\">time</th><th scope=\"col\">why</th></tr></thead><tbody>\n");
+  page_raw(
+      p,
+      "</code></h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">verdict</th><th "
+      "scope=\"col\">candidate</th><th scope=\"col\" class=\"num\">expected</th><th scope=\"col\" "
+      "class=\"num\">measured</th><th scope=\"col\">time</th><th "
+      "scope=\"col\">why</th></tr></thead><tbody>\n");
   for (int verdict = IR_CHOSEN; verdict <= IR_REJECTED; verdict++)
     for (int i = 0; i < kernel->candidates.count; i++) {
       const ir_candidate *c = kernel->candidates.at[i];

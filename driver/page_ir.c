@@ -1,8 +1,8 @@
 /* page_ir.c - the program before and after each pass, side by side, changed lines marked.
  *
- * Lines are compared by their longest common subsequence between what both begin and end with; where
- * that is too long to be worth a table of lengths, all of it counts as changed.  Only changes and a
- * few lines around them are shown. */
+ * Lines are compared by their longest common subsequence between what both begin and end with;
+ * where that is too long to be worth a table of lengths, all of it counts as changed.  Only changes
+ * and a few lines around them are shown. */
 #include <stdlib.h>
 
 #include "driver/page.h"
@@ -58,7 +58,7 @@ static void walk(ir_arena *arena, const lines *a, int a0, int a1, const lines *b
 #define LENGTH(I, K) length[(size_t)(I) * (size_t)(m + 1) + (size_t)(K)]
   for (int x = n; length && x-- > 0;)
     for (int y = m; y-- > 0;)
-      LENGTH(x, y) = same(a, a0 + x, b, b0 + y)            ? LENGTH(x + 1, y + 1) + 1
+      LENGTH(x, y) = same(a, a0 + x, b, b0 + y)             ? LENGTH(x + 1, y + 1) + 1
                      : LENGTH(x + 1, y) >= LENGTH(x, y + 1) ? LENGTH(x + 1, y)
                                                             : LENGTH(x, y + 1);
   while (length && i < n && k < m) {
@@ -124,7 +124,8 @@ static int put_changes(page *p, const lines *a, const lines *b, const rows *r, i
 }
 
 static void put_diff(page *p, const lines *a, const lines *b, const rows *r) {
-  page_raw(p, "<table class=\"diff\"><thead><tr><th scope=\"col\">before</th><th scope=\"col\">after</th></tr>"
+  page_raw(p, "<table class=\"diff\"><thead><tr><th scope=\"col\">before</th><th "
+              "scope=\"col\">after</th></tr>"
               "</thead><tbody>\n");
   for (int i = 0; i < r->list.count;) {
     const row *one = &r->list.at[i];
@@ -158,20 +159,25 @@ static void put_pass(page *p, const page_dump *before, const page_dump *after) {
   page_raw(p, "</b> <span class=\"soft\">");
   page_put(p, meaning_of(p, title));
   if (r.changes)
-    ir_text_printf(&p->out, "</span><span class=\"tag\">%d changed lines</span></summary>\n", r.changes);
+    ir_text_printf(&p->out, "</span><span class=\"tag\">%d changed lines</span></summary>\n",
+                   r.changes);
   else
-    page_raw(p, "</span><span class=\"tag\">changes nothing</span></summary>\n<p class=\"same\">The program "
+    page_raw(p, "</span><span class=\"tag\">changes nothing</span></summary>\n<p "
+                "class=\"same\">The program "
                 "is as it was before.</p>");
   if (r.changes) put_diff(p, &a, &b, &r);
   page_raw(p, "</details>\n");
 }
 
 void page_pipeline(page *p) {
-  page_raw(p, "<section id=\"pipeline\"><h2>The pipeline</h2>\n<p>The program before and after each pass; "
-              "lines that went are marked on the left, lines that came on the right. Each is text that "
-              "<code>spc run</code> reads.</p>\n");
+  page_raw(
+      p,
+      "<section id=\"pipeline\"><h2>The pipeline</h2>\n<p>The program before and after each pass; "
+      "lines that went are marked on the left, lines that came on the right. Each is text that "
+      "<code>spc run</code> reads.</p>\n");
   if (p->dumps.count) {
-    page_raw(p, "<details><summary><b>before any pass</b><span class=\"tag\">the checked program</span></summary>\n"
+    page_raw(p, "<details><summary><b>before any pass</b><span class=\"tag\">the checked "
+                "program</span></summary>\n"
                 "<table class=\"diff\"><tbody>");
     lines whole = split(p->arena, p->dumps.at[0].text);
     for (int i = 0; i < whole.count; i++) {

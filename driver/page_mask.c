@@ -7,10 +7,11 @@
 enum { MOST_ROWS = 64, MOST_COLS = 128, CELL = 6 };
 
 typedef struct raster {
-  int rows, cols; /* of the picture */
+  int rows, cols;     /* of the picture */
   int64_t high, wide; /* of the tensor, its last axis across */
   int64_t *count;     /* non-zeros a cell */
-  int64_t strip, gran, across; /* micro-tiles: `strip` rows by `gran` columns; across: a row of them */
+  int64_t strip, gran,
+      across; /* micro-tiles: `strip` rows by `gran` columns; across: a row of them */
   unsigned char *tiles;
   int64_t nonzeros;
   const ir_view *view;
@@ -19,7 +20,8 @@ typedef struct raster {
 static bool mark(void *user, const int64_t *at, int64_t position) {
   raster *r = user;
   const ir_view *view = r->view;
-  if (view->dtype != IR_NONE && ir_dtype_load(view->dtype, view->vals.data, position) == 0) return true;
+  if (view->dtype != IR_NONE && ir_dtype_load(view->dtype, view->vals.data, position) == 0)
+    return true;
   int64_t row = 0, col = at[view->rank - 1];
   for (int d = 0; d + 1 < view->rank; d++) row = row * view->dim[d] + at[d];
   r->nonzeros++;
@@ -32,7 +34,8 @@ static bool mark(void *user, const int64_t *at, int64_t position) {
 static const ir_candidate *lists_of(const ir_kernel *kernel, const ir_tensor *tensor) {
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    if (c->verdict == IR_CHOSEN && c->axis && c->operand && !strcmp(c->operand->name, tensor->name)) return c;
+    if (c->verdict == IR_CHOSEN && c->axis && c->operand && !strcmp(c->operand->name, tensor->name))
+      return c;
   }
   return NULL;
 }
@@ -73,12 +76,15 @@ static void put_cells(page *p, const raster *r) {
   for (int i = 0; i < r->rows; i++)
     for (int k = 0; k < r->cols; k++)
       if (share_of(r, i, k) > most) most = share_of(r, i, k);
-  ir_text_printf(&p->out, "<rect class=\"empty\" width=\"%d\" height=\"%d\"/>\n", r->cols * CELL, r->rows * CELL);
+  ir_text_printf(&p->out, "<rect class=\"empty\" width=\"%d\" height=\"%d\"/>\n", r->cols * CELL,
+                 r->rows * CELL);
   for (int i = 0; i < r->rows; i++)
     for (int k = 0; k < r->cols; k++) {
       double share = share_of(r, i, k) / most;
       if (share > 0)
-        ir_text_printf(&p->out, "<rect class=\"cell\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" opacity=\"%.2f\"/>\n",
+        ir_text_printf(&p->out,
+                       "<rect class=\"cell\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
+                       "opacity=\"%.2f\"/>\n",
                        k * CELL, i * CELL, CELL, CELL, 0.15 + 0.85 * share);
     }
 }
@@ -88,8 +94,9 @@ static void put_mask(page *p, const ir_kernel *kernel, const page_mask *m) {
   const ir_candidate *c = lists_of(kernel, m->tensor);
   if (!open_raster(p, m, c, &r)) return;
   ir_view_walk(&m->view, mark, &r);
-  ir_text_printf(&p->out, "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"non-zeros of ", r.cols * CELL,
-                 r.rows * CELL);
+  ir_text_printf(&p->out,
+                 "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"non-zeros of ",
+                 r.cols * CELL, r.rows * CELL);
   page_put(p, m->tensor->name);
   page_raw(p, "\">\n");
   put_cells(p, &r);
@@ -97,15 +104,18 @@ static void put_mask(page *p, const ir_kernel *kernel, const page_mask *m) {
   page_put(p, m->tensor->name);
   page_raw(p, "</code> from <code>");
   page_put(p, m->source);
-  ir_text_printf(&p->out, "</code>: %lld by %lld, %lld non-zeros, density %.3g.", (long long)r.high, (long long)r.wide,
-                 (long long)r.nonzeros, (double)r.nonzeros / ((double)r.high * (double)r.wide));
+  ir_text_printf(&p->out, "</code>: %lld by %lld, %lld non-zeros, density %.3g.", (long long)r.high,
+                 (long long)r.wide, (long long)r.nonzeros,
+                 (double)r.nonzeros / ((double)r.high * (double)r.wide));
   if (r.tiles) {
     double cover = cover_of(&r);
-    ir_text_printf(&p->out, " Of its micro-tiles of %lld by %lld, %.3g %% hold one: a cover of %.3g", (long long)r.strip,
-                   (long long)r.gran, 100 * cover, cover);
+    ir_text_printf(&p->out,
+                   " Of its micro-tiles of %lld by %lld, %.3g %% hold one: a cover of %.3g",
+                   (long long)r.strip, (long long)r.gran, 100 * cover, cover);
     if (c->guarded)
-      ir_text_printf(&p->out, ", %s the break-even of %.3g, so the %s branch runs", cover < c->break_even ? "below" : "at or above",
-                     c->break_even, cover < c->break_even ? "sparse" : "dense");
+      ir_text_printf(&p->out, ", %s the break-even of %.3g, so the %s branch runs",
+                     cover < c->break_even ? "below" : "at or above", c->break_even,
+                     cover < c->break_even ? "sparse" : "dense");
     page_raw(p, ".");
   }
   page_raw(p, " Darker cells hold more.</figcaption></figure>\n");

@@ -19,15 +19,17 @@ static double at(const scale *s, double value) {
   return s->from + (s->to - s->from) * share;
 }
 
-static void put_text(page *p, double x, double y, const char *anchor, const char *class, const char *text) {
-  ir_text_printf(&p->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y, anchor, class);
+static void put_text(page *p, double x, double y, const char *anchor, const char *class,
+                     const char *text) {
+  ir_text_printf(&p->out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" class=\"%s\">", x, y,
+                 anchor, class);
   page_put(p, text);
   page_raw(p, "</text>\n");
 }
 
 static void put_line(page *p, double x1, double y1, double x2, double y2, const char *class) {
-  ir_text_printf(&p->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2, y2,
-                 class);
+  ir_text_printf(&p->out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n",
+                 x1, y1, x2, y2, class);
 }
 
 static void put_tick(page *p, const scale *s, bool upright, double value, const char *text) {
@@ -44,7 +46,8 @@ static void put_tick(page *p, const scale *s, bool upright, double value, const 
 /* Powers of ten on a logarithmic scale, five steps on another. */
 static void put_ticks(page *p, const scale *s, bool upright) {
   if (s->logarithmic) {
-    for (int power = (int)ceil(log10(s->low) - 1e-9); power <= (int)floor(log10(s->high) + 1e-9); power++)
+    for (int power = (int)ceil(log10(s->low) - 1e-9); power <= (int)floor(log10(s->high) + 1e-9);
+         power++)
       put_tick(p, s, upright, pow(10, power), ir_format_text(p->arena, "%g", pow(10, power)));
     return;
   }
@@ -54,15 +57,19 @@ static void put_ticks(page *p, const scale *s, bool upright) {
     put_tick(p, s, upright, value, ir_format_text(p->arena, "%.4g", value));
 }
 
-static void open_plot(page *p, const scale *x, const scale *y, const char *across, const char *up, const char *what) {
-  ir_text_printf(&p->out, "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
+static void open_plot(page *p, const scale *x, const scale *y, const char *across, const char *up,
+                      const char *what) {
+  ir_text_printf(&p->out, "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH,
+                 HEIGHT);
   page_put(p, what);
   page_raw(p, "\">\n");
   put_ticks(p, x, false);
   put_ticks(p, y, true);
-  ir_text_printf(&p->out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);
+  ir_text_printf(&p->out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
+                 WIDTH - RIGHT);
   put_text(p, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 8, "middle", "label", across);
-  ir_text_printf(&p->out, "<text transform=\"translate(14,%.1f) rotate(-90)\" text-anchor=\"middle\">",
+  ir_text_printf(&p->out,
+                 "<text transform=\"translate(14,%.1f) rotate(-90)\" text-anchor=\"middle\">",
                  (TOP + HEIGHT - BOTTOM) / 2.0);
   page_put(p, up);
   page_raw(p, "</text>\n");
@@ -118,7 +125,8 @@ static double peak_of(const page *p, ir_dtype dtype) {
   }
   if (dtype == IR_F64) return f->fma64_tflops;
   if (ir_dtype_bytes(dtype) == 1) return f->mma8_tflops;
-  if (ir_dtype_bytes(dtype) == 2) return f->wgmma16_tflops > 0 ? f->wgmma16_tflops : f->mma16_tflops;
+  if (ir_dtype_bytes(dtype) == 2)
+    return f->wgmma16_tflops > 0 ? f->wgmma16_tflops : f->mma16_tflops;
   return f->fma32_tflops;
 }
 
@@ -127,8 +135,10 @@ typedef struct dot {
   double intensity, rate, peak;
 } dot;
 
-static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel, const ir_stage *stage, dot *out) {
-  if (stage->kind != IR_STAGE_COMPUTE || !stage->stmts.count || stage->microseconds <= 0) return false;
+static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel,
+                   const ir_stage *stage, dot *out) {
+  if (stage->kind != IR_STAGE_COMPUTE || !stage->stmts.count || stage->microseconds <= 0)
+    return false;
   const ir_stmt *stmt = stage->stmts.at[0];
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
   work w = work_of(context, stmt);
@@ -136,12 +146,14 @@ static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel
   double flops = 2 * w.points * (listed && chosen->cover > 0 ? chosen->cover : 1);
   const ir_tensor *operand = w.tensors.count > 1 ? w.tensors.at[1] : stmt->target;
   if (flops <= 0 || w.bytes <= 0 || operand->dtype == IR_NONE) return false;
-  *out = (dot){stage->name, flops / w.bytes, flops / stage->microseconds / 1e6, peak_of(p, operand->dtype)};
+  *out = (dot){stage->name, flops / w.bytes, flops / stage->microseconds / 1e6,
+               peak_of(p, operand->dtype)};
   return out->peak > 0;
 }
 
 static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int count) {
-  double peak = 0, bandwidth = p->profile->bandwidth_gbs / 1000; /* TB/s: TFLOP/s at 1 flop a byte */
+  double peak = 0,
+         bandwidth = p->profile->bandwidth_gbs / 1000; /* TB/s: TFLOP/s at 1 flop a byte */
   scale x = {0, 0, LEFT, WIDTH - RIGHT, true}, y = {0, 0, HEIGHT - BOTTOM, TOP, true};
   for (int i = 0; i < count; i++) peak = dots[i].peak > peak ? dots[i].peak : peak;
   double ridge = peak / bandwidth;
@@ -162,17 +174,21 @@ static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int 
            ir_format_text(p->arena, "%.0f GB/s", p->profile->bandwidth_gbs));
   for (int i = 0; i < count; i++) {
     double cx = at(&x, dots[i].intensity), cy = at(&y, dots[i].rate);
-    ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"dot\"/><text x=\"%.1f\" y=\"%.1f\" "
-                            "text-anchor=\"middle\" class=\"number\">%d</text>\n",
-                   cx, cy, cx, cy + 4, i + 1);
+    ir_text_printf(
+        &p->out,
+        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"dot\"/><text x=\"%.1f\" y=\"%.1f\" "
+        "text-anchor=\"middle\" class=\"number\">%d</text>\n",
+        cx, cy, cx, cy + 4, i + 1);
     put_text(p, WIDTH - RIGHT - 8, HEIGHT - BOTTOM - 12 - 16 * (count - 1 - i), "end", "strong",
              ir_format_text(p->arena, "%d  %s, %.3g TFLOP/s", i + 1, dots[i].name, dots[i].rate));
   }
-  close_plot(p, ir_format_text(p->arena,
-                               "Each stage of %s by the predicted time, against the profile of %s: the slope is "
-                               "memory, the level the peak of its operands' dtype. Work that lists skip is not "
-                               "counted.",
-                               kernel->name, p->profile->name));
+  close_plot(p,
+             ir_format_text(
+                 p->arena,
+                 "Each stage of %s by the predicted time, against the profile of %s: the slope is "
+                 "memory, the level the peak of its operands' dtype. Work that lists skip is not "
+                 "counted.",
+                 kernel->name, p->profile->name));
 }
 
 /* ---- break-even ------------------------------------------------------------------------------ */
@@ -196,11 +212,14 @@ static line line_of(const ir_kernel *kernel, const ir_candidate *c) {
 
 static const char *verdict_text(page *p, const ir_candidate *c, const line *l) {
   if (c->guarded)
-    return "Ring: the break-even that the guard compares with, at run time; in the shaded part lists run.";
-  if (c->verdict == IR_CHOSEN) return "No guard stands here: the choice was made when it was compiled.";
-  return ir_format_text(p->arena, "Lists were not chosen: over the densities that are assumed they take %s. %s",
-                        page_time(p, c->expected),
-                        l->meets > 0 && l->meets < 1 ? "Left of the ring they would be faster." : "");
+    return "Ring: the break-even that the guard compares with, at run time; in the shaded part "
+           "lists run.";
+  if (c->verdict == IR_CHOSEN)
+    return "No guard stands here: the choice was made when it was compiled.";
+  return ir_format_text(
+      p->arena, "Lists were not chosen: over the densities that are assumed they take %s. %s",
+      page_time(p, c->expected),
+      l->meets > 0 && l->meets < 1 ? "Left of the ring they would be faster." : "");
 }
 
 static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate *c) {
@@ -208,10 +227,12 @@ static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate 
   double full = l.nothing + l.slope, most = l.dense > full ? l.dense : full;
   bool meets = l.meets > 0 && l.meets <= 1;
   scale x = {0, 1, LEFT, WIDTH - RIGHT, false}, y = {0, most * 1.12, HEIGHT - BOTTOM, TOP, false};
-  open_plot(p, &x, &y, "cover: share of micro-tiles that hold a non-zero", "microseconds", "break-even");
+  open_plot(p, &x, &y, "cover: share of micro-tiles that hold a non-zero", "microseconds",
+            "break-even");
   if (c->guarded && meets)
-    ir_text_printf(&p->out, "<rect class=\"band\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", LEFT, TOP,
-                   at(&x, l.meets) - LEFT, HEIGHT - BOTTOM - TOP);
+    ir_text_printf(&p->out,
+                   "<rect class=\"band\" x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", LEFT,
+                   TOP, at(&x, l.meets) - LEFT, HEIGHT - BOTTOM - TOP);
   put_line(p, at(&x, 0), at(&y, l.nothing > 0 ? l.nothing : 0), at(&x, 1), at(&y, full), "sparse");
   put_line(p, at(&x, 0), at(&y, l.dense), at(&x, 1), at(&y, l.dense), "dense");
   put_text(p, LEFT + 10, at(&y, l.dense) - 8, "start", "strong",
@@ -219,16 +240,19 @@ static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate 
   put_text(p, at(&x, 0.14), at(&y, l.nothing + 0.14 * l.slope) + 24, "start", "strong",
            ir_format_text(p->arena, "lists of %s", c->operand->name));
   if (meets) {
-    ir_text_printf(&p->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/>\n", at(&x, l.meets),
-                   at(&y, l.dense));
-    put_text(p, at(&x, l.meets) + (l.meets < 0.2 ? 10 : -10), at(&y, l.dense) + 24, l.meets < 0.2 ? "start" : "end",
-             "strong", ir_format_text(p->arena, "%.3g", l.meets));
+    ir_text_printf(&p->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/>\n",
+                   at(&x, l.meets), at(&y, l.dense));
+    put_text(p, at(&x, l.meets) + (l.meets < 0.2 ? 10 : -10), at(&y, l.dense) + 24,
+             l.meets < 0.2 ? "start" : "end", "strong", ir_format_text(p->arena, "%.3g", l.meets));
   }
-  ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" class=\"dot\"/>\n", at(&x, c->cover),
-                 at(&y, c->microseconds));
-  close_plot(p, ir_format_text(p->arena, "%s: time against cover, by the model (%s). Dot: the cover that is assumed, %.2g, "
-                                         "from a density of %.3g. %s",
-                               c->target->name, c->label, c->cover, c->density, verdict_text(p, c, &l)));
+  ir_text_printf(&p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" class=\"dot\"/>\n",
+                 at(&x, c->cover), at(&y, c->microseconds));
+  close_plot(p,
+             ir_format_text(
+                 p->arena,
+                 "%s: time against cover, by the model (%s). Dot: the cover that is assumed, %.2g, "
+                 "from a density of %.3g. %s",
+                 c->target->name, c->label, c->cover, c->density, verdict_text(p, c, &l)));
 }
 
 /* The lists that were chosen, else the best that were not. */
@@ -249,7 +273,8 @@ void page_plots(page *p, const ir_kernel *kernel) {
   dot *dots = IR_NEW_ARRAY(p->arena, dot, kernel->stages.count + 1);
   int count = 0;
   if (p->target->kind == IR_TARGET_INTERP) return;
-  for (int i = 0; i < kernel->stages.count; i++) count += dot_of(p, &context, kernel, kernel->stages.at[i], &dots[count]);
+  for (int i = 0; i < kernel->stages.count; i++)
+    count += dot_of(p, &context, kernel, kernel->stages.at[i], &dots[count]);
   page_raw(p, "<h3>What it costs, and when lists pay</h3>\n<div class=\"figures\">\n");
   if (count) put_roofline(p, kernel, dots, count);
   for (int i = 0; i < kernel->candidates.count; i++) {

@@ -76,7 +76,8 @@ typedef struct ir_object {
   size_t bytes;
 } ir_object;
 
-/* Code that was made before and comes back: an object by its stage's name, a cubin by its code's. */
+/* Code that was made before and comes back: an object by its stage's name, a cubin by its code's.
+ */
 typedef struct ir_piece {
   const char *name;
   const void *data;
@@ -90,8 +91,8 @@ typedef struct ir_image {
   IR_VEC(ir_code_image) codes; /* in order of execution */
   IR_VEC(ir_rejected) rejected;
   IR_VEC(ir_object) objects; /* CPU: where they were asked for */
-  int compiled, cached; /* pieces of code that were made now, and that were kept from before */
-  void *owner;          /* of the code's memory (a JIT); freed by release(owner) */
+  int compiled, cached;      /* pieces of code that were made now, and that were kept from before */
+  void *owner;               /* of the code's memory (a JIT); freed by release(owner) */
   void (*release)(void *owner);
 } ir_image;
 

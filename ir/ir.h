@@ -129,10 +129,10 @@ struct ir_tensor {
   ir_expr *dim[IR_MAX_RANK];
   const ir_format *format; /* NULL: the compiler chooses (pass `format`) */
   ir_tensor *like;         /* as like(X): shares X's level arrays */
-  bool by_value;           /* its sparse format stores what is not 0: no operand's storage bounds it */
-  bool constant;           /* `const`: values do not change between packings */
-  bool wide;               /* an input whose positions and coordinates are i64 in memory */
-  double fill;             /* value of what is not stored, in the language's eyes; 0 for operands */
+  bool by_value; /* its sparse format stores what is not 0: no operand's storage bounds it */
+  bool constant; /* `const`: values do not change between packings */
+  bool wide;     /* an input whose positions and coordinates are i64 in memory */
+  double fill;   /* value of what is not stored, in the language's eyes; 0 for operands */
   ir_pattern pattern;
   ir_stmt *def;           /* NULL for inputs */
   const char *format_why; /* pass `format`: the reason, one line */
@@ -230,7 +230,7 @@ struct ir_kernel {
   IR_VEC(ir_stmt *) stmts;     /* in an order that can be executed */
   const ir_schedule *schedule; /* the one that fits the target, or NULL */
   bool wide; /* what the kernel stores itself has i64 positions; so when an input has */
-  IR_VEC(ir_require) needs;    /* checked when sizes are bound */
+  IR_VEC(ir_require) needs; /* checked when sizes are bound */
   ir_span span;
   /* by name; written by the builders alone */
   ir_table tensors_named, indices_named;
@@ -328,8 +328,9 @@ void ir_stores_of_kernel(ir_arena *arena, const ir_kernel *kernel, ir_expr **sto
 bool ir_size_value(const ir_expr *size, const int64_t *sizes, int64_t *value);
 /* The same for the bounds of a loop, as the loop computes them: divisions round down. */
 bool ir_count_value(const ir_expr *count, const int64_t *sizes, int64_t *value);
-/* A size from 1 to 4093 that stands for the dim of that number when two size expressions are compared
- * by trying points: no two dims have anything to do with each other, nor one dim at two points. */
+/* A size from 1 to 4093 that stands for the dim of that number when two size expressions are
+ * compared by trying points: no two dims have anything to do with each other, nor one dim at two
+ * points. */
 int64_t ir_size_sample(int dim, int point);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);

@@ -35,10 +35,11 @@ typedef struct ir_kernel_row {
 extern const ir_kernel_row ir_kernel_rows[];
 extern const int ir_kernel_row_count;
 const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there is none */
-bool ir_kernel_is_dense(const ir_kernel_row *row);   /* a product over all of k, no list */
-bool ir_kernel_gathers(const ir_kernel_row *row);    /* its k's are those of a list */
-bool ir_kernel_samples(const ir_kernel_row *row);    /* a list names the columns that it computes */
-bool ir_kernel_moves_boxes(const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
+bool ir_kernel_is_dense(const ir_kernel_row *row);          /* a product over all of k, no list */
+bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those of a list */
+bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
+bool ir_kernel_moves_boxes(
+    const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */

@@ -281,7 +281,8 @@ bool ir_count_value(const ir_expr *e, const int64_t *sizes, int64_t *value) {
   return checked(e->op, x, y, value);
 }
 
-int64_t ir_size_sample(int dim, int point) { /* mixed as splitmix64 does (Steele and others, 2014) */
+int64_t ir_size_sample(int dim,
+                       int point) { /* mixed as splitmix64 does (Steele and others, 2014) */
   const uint64_t most = 4093, points = 64;
   uint64_t x = ((uint64_t)dim * points + (uint64_t)point + 1) * 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

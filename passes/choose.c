@@ -76,8 +76,7 @@ static bool allowed(const pass_way *way, const ir_stmt *stmt, const turned_set *
                     unsigned turned) {
   if (*way->candidate->why || way->struck) return false;
   return lies_so(set, turned, way->turned, way->strip_last) &&
-         lies_so(set, turned, way->beside, way->beside_last) &&
-         fits_packed(way, stmt, set, turned);
+         lies_so(set, turned, way->beside, way->beside_last) && fits_packed(way, stmt, set, turned);
 }
 
 /* The dense branch beside a sampled product, and beside who reads it, writes and reads it whole. */
@@ -262,7 +261,8 @@ static const char *lost_why(pass_context *context, const pass_way *way, const ir
   double ratio = way->candidate->expected / fmax(1e-9, winner->candidate->expected);
   const char *time = pass_time_text(context->arena, way->candidate->expected);
   if (way->struck && ratio < 1) return way->struck;
-  if (!way->struck && ratio < 1 && way->turned && !lies_so(set, turned, way->turned, way->strip_last))
+  if (!way->struck && ratio < 1 && way->turned &&
+      !lies_so(set, turned, way->turned, way->strip_last))
     return ir_format_text(context->arena,
                           "%s, but it needs %s, with which the statements together are slower",
                           time, way->candidate->formats);
@@ -308,7 +308,8 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     if (candidate != chosen && !*candidate->why)
-      candidate->why = lost_why(context, &ways->list.at[i], ways->stmt, &ways->list.at[winner], set, turned);
+      candidate->why =
+          lost_why(context, &ways->list.at[i], ways->stmt, &ways->list.at[winner], set, turned);
   }
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }

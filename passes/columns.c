@@ -1,8 +1,8 @@
 /* columns.c - products of which only some columns of each strip are asked for (sampled products).
  *
- *     u[t,f] = e(sum[d] x[t,d]*W[d,f])  on g[t,f] != 0      lists of the f's where a strip of g is not
- *     y[t,o] = sum[f] u[t,f]*V[f,o]                         zero: u is computed there, and written in
- *                                                           the list's order; y reads it so
+ *     u[t,f] = e(sum[d] x[t,d]*W[d,f])  on g[t,f] != 0      lists of the f's where a strip of g is
+ * not y[t,o] = sum[f] u[t,f]*V[f,o]                         zero: u is computed there, and written
+ * in the list's order; y reads it so
  *
  * What is not listed is not written.  So it must not be read: every reader of u sums over f and
  * walks the same list, or stands behind the same guard's dense branch beside a u that is whole. */
@@ -19,7 +19,8 @@ static ir_expr *asked_matrix(ir_expr *term) {
     return NULL;
   while (term->kind == IR_CAST) term = term->args[0];
   bool matrix = term->kind == IR_ACCESS && term->arg_count == 2 && pass_bare_access(term);
-  return matrix && term->tensor->dtype != IR_NONE && !pass_tensor_is_sparse(term->tensor) ? term : NULL;
+  return matrix && term->tensor->dtype != IR_NONE && !pass_tensor_is_sparse(term->tensor) ? term
+                                                                                          : NULL;
 }
 
 bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor) {
@@ -70,8 +71,7 @@ static const char *cannot_list(pass_context *context, const pass_sum *sum,
   if (context->program->batch_invariant)
     return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend "
            "on its neighbours";
-  if (ir_dtype_bytes(sum->stmt->target->dtype) != 2)
-    return "listed columns are stored in 16 bits";
+  if (ir_dtype_bytes(sum->stmt->target->dtype) != 2) return "listed columns are stored in 16 bits";
   if (across)
     return ir_format_text(context->arena,
                           "`%s` has %s contiguous: a listed column is two bytes of each row; `as "

@@ -152,7 +152,8 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
   double share = p->units / fmin(tiles, p->units); /* few tiles: few units read */
   double gbs = q->operands_unaligned ? p->unaligned_gbs : p->unit_gbs * p->units;
   double all = product_bytes(q, &(pass_tiling){.cover = 1}, q->m, 1);
-  double a = fmin(few, tiling->row->m) / tiling->row->n; /* what is read of the other operand, from near */
+  double a =
+      fmin(few, tiling->row->m) / tiling->row->n; /* what is read of the other operand, from near */
   double moved =
       microseconds_of_bytes((1 + a) * q->batch * passes * many * q->k * bytes, gbs) * share;
   return p->launch_us + p->stream_us +

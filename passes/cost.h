@@ -67,7 +67,7 @@ typedef struct pass_tiling {
   const ir_kernel_row *row; /* NULL: generated loops */
   double m, n, k;           /* dense tile; for loops the register tile */
   double strip, gran, cover;
-  bool rows; /* the list is over m: whole rows */
+  bool rows;    /* the list is over m: whole rows */
   bool columns; /* the list is over n: columns of the result */
 } pass_tiling;
 

@@ -209,7 +209,8 @@ ir_expr *pass_topk_value(lower_state *s, lower_env *env, const ir_expr *e) {
   lower_memo *memo = pass_env_memo(env, e);
   ir_dtype t = pass_value_dtype(s, e->dtype);
   ir_expr *value = pass_code_let(s, "value", pass_code_cast(s, t, pass_value(s, env, e->args[0])));
-  ir_expr *key = pass_code_let(s, "key", ordered(s, value)); /* said once: masks repeat conditions */
+  ir_expr *key =
+      pass_code_let(s, "key", ordered(s, value)); /* said once: masks repeat conditions */
   ir_expr *at = pass_env_find(env, e->bound[0])->value;
   ir_expr *equal = pass_code_and(s, pass_code_op(s, IR_OP_EQ, key, memo->value[0]),
                                  pass_code_op(s, IR_OP_LE, at, memo->value[1]));

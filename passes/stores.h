@@ -16,8 +16,8 @@ bool pass_stores_asks(const ir_expr *e, const ir_tensor *tensor);
 bool pass_stores_reads(const ir_expr *e, const ir_tensor *tensor);
 bool pass_stores_any(const ir_expr *e); /* some `stored(..)` stands in it */
 
-/* Where operands store what the condition asks about, whatever dense values say: it holds wherever the
- * condition does.  NULL: everywhere. */
+/* Where operands store what the condition asks about, whatever dense values say: it holds wherever
+ * the condition does.  NULL: everywhere. */
 ir_expr *pass_stores_of_condition(ir_arena *arena, ir_expr *condition);
 ir_expr *pass_stores_at(ir_arena *arena, ir_expr *access); /* stored(access) */
 /* Puts `stored(access)` into stmt->stores in place of what a temporary for `value` stores; returns

@@ -53,8 +53,8 @@ static bool is_other(void *user, ir_expr *e) {
   return !o->found;
 }
 
-/* Rows are cut into blocks: an operand that is walked beside the product would begin each block with
- * its first entry. */
+/* Rows are cut into blocks: an operand that is walked beside the product would begin each block
+ * with its first entry. */
 static bool walks_another(const ir_stmt *stmt, const ir_expr *stored) {
   other o = {.stored = stored};
   (void)ir_expr_walk(stmt->value, is_other, &o);
@@ -129,8 +129,7 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
   double rate = near ? p->near_gbs * (width > WIDE ? WIDE_SHARE : 1) : p->shared_gbs;
   double pack = us(whole, p->bandwidth_gbs);
   if (!is_contiguous(strips->packed, strips->columns)) pack += us(whole, p->random_gbs);
-  double walk = us(read, rate) +
-                z.entries * count * p->entry_ns / (1e3 * p->units);
+  double walk = us(read, rate) + z.entries * count * p->entry_ns / (1e3 * p->units);
   double fetch = us(fmin(whole * BLOCKS_A_CORE * p->units, read), p->shared_gbs);
   const ir_expr *target = ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs);
   double store = is_contiguous(target, strips->columns)

@@ -15,7 +15,6 @@ bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype d
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
-
 /* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
  * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
 static bool is_aligned(const ir_tensor *tensor, int align) {
@@ -100,8 +99,7 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   const int most_batches = 2;
   if (sums_misfit(sum)) return sums_misfit(sum);
   if (order_misfit(context, row)) return order_misfit(context, row);
-  if (!takes_layouts(sum, row, turned))
-    return "an operand is stored the other way round";
+  if (!takes_layouts(sum, row, turned)) return "an operand is stored the other way round";
   if (!pass_rows_aligned(sum, row->align))
     return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
                           row->align);
@@ -134,7 +132,8 @@ static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_ro
   pass_candidate_estimate(context, sum, candidate);
 }
 
-/* ---- a row and the way round it is taken -------------------------------------------------------- */
+/* ---- a row and the way round it is taken --------------------------------------------------------
+ */
 typedef struct box_way {
   const ir_kernel_row *row;
   bool turned;
@@ -186,6 +185,7 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
 /* ---- tiles of the rows that move boxes ---------------------------------------------------------
  * They differ in the tile alone, either way round: the table gets the few that are predicted to be
  * the fastest, and those that the schedule names. */
+
 /* The bits of a result's zeros are made in its epilogue by some tiles only. */
 static bool makes_bits(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
   const int64_t least_strip = 64;
@@ -367,7 +367,8 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
     missed_layout(context, &operand);
 }
 
-/* ---- lists of the columns that are asked for --------------------------------------------------- */
+/* ---- lists of the columns that are asked for ---------------------------------------------------
+ */
 /* What lies at the result's own place is gathered with it: its strips must be contiguous too. */
 static void settle_beside(pass_context *context, ir_kernel *kernel, const pass_listed *listed,
                           pass_way *way) {
@@ -424,11 +425,12 @@ static void missed_columns(pass_context *context, const pass_ways *ways,
   if (!across || across->tensor->role != IR_ROLE_IN || program->strict_nan ||
       program->batch_invariant)
     return;
-  ir_diag_add(context->sink, IR_DIAG_LAYOUT_MISSED, across->tensor->span,
-              "`%s` is needed only where `%s` is not zero: that takes columns of `%s` along %s, and "
-              "%s",
-              ways->stmt->target->name, listed->access->tensor->name, across->tensor->name,
-              ways->sum.k->name, listed->cannot);
+  ir_diag_add(
+      context->sink, IR_DIAG_LAYOUT_MISSED, across->tensor->span,
+      "`%s` is needed only where `%s` is not zero: that takes columns of `%s` along %s, and "
+      "%s",
+      ways->stmt->target->name, listed->access->tensor->name, across->tensor->name,
+      ways->sum.k->name, listed->cannot);
 }
 
 static void columns_of(pass_context *context, ir_kernel *kernel, pass_ways *ways) {

@@ -14,9 +14,10 @@ enum { SPC_ARGS_BUFS = 32, SPC_ARGS_SIZES = 32 };
 typedef struct spc_args {
   void *buf[SPC_ARGS_BUFS];
   long long size[SPC_ARGS_SIZES];
-  float threshold;  /* break-even of the guard, a run-time argument */
-  unsigned flags;   /* bit 0: reproducible */
-  unsigned *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */
+  float threshold; /* break-even of the guard, a run-time argument */
+  unsigned flags;  /* bit 0: reproducible */
+  unsigned
+      *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */
 } spc_args;
 
 /* A tensor map: how the copy engine of Hopper finds the boxes of an operand.  The driver encodes

@@ -137,7 +137,9 @@ rt_cache *rt_cache_open(void) {
   cache->limit = limit_of(cache);
   cache->mode = mode_of(cache);
   bool named = name_folder(cache);
-  if (cache->mode != CACHE_OFF && (!named || !rt_folder_is_trusted(cache->folder, cache->why, sizeof cache->why))) cache->mode = CACHE_OFF;
+  if (cache->mode != CACHE_OFF &&
+      (!named || !rt_folder_is_trusted(cache->folder, cache->why, sizeof cache->why)))
+    cache->mode = CACHE_OFF;
   return cache;
 }
 

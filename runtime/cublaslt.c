@@ -288,8 +288,8 @@ static bool settle(rt_cublaslt_call *call, const ir_library_call *c, const lt_si
   call->alpha = scalar_of(acc, c->alpha);
   call->beta = scalar_of(acc, c->residual >= 0);
   return !library.desc_new(&call->desc, compute, type_of(acc)) && !new_layouts(call, c, s) &&
-         !set_epilogue(call, c) &&
-         (buf ? rt_cublaslt_aim(call, c, buf) : aim_at_any(call, c)) && find_algorithm(call, c, s);
+         !set_epilogue(call, c) && (buf ? rt_cublaslt_aim(call, c, buf) : aim_at_any(call, c)) &&
+         find_algorithm(call, c, s);
 }
 
 /* Plans of one device share it and may be settled by several threads. */

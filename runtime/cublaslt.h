@@ -13,13 +13,14 @@
 const char *rt_cublaslt_missing(void);
 
 typedef struct rt_cublaslt_call rt_cublaslt_call;
-/* buf: the arrays of the code, in its order; NULL: they are aligned to RT_LIBRARY_ALIGN bytes, and the
- * call is aimed at them later.  *out stays NULL where the library is not there or has
- * no algorithm for these sizes and alignments: what stands in for the call is launched then. */
+/* buf: the arrays of the code, in its order; NULL: they are aligned to RT_LIBRARY_ALIGN bytes, and
+ * the call is aimed at them later.  *out stays NULL where the library is not there or has no
+ * algorithm for these sizes and alignments: what stands in for the call is launched then. */
 spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const int64_t *sizes,
                               void *const *buf, rt_cublaslt_call **out);
 enum { RT_LIBRARY_ALIGN = 16 };
-/* Other arrays of the same sizes; false where the library does not take them.  Allocates nothing. */
+/* Other arrays of the same sizes; false where the library does not take them.  Allocates nothing.
+ */
 bool rt_cublaslt_aim(rt_cublaslt_call *settled, const ir_library_call *call, void *const *buf);
 spc_status rt_cublaslt_run(rt_cuda *cuda, const rt_cublaslt_call *call, void *stream);
 void rt_cublaslt_free(rt_cublaslt_call *call);

@@ -14,7 +14,8 @@ typedef struct rt_cuda rt_cuda;
 typedef struct rt_cuda_module rt_cuda_module; /* one cubin, one entry, attributes set */
 
 typedef struct rt_cuda_counters {
-  int64_t launches, library_calls, synchronisations, to_host_bytes, to_device_bytes, allocations, module_loads;
+  int64_t launches, library_calls, synchronisations, to_host_bytes, to_device_bytes, allocations,
+      module_loads;
 } rt_cuda_counters;
 
 spc_status rt_cuda_open(rt_cuda **out, const char **why);

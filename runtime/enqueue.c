@@ -43,7 +43,7 @@ struct rt_ready {
   rt_launch *launches;
   rt_settled *settled;      /* calls of a library, NULL: there are none */
   rt_cublaslt_call **calls; /* of this run, by code; NULL: they are not settled for its sizes */
-  void *constants; /* a break-even a list */
+  void *constants;          /* a break-even a list */
   char *workspace;
   const rt_given *given;
   bool checked; /* the lists, at the plan's sizes */
@@ -181,8 +181,7 @@ spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready 
 void rt_ready_free(rt_ready *r) {
   if (!r) return;
   rt_settled_free(r->settled);
-  if (r->plan->image->cuda && r->constants)
-    rt_cuda_release(r->plan->options.cuda, r->constants);
+  if (r->plan->image->cuda && r->constants) rt_cuda_release(r->plan->options.cuda, r->constants);
 }
 
 /* ---- the workspace --------------------------------------------------------------------------- */

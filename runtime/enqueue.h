@@ -24,9 +24,9 @@ const char *rt_ready_missing(const ir_image *image);
 spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out);
 void rt_ready_free(rt_ready *ready); /* NULL is allowed */
 
-/* given: one a tensor of the kernel, in its order; counts alone are read here.  Calls of a library are
- * settled for these sizes: at others, and at more than the last RT_SETTLED_SIZES, what stands in for
- * them runs. */
+/* given: one a tensor of the kernel, in its order; counts alone are read here.  Calls of a library
+ * are settled for these sizes: at others, and at more than the last RT_SETTLED_SIZES, what stands
+ * in for them runs. */
 spc_status rt_ready_workspace(rt_ready *ready, const int64_t *sizes, const rt_given *given,
                               ir_sink *sink, size_t *bytes);
 spc_status rt_ready_settle(rt_ready *ready, const int64_t *sizes); /* that part alone */

@@ -196,8 +196,7 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
   const ir_code_image *code = &run->plan->image->codes.at[number];
   rt_launch *launch = &run->launches[number];
   spc_args *args = &launch->args;
-  *args = (spc_args){.status = run->status,
-                     .flags = rt_run_program(run)->reproducible ? 1u : 0u};
+  *args = (spc_args){.status = run->status, .flags = rt_run_program(run)->reproducible ? 1u : 0u};
   for (int i = 0; i < code->bufs.count; i++) {
     rt_slot *slot;
     SPC_TRY(rt_memory_buffer(&run->memory, code->bufs.at[i], &slot));

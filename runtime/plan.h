@@ -35,7 +35,8 @@ typedef struct rt_report {
   void *device; /* the same words as the device sees them; NULL on the CPU */
   rt_cuda *cuda;
 } rt_report;
-spc_status rt_report_new(rt_cuda *cuda, const ir_kernel *kernel, rt_report *out); /* cuda NULL: CPU */
+spc_status rt_report_new(rt_cuda *cuda, const ir_kernel *kernel,
+                         rt_report *out); /* cuda NULL: CPU */
 void rt_report_free(rt_report *report);
 unsigned rt_report_sticky(const rt_report *report); /* SPC_STICKY_* */
 void rt_report_guard(rt_report *report, int list, double cover, bool dense);
@@ -49,8 +50,8 @@ typedef struct rt_plan_options {
   int64_t
       max_steps; /* interpreted code: statements that one launch may run, 0: any (for fuzzing) */
   rt_report *report; /* filled by every run; NULL: none is kept */
-  bool fenced;   /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
-                  * array stands between canaries that rt_run_fetch checks */
+  bool fenced; /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
+                * array stands between canaries that rt_run_fetch checks */
 } rt_plan_options;
 
 /* An image without machine code: the plan interprets every function of the loop dialect. */
@@ -61,8 +62,8 @@ spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_pla
 /* bindings: every input; outputs are appended, arrays from `arena`. */
 spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt_stats *stats,
                        ir_sink *sink);
-/* What outputs of computed patterns need: they are appended with the counts of their arrays, which may
- * be NULL.  Runs what that takes and no more; writes nothing of the caller's. */
+/* What outputs of computed patterns need: they are appended with the counts of their arrays, which
+ * may be NULL.  Runs what that takes and no more; writes nothing of the caller's. */
 spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 

@@ -1,5 +1,5 @@
-/* run.h - shared by plan.c, run.c, count.c, enqueue.c, launch.c and pack.c only: a plan, one run of it, its
- * launches.
+/* run.h - shared by plan.c, run.c, count.c, enqueue.c, launch.c and pack.c only: a plan, one run of
+ * it, its launches.
  *
  * A run of a CUDA image whose stages are all plain launches (rt_run_only_launches) builds every
  * launch once, in rt_run_prepare; enqueueing it then is one driver call a launch.  Other runs build
@@ -43,12 +43,12 @@ typedef struct rt_launch {
 struct rt_run {
   rt_plan *plan;
   rt_memory memory;
-  rt_launch *launches; /* one a code; NULL until prepared */
+  rt_launch *launches;       /* one a code; NULL until prepared */
   void *status, *own_status; /* the words of report.c on the device; own: released with the run */
-  void *stream;        /* of the last enqueue: what fetching waits for */
+  void *stream;              /* of the last enqueue: what fetching waits for */
   rt_cuda_counters before;
-  bool *left_out, *counted; /* by stage: it does not run; its result is counted and not written.  NULL:
-                               the run is a whole one (count.c) */
+  bool *left_out, *counted; /* by stage: it does not run; its result is counted and not written.
+                               NULL: the run is a whole one (count.c) */
   bool counting;            /* the stage at hand is counted */
 };
 
@@ -88,7 +88,8 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot);
 spc_status rt_run_tensor(rt_run *run, const ir_tensor *tensor, ir_view *view);
 
 /* An assembled result between counting and filling, and after filling; a conversion (pack.c). */
-/* Whether the counting function of an assembled stage says what each list of its result will hold. */
+/* Whether the counting function of an assembled stage says what each list of its result will hold.
+ */
 bool rt_pack_counts(const rt_run *run, const ir_stage *stage);
 spc_status rt_pack_begin(rt_run *run, const ir_stage *stage);
 spc_status rt_pack_room(rt_run *run, const ir_stage *stage);
