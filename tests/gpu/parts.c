@@ -3,9 +3,10 @@
  *
  * Sizes are multiples of nothing; lists are empty, full and ragged; arrays start at odd addresses
  * when the case says so; results are poisoned (NaN) and stand between canaries.
- * Usage: gpu-parts [check | small | time] [ROW]
+ * Usage: gpu-parts [check | small | time] [ROW [I/N]]
  *   check  everything    small  a subset for compute-sanitizer    time  rates of the gemm rows
- *   ROW    only products whose row's name holds this, or `lists` or `ops` alone */
+ *   ROW    only products whose row's name holds this, or `lists` or `ops` alone
+ *   I/N    share I of N: every Nth product; lists go with the first share, ops with the last */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ typedef struct bench {
   array array[64];
   int array_count, checks, failures, boxes; /* boxes: launches that moved data by tensor map */
   bool unfit;                               /* the last such launch's maps did not fit */
+  int share, shares;                        /* this process checks product i where i % shares == share */
   size_t shift;
   uint64_t random;
 } bench;
@@ -530,7 +532,8 @@ static void products(bench *b, bool small, const char *named) {
   cuda_cases_new(&b->cases);
   for (int i = 0; i < cuda_product_case_count; i++)
     stages[i] = cuda_case_fits(&cuda_product_cases[i], rt_cuda_arch(b->cuda)) &&
-                        strstr(cuda_product_cases[i].row, named)
+                        strstr(cuda_product_cases[i].row, named) &&
+                        i % b->shares == b->share
                     ? cuda_case_product(&b->cases, &cuda_product_cases[i])
                     : NULL;
   compile(b);
@@ -658,11 +661,16 @@ static void time_rows(bench *b, const char *named) {
 
 int main(int argc, char **argv) {
   const char *mode = argc > 1 ? argv[1] : "check", *named = argc > 2 ? argv[2] : "", *why = "";
-  bench b = {.random = 12345};
+  bench b = {.random = 12345, .shares = 1};
   setvbuf(stdout, NULL, _IOLBF, 1 << 12); /* what was found stays, should a limit of time end this */
   if (rt_cuda_open(&b.cuda, &why)) {
     printf("skipped: %s\n", why);
     return 77;
+  }
+  if (argc > 3 && (sscanf(argv[3], "%d/%d", &b.share, &b.shares) != 2 || b.share-- < 1 ||
+                   b.share >= b.shares)) {
+    printf("a share is I/N with I from 1 to N, not %s\n", argv[3]);
+    return 2;
   }
   printf("%s, %s, driver %d, %s\n", rt_cuda_name(b.cuda), rt_cuda_arch(b.cuda),
          rt_cuda_driver_version(b.cuda), cg_nvrtc_version());
@@ -671,8 +679,8 @@ int main(int argc, char **argv) {
     time_rows(&b, named);
   else {
     products(&b, small, named);
-    if (strstr("lists", named)) list_kernels(&b, small);
-    if (strstr("ops", named)) ops(&b, small);
+    if (strstr("lists", named) && b.share == 0) list_kernels(&b, small);
+    if (strstr("ops", named) && b.share == b.shares - 1) ops(&b, small);
     printf("%d passed, %d failed\n", b.checks, b.failures);
   }
   rt_cuda_close(b.cuda);

@@ -1,6 +1,6 @@
 /* matrix.c - every expression in every mix of formats, dtypes and shape classes, on every back end
  * that is here, against the reference interpreter.  Usage: matrix [--groups N] [--seed S] [--only
- * NAME] [--keep DIR]
+ * NAME] [--target T] [--share I/N]
  *
  * A group is one program (expression, formats, dtype, result format, pipeline), compiled once; each
  * group runs over all shape classes.  Default: a pseudo-random choice of groups that covers every
@@ -297,13 +297,18 @@ static void fill_group(group *g, int expr, int number) {
 }
 
 int main(int argc, char **argv) {
-  int groups = 500;
+  int groups = 500, share = 1, shares = 1;
   const char *only = NULL, *target_name = "cpu";
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--groups")) groups = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--seed")) state = (uint64_t)atoll(argv[i + 1]);
     if (!strcmp(argv[i], "--only")) only = argv[i + 1];
     if (!strcmp(argv[i], "--target")) target_name = argv[i + 1];
+    if (!strcmp(argv[i], "--share") &&
+        (sscanf(argv[i + 1], "%d/%d", &share, &shares) != 2 || share < 1 || share > shares)) {
+      printf("a share is I/N with I from 1 to N, not %s\n", argv[i + 1]);
+      return 2;
+    }
   }
   ir_target target = *ir_target_find(target_name);
   rt_cuda *cuda = NULL;
@@ -319,11 +324,13 @@ int main(int argc, char **argv) {
   if (target.kind == IR_TARGET_CPU) target.vector_bits = cg_cpu_vector_bits(NULL);
   tally t = {0};
   int exprs = IR_COUNT(matrix_exprs);
+  uint64_t seed = state;
   for (int n = 0; n < groups; n++) {
     group g;
+    state = (seed + (uint64_t)n) * 0x9e3779b97f4a7c15u; /* a group is the same in whatever share it runs */
     fill_group(&g, n % exprs, n / exprs);
     if (target.kind == IR_TARGET_CUDA) g.wide = 0; /* refused there: E0716 */
-    if (only && strcmp(only, g.expr->name)) continue;
+    if (n % shares != share - 1 || (only && strcmp(only, g.expr->name))) continue;
     run_group(&g, &target, cuda, &t);
   }
   if (cuda) rt_cuda_close(cuda);
