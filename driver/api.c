@@ -24,6 +24,19 @@ static const char *first_error(const ir_sink *sink) {
   return NULL;
 }
 
+/* Rendered as far as there is memory for it. */
+static void render(spc_error *err, ir_sink *sink) {
+  jmp_buf out_of_memory;
+  err->diagnostics[0] = 0;
+  jmp_buf *volatile before = ir_arena_guard(sink->arena, &out_of_memory);
+  if (!setjmp(out_of_memory)) {
+    ir_text text = ir_text_new(sink->arena);
+    ir_sink_render(sink, &text, false);
+    snprintf(err->diagnostics, sizeof err->diagnostics, "%s", text.data);
+  }
+  ir_arena_guard(sink->arena, before);
+}
+
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...) {
   if (!err || err->struct_size < offsetof(spc_error, diagnostics)) return status;
   va_list args;
@@ -39,30 +52,23 @@ spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const 
   }
   if (err->struct_size < sizeof(spc_error)) return status;
   err->diagnostics[0] = 0;
-  if (sink && sink->diags.count) {
-    ir_text text = ir_text_new(sink->arena);
-    ir_sink_render(sink, &text, false);
-    snprintf(err->diagnostics, sizeof err->diagnostics, "%s", text.data);
-  }
+  if (sink && sink->diags.count) render(err, sink);
   return status;
 }
 
-spc_status drv_take_options(const char *call, const void *given, void *full, size_t size,
+spc_status drv_take_options(const char *what, const void *given, void *full, size_t size,
                             spc_error *err) {
   size_t length;
   if (!given) return SPC_OK;
   memcpy(&length, given, sizeof length);
   if (length < sizeof length)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
-                        "%s: `options`: `struct_size` is %zu; set it to the struct's size", call,
-                        length);
+                        "%s: `struct_size` is %zu; set it to the struct's size", what, length);
   for (size_t i = size; i < length; i++)
     if (((const char *)given)[i])
-      return drv_api_fail(
-          err, SPC_INVALID_ARGUMENT, NULL,
-          "%s: `options` is of a newer header, and sets what this library (%s) does "
-          "not know",
-          call, SPC_VERSION);
+      return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
+                          "%s is of a newer header, and sets what this library (%s) does not know",
+                          what, SPC_VERSION);
   memcpy(full, given, length < size ? length : size);
   return SPC_OK;
 }
@@ -98,17 +104,27 @@ static void log_choice(const spc_context *context, const spc_context_options *gi
     drv_log(context, SPC_LOG_NOTE, "back end: %s, for %s", backend, why);
 }
 
+static spc_status take_allocator(const spc_allocator *given, spc_allocator *out, spc_error *err) {
+  if (!given) return SPC_OK;
+  SPC_TRY(drv_take_options("spc_context_new: `allocator`", given, out, sizeof *out, err));
+  if (out->allocate && out->release) return SPC_OK;
+  return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `allocator`: `%s` is NULL",
+                      out->allocate ? "release" : "allocate");
+}
+
 spc_status spc_context_new(const spc_context_options *options, spc_context **out, spc_error *err) {
   spc_context_options given = {0};
+  spc_allocator allocator = {0};
   const char *why;
   if (!out)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `context` is NULL");
   *out = NULL;
-  SPC_TRY(drv_take_options("spc_context_new", options, &given, sizeof given, err));
+  SPC_TRY(drv_take_options("spc_context_new: `options`", options, &given, sizeof given, err));
   if (given.threads < 0 || given.compile_threads < 0)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_context_new: `%s` is %d",
                         given.threads < 0 ? "threads" : "compile_threads",
                         given.threads < 0 ? given.threads : given.compile_threads);
+  SPC_TRY(take_allocator(given.allocator, &allocator, err));
   spc_context *context = calloc(1, sizeof *context);
   if (!context) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a context");
   context->cache = rt_cache_open();
@@ -127,6 +143,9 @@ spc_status spc_context_new(const spc_context_options *options, spc_context **out
   context->log = given.log;
   context->trace = given.trace;
   context->user = given.user;
+  context->allocator = allocator;
+  context->from = given.allocator ? &context->allocator : NULL;
+  if (context->cuda) rt_cuda_use_allocator(context->cuda, context->from);
   log_choice(context, &given, why);
   *out = context;
   return SPC_OK;
@@ -230,7 +249,7 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
                            const spc_program_options *options, const atomic_bool *cancelled,
                            spc_program **out, spc_error *err) {
   spc_program_options given = {0};
-  SPC_TRY(drv_take_options("spc_program_options", options, &given, sizeof given, err));
+  SPC_TRY(drv_take_options("spc_program_options: `options`", options, &given, sizeof given, err));
   if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                         "spc_program_options: `positions` is i32 or i64, not `%s`",

@@ -10,6 +10,8 @@
 typedef struct api_compiler api_compiler; /* api_compile.c */
 
 struct spc_context {
+  spc_allocator allocator;
+  const spc_allocator *from; /* the above, or NULL: the C library */
   drv_backend backend;
   rt_cuda *cuda;
   rt_pool *pool;
@@ -44,8 +46,9 @@ struct spc_plan {
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...)
     IR_PRINTF(4, 5);
 
-/* What the caller's struct holds of a struct of options; NULL: nothing. */
-spc_status drv_take_options(const char *call, const void *given, void *full, size_t size,
+/* What the caller's struct holds of a struct of options; NULL: nothing.  what: "spc_call:
+ * `options`". */
+spc_status drv_take_options(const char *what, const void *given, void *full, size_t size,
                             spc_error *err);
 
 void drv_log(const spc_context *context, spc_log_level level, const char *format, ...)
@@ -92,6 +95,7 @@ spc_status drv_results_write(const api_tensors *given, const ir_bindings *bindin
 spc_status drv_results_count(const api_tensors *given, const ir_bindings *bindings);
 
 void drv_unprepare(spc_plan *plan);
+size_t drv_reserved(const spc_plan *plan); /* bytes of the workspace that spc_plan_reserve made */
 
 void drv_compiler_free(api_compiler *compiler); /* NULL is allowed */
 

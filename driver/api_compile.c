@@ -201,7 +201,7 @@ void drv_compiler_free(api_compiler *c) {
 static spc_status check_source(const spc_source *s, int i, spc_error *err) {
   spc_program_options o = {0};
   const char *what = s->text ? NULL : "text";
-  SPC_TRY(drv_take_options("spc_program_begin", s->options, &o, sizeof o, err));
+  SPC_TRY(drv_take_options("spc_program_begin: `options`", s->options, &o, sizeof o, err));
   if (o.fixed_count < 0 || (o.fixed_count && !o.fixed)) what = "options->fixed";
   for (int n = 0; !what && n < o.fixed_count; n++)
     if (!o.fixed[n].name) what = "options->fixed[].name";

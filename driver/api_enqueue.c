@@ -4,7 +4,6 @@
  * allocates nothing.  A run that fails may have left messages in the arena: it is renewed by the
  * next failure, so that a caller who fails for months does not grow. */
 #include <setjmp.h>
-#include <stdlib.h>
 
 #include "driver/api.h"
 
@@ -19,17 +18,47 @@ struct api_prepared {
   bool fitted;
   ir_bindings bindings;
   rt_given *arrays; /* one a tensor of the kernel */
+  void *workspace;  /* of spc_plan_reserve, NULL: there is none */
+  size_t reserved;
 };
+
+static const spc_allocator *allocator_of(const spc_plan *plan) {
+  return plan->program->context->from;
+}
+
+static void workspace_free(const spc_plan *plan, void *workspace) {
+  rt_cuda *cuda = plan->program->context->cuda;
+  if (cuda)
+    rt_cuda_release(cuda, workspace);
+  else
+    ir_give_back(allocator_of(plan), workspace);
+}
 
 void drv_unprepare(spc_plan *plan) {
   api_prepared *p = plan->prepared;
   if (!p) return;
+  workspace_free(plan, p->workspace);
   rt_ready_free(p->ready);
   rt_plan_free(p->plan);
   ir_arena_free(p->talk);
   ir_arena_free(p->arena);
-  free(p);
+  ir_give_back(allocator_of(plan), p);
   plan->prepared = NULL;
+}
+
+size_t drv_reserved(const spc_plan *plan) { return plan->prepared ? plan->prepared->reserved : 0; }
+
+/* Room for what a failure says, before it is wanted.  False: there is none. */
+static bool renew_talk(const spc_plan *plan, api_prepared *p) {
+  jmp_buf out_of_memory;
+  ir_arena_free(p->talk);
+  p->sink = NULL;
+  p->talk = ir_arena_new_from(allocator_of(plan));
+  if (!p->talk || setjmp(out_of_memory)) return false;
+  ir_arena_guard(p->talk, &out_of_memory);
+  p->sink = ir_sink_new(p->talk);
+  ir_arena_guard(p->talk, NULL);
+  return true;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -44,7 +73,8 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   p->arrays = IR_NEW_ARRAY(p->arena, rt_given, tensors + 1);
   for (int i = 0; i < tensors; i++) IR_PUSH(p->arena, &p->bindings.list, (ir_binding){0});
   p->sink = ir_sink_new(p->arena);
-  rt_plan_options options = {.pool = context->pool, .cuda = context->cuda, .report = &plan->report};
+  rt_plan_options options = {
+      .pool = context->pool, .cuda = context->cuda, .from = context->from, .report = &plan->report};
   SPC_TRY(rt_plan_new(plan->program->images[plan->kernel_number], plan->given, &options, p->sink,
                       &p->plan));
   SPC_TRY(rt_ready_new(p->plan, p->arena, p->sink, &p->ready));
@@ -52,8 +82,7 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   for (int d = 0; d < dims; d++) known = known && plan->given[d] >= 0;
   if (known) SPC_TRY(rt_ready_settle(p->ready, plan->given));
   ir_arena_guard(p->arena, NULL);
-  p->sink = NULL;
-  return SPC_OK;
+  return renew_talk(plan, p) ? SPC_OK : SPC_OUT_OF_MEMORY;
 }
 
 spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
@@ -65,8 +94,8 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
     return drv_api_fail(err, SPC_UNAVAILABLE, NULL,
                         "spc_plan_prepare: `%s` cannot be enqueued: %s; spc_run runs it",
                         plan->kernel->name, missing);
-  api_prepared *p = calloc(1, sizeof *p);
-  if (p) p->arena = ir_arena_new();
+  api_prepared *p = ir_take(allocator_of(plan), sizeof *p, IR_TAKE_ALIGN);
+  if (p) p->arena = ir_arena_new_from(allocator_of(plan));
   drv_trace(plan->program->context, "prepare", plan->kernel->name, true);
   spc_status status = p && p->arena ? prepare(plan, p) : SPC_OUT_OF_MEMORY;
   drv_trace(plan->program->context, "prepare", plan->kernel->name, false);
@@ -231,20 +260,15 @@ static spc_status begin(enqueue *e) {
                         "capture begins)",
                         e->given.call);
   e->p = p;
-  if (p->sink) return SPC_OK;
-  p->talk = ir_arena_new();
-  if (!p->talk) return drv_api_fail(e->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for a run");
-  p->sink = ir_sink_new(p->talk);
-  return SPC_OK;
+  if (p->sink || renew_talk(e->plan, p)) return SPC_OK;
+  return drv_api_fail(e->given.err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", e->given.call);
 }
 
 static spc_status end(enqueue *e, spc_status status) {
   api_prepared *p = e->p;
   if (!status) return SPC_OK;
   if (p->sink->diags.count) drv_api_fail(e->given.err, status, p->sink, NULL);
-  ir_arena_free(p->talk);
-  p->talk = NULL;
-  p->sink = NULL;
+  (void)renew_talk(e->plan, p); /* where it fails, the next call tries again */
   return status;
 }
 
@@ -259,11 +283,11 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
     return rt_ready_workspace(e->p->ready, e->p->sizes, e->p->arrays, e->p->sink, need);
   spc_status status = rt_ready_enqueue(e->p->ready, e->p->sizes, e->p->arrays, workspace, bytes,
                                        stream, e->p->sink, need);
-  if (status == SPC_CAPACITY)
-    return drv_api_fail(e->given.err, status, NULL,
-                        "%s: the workspace has %zu bytes, these sizes take %zu", e->given.call,
-                        bytes, *need);
-  return status;
+  if (status != SPC_CAPACITY) return status;
+  bool own = e->p->workspace && workspace == e->p->workspace;
+  return drv_api_fail(e->given.err, status, NULL, "%s: %s has %zu bytes, these sizes take %zu%s",
+                      e->given.call, own ? "the plan's workspace" : "the workspace", bytes, *need,
+                      own || !workspace ? "; spc_plan_reserve makes one" : "");
 }
 
 spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
@@ -280,6 +304,40 @@ spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, s
   return end(&e, guarded(&e, NULL, 0, NULL, bytes));
 }
 
+/* As large as `bytes`; what there was is kept until the new one is there. */
+static spc_status reserve(spc_plan *plan, size_t bytes, spc_error *err) {
+  api_prepared *p = plan->prepared;
+  rt_cuda *cuda = plan->program->context->cuda;
+  void *made = NULL;
+  if (bytes <= p->reserved) return SPC_OK;
+  if (cuda)
+    SPC_TRY(rt_cuda_alloc(cuda, bytes, &made) == SPC_OK
+                ? SPC_OK
+                : drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "spc_plan_reserve: %s",
+                               rt_cuda_error(cuda)));
+  else
+    made = ir_take(allocator_of(plan), bytes, RT_WORKSPACE_ALIGN);
+  if (!made)
+    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL,
+                        "spc_plan_reserve: no memory for a workspace of %zu bytes", bytes);
+  workspace_free(plan, p->workspace);
+  p->workspace = made;
+  p->reserved = bytes;
+  return SPC_OK;
+}
+
+spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count, spc_error *err) {
+  size_t bytes = 0;
+  if (!plan || count < 0 || (count && !tensors))
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
+                        !plan ? "plan" : "tensors");
+  enqueue e = {.plan = plan, .sizes_only = true};
+  e.given = (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err};
+  SPC_TRY(begin(&e));
+  SPC_TRY(end(&e, guarded(&e, NULL, 0, NULL, &bytes)));
+  return reserve(plan, bytes, err);
+}
+
 spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
                        size_t bytes, void *stream, spc_error *err) {
   size_t need;
@@ -293,6 +351,10 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
   enqueue e = {.plan = plan};
   e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err};
   SPC_TRY(begin(&e));
+  if (!workspace) {
+    workspace = e.p->workspace;
+    bytes = e.p->reserved;
+  }
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, true);
   spc_status status = end(&e, guarded(&e, workspace, bytes, stream, &need));
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, false);

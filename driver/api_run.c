@@ -1,7 +1,6 @@
 /* api_run.c - plans and copying runs of the public interface: the caller's arrays in, results out.
  */
 #include <setjmp.h>
-#include <stdlib.h>
 
 #include "driver/api.h"
 
@@ -27,19 +26,20 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
                                  : "sizes");
   SPC_TRY(find_kernel(program, kernel, &number, err));
   int dims = program->ir->dims.count;
-  spc_plan *plan = calloc(1, sizeof *plan);
-  if (plan) plan->given = calloc((size_t)dims + 1, sizeof *plan->given);
+  const spc_allocator *from = program->context->from;
+  spc_plan *plan = ir_take(from, sizeof *plan, IR_TAKE_ALIGN);
+  if (plan) {
+    plan->program = program;
+    plan->kernel = program->ir->kernels.at[number];
+    plan->kernel_number = number;
+    plan->given = ir_take(from, sizeof *plan->given * ((size_t)dims + 1), IR_TAKE_ALIGN);
+  }
   spc_status status = plan && plan->given ? SPC_OK : SPC_OUT_OF_MEMORY;
-  const ir_kernel *chosen = program->ir->kernels.at[number];
-  if (!status) status = rt_report_new(program->context->cuda, chosen, &plan->report);
+  if (!status) status = rt_report_new(program->context->cuda, from, plan->kernel, &plan->report);
   if (status) {
-    if (plan) free(plan->given);
-    free(plan);
+    spc_plan_free(plan);
     return drv_api_fail(err, status, NULL, "spc_plan_new: no memory for a plan");
   }
-  plan->program = program;
-  plan->kernel = program->ir->kernels.at[number];
-  plan->kernel_number = number;
   for (int d = 0; d < dims; d++) plan->given[d] = program->ir->dims.at[d]->value;
   for (int i = 0; i < size_count; i++) {
     int d = 0;
@@ -64,10 +64,11 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
 
 void spc_plan_free(spc_plan *plan) {
   if (!plan) return;
+  const spc_allocator *from = plan->program->context->from;
   drv_unprepare(plan);
   rt_report_free(&plan->report);
-  free(plan->given);
-  free(plan);
+  ir_give_back(from, plan->given);
+  ir_give_back(from, plan);
 }
 
 /* ---- tensors in ------------------------------------------------------------------------------ */
@@ -79,6 +80,7 @@ typedef struct api_run {
   api_tensors given;
   int64_t *sizes;
   ir_bindings bindings;
+  rt_plan *rt; /* NULL until there is one; outlives what ends in the arena's handler */
 } api_run;
 
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
@@ -111,14 +113,11 @@ static spc_status execute(api_run *run) {
   }
   rt_plan_options options = {.pool = program->context->pool,
                              .cuda = program->context->cuda,
+                             .from = program->context->from,
                              .report = run->counts ? NULL : &plan->report};
-  rt_plan *rt = NULL;
-  spc_status status = rt_plan_new(image, run->sizes, &options, run->sink, &rt);
-  if (!status)
-    status = run->counts ? rt_plan_count(rt, run->arena, &run->bindings, run->sink)
-                         : rt_plan_run(rt, run->arena, &run->bindings, NULL, run->sink);
-  rt_plan_free(rt);
-  return status;
+  SPC_TRY(rt_plan_new(image, run->sizes, &options, run->sink, &run->rt));
+  return run->counts ? rt_plan_count(run->rt, run->arena, &run->bindings, run->sink)
+                     : rt_plan_run(run->rt, run->arena, &run->bindings, NULL, run->sink);
 }
 
 /* Positions of assembled results as the caller's arrays hold them. */
@@ -172,13 +171,15 @@ static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, sp
                         : count < 0 ? "count"
                                     : "tensors");
   api_tensors given = {call, plan->kernel, tensors, count, err};
-  api_run run = {.plan = plan, .counts = counts, .given = given, .arena = ir_arena_new()};
+  api_run run = {.plan = plan, .counts = counts, .given = given};
+  run.arena = ir_arena_new_from(plan->program->context->from);
   if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", call);
   const spc_context *context = plan->program->context;
   const char *phase = counts ? "count" : "run";
   drv_trace(context, phase, plan->kernel->name, true);
   spc_status status = guarded(&run);
   drv_trace(context, phase, plan->kernel->name, false);
+  rt_plan_free(run.rt);
   ir_arena_free(run.arena);
   return status;
 }

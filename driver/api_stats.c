@@ -59,7 +59,8 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
                         .prepared = plan->prepared != NULL,
                         .overflow = (sticky & SPC_STICKY_CAPACITY) != 0,
                         .out_of_range = (sticky & SPC_STICKY_RANGE) != 0,
-                        .not_enqueued = rt_ready_missing(image)};
+                        .not_enqueued = rt_ready_missing(image),
+                        .reserved_bytes = drv_reserved(plan)};
   give(info, &full, sizeof full);
   return SPC_OK;
 }

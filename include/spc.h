@@ -85,6 +85,32 @@ typedef void spc_log_function(void *user, spc_log_level level, const char *text)
  * their own (spc_plan_launch). */
 typedef void spc_trace_function(void *user, const char *phase, const char *name, int begins);
 
+/* Where plans and runs take their memory; for engines that have pools of their own, or a budget.
+ * Asked for: on a GPU all device memory that the library takes (what a plan keeps, the workspace that
+ * spc_plan_reserve makes, the copies of spc_run), the pinned words that kernels report to, and on the host
+ * plans, what they keep, and the scratch of spc_run and spc_count.  Not asked for: contexts, programs and what
+ * compiles them (LLVM and NVRTC take memory by their own means), and what the driver and cuBLASLt keep for
+ * themselves: loaded modules, streams, handles.  spc_enqueue calls neither function; a call of it that
+ * fails may, for its message.
+ *
+ * Both are called on the thread that called spc, with `user`, and by several threads at once where plans
+ * are used by several; they may not call spc.  On a GPU its context is current. */
+typedef enum spc_memory {
+  SPC_MEMORY_HOST = 0,
+  SPC_MEMORY_DEVICE = 1, /* of the context's GPU; used on any stream that a plan is enqueued on */
+  SPC_MEMORY_PINNED = 2  /* of the host, mapped for the GPU, as cuMemHostAlloc gives it */
+} spc_memory;
+typedef struct spc_allocator {
+  size_t struct_size; /* sizeof(spc_allocator) */
+  /* Memory of `bytes` (never 0) aligned to `alignment` (64, or 256 of workspaces and device memory); its contents are
+   * of no matter.  NULL: there is none, which is SPC_OUT_OF_MEMORY of the call that wanted it; memory that is not
+   * aligned is given back and counts as none. */
+  void *(*allocate)(void *user, spc_memory kind, size_t bytes, size_t alignment);
+  /* What `allocate` gave for this kind, once; never NULL.  Device memory: nothing of spc's uses it any more. */
+  void (*release)(void *user, spc_memory kind, void *at);
+  void *user;
+} spc_allocator;
+
 /* What is zero, and NULL for the whole struct, is the default. */
 typedef struct spc_context_options {
   size_t struct_size;  /* sizeof(spc_context_options) */
@@ -96,6 +122,7 @@ typedef struct spc_context_options {
   void *user;
   int load_only;       /* 1: for bundles (spc_program_from_bundle): neither LLVM nor NVRTC is looked for */
   int compile_threads; /* of spc_program_begin; 0: two, or one on a single core; at most 16 */
+  const spc_allocator *allocator; /* copied; NULL: the C library's and the driver's memory */
 } spc_context_options;
 
 /* Looks for the back end and starts the threads.  SPC_UNAVAILABLE when a named back end is not here.
@@ -410,11 +437,19 @@ SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                                  spc_error *err);
 
+/* Makes a workspace for tensors of these shapes and keeps it until spc_plan_free: runs that are enqueued
+ * without one (workspace NULL, bytes 0) use it, whatever smaller sizes they have.  Settles library calls as
+ * spc_workspace does.  Asked for less than it has it keeps what it has; else what it had is freed: no run
+ * of the plan may be under way, and graphs that were captured with it are void.  For plans of which one run
+ * at a time is under way.  SPC_OUT_OF_MEMORY: the plan is as it was. */
+SPC_API spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count, spc_error *err);
+
 /* Every input and every output by name, in any order; names, dtypes, ranks, sizes and array lengths are
  * checked, the contents of positions and coordinates are trusted.  `value_count` is the room of an
  * output; for a packed or bitmap input also the number of its values.  On a GPU `values` is aligned to
  * 16 bytes.  Arrays must not overlap what is written.  `workspace`: aligned to 256 bytes, in no use by
- * another run on another stream; its contents are of no matter before and after.  `stream`: a CUstream,
+ * another run on another stream; its contents are of no matter before and after; NULL: that of
+ * spc_plan_reserve.  `stream`: a CUstream,
  * NULL the default one; ignored on the CPU.  SPC_CAPACITY: the workspace is too small, the message says
  * how large it must be. */
 SPC_API spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
@@ -437,6 +472,7 @@ typedef struct spc_plan_info {
                        no kernel of this version can raise it */
   int out_of_range; /* a kernel met an index outside of its tensor; likewise */
   const char *not_enqueued; /* why spc_enqueue cannot run it; NULL: it can */
+  size_t reserved_bytes;    /* of the workspace that spc_plan_reserve made */
 } spc_plan_info;
 SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
 

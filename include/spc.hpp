@@ -235,6 +235,11 @@ public:
     detail::check(spc_workspace(get(), tensors.data(), static_cast<int>(tensors.size()), &bytes, &err), err);
     return bytes;
   }
+  /* Makes a workspace that the plan keeps: enqueue(tensors, nullptr, 0, stream) uses it. */
+  void reserve(const std::vector<spc_tensor> &tensors) {
+    spc_error err = detail::fresh();
+    detail::check(spc_plan_reserve(get(), tensors.data(), static_cast<int>(tensors.size()), &err), err);
+  }
   void enqueue(const std::vector<spc_tensor> &tensors, void *workspace, std::size_t bytes,
                void *stream = nullptr) {
     spc_error err = detail::fresh();

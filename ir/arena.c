@@ -9,6 +9,7 @@ typedef struct chunk {
 } chunk;
 
 struct ir_arena {
+  const spc_allocator *from; /* NULL: the C library */
   chunk *chunks;
   jmp_buf *on_out_of_memory;
   size_t bytes;
@@ -16,19 +17,28 @@ struct ir_arena {
 
 enum { ALIGN = 16, FIRST_CHUNK = 16 * 1024, HEADER = (sizeof(chunk) + ALIGN - 1) / ALIGN * ALIGN };
 
-ir_arena *ir_arena_new(void) { return calloc(1, sizeof(ir_arena)); }
+ir_arena *ir_arena_new_from(const spc_allocator *from) {
+  ir_arena *arena = from ? ir_take(from, sizeof *arena, IR_TAKE_ALIGN) : calloc(1, sizeof *arena);
+  if (arena) arena->from = from;
+  return arena;
+}
+
+ir_arena *ir_arena_new(void) { return ir_arena_new_from(NULL); }
 
 void ir_arena_free(ir_arena *arena) {
   if (!arena) return;
+  const spc_allocator *from = arena->from;
   for (chunk *c = arena->chunks, *next; c; c = next) {
     next = c->next;
-    free(c);
+    ir_give_back(from, c);
   }
-  free(arena);
+  ir_give_back(from, arena);
 }
 
-void ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory) {
+jmp_buf *ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory) {
+  jmp_buf *before = arena->on_out_of_memory;
   arena->on_out_of_memory = on_out_of_memory;
+  return before;
 }
 
 size_t ir_arena_bytes(const ir_arena *arena) { return arena->bytes; }
@@ -53,7 +63,9 @@ static size_t chunk_size(const ir_arena *arena, size_t bytes) {
 static chunk *chunk_new(ir_arena *arena, size_t bytes) {
   size_t size = chunk_size(arena, bytes);
   if (size > SIZE_MAX - HEADER) out_of_memory(arena);
-  chunk *c = calloc(1, HEADER + size); /* zeroed, and large ones only where they are touched */
+  /* Zeroed; by calloc large ones only where they are touched. */
+  chunk *c =
+      arena->from ? ir_take(arena->from, HEADER + size, IR_TAKE_ALIGN) : calloc(1, HEADER + size);
   if (!c) out_of_memory(arena);
   *c = (chunk){.next = arena->chunks, .size = size};
   arena->chunks = c;

@@ -35,12 +35,22 @@
     if (try_status_ != SPC_OK) return try_status_;                                                 \
   } while (0)
 
+/* ---- memory of the caller's (spc_allocator; NULL: the C library's) ------------------------ */
+enum { IR_TAKE_ALIGN = 64 }; /* what caches want; workspaces ask for more */
+/* Host memory, zeroed; NULL when there is none.  The allocator outlives it. */
+void *ir_take(const spc_allocator *from, size_t bytes, size_t alignment);
+/* Of any kind, not zeroed; from is not NULL. */
+void *ir_take_kind(const spc_allocator *from, spc_memory kind, size_t bytes, size_t alignment);
+void ir_give_back(const spc_allocator *from, void *at); /* host memory; NULL is allowed */
+
 /* ---- arenas ---------------------------------------------------------------------------- */
 typedef struct ir_arena ir_arena;
 
-ir_arena *ir_arena_new(void);        /* NULL when there is no memory for the arena itself */
-void ir_arena_free(ir_arena *arena); /* NULL is allowed */
-void ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory); /* NULL: abort (tests, tools) */
+ir_arena *ir_arena_new(void); /* NULL when there is no memory for the arena itself */
+ir_arena *ir_arena_new_from(const spc_allocator *from); /* the same of the caller's memory */
+void ir_arena_free(ir_arena *arena);                    /* NULL is allowed */
+/* NULL: abort (tests, tools).  Returns what was set before. */
+jmp_buf *ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory);
 size_t ir_arena_bytes(const ir_arena *arena);
 void *ir_alloc(ir_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 char *ir_strndup(ir_arena *arena, const char *text, size_t length);

@@ -101,10 +101,10 @@ static spc_status count_steps(rt_run *run, ir_arena *arena, ir_bindings *binding
 }
 
 spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink) {
-  rt_run *run;
   if (!counts_any(plan->image->kernel)) return SPC_OK;
-  spc_status status = rt_run_new(plan, arena, bindings, sink, &run);
-  if (!status) status = count_steps(run, arena, bindings);
-  rt_run_free(run);
+  spc_status status = rt_run_new(plan, arena, bindings, sink, &plan->running);
+  if (!status) status = count_steps(plan->running, arena, bindings);
+  rt_run_free(plan->running);
+  plan->running = NULL;
   return status;
 }

@@ -135,6 +135,7 @@ typedef union lt_scalar {
 enum { A, B, C, D, OPERANDS }; /* the library's */
 
 struct rt_cublaslt_call {
+  const spc_allocator *from;
   void *handle, *desc, *layout[OPERANDS];
   void *at[OPERANDS], *workspace;
   size_t workspace_bytes;
@@ -308,8 +309,9 @@ spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const 
   if (rt_cublaslt_missing() || !sizes_of(call, sizes, &s)) return SPC_OK;
   SPC_TRY(rt_driver_enter(cuda));
   if (!have_handle(cuda)) return SPC_OK;
-  rt_cublaslt_call *made = calloc(1, sizeof *made);
+  rt_cublaslt_call *made = ir_take(cuda->allocator, sizeof *made, IR_TAKE_ALIGN);
   if (!made) return SPC_OUT_OF_MEMORY;
+  made->from = cuda->allocator;
   made->handle = cuda->cublaslt;
   if (settle(made, call, &s, buf))
     *out = made;
@@ -336,5 +338,5 @@ void rt_cublaslt_free(rt_cublaslt_call *call) {
   for (int i = 0; i < OPERANDS; i++)
     if (call->layout[i]) library.layout_free(call->layout[i]);
   if (call->desc) library.desc_free(call->desc);
-  free(call);
+  ir_give_back(call->from, call);
 }

@@ -20,6 +20,9 @@ typedef struct rt_cuda_counters {
 
 spc_status rt_cuda_open(rt_cuda **out, const char **why);
 void rt_cuda_close(rt_cuda *cuda);
+/* Where rt_cuda_alloc and rt_cuda_alloc_mapped, and what this handle makes for plans, take memory
+ * from now on; outlives all of it. */
+void rt_cuda_use_allocator(rt_cuda *cuda, const spc_allocator *allocator);
 const char *rt_cuda_name(const rt_cuda *cuda); /* "NVIDIA H200" */
 const char *rt_cuda_arch(const rt_cuda *cuda); /* the best target of it: "sm_90a" */
 int rt_cuda_multiprocessors(const rt_cuda *cuda);

@@ -106,6 +106,10 @@ void rt_cuda_close(rt_cuda *cuda) {
   free(cuda);
 }
 
+void rt_cuda_use_allocator(rt_cuda *cuda, const spc_allocator *allocator) {
+  cuda->allocator = allocator;
+}
+
 const char *rt_cuda_name(const rt_cuda *cuda) { return cuda->name; }
 const char *rt_cuda_arch(const rt_cuda *cuda) { return cuda->arch; }
 int rt_cuda_multiprocessors(const rt_cuda *cuda) { return cuda->multiprocessors; }

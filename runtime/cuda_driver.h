@@ -91,6 +91,7 @@ typedef struct rt_driver {
 } rt_driver;
 
 struct rt_cuda {
+  const spc_allocator *allocator; /* NULL: memory is the driver's and the C library's */
   void *library;
   rt_driver driver;
   int device, version, multiprocessors, shared_bytes;

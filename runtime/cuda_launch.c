@@ -2,8 +2,6 @@
  *
  * A module is one cubin with one entry; its attributes are set when it is loaded, so that a launch
  * is one driver call: no allocation, no lock, no synchronisation (it can be captured). */
-#include <stdlib.h>
-
 #include "ir/target.h"
 #include "runtime/cuda_driver.h"
 
@@ -12,7 +10,7 @@ enum { STATIC_SHARED_LIMIT = 48 * 1024 };
 enum { MAY_START_EARLY = 6 }; /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
 
 spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module **out) {
-  rt_cuda_module *m = calloc(1, sizeof *m);
+  rt_cuda_module *m = ir_take(cuda->allocator, sizeof *m, IR_TAKE_ALIGN);
   *out = NULL;
   if (!m) return SPC_OUT_OF_MEMORY;
   m->threads = code->threads;
@@ -39,7 +37,7 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
 void rt_cuda_unload(rt_cuda *cuda, rt_cuda_module *module) {
   if (!module) return;
   if (module->module) (void)RT_CUDA(cuda, module_unload, module->module);
-  free(module);
+  ir_give_back(cuda->allocator, module);
 }
 
 spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3],

@@ -154,28 +154,24 @@ static spc_status make_constants(rt_ready *r, ir_arena *arena, ir_sink *sink) {
   r->constants = values;
   if (!r->plan->image->cuda) return SPC_OK;
   r->constants = NULL;
-  if (rt_cuda_alloc(cuda, bytes, &r->constants) ||
-      rt_cuda_upload(cuda, r->constants, values, bytes) || rt_cuda_synchronise(cuda, NULL))
-    return rt_driver_failed(r->plan, sink, "preparing a plan");
-  return SPC_OK;
+  spc_status status = rt_cuda_alloc(cuda, bytes, &r->constants);
+  if (!status) status = rt_cuda_upload(cuda, r->constants, values, bytes);
+  if (!status) status = rt_cuda_synchronise(cuda, NULL);
+  if (status) (void)rt_driver_failed(r->plan, sink, "preparing a plan");
+  return status;
 }
 
 spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out) {
   rt_ready *r = IR_NEW(arena, rt_ready);
   const ir_image *image = plan->image;
   r->plan = plan;
-  *out = NULL;
+  *out = r;
   find_places(r, arena);
   r->settled = image->cuda ? rt_settled_new(plan, arena) : NULL;
   r->launches = IR_NEW_ARRAY(arena, rt_launch, image->codes.count + 1);
   for (int i = 0; image->cuda && i < image->codes.count; i++)
     rt_launch_room(plan, i, arena, &r->launches[i]);
-  spc_status status = make_constants(r, arena, sink);
-  if (status)
-    rt_ready_free(r);
-  else
-    *out = r;
-  return status;
+  return make_constants(r, arena, sink);
 }
 
 void rt_ready_free(rt_ready *r) {

@@ -20,7 +20,8 @@ typedef struct rt_ready rt_ready;
 /* Why runs of this image need more than launches (a sentence's end); NULL when they do not. */
 const char *rt_ready_missing(const ir_image *image);
 
-/* Lives in `arena` and refers to the plan, whose sizes it sets. */
+/* Lives in `arena` and refers to the plan, whose sizes it sets.  *out is to be freed, whatever
+ * comes of it. */
 spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out);
 void rt_ready_free(rt_ready *ready); /* NULL is allowed */
 

@@ -3,7 +3,6 @@
  * Preparing gives memory to every buffer and fills the arguments; enqueueing is one driver call and
  * nothing else, so that it can be captured into a graph. */
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "runtime/run.h"
 
@@ -156,7 +155,8 @@ static spc_status made_map(rt_plan *plan, int code, int number, void *device, ir
 
 void rt_launch_room(rt_plan *plan, int number, ir_arena *arena, rt_launch *launch) {
   if (!plan->image->codes.at[number].maps.count || launch->maps) return;
-  if (!plan->made) plan->made = aligned_alloc(64, sizeof *plan->made * RT_MADE_MAPS);
+  if (!plan->made)
+    plan->made = ir_take(plan->options.from, sizeof *plan->made * RT_MADE_MAPS, IR_TAKE_ALIGN);
   char *room = ir_alloc(arena, sizeof(spc_tensor_maps) + 64); /* arenas know of 16 bytes */
   launch->maps = (spc_tensor_maps *)(void *)(room + (64 - (uintptr_t)room % 64) % 64);
 }

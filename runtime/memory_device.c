@@ -39,8 +39,9 @@ spc_status rt_slot_to_device(rt_memory *memory, rt_slot *slot) {
   if (slot->device) return SPC_OK;
   size_t bytes = slot_bytes(slot), fence = memory->fenced ? RT_FENCE : 0;
   void *base;
-  if (rt_cuda_alloc(memory->cuda, (bytes ? bytes : 16) + 2 * fence, &base))
-    return driver_failed(memory);
+  spc_status status = rt_cuda_alloc(memory->cuda, (bytes ? bytes : 16) + 2 * fence, &base);
+  if (status) (void)driver_failed(memory);
+  SPC_TRY(status);
   slot->device = (char *)base + fence;
   return fill_fresh(memory, slot, bytes);
 }

@@ -4,8 +4,6 @@
  * it read, and whether the guard let it run. */
 #include "runtime/plan.h"
 
-#include <stdlib.h>
-
 #include "runtime/run.h"
 
 ir_image *rt_image_interpreted(ir_arena *arena, const ir_kernel *kernel) {
@@ -28,42 +26,55 @@ ir_image *rt_image_interpreted(ir_arena *arena, const ir_kernel *kernel) {
   return image;
 }
 
+static spc_status load_modules(rt_plan *plan, ir_sink *sink) {
+  const ir_image *image = plan->image;
+  rt_cuda *cuda = plan->options.cuda;
+  for (int i = 0; image->cuda && i < image->codes.count; i++) {
+    if (image->codes.at[i].library) continue;
+    spc_status status = rt_cuda_load(cuda, &image->codes.at[i], &plan->modules[i]);
+    if (!status) continue;
+    ir_diag_add(sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "loading kernel `%s`: %s",
+                image->codes.at[i].entry, rt_cuda_error(cuda));
+    return status;
+  }
+  return SPC_OK;
+}
+
+static spc_status make(rt_plan *plan, const int64_t *sizes, ir_sink *sink) {
+  const spc_allocator *from = plan->options.from;
+  size_t dims = (size_t)plan->image->kernel->program->dims.count;
+  size_t codes = (size_t)plan->image->codes.count;
+  plan->sizes = ir_take(from, (dims + 1) * sizeof *plan->sizes, IR_TAKE_ALIGN);
+  plan->modules = ir_take(from, (codes + 1) * sizeof *plan->modules, IR_TAKE_ALIGN);
+  if (!plan->sizes || !plan->modules) return SPC_OUT_OF_MEMORY;
+  memcpy(plan->sizes, sizes, dims * sizeof *sizes);
+  return load_modules(plan, sink);
+}
+
 spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
                        ir_sink *sink, rt_plan **out) {
-  rt_plan *plan = calloc(1, sizeof *plan);
-  size_t dims = (size_t)image->kernel->program->dims.count;
+  rt_plan *plan = ir_take(options->from, sizeof *plan, IR_TAKE_ALIGN);
+  *out = plan;
   if (!plan) return SPC_OUT_OF_MEMORY;
   plan->image = image;
   plan->options = *options;
-  plan->sizes = calloc(dims + 1, sizeof(int64_t));
-  plan->modules = calloc((size_t)image->codes.count + 1, sizeof *plan->modules);
-  if (!plan->sizes || !plan->modules) {
-    rt_plan_free(plan);
-    return SPC_OUT_OF_MEMORY;
-  }
-  memcpy(plan->sizes, sizes, dims * sizeof(int64_t));
-  for (int i = 0; image->cuda && i < image->codes.count; i++) {
-    if (image->codes.at[i].library) continue;
-    spc_status status = rt_cuda_load(options->cuda, &image->codes.at[i], &plan->modules[i]);
-    if (status) {
-      ir_diag_add(sink, IR_DIAG_CUDA_RUN, IR_NOWHERE, "loading kernel `%s`: %s",
-                  image->codes.at[i].entry, rt_cuda_error(options->cuda));
-      rt_plan_free(plan);
-      return status;
-    }
-  }
-  *out = plan;
-  return SPC_OK;
+  spc_status status = make(plan, sizes, sink);
+  if (!status) return SPC_OK;
+  *out = NULL;
+  rt_plan_free(plan);
+  return status;
 }
 
 void rt_plan_free(rt_plan *plan) {
   if (!plan) return;
+  const spc_allocator *from = plan->options.from;
+  rt_run_free(plan->running);
   for (int i = 0; plan->modules && plan->image->cuda && i < plan->image->codes.count; i++)
     if (plan->modules[i]) rt_cuda_unload(plan->options.cuda, plan->modules[i]);
-  free(plan->modules);
-  free(plan->made);
-  free(plan->sizes);
-  free(plan);
+  ir_give_back(from, plan->modules);
+  ir_give_back(from, plan->made);
+  ir_give_back(from, plan->sizes);
+  ir_give_back(from, plan);
 }
 
 static spc_status run_steps(rt_run *run, ir_bindings *bindings, rt_stats *stats) {
@@ -74,9 +85,9 @@ static spc_status run_steps(rt_run *run, ir_bindings *bindings, rt_stats *stats)
 
 spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt_stats *stats,
                        ir_sink *sink) {
-  rt_run *run;
-  spc_status status = rt_run_new(plan, arena, bindings, sink, &run);
-  if (!status) status = run_steps(run, bindings, stats);
-  rt_run_free(run);
+  spc_status status = rt_run_new(plan, arena, bindings, sink, &plan->running);
+  if (!status) status = run_steps(plan->running, bindings, stats);
+  rt_run_free(plan->running);
+  plan->running = NULL;
   return status;
 }

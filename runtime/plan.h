@@ -34,9 +34,11 @@ typedef struct rt_report {
   atomic_uint *words;
   void *device; /* the same words as the device sees them; NULL on the CPU */
   rt_cuda *cuda;
+  const spc_allocator *from;
 } rt_report;
-spc_status rt_report_new(rt_cuda *cuda, const ir_kernel *kernel,
-                         rt_report *out); /* cuda NULL: CPU */
+/* cuda NULL: CPU, whose words are of `from` (NULL: the C library). */
+spc_status rt_report_new(rt_cuda *cuda, const spc_allocator *from, const ir_kernel *kernel,
+                         rt_report *out);
 void rt_report_free(rt_report *report);
 unsigned rt_report_sticky(const rt_report *report); /* SPC_STICKY_* */
 void rt_report_guard(rt_report *report, int list, double cover, bool dense);
@@ -49,7 +51,8 @@ typedef struct rt_plan_options {
   int force_guard; /* 1: always sparse, 2: always dense (a debug switch) */
   int64_t
       max_steps; /* interpreted code: statements that one launch may run, 0: any (for fuzzing) */
-  rt_report *report; /* filled by every run; NULL: none is kept */
+  const spc_allocator *from; /* of the plan's own memory; NULL: the C library */
+  rt_report *report;         /* filled by every run; NULL: none is kept */
   bool fenced; /* a debug switch, CUDA: what nothing has written holds 0xff bytes (NaN), and every
                 * array stands between canaries that rt_run_fetch checks */
 } rt_plan_options;
@@ -57,6 +60,8 @@ typedef struct rt_plan_options {
 /* An image without machine code: the plan interprets every function of the loop dialect. */
 ir_image *rt_image_interpreted(ir_arena *arena, const ir_kernel *kernel);
 
+/* *out is set before anything that may end in the arena's handler (base.h): the owner frees it
+ * then. */
 spc_status rt_plan_new(const ir_image *image, const int64_t *sizes, const rt_plan_options *options,
                        ir_sink *sink, rt_plan **out);
 /* bindings: every input; outputs are appended, arrays from `arena`. */

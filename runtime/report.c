@@ -7,8 +7,6 @@
  * On CUDA the words lie in host memory that the device sees: the kernel that decides stores its
  * word (kernels/detect.cuh) and nobody waits for it.  A word is written at once, so that a reader
  * finds the cover and the branch of one run. */
-#include <stdlib.h>
-
 #include "runtime/plan.h"
 
 enum { UNIT = 65536 };
@@ -16,15 +14,16 @@ enum { UNIT = 65536 };
 
 _Static_assert(sizeof(atomic_uint) == sizeof(unsigned), "words are shared with a device");
 
-spc_status rt_report_new(rt_cuda *cuda, const ir_kernel *kernel, rt_report *out) {
+spc_status rt_report_new(rt_cuda *cuda, const spc_allocator *from, const ir_kernel *kernel,
+                         rt_report *out) {
   size_t bytes = sizeof(unsigned) * (size_t)(1 + kernel->lists.count);
-  *out = (rt_report){.cuda = cuda};
+  *out = (rt_report){.cuda = cuda, .from = from};
   if (cuda) {
     void *host;
     SPC_TRY(rt_cuda_alloc_mapped(cuda, bytes, &host, &out->device));
     out->words = host;
   } else {
-    out->words = malloc(bytes);
+    out->words = ir_take(from, bytes, IR_TAKE_ALIGN);
     if (!out->words) return SPC_OUT_OF_MEMORY;
   }
   for (int i = 0; i <= kernel->lists.count; i++) atomic_init(&out->words[i], 0);
@@ -36,7 +35,7 @@ void rt_report_free(rt_report *report) {
   if (report->cuda)
     rt_cuda_release_mapped(report->cuda, report->words);
   else
-    free(report->words);
+    ir_give_back(report->from, report->words);
   report->words = NULL;
 }
 

@@ -188,9 +188,10 @@ static spc_status new_status_words(rt_run *run) {
     run->status = run->plan->options.report->device;
     return SPC_OK;
   }
-  if (rt_cuda_alloc(cuda, bytes, &run->own_status) ||
-      rt_cuda_zero(cuda, run->own_status, bytes, NULL))
-    return rt_run_driver_failed(run, "allocating the status words");
+  spc_status status = rt_cuda_alloc(cuda, bytes, &run->own_status);
+  if (!status) status = rt_cuda_zero(cuda, run->own_status, bytes, NULL);
+  if (status) (void)rt_run_driver_failed(run, "allocating the status words");
+  SPC_TRY(status);
   run->status = run->own_status;
   return SPC_OK;
 }

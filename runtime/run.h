@@ -27,6 +27,8 @@ struct rt_plan {
   rt_made_map
       *made; /* RT_MADE_MAPS of them, the oldest is replaced; NULL where no launch was prepared */
   int made_count;
+  rt_run *running; /* of rt_plan_run and rt_plan_count: freed with the plan where no memory ends it
+                      midway */
 };
 
 /* Everything that one launch hands to the driver. */

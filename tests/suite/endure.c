@@ -1,11 +1,11 @@
 /* What an engine does to the library for months, in seconds.  Usage: endure WHAT BACKEND [LIBRARY]
  *   runs      10^6 runs of spc_enqueue: the process grows by nothing
- *   contexts  two contexts of one back end at once, their runs interleaved, freed in the other order
- *   fork      a child that was forked before first use, and one forked from a process that has used it
- *   reload    dlopen, use, dlclose of LIBRARY: no thread is left, and the process stops growing
- *   memory    every allocation fails in turn, from the first call to the last: an answer, and no leak
- *   threads   many threads, each with a plan of its own of one program, spc_run and spc_enqueue
- * Prints one line of figures; exit code 0: all well. */
+ *   contexts  two contexts of one back end at once, their runs interleaved, freed in the other
+ * order fork      a child that was forked before first use, and one forked from a process that has
+ * used it reload    dlopen, use, dlclose of LIBRARY: no thread is left, and the process stops
+ * growing memory    every allocation fails in turn, from the first call to the last: an answer, and
+ * no leak threads   many threads, each with a plan of its own of one program, spc_run and
+ * spc_enqueue Prints one line of figures; exit code 0: all well. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <dirent.h>
@@ -19,9 +19,10 @@
 
 #include "spc.h"
 
-/* ---- allocations, counted and made to fail ----------------------------------------------------- */
+/* ---- allocations, counted and made to fail -----------------------------------------------------
+ */
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-extern void __libc_free(void *);
+extern void *__libc_memalign(size_t, size_t), __libc_free(void *);
 static struct {
   int armed;
   long seen, fails, live; /* fails: the number of the allocation that does */
@@ -45,6 +46,11 @@ void *realloc(void *old, size_t bytes) {
   if (heap.armed) heap.live += !old;
   return __libc_realloc(old, bytes);
 }
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  if (refuses()) return NULL;
+  if (heap.armed) heap.live++;
+  return __libc_memalign(alignment, bytes);
+}
 void free(void *at) {
   if (heap.armed) heap.live -= at != NULL;
   __libc_free(at);
@@ -53,8 +59,9 @@ void free(void *at) {
 
 /* ---- the library, linked or loaded ----------------------------------------------------------- */
 #define CALLS(F)                                                                                   \
-  F(spc_context_new) F(spc_context_free) F(spc_program_from_text) F(spc_program_free)              \
-  F(spc_plan_new) F(spc_plan_free) F(spc_plan_prepare) F(spc_run) F(spc_workspace) F(spc_enqueue)
+  F(spc_context_new)                                                                               \
+  F(spc_context_free) F(spc_program_from_text) F(spc_program_free) F(spc_plan_new)                 \
+      F(spc_plan_free) F(spc_plan_prepare) F(spc_run) F(spc_workspace) F(spc_enqueue)
 typedef struct library {
 #define FIELD(name) __typeof__(&name) name;
   CALLS(FIELD)
@@ -279,7 +286,8 @@ static int reloaded(const char *backend, const char *path) {
   return grown <= 20 * (ROUNDS - WARM);
 }
 
-/* Everything that an engine calls, of the interpreter (LLVM ends the process when it has no memory). */
+/* Everything that an engine calls, of the interpreter (LLVM ends the process when it has no
+ * memory). */
 static spc_status build(spc_context *context, spc_program **program, spc_error *err) {
   spc_builder *b;
   spc_status status = spc_builder_new(context, &b, err);
@@ -385,11 +393,11 @@ static int many_threads(const char *backend) {
 int main(int argc, char **argv) {
   if (argc < 3) return 2;
   const char *what = argv[1], *backend = argv[2];
-  int good = !strcmp(what, "runs")       ? many_runs(backend)
-             : !strcmp(what, "contexts") ? two_contexts(backend)
-             : !strcmp(what, "fork")     ? forked(backend)
-             : !strcmp(what, "threads")  ? many_threads(backend)
-             : !strcmp(what, "memory")   ? without_memory()
+  int good = !strcmp(what, "runs")                  ? many_runs(backend)
+             : !strcmp(what, "contexts")            ? two_contexts(backend)
+             : !strcmp(what, "fork")                ? forked(backend)
+             : !strcmp(what, "threads")             ? many_threads(backend)
+             : !strcmp(what, "memory")              ? without_memory()
              : !strcmp(what, "reload") && argc == 4 ? reloaded(backend, argv[3])
                                                     : 0;
   return !good;

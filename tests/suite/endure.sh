@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What an engine does to the library for months, in seconds: tests/suite/endure.c.  Usage: endure.sh BUILD
+# What an engine does to the library for months, in seconds: tests/suite/endure.c, and its allocator: allocator.c.
+# Usage: endure.sh BUILD
 # `script/test-sanitize` runs its threads under the thread sanitizer.
 set -u
 cd "$(dirname "$0")/../.."
@@ -21,5 +22,11 @@ for backend in $backends; do
   check "reload ($backend)" "$tmp/endure" reload $backend "$build/libspc.so"
 done
 check "memory (interp)" "$tmp/endure" memory interp
+gcc -std=gnu11 -O1 -Iinclude tests/suite/allocator.c -o "$tmp/allocator" -L "$build" -lspc || exit 1
+for backend in $backends; do check "allocator ($backend)" "$tmp/allocator" $backend; done
+if "$build/spc" doctor --json | grep -q '"what":"NVRTC","found":true'; then
+  gcc -std=gnu11 -O1 -shared -fPIC -I. -Iinclude tests/suite/fake_driver.c -o "$tmp/libfake_driver.so" || exit 1
+  check "allocator (cuda, a driver without memory)" env SPC_CUDA_LIB="$tmp/libfake_driver.so" FAKE_MEMORY=none "$tmp/allocator" cuda
+else skipped=$((skipped+1)); echo "skip: the allocator's device memory: NVRTC is not here"; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -192,6 +192,48 @@ Test(driver_enqueue, stored_operands_and_results_like_them) {
   scene_free(&s);
 }
 
+/* ---- a workspace of the plan's ------------------------------------------------------------------
+ */
+static spc_status enqueued_without(scene *s, spc_error *err) {
+  return spc_enqueue(s->plan, s->tensors, s->count, NULL, 0, NULL, err);
+}
+
+Test(driver_enqueue, a_plan_keeps_a_workspace_for_the_largest_sizes) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  static const int64_t sizes[][3] = {{33, 17, 70}, {1, 1, 1}, {33, 17, 70}, {7, 64, 20}};
+  scene s = scene_of("cpu", layer);
+  spc_error err = SPC_ERROR_INIT;
+  spc_plan_info info = {.struct_size = sizeof info};
+  cr_assert_eq(spc_plan_prepare(s.plan, &err), SPC_OK, "%s", err.message);
+  layer_tensors(&s, 33, 64, 70, 50);
+  cr_expect_eq(enqueued_without(&s, &err), SPC_CAPACITY);
+  cr_expect(strstr(err.message, "spc_plan_reserve"), "%s", err.message);
+  size_t bytes;
+  cr_assert_eq(spc_workspace(s.plan, s.tensors, s.count, &bytes, &err), SPC_OK);
+  for (int twice = 0; twice < 2; twice++)
+    cr_assert_eq(spc_plan_reserve(s.plan, s.tensors, s.count, &err), SPC_OK, "%s", err.message);
+  cr_assert_eq(spc_plan_describe(s.plan, &info, &err), SPC_OK);
+  cr_expect_eq(info.reserved_bytes, bytes);
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    layer_tensors(&s, sizes[i][0], sizes[i][1], sizes[i][2], 25);
+    spc_tensor *y = &s.tensors[3];
+    size_t size = (size_t)y->value_count * sizeof(float);
+    float *want = malloc(size);
+    cr_assert_eq(spc_run(s.plan, s.tensors, s.count, &err), SPC_OK, "%s", err.message);
+    memcpy(want, y->values, size);
+    memset(y->values, 0xff, size);
+    cr_assert_eq(enqueued_without(&s, &err), SPC_OK, "%s", err.message);
+    cr_expect(!memcmp(want, y->values, size));
+    free(want);
+  }
+  layer_tensors(&s, 34, 64, 128, 50);
+  cr_expect_eq(enqueued_without(&s, &err), SPC_CAPACITY);
+  cr_expect(strstr(err.message, "the plan's workspace"), "%s", err.message);
+  cr_assert_eq(spc_plan_reserve(s.plan, s.tensors, s.count, &err), SPC_OK, "%s", err.message);
+  cr_expect_eq(enqueued_without(&s, &err), SPC_OK, "%s", err.message);
+  scene_free(&s);
+}
+
 /* ---- what cannot be enqueued ----------------------------------------------------------------- */
 Test(driver_enqueue, says_what_it_cannot) {
   spc_error err = SPC_ERROR_INIT;

@@ -1,9 +1,9 @@
 /* The misuse of the public interface as one table: each has a status and a message that names the
- * argument, writes no result, and leaves the same handles fit for use: after each of them the plan runs
- * again, both ways, and the result is compared.
+ * argument, writes no result, and leaves the same handles fit for use: after each of them the plan
+ * runs again, both ways, and the result is compared.
  *
- * Misuses of DLPack tensors (driver_dlpack.c) and of builders (driver_builder.c) stand beside what they
- * build on. */
+ * Misuses of DLPack tensors (driver_dlpack.c) and of builders (driver_builder.c) stand beside what
+ * they build on. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +159,17 @@ static spc_status plan_with(stand *s, const char *kernel, spc_size size) {
   return status;
 }
 
+static void *no_memory(void *user, spc_memory kind, size_t bytes, size_t alignment) {
+  (void)user, (void)kind, (void)bytes, (void)alignment;
+  return NULL;
+}
+static void no_release(void *user, spc_memory kind, void *at) { (void)user, (void)kind, (void)at; }
+static spc_status context_of(stand *s, const spc_allocator *a) {
+  return context_with(s, (spc_context_options){.struct_size = sizeof(spc_context_options),
+                                               .backend = "cpu",
+                                               .allocator = a});
+}
+
 /* Lines of the table: a name, what the message holds, the status, and the misuse. */
 typedef struct misuse {
   const char *what, *words;
@@ -175,6 +186,11 @@ M_(ctx_threads, return context_with(s, (spc_context_options){.struct_size = size
 M_(ctx_size, return context_with(s, (spc_context_options){.backend = "cpu"});)
 M_(ctx_newer, struct { spc_context_options o; char more[8]; } n = {.o = {.struct_size = sizeof n}, .more = {1}};
    spc_context *none; return spc_context_new(&n.o, &none, &s->err);)
+M_(ctx_alloc_size, spc_allocator a = {.allocate = no_memory, .release = no_release}; return context_of(s, &a);)
+M_(ctx_alloc_take, spc_allocator a = {.struct_size = sizeof a, .release = no_release}; return context_of(s, &a);)
+M_(ctx_alloc_give, spc_allocator a = {.struct_size = sizeof a, .allocate = no_memory}; return context_of(s, &a);)
+M_(ctx_alloc_newer, struct { spc_allocator a; char more[8]; } n = {.a = {.struct_size = sizeof n, .allocate = no_memory, .release = no_release}, .more = {1}};
+   return context_of(s, &n.a);)
 /* programs */
 M_(prog_ctx, spc_program *p; return spc_program_from_text(NULL, text, 1, NULL, &p, &s->err);)
 M_(prog_text, spc_program *p; return spc_program_from_text(s->context, NULL, 1, NULL, &p, &s->err);)
@@ -280,6 +296,12 @@ M_(ws_plan, size_t n; return spc_workspace(NULL, s->t, 4, &n, &s->err);)
 M_(ws_cold, size_t n; return spc_workspace(s->cold, s->t, 4, &n, &s->err);)
 M_(ws_bytes, return spc_workspace(s->plan, s->t, 4, NULL, &s->err);)
 M_(ws_missing, size_t n; return spc_workspace(s->plan, s->t, 1, &n, &s->err);)
+M_(reserve_plan, return spc_plan_reserve(NULL, s->t, 4, &s->err);)
+M_(reserve_tensors, return spc_plan_reserve(s->plan, NULL, 4, &s->err);)
+M_(reserve_count, return spc_plan_reserve(s->plan, s->t, -1, &s->err);)
+M_(reserve_cold, return spc_plan_reserve(s->cold, s->t, 4, &s->err);)
+M_(reserve_missing, return spc_plan_reserve(s->plan, s->t, 1, &s->err);)
+M_(reserve_huge, s->t[0].shape[0] = s->t[0].shape[1] = INT64_MAX; return spc_plan_reserve(s->plan, s->t, 4, &s->err);)
 
 static const misuse table[] = {
     {"nowhere to put a context", "`context`", SPC_INVALID_ARGUMENT, ctx_null},
@@ -287,6 +309,10 @@ static const misuse table[] = {
     {"fewer than no threads", "`threads` is -3", SPC_INVALID_ARGUMENT, ctx_threads},
     {"options without their size", "`struct_size` is 0", SPC_INVALID_ARGUMENT, ctx_size},
     {"options that are not known yet", "newer header", SPC_INVALID_ARGUMENT, ctx_newer},
+    {"an allocator without its size", "`allocator`: `struct_size` is 0", SPC_INVALID_ARGUMENT, ctx_alloc_size},
+    {"an allocator that gives nothing", "`allocator`: `allocate` is NULL", SPC_INVALID_ARGUMENT, ctx_alloc_take},
+    {"an allocator that takes nothing back", "`allocator`: `release` is NULL", SPC_INVALID_ARGUMENT, ctx_alloc_give},
+    {"an allocator that is not known yet", "newer header", SPC_INVALID_ARGUMENT, ctx_alloc_newer},
     {"no context", "`context`", SPC_INVALID_ARGUMENT, prog_ctx},
     {"no text", "`text`", SPC_INVALID_ARGUMENT, prog_text},
     {"nowhere to put a program", "`program`", SPC_INVALID_ARGUMENT, prog_out},
@@ -387,6 +413,12 @@ static const misuse table[] = {
     {"the workspace of a cold plan", "spc_plan_prepare", SPC_INVALID_ARGUMENT, ws_cold},
     {"nowhere to put the bytes", "`bytes`", SPC_INVALID_ARGUMENT, ws_bytes},
     {"a workspace without tensors", "is missing", SPC_INVALID_ARGUMENT, ws_missing},
+    {"reserving for no plan", "`plan`", SPC_INVALID_ARGUMENT, reserve_plan},
+    {"reserving for no tensors", "`tensors`", SPC_INVALID_ARGUMENT, reserve_tensors},
+    {"reserving for fewer than none", "`tensors`", SPC_INVALID_ARGUMENT, reserve_count},
+    {"reserving for a cold plan", "spc_plan_prepare", SPC_INVALID_ARGUMENT, reserve_cold},
+    {"reserving without tensors", "is missing", SPC_INVALID_ARGUMENT, reserve_missing},
+    {"reserving for more than numbers", "`A`: its `shape` has too many", SPC_INVALID_ARGUMENT, reserve_huge},
 };
 /* clang-format on */
 
@@ -408,7 +440,8 @@ Test(driver_misuse, each_has_a_status_and_names_its_argument_and_breaks_nothing)
   stand_free(s);
 }
 
-/* ---- structs of other headers ------------------------------------------------------------------ */
+/* ---- structs of other headers ------------------------------------------------------------------
+ */
 /* The struct cut behind each of its fields: what is missing is the default. */
 Test(driver_misuse, smaller_and_larger_structs_are_taken) {
   spc_context *context;
@@ -451,12 +484,14 @@ Test(driver_misuse, smaller_and_larger_structs_are_taken) {
     memset(room, 0x77, sizeof room);
     memcpy(room, &size, sizeof size);
     cr_expect_eq(spc_context_new(NULL, NULL, (spc_error *)(void *)room), SPC_INVALID_ARGUMENT);
-    for (size_t i = size > 8 ? size : 8; i < sizeof room; i++) cr_assert_eq(room[i], 0x77, "%zu", i);
+    for (size_t i = size > 8 ? size : 8; i < sizeof room; i++)
+      cr_assert_eq(room[i], 0x77, "%zu", i);
   }
   spc_context_free(context);
 }
 
-/* ---- what the library says when it is asked ----------------------------------------------------- */
+/* ---- what the library says when it is asked -----------------------------------------------------
+ */
 typedef struct heard {
   int notes, warnings, depth, deepest;
   char phases[400], texts[2000];
@@ -480,7 +515,8 @@ Test(driver_misuse, log_and_trace) {
   stand *s = calloc(1, sizeof *s);
   spc_error err = SPC_ERROR_INIT;
   spc_context_options options = {.struct_size = sizeof options, .backend = "interp", .user = &h};
-  const char *wasteful = "spx 1; dim N: dyn; dim Q: dyn; kernel k { in x: f32[N]; out y[i] = x[i]; }";
+  const char *wasteful =
+      "spx 1; dim N: dyn; dim Q: dyn; kernel k { in x: f32[N]; out y[i] = x[i]; }";
   options.log = on_log;
   options.trace = on_trace;
   float x[2] = {1, 2}, y[2];
@@ -488,7 +524,8 @@ Test(driver_misuse, log_and_trace) {
   cr_assert_eq(spc_context_new(&options, &s->context, &err), SPC_OK);
   cr_expect(h.notes == 1 && strstr(h.texts, "back end: interp"), "%s", h.texts);
   cr_assert_eq(
-      spc_program_from_text(s->context, wasteful, strlen(wasteful), NULL, &s->program, &err), SPC_OK);
+      spc_program_from_text(s->context, wasteful, strlen(wasteful), NULL, &s->program, &err),
+      SPC_OK);
   cr_expect(h.warnings == 1 && strstr(h.texts, "`Q` is never used"), "%s", h.texts);
   cr_assert_eq(spc_plan_new(s->program, NULL, NULL, 0, &s->plan, &err), SPC_OK);
   cr_assert_eq(spc_run(s->plan, t, 2, &err), SPC_OK, "%s", err.message);
