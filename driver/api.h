@@ -74,6 +74,7 @@ typedef struct api_tensors {
   spc_tensor *tensors; /* written by spc_run alone */
   int count;
   spc_error *err;
+  bool takes_packed; /* one of them may be SPC_PACKED */
 } api_tensors;
 spc_status drv_tensor_misuse(const api_tensors *given, const spc_tensor *t, const char *what);
 spc_tensor *drv_tensor_at(const api_tensors *given, int i);               /* i < count */

@@ -113,6 +113,8 @@ typedef struct enqueue {
   api_prepared *p;
   api_tensors given;
   bool sizes_only; /* arrays are not looked at */
+  bool packs;      /* those of const inputs alone are */
+  rt_kept kept;    /* what was packed, or where it goes */
 } enqueue;
 
 static spc_status too_short(const enqueue *e, const spc_tensor *t, const char *array, int level,
@@ -202,6 +204,17 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
   return SPC_OK;
 }
 
+static spc_status take_packed(enqueue *e) {
+  const spc_tensor *t = drv_tensor_given(&e->given, SPC_PACKED);
+  if (!t || e->packs) return SPC_OK;
+  if (t->value_count < 0) return drv_tensor_misuse(&e->given, t, "`value_count` is negative");
+  if (t->value_count && !t->values) return drv_tensor_misuse(&e->given, t, "`values` is NULL");
+  if ((uintptr_t)t->values % RT_WORKSPACE_ALIGN)
+    return drv_tensor_misuse(&e->given, t, "`values` is not aligned to 256 bytes");
+  e->kept = (rt_kept){t->values, (size_t)t->value_count};
+  return SPC_OK;
+}
+
 /* A result `like` X has as many values as X. */
 static spc_status take_model(const enqueue *e, int number) {
   const ir_kernel *kernel = e->plan->kernel;
@@ -229,10 +242,12 @@ static spc_status take_tensors(enqueue *e) {
     spc_tensor *t;
     ir_binding binding = {.tensor = declared};
     SPC_TRY(drv_tensor_find(&e->given, declared, &t));
+    if (e->packs) e->sizes_only = !declared->constant || !e->kept.data;
     SPC_TRY(take_arrays(e, t, declared, &p->arrays[i]));
     drv_tensor_view(&e->given, t, declared, &binding.view);
     IR_PUSH(p->arena, &p->bindings.list, binding);
   }
+  e->sizes_only = e->sizes_only || e->packs;
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_OUT && kernel->tensors.at[i]->like)
       SPC_TRY(take_model(e, i));
@@ -272,22 +287,57 @@ static spc_status end(enqueue *e, spc_status status) {
   return status;
 }
 
+static spc_status too_small(const enqueue *e, const char *what, size_t have, size_t need,
+                            const char *help) {
+  return drv_api_fail(e->given.err, SPC_CAPACITY, NULL,
+                      "%s: %s has %zu bytes, these sizes take %zu%s", e->given.call, what, have,
+                      need, help);
+}
+
 static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *stream, size_t *need) {
   jmp_buf out_of_memory; /* of a message */
   if (setjmp(out_of_memory))
     return drv_api_fail(e->given.err, SPC_OUT_OF_MEMORY, NULL, "no memory for a message");
   ir_arena_guard(e->p->talk, &out_of_memory);
   SPC_TRY(take_tensors(e));
+  SPC_TRY(take_packed(e));
   SPC_TRY(solve(e));
+  const api_prepared *p = e->p;
+  if (e->packs) {
+    spc_status status =
+        rt_ready_keep(p->ready, p->sizes, p->arrays, &e->kept, stream, p->sink, need);
+    return status == SPC_CAPACITY ? too_small(e, "`packed`", e->kept.bytes, *need, "") : status;
+  }
   if (e->sizes_only)
-    return rt_ready_workspace(e->p->ready, e->p->sizes, e->p->arrays, e->p->sink, need);
-  spc_status status = rt_ready_enqueue(e->p->ready, e->p->sizes, e->p->arrays, workspace, bytes,
-                                       stream, e->p->sink, need);
+    return rt_ready_workspace(p->ready, p->sizes, p->arrays, &e->kept, p->sink, need);
+  rt_need both;
+  spc_status status = rt_ready_enqueue(p->ready, p->sizes, p->arrays, &e->kept, workspace, bytes,
+                                       stream, p->sink, &both);
   if (status != SPC_CAPACITY) return status;
+  if (e->kept.bytes < both.kept)
+    return too_small(e, "tensor `" SPC_PACKED "`", e->kept.bytes, both.kept, "");
   bool own = e->p->workspace && workspace == e->p->workspace;
-  return drv_api_fail(e->given.err, status, NULL, "%s: %s has %zu bytes, these sizes take %zu%s",
-                      e->given.call, own ? "the plan's workspace" : "the workspace", bytes, *need,
-                      own || !workspace ? "; spc_plan_reserve makes one" : "");
+  return too_small(e, own ? "the plan's workspace" : "the workspace", bytes, both.workspace,
+                   own || !workspace ? "; spc_plan_reserve makes one" : "");
+}
+
+spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
+                         size_t *bytes, void *stream, spc_error *err) {
+  bool aligned = (uintptr_t)packed % RT_WORKSPACE_ALIGN == 0;
+  if (!plan || !bytes || count < 0 || (count && !tensors) || !aligned)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_pack: `%s` is %s",
+                        !plan      ? "plan"
+                        : !bytes   ? "bytes"
+                        : !aligned ? "packed"
+                                   : "tensors",
+                        plan && bytes && !aligned ? "not aligned to 256 bytes" : "not valid");
+  enqueue e = {.plan = plan, .packs = true, .kept = {packed, packed ? *bytes : 0}};
+  e.given = (api_tensors){"spc_plan_pack", plan->kernel, (spc_tensor *)tensors, count, err, true};
+  SPC_TRY(begin(&e));
+  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, true);
+  spc_status status = end(&e, guarded(&e, NULL, 0, stream, bytes));
+  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, false);
+  return status;
 }
 
 spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
@@ -299,7 +349,7 @@ spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, s
                         : !bytes ? "bytes"
                                  : "tensors");
   enqueue e = {.plan = plan, .sizes_only = true};
-  e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err};
+  e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   return end(&e, guarded(&e, NULL, 0, NULL, bytes));
 }
@@ -332,7 +382,7 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
                         !plan ? "plan" : "tensors");
   enqueue e = {.plan = plan, .sizes_only = true};
-  e.given = (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err};
+  e.given = (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   SPC_TRY(end(&e, guarded(&e, NULL, 0, NULL, &bytes)));
   return reserve(plan, bytes, err);
@@ -349,7 +399,7 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
                                                            : "workspace",
                         aligned ? "not valid" : "not aligned to 256 bytes");
   enqueue e = {.plan = plan};
-  e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err};
+  e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   if (!workspace) {
     workspace = e.p->workspace;

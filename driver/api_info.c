@@ -126,7 +126,7 @@ spc_status spc_plan_shapes(spc_plan *plan, spc_tensor *tensors, int count, spc_e
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_shapes: `%s` is not valid",
                         !plan ? "plan" : "tensors");
   shaping s = {.plan = plan, .arena = ir_arena_new_from(plan->program->context->from)};
-  s.given = (api_tensors){"spc_plan_shapes", plan->kernel, tensors, count, err};
+  s.given = (api_tensors){"spc_plan_shapes", plan->kernel, tensors, count, err, false};
   if (!s.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for shapes");
   spc_status status = shape_all(&s);
   ir_arena_free(s.arena);

@@ -170,7 +170,7 @@ static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, sp
                         !plan       ? "plan"
                         : count < 0 ? "count"
                                     : "tensors");
-  api_tensors given = {call, plan->kernel, tensors, count, err};
+  api_tensors given = {call, plan->kernel, tensors, count, err, false};
   api_run run = {.plan = plan, .counts = counts, .given = given};
   run.arena = ir_arena_new_from(plan->program->context->from);
   if (!run.arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "%s: no memory", call);

@@ -78,7 +78,8 @@ spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, s
                           .guard = guard_number(plan->kernel, when->list),
                           .stands_in = code->stands_in,
                           .is_library = code->library != NULL,
-                          .code_bytes = code->cubin_bytes};
+                          .code_bytes = code->cubin_bytes,
+                          .once = code->stage->once};
   full.branch = full.guard < 0 ? SPC_BRANCH_NONE
                 : when->above  ? SPC_BRANCH_DENSE
                                : SPC_BRANCH_SPARSE;

@@ -74,6 +74,13 @@ spc_status drv_tensor_names(const api_tensors *run) {
       return drv_api_fail(run->err, SPC_INVALID_ARGUMENT, NULL,
                           "%s: tensors[%d]: `struct_size` is %zu, not sizeof(spc_tensor)",
                           run->call, i, t->struct_size);
+    if (t->name && !strcmp(t->name, SPC_PACKED)) {
+      if (!run->takes_packed)
+        return drv_tensor_misuse(run, t, "it is for spc_workspace and spc_enqueue");
+      if (drv_tensor_given(run, SPC_PACKED) != t)
+        return drv_tensor_misuse(run, t, "it is given twice");
+      continue;
+    }
     const ir_tensor *tensor = t->name ? ir_tensor_named(run->kernel, t->name) : NULL;
     if (!tensor || (tensor->role != IR_ROLE_IN && tensor->role != IR_ROLE_OUT))
       return drv_tensor_misuse(run, t, "the kernel has no input or output of that name");

@@ -52,6 +52,7 @@ double bench_uniform(bench_random *random); /* inside (0, 1) */
 typedef struct bench_timing { /* of one side, milliseconds */
   int runs;
   double median, low, high, best; /* low, high: quartiles */
+  double once;                    /* what const inputs give, made apart: the least; 0: nothing */
   double cover;                   /* of its list; -1: none */
   const char *branch;             /* "sparse", "dense" by its guard; "" without one */
 } bench_timing;
@@ -139,6 +140,8 @@ struct bench_side {
   rt_plan *plan;
   rt_run *run;
   void *graph;
+  double once; /* milliseconds of what const inputs give, the least since once_timed was unset */
+  bool once_timed;
 };
 typedef struct bench_want {
   const char *label;

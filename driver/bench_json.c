@@ -34,6 +34,10 @@ static void put_timing(ir_text *out, const char *name, const bench_timing *t) {
   ir_text_printf(out,
                  "{\"median_ms\":%.9g,\"quartiles_ms\":[%.9g,%.9g],\"best_ms\":%.9g,\"runs\":%d,",
                  t->median, t->low, t->high, t->best, t->runs);
+  if (t->once > 0) {
+    put_number(out, "once_ms", t->once);
+    ir_text_put(out, ",");
+  }
   put_number(out, "cover", t->cover < 0 ? NAN : t->cover);
   ir_text_put(out, ",");
   put_text(out, "branch", *t->branch ? t->branch : NULL);

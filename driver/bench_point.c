@@ -70,6 +70,7 @@ static spc_status repetition(turns *t) {
 spc_status bench_point_measure(bench *b, bench_point *point, double seconds) {
   turns t = {.b = b, .point = point, .sides = {b->ours, b->dense}, .count = b->dense ? 2 : 1};
   double begin = drv_now_ms();
+  b->ours->once_timed = false;
   for (int i = 0; i < t.count; i++) t.times[i] = IR_NEW_ARRAY(b->arena, double, b->runs + 1);
   while (t.done < b->runs && !point->left_out) {
     double spent = (drv_now_ms() - begin) / 1e3;
@@ -78,6 +79,7 @@ spc_status bench_point_measure(bench *b, bench_point *point, double seconds) {
   }
   if (point->left_out) return SPC_OK;
   point->ours = summary(t.times[0], t.done);
+  point->ours.once = b->ours->once_timed ? b->ours->once : 0;
   if (b->dense) point->dense = summary(t.times[1], t.done);
   SPC_TRY(bench_check(b, &point->check));
   return take_stats(b->ours, &point->ours);

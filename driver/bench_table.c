@@ -69,6 +69,20 @@ static void put_break_even(bench *b, const bench_mask *gran) {
     printf("faster than dense up to %.2g %% kept\n", 100 * at);
 }
 
+static void put_once(bench *b) {
+  double least = 0, most = 0;
+  for (int i = 0; i < b->points.count; i++) {
+    double once = b->points.at[i].ours.once;
+    if (once > 0 && (least == 0 || once < least)) least = once;
+    if (once > most) most = once;
+  }
+  if (most <= 0) return;
+  printf("  made once from const inputs (spc_plan_pack), not in these times: %s",
+         time_text(b, least));
+  if (most > 1.05 * least) printf(" to %s", time_text(b, most));
+  puts("");
+}
+
 void bench_table_end(bench *b) {
   const bench_point *first = NULL;
   for (int i = 0; i < b->points.count && !first; i++)
@@ -76,6 +90,7 @@ void bench_table_end(bench *b) {
   puts("");
   if (b->dense)
     for (int i = 0; i < b->grans.count; i++) put_break_even(b, &b->grans.at[i]);
+  put_once(b);
   if (first) printf("  checked: %s\n", first->check.how);
 }
 

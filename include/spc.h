@@ -429,6 +429,34 @@ SPC_API spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *
  * library calls where every size is known (see spc_workspace).  Done twice it does nothing. */
 SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 
+/* What depends on `const` inputs alone is the same in every run: lists of the zeros of weights, tables,
+ * weights that were scaled or turned.  This makes it once, in the caller's memory; runs that are handed
+ * that memory leave out the stages that made it (`spc explain` says which: "once").
+ *
+ *     size_t bytes;
+ *     spc_plan_pack(plan, tensors, 4, NULL, &bytes, NULL, &err);    // how much; 0: there is nothing to keep
+ *     spc_plan_pack(plan, tensors, 4, packed, &bytes, stream, &err);
+ *     tensors[4] = spc_packed(packed, bytes);                       // beside the others, in every run
+ *     spc_workspace(plan, tensors, 5, &less, &err);
+ *     spc_enqueue(plan, tensors, 5, workspace, less, stream, &err);
+ *
+ * `tensors`: every input and output, as for spc_workspace; of const inputs the arrays are read too.
+ * `bytes`: in, the room at `packed` (aligned to 256 bytes; device memory on a GPU); out, what it takes,
+ * which follows from the sizes of const inputs.  SPC_CAPACITY: the room is too small.
+ * The contents belong to this plan's program and to these values and sizes of the const inputs: pack again
+ * after a change of any, and keep one buffer for each set of weights.  Runs with it still read the const
+ * inputs themselves.  The caller owns the buffer; it is read by runs, so pack on their stream, or wait.
+ * Like a run it may be captured. */
+#define SPC_PACKED "(packed)" /* the name that stands for it among tensors */
+SPC_API spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
+                                 size_t *bytes, void *stream, spc_error *err);
+static inline spc_tensor spc_packed(void *packed, size_t bytes) {
+  spc_tensor tensor = {sizeof(spc_tensor), SPC_PACKED, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, 0};
+  tensor.values = packed;
+  tensor.value_count = (int64_t)bytes;
+  return tensor;
+}
+
 /* Bytes of workspace that runs with tensors of these shapes, `value_count`, `pos_count` and `crd_count`
  * take; pointers may be NULL.  No smaller run takes more.
  * Where the plan calls cuBLASLt, this also settles its calls for these sizes, which allocates: runs of the
@@ -444,8 +472,8 @@ SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int 
  * at a time is under way.  SPC_OUT_OF_MEMORY: the plan is as it was. */
 SPC_API spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count, spc_error *err);
 
-/* Every input and every output by name, in any order; names, dtypes, ranks, sizes and array lengths are
- * checked, the contents of positions and coordinates are trusted.  `value_count` is the room of an
+/* Every input and every output by name, in any order, and SPC_PACKED where there is one; names, dtypes, ranks,
+ * sizes and array lengths are checked, the contents of positions and coordinates are trusted.  `value_count` is the room of an
  * output; for a packed or bitmap input also the number of its values.  On a GPU `values` is aligned to
  * 16 bytes.  Arrays must not overlap what is written.  `workspace`: aligned to 256 bytes, in no use by
  * another run on another stream; its contents are of no matter before and after; NULL: that of
@@ -493,6 +521,7 @@ typedef struct spc_launch_info {
   int is_library;     /* a call of cuBLASLt */
   int stands_in;      /* launched only when the one before it cannot be */
   size_t code_bytes;  /* of its cubin; 0 on the CPU */
+  int once;           /* depends on const inputs alone: runs with SPC_PACKED leave it out */
 } spc_launch_info;
 SPC_API spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, spc_error *err);
 

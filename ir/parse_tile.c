@@ -208,6 +208,7 @@ static const field stage_fields[] = {[STAGE_COMPUTES] = {"computes", VALUE_OTHER
                                      FIELD(ir_stage, dest, TENSOR),
                                      FIELD(ir_stage, whole, FLAG),
                                      FIELD(ir_stage, assembled, FLAG),
+                                     FIELD(ir_stage, once, FLAG),
                                      FIELD(ir_stage, stages_deep, INT),
                                      FIELD(ir_stage, warps, INT),
                                      FIELD(ir_stage, microseconds, NUMBER),

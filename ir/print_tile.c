@@ -194,6 +194,7 @@ static void put_stage(ir_writer *w, const ir_stage *s, const ir_map *places) {
   put_guard(w, &s->when);
   put_flag(w, "whole", s->whole);
   put_flag(w, "assembled", s->assembled);
+  put_flag(w, "once", s->once);
   put_int(w, "stages_deep", s->stages_deep, 0);
   put_int(w, "warps", s->warps, 0);
   put_double(w, "microseconds", s->microseconds);

@@ -79,6 +79,7 @@ struct ir_stage {
   ir_guard when;
   bool whole;                        /* as the candidate's */
   bool assembled;                    /* sparse output whose pattern is computed: see below */
+  bool once; /* depends on `const` inputs alone: what it makes may be kept between runs */
   int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
   double microseconds;               /* predicted, at the sizes and density assumed */
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */

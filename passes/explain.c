@@ -35,6 +35,8 @@ static void put_row(const ir_stage *stage, ir_text *out) {
   if (stage->microseconds > 0)
     ir_text_printf(out, "; predicted %s", pass_time_text(out->arena, stage->microseconds));
   ir_text_put(out, "\n");
+  if (stage->once)
+    ir_text_put(out, "    once      it reads `const` inputs alone: spc_plan_pack keeps what it makes\n");
   if (stage->why) ir_text_printf(out, "    because   %s\n", stage->why);
 }
 

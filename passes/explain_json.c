@@ -96,6 +96,7 @@ static void put_stage(const ir_stage *stage, ir_text *out) {
              false);
   if (stage->when.list) number_field(out, "threshold", stage->when.threshold);
   flag_field(out, "assembled", stage->assembled);
+  flag_field(out, "once", stage->once);
   number_field(out, "microseconds", stage->microseconds);
   text_field(out, "why", stage->why, false);
   ir_text_put(out, "}");

@@ -249,6 +249,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     else
       compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   }
+  pass_stage_once(context, kernel);
   pass_stage_lifetimes(kernel);
   return SPC_OK;
 }

@@ -11,6 +11,8 @@ ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char 
 /* A list with its buffers for the micro-tiles that a candidate walks. */
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits);
+/* Marks stages that depend on `const` inputs alone. */
+void pass_stage_once(pass_context *context, ir_kernel *kernel);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */
 
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without

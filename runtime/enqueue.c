@@ -13,7 +13,8 @@ typedef struct piece {
   const ir_buf *buf;       /* NULL: */
   const ir_tensor *tensor; /* the values of this */
   int like;                /* number of the tensor whose pattern it shares; -1: dense */
-  size_t offset;
+  bool once;               /* made by stages that depend on const inputs alone */
+  size_t offset;           /* in the workspace, or in what is kept */
 } piece;
 
 typedef enum place_kind {
@@ -44,7 +45,7 @@ struct rt_ready {
   rt_settled *settled;      /* calls of a library, NULL: there are none */
   rt_cublaslt_call **calls; /* of this run, by code; NULL: they are not settled for its sizes */
   void *constants;          /* a break-even a list */
-  char *workspace;
+  char *workspace, *kept; /* kept NULL: everything lies in the workspace */
   const rt_given *given;
   bool checked; /* the lists, at the plan's sizes */
 };
@@ -125,7 +126,11 @@ static void find_places(rt_ready *r, ir_arena *arena) {
     int count = image->cuda ? code->bufs.count : code->func->bufs.count;
     ir_buf **bufs = image->cuda ? code->bufs.at : code->func->bufs.at;
     r->places[i] = IR_NEW_ARRAY(arena, place, count + 1);
-    for (int b = 0; b < count; b++) r->places[i][b] = place_of(r, arena, bufs[b]);
+    for (int b = 0; b < count; b++) {
+      r->places[i][b] = place_of(r, arena, bufs[b]);
+      if (code->stage->once && r->places[i][b].kind == IN_PIECE)
+        r->pieces.at[r->places[i][b].number].once = true;
+    }
     if (count > most) most = count;
   }
   r->pointers = IR_NEW_ARRAY(arena, void *, most + 1);
@@ -197,10 +202,10 @@ static bool elements_of(const piece *p, const int64_t *sizes, const rt_given *gi
   return true;
 }
 
-static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, ir_sink *sink,
-                          size_t *bytes) {
+static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, bool keeps,
+                          ir_sink *sink, rt_need *need) {
   enum { MOST = 1 << 30 }; /* units of alignment: 256 GiB */
-  size_t units = 0;
+  size_t units[2] = {0, 0}; /* of the workspace, of what is kept */
   for (int i = 0; i < r->pieces.count; i++) {
     piece *p = &r->pieces.at[i];
     int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
@@ -212,16 +217,19 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
                   p->buf ? p->buf->name : p->tensor->name);
       return SPC_INVALID_INPUT;
     }
-    p->offset = units * RT_WORKSPACE_ALIGN;
-    units += (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
+    size_t *end = &units[keeps && p->once];
+    p->offset = *end * RT_WORKSPACE_ALIGN;
+    *end += (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
   }
-  *bytes = units * RT_WORKSPACE_ALIGN;
+  *need = (rt_need){units[0] * RT_WORKSPACE_ALIGN, units[1] * RT_WORKSPACE_ALIGN};
   return SPC_OK;
 }
 
 spc_status rt_ready_workspace(rt_ready *r, const int64_t *sizes, const rt_given *given,
-                              ir_sink *sink, size_t *bytes) {
-  SPC_TRY(lay_out(r, sizes, given, sink, bytes));
+                              const rt_kept *kept, ir_sink *sink, size_t *bytes) {
+  rt_need need;
+  SPC_TRY(lay_out(r, sizes, given, kept->data != NULL, sink, &need));
+  *bytes = need.workspace;
   return rt_ready_settle(r, sizes);
 }
 
@@ -230,9 +238,14 @@ spc_status rt_ready_settle(rt_ready *r, const int64_t *sizes) {
 }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
+static void *piece_at(const rt_ready *r, int number) {
+  const piece *p = &r->pieces.at[number];
+  return (p->once && r->kept ? r->kept : r->workspace) + p->offset;
+}
+
 static void *pointer_at(const rt_ready *r, const place *p) {
   switch (p->kind) {
-  case IN_PIECE: return r->workspace + r->pieces.at[p->number].offset;
+  case IN_PIECE: return piece_at(r, p->number);
   case IN_CONSTANTS: return (double *)r->constants + p->number;
   case IN_VALUES: return r->given[p->number].vals;
   case IN_POSITIONS: return r->given[p->number].pos[p->level];
@@ -264,9 +277,10 @@ static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
   return SPC_OK;
 }
 
-static spc_status run_device(rt_ready *r, void *stream, ir_sink *sink) {
+static spc_status run_device(rt_ready *r, rt_share share, void *stream, ir_sink *sink) {
   r->calls = rt_settled_find(r->settled, r->plan->sizes);
   for (int i = 0; i < r->plan->image->codes.count; i++) {
+    if (!rt_takes(share, r->plan->image->codes.at[i].stage)) continue;
     SPC_TRY(make_launch(r, i, sink));
     SPC_TRY(rt_launch_send(r->plan, i, &r->launches[i], stream, sink));
   }
@@ -275,14 +289,13 @@ static spc_status run_device(rt_ready *r, void *stream, ir_sink *sink) {
 
 static bool is_allowed(const rt_ready *r, const ir_stage *stage, int verdict) {
   if (verdict < 0) return true;
-  const int32_t *dense = (const int32_t *)(void *)(r->workspace + r->pieces.at[verdict].offset);
+  const int32_t *dense = piece_at(r, verdict);
   return (*dense != 0) == stage->when.above;
 }
 
 static void report_guard(rt_ready *r, const guarded_list *guard) {
   const ir_list *list = r->plan->image->kernel->lists.at[guard->list];
-  const void *counts = r->workspace + r->pieces.at[guard->counts].offset;
-  const void *verdict = r->workspace + r->pieces.at[guard->verdict].offset;
+  const void *counts = piece_at(r, guard->counts), *verdict = piece_at(r, guard->verdict);
   int64_t strips = 0, capacity = 0, sum = 0;
   if (!ir_size_value(list->strips, r->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, r->plan->sizes, &capacity))
@@ -293,11 +306,11 @@ static void report_guard(rt_ready *r, const guarded_list *guard) {
                   *(const int32_t *)verdict != 0);
 }
 
-static spc_status run_host(rt_ready *r, ir_sink *sink) {
+static spc_status run_host(rt_ready *r, rt_share share, ir_sink *sink) {
   const ir_image *image = r->plan->image;
   for (int s = 0; s < image->kernel->stages.count; s++) {
     const ir_stage *stage = image->kernel->stages.at[s];
-    bool runs = is_allowed(r, stage, r->verdict[s]);
+    bool runs = rt_takes(share, stage) && is_allowed(r, stage, r->verdict[s]);
     for (int i = 0; runs && i < image->codes.count; i++) {
       const ir_code_image *code = &image->codes.at[i];
       if (code->stage != stage) continue;
@@ -306,24 +319,47 @@ static spc_status run_host(rt_ready *r, ir_sink *sink) {
       SPC_TRY(rt_call_host(r->plan, code, r->pointers, sink));
     }
   }
-  for (int i = 0; i < r->guards.count; i++) report_guard(r, &r->guards.at[i]);
+  for (int i = 0; share != RT_ONCE && i < r->guards.count; i++) report_guard(r, &r->guards.at[i]);
   return SPC_OK;
 }
 
-spc_status rt_ready_enqueue(rt_ready *r, const int64_t *sizes, const rt_given *given,
-                            void *workspace, size_t bytes, void *stream, ir_sink *sink,
-                            size_t *need) {
+static spc_status take_sizes(rt_ready *r, const int64_t *sizes, ir_sink *sink) {
   size_t dims = (size_t)r->plan->image->kernel->program->dims.count * sizeof *sizes;
-  SPC_TRY(lay_out(r, sizes, given, sink, need));
-  if (bytes < *need) return SPC_CAPACITY;
-  if (!r->checked || memcmp(r->plan->sizes, sizes, dims) != 0) {
-    r->checked = false;
-    memcpy(r->plan->sizes, sizes, dims);
-    r->plan->made_count = 0; /* maps know the sizes */
-    SPC_TRY(rt_plan_check_lists(r->plan, sink));
-    r->checked = true;
-  }
-  r->workspace = workspace;
+  if (r->checked && !memcmp(r->plan->sizes, sizes, dims)) return SPC_OK;
+  r->checked = false;
+  memcpy(r->plan->sizes, sizes, dims);
+  r->plan->made_count = 0; /* maps know the sizes */
+  SPC_TRY(rt_plan_check_lists(r->plan, sink));
+  r->checked = true;
+  return SPC_OK;
+}
+
+static spc_status run_share(rt_ready *r, rt_share share, void *stream, ir_sink *sink) {
+  return r->plan->image->cuda ? run_device(r, share, stream, sink) : run_host(r, share, sink);
+}
+
+spc_status rt_ready_keep(rt_ready *r, const int64_t *sizes, const rt_given *given,
+                         const rt_kept *kept, void *stream, ir_sink *sink, size_t *need) {
+  rt_need both;
+  SPC_TRY(lay_out(r, sizes, given, true, sink, &both));
+  *need = both.kept;
+  if (!kept->data || !both.kept) return SPC_OK;
+  if (kept->bytes < both.kept) return SPC_CAPACITY;
+  SPC_TRY(take_sizes(r, sizes, sink));
+  r->workspace = NULL;
+  r->kept = kept->data;
   r->given = given;
-  return r->plan->image->cuda ? run_device(r, stream, sink) : run_host(r, sink);
+  return run_share(r, RT_ONCE, stream, sink);
+}
+
+spc_status rt_ready_enqueue(rt_ready *r, const int64_t *sizes, const rt_given *given,
+                            const rt_kept *kept, void *workspace, size_t bytes, void *stream,
+                            ir_sink *sink, rt_need *need) {
+  SPC_TRY(lay_out(r, sizes, given, kept->data != NULL, sink, need));
+  if (bytes < need->workspace || kept->bytes < need->kept) return SPC_CAPACITY;
+  SPC_TRY(take_sizes(r, sizes, sink));
+  r->workspace = workspace;
+  r->kept = kept->data;
+  r->given = given;
+  return run_share(r, kept->data ? RT_EVERY_RUN : RT_EVERY_STAGE, stream, sink);
 }

@@ -25,16 +25,31 @@ const char *rt_ready_missing(const ir_image *image);
 spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready **out);
 void rt_ready_free(rt_ready *ready); /* NULL is allowed */
 
+/* What the stages make that depend on `const` inputs alone (ir_stage.once), in memory of the caller's.
+ * A run that is given it leaves those stages out and needs that much less workspace. */
+typedef struct rt_kept {
+  void *data; /* NULL: nothing is kept, every stage runs; aligned like a workspace */
+  size_t bytes;
+} rt_kept;
+/* Runs those stages and no others; of `given` the arrays of const inputs are read.  data NULL: only
+ * says how many bytes it takes, 0 where there is no such stage. */
+spc_status rt_ready_keep(rt_ready *ready, const int64_t *sizes, const rt_given *given,
+                         const rt_kept *kept, void *stream, ir_sink *sink, size_t *need);
+
 /* given: one a tensor of the kernel, in its order; counts alone are read here.  Calls of a library
  * are settled for these sizes: at others, and at more than the last RT_SETTLED_SIZES, what stands
  * in for them runs. */
 spc_status rt_ready_workspace(rt_ready *ready, const int64_t *sizes, const rt_given *given,
-                              ir_sink *sink, size_t *bytes);
+                              const rt_kept *kept, ir_sink *sink, size_t *bytes);
 spc_status rt_ready_settle(rt_ready *ready, const int64_t *sizes); /* that part alone */
-/* workspace: aligned to RT_WORKSPACE_ALIGN; SPC_CAPACITY with *need when it is too small. */
+/* workspace: aligned to RT_WORKSPACE_ALIGN; SPC_CAPACITY when it or what is kept is smaller
+ * than `need` says. */
 enum { RT_WORKSPACE_ALIGN = 256 };
+typedef struct rt_need {
+  size_t workspace, kept;
+} rt_need;
 spc_status rt_ready_enqueue(rt_ready *ready, const int64_t *sizes, const rt_given *given,
-                            void *workspace, size_t bytes, void *stream, ir_sink *sink,
-                            size_t *need);
+                            const rt_kept *kept, void *workspace, size_t bytes, void *stream,
+                            ir_sink *sink, rt_need *need);
 
 #endif

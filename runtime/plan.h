@@ -72,6 +72,13 @@ spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt
 spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 
+/* Which stages run: all, those that depend on const inputs alone (ir_stage.once), or the others, after
+ * those. */
+typedef enum rt_share { RT_EVERY_STAGE, RT_ONCE, RT_EVERY_RUN } rt_share;
+static inline bool rt_takes(rt_share share, const ir_stage *stage) {
+  return share == RT_EVERY_STAGE || stage->once == (share == RT_ONCE);
+}
+
 /* One run in steps.  It lives in `arena`, refers to the plan and to the inputs' arrays, and is used
  * by one thread at a time; rt_run_free also after a failure of any step, rt_run_new included. */
 typedef struct rt_run rt_run;
@@ -80,6 +87,7 @@ spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs,
 /* Before rt_run_prepare: the caller's device memory for a dense tensor, inputs included (CUDA). */
 spc_status rt_run_place(rt_run *run, const ir_tensor *tensor, void *device);
 spc_status rt_run_prepare(rt_run *run); /* allocates and uploads */
+void rt_run_take(rt_run *run, rt_share share); /* in what is enqueued from now on; a new run: all */
 /* Any number of times.  With stats it waits after every stage. */
 spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats);
 spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats);

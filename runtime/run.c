@@ -289,12 +289,19 @@ static spc_status run_stage_timed(rt_run *run, const ir_stage *stage, rt_stage_s
   return SPC_OK;
 }
 
+void rt_run_take(rt_run *run, rt_share share) { run->share = share; }
+
 spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
   const ir_kernel *kernel = run->plan->image->kernel;
   rt_stage_stats row;
   run->stream = stream;
   for (int i = 0; i < kernel->stages.count; i++) {
     if (run->left_out && run->left_out[i]) continue;
+    if (!rt_takes(run->share, kernel->stages.at[i])) {
+      row = (rt_stage_stats){.stage = kernel->stages.at[i]->name, .kernel = "", .cover = -1};
+      if (stats) IR_PUSH(run->memory.arena, &stats->stages, row);
+      continue;
+    }
     run->counting = run->counted && run->counted[i] && rt_pack_counts(run, kernel->stages.at[i]);
     SPC_TRY(stats ? run_stage_timed(run, kernel->stages.at[i], &row)
                   : run_stage(run, kernel->stages.at[i], &row));

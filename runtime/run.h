@@ -52,6 +52,7 @@ struct rt_run {
   bool *left_out, *counted; /* by stage: it does not run; its result is counted and not written.
                                NULL: the run is a whole one (count.c) */
   bool counting;            /* the stage at hand is counted */
+  rt_share share;           /* the stages that are enqueued */
 };
 
 static inline const ir_program *rt_run_program(const rt_run *run) {

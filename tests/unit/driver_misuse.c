@@ -292,6 +292,15 @@ M_(enq_pos, s->t[0].pos_count[1]--; return enqueue(s);)
 M_(enq_pos_null, s->t[0].pos[1] = NULL; return enqueue(s);)
 M_(enq_crd_null, s->t[0].crd[1] = NULL; return enqueue(s);)
 M_(enq_index, s->t[0].index_dtype = "i64"; return enqueue(s);)
+M_(enq_packed_twice, spc_tensor t[6]; memcpy(t, s->t, sizeof s->t); t[4] = t[5] = spc_packed(NULL, 0);
+   return spc_enqueue(s->plan, t, 6, s->workspace, s->bytes, NULL, &s->err);)
+M_(run_packed, spc_tensor t[5]; memcpy(t, s->t, sizeof s->t); t[4] = spc_packed(NULL, 0); return spc_run(s->plan, t, 5, &s->err);)
+M_(pack_plan, size_t n = 0; return spc_plan_pack(NULL, s->t, 4, NULL, &n, NULL, &s->err);)
+M_(pack_bytes, return spc_plan_pack(s->plan, s->t, 4, s->workspace, NULL, NULL, &s->err);)
+M_(pack_tensors, size_t n = 0; return spc_plan_pack(s->plan, NULL, 4, NULL, &n, NULL, &s->err);)
+M_(pack_align, size_t n = 8; return spc_plan_pack(s->plan, s->t, 4, s->workspace + 8, &n, NULL, &s->err);)
+M_(pack_cold, size_t n = 0; return spc_plan_pack(s->cold, s->t, 4, NULL, &n, NULL, &s->err);)
+M_(pack_missing, size_t n = 0; return spc_plan_pack(s->plan, s->t, 3, NULL, &n, NULL, &s->err);)
 M_(ws_plan, size_t n; return spc_workspace(NULL, s->t, 4, &n, &s->err);)
 M_(ws_cold, size_t n; return spc_workspace(s->cold, s->t, 4, &n, &s->err);)
 M_(ws_bytes, return spc_workspace(s->plan, s->t, 4, NULL, &s->err);)
@@ -409,6 +418,14 @@ static const misuse table[] = {
     {"no positions", "`A`: `pos[1]`", SPC_INVALID_ARGUMENT, enq_pos_null},
     {"no coordinates", "`A`: `crd[1]`", SPC_INVALID_ARGUMENT, enq_crd_null},
     {"positions of another width", "`A`", SPC_INVALID_INPUT, enq_index},
+    {"what was packed, twice", "given twice", SPC_INVALID_ARGUMENT, enq_packed_twice},
+    {"what was packed, to a copying run", "spc_enqueue", SPC_INVALID_ARGUMENT, run_packed},
+    {"packing nothing", "`plan`", SPC_INVALID_ARGUMENT, pack_plan},
+    {"packing without a room's size", "`bytes`", SPC_INVALID_ARGUMENT, pack_bytes},
+    {"packing no tensors", "`tensors`", SPC_INVALID_ARGUMENT, pack_tensors},
+    {"packing to an odd place", "256 bytes", SPC_INVALID_ARGUMENT, pack_align},
+    {"packing for a cold plan", "spc_plan_prepare", SPC_INVALID_ARGUMENT, pack_cold},
+    {"packing without a result's shape", "`z` is missing", SPC_INVALID_ARGUMENT, pack_missing},
     {"the workspace of no plan", "`plan`", SPC_INVALID_ARGUMENT, ws_plan},
     {"the workspace of a cold plan", "spc_plan_prepare", SPC_INVALID_ARGUMENT, ws_cold},
     {"nowhere to put the bytes", "`bytes`", SPC_INVALID_ARGUMENT, ws_bytes},
