@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library few tiles gather ffn gated jit
+       library few tiles gather ffn gated sizes decode jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -383,40 +383,157 @@ def shares(kind, active, neurons):
     return (ranks * low).clamp(max=0.6)[torch.randperm(neurons, device="cuda")]
 
 
-def gated():
-    D, F = 2048, 5632
-    print("\n### gated feed-forward layer, %d → %d, bf16, relu gate; microseconds\n" % (D, F))
-    print("`random`: every neuron is live as often, `power law`: as 1 / rank, at most 60 %; tokens are independent. Gate weights are drawn anew. torch: three products, relu and the\n"
-          "product of gate and up projection; `products`: its three products alone. Wu lies [neuron][k] on both sides.\n")
-    head("tokens", "neurons", "live of %d" % F, "cover of 128", "branch", "spc (spread)", "torch (spread)", "products", "torch / spc", "products / spc", "error spc", "error torch", "stages, µs each with a pause after it")
-    for T, kind, active in [(16384, k, a) for k in ("random", "power law") for a in (15, 29, 60, 120, 240)]:
-        x, wg, wu, wd = bf16(T, D), bf16(D, F), bf16(F, D, scale=D ** -0.5), bf16(F, D, scale=0.02)
-        x[:, -1] = 1
-        normal = torch.distributions.Normal(0, 1)
-        def fresh():
-            wg.normal_(std=(D - 1) ** -0.5)
-            wg[-1] = -normal.icdf(1 - shares(kind, active, F)).to(torch.bfloat16)
-        fresh()
-        y, z = torch.empty(T, D, device="cuda", dtype=torch.bfloat16), torch.empty(T, D, device="cuda", dtype=torch.bfloat16)
-        g, u, h = (torch.empty(T, F, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        def dense_layer():
-            torch.mm(x, wg, out=g)
-            torch.relu_(g)
-            torch.mm(x, wu.t(), out=u)
-            torch.mul(g, u, out=h)
-            torch.mm(h, wd, out=z)
-        def products():
-            torch.mm(x, wg, out=g)
-            torch.mm(x, wu.t(), out=u)
-            torch.mm(u, wd, out=z)
-        p = Program(GATED % (T, D, F, round(active / F, 5))).bind(x=x, Wg=wg, Wu=wu, Wd=wd, y=y)
-        (us, spread), (ref, ref_spread), (three, _) = compare([p, dense_layer, products], fresh)
-        p(), dense_layer()
-        live = (g != 0).float().sum(1).mean().item()
-        want = (torch.relu(x.float() @ wg.float()).to(torch.bfloat16).float() * (x.float() @ wu.float().t())) @ wd.float()
-        row(T, kind, "%.0f" % live, *decision(p.stages()), "%.0f (%.0f)" % (us * 1e3, spread * 1e3), "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.0f" % (three * 1e3),
-            "%.2f" % (ref / us), "%.2f" % (three / us), "%.1e" % error(y, want), "%.1e" % error(z, want), stage_line(p))
+def with_f8_gate(text):
+    """The gate's product of 8-bit floats, with a scale a token and a scale a neuron."""
+    text = text.replace("in Wg: bf16[D,F] const;", "in x8: f8e4m3[T,D]; in Wg: f8e4m3[F,D] const; in sx: f32[T]; in sg: f32[F];")
+    return text.replace("relu(sum[d] x[t,d]*Wg[d,f])", "relu((sum[d] x8[t,d]*Wg[f,d])*sx[t]*sg[f])")
+
+
+class GatedLayer:
+    """Weights whose gate has a stated number of live neurons, in bf16 and in 8-bit floats, and PyTorch's layers on them."""
+    BIAS = 3  # columns of x that are 1: what is left of a neuron's bias in 8 bits after the first, after two
+
+    def __init__(self, T, D, F):
+        self.T, self.D, self.F = T, D, F
+        self.x, self.wg, self.wu, self.wd = bf16(T, D), bf16(D, F), bf16(F, D, scale=D ** -0.5), bf16(F, D, scale=0.02)
+        self.x[:, -self.BIAS:] = 1
+        self.x8, self.wg8 = self.x.to(torch.float8_e4m3fn), torch.empty(F, D, device="cuda", dtype=torch.float8_e4m3fn)
+        self.scale = D ** -0.5
+        self.sx, self.sg, self.one = torch.ones(T, device="cuda"), torch.full((F,), self.scale, device="cuda"), torch.ones((), device="cuda")
+        self.y, self.z = (torch.full((T, D), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        self.g, self.u, self.h = (torch.zeros(T, F, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+
+    def fresh(self, kind, active):
+        self.wg.normal_(std=self.scale)
+        bias = -torch.distributions.Normal(0, 1).icdf(1 - shares(kind, active, self.F))
+        self.wg8.copy_(self.wg.t().float() / self.scale)
+        self.wg[-self.BIAS:] = 0
+        self.wg[-1] = bias.to(torch.bfloat16)
+        left = bias / self.scale
+        for i in range(self.BIAS):
+            self.wg8[:, -1 - i] = left.to(torch.float8_e4m3fn)
+            left = left - self.wg8[:, -1 - i].float()
+
+    def bind(self, program, f8):
+        gate = dict(x8=self.x8, Wg=self.wg8, sx=self.sx, sg=self.sg) if f8 else dict(Wg=self.wg)
+        return program.bind(x=self.x, Wu=self.wu, Wd=self.wd, y=self.y, **gate)
+
+    def rest(self):
+        torch.relu_(self.g)
+        torch.mm(self.x, self.wu.t(), out=self.u)
+        torch.mul(self.g, self.u, out=self.h)
+        torch.mm(self.h, self.wd, out=self.z)
+
+    def layer(self):
+        torch.mm(self.x, self.wg, out=self.g)
+        self.rest()
+
+    def layer_f8(self):
+        torch._scaled_mm(self.x8, self.wg8.t(), self.one, self.one * self.scale, out_dtype=torch.bfloat16, out=self.g)
+        self.rest()
+
+    def products(self):
+        torch.mm(self.x, self.wg, out=self.g)
+        torch.mm(self.x, self.wu.t(), out=self.u)
+        torch.mm(self.h, self.wd, out=self.z)
+
+    def error(self, f8):
+        gate = (self.x8.float() @ self.wg8.float().t()) * self.scale if f8 else self.x.float() @ self.wg.float()
+        live = torch.relu(gate).to(torch.bfloat16).float()
+        return error(self.y, (live * (self.x.float() @ self.wu.float().t())) @ self.wd.float()), (live != 0).float().sum(1).mean().item()
+
+
+def gated_rows(T, D, F, cases):
+    """One program for the sizes, hinted 0.5 %: the guard goes by the cover."""
+    layer, text = GatedLayer(T, D, F), GATED % (T, D, F, 0.005)
+    programs = [layer.bind(Program(with_f8_gate(text) if f8 else text), f8) for f8 in (False, True)]
+    for kind, active in cases:
+        layer.fresh(kind, active)
+        sides = [*programs, layer.layer, layer.layer_f8, layer.products]
+        times = compare(sides, lambda: layer.fresh(kind, active))
+        for f8, p in enumerate(programs):
+            p()
+            wrong, live = layer.error(f8)
+            us, ref = times[f8], times[2]
+            row("%d × %d × %d" % (T, D, F), kind, "%.0f" % live, "f8" if f8 else "bf16", *decision(p.stages()), "%.0f (%.0f)" % (us[0] * 1e3, us[1] * 1e3), "%.0f (%.0f)" % (ref[0] * 1e3, ref[1] * 1e3),
+                "%.0f" % (times[3][0] * 1e3) if f8 else "", "%.0f" % (times[4][0] * 1e3), "%.2f" % (ref[0] / us[0]), "%.2f" % (times[4][0] / us[0]), "%.1e" % wrong)
+    for p in programs:
+        print("<!-- %s -->" % stage_line(p))
         p.close()
+
+
+def gated_head():
+    head("tokens × D × H", "neurons", "live", "gate", "cover", "branch", "spc (spread)", "torch (spread)", "torch, f8 gate", "products", "torch / spc", "products / spc", "error spc")
+
+
+def gated():
+    print("\n### gated feed-forward layer, bf16, relu gate of bf16 or 8-bit floats; microseconds\n")
+    print("`random`: every neuron is live as often, `power law`: as 1 / rank, at most 60 %; tokens are independent. Gate weights are drawn anew. torch: three bf16 products, relu and the\n"
+          "product of gate and up projection, f8 gate: the first of the three by torch._scaled_mm; `products`: its three bf16 products alone. Wu lies [neuron][k] on both sides.\n")
+    gated_head()
+    gated_rows(16384, 2048, 5632, [(k, a) for k in ("random", "power law") for a in (15, 29, 60, 120, 240)])
+
+
+def gated_sizes():
+    """Other sizes of the layer, and many tokens, at 0.5 % live neurons."""
+    print("\n### gated feed-forward layer of other sizes, 0.5 % live neurons; microseconds\n")
+    gated_head()
+    for T, D, F in ((1000, 2048, 5632), (131072, 2048, 5632), (16384, 2048, 8192), (16384, 4096, 14336), (16384, 5120, 20480)):
+        gated_rows(T, D, F, [("random", 0.00515 * F), ("power law", 0.00515 * F)])
+        torch.cuda.empty_cache()
+
+
+def graph_of(run):
+    """A replay of one run."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+RELU = """spx 1; dim T = %d; dim D = %d; dim F = %d;
+kernel ffn { in x: bf16[T,D]; in W1: bf16[D,F] as dense_t const; in W2: bf16[F,D] const;
+  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=%s);
+  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32; }"""
+
+
+def decode():
+    """Few tokens, each run a replay of a graph; neurons live at random."""
+    print("\n### feed-forward layers of few tokens, bf16, replayed graphs; microseconds, L2 cold and warm\n")
+    head("layer", "tokens × D × H", "live", "cold: spc (spread)", "torch", "torch / spc", "warm: spc", "torch", "torch / spc", "products / spc", "error spc", "kernels")
+    for D, F in ((2048, 5632), (4096, 14336), (5120, 20480)):
+        for T in (1, 7, 64):
+            layer = GatedLayer(T, D, F)
+            for kind, share in (("gated", 0.005), ("relu", 0.05)):
+                if kind == "relu" and T == 7:
+                    continue
+                layer.fresh("random", share * F)
+                wgt = layer.wg.t().contiguous()
+                gated_text = (GATED % (T, D, F, share)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
+                def relu_layer():
+                    torch.mm(layer.x, wgt.t(), out=layer.g)
+                    torch.relu_(layer.g)
+                    torch.mm(layer.g, layer.wd, out=layer.z)
+                def relu_products():
+                    torch.mm(layer.x, wgt.t(), out=layer.g)
+                    torch.mm(layer.h, layer.wd, out=layer.z)
+                if kind == "gated":
+                    p = Program(gated_text).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
+                    sides = [p, layer.layer, layer.products]
+                else:
+                    p = Program(RELU % (T, D, F, share)).bind(x=layer.x, W1=wgt, W2=layer.wd, y=layer.y)
+                    sides = [p, relu_layer, relu_products]
+                sides = [graph_of(side) for side in sides]
+                cold, warm = compare(sides, before=sweep), compare(sides)
+                sides[0]()
+                live = torch.relu(layer.x.float() @ layer.wg.float()).to(torch.bfloat16).float()
+                want = (live * (layer.x.float() @ layer.wu.float().t()) if kind == "gated" else live) @ layer.wd.float()
+                row(kind, "%d × %d × %d" % (T, D, F), "%.1f %%" % (100 * (live != 0).float().mean().item()), "%.1f (%.1f)" % (cold[0][0] * 1e3, cold[0][1] * 1e3), "%.1f" % (cold[1][0] * 1e3),
+                    "%.2f" % (cold[1][0] / cold[0][0]), "%.1f" % (warm[0][0] * 1e3), "%.1f" % (warm[1][0] * 1e3), "%.2f" % (warm[1][0] / warm[0][0]), "%.2f" % (warm[2][0] / warm[0][0]),
+                    "%.1e" % error(layer.y, want), stage_line(p))
+                p.close()
 
 
 def jit():
@@ -440,7 +557,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

@@ -67,13 +67,17 @@ static int word_bytes(const cg_launch *l) {
   return 2 * warps * (part_columns(l->row) / (32 * (int)l->stage->detects->gran)) * 4;
 }
 
+/* Where tiles of listed columns lie, a note a slot, and two barriers. */
+static int note_bytes(const cg_launch *l) { return l->samples ? l->row->depth * 16 + 16 : 0; }
+
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
 static void share(cg_launch *l) {
   int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
   int box = groups * BOX_ROWS * box_columns(l->row) * 2;
   int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
-  int fixed = word_bytes(l) + vector_bytes(l);
+  int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
+  if (l->samples && l->brought.place >= 0) wanted = boxes; /* what lies at the place waits there */
   if (l->row->m > 64 * groups && wanted > 1) wanted = 1; /* the slots are large */
   l->depth = l->row->depth;
   while (l->depth > LEAST_DEPTH && l->depth * (slot + 16) + fixed + wanted * box > SHARED_LIMIT)

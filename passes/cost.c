@@ -131,7 +131,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   int split = ir_kernel_split(tiling->row);
   double k = (tiling->columns ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
-  double rest = tiling->columns ? p->column_tile_us : p->tile_us;
+  double rest = tiling->columns ? p->column_tile_us * tiling->m / 128 : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
   double compute = turns * (flops / (rate * 1e6) + rest);
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */

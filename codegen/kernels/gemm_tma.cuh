@@ -26,12 +26,17 @@ template <class Config> struct spc_box_ring {
   static constexpr int words_at = staged_at + spc_box_store<spc_kept<Config>>::staged_bytes;
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
-  static constexpr int bytes = barriers_at + Config::depth * 16;
+  // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
+  static constexpr int notes_at = barriers_at + Config::depth * 16;
+  static constexpr int bytes = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
 
   int slot, phase; // of the next k tile
 
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
   SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, Config::depth + s); }
+  SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s; }
+  SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + notes_at + Config::depth * 16; }
+  SPC_DEVICE spc_u32 place_empty(spc_u32 shared) { return place_full(shared) + 8; }
   __device__ __forceinline__ void advance() {
     if (++slot == Config::depth) slot = 0, phase ^= 1;
   }
@@ -81,48 +86,70 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
 template <class Config, bool Samples = Config::samples> struct spc_rows_of { using loader = spc_gathered<Config>; };
 template <class Config> struct spc_rows_of<Config, true> { using loader = spc_sampled<Config>; };
 
-// What the fragment reads at listed places, slot by slot; their numbers must be constants, for registers hold the rows.
-template <class Config, int Begin, class Rows>
-SPC_DEVICE void spc_box_gather_place(spc_u32 shared, const Rows &rows, spc_box_ring<Config> &at) {
+template <class Config>
+SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
-  using store = spc_box_store<Config>;
-  if constexpr (Begin < store::boxes) {
-    spc_u32 full = ring::full(shared, at.slot);
-    ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-    if (threadIdx.x == Config::workers) ptx_barrier_arrive(full);
-    rows.template load_place<Begin>(shared + at.slot * ring::slot_bytes);
-    ptx_barrier_arrive_after_copies(full);
-    at.advance();
-    spc_box_gather_place<Config, Begin + store::slot_boxes>(shared, rows, at);
-  }
-}
-
-template <class Config> SPC_DEVICE void spc_box_gather_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
-  using ring = spc_box_ring<Config>;
-  const bool starts_boxes = Config::mixes && threadIdx.x == Config::workers;
+  const bool first_thread = threadIdx.x == Config::workers;
   ring at = {0, 1};
+  int parity = 1; // of what was read at the place before
   spc_walk_of<Config> walk(args);
   spc_tile_place place;
 #pragma unroll 1
-  while (walk.next(args, place)) {
+  for (; walk.next(args, place); parity ^= 1) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
     int steps = rows.tiles();
-#pragma unroll 1
-    for (int i = 0; i < steps; i++, at.advance()) {
+    auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      if (starts_boxes) {
+      if (Config::mixes && first_thread) {
+        if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 1);
         ptx_barrier_expect(full, ring::panel_a::bytes);
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, rows.box_k(i), {{0, 0}});
       }
       rows.load(slot);
       ptx_barrier_arrive_after_copies(full);
+      at.advance();
+    };
+    int i = 0;
+    if constexpr (Config::samples && Config::reads_place) {
+#pragma unroll 1
+      for (; i < min(steps, Config::depth + 1); i++) load(i);
+      ptx_barrier_wait(ring::place_empty(shared), parity); // the tile before is stored by now, or soon
+      rows.load_place(shared + ring::staged_at, args, place);
+      ptx_barrier_arrive_after_copies(ring::place_full(shared));
     }
-    if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, rows, at);
+#pragma unroll 1
+    for (; i < steps; i++) load(i);
+  }
+  if constexpr (Config::samples) { // a note that there are no more
+    ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+    if (first_thread) {
+      *ring::note(base, at.slot) = make_int4(0, 0, 0, 0);
+      ptx_barrier_arrive(ring::full(shared, at.slot));
+    }
+    ptx_barrier_arrive(ring::full(shared, at.slot));
   }
   ptx_copy_async_commit();
   ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
 }
+
+// The next tile of those that multiply: reckoned as the loader does, or read from its note.
+template <class Config, bool Samples = Config::samples> struct spc_work_walk : spc_walk_of<Config> {
+  __device__ __forceinline__ explicit spc_work_walk(const spc_args &args) : spc_walk_of<Config>(args) {}
+  __device__ __forceinline__ bool next(const spc_args &args, spc_u32, char *, const spc_box_ring<Config> &, spc_tile_place &place) {
+    return spc_walk_of<Config>::next(args, place);
+  }
+};
+template <class Config> struct spc_work_walk<Config, true> {
+  using ring = spc_box_ring<Config>;
+  __device__ __forceinline__ explicit spc_work_walk(const spc_args &) {}
+  __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
+    ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+    int4 note = *ring::note(base, at.slot);
+    place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
+    return note.w != 0;
+  }
+};
 
 // The k tiles of one tile of the result, from the ring: the slot before is given back while one is multiplied.
 template <class Config, int Part>
@@ -193,9 +220,9 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
-  spc_walk_of<Config> walk(args);
+  spc_work_walk<Config> walk(args);
 #pragma unroll 1
-  for (; walk.next(args, epilogue.place); epilogue.parity ^= 1) {
+  for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args));
     int steps = max(share.end - share.begin, 1);
@@ -230,6 +257,10 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
       ptx_barrier_init(ring::full(shared, s), (lists ? 128 : 0) + (Config::mixes || !lists ? 1 : 0));
       ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
     }
+    if (Config::samples) {
+      ptx_barrier_init(ring::place_full(shared), 128);
+      ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
+    }
     ptx_fence_barrier_init();
   }
   if (!lists && threadIdx.x == Config::workers) {
@@ -239,11 +270,11 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   __syncthreads();
-  const int loading = lists ? 56 : 40, working = lists ? 224 : 232; // registers
+  const int loading = Config::samples ? 72 : lists ? 56 : 40, working = Config::samples ? 216 : lists ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     if constexpr (lists) {
-      spc_box_gather_role<Config>(shared, args, maps);
+      spc_box_gather_role<Config>(shared, spc_shared, args, maps);
     } else {
       int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
       if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps);

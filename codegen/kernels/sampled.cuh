@@ -5,7 +5,7 @@
 //
 // T is stored transposed and its row p is column ids[p] of the strip: who reads it by the same list reads rows side by side.
 // Positions behind the list are zeros up to the end of its last tile.  What the fragment reads at the result's own place
-// is gathered too, behind the k tiles.
+// is gathered too, while k tiles are multiplied, into the boxes that the values then replace.
 #pragma once
 #include "spc/boxes.cuh"
 #include "spc/gemm.cuh"
@@ -89,57 +89,56 @@ template <class Config> struct spc_sampled {
   static constexpr int chunk = 8; // elements of 16 bytes
   static_assert(Config::layout_b == 'c', "a list along n needs B stored [n][k]: a row of the gather must be contiguous");
   static_assert(panel_b::slabs == 1 && panel_b::width == 64, "a k tile is one slab of 64 k's");
-  static_assert(Config::tile_n % step == 0, "every thread must have the same number of rows");
+  static_assert(Config::tile_n % step == 0 && passes <= 32, "every thread must have the same number of rows, at most 32");
 
   const char *b;     // this thread's chunk of row 0 in the next k tile
-  const char *p;     // its chunk of the first m at the result's place, in column 0
-  spc_u32 pitch_b, pitch_p; // bytes
-  int k, extent, first, inside; // k of that chunk; row and byte in a slab; bit g: group g's m's lie inside
-  int row[passes];   // -1: past the list
+  spc_u32 pitch_b;   // bytes
+  int k, extent, first; // k of that chunk; row and byte in a slab
+  int row[passes];   // those past the list are 0, and have no bit:
+  spc_u32 listed;    // bit i: row i
 
   __device__ __forceinline__ spc_sampled(const spc_args &args, const spc_tile_place &place, int thread) {
     int line = thread / wide;
     k = thread % wide * chunk, extent = (int)Config::k(args);
     spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args));
+    listed = 0;
 #pragma unroll
-    for (int i = 0; i < passes; i++) row[i] = list.template at<Config::gran>(place.n0 + line + i * step);
+    for (int i = 0; i < passes; i++) {
+      int at = list.template at<Config::gran>(place.n0 + line + i * step);
+      row[i] = max(at, 0);
+      listed |= (at >= 0 ? 1u : 0u) << i;
+    }
     b = (const char *)(Config::b(args, place.batch) + k);
     pitch_b = (spc_u32)Config::pitch_b(args) * 2;
     first = line * 128 + (thread % wide ^ line % 8) * 16;
-    if constexpr (Config::reads_place) {
-      p = (const char *)(Config::at_place(args) + place.m0 + k);
-      pitch_p = (spc_u32)Config::pitch_t(args) * 2;
-      inside = 0;
-#pragma unroll
-      for (int g = 0; g < store::groups; g++) inside |= (place.m0 + store::box_row(g, 0) + k < place.m ? 1 : 0) << g;
-    }
   }
   __device__ __forceinline__ int tiles() const { return max((extent + Config::tile_k - 1) / Config::tile_k, 1); }
   __device__ __forceinline__ int box_k(int i) const { return i * Config::tile_k; }
   __device__ __forceinline__ void load(spc_u32 slot) {
-    bool there = k < extent; // rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all
+    // Rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all.
+    spc_u32 there = k < extent ? listed : 0;
+    const char *from = k < extent ? b : b - k * 2;
 #pragma unroll
-    for (int i = 0; i < passes; i++) {
-      bool ok = there && row[i] >= 0;
-      ptx_copy_async_16(slot + panel_a::bytes + first + i * step * 128, ptx_address(b, ok ? row[i] : 0, pitch_b), ok ? 16 : 0);
-    }
+    for (int i = 0; i < passes; i++)
+      ptx_copy_async_16(slot + panel_a::bytes + first + i * step * 128, ptx_address(from, row[i], pitch_b), there >> i & 1 ? 16 : 0);
     b += 128, k += Config::tile_k;
   }
-  // Boxes of 64 columns x 64 m's of every group, as many as a slot holds, from number `begin` on.
-  template <int Begin> __device__ __forceinline__ void load_place(spc_u32 slot) const {
+  // What lies at the places of the whole tile, into the boxes that the result will be staged in.
+  __device__ __forceinline__ void load_place(spc_u32 staged, const spc_args &args, const spc_tile_place &place) const {
     static_assert(store::share == 64 && store::columns % 64 == 0 && sizeof(P) == 2, "boxes at the place are 64 x 64");
-    const int end = Begin + store::slot_boxes < store::boxes ? Begin + store::slot_boxes : store::boxes;
+    static_assert(store::held == store::boxes, "all boxes of the tile are staged at once");
+    spc_u32 pitch = (spc_u32)Config::pitch_t(args) * 2;
 #pragma unroll
-    for (int i = Begin; i < end; i++)
+    for (int g = 0; g < store::groups; g++) {
+      int m = place.m0 + store::box_row(g, 0) + (int)threadIdx.x % wide * chunk; // this thread's chunk, in column 0
+      bool inside = m < place.m;
+      const char *from = (const char *)(Config::at_place(args) + (inside ? m : 0));
+      spc_u32 there = inside ? listed : 0, to = staged + g * store::held * store::panel::bytes + first;
 #pragma unroll
-      for (int g = 0; g < store::groups; g++)
-#pragma unroll
-        for (int q = 0; q < 64 / step; q++) {
-          int at = row[store::box_column(g, i) / step + q];
-          bool ok = at >= 0 && (inside >> g & 1);
-          const char *from = ptx_address(p, ok ? at : 0, pitch_p) + (ok ? store::box_row(g, i) * 2 : 0);
-          ptx_copy_async_16(slot + ((i - Begin) * store::groups + g) * store::panel::bytes + first + q * step * 128, from,
-                            ok ? 16 : 0);
-        }
+      for (int i = 0; i < store::columns / step; i++)
+        ptx_copy_async_16(to + i * step * 128, ptx_address(from, row[store::box_column(g, 0) / step + i], pitch),
+                          there >> (store::box_column(g, 0) / step + i) & 1 ? 16 : 0);
+      __syncwarp(); // the assembler would reckon all addresses first
+    }
   }
 };

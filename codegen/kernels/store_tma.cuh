@@ -216,13 +216,42 @@ template <class Config> struct spc_box_store {
                       const spc_tensor_maps &maps) {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
+    bool whole = e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n;
     e.vectors.leave(e.vectors_at);
-    if constexpr (!by_engine) run_registers(all, e, found, room);
+    if constexpr (Config::samples && Config::reads_place) {
+      if (whole) run_places<true>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
+      else run_places<false>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
+    } else if constexpr (!by_engine) run_registers(all, e, found, room);
     else if constexpr (!Config::samples) run_boxes<!Config::fragment_reads>(all, shared, at, e, maps, found, room);
-    else if (e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n)
-      run_boxes<true>(all, shared, at, e, maps, found, room);
+    else if (whole) run_boxes<true>(all, shared, at, e, maps, found, room);
     else run_boxes<false>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
+  }
+  // What is read at the place lies where the values go: a warp replaces what it has read.
+  template <bool Whole, class Found>
+  SPC_DEVICE void run_places(const sums &all, spc_u32 shared, const spc_box_epilogue<Config> &e, const spc_tensor_maps &maps,
+                             Found &found, spc_u32 *room, spc_u32 full, spc_u32 empty, int staged_at) {
+    const int group = sums::group();
+    spc_u32 staged = shared + staged_at + group * held * panel::bytes;
+    ptx_sync_group(group); // the vectors are there
+    ptx_barrier_wait(full, e.parity);
+#pragma unroll
+    for (int i = 0; i < boxes; i++) {
+      stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + i * panel::bytes, staged + i * panel::bytes,
+                       i / boxes_wide, box_part(i), e, found);
+      __syncwarp(); // the assembler would read what lies at all places first
+    }
+    ptx_fence_async_shared();
+    ptx_sync_group(group);
+    if (spc_leads_group()) {
+#pragma unroll
+      for (int i = 0; i < boxes; i++)
+        ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + i * panel::bytes, box_x(e.place, group, i),
+                                              box_y(e.place, group, i), e.batch);
+      ptx_tma_store_commit();
+      ptx_tma_store_wait_read<0>();
+      ptx_barrier_arrive(empty);
+    }
   }
   template <bool Whole, class Ring, class Found>
   SPC_DEVICE void run_boxes(const sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,

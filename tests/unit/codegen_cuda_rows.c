@@ -34,6 +34,7 @@ static int budget(const char *label) {
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
   if (strstr(label, "wgmma_128x128")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "mma8_64") || strstr(label, "mma8f_64")) return 168;
+  if (strstr(label, "mma8f_128")) return 255;
   if (strstr(label, "mma64")) return 168; /* three blocks of 128 threads */
   if (strstr(label, "mma_128") || strstr(label, "mma8_128")) return 255;
   if (strstr(label, "mma_64x128") || strstr(label, "wgmma_64")) return 168;
