@@ -11,19 +11,12 @@
 /* ---- strides --------------------------------------------------------------------------------- */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
   ir_expr *stride = ir_int(arena, 1);
-  if (tensor->like) return false;
-  if (!tensor->format) {
-    for (int d = tensor->rank - 1; d >= 0; d--) {
-      strides[d] = stride;
-      stride = ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
-    }
-    return true;
-  }
-  if (!ir_format_is_dense(tensor->format)) return false;
-  for (int l = tensor->format->level_count - 1; l >= 0; l--) {
-    int d = tensor->format->level[l].dim;
+  if (tensor->like || (tensor->format && !ir_format_is_dense(tensor->format))) return false;
+  for (int l = tensor->rank - 1; l >= 0; l--) {
+    int d = tensor->format ? tensor->format->level[l].dim : l;
+    bool row = l == tensor->rank - 1 && tensor->pitch;
     strides[d] = stride;
-    stride = ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
+    stride = row ? tensor->pitch : ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
   }
   return true;
 }

@@ -188,8 +188,10 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   session.options.reproducible = given->reproducible != 0;
   session.options.batch_invariant = given->batch_invariant != 0;
   session.options.positions = given->positions; /* checked in program_new */
+  session.options.padded = given->padded;
   p->strict_nan = given->strict_nan != 0;
   SPC_TRY(drv_set_positions(&session));
+  SPC_TRY(drv_set_padded(&session));
   p->images = IR_NEW_ARRAY(p->arena, ir_image *, p->ir->kernels.count + 1);
   if (p->context->backend == DRV_INTERP) return SPC_OK;
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);

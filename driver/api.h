@@ -81,6 +81,15 @@ spc_tensor *drv_tensor_at(const api_tensors *given, int i);               /* i <
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
 /* What the caller says of its positions; those of the kernel where it says nothing. */
 ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared);
+/* A dense tensor as rows: how many, how long, and how far apart. */
+typedef struct api_rows {
+  int64_t count, length, pitch;
+} api_rows;
+void drv_tensor_rows(const spc_tensor *t, const ir_tensor *declared, api_rows *rows);
+/* Elements from the first to behind the last. */
+static inline int64_t drv_rows_span(const api_rows *r) {
+  return r->count && r->length ? (r->count - 1) * r->pitch + r->length : 0;
+}
 spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
 /* The one that is declared so; its struct, rank, dtype and shape are checked. */
 spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out);

@@ -46,7 +46,8 @@ static void forget_source(spc_job *job) {
     free((char *)job->options.fixed[i].name);
   free((spc_size *)job->options.fixed);
   free((char *)job->options.positions);
-  job->options.positions = NULL;
+  free((char *)job->options.padded);
+  job->options.positions = job->options.padded = NULL;
   job->text = NULL;
   job->options.fixed = NULL;
 }
@@ -75,9 +76,11 @@ static bool copy_options(spc_job *job, const spc_program_options *given) {
   job->options = from;
   job->options.struct_size = sizeof job->options;
   job->options.fixed = NULL;
-  job->options.positions = NULL;
+  job->options.positions = job->options.padded = NULL;
   if (from.positions &&
       !(job->options.positions = copy_text(from.positions, strlen(from.positions))))
+    return false;
+  if (from.padded && !(job->options.padded = copy_text(from.padded, strlen(from.padded))))
     return false;
   if (!from.fixed_count) return true;
   spc_size *fixed = calloc((size_t)from.fixed_count, sizeof *fixed);

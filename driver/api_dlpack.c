@@ -94,23 +94,24 @@ static spc_status place_of(const dl_reading *r, const spc_dl_tensor *dl, ir_dtyp
   return SPC_OK;
 }
 
-/* order: the dimensions from the slowest to the fastest. */
+/* order: the dimensions from the slowest to the fastest.  pitch (0, and set where rows are padded;
+ * NULL: they may not be): from the first axis outside of a row to the next. */
 static spc_status check_strides(const dl_reading *r, const spc_dl_tensor *dl, const int *order,
-                                const char *format) {
+                                const char *format, int64_t *pitch) {
   int64_t stride = 1, whole = 1;
   for (int d = 0; d < dl->ndim; d++) whole *= dl->shape[d];
-  bool in_order = true;
-  for (int d = 0; d < dl->ndim; d++) in_order = in_order && order[d] == d;
   for (int i = dl->ndim - 1; i >= 0 && whole > 0; i--) {
     int d = order[i];
     int64_t row_major = 1;
     for (int k = d + 1; k < dl->ndim; k++) row_major *= dl->shape[k];
     int64_t have = dl->strides ? dl->strides[d] : row_major;
+    bool row = pitch && i < dl->ndim - 1 && stride == dl->shape[order[dl->ndim - 1]] && !*pitch;
+    if (row && dl->shape[d] > 1 && have > stride) stride = *pitch = have;
     if (dl->shape[d] > 1 && have != stride)
       return fault(r, SPC_INVALID_INPUT,
                    "`strides[%d]` is %lld%s, and `%s` has %lld along axis %d%s", d, (long long)have,
                    dl->strides ? "" : " (NULL: row-major)", format, (long long)stride, d,
-                   have > stride && in_order ? ": rows have no padding" : "");
+                   have > stride && stride > 1 && pitch ? ": padding lies between rows alone" : "");
     stride *= dl->shape[d];
   }
   return SPC_OK;
@@ -122,7 +123,7 @@ static spc_status read_flat(const dl_reading *r, const spc_dl_tensor *dl, ir_dty
   static const int in_order[SPC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   SPC_TRY(check_kind(r, dl, dtype));
   SPC_TRY(count_elements(r, dl, count));
-  SPC_TRY(check_strides(r, dl, in_order, "an array"));
+  SPC_TRY(check_strides(r, dl, in_order, "an array", NULL));
   return place_of(r, dl, dtype, *count, out);
 }
 
@@ -180,11 +181,17 @@ spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_us
   for (int d = 0; d < t.rank; d++) order[d] = declared->format ? declared->format->level[d].dim : d;
   SPC_TRY(check_kind(&r, values, declared->dtype));
   SPC_TRY(count_elements(&r, values, &t.value_count));
-  SPC_TRY(
-      check_strides(&r, values, order,
-                    declared->format && declared->format->name ? declared->format->name : "dense"));
+  SPC_TRY(check_strides(
+      &r, values, order,
+      declared->format && declared->format->name ? declared->format->name : "dense", &t.pitch));
+  if (t.pitch && tensor->struct_size < sizeof t)
+    return fault(&r, SPC_INVALID_INPUT,
+                 "its rows are padded, and `spc_tensor` is of an older header");
   SPC_TRY(place_of(&r, values, declared->dtype, t.value_count, &t.values));
   for (int d = 0; d < t.rank; d++) t.shape[d] = values->shape[d];
+  api_rows rows;
+  drv_tensor_rows(&t, declared, &rows);
+  if (t.value_count) t.value_count = drv_rows_span(&rows);
   give(tensor, &t);
   return SPC_OK;
 }
@@ -275,7 +282,7 @@ static void view_flat(spc_dl_view *view, void *data, int64_t count, ir_dtype dty
 }
 
 static void view_dense(spc_dl_view *view, const spc_tensor *t, const ir_tensor *declared) {
-  int64_t stride = 1;
+  int64_t stride = 1, pitch = t->struct_size >= sizeof *t ? t->pitch : 0;
   view->tensor.data = t->values;
   view->tensor.ndim = t->rank;
   view->tensor.dtype = dtype_of(declared->dtype);
@@ -283,7 +290,10 @@ static void view_dense(spc_dl_view *view, const spc_tensor *t, const ir_tensor *
     int d = declared->format ? declared->format->level[i].dim : i;
     view->shape[d] = t->shape[d];
     view->strides[d] = stride;
-    stride *= t->shape[d] > 1 ? t->shape[d] : 1;
+    if (i == t->rank - 1 && pitch)
+      stride = pitch;
+    else
+      stride *= t->shape[d] > 1 ? t->shape[d] : 1;
   }
 }
 

@@ -167,6 +167,32 @@ static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_
   return SPC_OK;
 }
 
+/* Rows further apart than the shape says: what was compiled for it, and what kernels can read. */
+static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
+                            int64_t *span) {
+  api_rows rows;
+  int64_t bytes = (int64_t)ir_dtype_bytes(declared->dtype);
+  drv_tensor_rows(t, declared, &rows);
+  *span = drv_rows_span(&rows);
+  if (declared->pitch) {
+    e->p->sizes[declared->pitch->dim->number] = rows.pitch;
+    if (!e->plan->program->context->cuda || rows.pitch == rows.length ||
+        rows.length * bytes % DEVICE_ALIGN == 0)
+      return SPC_OK;
+    return drv_api_fail(
+        e->given.err, SPC_INVALID_INPUT, NULL,
+        "%s: tensor `%s`: `pitch` is %lld and a row has %lld elements: on a GPU padded "
+        "rows hold a multiple of 16 bytes, %d elements of %s; spc_run copies others",
+        e->given.call, t->name, (long long)rows.pitch, (long long)rows.length,
+        (int)(DEVICE_ALIGN / bytes), ir_dtype_text(declared->dtype));
+  }
+  if (rows.pitch == rows.length || rows.count <= 1) return SPC_OK;
+  return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                      "%s: tensor `%s`: `pitch` is %lld and a row has %lld elements: name it in "
+                      "spc_program_options.padded, or use spc_run, which copies padded rows",
+                      e->given.call, t->name, (long long)rows.pitch, (long long)rows.length);
+}
+
 static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
                               rt_given *out) {
   bool shared = declared->like != NULL; /* its pattern is its model's */
@@ -184,6 +210,8 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
   }
   if (declared->format && !ir_format_is_dense(declared->format) && !shared)
     SPC_TRY(stored_values(e, t, declared->format, &count));
+  if (!shared && ir_format_is_dense(declared->format) && declared->dtype != IR_NONE)
+    SPC_TRY(take_rows(e, t, declared, &count));
   bool output = declared->role == IR_ROLE_OUT,
        sparse = shared || !ir_format_is_dense(declared->format);
   out->vals = t->values;
@@ -235,6 +263,7 @@ static spc_status take_tensors(enqueue *e) {
   const ir_kernel *kernel = e->plan->kernel;
   api_prepared *p = e->p;
   p->bindings.list.count = 0;
+  memcpy(p->sizes, e->plan->given, sizeof *p->sizes * (size_t)e->plan->program->ir->dims.count);
   SPC_TRY(drv_tensor_names(&e->given));
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *declared = kernel->tensors.at[i];
@@ -257,7 +286,6 @@ static spc_status take_tensors(enqueue *e) {
 static spc_status solve(enqueue *e) {
   api_prepared *p = e->p;
   size_t bytes = sizeof(int64_t) * (size_t)e->plan->program->ir->dims.count;
-  memcpy(p->sizes, e->plan->given, bytes);
   SPC_TRY(ir_solve_sizes(e->plan->kernel, &p->bindings, p->sizes, p->sink));
   if (p->fitted && !memcmp(p->sizes, p->checked, bytes)) return SPC_OK;
   SPC_TRY(ir_check_sizes(e->plan->kernel, p->sizes, p->sink));

@@ -30,6 +30,14 @@ static spc_status check_shape(const api_tensors *given, const ir_tensor *declare
   return SPC_OK;
 }
 
+/* Elements of the caller's array that a dense result of `count` spans; of another one `count`. */
+static int64_t with_padding(const spc_tensor *t, const ir_tensor *declared, int64_t count) {
+  api_rows rows;
+  if (declared->like || !ir_format_is_dense(declared->format) || count <= 0) return count;
+  drv_tensor_rows(t, declared, &rows);
+  return drv_rows_span(&rows);
+}
+
 /* How many values its model has; -1: the model's pattern is computed, or has none. */
 static int64_t model_count(const ir_bindings *inputs, const ir_tensor *declared) {
   while (declared->like) declared = declared->like;
@@ -50,6 +58,7 @@ spc_status drv_results_expect(const api_tensors *given, const ir_bindings *input
     SPC_TRY(check_shape(given, declared, sizes, t, &count));
     if (is_assembled(declared)) continue;
     if (declared->like) count = model_count(inputs, declared);
+    count = with_padding(t, declared, count);
     if (count > 0 && !t->values && t->value_count >= count)
       return drv_tensor_misuse(given, t, "`values` is NULL");
     if (count < 0 || t->value_count >= count) continue;
@@ -64,9 +73,14 @@ static bool has_room(const void *to, int64_t room, const ir_array *from) {
   return from->count == 0 || (to && room >= from->count);
 }
 
+static bool has_rows_room(const spc_tensor *t, const ir_binding *result) {
+  int64_t need = with_padding(t, result->tensor, result->view.vals.count);
+  return need == 0 || (t->values && t->value_count >= need);
+}
+
 static bool fits(const spc_tensor *t, const ir_binding *result) {
   const ir_view *view = &result->view;
-  bool good = has_room(t->values, t->value_count, &view->vals);
+  bool good = has_rows_room(t, result);
   for (int l = 0; is_assembled(result->tensor) && l < view->format->level_count; l++)
     good = has_room(t->pos[l], t->pos_count[l], &view->pos[l]) &&
            has_room(t->crd[l], t->crd_count[l], &view->crd[l]) && good;
@@ -75,7 +89,7 @@ static bool fits(const spc_tensor *t, const ir_binding *result) {
 
 static void set_counts(spc_tensor *t, const ir_binding *result) {
   const ir_view *view = &result->view;
-  t->value_count = view->vals.count;
+  t->value_count = with_padding(t, result->tensor, view->vals.count);
   for (int l = 0; is_assembled(result->tensor) && l < view->format->level_count; l++) {
     t->pos_count[l] = view->pos[l].count;
     t->crd_count[l] = view->crd[l].count;
@@ -86,9 +100,25 @@ static void copy_out(void *to, const ir_array *from) {
   if (from->count) memcpy(to, from->data, (size_t)from->count * ir_dtype_bytes(from->dtype));
 }
 
+/* Row by row where the caller's are padded: padding is not written. */
+static void copy_values(const spc_tensor *t, const ir_binding *result) {
+  const ir_array *from = &result->view.vals;
+  bool rows = !result->tensor->like && ir_format_is_dense(result->tensor->format);
+  api_rows to = {0};
+  if (rows) drv_tensor_rows(t, result->tensor, &to);
+  if (to.pitch == to.length) {
+    copy_out(t->values, from);
+    return;
+  }
+  size_t element = ir_dtype_bytes(from->dtype), row = (size_t)to.length * element;
+  for (int64_t i = 0; i < to.count && from->count; i++)
+    memcpy((char *)t->values + (size_t)(i * to.pitch) * element,
+           (const char *)from->data + (size_t)i * row, row);
+}
+
 static void write_arrays(const spc_tensor *t, const ir_binding *result) {
   const ir_view *view = &result->view;
-  copy_out(t->values, &view->vals);
+  copy_values(t, result);
   for (int l = 0; is_assembled(result->tensor) && l < view->format->level_count; l++) {
     copy_out(t->pos[l], &view->pos[l]);
     copy_out(t->crd[l], &view->crd[l]);

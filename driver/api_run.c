@@ -83,6 +83,15 @@ typedef struct api_run {
   rt_plan *rt; /* NULL until there is one; outlives what ends in the arena's handler */
 } api_run;
 
+/* Rows that are padded, without the padding. */
+static void *copy_rows(ir_arena *arena, const spc_tensor *t, const api_rows *rows, size_t element) {
+  size_t row = (size_t)rows->length * element, pitch = (size_t)rows->pitch * element;
+  char *copy = ir_alloc(arena, (size_t)rows->count * row);
+  for (int64_t i = 0; i < rows->count; i++)
+    memcpy(copy + (size_t)i * row, (const char *)t->values + (size_t)i * pitch, row);
+  return copy;
+}
+
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
   spc_tensor *t;
   ir_binding binding = {.tensor = declared};
@@ -93,6 +102,10 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
     int64_t elements = ir_view_elements(&binding.view);
     if (elements && !t->values) return drv_tensor_misuse(&run->given, t, "`values` is NULL");
     binding.view.vals.count = elements;
+    api_rows rows;
+    drv_tensor_rows(t, declared, &rows);
+    if (elements && rows.pitch != rows.length)
+      binding.view.vals.data = copy_rows(run->arena, t, &rows, ir_dtype_bytes(declared->dtype));
   } else if (ir_view_check(run->arena, &binding.view, &why)) {
     return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
                         "tensor `%s` breaks its format: %s", t->name, why);
@@ -135,12 +148,23 @@ static spc_status set_index_dtypes(api_run *run) {
   return SPC_OK;
 }
 
+/* In the copies of a run rows have no padding. */
+static void compact_pitches(const ir_kernel *kernel, int64_t *sizes) {
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    const ir_tensor *t = kernel->tensors.at[i];
+    int last = t->format && t->rank ? t->format->level[t->rank - 1].dim : t->rank - 1;
+    if (t->pitch && !ir_size_value(t->dim[last], sizes, &sizes[t->pitch->dim->number]))
+      sizes[t->pitch->dim->number] = 0;
+  }
+}
+
 static spc_status run_all(api_run *run) {
   const ir_kernel *kernel = run->plan->kernel;
   SPC_TRY(drv_tensor_names(&run->given));
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
   spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
+  if (!status) compact_pitches(kernel, run->sizes);
   if (!status) status = ir_check_sizes(kernel, run->sizes, run->sink);
   if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
   if (!run->counts) SPC_TRY(drv_results_expect(&run->given, &run->bindings, run->sizes));

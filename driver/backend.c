@@ -210,6 +210,7 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
   }
   if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;
   SPC_TRY(drv_set_positions(s));
+  SPC_TRY(drv_set_padded(s));
   SPC_TRY(check_positions(s, target));
   SPC_TRY(set_library(s, &options));
   SPC_TRY(load_profile(s, &options));

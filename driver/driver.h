@@ -20,7 +20,7 @@ typedef struct drv_options {
   const char *kernel, *backend, *target, *mcpu, *fallback, *stats, *force_guard, *profile, *emit,
       *output, *override_dir, *passes, *start_at, *stop_after, *disable, *print_before,
       *print_after, *reproducer, *diagnostics, *color, *sweep, *candidates, *json_file, *svg,
-      *measured, *library, *positions;
+      *measured, *library, *positions, *padded;
   drv_list defines, binds, outs;
   bool check_inputs, strict_nan, reproducible, batch_invariant, line_info, json, list_passes,
       print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place,
@@ -104,6 +104,9 @@ spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target 
                        bool text_only, ir_image **image);
 /* --positions=i64: every kernel's positions; before it is bound or a pass runs. */
 spc_status drv_set_positions(drv_session *s);
+/* --padded=NAME,...: pitches of these tensors become dims (padded.c); before a pass runs.  Twice is
+ * once. */
+spc_status drv_set_padded(drv_session *s);
 /* CUDA: the image when all of it is in the cache, else SPC_UNAVAILABLE and nothing said. */
 spc_status drv_recall(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                       ir_image **image);

@@ -148,6 +148,9 @@ typedef struct spc_program_options {
   int reproducible, batch_invariant, strict_nan; /* as the command's options of these names */
   const char *positions; /* "i32" (or NULL) or "i64": positions and coordinates of sparse tensors in what is
                           * compiled; "i64" on the CPU and the interpreter only, else SPC_UNAVAILABLE */
+  const char *padded; /* "x, y%8": dense inputs and outputs of two axes or more whose rows may be padded when they are
+                       * enqueued (spc_tensor.pitch), those of y to a multiple of 8 elements; kernels are given their
+                       * pitches at each run, the others' code is what it is without.  NULL: none */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
@@ -310,6 +313,9 @@ typedef struct spc_tensor {
   int64_t pos_count[SPC_MAX_LEVELS], crd_count[SPC_MAX_LEVELS];
   const char *index_dtype; /* of pos and crd (but bits and places of n:m, which are bytes): "i32" or "i64"; NULL: as
                             * the program was compiled (spc_program_options.positions), which costs no conversion */
+  int64_t pitch; /* of a dense tensor whose rows are padded: elements from one row to the next (of dense_t, from one
+                  * column); 0: what the shape says.  Padding is neither read nor written.  spc_run copies such rows;
+                  * spc_enqueue takes them where the program was compiled for it (spc_program_options.padded) */
 } spc_tensor;
 
 /* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the
@@ -382,7 +388,7 @@ typedef enum spc_use { SPC_FOR_RUN = 0, SPC_FOR_ENQUEUE = 1 } spc_use;
  * must outlive it; nothing is copied.  The caller sets tensor->struct_size.  Checked: rank, dtype, device,
  * alignment, `data` (NULL only where nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
  * column-major for `dense_t`, any permutation for a format that says so.  Sizes of 1 may have any stride.
- * Padded rows are refused: kernels take a row's pitch from the sizes.  i4 and u4 are 8-bit integers.
+ * Rows may be padded, which becomes tensor->pitch; nothing else may.  i4 and u4 are 8-bit integers.
  * SPC_INVALID_INPUT names the tensor, the field and the axis; *tensor is not written then.  Whether sizes
  * agree between tensors is what spc_run and spc_enqueue check. */
 SPC_API spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_use use,
@@ -451,7 +457,7 @@ SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 SPC_API spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
                                  size_t *bytes, void *stream, spc_error *err);
 static inline spc_tensor spc_packed(void *packed, size_t bytes) {
-  spc_tensor tensor = {sizeof(spc_tensor), SPC_PACKED, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, 0};
+  spc_tensor tensor = {sizeof(spc_tensor), SPC_PACKED, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, 0, 0};
   tensor.values = packed;
   tensor.value_count = (int64_t)bytes;
   return tensor;

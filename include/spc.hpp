@@ -109,6 +109,11 @@ public:
     rank = static_cast<int>(sizes.size());
     for (std::size_t i = 0; i < sizes.size(); i++) shape[i] = sizes[i];
   }
+  /* Elements from one row to the next of a dense tensor whose rows are padded. */
+  tensor &with_pitch(std::int64_t elements) {
+    pitch = elements;
+    return *this;
+  }
   tensor &with_pos(int level, std::int32_t *at, std::int64_t count) {
     pos[level_of(level)] = at;
     pos_count[level] = count;
@@ -277,6 +282,7 @@ private:
 struct compile_options {
   sizes fixed;
   bool reproducible, batch_invariant, strict_nan;
+  std::string padded; /* "x, y%8": tensors whose rows may be padded when they are enqueued */
   compile_options() : reproducible(false), batch_invariant(false), strict_nan(false) {}
 };
 
@@ -291,6 +297,7 @@ struct options {
     c.reproducible = given.reproducible;
     c.batch_invariant = given.batch_invariant;
     c.strict_nan = given.strict_nan;
+    c.padded = given.padded.empty() ? nullptr : given.padded.c_str();
   }
 };
 } // namespace detail

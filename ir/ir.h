@@ -128,11 +128,12 @@ struct ir_tensor {
   int rank;
   ir_expr *dim[IR_MAX_RANK];
   const ir_format *format; /* NULL: the compiler chooses (pass `format`) */
-  ir_tensor *like;         /* as like(X): shares X's level arrays */
-  bool by_value; /* its sparse format stores what is not 0: no operand's storage bounds it */
-  bool constant; /* `const`: values do not change between packings */
-  bool wide;     /* an input whose positions and coordinates are i64 in memory */
-  double fill;   /* value of what is not stored, in the language's eyes; 0 for operands */
+  ir_expr *pitch; /* a dim: elements from a row (of the last level) to the next; NULL: no padding */
+  ir_tensor *like; /* as like(X): shares X's level arrays */
+  bool by_value;   /* its sparse format stores what is not 0: no operand's storage bounds it */
+  bool constant;   /* `const`: values do not change between packings */
+  bool wide;       /* an input whose positions and coordinates are i64 in memory */
+  double fill;     /* value of what is not stored, in the language's eyes; 0 for operands */
   ir_pattern pattern;
   ir_stmt *def;           /* NULL for inputs */
   const char *format_why; /* pass `format`: the reason, one line */

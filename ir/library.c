@@ -47,6 +47,7 @@ static int contiguous_dim(const ir_tensor *tensor) {
 
 static bool same_layout(const ir_tensor *a, const ir_tensor *b) {
   if (a->rank != b->rank || contiguous_dim(a) != contiguous_dim(b)) return false;
+  if (a->pitch || b->pitch) return a->pitch && b->pitch && ir_expr_equal(a->pitch, b->pitch);
   for (int d = 0; d < a->rank; d++)
     if (!ir_expr_equal(a->dim[d], b->dim[d])) return false;
   int levels = a->format && b->format ? a->format->level_count : 0;

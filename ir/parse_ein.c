@@ -44,6 +44,7 @@ static void read_tensor_clauses(ir_reader *r, ir_tensor *t) {
   t->constant = ir_read_if(r, "const");
   if (ir_read_if(r, "as")) t->format = ir_read_format(r, t->rank);
   if (ir_read_if(r, "like")) ir_read_later(r, IR_LATER_LIKE, t);
+  if (ir_read_if(r, "pitch")) t->pitch = ir_read_expr(r);
   if (t->role == IR_ROLE_IN && ir_read_if(r, "positions")) {
     ir_read_expect(r, "i64");
     ir_widen(r->kernel, t);

@@ -89,6 +89,10 @@ static void put_tensor(ir_writer *w, const ir_tensor *t) {
     ir_text_put(w->out, " like ");
     ir_put_name(w->out, t->like->name);
   }
+  if (t->pitch) {
+    ir_text_put(w->out, " pitch ");
+    ir_put_name(w->out, t->pitch->dim->name);
+  }
   if (t->wide) ir_text_put(w->out, " positions i64");
   if (t->by_value) ir_text_put(w->out, " by value");
   put_pattern(w, &t->pattern);

@@ -46,6 +46,15 @@ static void check_format(ir_checker *c, const ir_tensor *t) {
     ir_fault(c, t->span, "its format has %d dimensions, the tensor %d", t->format->rank, t->rank);
 }
 
+static void check_pitch(ir_checker *c, const ir_tensor *t) {
+  bool callers = t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
+  if (!t->pitch) return;
+  if (!callers || t->rank < 2 || t->like || (t->format && !ir_format_is_dense(t->format)))
+    ir_fault(c, t->span, "only a dense input or output with rows has a pitch");
+  if (t->pitch->kind != IR_DIM) ir_fault(c, t->span, "its pitch is not a dim");
+  ir_check_size(c, t->pitch, "the pitch");
+}
+
 static void check_def(ir_checker *c, const ir_tensor *t) {
   if (t->def && t->role == IR_ROLE_IN) ir_fault(c, t->span, "an input has a statement");
   if (t->def && !ir_owns(c, t->def)) ir_fault(c, t->span, "its statement is not in the kernel");
@@ -70,6 +79,7 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
     ir_fault(c, t->span, "only a result with values and a format of its own is stored by value");
   check_format(c, t);
   check_like(c, t);
+  check_pitch(c, t);
   check_def(c, t);
 }
 

@@ -125,18 +125,36 @@ static bool has_padding(const ir_format *format) {
   return false;
 }
 
+/* Every stored position; of padded rows the elements, row by row. */
+static void fill_places(lower_state *s, const ir_tensor *target, double value) {
+  ir_expr *zero = pass_code_int(s, 0), *constant = pass_value_const(s, target->dtype, value);
+  ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
+  ir_run run = is_like(s) ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
+  ir_block *outer, *inner;
+  if (!target->pitch) {
+    ir_var *n = ir_open_for(&s->b, "n", zero, pass_level_stored(s, target), run, &outer);
+    pass_code_store(s, buf, pass_code_ref(s, n), constant);
+    ir_close(&s->b, outer);
+    return;
+  }
+  const ir_format *format = pass_level_format(s, target);
+  ir_expr *rows = pass_code_int(s, 1);
+  for (int l = 0; l + 1 < target->rank; l++)
+    rows = pass_code_mul(s, rows, target->dim[format->level[l].dim]);
+  ir_var *row = ir_open_for(&s->b, "row", zero, rows, run, &outer);
+  ir_expr *first = pass_code_mul(s, pass_code_ref(s, row), target->pitch);
+  ir_var *n = ir_open_for(&s->b, "n", zero, target->dim[format->level[target->rank - 1].dim],
+                          IR_RUN_SEQUENTIAL, &inner);
+  pass_code_store(s, buf, pass_code_add(s, first, pass_code_ref(s, n)), constant);
+  ir_close(&s->b, inner);
+  ir_close(&s->b, outer);
+}
+
 static void fill_first(lower_state *s, int first_func, double value) {
   const ir_tensor *target = s->stmt->target;
   ir_builder saved = s->b;
   ir_func *func = pass_code_function(s, "fill");
-  ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
-  ir_expr *count = pass_level_stored(s, target),
-          *constant = pass_value_const(s, target->dtype, value);
-  ir_block *outer;
-  ir_run run = is_like(s) ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
-  ir_var *n = ir_open_for(&s->b, "n", pass_code_int(s, 0), count, run, &outer);
-  pass_code_store(s, buf, pass_code_ref(s, n), constant);
-  ir_close(&s->b, outer);
+  fill_places(s, target, value);
   s->b = saved;
   for (int i = s->stage->funcs.count - 1; i > first_func; i--)
     s->stage->funcs.at[i] = s->stage->funcs.at[i - 1];

@@ -87,9 +87,17 @@ ir_expr *pass_level_coordinate(lower_state *s, const lower_access *access, int l
   return pass_code_load_int(s, level_buffer(s, access, IR_BUF_CRD, level), pos, mask);
 }
 
+/* Positions from one place of the level before to the next: the last level's rows may be padded. */
+static ir_expr *level_pitch(lower_state *s, const lower_access *access, int level) {
+  ir_expr *pitch =
+      access->buf ? NULL : access->expr->tensor->pitch; /* buf: packed, in a layout of its own */
+  bool last = level + 1 == access->format->level_count;
+  return pitch && last ? pitch : pass_level_extent(s, access, level);
+}
+
 void pass_level_dense(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at) {
-  ir_expr *extent = pass_level_extent(s, access, c->next);
-  c->pos = c->pos ? pass_code_add(s, pass_code_mul(s, c->pos, extent), at) : at;
+  ir_expr *pitch = level_pitch(s, access, c->next);
+  c->pos = c->pos ? pass_code_add(s, pass_code_mul(s, c->pos, pitch), at) : at;
   c->next++;
 }
 

@@ -91,6 +91,7 @@ static void keep_sums_apart(lower_state *s, ir_dtype dtype) {
   sums->role = IR_ROLE_TEMP;
   sums->dtype = dtype;
   sums->like = NULL;
+  sums->pitch = NULL;
   sums->fill = 0;
   sums->format = ir_format_builtin(s->arena, "dense", target->rank, NULL, 0, NULL);
   ir_expr *count = pass_code_int(s, 1);
@@ -105,10 +106,12 @@ static bool is_dense(const ir_format *format) {
   return true;
 }
 
-/* The sums can be made in the output itself. */
+/* The sums can be made in the output itself, which is filled as a whole: padding is not ours to
+ * write. */
 static bool is_direct(lower_state *s, bool plain, ir_dtype dtype) {
   const ir_tensor *target = s->stmt->target;
-  return plain && target->dtype == dtype && is_dense(pass_level_format(s, target));
+  return plain && target->dtype == dtype && !target->pitch &&
+         is_dense(pass_level_format(s, target));
 }
 
 static void open_sums(lower_state *s, bool plain, ir_dtype dtype, ir_reducer reducer,

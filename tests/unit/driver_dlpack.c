@@ -173,7 +173,7 @@ static void lanes(dl *d) { d->t.dtype.lanes = 4; }
 static void device(dl *d) { d->t.device.device_type = 2; }
 static void nowhere(dl *d) { d->t.data = NULL; }
 static void askew(dl *d) { d->t.byte_offset = 2; }
-static void padded(dl *d) { dl_strides(d, M + 8, 1); }
+static void overlapping(dl *d) { dl_strides(d, 4, 1); }
 static void turned(dl *d) { dl_strides(d, 1, N); }
 static void backwards(dl *d) { dl_strides(d, -M, 1); }
 static void stepped(dl *d) { dl_strides(d, 2 * M, 2); }
@@ -195,8 +195,7 @@ static const struct {
     {"`device.device_type` is 2", SPC_INVALID_INPUT, device},
     {"`data` is NULL", SPC_INVALID_ARGUMENT, nowhere},
     {"not aligned to 4 bytes", SPC_INVALID_INPUT, askew},
-    {"`strides[0]` is 16, and `dense` has 8 along axis 0: rows have no padding", SPC_INVALID_INPUT,
-     padded},
+    {"`strides[0]` is 4, and `dense` has 8 along axis 0", SPC_INVALID_INPUT, overlapping},
     {"`strides[1]` is 4, and `dense` has 1 along axis 1", SPC_INVALID_INPUT, turned},
     {"`strides[0]` is -8", SPC_INVALID_INPUT, backwards},
     {"`strides[1]` is 2", SPC_INVALID_INPUT, stepped},

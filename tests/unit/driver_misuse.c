@@ -288,6 +288,10 @@ M_(enq_disagree, s->t[1].shape[0] = 10; return enqueue(s);)
 M_(enq_shape, s->t[2].shape[0]--; return enqueue(s);)
 M_(enq_nowhere, s->t[2].values = NULL; return enqueue(s);)
 M_(enq_like_room, s->t[3].value_count--; return enqueue(s);)
+M_(run_pitch, s->t[1].pitch = M - 1; return run(s);)
+M_(run_pitch_sparse, s->t[0].pitch = M + 1; return run(s);)
+M_(enq_pitch, s->t[1].pitch = -4; return enqueue(s);)
+M_(prog_padded, spc_program_options o = {.struct_size = sizeof o, .padded = "A"}; return program_with(s, text, &o);)
 M_(enq_pos, s->t[0].pos_count[1]--; return enqueue(s);)
 M_(enq_pos_null, s->t[0].pos[1] = NULL; return enqueue(s);)
 M_(enq_crd_null, s->t[0].crd[1] = NULL; return enqueue(s);)
@@ -414,6 +418,10 @@ static const misuse table[] = {
     {"a result of another size", "`y`", SPC_INVALID_INPUT, enq_shape},
     {"a result that is nowhere", "`y`: `values`", SPC_INVALID_ARGUMENT, enq_nowhere},
     {"a result like another, without room", "`z`: `value_count`", SPC_INVALID_INPUT, enq_like_room},
+    {"a pitch that is too short", "`x`: `pitch` is 4", SPC_INVALID_INPUT, run_pitch},
+    {"a pitch of what has no rows", "`A`: `pitch`", SPC_INVALID_ARGUMENT, run_pitch_sparse},
+    {"a negative pitch", "`x`: `pitch` is -4", SPC_INVALID_INPUT, enq_pitch},
+    {"padding of what has no rows", "`A`", SPC_INVALID_INPUT, prog_padded},
     {"too few positions", "`A`: `pos[1]`", SPC_INVALID_INPUT, enq_pos},
     {"no positions", "`A`: `pos[1]`", SPC_INVALID_ARGUMENT, enq_pos_null},
     {"no coordinates", "`A`: `crd[1]`", SPC_INVALID_ARGUMENT, enq_crd_null},
