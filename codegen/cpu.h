@@ -97,6 +97,9 @@ LLVMTypeRef cg_cpu_memory_type(cg_cpu *c, ir_dtype t, int lanes); /* of an eleme
 int cg_cpu_lanes(LLVMValueRef v);
 LLVMValueRef cg_cpu_splat(cg_cpu *c, LLVMValueRef scalar, int lanes);
 LLVMValueRef cg_cpu_lane(cg_cpu *c, LLVMValueRef v, int lane);
+/* The lanes that the mask keeps, one after the other. */
+void cg_cpu_store_compressed(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
+                             LLVMValueRef value, LLVMValueRef mask);
 LLVMValueRef cg_cpu_int(cg_cpu *c, unsigned bits, int lanes, uint64_t value);
 LLVMValueRef cg_cpu_i64(cg_cpu *c, int64_t value);
 LLVMValueRef cg_cpu_const_f(cg_cpu *c, ir_dtype t, int lanes, double value);

@@ -254,7 +254,9 @@ static void store(cg_cpu *c, const ir_code *code) {
   int lanes = code->value->lanes > code->offset->lanes ? code->value->lanes : code->offset->lanes;
   LLVMValueRef value = cg_cpu_splat(c, cg_cpu_expr(c, code->value), lanes);
   LLVMValueRef mask = code->cond ? cg_cpu_splat(c, cg_cpu_expr(c, code->cond), lanes) : NULL;
-  if (code->combine == IR_OP_COUNT) {
+  if (code->compressed) {
+    cg_cpu_store_compressed(c, code->buf->dtype, target, offset, value, mask);
+  } else if (code->combine == IR_OP_COUNT) {
     cg_cpu_store(c, code->buf->dtype, target, offset, value, mask);
   } else if (code->atomic || cg_cpu_lanes(offset) > 1) {
     store_lanes(c, code, target, offset, value, mask);

@@ -157,7 +157,23 @@ static LLVMValueRef half_of(cg_cpu *c, LLVMValueRef v, int from, int count) {
 }
 
 /* Over the lanes of a vector: halves are combined until one is left; what is odd comes last. */
+/* How many lanes of a mask are set. */
+static bool counts_lanes(const ir_expr *e) {
+  const ir_expr *x = e->args[0];
+  return e->reducer == IR_RED_SUM && x->kind == IR_CAST && ir_dtype_is_int(x->dtype) &&
+         x->args[0]->dtype == IR_B1 && x->lanes == x->args[0]->lanes && x->lanes > 1;
+}
+
+static LLVMValueRef lanes_set(cg_cpu *c, const ir_expr *e) {
+  LLVMValueRef mask = cg_cpu_expr(c, e->args[0]->args[0]);
+  LLVMTypeRef bits = LLVMIntTypeInContext(c->context, (unsigned)cg_cpu_lanes(mask));
+  LLVMValueRef word = LLVMBuildBitCast(c->builder, mask, bits, "");
+  return LLVMBuildIntCast2(c->builder, cg_cpu_unary(c, "llvm.ctpop", word),
+                           cg_cpu_type(c, e->dtype, 1), false, "");
+}
+
 static LLVMValueRef over_lanes(cg_cpu *c, const ir_expr *e) {
+  if (counts_lanes(e)) return lanes_set(c, e);
   ir_op op = ir_reducer_rows[e->reducer].combine;
   LLVMValueRef v = cg_cpu_expr(c, e->args[0]), odd = NULL;
   assert(op < IR_OP_COUNT && e->bound_count == 0);

@@ -227,6 +227,63 @@ void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
     LLVMPositionBuilderAtEnd(c->builder, join);
   }
 }
+
+/* ---- compressed stores ----------------------------------------------------------------------- */
+static LLVMValueRef kept_lanes(cg_cpu *c, LLVMValueRef mask) {
+  LLVMTypeRef bits = LLVMIntTypeInContext(c->context, (unsigned)cg_cpu_lanes(mask));
+  LLVMValueRef word = LLVMBuildBitCast(c->builder, mask, bits, "");
+  return LLVMBuildZExt(c->builder, cg_cpu_unary(c, "llvm.ctpop", word),
+                       LLVMInt64TypeInContext(c->context), "");
+}
+
+/* The first `kept` lanes. */
+static LLVMValueRef first_lanes(cg_cpu *c, LLVMValueRef kept, int lanes) {
+  LLVMValueRef number[64];
+  for (int i = 0; i < lanes; i++) number[i] = cg_cpu_int(c, 16, 1, (uint64_t)i);
+  LLVMTypeRef type = LLVMInt16TypeInContext(c->context);
+  LLVMValueRef most = cg_cpu_splat(c, LLVMBuildTrunc(c->builder, kept, type, ""), lanes);
+  return LLVMBuildICmp(c->builder, LLVMIntULT, LLVMConstVector(number, (unsigned)lanes), most, "");
+}
+
+/* A register of 512 bits is compressed, then stored under a mask: a compressing store to memory is
+ * many times slower on some machines. */
+static void store_register(cg_cpu *c, ir_dtype t, LLVMValueRef where, LLVMValueRef raw,
+                           LLVMValueRef mask) {
+  LLVMTypeRef type = LLVMTypeOf(raw), wide = type;
+  int lanes = cg_cpu_lanes(raw), bits = 8 * (int)ir_dtype_bytes(t);
+  if (bits < 32) {
+    LLVMTypeRef narrow = cg_cpu_int_type(c, (unsigned)bits, lanes);
+    wide = cg_cpu_int_type(c, 32, lanes);
+    raw = LLVMBuildZExt(c->builder, LLVMBuildBitCast(c->builder, raw, narrow, ""), wide, "");
+  }
+  LLVMValueRef args[3] = {raw, LLVMConstNull(wide), mask};
+  raw = cg_cpu_intrinsic(c, "llvm.x86.avx512.mask.compress", &wide, 1, args, 3);
+  if (bits < 32) {
+    raw = LLVMBuildTrunc(c->builder, raw, cg_cpu_int_type(c, (unsigned)bits, lanes), "");
+    raw = LLVMBuildBitCast(c->builder, raw, type, "");
+  }
+  LLVMValueRef store[3] = {raw, where, first_lanes(c, kept_lanes(c, mask), lanes)};
+  masked_call(c, "llvm.masked.store", type, c->pointer, store, 3, 2, (unsigned)ir_dtype_bytes(t));
+}
+
+void cg_cpu_store_compressed(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
+                             LLVMValueRef value, LLVMValueRef mask) {
+  int lanes = cg_cpu_lanes(value), bytes = (int)ir_dtype_bytes(t);
+  int width = lanes * (bytes < 4 ? 4 : bytes);
+  bool whole = c->machine.vector_bits >= 512 && (width == 64 || width == 32);
+  if (whole) {
+    LLVMValueRef raw = cg_cpu_to_memory(c, t, value);
+    store_register(c, t, cg_cpu_element(c, t, base, offset), raw, mask);
+    return;
+  }
+  for (int i = 0; i < lanes; i++) {
+    LLVMValueRef keep = cg_cpu_lane(c, mask, i);
+    cg_cpu_store(c, t, base, offset, cg_cpu_lane(c, value, i), keep);
+    offset =
+        LLVMBuildAdd(c->builder, offset,
+                     LLVMBuildZExt(c->builder, keep, LLVMInt64TypeInContext(c->context), ""), "");
+  }
+}
 #else
 typedef int cg_cpu_types_without_llvm; /* a translation unit is not empty */
 #endif

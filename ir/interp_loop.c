@@ -68,9 +68,10 @@ static void run_store(loop_run *r, const lcode *c) {
   loop_eval(r, c->offset, at);
   loop_eval_as(r, c->value, lanes, value);
   if (c->cond) loop_eval_as(r, c->cond, lanes, mask);
-  for (int l = 0; l < lanes && !r->status; l++) {
+  for (int l = 0, kept = 0; l < lanes && !r->status; l++) {
     int64_t offset = loop_lane(at, c->offset->lanes, l);
     if (c->cond && !mask[l].i) continue;
+    if (c->code->compressed) offset = at[0].i + kept++;
     if (!loop_in_range(r, c->memory, offset, "writes")) return;
     cell x = value[l];
     if (c->code->combine != IR_OP_COUNT)

@@ -31,8 +31,8 @@ struct ir_buf {
   int level;
   ir_expr *count;  /* elements; for workspaces an i64 expression of sizes */
   bool zeroed;     /* workspaces: must be zero before the first stage that writes it */
-  bool each;       /* workspaces: every part that runs at the same time has its own; functions find
-                      it zero and leave it so */
+  bool each;       /* workspaces: every part that runs at the same time has its own; where it is
+                      zeroed too, functions find it zero and leave it so */
   int first, last; /* stage numbers of its life, inclusive; set by `stage` */
 };
 
@@ -81,6 +81,8 @@ struct ir_code {
   ir_expr *offset; /* elements; a vector value stores `lanes` consecutive ones */
   ir_op combine;   /* IR_STORE: IR_OP_COUNT for a plain store, else buf[o] = op(buf[o], value) */
   bool atomic;
+  bool compressed; /* IR_STORE: the lanes that the mask keeps go one after the other from offset on
+                    */
   ir_block body, orelse;
   const char *text;
   ir_span span; /* when it was read from text */

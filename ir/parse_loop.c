@@ -128,6 +128,7 @@ static ir_code *read_store(ir_reader *r, bool atomic) {
   code->combine = read_combine(r);
   code->value = ir_read_expr(r);
   if (ir_read_if(r, "mask")) code->cond = ir_read_expr(r);
+  code->compressed = ir_read_if(r, "compressed");
   ir_read_expect(r, ";");
   return code;
 }

@@ -178,7 +178,8 @@ static const field list_fields[] = {
     FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),
     FIELD(ir_list, strips, EXPR),   FIELD(ir_list, capacity, EXPR),
     FIELD(ir_list, counts, BUF),    FIELD(ir_list, ids, BUF),
-    FIELD(ir_list, bits, BUF),      FIELD(ir_list, verdict, BUF),
+    FIELD(ir_list, bits, BUF),      FIELD(ir_list, starts, BUF),
+    FIELD(ir_list, vals, BUF),      FIELD(ir_list, verdict, BUF),
     FIELD(ir_list, threshold, BUF), FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {

@@ -93,6 +93,7 @@ static void put_store(ir_writer *w, const ir_code *code) {
     ir_text_put(w->out, " mask ");
     ir_put_expr(w, code->cond);
   }
+  if (code->compressed) ir_text_put(w->out, " compressed");
   ir_text_put(w->out, ";");
 }
 

@@ -130,6 +130,8 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "counts", list->counts);
   put_buf_field(w, "ids", list->ids);
   put_buf_field(w, "bits", list->bits);
+  put_buf_field(w, "starts", list->starts);
+  put_buf_field(w, "vals", list->vals);
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
   put_double(w, "break_even", list->break_even);

@@ -9,6 +9,10 @@
  *     counts  i32 [strips]               how many micro-tiles of each strip
  *     ids     i32 [strips][capacity]     ascending micro-tile numbers along the axis
  *     bits    u32 [strips][words]        the same as a bit set; words = ceil(capacity / 32)
+ * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
+ *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
+ *                                        after the other, from the first one's place on
+ *     vals    [strips * capacity]        the tensor's elements at the ids
  * capacity = ceil(extent(axis) / gran) is exact: nothing can overflow.
  *
  * `sread`: the loop over the axis becomes a loop over the list, index = ids[s][n]*gran + r.
@@ -17,6 +21,8 @@
 #define SPC_IR_TILE_H
 
 #include "ir/ir.h"
+
+enum { IR_LIST_GROUP = 32 };
 
 struct ir_list {
   const char *name;
@@ -27,6 +33,7 @@ struct ir_list {
   int64_t strip, gran;
   ir_expr *strips, *capacity;  /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
+  ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written
                         by the guard stage, on CUDA by the one that makes the list; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */

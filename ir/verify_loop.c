@@ -88,6 +88,9 @@ static void check_store(ir_checker *c, const ir_code *code) {
   if ((unsigned)code->combine > IR_OP_COUNT ||
       (code->combine != IR_OP_COUNT && ir_op_rows[code->combine].arity != 2))
     ir_fault(c, c->span, "a store combines with an op of two operands");
+  if (code->compressed && (!code->cond || code->cond->lanes != lanes || lanes < 2 ||
+                           code->offset->lanes != 1 || code->combine != IR_OP_COUNT))
+    ir_fault(c, c->span, "a compressed store has one offset and a mask of as many lanes as values");
   if (code->atomic && code->combine == IR_OP_COUNT)
     ir_fault(c, c->span, "an atomic store combines values");
 }

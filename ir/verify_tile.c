@@ -93,6 +93,12 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->counts, IR_I32, "counts");
   check_list_buf(c, list->ids, IR_I32, "ids");
   check_list_buf(c, list->bits, IR_I32, "bits");
+  if (list->tensor) check_list_buf(c, list->vals, list->tensor->dtype, "values");
+  check_list_buf(c, list->starts, IR_I64, "starts");
+  if (!list->vals != !list->starts)
+    ir_fault(c, list->span, "compressed rows have starts and values");
+  if (list->vals && (list->strip != 1 || list->gran != 1 || !list->strip_index))
+    ir_fault(c, list->span, "only a list of single elements of single rows has values");
   check_list_buf(c, list->verdict, IR_I32, "verdicts");
   check_list_buf(c, list->threshold, IR_F64, "thresholds");
 }

@@ -114,6 +114,13 @@ typedef struct looking {
   bool fused;
 } looking;
 
+/* Vectors of 512 bits are compressed whole; narrower ones element by element. */
+static bool compresses_rows(pass_context *context, const ir_candidate *candidate) {
+  const ir_target *target = pass_target_of(context);
+  return target->kind == IR_TARGET_CPU && target->vector_bits >= 512 && candidate->strip_index &&
+         candidate->strip == 1 && candidate->gran == 1;
+}
+
 static looking looking_cost(pass_context *context, const ir_candidate *candidate, double cover) {
   const pass_profile *p = context->profile;
   const ir_tensor *x = candidate->operand;
@@ -123,6 +130,8 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
                pass_cost_guard(p, 1);
+  if (compresses_rows(context, candidate))
+    cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);
   pass_sum producer;
   if (cost.fused && pass_sum_of(context, x->def, &producer))
     cost.epilogue = p->fused_detect_share * best_dense_row(context, &producer);
@@ -193,12 +202,31 @@ static double stored_cost(pass_context *context, const pass_sum *sum,
                           const ir_candidate *candidate) {
   pass_strips strips;
   ir_index *columns = strip_columns(candidate);
-  if (columns && pass_strips_fit(sum, columns, &strips))
-    return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size);
+  if (columns && pass_strips_fit(sum, columns, NULL, &strips))
+    return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size,
+                            pass_stored_density(context, &strips));
   for (int i = 0; i < sum->stmt->free.count; i++)
-    if (pass_strips_fit(sum, sum->stmt->free.at[i], &strips))
-      return pass_straight_cost(context, sum, &strips);
+    if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
+      return pass_straight_cost(context, sum, &strips, pass_stored_density(context, &strips));
   return loops_cost(context, sum->stmt);
+}
+
+/* A list of single rows is walked as a stored operand is; negative: it is not one of those. */
+static double rows_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
+                        double cover) {
+  pass_strips strips;
+  if (candidate->strip != 1 || candidate->gran != 1) return -1;
+  for (int i = 0; i < candidate->tiles.count; i++) {
+    const ir_tile_size *tile = &candidate->tiles.at[i];
+    if (tile->index != candidate->strip_index &&
+        pass_strips_fit(sum, tile->index, candidate->operand, &strips))
+      return pass_strips_cost(context, sum, &strips, tile->size, cover);
+  }
+  for (int i = 0; i < sum->stmt->free.count; i++)
+    if (sum->stmt->free.at[i] != candidate->strip_index &&
+        pass_strips_fit(sum, sum->stmt->free.at[i], candidate->operand, &strips))
+      return pass_straight_cost(context, sum, &strips, cover);
+  return -1;
 }
 
 /* The share of elements that a condition lets through: of the tensors that it asks about. */
@@ -232,6 +260,8 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
     return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
   if (cpu && !listed && !candidate->whole && (sum->stmt->cond || sum->stmt->sample))
     return conditional_cost(context, sum);
+  double rows = cpu && listed ? rows_cost(context, sum, candidate, cover) : -1;
+  if (rows >= 0) return *index + rows;
   pass_tiling tiling = tiling_of(sum, candidate, cover);
   const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;

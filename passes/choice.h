@@ -68,19 +68,26 @@ typedef struct pass_ways {
   IR_VEC(pass_way) list;
 } pass_ways; /* of one statement */
 
-/* A product with one stored operand, over strips of one index of the result: the other operand is
- * packed, k outside and the strip's columns consecutive (strips.c, lower_strips.c). */
+/* A product with one operand whose entries are walked row by row, over strips of one index of the
+ * result: the other operand is packed, k outside and the strip's columns consecutive (strips.c,
+ * lower_strips.c). */
 typedef struct pass_strips {
   ir_index *columns, *rows;
   ir_expr *stored, *packed;
   int column_dim; /* the packed operand's dimension that is cut into strips */
 } pass_strips;
-bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out);
-ir_expr *pass_strips_block(pass_context *context, const ir_index *rows); /* rows of a block */
+/* listed: the dense operand of whose rows lists are walked; NULL: an operand is stored sparse. */
+bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *listed,
+                     pass_strips *out);
+/* Rows of a block, when there are so many strips. */
+ir_expr *pass_strips_block(pass_context *context, const ir_index *rows, ir_expr *strips);
+/* density: of the entries that are walked. */
 double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
-                        int64_t width);
-/* Loops over the stored entries as they lie, for comparison. */
-double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips);
+                        int64_t width, double density);
+/* Loops over the entries as they lie, for comparison. */
+double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
+                          double density);
+double pass_stored_density(pass_context *context, const pass_strips *strips);
 
 const ir_target *pass_target_of(const pass_context *context);
 void pass_context_prepare(pass_context *context); /* the built-in profile, where none was given */

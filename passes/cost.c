@@ -221,6 +221,13 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
   return p->launch_us * (two ? 2 : 1) + read + fmax(write, scan);
 }
 
+double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover) {
+  double bytes = (double)ir_dtype_bytes(dtype);
+  return p->launch_us +
+         microseconds_of_bytes(elements * bytes, p->bandwidth_gbs * p->detect_share) +
+         microseconds_of_bytes(elements * cover * (bytes + 4), p->bandwidth_gbs);
+}
+
 /* The launches that make a list decide on the way where they sample. */
 double pass_cost_guard(const pass_profile *p, int skipped_launches) {
   return (p->sample_us > 0 ? p->sample_us : p->launch_us) + p->skipped_us * skipped_launches;

@@ -81,6 +81,8 @@ double pass_cost_library(const pass_profile *p, const pass_product *product);
  */
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
                         double strip, double gran, double cover, bool fused);
+/* Rows compressed, so many elements in all: ids and values of what is not zero. */
+double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* What a guarded list costs where dense is meant: all of `index` (its lists and guard), or only a
  * sample and launches that leave, on a target that samples. */

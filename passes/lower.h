@@ -55,8 +55,11 @@ typedef struct lower_env {
 
 /* Strips of an index of the result over which a dense operand is packed (lower_strips.c). */
 typedef struct lower_strips {
-  const ir_index *index, *rows; /* NULL: there are none */
+  const ir_index *index, *rows, *k; /* NULL: there are none */
+  const ir_expr *packed;
+  int column_dim; /* of packed */
   int64_t width;
+  ir_buf *buf;
   ir_expr *number; /* of the strip whose loop is open */
 } lower_strips;
 

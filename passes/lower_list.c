@@ -1,7 +1,8 @@
 /* lower_list.c - index lists on the CPU: detection from values, and the density guard.
  *
- *     detect   for strip parallel {  flags = 0;  for t, f { flags[f/gran] |= h[t,f] != 0 };  pack
- * the flags } guard    verdict = sum(counts) / (strips * capacity) >= threshold
+ *     detect   for strip parallel { flags = 0; for t, f { flags[f/gran] |= h[t,f] != 0 }; pack them
+ * } for row parallel { for f { if h[t,f] != 0 { append f and h[t,f] } } }    single rows guard
+ * verdict = sum(counts) / (strips * capacity) >= threshold
  *
  * The flags of a strip are kept where its ids go: packing moves entries to the left only. */
 #include "passes/lower.h"
@@ -80,6 +81,56 @@ static void open_dimensions(lower_state *s, detection *d) {
   pass_access_collect(s, d->access);
 }
 
+/* An element that is not zero goes where the last one ended. */
+static void compress_row(lower_state *s, const detection *d, ir_expr *row, ir_var *end) {
+  const ir_list *list = d->list;
+  ir_block *loop, *branch;
+  ir_expr *start = pass_code_let(s, "start", pass_code_ref(s, end)), *to = pass_code_ref(s, end);
+  ir_expr *f =
+      pass_code_ref(s, ir_open_for(&s->b, d->dim[list->axis_dim]->name, pass_code_int(s, 0),
+                                   list->capacity, IR_RUN_SEQUENTIAL, &loop));
+  lower_env *env = pass_env_new(s);
+  pass_env_bind(env, d->dim[list->strip_dim], row);
+  pass_env_bind(env, d->dim[list->axis_dim], f);
+  pass_level_resolve(s, env);
+  ir_buf *vals = pass_code_buffer(s, list->tensor, IR_BUF_VALS, 0);
+  ir_expr *value = pass_code_let(s, "value", pass_code_load(s, vals, env->cursor[0].pos, NULL));
+  ir_open_if(&s->b, pass_code_cast(s, IR_B1, value), &branch);
+  pass_code_store(s, list->ids, to, pass_code_cast(s, IR_I32, f));
+  pass_code_store(s, list->vals, to, value);
+  ir_set(&s->b, end, pass_code_add(s, to, pass_code_int(s, 1)));
+  ir_close(&s->b, branch);
+  ir_close(&s->b, loop);
+  pass_code_store(s, list->starts, row, start);
+  pass_code_store(s, list->counts, row, pass_code_cast(s, IR_I32, pass_code_sub(s, to, start)));
+}
+
+/* A group of rows one after the other: a few pages instead of one or more a row. */
+static void compress_group(lower_state *s, const detection *d) {
+  const ir_list *list = d->list;
+  ir_block *rows;
+  ir_expr *first = pass_code_mul(s, d->strip, pass_code_int(s, IR_LIST_GROUP));
+  ir_expr *last = pass_code_add(s, first, pass_code_int(s, IR_LIST_GROUP));
+  ir_var *end = ir_let(&s->b, "end", IR_I64, pass_code_mul(s, first, list->capacity));
+  ir_var *row = ir_open_for(&s->b, "row", first, pass_code_op(s, IR_OP_MIN, last, list->strips),
+                            IR_RUN_SEQUENTIAL, &rows);
+  compress_row(s, d, pass_code_ref(s, row), end);
+  ir_close(&s->b, rows);
+}
+
+/* Which micro-tiles of the strip hold something, then their numbers. */
+static void list_strip(lower_state *s, const detection *d) {
+  const ir_list *list = d->list;
+  ir_block *clear;
+  ir_var *tile =
+      ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &clear);
+  pass_code_store(s, list->ids, pass_code_add(s, d->base, pass_code_ref(s, tile)),
+                  pass_code_int(s, 0));
+  ir_close(&s->b, clear);
+  flag_loops(s, pass_env_new(s), d, 0);
+  pack_flags(s, d);
+}
+
 void pass_lower_detect(lower_state *s) {
   detection d = {.list = s->stage->detects};
   const ir_list *list = d.list;
@@ -88,17 +139,15 @@ void pass_lower_detect(lower_state *s) {
   ir_comment(&s->b, "%s: non-zeros of %s, tiles of %lld along axis %d in strips of %lld",
              list->name, list->tensor->name, (long long)list->gran, list->axis_dim,
              (long long)list->strip);
-  ir_block *strips, *clear;
-  d.strip = pass_code_ref(
-      s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), list->strips, IR_RUN_PARALLEL, &strips));
+  ir_block *strips;
+  ir_expr *count = list->vals ? ir_ceil_div(s->arena, list->strips, IR_LIST_GROUP) : list->strips;
+  d.strip = pass_code_ref(s, ir_open_for(&s->b, list->vals ? "group" : "strip", pass_code_int(s, 0),
+                                         count, IR_RUN_PARALLEL, &strips));
   d.base = pass_code_mul(s, d.strip, list->capacity);
-  ir_var *tile =
-      ir_open_for(&s->b, "tile", pass_code_int(s, 0), list->capacity, IR_RUN_SEQUENTIAL, &clear);
-  pass_code_store(s, list->ids, pass_code_add(s, d.base, pass_code_ref(s, tile)),
-                  pass_code_int(s, 0));
-  ir_close(&s->b, clear);
-  flag_loops(s, pass_env_new(s), &d, 0);
-  pack_flags(s, &d);
+  if (list->vals)
+    compress_group(s, &d);
+  else
+    list_strip(s, &d);
   ir_close(&s->b, strips);
 }
 

@@ -60,6 +60,19 @@ static ir_expr *strip_number(lower_state *s, lower_env *env, const ir_list *list
   return bound ? pass_code_op(s, IR_OP_DIV, bound->value, pass_code_int(s, list->strip)) : NULL;
 }
 
+/* What the list was made of is read where its values are kept. */
+static void read_compressed(lower_state *s, lower_env *env, const ir_list *list, ir_expr *at) {
+  for (int i = 0; i < s->accesses.count; i++) {
+    const ir_expr *e = s->accesses.at[i].expr;
+    if (s->accesses.at[i].target || e->tensor != list->tensor ||
+        !ir_is_bare(e->args[list->strip_dim], list->strip_index) ||
+        !ir_is_bare(e->args[list->axis_dim], list->axis))
+      continue;
+    s->accesses.at[i].buf = list->vals;
+    env->cursor[i] = (lower_cursor){.next = s->accesses.at[i].format->level_count, .pos = at};
+  }
+}
+
 static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *list,
                       ir_expr *strip) {
   lower_state *s = nest->s;
@@ -67,7 +80,9 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
   ir_block *tiles, *places = NULL;
   ir_expr *hi = pass_code_load_int(s, list->counts, strip, NULL);
   ir_var *entry = ir_open_for(&s->b, "n", pass_code_int(s, 0), hi, IR_RUN_SEQUENTIAL, &tiles);
-  ir_expr *at = pass_code_add(s, pass_code_mul(s, strip, list->capacity), pass_code_ref(s, entry));
+  ir_expr *start = list->starts ? pass_code_load(s, list->starts, strip, NULL)
+                                : pass_code_mul(s, strip, list->capacity);
+  ir_expr *at = pass_code_add(s, start, pass_code_ref(s, entry));
   ir_expr *id = pass_code_load_int(s, list->ids, at, NULL), *value;
   if (list->gran == 1) {
     value = pass_code_let(s, f->name, id);
@@ -80,6 +95,7 @@ static void open_list(lower_nest *nest, lower_env *env, int n, const ir_list *li
   }
   lower_env *inner = pass_env_copy(s, env);
   pass_env_bind(inner, f, value);
+  if (list->vals) read_compressed(s, inner, list, at);
   next_loop(nest, inner, n);
   if (places) ir_close(&s->b, places);
   ir_close(&s->b, tiles);

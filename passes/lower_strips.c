@@ -1,32 +1,33 @@
-/* lower_strips.c - a product with stored entries over strips of columns, its dense operand packed.
+/* lower_strips.c - a product with listed or stored entries over strips of columns, its dense
+ * operand packed.
  *
- * A dense operand that is read at the coordinates of stored entries is read all over. Packed in
- * strips of a few vectors of columns, a strip stays in a core's own cache while a block of rows
- * walks its entries, and its columns are consecutive however the operand lies:
+ * A dense operand that is read at the coordinates of entries is read all over. Packed in strips of
+ * a few vectors of columns, a strip stays in a core's own cache while rows walk their entries, and
+ * its columns are consecutive however the operand lies:
  *
- *     y[t,o] = sum[k] x[t,k]*W[o,k]      for strip, k, t in 64:  packed[strip][k][t] = x[t,k]
- *     W stored, strips of 64 t           for block of o parallel { for strip { for o in block {
- *                                          for t in 64 { acc = 0
+ *     y[t,o] = sum[k] x[t,k]*W[o,k]      for strip of 64 t x block of o parallel {
+ *     W stored, strips of 64 t             for k, t in 64: packed[k][t] = x[t,k]
+ *                                          for o in block { for t in 64 { acc = 0
  *                                            for entries p of W's row o { acc += W[p] *
- *                                              packed[strip][k(p)][t] }
- *                                            y[t,o] = acc } } } }
+ *                                              packed[k(p)][t] }
+ *                                            y[t,o] = acc } } }
  *
- * The stage asks for it: a tile of one index of the result, and no list. */
+ * Who walks a strip has packed it: the strip is in its cache when it begins.  The stage asks for
+ * it: a tile of one index of the result, and no list but one over single rows (lower_list.c). */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/lower.h"
 
-/* Levels of the packed operand: its strip, the summed index, the place in the strip. */
+/* Levels of the packed operand: the summed index, the place in the strip. */
 static const ir_format *strip_format(lower_state *s, const ir_expr *e, int column_dim) {
   ir_format *format = IR_NEW(s->arena, ir_format);
   ir_level level = {.kind = IR_LEVEL_DENSE, .unique = true};
-  *format = (ir_format){.name = "strips", .rank = e->tensor->rank, .level_count = 3};
-  for (int l = 0; l < 3; l++) format->level[l] = level;
-  format->level[0].dim = format->level[2].dim = column_dim;
-  format->level[1].dim = 1 - column_dim;
-  format->level[0].map = IR_MAP_DIV;
-  format->level[2].map = IR_MAP_MOD;
-  format->level[0].factor = format->level[2].factor = s->strips.width;
+  *format = (ir_format){.name = "strips", .rank = e->tensor->rank, .level_count = 2};
+  format->level[0] = format->level[1] = level;
+  format->level[0].dim = 1 - column_dim;
+  format->level[1].dim = column_dim;
+  format->level[1].map = IR_MAP_MOD;
+  format->level[1].factor = s->strips.width;
   return format;
 }
 
@@ -57,28 +58,41 @@ void pass_strips_columns(lower_nest *nest, lower_env *env, int n) {
   ir_close(&s->b, outer);
 }
 
-/* The function that packs, before the one that computes. */
-static void write_packing(lower_state *s, const ir_expr *e, const ir_index *k, ir_buf *buf) {
-  ir_block *strip, *depth, *places;
-  pass_code_function(s, "pack");
-  ir_expr *strips = ir_ceil_div(s->arena, s->strips.index->extent, s->strips.width);
-  s->strips.number = pass_code_ref(
-      s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), strips, IR_RUN_PARALLEL, &strip));
-  ir_expr *at = pass_code_ref(
-      s, ir_open_for(&s->b, k->name, pass_code_int(s, 0), k->extent, IR_RUN_SEQUENTIAL, &depth));
+/* The strip that is open, before anything walks it. */
+static void write_packing(lower_state *s) {
+  const lower_strips *strips = &s->strips;
+  ir_block *depth, *places;
+  ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, strips->k->name, pass_code_int(s, 0),
+                                             strips->k->extent, IR_RUN_SEQUENTIAL, &depth));
   lower_env *env = pass_env_new(s);
-  pass_env_bind(env, k, at);
+  pass_env_bind(env, strips->k, at);
   ir_expr *place = open_places(s, env, &places);
-  ir_expr *row = pass_code_add(s, pass_code_mul(s, s->strips.number, k->extent), at);
-  ir_expr *to = pass_code_add(s, pass_code_mul(s, row, pass_code_int(s, s->strips.width)), place);
-  pass_code_store(s, buf, to, pass_value(s, env, e));
+  ir_expr *to = pass_code_add(s, pass_code_mul(s, at, pass_code_int(s, strips->width)), place);
+  pass_code_store(s, strips->buf, to, pass_value(s, env, strips->packed));
   ir_close(&s->b, places);
   ir_close(&s->b, depth);
-  ir_close(&s->b, strip);
 }
 
+/* A list of single rows with their values: what is walked in place of stored entries. */
+static const ir_list *row_list(const ir_stage *stage) {
+  return stage->reads.count == 1 && stage->reads.at[0]->vals ? stage->reads.at[0] : NULL;
+}
+
+static const ir_tensor *listed_of(const ir_stage *stage) {
+  return row_list(stage) ? row_list(stage)->tensor : NULL;
+}
+
+/* The one tile, beside that of a list's strips. */
 static const ir_tile_size *strip_tile(const ir_stage *stage) {
-  return stage->tiles.count == 1 && !stage->reads.count ? &stage->tiles.at[0] : NULL;
+  const ir_list *list = row_list(stage);
+  const ir_tile_size *found = NULL;
+  if (stage->reads.count && !list) return NULL;
+  for (int i = 0; i < stage->tiles.count; i++) {
+    if (list && stage->tiles.at[i].index == list->strip_index) continue;
+    if (found) return NULL;
+    found = &stage->tiles.at[i];
+  }
+  return found;
 }
 
 bool pass_strips_open(lower_state *s, lower_loops *order) {
@@ -88,43 +102,49 @@ bool pass_strips_open(lower_state *s, lower_loops *order) {
   s->strips = (lower_strips){0};
   pass_context_prepare(s->context);
   if (!tile || tile->size < 1 || !pass_sum_of(s->context, s->stmt, &sum) ||
-      !pass_strips_fit(&sum, tile->index, &fit))
+      !pass_strips_fit(&sum, tile->index, listed_of(s->stage), &fit) ||
+      pass_access_number(s, fit.packed) < 0)
     return false;
-  const ir_expr *e = fit.packed;
-  int number = pass_access_number(s, e);
-  if (number < 0) return false;
-  s->strips = (lower_strips){.index = tile->index, .rows = fit.rows, .width = tile->size};
-  ir_expr *strips = ir_ceil_div(s->arena, tile->index->extent, tile->size);
-  ir_expr *count =
-      pass_code_mul(s, pass_code_mul(s, strips, sum.k->extent), pass_code_int(s, tile->size));
+  ir_expr *count = pass_code_mul(s, sum.k->extent, pass_code_int(s, tile->size));
   ir_buf *buf = pass_code_workspace(s, ir_format_text(s->arena, "%s.packed", s->stage->name),
-                                    pass_value_dtype(s, e->tensor->dtype), count);
-  write_packing(s, e, sum.k, buf);
-  s->accesses.at[number].buf = buf;
-  s->accesses.at[number].format = strip_format(s, e, fit.column_dim);
+                                    pass_value_dtype(s, fit.packed->tensor->dtype), count);
+  buf->each = true;
+  s->strips = (lower_strips){.index = tile->index,
+                             .rows = fit.rows,
+                             .k = sum.k,
+                             .packed = fit.packed,
+                             .column_dim = fit.column_dim,
+                             .width = tile->size,
+                             .buf = buf};
   pass_loops_edge(order, fit.rows, tile->index);
   return true;
 }
 
+/* Strips outside, so that parts which follow each other walk the same one. */
 void pass_strips_nest(lower_nest *nest) {
   lower_state *s = nest->s;
-  ir_block *block, *strip;
+  ir_block *part;
   const ir_index *rows = s->strips.rows;
-  ir_expr *step = pass_strips_block(s->context, rows);
-  ir_expr *first =
-      pass_code_ref(s, ir_open_for(&s->b, ir_format_text(s->arena, "block_%s", rows->name),
-                                   pass_code_int(s, 0), rows->extent, IR_RUN_PARALLEL, &block));
-  block->codes.at[block->codes.count - 1]->step = step;
-  s->part_index = rows;
-  s->part_lo = first;
-  s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, first, step), rows->extent);
+  int number = pass_access_number(s, s->strips.packed);
   ir_expr *strips = ir_ceil_div(s->arena, s->strips.index->extent, s->strips.width);
-  s->strips.number = pass_code_ref(
-      s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), strips, IR_RUN_SEQUENTIAL, &strip));
+  ir_expr *step = pass_strips_block(s->context, rows, strips);
+  ir_expr *up = pass_code_add(s, rows->extent, pass_code_sub(s, step, pass_code_int(s, 1)));
+  ir_expr *blocks = pass_code_op(s, IR_OP_DIV, up, step);
+  ir_expr *at =
+      pass_code_ref(s, ir_open_for(&s->b, "part", pass_code_int(s, 0),
+                                   pass_code_mul(s, strips, blocks), IR_RUN_PARALLEL, &part));
+  ir_expr *first = pass_code_let(s, "block", pass_code_op(s, IR_OP_MOD, at, blocks));
+  s->strips.number = pass_code_let(s, "strip", pass_code_op(s, IR_OP_DIV, at, blocks));
+  s->part_index = rows;
+  s->part_lo = pass_code_let(s, "first", pass_code_mul(s, first, step));
+  s->part_hi = pass_code_let(
+      s, "end", pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, step), rows->extent));
+  write_packing(s);
+  s->accesses.at[number].buf = s->strips.buf;
+  s->accesses.at[number].format = strip_format(s, s->strips.packed, s->strips.column_dim);
   nest->parallel = false;
   pass_nest(nest, pass_env_new(s));
-  ir_close(&s->b, strip);
-  ir_close(&s->b, block);
+  ir_close(&s->b, part);
   s->part_index = NULL;
   s->strips = (lower_strips){0};
 }

@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "ir/loop.h"
+#include "passes/choice.h"
 #include "passes/stage.h"
 
 ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name,
@@ -64,11 +65,21 @@ static ir_buf *part(pass_context *context, ir_kernel *kernel, const ir_list *lis
   return pass_workspace_new(context, kernel, name, dtype, count);
 }
 
+/* On a processor the walk of a row reads its values where its ids are, one beside the other. */
+static bool keeps_values(pass_context *context, const ir_list *list) {
+  return pass_target_of(context)->kind == IR_TARGET_CPU && list->strip_index && list->strip == 1 &&
+         list->gran == 1 && list->tensor->rank == 2;
+}
+
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits) {
   ir_arena *a = context->arena;
   list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
   list->ids = part(context, kernel, list, "ids", IR_I32,
                    ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
+  if (keeps_values(context, list)) {
+    list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
+    list->vals = part(context, kernel, list, "vals", list->tensor->dtype, list->ids->count);
+  }
   if (!bits) return;
   ir_expr *words = divided_up(a, list->capacity, 32);
   /* u32 words: i32 holds the same bits. */
@@ -109,6 +120,8 @@ static void live_list(ir_list *list, int stage) {
   live(list->counts, stage);
   live(list->ids, stage);
   live(list->bits, stage);
+  live(list->starts, stage);
+  live(list->vals, stage);
 }
 
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {

@@ -1,5 +1,6 @@
-/* strips.c - products with a stored operand on the CPU: straight loops over its entries, and strips
- * of columns over which the dense operand is packed (lower_strips.c); whether strips fit, and what
+/* strips.c - products on the CPU with an operand whose entries are walked row by row, because it is
+ * stored so or because a list of each row was made: straight loops over the entries, and strips of
+ * columns over which the dense operand is packed (lower_strips.c); whether strips fit, and what
  * both take.
  *
  * Every entry is met once a column of the other operand. What that takes is set by where the
@@ -61,11 +62,24 @@ static bool walks_another(const ir_stmt *stmt, const ir_expr *stored) {
   return o.found;
 }
 
-bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out) {
+/* The factor that a list was made of; nothing else is sparse. */
+static ir_expr *listed_factor(const pass_sum *sum, const ir_tensor *listed) {
+  ir_expr *found = NULL;
+  for (int i = 0; i < sum->factors.count; i++) {
+    ir_expr *e = sum->factors.at[i];
+    if (e->kind != IR_ACCESS || pass_tensor_is_sparse(e->tensor)) return NULL;
+    if (e->tensor == listed && found) return NULL;
+    if (e->tensor == listed) found = e;
+  }
+  return found;
+}
+
+bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *listed,
+                     pass_strips *out) {
   *out = (pass_strips){.columns = columns};
   if (!sum->k || sum->k->offsets || sum->factors.count != 2 || !is_plain(sum->stmt)) return false;
   out->rows = sum->stmt->free.at[sum->stmt->free.at[0] == columns];
-  out->stored = stored_factor(sum);
+  out->stored = listed ? listed_factor(sum, listed) : stored_factor(sum);
   if (!out->stored || out->stored->arg_count != 2) return false;
   out->packed = sum->factors.at[sum->factors.at[0] == out->stored];
   const ir_expr *e = out->packed;
@@ -78,20 +92,24 @@ bool pass_strips_fit(const pass_sum *sum, ir_index *columns, pass_strips *out) {
   const ir_expr *const *at = (const ir_expr *const *)out->stored->args;
   bool both = (ir_is_bare(at[0], out->rows) && ir_is_bare(at[1], sum->k)) ||
               (ir_is_bare(at[1], out->rows) && ir_is_bare(at[0], sum->k));
-  return pair && both && walked_by_rows(out->stored, out->rows) &&
+  return pair && both && (listed || walked_by_rows(out->stored, out->rows)) &&
          !walks_another(sum->stmt, out->stored);
 }
 
-/* Blocks of rows: long enough that a strip is read often while it is near, short enough that every
- * core has two. */
-enum { LEAST_ROWS = 32, MOST_ROWS = 512, BLOCKS_A_CORE = 2 };
+/* Every block packs its strip anew: there is one, unless the strips alone are too few for all
+ * cores. */
+enum { LEAST_ROWS = 32, PARTS_A_CORE = 2 };
 
-ir_expr *pass_strips_block(pass_context *context, const ir_index *rows) {
+ir_expr *pass_strips_block(pass_context *context, const ir_index *rows, ir_expr *strips) {
   ir_arena *a = context->arena;
-  int64_t blocks = BLOCKS_A_CORE * (int64_t)fmax(1, context->profile->units);
-  ir_expr *step = ir_apply(a, IR_OP_DIV, rows->extent, ir_int(a, blocks));
-  step = ir_apply(a, IR_OP_MAX, step, ir_int(a, LEAST_ROWS));
-  return ir_apply(a, IR_OP_MIN, step, ir_int(a, MOST_ROWS));
+  int64_t parts = PARTS_A_CORE * (int64_t)fmax(1, context->profile->units);
+  ir_expr *step = ir_apply(a, IR_OP_MUL, rows->extent, strips);
+  step = ir_apply(a, IR_OP_DIV, step, ir_int(a, parts));
+  return ir_apply(a, IR_OP_MAX, step, ir_int(a, LEAST_ROWS));
+}
+
+static double blocks_of(const pass_profile *p, double rows, double strips) {
+  return ceil(rows / fmax(LEAST_ROWS, floor(rows * strips / (PARTS_A_CORE * fmax(1, p->units)))));
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
@@ -99,11 +117,12 @@ typedef struct sizes {
   double rows, columns, k, entries, bytes; /* bytes: of an element of the packed operand */
 } sizes;
 
-static sizes sizes_of(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+static sizes sizes_of(pass_context *context, const pass_sum *sum, const pass_strips *strips,
+                      double density) {
   sizes z = {.rows = pass_index_assumed(context, strips->rows),
              .columns = pass_index_assumed(context, strips->columns),
              .k = pass_index_assumed(context, sum->k)};
-  z.entries = z.rows * z.k * pass_zeros_of(context, strips->stored->tensor).likely;
+  z.entries = z.rows * z.k * density;
   z.bytes = fmax(4, (double)ir_dtype_bytes(strips->packed->tensor->dtype));
   return z;
 }
@@ -118,29 +137,33 @@ static bool is_contiguous(const ir_expr *access, const ir_index *index) {
   return pass_contiguous_index(access, false) == index;
 }
 
+double pass_stored_density(pass_context *context, const pass_strips *strips) {
+  return pass_zeros_of(context, strips->stored->tensor).likely;
+}
+
 double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
-                        int64_t width) {
+                        int64_t width, double density) {
   const pass_profile *p = context->profile;
   const ir_stmt *stmt = sum->stmt;
-  sizes z = sizes_of(context, sum, strips);
+  sizes z = sizes_of(context, sum, strips, density);
   double count = ceil(z.columns / (double)width), strip = z.k * (double)width * z.bytes;
   double whole = count * strip, read = z.entries * count * (double)width * z.bytes;
   bool near = strip <= p->near_kb * 1024 / 2;
   double rate = near ? p->near_gbs * (width > WIDE ? WIDE_SHARE : 1) : p->shared_gbs;
-  double pack = us(whole, p->bandwidth_gbs);
-  if (!is_contiguous(strips->packed, strips->columns)) pack += us(whole, p->random_gbs);
+  double packed = whole * blocks_of(p, z.rows, count), pack = us(packed, p->bandwidth_gbs);
+  if (!is_contiguous(strips->packed, strips->columns)) pack += us(packed, p->random_gbs);
   double walk = us(read, rate) + z.entries * count * p->entry_ns / (1e3 * p->units);
-  double fetch = us(fmin(whole * BLOCKS_A_CORE * p->units, read), p->shared_gbs);
   const ir_expr *target = ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs);
   double store = is_contiguous(target, strips->columns)
                      ? us(z.rows * z.columns * 4, p->bandwidth_gbs)
                      : z.rows * z.columns / (p->loop_gathered_gops * 1e3);
-  return 2 * p->launch_us + pack + walk + fetch + store;
+  return p->launch_us + pack + walk + store;
 }
 
-double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
+                          double density) {
   const pass_profile *p = context->profile;
-  sizes z = sizes_of(context, sum, strips);
+  sizes z = sizes_of(context, sum, strips, density);
   double products = z.entries * z.columns;
   double walk = products / (p->loop_gathered_gops * 1e3);
   if (is_contiguous(strips->packed, strips->columns))

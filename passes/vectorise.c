@@ -290,7 +290,50 @@ static bool write_turned(vectoriser *v, chain *c) {
   return true;
 }
 
+/* Loops that stand side by side and write memory each: packing, then what reads it. */
+static bool stores_something(const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_STORE && code->buf->kind != IR_BUF_LOCAL) return true;
+    if (stores_something(&code->body) || stores_something(&code->orelse)) return true;
+  }
+  return false;
+}
+
+static bool holds_steps(const ir_code *loop) {
+  int loops = 0;
+  for (int i = 0; i < loop->body.codes.count; i++) {
+    const ir_code *code = loop->body.codes.at[i];
+    if (code->kind != IR_LET && code->kind != IR_COMMENT && code->kind != IR_FOR) return false;
+    if (code->kind == IR_FOR && !stores_something(&code->body)) return false;
+    loops += code->kind == IR_FOR;
+  }
+  return loops > 1;
+}
+
+static bool holds_compressing(vectoriser *v, const ir_code *loop) {
+  for (int i = 0; i < loop->body.codes.count; i++)
+    if (pass_vec_compresses(v->arena, loop->body.codes.at[i])) return true;
+  return false;
+}
+
+/* What is inside is looked at by itself. */
+static void write_inside(vectoriser *v, const ir_code *loop) {
+  ir_block *outer;
+  open_same(v, loop, &outer);
+  write_block(v, &loop->body);
+  ir_close(&v->b, outer);
+}
+
 static void write_loop(vectoriser *v, const ir_code *loop) {
+  if (v->bits == 512 && pass_vec_compresses(v->arena, loop)) {
+    pass_vec_compress(&v->b, loop);
+    return;
+  }
+  if (holds_steps(loop) || holds_compressing(v, loop)) {
+    write_inside(v, loop);
+    return;
+  }
   chain c = chain_of(loop);
   double best = 0.75, share;
   int at = -1;
@@ -315,10 +358,7 @@ static void write_loop(vectoriser *v, const ir_code *loop) {
   } else if (at >= 0) {
     write_by_lanes(v, &c, at);
   } else {
-    ir_block *outer;
-    open_same(v, loop, &outer);
-    write_block(v, &loop->body);
-    ir_close(&v->b, outer);
+    write_inside(v, loop);
   }
 }
 

@@ -118,6 +118,11 @@ bool pass_vec_panel(vec_tile *t);
 /* It would be, and what it packs is consecutive along the sum: columns are turned into rows. */
 bool pass_vec_panel_turns(vec_tile *t);
 
+/* ---- vectorise_compress.c -------------------------------------------------------------------- */
+/* The loop appends what passes a test, and changes nothing else but the count. */
+bool pass_vec_compresses(ir_arena *a, const ir_code *loop);
+void pass_vec_compress(ir_builder *b, const ir_code *loop);
+
 /* ---- vectorise_reduce.c ---------------------------------------------------------------------- */
 bool pass_vec_reducible(const vec_region *g, const ir_code *loop);
 /* Writes the loop with lanes of partial results, `copies` of each. */

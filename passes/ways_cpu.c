@@ -2,8 +2,9 @@
  * lists.
  *
  * A strip of a few rows shares one list: the wider the strip, the more often a loaded row of the
- * other operand is used, and the more of the axis is covered.  Stored-sparse operands are walked by
- * their own levels and need no list. */
+ * other operand is used, and the more of the axis is covered.  A list of single rows covers nothing
+ * else, and keeps the values: its rows are walked as stored ones are.  Stored-sparse operands are
+ * walked by their own levels and need no list. */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
@@ -48,7 +49,7 @@ static void add_strips(pass_context *context, pass_ways *ways) {
   pass_strips fit;
   for (int i = 0; i < ways->stmt->free.count; i++) {
     ir_index *columns = ways->stmt->free.at[i];
-    if (!pass_strips_fit(&ways->sum, columns, &fit)) continue;
+    if (!pass_strips_fit(&ways->sum, columns, NULL, &fit)) continue;
     for (int w = 0; w < IR_COUNT(widths); w++) {
       ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
       candidate->label = ir_format_text(
@@ -60,19 +61,44 @@ static void add_strips(pass_context *context, pass_ways *ways) {
   }
 }
 
-static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand,
-                     int64_t strip, int64_t gran) {
+static ir_candidate *list_new(pass_context *context, pass_ways *ways, const pass_listed *operand,
+                              int64_t strip, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->axis;
   candidate->strip_index = operand->strip_index;
   candidate->strip = strip;
   candidate->gran = gran;
+  pass_candidate_tile(context, candidate, operand->strip_index, strip);
+  return candidate;
+}
+
+static void add_list(pass_context *context, pass_ways *ways, const pass_listed *operand,
+                     int64_t strip, int64_t gran) {
+  ir_candidate *candidate = list_new(context, ways, operand, strip, gran);
   candidate->label =
       ir_format_text(context->arena, "%s lists of %s, strips of %lld", operand->axis->name,
                      candidate->operand->name, (long long)strip);
-  pass_candidate_tile(context, candidate, operand->strip_index, strip);
   pass_candidate_estimate(context, &ways->sum, candidate);
+}
+
+/* The rows of the operand compressed, then walked as if they were stored so. */
+static void add_row_lists(pass_context *context, pass_ways *ways, const pass_listed *operand) {
+  pass_strips fit;
+  const ir_tensor *listed = operand->access->tensor;
+  for (int i = 0; i < ways->stmt->free.count; i++) {
+    ir_index *columns = ways->stmt->free.at[i];
+    if (columns == operand->strip_index || !pass_strips_fit(&ways->sum, columns, listed, &fit))
+      continue;
+    for (int w = 0; w < IR_COUNT(widths); w++) {
+      ir_candidate *candidate = list_new(context, ways, operand, 1, 1);
+      candidate->label = ir_format_text(
+          context->arena, "rows of %s compressed, over strips of %lld %s, %s packed", listed->name,
+          (long long)widths[w], columns->name, fit.packed->tensor->name);
+      pass_candidate_tile(context, candidate, columns, widths[w]);
+      pass_candidate_estimate(context, &ways->sum, candidate);
+    }
+  }
 }
 
 static void refuse_list(pass_context *context, pass_ways *ways, const pass_listed *operand) {
@@ -98,6 +124,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
     return;
   }
   for (int i = 0; i < IR_COUNT(strips); i++) add_list(context, ways, &operand, strips[i], 1);
+  add_row_lists(context, ways, &operand);
   if (asked && pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran) &&
       axis_dim == operand.axis_dim && !is_usual(strip, gran))
     add_list(context, ways, &operand, strip, gran);

@@ -228,3 +228,42 @@ Test(codegen_cpu_loops, unknown_cpu_is_said) {
   cr_expect(strstr(k.sink->diags.at[0]->notes.at[0].text, "haswell"));
   cpu_case_free(&k);
 }
+
+/* Sixteen lanes of every width that is stored, kept by a mask that comes from memory. */
+static void compressed_case(ir_dtype dtype, int lanes) {
+  cpu_case k = cpu_case_new();
+  ir_buf *in = cpu_case_buf(&k, "in", dtype), *out = cpu_case_buf(&k, "out", dtype);
+  ir_buf *which = cpu_case_buf(&k, "which", IR_I32), *kept = cpu_case_buf(&k, "kept", IR_I64);
+  ir_expr *flags = ir_load(k.arena, which, number(&k, 0)), *x = ir_load(k.arena, in, number(&k, 0));
+  flags->lanes = x->lanes = lanes;
+  ir_expr *mask =
+      ir_apply(k.arena, IR_OP_NE, flags, ir_splat(k.arena, ir_const_i(k.arena, IR_I32, 0), lanes));
+  mask = ir_var_ref(k.arena, ir_let_lanes(&k.build, "mask", IR_B1, lanes, mask));
+  ir_code *store = ir_store(&k.build, out, number(&k, 3), x);
+  store->cond = mask;
+  store->compressed = true;
+  ir_expr *sum = ir_reduce(k.arena, IR_RED_SUM, NULL, 0, ir_cast(k.arena, IR_I64, mask));
+  sum->dtype = IR_I64;
+  sum->lanes = 1;
+  ir_store(&k.build, kept, number(&k, 0), sum);
+  for (int pattern = 0; pattern < 4; pattern++) {
+    ir_array arrays[] = {ir_array_new(k.arena, dtype, 32), ir_array_new(k.arena, dtype, 40),
+                         ir_array_new(k.arena, IR_I32, 32), ir_array_new(k.arena, IR_I64, 1)};
+    for (int i = 0; i < 32; i++) {
+      memset((char *)arrays[0].data + i * (int)ir_dtype_bytes(dtype), 0x3a + i % 6,
+             ir_dtype_bytes(dtype));
+      ir_array_put(&arrays[2], i, pattern == 0 ? 0 : pattern == 1 ? 1 : i * 7 / pattern % 3 == 1);
+    }
+    agree(&k, arrays, 4, NULL, 0, 1);
+  }
+  cpu_case_free(&k);
+}
+
+Test(codegen_cpu_loops, lanes_that_a_mask_keeps_are_stored_one_after_the_other) {
+  SKIP_WITHOUT_LLVM();
+  static const ir_dtype dtypes[] = {IR_F32, IR_F64, IR_I32, IR_I64, IR_BF16, IR_I8};
+  for (int d = 0; d < IR_COUNT(dtypes); d++) {
+    compressed_case(dtypes[d], 16);
+    compressed_case(dtypes[d], 8);
+  }
+}
