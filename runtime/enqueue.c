@@ -15,6 +15,7 @@ typedef struct piece {
   int like;                /* number of the tensor whose pattern it shares; -1: dense */
   bool once;               /* made by stages that depend on const inputs alone */
   size_t offset;           /* in the workspace, or in what is kept */
+  size_t bytes;            /* of each of its copies: one, or one a thread (ir_buf.each) */
 } piece;
 
 typedef enum place_kind {
@@ -37,18 +38,26 @@ typedef struct guarded_list {
 struct rt_ready {
   rt_plan *plan;
   IR_VEC(piece) pieces;
-  place **places;  /* one array a code */
-  void **pointers; /* of the launch that is being made */
-  int *verdict;    /* one a stage: the piece with its guard's verdict, -1: it runs always */
+  place **places; /* one array a code */
+  rt_buffer_sets alone,
+      shared;   /* pointers of the launch that is being made: one set; one a thread */
+  int *verdict; /* one a stage: the piece with its guard's verdict, -1: it runs always */
   IR_VEC(guarded_list) guards; /* on the CPU: whose covers go to the report */
   rt_launch *launches;
   rt_settled *settled;      /* calls of a library, NULL: there are none */
   rt_cublaslt_call **calls; /* of this run, by code; NULL: they are not settled for its sizes */
   void *constants;          /* a break-even a list */
-  char *workspace, *kept; /* kept NULL: everything lies in the workspace */
+  char *workspace, *kept;   /* kept NULL: everything lies in the workspace */
   const rt_given *given;
   bool checked; /* the lists, at the plan's sizes */
 };
+
+/* What a thread leaves behind for its next part must be zero the first time. */
+static bool keeps_between_rows(const ir_func *func) {
+  for (int i = 0; i < func->bufs.count; i++)
+    if (func->bufs.at[i]->each && func->bufs.at[i]->zeroed) return true;
+  return false;
+}
 
 const char *rt_ready_missing(const ir_image *image) {
   if (!image) return "the interpreter has no launches";
@@ -60,7 +69,7 @@ const char *rt_ready_missing(const ir_image *image) {
   }
   for (int i = 0; i < image->codes.count && !image->cuda; i++) {
     if (!image->codes.at[i].cpu) return "the interpreter has no launches";
-    if (rt_has_own_buffers(image->codes.at[i].func))
+    if (keeps_between_rows(image->codes.at[i].func))
       return "a stage keeps memory for each thread between its rows";
   }
   return NULL;
@@ -133,7 +142,9 @@ static void find_places(rt_ready *r, ir_arena *arena) {
     }
     if (count > most) most = count;
   }
-  r->pointers = IR_NEW_ARRAY(arena, void *, most + 1);
+  r->alone = rt_buffer_sets_new(arena, 1, most);
+  r->alone.used = NULL;
+  r->shared = rt_buffer_sets_new(arena, rt_pool_size(r->plan->options.pool), most);
   r->verdict = IR_NEW_ARRAY(arena, int, image->kernel->stages.count + 1);
   for (int i = 0; i < image->kernel->stages.count; i++) {
     const ir_list *list = image->kernel->stages.at[i]->when.list;
@@ -204,7 +215,7 @@ static bool elements_of(const piece *p, const int64_t *sizes, const rt_given *gi
 
 static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, bool keeps,
                           ir_sink *sink, rt_need *need) {
-  enum { MOST = 1 << 30 }; /* units of alignment: 256 GiB */
+  enum { MOST = 1 << 30 };  /* units of alignment: 256 GiB */
   size_t units[2] = {0, 0}; /* of the workspace, of what is kept */
   for (int i = 0; i < r->pieces.count; i++) {
     piece *p = &r->pieces.at[i];
@@ -218,8 +229,10 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
       return SPC_INVALID_INPUT;
     }
     size_t *end = &units[keeps && p->once];
+    size_t size = (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
     p->offset = *end * RT_WORKSPACE_ALIGN;
-    *end += (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
+    p->bytes = size * RT_WORKSPACE_ALIGN;
+    *end += size * (size_t)(p->buf && p->buf->each ? r->shared.count : 1);
   }
   *need = (rt_need){units[0] * RT_WORKSPACE_ALIGN, units[1] * RT_WORKSPACE_ALIGN};
   return SPC_OK;
@@ -306,6 +319,20 @@ static void report_guard(rt_ready *r, const guarded_list *guard) {
                   *(const int32_t *)verdict != 0);
 }
 
+/* One set where all buffers are shared. */
+static const rt_buffer_sets *buffers_of(rt_ready *r, const ir_code_image *code, int number) {
+  const ir_func *func = code->func;
+  rt_buffer_sets *buffers = rt_has_own_buffers(func) ? &r->shared : &r->alone;
+  for (int set = 0; set < buffers->count; set++)
+    for (int b = 0; b < func->bufs.count; b++) {
+      const place *p = &r->places[number][b];
+      char *at = pointer_at(r, p);
+      if (func->bufs.at[b]->each) at += (size_t)set * r->pieces.at[p->number].bytes;
+      buffers->set[set][b] = at;
+    }
+  return buffers;
+}
+
 static spc_status run_host(rt_ready *r, rt_share share, ir_sink *sink) {
   const ir_image *image = r->plan->image;
   for (int s = 0; s < image->kernel->stages.count; s++) {
@@ -314,9 +341,7 @@ static spc_status run_host(rt_ready *r, rt_share share, ir_sink *sink) {
     for (int i = 0; runs && i < image->codes.count; i++) {
       const ir_code_image *code = &image->codes.at[i];
       if (code->stage != stage) continue;
-      for (int b = 0; b < code->func->bufs.count; b++)
-        r->pointers[b] = pointer_at(r, &r->places[i][b]);
-      SPC_TRY(rt_call_host(r->plan, code, r->pointers, sink));
+      SPC_TRY(rt_call_host(r->plan, code, buffers_of(r, code, i), sink));
     }
   }
   for (int i = 0; share != RT_ONCE && i < r->guards.count; i++) report_guard(r, &r->guards.at[i]);
@@ -329,6 +354,7 @@ static spc_status take_sizes(rt_ready *r, const int64_t *sizes, ir_sink *sink) {
   r->checked = false;
   memcpy(r->plan->sizes, sizes, dims);
   r->plan->made_count = 0; /* maps know the sizes */
+  memset(r->plan->work_ns, 0, (size_t)r->plan->image->codes.count * sizeof *r->plan->work_ns);
   SPC_TRY(rt_plan_check_lists(r->plan, sink));
   r->checked = true;
   return SPC_OK;

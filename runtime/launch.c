@@ -6,27 +6,31 @@
 
 #include "runtime/run.h"
 
-/* Buffers of which every part that runs at the same time has its own (ir_buf.each): as many sets
- * of them as there are threads, each in use by one part at a time. */
 typedef struct host_call {
   ir_cpu_function *function;
   const int64_t *sizes;
-  int sets;
-  void ***buf;       /* by set */
-  atomic_flag *used; /* by set; NULL: there is one, for all parts */
+  const rt_buffer_sets *buffers;
+  atomic_llong work; /* ns, of all parts together */
 } host_call;
+
+static void call_function(host_call *call, int64_t begin, int64_t end) {
+  const rt_buffer_sets *buffers = call->buffers;
+  int set = 0;
+  if (!buffers->used) {
+    call->function(buffers->set[0], call->sizes, begin, end);
+    return;
+  }
+  while (atomic_flag_test_and_set_explicit(&buffers->used[set], memory_order_acquire))
+    set = (set + 1) % buffers->count;
+  call->function(buffers->set[set], call->sizes, begin, end);
+  atomic_flag_clear_explicit(&buffers->used[set], memory_order_release);
+}
 
 static void host_part(void *user, int64_t begin, int64_t end) {
   host_call *call = user;
-  int set = 0;
-  if (!call->used) {
-    call->function(call->buf[0], call->sizes, begin, end);
-    return;
-  }
-  while (atomic_flag_test_and_set_explicit(&call->used[set], memory_order_acquire))
-    set = (set + 1) % call->sets;
-  call->function(call->buf[set], call->sizes, begin, end);
-  atomic_flag_clear_explicit(&call->used[set], memory_order_release);
+  int64_t before = rt_now_ns();
+  call_function(call, begin, end);
+  atomic_fetch_add_explicit(&call->work, rt_now_ns() - before, memory_order_relaxed);
 }
 
 static spc_status range_of(const rt_plan *plan, const ir_code_image *code, ir_sink *sink,
@@ -43,16 +47,36 @@ static spc_status range_of(const rt_plan *plan, const ir_code_image *code, ir_si
   return SPC_INVALID_INPUT;
 }
 
-spc_status rt_call_host(const rt_plan *plan, const ir_code_image *code, void **pointers,
+/* What a function took the last time says whether threads are woken for it; the first time they
+ * are. */
+spc_status rt_call_host(rt_plan *plan, const ir_code_image *code, const rt_buffer_sets *buffers,
                         ir_sink *sink) {
-  int64_t lo, hi;
+  int64_t lo, hi, *took = &plan->work_ns[code - plan->image->codes.at];
+  rt_pool *pool = plan->options.pool;
   SPC_TRY(range_of(plan, code, sink, &lo, &hi));
-  host_call call = {.function = code->cpu, .sizes = plan->sizes, .buf = &pointers};
-  if (plan->options.pool && code->parallel_hi)
-    rt_pool_for(plan->options.pool, lo, hi, 1, host_part, &call);
-  else
+  host_call call = {.function = code->cpu, .sizes = plan->sizes, .buffers = buffers};
+  if (!pool || !code->parallel_hi) {
+    call_function(&call, lo, hi);
+    return SPC_OK;
+  }
+  atomic_init(&call.work, 0);
+  if (*took && !rt_pool_pays(pool, *took))
     host_part(&call, lo, hi);
+  else
+    rt_pool_for(pool, lo, hi, 1, host_part, &call);
+  *took = atomic_load_explicit(&call.work, memory_order_relaxed) + 1;
   return SPC_OK;
+}
+
+rt_buffer_sets rt_buffer_sets_new(ir_arena *arena, int count, int buffers) {
+  rt_buffer_sets sets = {.count = count,
+                         .set = IR_NEW_ARRAY(arena, void **, count),
+                         .used = IR_NEW_ARRAY(arena, atomic_flag, count)};
+  for (int i = 0; i < count; i++) {
+    sets.set[i] = IR_NEW_ARRAY(arena, void *, buffers + 1);
+    atomic_flag_clear(&sets.used[i]);
+  }
+  return sets;
 }
 
 bool rt_has_own_buffers(const ir_func *func) {
@@ -62,20 +86,16 @@ bool rt_has_own_buffers(const ir_func *func) {
 }
 
 /* Further sets of buffers, with zeroed memory for those that are not shared. */
-static void add_sets(rt_run *run, const ir_func *func, host_call *call) {
-  ir_arena *arena = run->memory.arena;
-  void **first = call->buf[0];
-  call->sets = rt_pool_size(run->plan->options.pool);
-  call->buf = IR_NEW_ARRAY(arena, void **, call->sets);
-  call->used = IR_NEW_ARRAY(arena, atomic_flag, call->sets);
-  for (int set = 0; set < call->sets; set++) {
-    atomic_flag_clear(&call->used[set]);
-    call->buf[set] = set ? IR_NEW_ARRAY(arena, void *, func->bufs.count + 1) : first;
-    for (int i = 0; set && i < func->bufs.count; i++) {
+static void add_sets(rt_run *run, const ir_func *func, rt_buffer_sets *buffers) {
+  void **first = buffers->set[0];
+  *buffers = rt_buffer_sets_new(run->memory.arena, rt_pool_size(run->plan->options.pool),
+                                func->bufs.count);
+  for (int set = 0; set < buffers->count; set++)
+    for (int i = 0; i < func->bufs.count; i++) {
       const ir_buf *buf = func->bufs.at[i];
-      call->buf[set][i] = buf->each ? rt_memory_each(&run->memory, buf, set, call->sets) : first[i];
+      buffers->set[set][i] =
+          set && buf->each ? rt_memory_each(&run->memory, buf, set, buffers->count) : first[i];
     }
-  }
 }
 
 spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
@@ -89,17 +109,13 @@ spc_status rt_launch_host(rt_run *run, const ir_code_image *code) {
     pointers[i] = slot->host.data;
   }
   bool in_parts = run->plan->options.pool && code->parallel_hi;
-  if (code->cpu && !(in_parts && rt_has_own_buffers(code->func)))
-    return rt_call_host(run->plan, code, pointers, run->memory.sink);
+  rt_buffer_sets buffers = {.count = 1, .set = &pointers};
   int64_t lo, hi;
+  if (in_parts && rt_has_own_buffers(code->func)) add_sets(run, code->func, &buffers);
+  if (code->cpu) return rt_call_host(run->plan, code, &buffers, run->memory.sink);
   SPC_TRY(range_of(run->plan, code, run->memory.sink, &lo, &hi));
-  if (!code->cpu)
-    return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
-                          run->plan->options.max_steps, run->memory.sink);
-  host_call call = {.function = code->cpu, .sizes = run->plan->sizes, .buf = &pointers};
-  add_sets(run, code->func, &call);
-  rt_pool_for(run->plan->options.pool, lo, hi, 1, host_part, &call);
-  return SPC_OK;
+  return ir_interp_loop(run->memory.arena, code->func, run->plan->sizes, arrays, lo, hi,
+                        run->plan->options.max_steps, run->memory.sink);
 }
 
 spc_status rt_driver_failed(const rt_plan *plan, ir_sink *sink, const char *what) {

@@ -46,7 +46,8 @@ static spc_status make(rt_plan *plan, const int64_t *sizes, ir_sink *sink) {
   size_t codes = (size_t)plan->image->codes.count;
   plan->sizes = ir_take(from, (dims + 1) * sizeof *plan->sizes, IR_TAKE_ALIGN);
   plan->modules = ir_take(from, (codes + 1) * sizeof *plan->modules, IR_TAKE_ALIGN);
-  if (!plan->sizes || !plan->modules) return SPC_OUT_OF_MEMORY;
+  plan->work_ns = ir_take(from, (codes + 1) * sizeof *plan->work_ns, IR_TAKE_ALIGN);
+  if (!plan->sizes || !plan->modules || !plan->work_ns) return SPC_OUT_OF_MEMORY;
   memcpy(plan->sizes, sizes, dims * sizeof *sizes);
   return load_modules(plan, sink);
 }
@@ -74,6 +75,7 @@ void rt_plan_free(rt_plan *plan) {
   ir_give_back(from, plan->modules);
   ir_give_back(from, plan->made);
   ir_give_back(from, plan->sizes);
+  ir_give_back(from, plan->work_ns);
   ir_give_back(from, plan);
 }
 

@@ -72,8 +72,8 @@ spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt
 spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 
-/* Which stages run: all, those that depend on const inputs alone (ir_stage.once), or the others, after
- * those. */
+/* Which stages run: all, those that depend on const inputs alone (ir_stage.once), or the others,
+ * after those. */
 typedef enum rt_share { RT_EVERY_STAGE, RT_ONCE, RT_EVERY_RUN } rt_share;
 static inline bool rt_takes(rt_share share, const ir_stage *stage) {
   return share == RT_EVERY_STAGE || stage->once == (share == RT_ONCE);
@@ -86,7 +86,7 @@ spc_status rt_run_new(rt_plan *plan, ir_arena *arena, const ir_bindings *inputs,
                       rt_run **out);
 /* Before rt_run_prepare: the caller's device memory for a dense tensor, inputs included (CUDA). */
 spc_status rt_run_place(rt_run *run, const ir_tensor *tensor, void *device);
-spc_status rt_run_prepare(rt_run *run); /* allocates and uploads */
+spc_status rt_run_prepare(rt_run *run);        /* allocates and uploads */
 void rt_run_take(rt_run *run, rt_share share); /* in what is enqueued from now on; a new run: all */
 /* Any number of times.  With stats it waits after every stage. */
 spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats);
@@ -104,6 +104,10 @@ spc_status rt_run_update(rt_run *run, const ir_tensor *tensor, const void *value
 rt_pool *rt_pool_new(int threads); /* 0: one a core */
 void rt_pool_free(rt_pool *pool);
 int rt_pool_size(const rt_pool *pool);
+/* Whether work that takes one thread so long is done sooner by all of them, by what waking them has
+ * taken lately. */
+bool rt_pool_pays(rt_pool *pool, int64_t work_ns);
+int64_t rt_now_ns(void); /* of a clock that only goes forward */
 /* Calls work(user, begin, end) over parts of [lo, hi); returns when all are done. */
 void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
                  void (*work)(void *user, int64_t begin, int64_t end), void *user);

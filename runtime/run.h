@@ -27,8 +27,9 @@ struct rt_plan {
   rt_made_map
       *made; /* RT_MADE_MAPS of them, the oldest is replaced; NULL where no launch was prepared */
   int made_count;
-  rt_run *running; /* of rt_plan_run and rt_plan_count: freed with the plan where no memory ends it
-                      midway */
+  int64_t *work_ns; /* one a code, CPU: what all parts of its last run took together; 0: none was */
+  rt_run *running;  /* of rt_plan_run and rt_plan_count: freed with the plan where no memory ends it
+                       midway */
 };
 
 /* Everything that one launch hands to the driver. */
@@ -68,10 +69,17 @@ spc_status rt_launch_enqueue(rt_run *run, int code, void *stream);
 spc_status rt_run_driver_failed(rt_run *run, const char *what);
 
 /* The parts of these, for the plan's sizes. */
-spc_status rt_call_host(const rt_plan *plan, const ir_code_image *code, void **pointers,
-                        ir_sink *sink);
-/* Whether each thread of the function has memory of its own. */
+/* A function's buffers; a set for each thread where some are not shared (ir_buf.each), in use by
+ * one part at a time. */
+typedef struct rt_buffer_sets {
+  int count;
+  void ***set;
+  atomic_flag *used; /* by set; NULL: there is one, for all parts */
+} rt_buffer_sets;
+rt_buffer_sets rt_buffer_sets_new(ir_arena *arena, int count, int buffers);
 bool rt_has_own_buffers(const ir_func *func);
+spc_status rt_call_host(rt_plan *plan, const ir_code_image *code, const rt_buffer_sets *buffers,
+                        ir_sink *sink);
 void rt_launch_room(rt_plan *plan, int code, ir_arena *arena, rt_launch *launch);
 spc_status rt_launch_sizes(const rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);
 spc_status rt_launch_maps(rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);

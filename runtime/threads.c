@@ -4,21 +4,34 @@
  * function whose parts write different memory gives the same bits whoever runs them.  Parts are
  * handed out by one atomic counter; there are a few more than threads, because sparse rows differ
  * in length.  One run at a time owns the pool: a caller that finds it taken works alone, on its own
- * thread, and so does work that calls the pool again. */
+ * thread, and so does work that calls the pool again.
+ *
+ * How long a thread takes from being woken to its first part is measured at every job, so that a
+ * caller who knows how long its work takes can ask whether sharing it pays.  Where the other cores
+ * are busy that is long, and less is shared. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/plan.h"
 
 enum { MOST_THREADS = 256, PARTS_A_THREAD = 4 };
+enum {
+  FIRST_WAKE_NS = 10000,
+  LEAST_WAKE_NS = 1000,
+  MOST_WAKE_NS = 200000, /* however busy the cores are: a job of a millisecond is shared */
+  WAKES_PAID = 2,
+  TRIED_AGAIN = 256
+};
 
 typedef struct job {
   int64_t lo, hi, parts;
   void (*work)(void *user, int64_t begin, int64_t end);
   void *user;
-  atomic_llong next; /* the part that nobody has taken yet */
+  atomic_llong next;  /* the part that nobody has taken yet */
+  atomic_llong woken; /* when the first thread came, ns; 0: none has */
 } job;
 
 struct rt_pool {
@@ -30,8 +43,16 @@ struct rt_pool {
   int busy;            /* threads inside the current job */
   bool closing;
   int threads, workers; /* workers = threads - 1: the caller is the last one */
+  atomic_llong wake_ns; /* from waking to the first part, about the median of late */
+  atomic_uint declined; /* jobs that were said not to pay, since the last one that ran */
   pthread_t worker[];
 };
+
+int64_t rt_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* ---- a job ---------------------------------------------------------------------------------- */
 /* Parts differ by at most one element: the first `extra` are one longer. */
@@ -60,6 +81,8 @@ static void *worker_main(void *user) {
     job *j = pool->current;
     pool->busy++;
     pthread_mutex_unlock(&pool->lock);
+    long long nobody = 0;
+    atomic_compare_exchange_strong(&j->woken, &nobody, rt_now_ns());
     take_parts(j);
     pthread_mutex_lock(&pool->lock);
     if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
@@ -68,8 +91,21 @@ static void *worker_main(void *user) {
   return NULL;
 }
 
+/* An eighth up or down: a thread that came very late once says little.  Where nobody came before
+ * all was done, waking takes at least as long as that. */
+static void note_wake(rt_pool *pool, const job *j, int64_t begun) {
+  int64_t woken = atomic_load(&j->woken), took = (woken ? woken : rt_now_ns()) - begun;
+  int64_t wake = atomic_load_explicit(&pool->wake_ns, memory_order_relaxed);
+  atomic_store_explicit(&pool->declined, 0, memory_order_relaxed);
+  if (!woken && took < wake) return;
+  wake += took > wake ? wake / 8 : -wake / 8;
+  wake = wake < LEAST_WAKE_NS ? LEAST_WAKE_NS : wake > MOST_WAKE_NS ? MOST_WAKE_NS : wake;
+  atomic_store_explicit(&pool->wake_ns, wake, memory_order_relaxed);
+}
+
 /* The caller works too; when it finds no part left, only threads that are inside still matter. */
 static void run_job(rt_pool *pool, job *j) {
+  int64_t begun = rt_now_ns();
   pthread_mutex_lock(&pool->lock);
   pool->current = j;
   pool->generation++;
@@ -80,6 +116,16 @@ static void run_job(rt_pool *pool, job *j) {
   pool->current = NULL;
   while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
+  note_wake(pool, j, begun);
+}
+
+bool rt_pool_pays(rt_pool *pool, int64_t work_ns) {
+  if (!pool || !pool->workers) return false;
+  int64_t saved = work_ns - work_ns / pool->threads;
+  int64_t wake = atomic_load_explicit(&pool->wake_ns, memory_order_relaxed);
+  if (saved > WAKES_PAID * wake) return true;
+  /* That may have been a busy hour: it is measured again now and then. */
+  return atomic_fetch_add_explicit(&pool->declined, 1, memory_order_relaxed) >= TRIED_AGAIN;
 }
 
 void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
@@ -95,6 +141,7 @@ void rt_pool_for(rt_pool *pool, int64_t lo, int64_t hi, int64_t least,
   }
   job j = {.lo = lo, .hi = hi, .parts = parts, .work = work, .user = user};
   atomic_init(&j.next, 0);
+  atomic_init(&j.woken, 0);
   run_job(pool, &j);
   pthread_mutex_unlock(&pool->owner);
 }
@@ -117,6 +164,8 @@ rt_pool *rt_pool_new(int threads) {
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begun, NULL);
   pthread_cond_init(&pool->ended, NULL);
+  atomic_init(&pool->wake_ns, FIRST_WAKE_NS);
+  atomic_init(&pool->declined, 0);
   while (pool->workers < threads - 1 &&
          !pthread_create(&pool->worker[pool->workers], NULL, worker_main, pool))
     pool->workers++;

@@ -49,8 +49,27 @@ static void *caller(void *user) {
   return (void *)bad;
 }
 
+/* Long work is shared whatever waking takes, none is when there is nobody to wake. */
+static int check_pays(void) {
+  rt_pool *one = rt_pool_new(1), *two = rt_pool_new(2);
+  bool bad = rt_pool_pays(NULL, 1000000000) || rt_pool_pays(one, 1000000000) ||
+             !rt_pool_pays(two, 1000000000) || rt_pool_pays(two, 100);
+  int tried = 0;
+  visit *v = calloc(1, sizeof *v);
+  v->pool = two;
+  for (int i = 0; i < 1000; i++) {
+    bad |= check_range(v, 0, 8, 1) != 0; /* jobs of nothing: waking is measured, up and down */
+    bad |= !rt_pool_pays(two, 1000000000) || rt_pool_pays(two, 100);
+  }
+  for (int i = 0; i < 1000; i++) tried += rt_pool_pays(two, 100); /* now and then, after all */
+  free(v);
+  rt_pool_free(one);
+  rt_pool_free(two);
+  return bad || !tried || tried == 1000;
+}
+
 int main(void) {
-  int bad = 0;
+  int bad = check_pays();
   for (int threads = 1; threads <= 5; threads++) {
     rt_pool *pool = rt_pool_new(threads);
     pthread_t id[CALLERS];
