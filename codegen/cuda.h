@@ -63,6 +63,7 @@ typedef struct cg_launch {
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
   bool samples, packed;        /* the list names columns of T; A was written over the list */
+  bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */

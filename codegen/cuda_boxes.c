@@ -183,9 +183,11 @@ static bool note_load(void *user, ir_expr *e) {
 static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   cg_brought *b = &l->brought;
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
+  bool bytes = (buf->dtype == IR_B1 || buf->dtype == IR_U8) && !l->samples &&
+               box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && halves && b->place < 0 && stores_boxes(l) && !l->gathers &&
+  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
@@ -248,7 +250,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
   add_operand(arena, l, &p->a, l->buf_a, l->row->m, p->m->extent, p->a.layout == 'c', out);
-  add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->n->extent, p->b.layout == 'r', out);
+  add_operand(arena, l, &p->b, l->buf_b, l->n_blocks ? BOX_ROWS : l->row->n, p->n->extent,
+              p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
   for (int i = 0; i < 2; i++)
     add_map(arena, l, &p->t, result[i],

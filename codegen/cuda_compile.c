@@ -110,7 +110,8 @@ static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
  * included. */
 static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
-  bool dense = !chosen || ir_kernel_is_dense(chosen);
+  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen));
+  bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
   if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||
       !runs_on(row, c->options->target) ||
       cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))

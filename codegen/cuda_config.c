@@ -195,12 +195,22 @@ static void put_tile(const config *c) {
        p->b.layout, p->t.layout);
 }
 
+static void put_fill(const config *c, float fill) {
+  uint32_t bits;
+  memcpy(&bits, &fill, sizeof bits);
+  line(c, "SPC_DEVICE float fill() { return __uint_as_float(0x%08xu); } // %g: what no list names",
+       (unsigned)bits, (double)fill);
+}
+
 static void put_lists(const config *c) {
-  const ir_list *read = c->l->gathers || c->l->samples ? c->l->list : NULL;
+  const cg_launch *l = c->l;
+  const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks ? l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
+  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s;", l->k_blocks ? "true" : "false",
+       l->n_blocks ? "true" : "false");
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
          (long long)read->gran);
@@ -208,11 +218,13 @@ static void put_lists(const config *c) {
     put_pointer(c, "counts", "const int", c->l->buf_counts);
     put_size(c, "capacity", read->capacity);
   }
-  if (!made) return;
-  line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;", (long long)made->strip,
-       (long long)made->gran);
-  put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
-  put_size(c, "bit_words", ir_ceil_div(c->arena, made->capacity, 32));
+  if (l->n_blocks) put_fill(c, (float)l->stage->stmts.at[0]->fill);
+  if (made)
+    line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
+         (long long)made->strip, (long long)made->gran);
+  if (!made && !l->n_blocks) return;
+  put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
+  put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
 
 static void put_epilogue(const config *c) {
@@ -267,12 +279,15 @@ static void put_is_set(const config *c) {
   ir_expr *across = list->strip_dim >= 0 ? stride[list->strip_dim] : ir_int(c->arena, 0);
   ir_expr *along = stride[list->axis_dim];
   bool by_strip = across->kind == IR_CONST && across->i == 1;
+  bool by_axis = along->kind == IR_CONST && along->i == 1;
   const char *type = cuda_type(list->tensor->dtype);
   line(c, "using V = %s;", type);
   line(c, "SPC_DEVICE const V *values(const spc_args &args) { return (const V *)args.buf[%d]; }",
        c->l->buf_a);
   put_size(c, "pitch", along);
-  line(c, "static constexpr bool strip_is_contiguous = %s;", by_strip ? "true" : "false");
+  put_size(c, "strip_pitch", across);
+  line(c, "static constexpr bool strip_is_contiguous = %s, axis_is_contiguous = %s;",
+       by_strip ? "true" : "false", by_axis ? "true" : "false");
   line(c, "SPC_DEVICE bool is_set(const spc_args &args, long long strip_at, long long axis_at) {");
   line(c, "  return spc_get(((const %s *)args.buf[%d])[strip_at * %s + axis_at * %s]) != 0;", type,
        c->l->buf_a, size_text(c, across), size_text(c, along));

@@ -166,6 +166,38 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   return NULL;
 }
 
+/* The list of blocks along k: whole k tiles of it. */
+static const char *fit_k_blocks(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  if (list->axis != l->product.k) return "its list is not along the reduced index";
+  if (list->gran % l->row->k) return "a micro-tile of the list is not whole k tiles";
+  l->k_blocks = true;
+  return fit_strips(l, list, list->strip_index);
+}
+
+/* The list of blocks of the result: runs of its contiguous index, whole boxes. */
+static const char *fit_n_blocks(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  const char *why = fit_strips(l, list, list->strip_index);
+  if (why) return why;
+  if (list->axis != l->product.n || !list->bits)
+    return "its list, of bits, is not along an index of the result";
+  if (list->gran % 64) return "a micro-tile of the list is not whole boxes";
+  if (l->product.t.layout != 'r') return "the listed index is not the contiguous one of the result";
+  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "its result has 16 bits";
+  l->n_blocks = true;
+  return NULL;
+}
+
+static const char *fit_lists(selection *s, cg_launch *l) {
+  if (ir_kernel_gathers(l->row)) return fit_list(s, l);
+  if (ir_kernel_samples(l->row)) return fit_columns(s, l);
+  if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
+  return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
+}
+
 /* Whether the epilogue of this launch can make the bits of the stage's list; may exchange m and n.
  */
 static bool fit_detection(selection *s, cg_launch *l, bool turned) {
@@ -206,13 +238,13 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
-  why = ir_kernel_gathers(row) ? fit_list(s, l) : ir_kernel_samples(row) ? fit_columns(s, l) : NULL;
+  why = fit_lists(s, l);
   if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
     why = "it takes two batch indices at most";
   if (why) return unfit(s, row->name, why);
   bool turned = !l->list && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
@@ -223,6 +255,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->buf_counts = use(s, l, l->list->counts);
   }
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
+  if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
   use_guard(s, l);
   l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
@@ -407,11 +440,23 @@ static ir_expr *at_least_one(ir_arena *a, ir_expr *e) {
   return ir_apply(a, IR_OP_MAX, e, ir_int(a, 1));
 }
 
+/* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
+ * else a warp does. */
+static bool detects_by_blocks(const ir_list *list) {
+  const int64_t long_gran = 8;
+  const ir_format *format = list->tensor->format;
+  int last = format && format->level_count ? format->level[format->level_count - 1].dim
+                                           : list->tensor->rank - 1;
+  return list->gran >= long_gran || last == list->axis_dim;
+}
+
 /* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "detect_lists")) return strips;
+  if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list))
+    return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
   if (!strcmp(l->part, "detect_bits"))
     return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
   ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));

@@ -11,6 +11,8 @@ typedef enum ir_load {
   IR_LOADER_NGATHER,
   IR_LOADER_ROWS,
   IR_LOADER_TMA,
+  IR_LOADER_KBLOCK,
+  IR_LOADER_NBLOCK,
   IR_LOADER_PACKED
 } ir_load_kind;
 typedef enum ir_multiply {
@@ -38,6 +40,10 @@ const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there i
 bool ir_kernel_is_dense(const ir_kernel_row *row);          /* a product over all of k, no list */
 bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those of a list */
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
+bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */
+bool ir_kernel_n_blocks(
+    const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
+                                  others, and its result is whole */
 bool ir_kernel_moves_boxes(
     const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */

@@ -167,7 +167,8 @@ static pass_tiling tiling_of(const pass_sum *sum, const ir_candidate *candidate,
   } else if (candidate->operand) {
     tiling.m = (double)candidate->strip;
   }
-  tiling.columns = pass_is_sampled(candidate);
+  tiling.whole = row && ir_kernel_n_blocks(row);
+  tiling.columns = pass_is_sampled(candidate) || tiling.whole;
   tiling.strip = candidate->operand ? (double)candidate->strip : 0;
   tiling.gran = (double)candidate->gran;
   return tiling;
@@ -181,7 +182,8 @@ double pass_library_cost(pass_context *context, const pass_sum *sum) {
   const ir_target *target = pass_target_of(context);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!ir_kernel_moves_boxes(row) || !pass_row_fits(row, target, sum->a->tensor->dtype) ||
+    if (!ir_kernel_is_dense(row) || !ir_kernel_moves_boxes(row) ||
+        !pass_row_fits(row, target, sum->a->tensor->dtype) ||
         !pass_boxes_fit(sum))
       continue;
     double own =
@@ -269,9 +271,36 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }
 
+typedef struct axis_search {
+  const ir_candidate *candidate;
+  bool first; /* the listed axis is the operand's first dimension: strips run along its columns */
+} axis_search;
+
+static bool find_axis(void *user, ir_expr *node) {
+  axis_search *search = user;
+  const ir_candidate *candidate = search->candidate;
+  if (node->kind == IR_ACCESS && node->tensor == candidate->operand && node->arg_count == 2)
+    search->first |= ir_is_bare(node->args[0], candidate->axis);
+  return true;
+}
+
+/* Blocks of zeros as the strips meet them. */
+static pass_zeros across_strips(const ir_candidate *candidate, const pass_zeros *zeros) {
+  axis_search search = {candidate, false};
+  const ir_stmt *stmt = candidate->target ? candidate->target->def : NULL;
+  ir_expr *parts[] = {stmt ? stmt->value : NULL, stmt ? stmt->cond : NULL,
+                      stmt ? stmt->sample : NULL};
+  for (int i = 0; i < IR_COUNT(parts); i++)
+    if (parts[i]) ir_expr_walk(parts[i], find_axis, &search);
+  pass_zeros seen = *zeros;
+  if (search.first) seen.rows = zeros->cols, seen.cols = zeros->rows;
+  return seen;
+}
+
 /* A strip that is higher than the operand holds no more rows than there are. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
-                            const pass_zeros *zeros, double density, double correlation) {
+                            const pass_zeros *of, double density, double correlation) {
+  pass_zeros seen = across_strips(candidate, of), *zeros = &seen;
   double strip = (double)candidate->strip;
   if (candidate->strip_index)
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));

@@ -43,6 +43,10 @@ bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_
                      pass_listed *out);
 /* The operand whose listed columns are not contiguous, which makes it impossible; NULL: none. */
 const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *listed);
+/* The same for a result of any use, whose list runs along its contiguous index: what is not listed
+ * is the statement's fill. */
+bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
+                    pass_listed *out);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
 /* The reader walks the list that the writer writes its result over. */
 bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer);
@@ -122,6 +126,9 @@ void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* A product by the vendor's library, after the kernels that it is compared with. */
 void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 bool pass_is_library(const ir_candidate *candidate);
+/* Lists of blocks as wide as a box: k tiles of a factor, and runs of the result's columns. */
+void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand);
+void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);

@@ -104,6 +104,42 @@ bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_
   return true;
 }
 
+/* ---- runs of columns of a whole result ---------------------------------------------------------
+ * Elsewhere it is the condition's fill, or 0 where a factor of the value is. */
+static const char *cannot_pick(const pass_context *context, const pass_sum *sum) {
+  if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
+  if (context->program->batch_invariant)
+    return "batch invariance: whether a density guard computes a row whole would depend on its "
+           "neighbours";
+  if (ir_dtype_bytes(sum->stmt->target->dtype) != 2) return "its boxes are of 16-bit results";
+  return NULL;
+}
+
+bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
+                    pass_listed *out) {
+  const ir_stmt *stmt = sum->stmt;
+  const ir_tensor *target = stmt->target;
+  if (!sum->matrices || !sum->m_index || !sum->n_index || stmt->free.count != 2) return false;
+  if (target->rank != 2 || target->like || pass_tensor_is_sparse(target)) return false;
+  int dim = target->format && target->format->level_count ? target->format->level[1].dim : 1;
+  for (int d = 0; d < 2; d++)
+    if (stmt->subs[d]->kind != IR_INDEX) return false;
+  *out = (pass_listed){.axis = stmt->subs[dim]->index, .strip_index = stmt->subs[1 - dim]->index};
+  ir_expr *condition = stmt->cond ? stmt->cond : stmt->fill == 0 ? stmt->support : NULL;
+  pass_terms terms = {0};
+  pass_terms_of(context->arena, condition, &terms);
+  for (int i = 0; i < terms.list.count && !out->access; i++) {
+    ir_expr *access = asked_matrix(terms.list.at[i]);
+    if (!access || !pass_factor_dynamic(kernel, access) || access->tensor == target) continue;
+    out->axis_dim = pass_dim_of(access, out->axis);
+    out->strip_dim = pass_dim_of(access, out->strip_index);
+    if (out->axis_dim >= 0 && out->strip_dim >= 0) out->access = access;
+  }
+  if (!out->access) return false;
+  out->cannot = cannot_pick(context, sum);
+  return true;
+}
+
 bool pass_is_sampled(const ir_candidate *candidate) {
   const ir_kernel_row *row = candidate->row ? ir_kernel_row_named(candidate->row) : NULL;
   return row && candidate->operand && ir_kernel_samples(row);

@@ -11,16 +11,18 @@
 #include "passes/cost.h"
 
 /* ---- cover ----------------------------------------------------------------------------------- */
-static double blocks_touched(const pass_zeros *zeros, double strip, double gran) {
+/* Rows of a strip may be alike; neighbours along the axis need not be. */
+static double blocks_touched(const pass_zeros *zeros, double strip, double gran,
+                             double correlation) {
   double rows = zeros->rows > 1 ? zeros->rows : 1, cols = zeros->cols > 1 ? zeros->cols : 1;
-  return fmax(1, strip / rows) * fmax(1, gran / cols);
+  return pow(fmax(1, strip / rows), 1 - correlation) * fmax(1, gran / cols);
 }
 
 double pass_cover_alike(const pass_zeros *zeros, double density, double strip, double gran,
                         double correlation) {
   if (density <= 0) return 0;
   if (density >= 1) return 1;
-  return 1 - pow(1 - density, pow(blocks_touched(zeros, strip, gran), 1 - correlation));
+  return 1 - pow(1 - density, blocks_touched(zeros, strip, gran, correlation));
 }
 
 double pass_cover(const pass_zeros *zeros, double density, double strip, double gran) {
@@ -30,7 +32,7 @@ double pass_cover(const pass_zeros *zeros, double density, double strip, double 
 double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran) {
   if (cover <= 0) return 0;
   if (cover >= 1) return 1;
-  return 1 - pow(1 - cover, 1 / blocks_touched(zeros, strip, gran));
+  return 1 - pow(1 - cover, 1 / blocks_touched(zeros, strip, gran, 0));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -78,7 +80,7 @@ static double product_bytes(const pass_product *q, const pass_tiling *tiling, do
   if (tiling->columns)
     return q->batch * (q->m * q->k * (double)ir_dtype_bytes(q->a) +
                        fmin(1, cover * strips) * q->k * q->n * (double)ir_dtype_bytes(q->b) +
-                       cover * m * q->n * (double)ir_dtype_bytes(q->c));
+                       (tiling->whole ? 1 : cover) * m * q->n * (double)ir_dtype_bytes(q->c));
   double read_b = tiling->strip > 0 ? fmin(1, cover * strips) : 1;
   return q->batch * (cover * q->m * q->k * (double)ir_dtype_bytes(q->a) +
                      read_b * q->k * q->n * (double)ir_dtype_bytes(q->b) +
@@ -107,10 +109,12 @@ static double both_limits(double compute, double memory) {
   return pow(pow(compute, sharpness) + pow(memory, sharpness), 1 / sharpness);
 }
 
-/* Tiles side by side; the last of a list is half full. */
+/* Tiles side by side; the last of a list is half full, unless it holds one micro-tile. */
 static double columns_of(const pass_product *q, const pass_tiling *tiling, double cover) {
   double all = q->n / tiling->n;
-  return tiling->columns ? fmin(cover * all + (cover > 0 ? 0.5 : 0), ceil(all)) : ceil(all);
+  double rest = cover > 0 ? 0.5 * (1 - fmin(1, tiling->gran / tiling->n)) : 0;
+  if (tiling->columns && tiling->gran == 1) rest = cover > 0 ? 0.5 : 0;
+  return tiling->columns ? fmin(cover * all + rest, ceil(all)) : ceil(all);
 }
 
 /* Where k is split a cluster shares a tile; the next cluster starts when it has left. */
@@ -131,7 +135,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   int split = ir_kernel_split(tiling->row);
   double k = (tiling->columns ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
-  double rest = tiling->columns ? p->column_tile_us * tiling->m / 128 : p->tile_us;
+  bool gathers = tiling->columns && !tiling->whole;
+  double rest = gathers ? p->column_tile_us * tiling->m / 128 : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
   double compute = turns * (flops / (rate * 1e6) + rest);
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */

@@ -48,7 +48,8 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     ir_candidate *other = kernel->candidates.at[i];
     if (other != candidate && other->target == candidate->target &&
         other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
-        other->strip == candidate->strip && other->axis == candidate->axis)
+        other->strip == candidate->strip && other->gran == candidate->gran &&
+        other->axis == candidate->axis)
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
 }

@@ -41,6 +41,7 @@ static int dim_with_index(const ir_stmt *stmt, const ir_tensor *tensor, const ir
   int dim = -1;
   if (index && !find_dim(stmt->value, tensor, index, &dim) && stmt->sample)
     find_dim(stmt->sample, tensor, index, &dim);
+  if (index && dim < 0 && stmt->cond) find_dim(stmt->cond, tensor, index, &dim);
   return dim;
 }
 

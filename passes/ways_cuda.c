@@ -340,6 +340,21 @@ static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, co
   return true;
 }
 
+/* Its zeros come in blocks that are listed as they lie. */
+static bool blocks_serve(const pass_context *context, const pass_ways *ways,
+                         const ir_tensor *tensor) {
+  const double most_cover = 0.5;
+  pass_zeros zeros = pass_zeros_of(context, tensor);
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    const ir_kernel_row *row = ir_kernel_row_named(c->row);
+    if (row && ir_kernel_k_blocks(row) && c->operand == tensor && !*c->why &&
+        pass_candidate_cover(context, c, &zeros, zeros.likely, 0) < most_cover)
+      return true;
+  }
+  return false;
+}
+
 static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
   const ir_target *target = pass_target_of(context);
   pass_listed operand = pass_listed_of(context, &ways->sum, factor);
@@ -359,11 +374,13 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
     add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
     found++;
   }
+  pass_ways_k_blocks(context, ways, &operand);
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
   if (!found)
     refuse(context, ways, factor->tensor,
            "no kernel of this target gathers operands of this dtype");
-  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor))
+  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor) &&
+           !blocks_serve(context, ways, factor->tensor))
     missed_layout(context, &operand);
 }
 
@@ -466,5 +483,6 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
   columns_of(context, kernel, ways);
+  pass_ways_n_blocks(context, kernel, ways);
   add_named_boxes(context, kernel, ways);
 }

@@ -91,6 +91,23 @@ template <class Config> struct spc_strip_runs {
     const spc_u32 mask = lanes_here() < 32 ? (1u << lanes_here() % 32) - 1 : ~0u;
     return (votes >> j * lanes_here() % 32 & mask) != 0;
   }
+  // Whether micro-tile number `tile` of strip s holds a non-zero: long ones, where a warp has one.
+  static constexpr int long_gran = 8;
+  __device__ __forceinline__ bool find_tile(const spc_args &args, long long s, long long tile) const {
+    bool found = false;
+#pragma unroll 1
+    for (int r0 = 0; r0 < Config::gran; r0 += 8 * rows) {
+      uint4 v[8];
+#pragma unroll
+      for (int i = 0; i < 8; i++) {
+        int r = r0 + i * rows + lane() / lanes_here();
+        v[i] = r < Config::gran ? load(args, s, tile * Config::gran + r) : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int i = 0; i < 8; i++) found |= any(v[i]);
+    }
+    return ptx_ballot(found) != 0;
+  }
   // The word of bits number `word` of strip s.
   __device__ __forceinline__ spc_u32 find(const spc_args &args, long long s, long long word) const {
     const int gran = Config::gran;
@@ -109,6 +126,70 @@ template <class Config> struct spc_strip_runs {
       }
     }
     return bits;
+  }
+};
+
+// A strip where the axis is contiguous: a block takes a `unit` of columns, whole loads of a warp and whole words of bits; its
+// warps share the rows, a lane keeps what its 16 bytes of all of them hold.
+template <class Config> struct spc_axis_runs {
+  using V = typename Config::V;
+  static constexpr int chunk = 16 / (int)sizeof(V), gran = Config::gran, warps = Config::threads / 32;
+  static constexpr int load = 32 * chunk, word = 32 * gran, unit = load > word ? load : word; // columns
+  static constexpr int parts = unit / load, words = unit / word;                              // of a unit
+  static constexpr int each = gran < chunk ? chunk / gran : 1;                                // micro-tiles of a chunk
+  static constexpr bool fit = !Config::strip_is_contiguous && (gran & (gran - 1)) == 0 && parts <= warps && words <= Config::threads;
+
+  const V *from;
+  long long pitch, rows, extent;
+  bool aligned;
+
+  __device__ __forceinline__ explicit spc_axis_runs(const spc_args &args)
+      : from(Config::values(args)), pitch(Config::strip_pitch(args)), rows(Config::strip_extent(args)),
+        extent(Config::axis_extent(args)) {
+    aligned = fit && Config::axis_is_contiguous && (((spc_u64)from | (spc_u64)pitch * sizeof(V)) & 15) == 0;
+  }
+  SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
+  // Rows start at multiples of 16 bytes and have no padding: a chunk lies inside wholly or not at all.
+  __device__ __forceinline__ uint4 at(long long row, long long last, long long column) const {
+    return row < last && column < extent ? ptx_load_16(from + row * pitch + column) : make_uint4(0, 0, 0, 0);
+  }
+  // Of a chunk, bit i: its micro-tile number i holds a non-zero.
+  SPC_DEVICE spc_u32 bits(uint4 v) {
+    const int size = (int)sizeof(V), per = each > 1 ? 16 / each : 16; // bytes of a micro-tile here
+    spc_u32 word[4] = {v.x & spc_non_zero<V>::even, v.y & spc_non_zero<V>::odd, v.z & spc_non_zero<V>::even, v.w & spc_non_zero<V>::odd};
+    spc_u32 found = 0;
+    static_assert(per >= size, "a micro-tile is an element at least");
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      spc_u32 any = 0;
+#pragma unroll
+      for (int b = i * per; b < (i + 1) * per; b += per < 4 ? per : 4)
+        any |= per < 4 ? word[b / 4] >> b % 4 * 8 & ((1u << per % 4 * 8) - 1) : word[b / 4];
+      found |= (any ? 1u : 0u) << i;
+    }
+    return found;
+  }
+  // The words of unit number `u` of strip s into shared memory, by the whole block.
+  __device__ __forceinline__ void find(spc_u32 *room, long long s, long long u) const {
+    const int batch = 8, step = warps / parts;
+    int warp = (int)threadIdx.x / 32, column = warp % parts * load + lane() * chunk;
+    long long first = s * Config::strip, last = min(first + Config::strip, rows);
+    uint4 sum = make_uint4(0, 0, 0, 0);
+    if ((int)threadIdx.x < words) room[threadIdx.x] = 0;
+    if (warp / parts < step)
+#pragma unroll 1
+      for (long long r = first + warp / parts; r < last; r += batch * step) {
+        uint4 v[batch];
+#pragma unroll
+        for (int i = 0; i < batch; i++) v[i] = at(r + i * step, last, u * unit + column);
+#pragma unroll
+        for (int i = 0; i < batch; i++) sum.x |= v[i].x, sum.y |= v[i].y, sum.z |= v[i].z, sum.w |= v[i].w;
+      }
+    spc_u32 found = bits(sum);
+    int tile = column / gran;
+    __syncthreads();
+    if (found) atomicOr(&room[tile / 32], found << tile % 32);
+    __syncthreads();
   }
 };
 
@@ -166,9 +247,10 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   for (int l = 0; l < loads; l++) {
     spc_u32 number = (spc_u32)(l * warps + (int)threadIdx.x / 32) * strip::rows + (spc_u32)(strip::lane() / strip::lanes_here());
     spc_u32 tile = number * share + (number * 2654435761u >> 8) % share;
-#pragma unroll 4
-    for (int c = 0; c < Config::gran; c++)
-      set[l] |= strip::any(runs.load(args, tile % strips, (long long)(tile / strips) * Config::gran + c));
+    const int looks = Config::gran < 4 ? Config::gran : 4; // of a long one a part
+#pragma unroll
+    for (int c = 0; c < looks; c++)
+      set[l] |= strip::any(runs.load(args, tile % strips, (long long)(tile / strips) * Config::gran + c * (Config::gran / looks)));
   }
   int covered = 0;
 #pragma unroll
@@ -181,11 +263,71 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   return spc_decide<Config>(args, covered, samples, threshold);
 }
 
+// The same where the axis is contiguous: of each micro-tile a few chunks, a lane one of them.  A micro-tile that was found
+// empty may not be: the cover is at least what was found, so dense is not said in vain; what the sample misses the bits tell.
+template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_axis_runs<Config> &runs) {
+  using axis = spc_axis_runs<Config>;
+  const int samples = 256, looks = 8, at_least = 16, turns = samples * looks / Config::threads;
+  static_assert(samples * looks % Config::threads == 0, "lanes share the samples evenly");
+  spc_u32 strips = (spc_u32)Config::strips(args);
+  spc_u64 tiles = (spc_u64)strips * (spc_u64)Config::capacity(args);
+  if (tiles < (spc_u64)samples * at_least || tiles >> 32) return false;
+  double threshold = Config::threshold(args);
+  spc_u32 share = (spc_u32)tiles / samples;
+  int covered = 0;
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    spc_u32 number = (t * Config::threads + threadIdx.x) / looks, look = threadIdx.x % looks, hash = number * 2654435761u >> 8;
+    spc_u32 tile = number * share + hash % share, at = tile / strips * axis::gran;
+    long long row = (long long)(tile % strips) * Config::strip + (hash + look * 37) % Config::strip;
+    if (axis::each == 1) at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
+    spc_u32 found = axis::bits(runs.at(row, runs.rows, at / axis::chunk * axis::chunk));
+    spc_u32 votes = ptx_ballot(found >> at % axis::chunk / axis::gran & 1);
+    if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;
+  }
+  covered = spc_block_sums<Config>({covered, 0}).x;
+  return spc_decide<Config>(args, covered, samples, threshold);
+}
+
 template <class Config>
 SPC_DEVICE spc_u32 spc_word_of(const spc_args &args, const spc_strip_runs<Config> &runs, long long s, long long word) {
   if constexpr (spc_strip_runs<Config>::fit)
     if (runs.aligned) return runs.find(args, s, word);
   return spc_find_word<Config>(args, s, word);
+}
+
+// A block a unit of a strip, neighbours take neighbouring strips.
+template <class Config> SPC_DEVICE void spc_bits_of_units(const spc_args &args, const spc_axis_runs<Config> &runs) {
+  using axis = spc_axis_runs<Config>;
+  __shared__ spc_u32 room[axis::words];
+  spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32), strips = (spc_u32)Config::strips(args);
+  spc_u32 units = (words + axis::words - 1) / axis::words;
+#pragma unroll 1
+  for (spc_u32 i = blockIdx.x; i < strips * units; i += gridDim.x) {
+    spc_u32 s = i % strips, first = i / strips * axis::words;
+    runs.find(room, s, i / strips);
+    if (threadIdx.x < axis::words && first + threadIdx.x < words)
+      Config::bits(args)[s * words + first + threadIdx.x] = room[threadIdx.x];
+    __syncthreads();
+  }
+}
+
+// A block a word, a warp a bit of it.
+template <class Config> SPC_DEVICE void spc_bits_of_tiles(const spc_args &args, const spc_strip_runs<Config> &runs) {
+  const int warps = Config::threads / 32;
+  __shared__ spc_u32 room;
+  spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32), strips = (spc_u32)runs.strips;
+#pragma unroll 1
+  for (spc_u32 i = blockIdx.x; i < strips * words; i += gridDim.x) {
+    spc_u32 s = i % strips, word = i / strips;
+    if (threadIdx.x == 0) room = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int b = (int)threadIdx.x / 32; b < 32; b += warps)
+      if (runs.find_tile(args, s, (long long)word * 32 + b) && (threadIdx.x & 31) == 0) atomicOr(&room, 1u << b);
+    __syncthreads();
+    if (threadIdx.x == 0) Config::bits(args)[s * words + word] = room;
+  }
 }
 
 // values -> bits; one warp a word, neighbours take neighbouring strips.
@@ -196,6 +338,20 @@ template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
     if constexpr (spc_strip_runs<Config>::fit)
       if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
+  }
+  if constexpr (spc_strip_runs<Config>::fit && Config::gran >= spc_strip_runs<Config>::long_gran)
+    if (runs.aligned) {
+      spc_bits_of_tiles<Config>(args, runs);
+      return;
+    }
+  if constexpr (spc_axis_runs<Config>::fit) {
+    spc_axis_runs<Config> along(args);
+    if (along.aligned) {
+      if constexpr (Config::decides)
+        if (spc_sample_is_dense<Config>(args, along)) return;
+      spc_bits_of_units<Config>(args, along);
+      return;
+    }
   }
   // 32 bits are enough for a number of words, and their division is no call.
   spc_u32 words = (spc_u32)((Config::capacity(args) + 31) / 32), strips = (spc_u32)runs.strips;

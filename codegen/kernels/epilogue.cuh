@@ -40,7 +40,7 @@ template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, 
 }
 // The result's column that is number `at` of those that the place counts.
 template <class Config> SPC_DEVICE int spc_column(const spc_args &args, const spc_tile_place &place, int at) {
-  if constexpr (Config::samples)
+  if constexpr (Config::samples || Config::n_blocks)
     return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
   else return at;
 }

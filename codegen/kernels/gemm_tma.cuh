@@ -11,6 +11,7 @@
 // stored, so m, n and k are free; rows of operands must start at multiples of 16 bytes.
 // Where k is split (split.cuh), `split` blocks in a cluster share a tile, and there is a cluster for each tile.
 #pragma once
+#include "spc/blocks.cuh"
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
 #include "spc/sampled.cuh"
@@ -49,10 +50,25 @@ template <class Config> SPC_DEVICE spc_box_batch spc_batch_of(const spc_args &ar
   return g;
 }
 
+// What the fragment reads at the result's own place, behind the k tiles.
+template <class Config>
+SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps,
+                                   const spc_tile_place &place, spc_box_batch batch, spc_box_ring<Config> &at) {
+  using ring = spc_box_ring<Config>;
+  using store = spc_box_store<Config>;
+  if constexpr (Config::reads_place) {
+#pragma unroll 1
+    for (int i = 0; i < store::place_slots; i++, at.advance()) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      store::load_place(i, slot, &maps.map[3], full, args, place, batch);
+    }
+  }
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
-  using store = spc_box_store<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
   spc_k_share share = spc_share_of_k<Config>(steps);
   if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
@@ -62,22 +78,48 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_box_batch batch = spc_batch_of<Config>(args, place);
+    spc_k_order<Config> order(args, place);
+    if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args), 1);
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
+      int k = order.next(i);
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       ptx_barrier_expect(full, ring::slot_bytes);
-      ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, batch);
-      ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, i * Config::tile_k, batch);
+      ring::panel_a::load(slot, &maps.map[0], full, place.m0, k, batch);
+      ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
     }
-    if constexpr (Config::reads_place) {
+    spc_box_load_place<Config>(shared, args, maps, place, batch, at);
+  }
+}
+
+// The same where a list names the columns of the result: by a whole warp, a lane a run of them.
+template <class Config>
+SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
+  const bool leads = (threadIdx.x & 31) == 0;
+  ring at = {0, 1};
+  spc_walk_of<Config> walk(args);
+  spc_tile_place place;
 #pragma unroll 1
-      for (int i = 0; i < store::place_slots; i++, at.advance()) {
-        spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
-        ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-        store::load_place(i, slot, &maps.map[3], full, place, batch);
+  while (walk.next(args, place)) {
+    spc_listed_boxes<Config> listed(args, place);
+#pragma unroll 1
+    for (int i = 0; i < steps; i++, at.advance()) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      if (leads) {
+        ptx_barrier_expect(full, ring::slot_bytes);
+        ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0}});
       }
+      __syncwarp();
+      listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
     }
+    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0}}, at);
+    else if (Config::reads_place)
+      for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
+    __syncwarp();
   }
 }
 
@@ -246,7 +288,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
   static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
-  static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::reads_place && !Config::detects),
+  static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::k_blocks && !Config::n_blocks &&
+                                       !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
   const bool lists = Config::gathers || Config::samples;
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
@@ -270,11 +313,16 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
   __syncthreads();
-  const int loading = Config::samples ? 72 : lists ? 56 : 40, working = Config::samples ? 216 : lists ? 224 : 232; // registers
+  const bool walks = lists || Config::n_blocks;
+  const int loading = Config::samples ? 72 : walks ? 56 : 40, working = Config::samples ? 216 : walks ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     if constexpr (lists) {
       spc_box_gather_role<Config>(shared, spc_shared, args, maps);
+    } else if constexpr (Config::n_blocks) {
+      int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
+      if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
+      else spc_fill_unlisted<Config>(args, warp - 1, 3);
     } else {
       int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
       if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps);

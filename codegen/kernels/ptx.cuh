@@ -63,6 +63,17 @@ template <int Pending> SPC_DEVICE void ptx_copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
+SPC_DEVICE spc_u32 ptx_load_shared_16(spc_u32 address) {
+  unsigned short v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+  return v;
+}
+SPC_DEVICE spc_u32 ptx_load_shared_8(spc_u32 address) {
+  spc_u32 v;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
 // ---- matrices of 8 x 8 16-bit elements, shared to registers ------------------------------------
 SPC_DEVICE void ptx_load_matrix(spc_u32 (&r)[4], spc_u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

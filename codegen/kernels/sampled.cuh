@@ -13,7 +13,7 @@
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
 // Every gridDim.x'th of them; where k is split a cluster has one.  Called by whole warps.
-template <class Config, bool Samples = Config::samples> struct spc_tile_walk {
+template <class Config, bool Listed = Config::samples || Config::n_blocks> struct spc_tile_walk {
   spc_u32 next_tile, tiles;
   __device__ __forceinline__ explicit spc_tile_walk(const spc_args &args)
       : next_tile(blockIdx.x), tiles((spc_u32)Config::tiles(args)) {}

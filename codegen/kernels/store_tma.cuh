@@ -11,6 +11,7 @@
 // Steps of 16 columns: with g = lane / 4, t = lane % 4, a lane holds columns 2 t, 2 t + 1 and 8 + 2 t, 9 + 2 t of
 // the rows g and g + 8 of its warp's 16.  A result of another size than 2 bytes is stored from the registers.
 #pragma once
+#include "spc/blocks.cuh"
 #include "spc/boxes.cuh"
 #include "spc/epilogue.cuh"
 #include "spc/multiply_wgmma.cuh"
@@ -21,9 +22,14 @@ SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_f16) { return ptx_pack_f1
 template <class V, class T> SPC_DEVICE spc_u32 spc_pack(V low, V high, T) {
   return spc_put_as<T>::from(low).bits | (spc_u32)spc_put_as<T>::from(high).bits << 16;
 }
+// Of two elements side by side: 16 bits each, or a byte each.
 template <class T> SPC_DEVICE float spc_unpack(spc_u32 pair, int which) {
-  T half = {(unsigned short)(which ? pair >> 16 : pair)};
-  return spc_get(half);
+  if constexpr (sizeof(T) == 1) {
+    return (float)(T)(which ? pair >> 8 : pair);
+  } else {
+    T half = {(unsigned short)(which ? pair >> 16 : pair)};
+    return spc_get(half);
+  }
 }
 
 // ---- detection: words of bits, or'ed over the rows of a strip ------------------------------------------------
@@ -120,29 +126,37 @@ template <class Config> struct spc_box_store {
 
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
-  static constexpr int slot_boxes = slot_bytes / (groups * panel::bytes); // of each group, in one slot
+  static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
+  static constexpr int slot_boxes = slot_bytes / (groups * place_bytes); // of each group, in one slot
   static constexpr int place_slots = slot_boxes ? (boxes + slot_boxes - 1) / slot_boxes : 0;
   static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
+  static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
+                "bytes are read from boxes of 64 x 64");
+  static_assert(!Config::n_blocks || (by_engine && by_rows && share == spc_block_columns && columns % 64 == 0),
+                "listed columns go back to their places in boxes of 64");
 
   // Where box number i of a group starts in the tile.
   SPC_DEVICE int box_row(int group, int i) { return group / Config::warps_n * sums::rows + i / boxes_wide * 64; }
   SPC_DEVICE constexpr int box_part(int i) { return i % boxes_wide * share < columns - share ? i % boxes_wide * share : columns - share; } // of the group
   SPC_DEVICE int box_column(int group, int i) { return group % Config::warps_n * columns + box_part(i); }
-  SPC_DEVICE int box_x(const spc_tile_place &p, int group, int i) {
-    return by_rows ? p.n0 + box_column(group, i) : p.m0 + box_row(group, i);
+  SPC_DEVICE int box_n(const spc_args &args, const spc_tile_place &p, int group, int i) {
+    return spc_box_column_at<Config>(args, p, p.n0 + box_column(group, i));
   }
-  SPC_DEVICE int box_y(const spc_tile_place &p, int group, int i) {
-    return by_rows ? p.m0 + box_row(group, i) : p.n0 + box_column(group, i);
+  SPC_DEVICE int box_x(const spc_args &args, const spc_tile_place &p, int group, int i) {
+    return by_rows ? box_n(args, p, group, i) : p.m0 + box_row(group, i);
   }
-  SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full,
+  SPC_DEVICE int box_y(const spc_args &args, const spc_tile_place &p, int group, int i) {
+    return by_rows ? p.m0 + box_row(group, i) : box_n(args, p, group, i);
+  }
+  SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full, const spc_args &args,
                              const spc_tile_place &place, spc_box_batch batch) {
     int first = number * slot_boxes, count = min(slot_boxes, boxes - first);
-    ptx_barrier_expect(full, count * groups * panel::bytes);
+    ptx_barrier_expect(full, count * groups * place_bytes);
 #pragma unroll 1
     for (int i = 0; i < count * groups; i++)
-      ptx_tma_load<Config::batches_mapped>(slot + i * panel::bytes, map, full,
-                                           box_x(place, i % groups, first + i / groups),
-                                           box_y(place, i % groups, first + i / groups), batch);
+      ptx_tma_load<Config::batches_mapped>(slot + i * place_bytes, map, full,
+                                           box_x(args, place, i % groups, first + i / groups),
+                                           box_y(args, place, i % groups, first + i / groups), batch);
   }
 
   // ---- one step of 16 columns ----
@@ -152,6 +166,25 @@ template <class Config> struct spc_box_store {
     int row = by_rows ? warp * 16 + (lane & 15) : step * 16 + (lane >> 4) * 8 + (lane & 7);
     return box + panel::chunk_at(row, by_rows ? step * 2 + (lane >> 4) : warp * 2 + (lane >> 3 & 1));
   }
+  // A step's elements at the result's place: pairs of one row, in the order of the sums.
+  SPC_DEVICE void load_here(spc_u32 (&here)[4], spc_u32 box, int step) {
+    if constexpr (sizeof(typename Config::P) == 1) {
+      int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        int row = warp * 16 + lane / 4 + p % 2 * 8, column = step * 16 + p / 2 * 8 + lane % 4 * 2;
+        here[p] = by_rows ? ptx_load_shared_16(box + byte_at(row, column))
+                          : ptx_load_shared_8(box + byte_at(column, row)) |
+                                ptx_load_shared_8(box + byte_at(column + 1, row)) << 8;
+      }
+    } else if constexpr (by_rows) {
+      ptx_load_matrix(here, matrix_at(box, step));
+    } else {
+      ptx_load_matrix_transposed(here, matrix_at(box, step));
+    }
+  }
+  // In a box of 64 x 64 bytes: the engine's swizzle of rows of 64.
+  SPC_DEVICE int byte_at(int row, int column) { return row * 64 + (column / 16 ^ row / 2 % 4) * 16 + column % 16; }
   // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
   // where it starts in the warpgroup's part of the tile.
   template <bool Whole, class Found>
@@ -197,10 +230,7 @@ template <class Config> struct spc_box_store {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4], here[4];
-        if constexpr (Config::reads_place) {
-          if constexpr (by_rows) ptx_load_matrix(here, matrix_at(here_box, step));
-          else ptx_load_matrix_transposed(here, matrix_at(here_box, step));
-        }
+        if constexpr (Config::reads_place) load_here(here, here_box, step);
         values<Whole>(v + step * 8, 2, block, part + step * 16, here, packed, e, found);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
@@ -222,7 +252,7 @@ template <class Config> struct spc_box_store {
       if (whole) run_places<true>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
       else run_places<false>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
     } else if constexpr (!by_engine) run_registers(all, e, found, room);
-    else if constexpr (!Config::samples) run_boxes<!Config::fragment_reads>(all, shared, at, e, maps, found, room);
+    else if constexpr (!Config::samples && !Config::n_blocks) run_boxes<!Config::fragment_reads>(all, shared, at, e, maps, found, room);
     else if (whole) run_boxes<true>(all, shared, at, e, maps, found, room);
     else run_boxes<false>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
@@ -246,8 +276,8 @@ template <class Config> struct spc_box_store {
     if (spc_leads_group()) {
 #pragma unroll
       for (int i = 0; i < boxes; i++)
-        ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + i * panel::bytes, box_x(e.place, group, i),
-                                              box_y(e.place, group, i), e.batch);
+        ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + i * panel::bytes, box_x(e.args, e.place, group, i),
+                                              box_y(e.args, e.place, group, i), e.batch);
       ptx_tma_store_commit();
       ptx_tma_store_wait_read<0>();
       ptx_barrier_arrive(empty);
@@ -271,7 +301,7 @@ template <class Config> struct spc_box_store {
             if (i > 0) now.advance();
             ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
           }
-          here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * panel::bytes;
+          here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * place_bytes;
         }
         stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + (i - i0) * panel::bytes, here,
                          i / boxes_wide, box_part(i), e, found);
@@ -282,8 +312,8 @@ template <class Config> struct spc_box_store {
       if (spc_leads_group()) {
 #pragma unroll
         for (int i = i0; i < min(i0 + held, boxes); i++)
-          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i - i0) * panel::bytes, box_x(e.place, group, i),
-                                                box_y(e.place, group, i), e.batch);
+          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i - i0) * panel::bytes,
+                                                box_x(e.args, e.place, group, i), box_y(e.args, e.place, group, i), e.batch);
         ptx_tma_store_commit();
       }
       if constexpr (Config::reads_place) {

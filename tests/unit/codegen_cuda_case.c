@@ -88,6 +88,32 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_GATE},
     {"gemm_ngather_tma_64x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 128, 8,
      .epilogue = CASE_BIAS_RELU},
+    {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64, 64, 1,
+     .epilogue = CASE_BIAS_RELU},
+    {"gemm_kblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 256, 128,
+     .epilogue = CASE_RESIDUAL},
+    {"gemm_kblock_tma_64x256x64", IR_BF16, IR_F32, 'r', 'c', 'r', false, 64, 64,
+     .epilogue = CASE_SCALES, .guard = 1},
+    {"gemm_kblock_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_MASK},
+    {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_MASK},
+    {"gemm_nblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 256, 128,
+     .epilogue = CASE_SCALES},
+    {"gemm_nblock_tma_128x128x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_MASK},
+    {"gemm_nblock_tma_128x64x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_MASK, .guard = 1},
+    {"gemm_nblock_tma_128x64x64", IR_F16, IR_BF16, 'c', 'r', 'r', false, 256, 64,
+     .epilogue = CASE_RESIDUAL},
+    {"gemm_nblock_tma_64x64x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 64, 64,
+     .epilogue = CASE_MASK},
+    {"gemm_nblock_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 64,
+     .epilogue = CASE_RESIDUAL, .guard = 1},
+    {"gemm_nblock_tma_64x256x64", IR_BF16, IR_F16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_PLAIN},
+    {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_MASK},
+    {"gemm_tma_128x192x64", IR_BF16, IR_BF16, 'r', 'r', 'c', true, .epilogue = CASE_MASK},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
@@ -196,12 +222,20 @@ const list_case cuda_list_cases[] = {
     {IR_BF16, 'c', 128, 1, true, true},   {IR_F32, 'c', 128, 1, true, true},
     {IR_F64, 'c', 16, 3, true, false},    {IR_I8, 'c', 128, 1, true, false},
     {IR_F16, 'c', 8, 1, true, true},      {IR_F32, 'c', 256, 1, true, false},
-    {IR_BF16, 'c', 96, 1, true, false},
+    {IR_BF16, 'c', 96, 1, true, false},    {IR_B1, 'r', 128, 64, true, true},
+    {IR_B1, 'r', 128, 1, true, true},      {IR_BF16, 'r', 64, 64, true, true},
+    {IR_F8E4M3, 'r', 128, 4, true, false}, {IR_F32, 'r', 96, 128, true, true},
+    {IR_F64, 'r', 64, 1, true, true},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
 bool cuda_case_samples(const product_case *p) {
   return ir_kernel_samples(ir_kernel_row_named(p->row));
+}
+
+bool cuda_case_picks(const product_case *p) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return row && ir_kernel_n_blocks(row);
 }
 
 bool cuda_case_fits(const product_case *p, const char *target) {
@@ -326,7 +360,7 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
   ir_expr *acc = ir_cast(a, value_dtype(p), ir_var_ref(a, param(c, f, "acc", sum_dtype(p)))),
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
-  (void)param(c, f, "batch", IR_I64);
+  ir_expr *batch = ir_var_ref(a, param(c, f, "batch", IR_I64));
   if (p->epilogue == CASE_SCALES) {
     ir_tensor *scale = tensor(c, "scale", IR_F16, 'r', 1, (int[]){CASE_M});
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
@@ -339,6 +373,17 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
     ir_tensor *gate = tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, n, size(c, CASE_M)), m);
     f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), gate, at));
+  } else if (p->epilogue == CASE_MASK) {
+    int rank = p->batched ? 3 : 2;
+    ir_tensor *mask = tensor(c, "mask", IR_B1, p->layout_t, rank,
+                             (int[]){CASE_BATCH, CASE_M, CASE_N} + (p->batched ? 0 : 1));
+    bool rows = p->layout_t == 'r';
+    ir_expr *slow = rows ? m : n, *fast = rows ? n : m;
+    ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, slow, size(c, rows ? CASE_N : CASE_M)), fast);
+    ir_expr *area = ir_apply(a, IR_OP_MUL, size(c, CASE_M), size(c, CASE_N));
+    if (p->batched) at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, batch, area), at);
+    f->result = ir_apply3(a, IR_OP_WHERE, extra(c, f, IR_B1, mask, at), acc,
+                          ir_const_f(a, value_dtype(p), CASE_FILL));
   } else {
     ir_tensor *residual = tensor(c, "residual", IR_BF16, 'r', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, m, size(c, CASE_N)), n);
@@ -405,8 +450,9 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
   ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p);
   ir_list *read = NULL;
-  if (p->strip && cuda_case_samples(p))
-    read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, false);
+  if (cuda_case_picks(p)) stmt->fill = CASE_FILL;
+  if (p->strip && (cuda_case_samples(p) || cuda_case_picks(p)))
+    read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
   else if (p->strip)
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
   ir_list *made =

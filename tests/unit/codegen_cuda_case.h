@@ -12,7 +12,8 @@ typedef enum case_epilogue {
   CASE_BIAS_RELU, /* relu(acc + bias[n]) */
   CASE_RESIDUAL,  /* acc + residual[m][n] */
   CASE_SCALES,    /* acc * scale[m] + bias[n] */
-  CASE_GATE       /* acc * gate[m][n], which is stored transposed */
+  CASE_GATE,      /* acc * gate[m][n], which is stored transposed */
+  CASE_MASK       /* mask[m][n] ? acc : -3, a byte an element, which lies like T */
 } case_epilogue;
 
 typedef enum case_way {
@@ -44,6 +45,7 @@ typedef struct list_case {
   bool guarded; /* with a verdict: nothing reads the list where it is dense */
 } list_case;
 
+enum { CASE_FILL = -3 }; /* what T is where no list of such a row names it */
 enum { CASE_M, CASE_N, CASE_K, CASE_BATCH, CASE_DIMS };
 
 typedef struct cuda_cases {
@@ -63,6 +65,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
+bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 
 extern const product_case cuda_product_cases[];

@@ -29,6 +29,7 @@ static ir_image *compiled(cuda_cases *c, const char *target) {
  */
 static int budget(const char *label) {
   if (strstr(label, "tma_64x8x") || strstr(label, "tma_64x16x")) return 64;
+  if (strstr(label, "nblock_tma_64x64x")) return 168; /* one block of 256 threads */
   if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
   if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
@@ -112,6 +113,10 @@ Test(codegen_cuda_rows, misfits_are_refused) {
       {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false},
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN,
        0, false},
+      {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 32, 0, 0,
+       CASE_PLAIN, 0, false},
+      {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 128, 64, 0, 0,
+       CASE_PLAIN, 0, false},
       {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false}};
   for (int i = 0; i < IR_COUNT(misfits); i++) {
     cuda_cases c;

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
+
+Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked
+A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
+What is measured, and how, is gpu.py's."""
+import sys
+import torch
+import gpu
+from gpu import Program, bf16, compare, error, head, rate, row, stage_line
+
+SIZE = 4096
+HINT = "~ zeros(dynamic, density=%g, gran=%dx%d)"
+LEFT = """spx 1; dim M = %d; dim K = %d; dim N = %d;
+kernel k { in A: bf16[M,K] %s; in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"""
+RIGHT = """spx 1; dim M = %d; dim K = %d; dim N = %d;
+kernel k { in A: bf16[M,K]; in B: bf16[K,N] %s; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"""
+ASKED = """spx 1; dim M = %d; dim K = %d; dim N = %d;
+kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] %s; out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] : bf16 acc f32; }"""
+KEPT = (1.0, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001)
+
+
+def decision(stages):
+    cover = max(s[3] for s in stages)
+    return ("no list", "dense") if cover < 0 else ("%.3f" % cover, "dense" if any(s == "C.dense" and ran for s, k, ran, c, ms in stages) else "sparse")
+
+
+def kernel_of(stages):
+    return next((k for s, k, ran, c, ms in stages if s == "C"), "")
+
+
+def in_blocks(kept, rows, columns, shape):
+    """A mask of blocks of rows x columns, each kept with this probability."""
+    return torch.rand(shape[0] // rows, 1, shape[1] // columns, 1, device="cuda") < kept
+
+
+def apply(full, mask, out):
+    blocks = (mask.shape[0], full.shape[0] // mask.shape[0], mask.shape[2], full.shape[1] // mask.shape[2])
+    torch.mul(full.view(blocks), mask, out=out.view(blocks))
+
+
+def operand(title, text, which, cases):
+    print("\n### %s, %d³, bf16; microseconds\n" % (title, SIZE))
+    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "spc / torch speed", "useful TFLOP/s", "error spc")
+    for rows, columns, hint in cases:
+        a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
+        listed = a if which == "A" else b
+        full, c, z = listed.clone(), torch.empty_like(a), torch.empty_like(a)
+        p = Program(text % (SIZE, SIZE, SIZE, HINT % (hint, rows, columns))).bind(A=a, B=b, C=c)
+        for kept in KEPT:
+            fresh = lambda: apply(full, in_blocks(kept, rows, columns, full.shape), listed)
+            fresh()
+            (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(a, b, out=z)], fresh)
+            c.fill_(float("nan"))
+            p()
+            stages = p.stages()
+            row("%dx%d" % (rows, columns), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, a.float() @ b.float()))
+            if kept in (1.0, 0.1, 0.01):
+                print("<!-- %s -->" % stage_line(p))
+        p.close()
+
+
+def left():
+    operand("blocks of A", LEFT, "A", ((128, 64, 0.1), (64, 64, 0.1), (32, 64, 0.1), (1, 64, 0.1)))
+
+
+def right():
+    operand("blocks of B", RIGHT, "B", ((64, 128, 0.1), (64, 64, 0.1)))
+
+
+def asked():
+    print("\n### a result that is asked for in blocks (mask of bytes), %d³, bf16; microseconds\n" % SIZE)
+    print("torch: the product alone, without the mask; `masked`: and `masked_fill_` after it.\n")
+    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "torch masked", "spc / torch speed", "useful TFLOP/s", "error spc")
+    for rows, columns, hint in ((128, 64, 0.1), (64, 64, 0.1), (128, 64, 0.02), (32, 64, 0.1), (1, 1, 0.1)):
+        a, b, w = bf16(SIZE, SIZE), bf16(SIZE, SIZE), torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bool)
+        c, z, zm = torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
+        p = Program(ASKED % (SIZE, SIZE, SIZE, HINT % (hint, rows, columns))).bind(A=a, B=b, W=w.view(torch.uint8), C=c)
+        def masked():
+            torch.mm(a, b.t(), out=zm)
+            zm.masked_fill_(~w, 0)
+        for kept in KEPT:
+            def fresh():
+                mask = in_blocks(kept, rows, columns, w.shape)
+                w.view(SIZE // rows, rows, SIZE // columns, columns).copy_(mask.expand(-1, rows, -1, columns))
+            fresh()
+            (us, spread), (ref, ref_spread), (both, _) = compare([p, lambda: torch.mm(a, b.t(), out=z), masked], fresh)
+            c.fill_(float("nan"))
+            p()
+            stages, want = p.stages(), (a.float() @ b.float().t()) * w
+            row("%dx%d, hint %g" % (rows, columns, hint), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.1f" % (both * 1e3), "%.2f" % (ref / us), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, want))
+            if kept in (1.0, 0.1, 0.01):
+                print("<!-- %s -->" % stage_line(p))
+        p.close()
+
+
+def edges():
+    """Masks that no hint foresees: right, whatever they are."""
+    print("\n### masks at the edges, 4104 x 4072 x 3992: the largest error\n")
+    head("listed", "empty", "full", "one element", "one strip", "1 % of elements", "last column")
+    M, K, N = 4104, 3992, 4072
+    masks = (lambda w: w.zero_(), lambda w: w.fill_(1), lambda w: w.zero_()[w.shape[0] // 2, w.shape[1] // 3].fill_(1),
+             lambda w: w.zero_()[:128].fill_(1), lambda w: w.copy_(torch.rand(w.shape, device="cuda") < 0.01), lambda w: w.zero_()[:, -1].fill_(1))
+    for name, text in (("A", LEFT), ("B", RIGHT), ("C", ASKED)):
+        a, c = bf16(M, K), torch.empty(M, N, device="cuda", dtype=torch.bfloat16)
+        b, w = (bf16(N, K) if name == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
+        listed = {"A": a, "B": b, "C": w}[name]
+        full, errors = listed.clone(), []
+        p = Program(text % (M, K, N, HINT % (0.02, 128, 128))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
+        for mask in masks:
+            kept = torch.empty(listed.shape, device="cuda", dtype=torch.uint8)
+            mask(kept)
+            listed.copy_(kept if name == "C" else full * kept)
+            c.fill_(float("nan"))
+            p()
+            torch.cuda.synchronize()
+            want = (a.float() @ b.float().t()) * w if name == "C" else a.float() @ b.float()
+            errors.append("%.1e %s" % ((c.float() - want).abs().max().item(), decision(p.stages())[1]))
+        row(name + " `%s`" % kernel_of(p.stages()), *errors)
+        p.close()
+
+
+def main():
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    parts = dict(edges=edges, left=left, right=right, asked=asked)
+    for name in sys.argv[2:] or parts:
+        parts[name]()
+
+
+main()

@@ -1,0 +1,92 @@
+// blocks.cuh - products of which a list names blocks (sm_90a): k tiles of both operands, or runs of 64 columns of the result.
+// All data moves by box, for a block is as wide as one: any layout of the operands will do.
+//
+//     k blocks   T[m][n] = e(sum over the k tiles that the strip's list names)
+//     n blocks   T[m][n] = e(sum[k] ..) in the columns that the strip's list names, Config::fill everywhere else
+//
+// n blocks: positions in the list are columns side by side in a tile (sread of B's columns), each run of 64 goes back to
+// its own place (swrite).  The loading warpgroup's idle warps store what no list names, from the list's bits.
+#pragma once
+#include "spc/boxes.cuh"
+#include "spc/gemm.cuh"
+
+enum { spc_block_columns = 64 }; // of a box of the result
+
+// ---- k blocks: which k tile is number i of a tile's ------------------------------------------------------------
+template <class Config, bool Blocks = Config::k_blocks> struct spc_k_order {
+  __device__ __forceinline__ spc_k_order(const spc_args &, const spc_tile_place &) {}
+  __device__ __forceinline__ int next(int i) { return i * Config::tile_k; }
+};
+template <class Config> struct spc_k_order<Config, true> {
+  static constexpr int tiles = Config::gran / Config::tile_k; // of a block
+  static_assert(Config::gran % Config::tile_k == 0, "a block must be whole k tiles");
+  const int *ids;
+  int count, id; // blocks; the next one
+  __device__ __forceinline__ spc_k_order(const spc_args &args, const spc_tile_place &place) {
+    spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, 0);
+    ids = list.ids, count = list.count;
+    id = count > 0 ? __ldg(ids) : (int)Config::capacity(args); // an empty list has one k tile, outside: zeros
+  }
+  // Called for i = 0, 1, ...: the block that comes next is asked for before it is needed.
+  __device__ __forceinline__ int next(int i) {
+    int at = id * Config::gran + i % tiles * Config::tile_k, block = i / tiles + 1;
+    if (i % tiles == tiles - 1 && block < count) id = __ldg(ids + block);
+    return at;
+  }
+};
+
+// ---- n blocks --------------------------------------------------------------------------------------------------
+// The result's column where the box at column `at` of those that the place counts begins; past the list it lies outside.
+template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
+  if constexpr (Config::n_blocks) return at < place.n ? spc_column<Config>(args, place, at) : (int)Config::n(args);
+  else return at;
+}
+
+// B's share of a slot: a box for each run of 64 columns, by as many lanes.
+template <class Config> struct spc_listed_boxes {
+  using panel = typename spc_boxes<Config>::b;
+  static constexpr bool rows_are_k = Config::layout_b == 'r';
+  static constexpr int runs = Config::tile_n / spc_block_columns, run_bytes = panel::bytes / runs;
+  static_assert(Config::tile_n % spc_block_columns == 0 && Config::gran % spc_block_columns == 0,
+                "a tile and a block must be whole boxes");
+  static_assert(rows_are_k ? panel::width == spc_block_columns : panel::slabs == 1, "a run must be one box");
+  int column; // of this lane's run
+  __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place) {
+    int lane = (int)threadIdx.x & 31;
+    column = lane < runs ? spc_box_column_at<Config>(args, place, place.n0 + lane * spc_block_columns) : 0;
+  }
+  __device__ __forceinline__ void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int k) const {
+    int lane = (int)threadIdx.x & 31;
+    if (lane < runs)
+      ptx_tma_load<0>(to + lane * run_bytes, map, full, rows_are_k ? column : k, rows_are_k ? k : column, {{0, 0}});
+  }
+};
+
+// What no list names: 16 bytes a lane, rows of 32 blocks by turns of all idle warps of the grid.
+template <class Config> SPC_DEVICE void spc_fill_unlisted(const spc_args &args, int warp, int warps) {
+  using T = typename Config::T;
+  const int chunk = 16 / (int)sizeof(T), wide = 32 * Config::gran;
+  static_assert(Config::layout_t == 'r', "what is filled must be contiguous along the listed axis");
+  spc_u32 words = (spc_u32)Config::bit_words(args), rows = (spc_u32)Config::m(args);
+  int n = (int)Config::n(args);
+  long long pitch = Config::pitch_t(args);
+  alignas(16) T element[chunk];
+#pragma unroll
+  for (int i = 0; i < chunk; i++) element[i] = spc_put_as<T>::from(Config::fill());
+  uint4 fill = *(const uint4 *)element;
+  const spc_u32 all = rows * words, step = gridDim.x * (spc_u32)warps, lane = threadIdx.x & 31;
+#pragma unroll 1
+  for (spc_u32 i0 = blockIdx.x * (spc_u32)warps + (spc_u32)warp; i0 < all; i0 += 32 * step) {
+    spc_u32 mine = i0 + lane * step; // a lane asks for the bits of one of the next 32 turns
+    spc_u32 bits = mine < all ? Config::bits(args)[mine / words / Config::strip * words + mine % words] : 0;
+#pragma unroll 1
+    for (spc_u32 turn = 0, i = i0; turn < 32 && i < all; turn++, i += step) {
+      spc_u32 listed = __shfl_sync(0xffffffffu, bits, (int)turn);
+      int first = (int)(i % words) * wide;
+      T *to = Config::t(args, 0) + i / words * pitch + first;
+#pragma unroll 4
+      for (int at = (int)lane * chunk; at < wide; at += 32 * chunk)
+        if (first + at < n && !(listed >> at / Config::gran & 1)) *(uint4 *)(to + at) = fill;
+    }
+  }
+}
