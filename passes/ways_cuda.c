@@ -213,7 +213,8 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
     add_dense(context, ways, best[i].row, best[i].turned);
 }
 
-/* A directive names a tile that the table has: of a dense kernel, or of a list it also asks for. */
+/* A directive names a tile that the table has: of a dense kernel, or of a list it also asks for (an
+ * input's hint does). */
 static bool is_there(const ir_kernel *kernel, const pass_ways *ways, const ir_directive *tile) {
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *c = ways->list.at[i].candidate;
@@ -222,8 +223,8 @@ static bool is_there(const ir_kernel *kernel, const pass_ways *ways, const ir_di
       for (int n = 0; n < tile->count; n++)
         found += !strcmp(c->tiles.at[t].index->name, tile->name[n]) &&
                  c->tiles.at[t].size == tile->size[n];
-    if (found == tile->count && (!c->operand || pass_schedule_compact(kernel, c->operand)))
-      return true;
+    bool asked = !c->operand || !c->operand->def || pass_schedule_compact(kernel, c->operand);
+    if (found == tile->count && asked) return true;
   }
   return false;
 }
