@@ -250,6 +250,25 @@ static double conditional_cost(pass_context *context, const pass_sum *sum) {
                          pass_tensor_bytes(context, sum->stmt->target));
 }
 
+/* Rows of the other operand that lie along the listed axis are met element by element: what is left of
+ * vectors is the strip, where that is contiguous. */
+static bool is_scattered(const pass_sum *sum, const ir_candidate *candidate) {
+  const ir_expr *other = factor_of(sum, candidate->operand) == sum->a ? sum->b : sum->a;
+  return other && pass_contiguous_index(other, false) == candidate->axis;
+}
+
+static double scattered_cost(pass_context *context, const pass_sum *sum,
+                             const ir_candidate *candidate, double cover) {
+  const ir_expr *operand = factor_of(sum, candidate->operand);
+  const ir_target *target = pass_target_of(context);
+  double lanes = fmax(1, target->vector_bits / (8.0 * (double)ir_dtype_bytes(sum->a->tensor->dtype)));
+  double strip = (double)candidate->strip;
+  bool vectors = pass_contiguous_index(operand, false) == candidate->strip_index;
+  double visits = vectors ? ceil(strip / lanes) / strip : 1; /* an element of the result */
+  return pass_cost_loops(context->profile, 0, cover * sum->batch * sum->m * sum->n * sum->k_size * visits,
+                         pass_tensor_bytes(context, candidate->operand));
+}
+
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
@@ -264,6 +283,8 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
     return conditional_cost(context, sum);
   double rows = cpu && listed ? rows_cost(context, sum, candidate, cover) : -1;
   if (rows >= 0) return *index + rows;
+  if (cpu && listed && is_scattered(sum, candidate))
+    return *index + scattered_cost(context, sum, candidate, cover);
   pass_tiling tiling = tiling_of(sum, candidate, cover);
   const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;

@@ -10,8 +10,8 @@ enum { ALIGN = 256, MOST = 100 };
 
 /* Lists of a weight's zeros, with their guard; what is left is a product. */
 static const char lists[] =
-    "spx 1; dim T: dyn; dim K: dyn; dim N: dyn; kernel k { in x: f32[T,K]; in W: f32[K,N] ~ "
-    "zeros(static, density=0.05, gran=1x4) const; out y[t,n] = sum[k] x[t,k]*W[k,n]; }";
+    "spx 1; dim T: dyn; dim K: dyn; dim N: dyn; kernel k { in x: f32[K,T]; in W: f32[N,K] ~ "
+    "zeros(static, density=0.05, gran=4x1) const; out y[n,t] = sum[k] W[n,k]*x[k,t]; }";
 
 /* Two reductions of a weight, one through the other; a third statement that knows x. */
 static const char sums[] =
@@ -23,6 +23,7 @@ typedef struct layer {
   spc_context *context;
   spc_program *program;
   spc_plan *plan;
+  bool turned;     /* x[k,t], W[n,k], y[n,t] */
   spc_tensor t[4]; /* x, W, y, and what was packed */
   float x[MOST * MOST], w[MOST * MOST], y[MOST * MOST], want[MOST * MOST];
   void *packed, *workspace;
@@ -40,6 +41,11 @@ static void shape(layer *l, int64_t t, int64_t k, int64_t n) {
   static const char *const names[] = {"x", "W", "y"};
   float *values[] = {l->x, l->w, l->y};
   int64_t sizes[][2] = {{t, k}, {k, n}, {t, n}};
+  for (int i = 0; l->turned && i < 3; i++) {
+    int64_t rows = sizes[i][0];
+    sizes[i][0] = sizes[i][1];
+    sizes[i][1] = rows;
+  }
   for (int i = 0; i < 3; i++) {
     spc_tensor one = {.struct_size = sizeof one, .name = names[i], .dtype = "f32", .rank = 2};
     memcpy(one.shape, sizes[i], sizeof sizes[i]);
@@ -49,12 +55,14 @@ static void shape(layer *l, int64_t t, int64_t k, int64_t n) {
   }
 }
 
+/* In blocks of four rows and a column. */
 static void draw_weight(layer *l, double kept) {
-  int64_t n = l->t[1].shape[1];
-  for (int64_t i = 0; i < l->t[1].shape[0]; i++)
-    for (int64_t j = 0; j < n; j += 4) {
+  int64_t rows = l->t[1].shape[0], columns = l->t[1].shape[1];
+  for (int64_t j = 0; j < columns; j++)
+    for (int64_t i = 0; i < rows; i += 4) {
       bool live = uniform(l) + 0.5 < kept;
-      for (int64_t c = j; c < j + 4 && c < n; c++) l->w[i * n + c] = live ? uniform(l) : 0;
+      for (int64_t r = i; r < i + 4 && r < rows; r++)
+        l->w[r * columns + j] = live ? uniform(l) : 0;
     }
 }
 
@@ -62,6 +70,7 @@ static layer *open_layer(const char *text, int64_t k, int64_t n) {
   layer *l = calloc(1, sizeof *l);
   l->err = (spc_error)SPC_ERROR_INIT;
   l->random = 5;
+  l->turned = text == lists;
   l->plan = open_plan("cpu", 2, text, NULL, &l->context, &l->program);
   cr_assert_eq(spc_plan_prepare(l->plan, &l->err), SPC_OK, "%s", l->err.message);
   shape(l, 33, k, n);
@@ -149,7 +158,7 @@ Test(driver_packed, is_made_once) {
   for (int i = 0; i < MOST * MOST; i++) l->x[i] = 1;
   l->w[0] = 1; /* the first micro-tile alone */
   pack(l);
-  l->w[4 * 8] = 2;
+  l->w[4] = 2;
   enqueue(l, 4);
   cr_expect_eq(l->y[0], 1, "the list that was kept: %g", (double)l->y[0]);
   pack(l);
