@@ -50,8 +50,14 @@ typedef struct lower_env {
   const ir_expr *holds;        /* a condition that the innermost walk has established; NULL: none */
   const ir_index *strip_index; /* the loop over strips that is open */
   int64_t strip;
+  ir_expr *strip_lo, *strip_hi; /* its rows */
   ir_expr *strip_number;
 } lower_env;
+
+/* No loop is open around it. */
+static inline bool pass_env_is_outermost(const lower_env *env) {
+  return env->bound_count == 0 && !env->strip_index;
+}
 
 /* Strips of an index of the result over which a dense operand is packed (lower_strips.c). */
 typedef struct lower_strips {

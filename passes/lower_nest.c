@@ -4,11 +4,14 @@
  * reads replaces the loop over its axis:
  *
  *     for s in 0 .. strips, for t in s*64 .. min(s*64 + 64, T)
- *       for n in 0 .. counts[s]:  f = ids[s*capacity + n] */
+ *       for n in 0 .. counts[s]:  f = ids[s*capacity + n]
+ *
+ * Where the strip's index comes last, its strips are opened first of all: what a strip's list names
+ * stays near while the other loops run, and they give the rows of register tiles. */
 #include "passes/lower.h"
 
 static ir_run run_of(const lower_nest *nest, const lower_env *env) {
-  return nest->parallel && env->bound_count == 0 ? IR_RUN_PARALLEL : IR_RUN_SEQUENTIAL;
+  return nest->parallel && pass_env_is_outermost(env) ? IR_RUN_PARALLEL : IR_RUN_SEQUENTIAL;
 }
 
 static void next_loop(lower_nest *nest, lower_env *env, int n) {
@@ -26,13 +29,24 @@ static ir_list *list_by(const lower_nest *nest, const ir_index *index, bool stri
   return NULL;
 }
 
-/* Rows first .. end of one index, strip by strip. */
-static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *list,
+static void open_rows(lower_nest *nest, lower_env *env, int n, ir_expr *lo, ir_expr *hi) {
+  lower_state *s = nest->s;
+  const ir_index *t = nest->index[n];
+  ir_block *rows;
+  ir_var *row = ir_open_for(&s->b, t->name, lo, hi, IR_RUN_SEQUENTIAL, &rows);
+  lower_env *inner = pass_env_copy(s, env);
+  pass_env_bind(inner, t, pass_code_ref(s, row));
+  next_loop(nest, inner, n);
+  ir_close(&s->b, rows);
+}
+
+/* Rows first .. end of index n, strip by strip; what is nested begins with loop `next`. */
+static void open_strips(lower_nest *nest, lower_env *env, int n, int next, const ir_list *list,
                         ir_expr *first, ir_expr *end) {
   lower_state *s = nest->s;
   const ir_index *t = nest->index[n];
   bool whole = first->kind == IR_CONST;
-  ir_block *strips, *rows;
+  ir_block *strips;
   ir_expr *size = pass_code_int(s, list->strip);
   ir_expr *from = pass_code_op(s, IR_OP_DIV, first, size);
   ir_expr *to = whole ? list->strips : ir_ceil_div(s->arena, end, list->strip);
@@ -40,16 +54,26 @@ static void open_strips(lower_nest *nest, lower_env *env, int n, const ir_list *
                               run_of(nest, env), &strips);
   ir_expr *lo = pass_code_mul(s, pass_code_ref(s, strip), size), *hi = pass_code_add(s, lo, size);
   if (!whole) lo = pass_code_op(s, IR_OP_MAX, lo, first);
-  ir_var *row = ir_open_for(&s->b, t->name, lo, pass_code_op(s, IR_OP_MIN, hi, end),
-                            IR_RUN_SEQUENTIAL, &rows);
   lower_env *inner = pass_env_copy(s, env);
-  pass_env_bind(inner, t, pass_code_ref(s, row));
   inner->strip_index = t;
   inner->strip = list->strip;
   inner->strip_number = pass_code_ref(s, strip);
-  next_loop(nest, inner, n);
-  ir_close(&s->b, rows);
+  inner->strip_lo = lo;
+  inner->strip_hi = pass_code_op(s, IR_OP_MIN, hi, end);
+  if (next == n)
+    open_rows(nest, inner, n, inner->strip_lo, inner->strip_hi);
+  else
+    pass_nest_from(nest, inner, next);
   ir_close(&s->b, strips);
+}
+
+/* The last index, when it is one of strips and none of the loops before it needs it. */
+static const ir_list *strips_first(const lower_nest *nest, const lower_env *env, int n) {
+  int last = nest->count - 1;
+  if (!nest->spatial || n >= last || !pass_env_is_outermost(env)) return NULL;
+  if (nest->index[last]->offsets) return NULL;
+  const ir_list *list = list_by(nest, nest->index[last], true);
+  return list && list->strip > 1 ? list : NULL;
 }
 
 /* The number of the strip that the current row lies in; NULL while its index is not known. */
@@ -113,7 +137,7 @@ static void open_ragged(lower_nest *nest, lower_env *env, int n, const ir_list *
   last = pass_code_let(s, "last", pass_code_op(s, IR_OP_MIN, last, r->extent));
   if (nest->spatial) s->skipped = true;
   if (strips && strips->strip > 1)
-    open_strips(nest, env, n, strips, first, last);
+    open_strips(nest, env, n, n, strips, first, last);
   else
     pass_walk(nest, env, n, first, last);
 }
@@ -159,16 +183,24 @@ void pass_nest_from(lower_nest *nest, lower_env *env, int n) {
     pass_nest_from(nest, env, n + 1);
     return;
   }
-  if (nest->spatial && env->bound_count) pass_hoist(s, env, nest->root);
-  const ir_list *strips = list_by(nest, index, true), *list = list_by(nest, index, false);
+  if (nest->spatial && !pass_env_is_outermost(env)) pass_hoist(s, env, nest->root);
+  const ir_list *strips = strips_first(nest, env, n), *list = list_by(nest, index, false);
+  if (strips) {
+    int last = nest->count - 1;
+    open_strips(nest, env, last, n, strips, pass_code_int(s, 0), nest->index[last]->extent);
+    return;
+  }
+  strips = list_by(nest, index, true);
   ir_expr *strip = list ? strip_number(s, env, list) : NULL;
   if (strip) {
     if (nest->spatial) s->skipped = true;
     open_list(nest, env, n, list, strip);
   } else if (index->offsets)
     open_ragged(nest, env, n, strips);
+  else if (env->strip_index == index)
+    open_rows(nest, env, n, env->strip_lo, env->strip_hi);
   else if (strips && strips->strip > 1)
-    open_strips(nest, env, n, strips, pass_code_int(s, 0), index->extent);
+    open_strips(nest, env, n, n, strips, pass_code_int(s, 0), index->extent);
   else if (index == s->strips.index)
     pass_strips_columns(nest, env, n);
   else if (index == s->part_index)

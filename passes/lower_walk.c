@@ -247,7 +247,7 @@ static void body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr 
 /* ---- every coordinate ------------------------------------------------------------------------ */
 static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
-  ir_run run = k->nest->parallel && k->env->bound_count == 0 && k->phase == PHASE_FIRST
+  ir_run run = k->nest->parallel && pass_env_is_outermost(k->env) && k->phase == PHASE_FIRST
                    ? IR_RUN_PARALLEL
                    : IR_RUN_SEQUENTIAL;
   ir_expr *lo = k->lo;
@@ -351,7 +351,7 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
 }
 
 static bool is_outermost(const lower_walk *k) {
-  return k->env->bound_count == 0 && k->phase == PHASE_FIRST;
+  return pass_env_is_outermost(k->env) && k->phase == PHASE_FIRST;
 }
 
 static bool can_cut(const lower_walk *k) {
