@@ -245,6 +245,15 @@ public:
     spc_error err = detail::fresh();
     detail::check(spc_plan_reserve(get(), tensors.data(), static_cast<int>(tensors.size()), &err), err);
   }
+  /* What const inputs give, made once; spc_packed(packed, bytes) hands it to runs.  Returns the bytes it
+   * takes; with packed nullptr only that. */
+  std::size_t pack(const std::vector<spc_tensor> &tensors, void *packed = nullptr, std::size_t bytes = 0,
+                   void *stream = nullptr) {
+    spc_error err = detail::fresh();
+    detail::check(spc_plan_pack(get(), tensors.data(), static_cast<int>(tensors.size()), packed, &bytes, stream, &err),
+                  err);
+    return bytes;
+  }
   void enqueue(const std::vector<spc_tensor> &tensors, void *workspace, std::size_t bytes,
                void *stream = nullptr) {
     spc_error err = detail::fresh();
