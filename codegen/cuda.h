@@ -63,6 +63,7 @@ typedef struct cg_launch {
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
   bool samples, packed;        /* the list names columns of T; A was written over the list */
+  bool own_dense;              /* it is the dense branch of its guard too */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;

@@ -162,6 +162,10 @@ static spc_status select_all(compilation *c) {
       *v = (variant){.stage = c->kernel->stages.at[i], .row = c->kernel->stages.at[i]->row};
     SPC_TRY(select_variant(c, i));
   }
+  /* A dense branch that the launch before it takes too; what stands in for either stays. */
+  for (int i = 0; i + 1 < c->kernel->stages.count; i++)
+    if (c->variants[i].launches.at.count && c->variants[i].launches.at.at[0].own_dense)
+      c->variants[i + 1].launches = (cg_launches){{0}};
   return SPC_OK;
 }
 

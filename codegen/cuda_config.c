@@ -76,10 +76,10 @@ static void put_pointer(const config *c, const char *name, const char *type, int
 }
 
 static void put_guard(const config *c) {
-  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0;
+  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense;
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
-  if (guarded)
+  if (guarded || c->l->own_dense)
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);
   else
     line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
@@ -209,8 +209,9 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
-  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s;", l->k_blocks ? "true" : "false",
-       l->n_blocks ? "true" : "false");
+  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, own_dense = %s;",
+       l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
+       l->own_dense ? "true" : "false");
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
          (long long)read->gran);

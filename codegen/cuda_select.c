@@ -227,6 +227,22 @@ static bool is_turned(const selection *s, const cg_launch *l) {
   return m != n && m == l->row->n && n == l->row->m;
 }
 
+/* The stage behind it computes the same where the guard says dense, by a kernel with the same tile:
+ * the kernel of a k list that takes all k's in order is that kernel. */
+static bool has_dense_twin(const selection *s, const ir_kernel_row *row) {
+  const ir_list *list = s->stage->when.list;
+  int i = 0;
+  while (i < s->kernel->stages.count && s->kernel->stages.at[i] != s->stage) i++;
+  if (!list || s->stage->when.above || i + 1 >= s->kernel->stages.count) return false;
+  const ir_stage *other = s->kernel->stages.at[i + 1];
+  const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
+  bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
+              other->stmts.at[0] == s->stage->stmts.at[0] && s->stage->reads.at[0] == list;
+  return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
+         ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
+         dense->k == row->k;
+}
+
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
   const char *why = NULL;
   cg_product product;
@@ -257,6 +273,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
   use_guard(s, l);
+  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks) && !l->packed &&
+                 !s->stage->detects && has_dense_twin(s, row);
   l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {

@@ -14,7 +14,7 @@ enum { spc_block_columns = 64 }; // of a box of the result
 
 // ---- k blocks: which k tile is number i of a tile's ------------------------------------------------------------
 template <class Config, bool Blocks = Config::k_blocks> struct spc_k_order {
-  __device__ __forceinline__ spc_k_order(const spc_args &, const spc_tile_place &) {}
+  __device__ __forceinline__ spc_k_order(const spc_args &, const spc_tile_place &, bool) {}
   __device__ __forceinline__ int next(int i) { return i * Config::tile_k; }
 };
 template <class Config> struct spc_k_order<Config, true> {
@@ -22,13 +22,17 @@ template <class Config> struct spc_k_order<Config, true> {
   static_assert(Config::gran % Config::tile_k == 0, "a block must be whole k tiles");
   const int *ids;
   int count, id; // blocks; the next one
-  __device__ __forceinline__ spc_k_order(const spc_args &args, const spc_tile_place &place) {
+  bool all;      // dense is meant: one after the other
+  __device__ __forceinline__ spc_k_order(const spc_args &args, const spc_tile_place &place, bool whole) {
+    all = Config::own_dense && whole;
+    if (all) return;
     spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, 0);
     ids = list.ids, count = list.count;
     id = count > 0 ? __ldg(ids) : (int)Config::capacity(args); // an empty list has one k tile, outside: zeros
   }
   // Called for i = 0, 1, ...: the block that comes next is asked for before it is needed.
   __device__ __forceinline__ int next(int i) {
+    if (all) return i * Config::tile_k;
     int at = id * Config::gran + i % tiles * Config::tile_k, block = i / tiles + 1;
     if (i % tiles == tiles - 1 && block < count) id = __ldg(ids + block);
     return at;

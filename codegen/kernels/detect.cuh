@@ -146,10 +146,11 @@ template <class Config> struct spc_axis_runs {
   __device__ __forceinline__ explicit spc_axis_runs(const spc_args &args)
       : from(Config::values(args)), pitch(Config::strip_pitch(args)), rows(Config::strip_extent(args)),
         extent(Config::axis_extent(args)) {
-    aligned = fit && Config::axis_is_contiguous && (((spc_u64)from | (spc_u64)pitch * sizeof(V)) & 15) == 0;
+    aligned = fit && Config::axis_is_contiguous && extent % chunk == 0 &&
+              (((spc_u64)from | (spc_u64)pitch * sizeof(V)) & 15) == 0;
   }
   SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
-  // Rows start at multiples of 16 bytes and have no padding: a chunk lies inside wholly or not at all.
+  // Rows are whole chunks, and start at multiples of 16 bytes.
   __device__ __forceinline__ uint4 at(long long row, long long last, long long column) const {
     return row < last && column < extent ? ptx_load_16(from + row * pitch + column) : make_uint4(0, 0, 0, 0);
   }

@@ -115,10 +115,10 @@ SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const 
 }
 
 // Number of k tiles, for threads that load nothing.
-template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, const spc_args &args) {
+template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, const spc_args &args, bool all = false) {
   long long k = Config::k(args);
   if constexpr (Config::gathers || Config::k_blocks)
-    k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
+    if (!Config::own_dense || !all) k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
   return (int)((k + Config::tile_k - 1) / Config::tile_k);
 }
 

@@ -67,19 +67,19 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
 }
 
 template <class Config>
-SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
   spc_k_share share = spc_share_of_k<Config>(steps);
   if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
   ring at = {0, 1};
-  spc_walk_of<Config> walk(args);
+  spc_walk_of<Config> walk(args, all);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_box_batch batch = spc_batch_of<Config>(args, place);
-    spc_k_order<Config> order(args, place);
-    if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args), 1);
+    spc_k_order<Config> order(args, place, all);
+    if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args, all), 1);
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
       int k = order.next(i);
@@ -100,7 +100,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
   int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
   const bool leads = (threadIdx.x & 31) == 0;
   ring at = {0, 1};
-  spc_walk_of<Config> walk(args);
+  spc_walk_of<Config> walk(args, false);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
@@ -134,7 +134,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
   const bool first_thread = threadIdx.x == Config::workers;
   ring at = {0, 1};
   int parity = 1; // of what was read at the place before
-  spc_walk_of<Config> walk(args);
+  spc_walk_of<Config> walk(args, false);
   spc_tile_place place;
 #pragma unroll 1
   for (; walk.next(args, place); parity ^= 1) {
@@ -177,14 +177,14 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
 
 // The next tile of those that multiply: reckoned as the loader does, or read from its note.
 template <class Config, bool Samples = Config::samples> struct spc_work_walk : spc_walk_of<Config> {
-  __device__ __forceinline__ explicit spc_work_walk(const spc_args &args) : spc_walk_of<Config>(args) {}
+  __device__ __forceinline__ spc_work_walk(const spc_args &args, bool all) : spc_walk_of<Config>(args, all) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32, char *, const spc_box_ring<Config> &, spc_tile_place &place) {
     return spc_walk_of<Config>::next(args, place);
   }
 };
 template <class Config> struct spc_work_walk<Config, true> {
   using ring = spc_box_ring<Config>;
-  __device__ __forceinline__ explicit spc_work_walk(const spc_args &) {}
+  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
@@ -255,18 +255,18 @@ SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32
 }
 
 template <class Config>
-SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
+SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   using kept = spc_kept<Config>;
   using store = spc_box_store<kept>;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
-  spc_work_walk<Config> walk(args);
+  spc_work_walk<Config> walk(args, all);
 #pragma unroll 1
   for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
-    spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args));
+    spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args);
@@ -283,6 +283,26 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   if (spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
 }
 
+// Of a ring whose slots are filled by rows (`by_rows`), every thread of the warpgroup arrives; by boxes, the one that starts them.
+template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_rows) {
+  using ring = spc_box_ring<Config>;
+  if (threadIdx.x > 0) return;
+  for (int s = 0; s < Config::depth; s++) {
+    ptx_barrier_init(ring::full(shared, s), (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0));
+    ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
+  }
+  if (Config::samples) {
+    ptx_barrier_init(ring::place_full(shared), 128);
+    ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
+  }
+  ptx_fence_barrier_init();
+}
+
+template <class Config, bool Lists>
+SPC_DEVICE void spc_box_gather_role_of(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
+  if constexpr (Lists) spc_box_gather_role<Config>(shared, base, args, maps);
+}
+
 template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
@@ -295,40 +315,31 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < Config::depth; s++) {
-      ptx_barrier_init(ring::full(shared, s), (lists ? 128 : 0) + (Config::mixes || !lists ? 1 : 0));
-      ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
-    }
-    if (Config::samples) {
-      ptx_barrier_init(ring::place_full(shared), 128);
-      ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
-    }
-    ptx_fence_barrier_init();
-  }
+  const bool late = lists && Config::own_dense; // who arrives is known with the verdict
+  if (!late) spc_box_init<Config>(shared, lists);
   if (!lists && threadIdx.x == Config::workers) {
     ptx_tma_prefetch(&maps.map[0]);
     ptx_tma_prefetch(&maps.map[1]);
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  const bool all = Config::own_dense && *(const volatile int *)Config::verdict(args) != 0; // its own dense branch
+  if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;
   const int loading = Config::samples ? 72 : walks ? 56 : 40, working = Config::samples ? 216 : walks ? 224 : 232; // registers
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
-    if constexpr (lists) {
-      spc_box_gather_role<Config>(shared, spc_shared, args, maps);
-    } else if constexpr (Config::n_blocks) {
-      int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
+    int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
+    if constexpr (Config::n_blocks) {
       if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
       else spc_fill_unlisted<Config>(args, warp - 1, 3);
     } else {
-      int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0);
-      if (warp == Config::workers / 32 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps);
+      if (lists && !all) spc_box_gather_role_of<Config, lists>(shared, spc_shared, args, maps);
+      else if (!Config::samples && warp == 0 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, all);
     }
   } else {
     if constexpr (Config::workers > 128) ptx_take_registers<working>();
-    spc_box_work_role<Config>(shared, spc_shared, args, maps);
+    spc_box_work_role<Config>(shared, spc_shared, args, maps, all);
   }
 }

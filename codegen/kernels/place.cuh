@@ -12,15 +12,16 @@ struct spc_tile_place {
   long long batch;
 };
 
-template <class Config> SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number) {
+template <class Config>
+SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number, int raster = Config::raster) {
   spc_tile_place place;
   place.m = (int)Config::m(args), place.n = (int)Config::n(args);
   int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
   int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
   int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
   place.batch = number / (spc_u32)(tiles_m * tiles_n);
-  int group = tile / (Config::raster * tiles_n), first = group * Config::raster;
-  int height = min(Config::raster, tiles_m - first), rest = tile - first * tiles_n;
+  int group = tile / (raster * tiles_n), first = group * raster;
+  int height = min(raster, tiles_m - first), rest = tile - first * tiles_n;
   place.m0 = (first + rest % height) * Config::tile_m;
   place.n0 = rest / height * Config::tile_n;
   return place;

@@ -15,11 +15,12 @@
 // Every gridDim.x'th of them; where k is split a cluster has one.  Called by whole warps.
 template <class Config, bool Listed = Config::samples || Config::n_blocks> struct spc_tile_walk {
   spc_u32 next_tile, tiles;
-  __device__ __forceinline__ explicit spc_tile_walk(const spc_args &args)
-      : next_tile(blockIdx.x), tiles((spc_u32)Config::tiles(args)) {}
+  bool all; // of a kernel that is its own dense branch: what the guard says
+  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
+      : next_tile(blockIdx.x), tiles((spc_u32)Config::tiles(args)), all(whole) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (next_tile >= tiles) return false;
-    place = spc_place_tile<Config>(args, next_tile);
+    place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
     next_tile += gridDim.x;
     return true;
   }
@@ -27,7 +28,7 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks> struc
 
 template <class Config> struct spc_only_tile {
   bool taken = false;
-  __device__ __forceinline__ explicit spc_only_tile(const spc_args &) {}
+  __device__ __forceinline__ spc_only_tile(const spc_args &, bool) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (taken) return false;
     place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
@@ -42,7 +43,7 @@ template <class Config> struct spc_tile_walk<Config, true> {
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
-  __device__ __forceinline__ explicit spc_tile_walk(const spc_args &) : next_tile(blockIdx.x), before(0), first(0) {}
+  __device__ __forceinline__ spc_tile_walk(const spc_args &, bool) : next_tile(blockIdx.x), before(0), first(0) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
 #pragma unroll 1

@@ -96,6 +96,10 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_SCALES, .guard = 1},
     {"gemm_kblock_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_MASK},
+    {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_BIAS_RELU, .guard = 1, .way = CASE_BOTH},
+    {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
     {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_MASK},
     {"gemm_nblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 256, 128,
@@ -457,7 +461,8 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
-  ir_list *guarded = p->guard ? list(c, "W", at, 64, 1, m, 0, k, 1, false) : NULL;
+  ir_list *guarded = p->way == CASE_BOTH ? read
+                     : p->guard          ? list(c, "W", at, 64, 1, m, 0, k, 1, false) : NULL;
   if (guarded) guarded->verdict = workspace(c, "W.verdict", IR_I32, ir_int(a, 1));
   if (p->way == CASE_PACKED) writer(c, p, at, m, k, read);
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
@@ -470,6 +475,11 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   if (p->way == CASE_TURNED) {
     IR_PUSH(a, &s->tiles, ((ir_tile_size){m, row->n}));
     IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));
+  }
+  if (p->way == CASE_BOTH) {
+    ir_stage *twin = stage(c, IR_STAGE_COMPUTE, "gemm_tma_128x256x64");
+    IR_PUSH(a, &twin->stmts, stmt);
+    twin->when = (ir_guard){guarded, true, 0.5};
   }
   return s;
 }

@@ -19,7 +19,8 @@ typedef enum case_epilogue {
 typedef enum case_way {
   CASE_STRAIGHT,
   CASE_TURNED, /* the stage's tiles say that its n runs along the row's m */
-  CASE_PACKED  /* A is in the order of its list: the stage before writes it so */
+  CASE_PACKED, /* A is in the order of its list: the stage before writes it so */
+  CASE_BOTH    /* a stage behind it is the dense branch, with the same tile: one launch is both */
 } case_way;
 
 /* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
