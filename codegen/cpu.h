@@ -49,10 +49,14 @@ const ir_code *cg_cpu_parallel(ir_arena *arena, const ir_func *func, ir_expr **l
 
 typedef struct cg_cpu_piece {
   const ir_stage *stage;
-  cg_cpu_code *code; /* the image's from then on, also when it fails; NULL: it did not compile */
+  cg_cpu_code *code; /* NULL: it did not compile */
+  bool taken;        /* it is an image's */
 } cg_cpu_piece;
-spc_status cg_cpu_image(ir_arena *arena, const ir_kernel *kernel, const cg_cpu_piece *pieces,
-                        int count, ir_sink *sink, ir_image **out); /* sink NULL: nothing is said */
+/* Takes the code; sink NULL: nothing is said.  *out is set before anything that may end in the
+ * arena's handler: its owner releases it then. */
+spc_status cg_cpu_image(ir_arena *arena, const ir_kernel *kernel, cg_cpu_piece *pieces, int count,
+                        ir_sink *sink, ir_image **out);
+void cg_cpu_pieces_free(void *pieces); /* up to one without a stage: code that no image took */
 
 #ifdef SPC_HAVE_LLVM
 #include <llvm-c/Core.h>

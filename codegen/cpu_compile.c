@@ -70,17 +70,14 @@ static void compile_unit(unit *u) {
     u->status = SPC_OUT_OF_MEMORY;
   } else {
     ir_arena_guard(u->arena, &no_memory);
+    u->sink = ir_sink_new(u->arena);
     u->status = u->kind ? make(u) : make_code(u);
   }
   ir_arena_guard(u->arena, NULL);
   cg_cpu_module_free(&u->c);
 }
 
-static bool open_unit(unit *u) {
-  u->arena = ir_arena_new();
-  if (u->arena) u->sink = ir_sink_new(u->arena);
-  return u->arena != NULL;
-}
+static bool open_unit(unit *u) { return (u->arena = ir_arena_new()) != NULL; }
 
 /* What the unit had to say goes to the caller's sink. */
 static spc_status close_unit(unit *u, ir_sink *sink) {
@@ -148,9 +145,27 @@ static void compile_units(ir_arena *arena, unit *units, int count, const cg_opti
   for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
 }
 
+/* What units hold; done twice it does nothing. */
+static void units_free(void *user) {
+  unit *units = user;
+  for (int i = 0; units[i].kernel; i++) {
+    unit *u = &units[i];
+    ir_arena_free(u->arena);
+    if (u->made) LLVMDisposeMemoryBuffer(u->made);
+    free(u->kept.data);
+    free(u->kept.note);
+    cg_cpu_code_free(u->code);
+    u->arena = NULL;
+    u->made = NULL;
+    u->kept = (ir_cached){0};
+    u->code = NULL;
+  }
+}
+
 static unit *units_of(ir_arena *arena, const ir_kernel *kernel, const cg_options *options,
                       const cg_cpu_machine *machine, int *count) {
   unit *units = IR_NEW_ARRAY(arena, unit, kernel->stages.count + 1);
+  ir_arena_defer(arena, units_free)->user = units;
   *count = 0;
   for (int s = 0; s < kernel->stages.count; s++) {
     if (!kernel->stages.at[s]->funcs.count) continue;
@@ -167,9 +182,6 @@ static spc_status close_units(unit *units, int count, ir_sink *sink) {
   for (int i = 0; i < count; i++) {
     spc_status one = close_unit(&units[i], sink);
     if (status == SPC_OK) status = one;
-    if (units[i].made) LLVMDisposeMemoryBuffer(units[i].made);
-    free(units[i].kept.data);
-    free(units[i].kept.note);
   }
   return status;
 }
@@ -210,7 +222,11 @@ static spc_status check_names(ir_arena *arena, const ir_kernel *kernel, ir_sink 
 static spc_status image_of(ir_arena *arena, const ir_kernel *kernel, unit *units, int count,
                            ir_sink *sink, ir_image **out) {
   cg_cpu_piece *pieces = IR_NEW_ARRAY(arena, cg_cpu_piece, count + 1);
-  for (int i = 0; i < count; i++) pieces[i] = (cg_cpu_piece){units[i].stage, units[i].code};
+  ir_arena_defer(arena, cg_cpu_pieces_free)->user = pieces;
+  for (int i = 0; i < count; i++) {
+    pieces[i] = (cg_cpu_piece){.stage = units[i].stage, .code = units[i].code};
+    units[i].code = NULL;
+  }
   SPC_TRY(cg_cpu_image(arena, kernel, pieces, count, sink, out));
   for (int i = 0; i < count; i++) *(units[i].cached ? &(*out)->cached : &(*out)->compiled) += 1;
   return SPC_OK;
@@ -239,6 +255,7 @@ spc_status cg_cpu_compile(ir_arena *arena, const ir_kernel *kernel, const cg_opt
     (*out)->release((*out)->owner);
     *out = NULL;
   }
+  units_free(units); /* now, and not with the arena */
   return status;
 }
 

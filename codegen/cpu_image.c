@@ -65,15 +65,13 @@ static void release(void *user) {
   free(own);
 }
 
-/* Takes the pieces' code, also when it fails. */
-static owner *take_code(const cg_cpu_piece *pieces, int count) {
+/* Takes the pieces' code, unless it fails. */
+static owner *take_code(cg_cpu_piece *pieces, int count) {
   owner *own = malloc(sizeof *own + (size_t)count * sizeof *own->code);
   if (own) own->count = count;
-  for (int i = 0; i < count; i++) {
-    if (own)
-      own->code[i] = pieces[i].code;
-    else
-      cg_cpu_code_free(pieces[i].code);
+  for (int i = 0; own && i < count; i++) {
+    own->code[i] = pieces[i].code;
+    pieces[i].taken = true;
   }
   return own;
 }
@@ -103,18 +101,27 @@ static spc_status fill(ir_image *image, const cg_cpu_piece *pieces, int count, i
   return SPC_OK;
 }
 
-spc_status cg_cpu_image(ir_arena *arena, const ir_kernel *kernel, const cg_cpu_piece *pieces,
-                        int count, ir_sink *sink, ir_image **out) {
-  ir_image *image = IR_NEW(arena, ir_image);
+spc_status cg_cpu_image(ir_arena *arena, const ir_kernel *kernel, cg_cpu_piece *pieces, int count,
+                        ir_sink *sink, ir_image **out) {
   *out = NULL;
+  ir_image *image = IR_NEW(arena, ir_image);
   owner *own = take_code(pieces, count);
+  if (!own) return SPC_OUT_OF_MEMORY;
   *image = (ir_image){.arena = arena, .kernel = kernel, .release = release, .owner = own};
-  spc_status status = own ? fill(image, pieces, count, sink) : SPC_OUT_OF_MEMORY;
-  if (status == SPC_OK)
-    *out = image;
-  else
-    release(own);
+  *out = image; /* the owner's from here on: what follows may end in the arena's handler */
+  spc_status status = fill(image, pieces, count, sink);
+  if (status == SPC_OK) return SPC_OK;
+  *out = NULL;
+  release(own);
   return status;
+}
+
+void cg_cpu_pieces_free(void *user) {
+  cg_cpu_piece *pieces = user;
+  for (int i = 0; pieces[i].stage; i++) {
+    if (!pieces[i].taken) cg_cpu_code_free(pieces[i].code);
+    pieces[i].code = NULL;
+  }
 }
 
 /* ---- from objects ---------------------------------------------------------------------------- */
@@ -135,14 +142,13 @@ static spc_status link_stage(const ir_stage *stage, const ir_piece *given, int c
 
 spc_status cg_cpu_restore(ir_arena *arena, const ir_kernel *kernel, const ir_piece *given,
                           int count, ir_sink *sink, ir_image **out) {
+  *out = NULL;
   cg_cpu_piece *pieces = IR_NEW_ARRAY(arena, cg_cpu_piece, kernel->stages.count + 1);
   spc_status status = SPC_OK;
   int made = 0;
-  *out = NULL;
+  ir_arena_defer(arena, cg_cpu_pieces_free)->user = pieces;
   for (int s = 0; s < kernel->stages.count && status == SPC_OK; s++)
     if (kernel->stages.at[s]->funcs.count)
       status = link_stage(kernel->stages.at[s], given, count, sink, &pieces[made++]);
-  if (status == SPC_OK) return cg_cpu_image(arena, kernel, pieces, made, sink, out);
-  for (int i = 0; i < made; i++) cg_cpu_code_free(pieces[i].code);
-  return status;
+  return status ? status : cg_cpu_image(arena, kernel, pieces, made, sink, out);
 }

@@ -69,7 +69,7 @@ typedef struct placed {
 typedef struct linking {
   const uint8_t *file;
   size_t bytes;
-  ir_sink *sink;
+  char *said; /* the fault, for when nothing is held any more */
   placed *sections;
   int section_count;
   const uint8_t *symbols; /* of Elf64_Sym, not aligned */
@@ -81,14 +81,13 @@ typedef struct linking {
   cg_cpu_code *code;
 } linking;
 
+enum { FAULT_BYTES = 300 };
 static spc_status fault(const linking *l, const char *format, ...) IR_PRINTF(2, 3);
 static spc_status fault(const linking *l, const char *format, ...) {
-  char text[300];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof text, format, args);
+  vsnprintf(l->said, FAULT_BYTES, format, args);
   va_end(args);
-  ir_diag_add(l->sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "an object cannot be linked: %s", text);
   return SPC_INTERNAL;
 }
 
@@ -324,11 +323,14 @@ static spc_status link_file(linking *l) {
 }
 
 spc_status cg_cpu_link(const void *object, size_t bytes, ir_sink *sink, cg_cpu_code **out) {
-  linking l = {.file = object, .bytes = bytes, .sink = sink};
+  char said[FAULT_BYTES] = "";
+  linking l = {.file = object, .bytes = bytes, .said = said};
   spc_status status = link_file(&l);
   free(l.sections);
   *out = status == SPC_OK ? l.code : NULL;
   if (status != SPC_OK) cg_cpu_code_free(l.code);
+  if (said[0]) /* nothing is held any more: this may end in the handler of the sink's arena */
+    ir_diag_add(sink, IR_DIAG_CPU_COMPILE, IR_NOWHERE, "an object cannot be linked: %s", said);
   return status;
 }
 

@@ -42,24 +42,31 @@ static bool has(const char *features, const char *one) {
   return false;
 }
 
+static int vector_bits_of(const char *features) {
+  bool wide = has(features, "+avx512f") && has(features, "+avx512vl") &&
+              has(features, "+avx512bw") && has(features, "+avx512dq");
+  return wide ? 512 : has(features, "+avx2") ? 256 : 128;
+}
+
+static void drop_message(void *message) { LLVMDisposeMessage(message); }
+
 static void this_machine(ir_arena *arena, cg_cpu_machine *out) {
-  char *name = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-  out->cpu = ir_strdup(arena, name);
-  out->features = ir_strdup(arena, features);
-  out->vector_bits = has(features, "+avx512f") && has(features, "+avx512vl") &&
-                             has(features, "+avx512bw") && has(features, "+avx512dq")
-                         ? 512
-                     : has(features, "+avx2") ? 256
-                                              : 128;
-  out->half = has(features, "+f16c");
-  out->fused = has(features, "+fma");
-  LLVMDisposeMessage(name);
-  LLVMDisposeMessage(features);
+  ir_deferred *name = ir_arena_defer(arena, drop_message);
+  ir_deferred *features = ir_arena_defer(arena, drop_message);
+  out->cpu = name->user = LLVMGetHostCPUName();
+  out->features = features->user = LLVMGetHostCPUFeatures();
+  out->vector_bits = vector_bits_of(out->features);
+  out->half = has(out->features, "+f16c");
+  out->fused = has(out->features, "+fma");
+}
+
+static bool is_this_machine(const char *mcpu) {
+  return !mcpu || !*mcpu || !strcmp(mcpu, "host") || !strcmp(mcpu, "native");
 }
 
 spc_status cg_cpu_machine_find(ir_arena *arena, const char *mcpu, ir_sink *sink,
                                cg_cpu_machine *out) {
-  if (!mcpu || !*mcpu || !strcmp(mcpu, "host") || !strcmp(mcpu, "native")) {
+  if (is_this_machine(mcpu)) {
     this_machine(arena, out);
     return SPC_OK;
   }
@@ -78,11 +85,11 @@ const char *cg_cpu_version(void) {
 }
 
 int cg_cpu_vector_bits(const char *mcpu) {
-  ir_arena *arena = ir_arena_new();
-  if (!arena) return 128;
-  cg_cpu_machine machine;
-  int bits = cg_cpu_machine_find(arena, mcpu, NULL, &machine) == SPC_OK ? machine.vector_bits : 128;
-  ir_arena_free(arena);
+  const known_cpu *cpu = is_this_machine(mcpu) ? NULL : find(mcpu);
+  if (!is_this_machine(mcpu)) return cpu ? cpu->vector_bits : 128;
+  char *features = LLVMGetHostCPUFeatures();
+  int bits = vector_bits_of(features);
+  LLVMDisposeMessage(features);
   return bits;
 }
 

@@ -291,6 +291,21 @@ spc_status spc_program_from_text(spc_context *context, const char *text, size_t 
   return drv_program_new(context, "<text>", text, length, options, NULL, program, err);
 }
 
+typedef struct file_text {
+  ir_arena *arena;
+  char *text;
+  size_t length;
+} file_text;
+
+static spc_status read_file(file_text *file, const char *path) {
+  jmp_buf out_of_memory;
+  if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
+  ir_arena_guard(file->arena, &out_of_memory);
+  spc_status status = drv_read_file(file->arena, path, &file->text, &file->length);
+  ir_arena_guard(file->arena, NULL);
+  return status;
+}
+
 spc_status spc_program_from_file(spc_context *context, const char *path,
                                  const spc_program_options *options, spc_program **program,
                                  spc_error *err) {
@@ -301,16 +316,15 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
                         : !path  ? "path"
                                  : "program");
   ir_arena *arena = ir_arena_new();
-  char *text;
-  size_t length;
-  spc_status status = arena ? SPC_OK : SPC_OUT_OF_MEMORY;
-  if (!status) status = drv_read_file(arena, path, &text, &length);
+  if (!arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory to read `%s`", path);
+  file_text file = {.arena = arena};
+  spc_status status = read_file(&file, path);
   if (status)
     drv_api_fail(err, status, NULL, "cannot read `%s`", path);
-  else if (bundle_looks_like(text, length))
-    status = drv_program_load(context, path, text, length, program, err);
+  else if (bundle_looks_like(file.text, file.length))
+    status = drv_program_load(context, path, file.text, file.length, program, err);
   else
-    status = drv_program_new(context, path, text, length, options, NULL, program, err);
+    status = drv_program_new(context, path, file.text, file.length, options, NULL, program, err);
   ir_arena_free(arena);
   return status;
 }

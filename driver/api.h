@@ -91,7 +91,12 @@ static inline int64_t drv_rows_span(const api_rows *r) {
   return r->count && r->length ? (r->count - 1) * r->pitch + r->length : 0;
 }
 spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
-/* The one that is declared so; its struct, rank, dtype and shape are checked. */
+/* Where the one that is declared so stands; its rank, dtype, shape and pitch fit the declaration.
+ */
+spc_status drv_tensor_place(const api_tensors *given, const ir_tensor *declared, int *place);
+spc_status drv_tensor_check(const api_tensors *given, const spc_tensor *t,
+                            const ir_tensor *declared);
+/* Both; its struct was checked (drv_tensor_names). */
 spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out);
 void drv_tensor_view(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared,
                      ir_view *view);

@@ -16,8 +16,13 @@ struct api_prepared {
   rt_ready *ready;
   int64_t *sizes, *checked; /* of this run; those that fitted last */
   bool fitted;
-  ir_bindings bindings;
-  rt_given *arrays; /* one a tensor of the kernel */
+  ir_bindings bindings; /* one a tensor of the caller's, in the kernel's order */
+  rt_given *arrays;     /* one a tensor of the kernel */
+  /* What the last run has found, so that the next one looks nothing up that is as it was. */
+  int *place;       /* by tensor of the kernel: its place among those given */
+  int64_t *pitches; /* by tensor of the kernel */
+  int count;        /* of the tensors given, 0: places are not known */
+  bool solved;      /* `sizes` are those of the shapes in `bindings` and of `pitches` */
   void *workspace;  /* of spc_plan_reserve, NULL: there is none */
   size_t reserved;
 };
@@ -61,6 +66,10 @@ static bool renew_talk(const spc_plan *plan, api_prepared *p) {
   return true;
 }
 
+static bool is_callers(const ir_tensor *t) {
+  return t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
+}
+
 /* ---- preparing ------------------------------------------------------------------------------- */
 static spc_status prepare(spc_plan *plan, api_prepared *p) {
   const spc_context *context = plan->program->context;
@@ -71,7 +80,11 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   p->sizes = IR_NEW_ARRAY(p->arena, int64_t, dims + 1);
   p->checked = IR_NEW_ARRAY(p->arena, int64_t, dims + 1);
   p->arrays = IR_NEW_ARRAY(p->arena, rt_given, tensors + 1);
-  for (int i = 0; i < tensors; i++) IR_PUSH(p->arena, &p->bindings.list, (ir_binding){0});
+  p->place = IR_NEW_ARRAY(p->arena, int, tensors + 1);
+  p->pitches = IR_NEW_ARRAY(p->arena, int64_t, tensors + 1);
+  for (int i = 0; i < tensors; i++)
+    if (is_callers(plan->kernel->tensors.at[i]))
+      IR_PUSH(p->arena, &p->bindings.list, (ir_binding){.tensor = plan->kernel->tensors.at[i]});
   p->sink = ir_sink_new(p->arena);
   rt_plan_options options = {
       .pool = context->pool, .cuda = context->cuda, .from = context->from, .report = &plan->report};
@@ -169,13 +182,13 @@ static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_
 
 /* Rows further apart than the shape says: what was compiled for it, and what kernels can read. */
 static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
-                            int64_t *span) {
+                            int64_t *span, int64_t *pitch) {
   api_rows rows;
   int64_t bytes = (int64_t)ir_dtype_bytes(declared->dtype);
   drv_tensor_rows(t, declared, &rows);
   *span = drv_rows_span(&rows);
+  *pitch = rows.pitch;
   if (declared->pitch) {
-    e->p->sizes[declared->pitch->dim->number] = rows.pitch;
     if (!e->plan->program->context->cuda || rows.pitch == rows.length ||
         rows.length * bytes % DEVICE_ALIGN == 0)
       return SPC_OK;
@@ -194,7 +207,7 @@ static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tens
 }
 
 static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
-                              rt_given *out) {
+                              rt_given *out, int64_t *pitch) {
   bool shared = declared->like != NULL; /* its pattern is its model's */
   int64_t count = 1;
   ir_dtype index = ir_index_dtype(e->plan->kernel, declared);
@@ -211,7 +224,7 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
   if (declared->format && !ir_format_is_dense(declared->format) && !shared)
     SPC_TRY(stored_values(e, t, declared->format, &count));
   if (!shared && ir_format_is_dense(declared->format) && declared->dtype != IR_NONE)
-    SPC_TRY(take_rows(e, t, declared, &count));
+    SPC_TRY(take_rows(e, t, declared, &count, pitch));
   bool output = declared->role == IR_ROLE_OUT,
        sparse = shared || !ir_format_is_dense(declared->format);
   out->vals = t->values;
@@ -233,7 +246,8 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
 }
 
 static spc_status take_packed(enqueue *e) {
-  const spc_tensor *t = drv_tensor_given(&e->given, SPC_PACKED);
+  bool none = e->given.count == e->p->bindings.list.count; /* each of the kernel's is there */
+  const spc_tensor *t = none ? NULL : drv_tensor_given(&e->given, SPC_PACKED);
   if (!t || e->packs) return SPC_OK;
   if (t->value_count < 0) return drv_tensor_misuse(&e->given, t, "`value_count` is negative");
   if (t->value_count && !t->values) return drv_tensor_misuse(&e->given, t, "`values` is NULL");
@@ -259,22 +273,60 @@ static spc_status take_model(const enqueue *e, int number) {
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
+/* The names stand where they stood. */
+static bool places_hold(const enqueue *e) {
+  const ir_kernel *kernel = e->plan->kernel;
+  if (!e->given.count || e->given.count != e->p->count ||
+      e->given.count != e->p->bindings.list.count ||
+      e->given.tensors->struct_size < DRV_LEAST_TENSOR)
+    return false;
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    if (!is_callers(kernel->tensors.at[i])) continue;
+    const spc_tensor *t = drv_tensor_at(&e->given, e->p->place[i]);
+    if (t->struct_size != e->given.tensors->struct_size || !t->name ||
+        strcmp(t->name, kernel->tensors.at[i]->name) != 0)
+      return false;
+  }
+  return true;
+}
+
+static spc_status find_places(const enqueue *e) {
+  const ir_kernel *kernel = e->plan->kernel;
+  if (places_hold(e)) return SPC_OK;
+  e->p->count = 0;
+  SPC_TRY(drv_tensor_names(&e->given));
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    if (!is_callers(kernel->tensors.at[i])) continue;
+    SPC_TRY(drv_tensor_place(&e->given, kernel->tensors.at[i], &e->p->place[i]));
+  }
+  e->p->count = e->given.count;
+  return SPC_OK;
+}
+
+/* A shape or a pitch that is not the last one's is bound anew. */
+static void bind_shape(const enqueue *e, const spc_tensor *t, int64_t pitch, int64_t *last_pitch,
+                       ir_binding *binding) {
+  size_t bytes = sizeof *t->shape * (size_t)t->rank;
+  if (e->p->solved && *last_pitch == pitch && !memcmp(binding->view.dim, t->shape, bytes)) return;
+  e->p->solved = false;
+  *last_pitch = pitch;
+  drv_tensor_view(&e->given, t, binding->tensor, &binding->view);
+}
+
 static spc_status take_tensors(enqueue *e) {
   const ir_kernel *kernel = e->plan->kernel;
   api_prepared *p = e->p;
-  p->bindings.list.count = 0;
-  memcpy(p->sizes, e->plan->given, sizeof *p->sizes * (size_t)e->plan->program->ir->dims.count);
-  SPC_TRY(drv_tensor_names(&e->given));
+  int bound = 0;
+  SPC_TRY(find_places(e));
   for (int i = 0; i < kernel->tensors.count; i++) {
-    ir_tensor *declared = kernel->tensors.at[i];
-    if (declared->role != IR_ROLE_IN && declared->role != IR_ROLE_OUT) continue;
-    spc_tensor *t;
-    ir_binding binding = {.tensor = declared};
-    SPC_TRY(drv_tensor_find(&e->given, declared, &t));
+    const ir_tensor *declared = kernel->tensors.at[i];
+    if (!is_callers(declared)) continue;
+    const spc_tensor *t = drv_tensor_at(&e->given, p->place[i]);
+    int64_t pitch = 0;
+    SPC_TRY(drv_tensor_check(&e->given, t, declared));
     if (e->packs) e->sizes_only = !declared->constant || !e->kept.data;
-    SPC_TRY(take_arrays(e, t, declared, &p->arrays[i]));
-    drv_tensor_view(&e->given, t, declared, &binding.view);
-    IR_PUSH(p->arena, &p->bindings.list, binding);
+    SPC_TRY(take_arrays(e, t, declared, &p->arrays[i], &pitch));
+    bind_shape(e, t, pitch, &p->pitches[i], &p->bindings.list.at[bound++]);
   }
   e->sizes_only = e->sizes_only || e->packs;
   for (int i = 0; i < kernel->tensors.count; i++)
@@ -284,13 +336,19 @@ static spc_status take_tensors(enqueue *e) {
 }
 
 static spc_status solve(enqueue *e) {
+  const ir_kernel *kernel = e->plan->kernel;
   api_prepared *p = e->p;
   size_t bytes = sizeof(int64_t) * (size_t)e->plan->program->ir->dims.count;
-  SPC_TRY(ir_solve_sizes(e->plan->kernel, &p->bindings, p->sizes, p->sink));
-  if (p->fitted && !memcmp(p->sizes, p->checked, bytes)) return SPC_OK;
-  SPC_TRY(ir_check_sizes(e->plan->kernel, p->sizes, p->sink));
+  if (p->solved) return SPC_OK;
+  memcpy(p->sizes, e->plan->given, bytes);
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (kernel->tensors.at[i]->pitch)
+      p->sizes[kernel->tensors.at[i]->pitch->dim->number] = p->pitches[i];
+  SPC_TRY(ir_solve_sizes(kernel, &p->bindings, p->sizes, p->sink));
+  if (!p->fitted || memcmp(p->sizes, p->checked, bytes) != 0)
+    SPC_TRY(ir_check_sizes(kernel, p->sizes, p->sink));
   memcpy(p->checked, p->sizes, bytes);
-  p->fitted = true;
+  p->fitted = p->solved = true;
   return SPC_OK;
 }
 
@@ -410,7 +468,8 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
                         !plan ? "plan" : "tensors");
   enqueue e = {.plan = plan, .sizes_only = true};
-  e.given = (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
+  e.given =
+      (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   SPC_TRY(end(&e, guarded(&e, NULL, 0, NULL, &bytes)));
   return reserve(plan, bytes, err);

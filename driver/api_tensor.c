@@ -70,8 +70,8 @@ spc_tensor *drv_tensor_given(const api_tensors *given, const char *name) {
   return NULL;
 }
 
-static spc_status check_tensor(const api_tensors *run, const spc_tensor *t,
-                               const ir_tensor *declared) {
+spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
+                            const ir_tensor *declared) {
   if (index_text(t) && strcmp(index_text(t), "i32") && strcmp(index_text(t), "i64"))
     return drv_tensor_misuse(run, t, "`index_dtype` is not i32 or i64");
   if (t->rank != declared->rank)
@@ -86,11 +86,21 @@ static spc_status check_tensor(const api_tensors *run, const spc_tensor *t,
   return check_pitch(run, t, declared);
 }
 
-spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out) {
-  *out = drv_tensor_given(given, declared->name);
-  if (*out) return check_tensor(given, *out, declared);
+spc_status drv_tensor_place(const api_tensors *given, const ir_tensor *declared, int *place) {
+  for (*place = 0; *place < given->count; ++*place) {
+    const spc_tensor *t = drv_tensor_at(given, *place);
+    if (t->name && !strcmp(t->name, declared->name)) return SPC_OK;
+  }
   return drv_api_fail(given->err, SPC_INVALID_ARGUMENT, NULL, "%s: %s `%s` is missing", given->call,
                       declared->role == IR_ROLE_IN ? "input" : "output", declared->name);
+}
+
+spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, spc_tensor **out) {
+  int place;
+  *out = NULL;
+  SPC_TRY(drv_tensor_place(given, declared, &place));
+  *out = drv_tensor_at(given, place);
+  return drv_tensor_check(given, *out, declared);
 }
 
 void drv_tensor_view(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared,

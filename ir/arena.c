@@ -12,6 +12,7 @@ struct ir_arena {
   const spc_allocator *from; /* NULL: the C library */
   chunk *chunks;
   jmp_buf *on_out_of_memory;
+  ir_deferred *deferred;
   size_t bytes;
 };
 
@@ -28,6 +29,8 @@ ir_arena *ir_arena_new(void) { return ir_arena_new_from(NULL); }
 void ir_arena_free(ir_arena *arena) {
   if (!arena) return;
   const spc_allocator *from = arena->from;
+  for (ir_deferred *d = arena->deferred; d; d = d->next)
+    if (d->user) d->release(d->user);
   for (chunk *c = arena->chunks, *next; c; c = next) {
     next = c->next;
     ir_give_back(from, c);
@@ -85,6 +88,12 @@ void *ir_alloc(ir_arena *arena, size_t bytes) {
   c->used += rounded;
   arena->bytes += rounded;
   return at;
+}
+
+ir_deferred *ir_arena_defer(ir_arena *arena, void (*release)(void *user)) {
+  ir_deferred *d = IR_NEW(arena, ir_deferred);
+  *d = (ir_deferred){arena->deferred, release, NULL};
+  return arena->deferred = d;
 }
 
 void *ir_vec_grow(ir_arena *arena, void *old, int *capacity, size_t element_bytes) {

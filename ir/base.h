@@ -51,6 +51,15 @@ ir_arena *ir_arena_new_from(const spc_allocator *from); /* the same of the calle
 void ir_arena_free(ir_arena *arena);                    /* NULL is allowed */
 /* NULL: abort (tests, tools).  Returns what was set before. */
 jmp_buf *ir_arena_guard(ir_arena *arena, jmp_buf *on_out_of_memory);
+/* What is no arena memory and would be lost where no memory ends a call midway: a slot is made
+ * before the thing, and what it then points to is released with the arena, the last slot first.
+ * NULL: nothing. */
+typedef struct ir_deferred {
+  struct ir_deferred *next;
+  void (*release)(void *user);
+  void *user;
+} ir_deferred;
+ir_deferred *ir_arena_defer(ir_arena *arena, void (*release)(void *user));
 size_t ir_arena_bytes(const ir_arena *arena);
 void *ir_alloc(ir_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 char *ir_strndup(ir_arena *arena, const char *text, size_t length);

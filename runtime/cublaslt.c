@@ -321,7 +321,6 @@ spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const 
 }
 
 spc_status rt_cublaslt_run(rt_cuda *cuda, const rt_cublaslt_call *c, void *stream) {
-  SPC_TRY(rt_driver_enter(cuda));
   int status =
       library.multiply(c->handle, c->desc, &c->alpha, c->at[A], c->layout[A], c->at[B],
                        c->layout[B], &c->beta, c->at[C], c->layout[C], c->at[D], c->layout[D],

@@ -28,6 +28,8 @@ spc_status rt_driver_enter(rt_cuda *cuda) {
   return rt_driver_check(cuda, "context_set", cuda->driver.context_set(cuda->context));
 }
 
+spc_status rt_cuda_enter(rt_cuda *cuda) { return rt_driver_enter(cuda); }
+
 /* ---- the library ----------------------------------------------------------------------------- */
 static const char *find_symbols(rt_cuda *cuda) {
 #define RT_FIND(FIELD, NAME, PARAMETERS)                                                           \

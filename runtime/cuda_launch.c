@@ -59,7 +59,8 @@ spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t g
                              .attributes = &early,
                              .attribute_count = module->follows ? 1 : 0};
   cuda->counters.launches++;
-  return RT_CUDA(cuda, launch, &config, module->function, parameters, NULL);
+  return rt_driver_check(cuda, "launch",
+                         cuda->driver.launch(&config, module->function, parameters, NULL));
 }
 
 /* ---- streams and graphs ---------------------------------------------------------------------- */

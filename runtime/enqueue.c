@@ -2,7 +2,8 @@
  *
  * Every buffer of every launch has a place that is found once: an array of the caller's, a piece of
  * the workspace, or a constant of the plan's.  A run computes where the pieces lie at its sizes,
- * fills the pointers and launches. */
+ * fills the pointers and launches.  What a run has found stays for the next: at the same sizes
+ * nothing is computed again, and with the same arrays launches are as they were. */
 #include "runtime/enqueue.h"
 
 #include "runtime/settled.h"
@@ -50,6 +51,12 @@ struct rt_ready {
   char *workspace, *kept;   /* kept NULL: everything lies in the workspace */
   const rt_given *given;
   bool checked; /* the lists, at the plan's sizes */
+  /* What the last run has left. */
+  rt_given *last; /* its arrays, one a tensor */
+  rt_need need;
+  bool laid, keeps; /* pieces lie as these sizes want; some of them in what is kept */
+  bool sized, made; /* launches have these sizes; and these arrays */
+  bool *no_blocks;  /* by code, at these sizes */
 };
 
 /* What a thread leaves behind for its next part must be zero the first time. */
@@ -185,6 +192,8 @@ spc_status rt_ready_new(rt_plan *plan, ir_arena *arena, ir_sink *sink, rt_ready 
   find_places(r, arena);
   r->settled = image->cuda ? rt_settled_new(plan, arena) : NULL;
   r->launches = IR_NEW_ARRAY(arena, rt_launch, image->codes.count + 1);
+  r->no_blocks = IR_NEW_ARRAY(arena, bool, image->codes.count + 1);
+  r->last = IR_NEW_ARRAY(arena, rt_given, image->kernel->tensors.count + 1);
   for (int i = 0; image->cuda && i < image->codes.count; i++)
     rt_launch_room(plan, i, arena, &r->launches[i]);
   return make_constants(r, arena, sink);
@@ -217,6 +226,7 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
                           ir_sink *sink, rt_need *need) {
   enum { MOST = 1 << 30 };  /* units of alignment: 256 GiB */
   size_t units[2] = {0, 0}; /* of the workspace, of what is kept */
+  r->laid = false;
   for (int i = 0; i < r->pieces.count; i++) {
     piece *p = &r->pieces.at[i];
     int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
@@ -247,6 +257,7 @@ spc_status rt_ready_workspace(rt_ready *r, const int64_t *sizes, const rt_given 
 }
 
 spc_status rt_ready_settle(rt_ready *r, const int64_t *sizes) {
+  r->laid = false; /* other calls may be forgotten for these */
   return rt_settled_add(r->settled, sizes);
 }
 
@@ -283,19 +294,30 @@ static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
   launch->args.flags = r->plan->image->kernel->program->reproducible ? 1u : 0u;
   for (int b = 0; b < code->bufs.count; b++)
     launch->args.buf[b] = pointer_at(r, &r->places[number][b]);
-  SPC_TRY(rt_launch_sizes(r->plan, number, launch, sink));
+  if (!r->sized) {
+    SPC_TRY(rt_launch_sizes(r->plan, number, launch, sink));
+    r->no_blocks[number] = launch->empty;
+  }
   SPC_TRY(rt_launch_maps(r->plan, number, launch, sink));
   if (code->library) aim(r, code, number);
-  launch->empty = launch->empty || rt_launch_left_out(r->plan, r->launches, number);
+  launch->empty = r->no_blocks[number] || rt_launch_left_out(r->plan, r->launches, number);
+  return SPC_OK;
+}
+
+static spc_status make_launches(rt_ready *r, ir_sink *sink) {
+  if (!r->sized) r->calls = rt_settled_find(r->settled, r->plan->sizes);
+  for (int i = 0; i < r->plan->image->codes.count; i++) SPC_TRY(make_launch(r, i, sink));
   return SPC_OK;
 }
 
 static spc_status run_device(rt_ready *r, rt_share share, void *stream, ir_sink *sink) {
-  r->calls = rt_settled_find(r->settled, r->plan->sizes);
+  if (!r->made) SPC_TRY(make_launches(r, sink));
+  r->sized = r->made = true;
+  if (rt_cuda_enter(r->plan->options.cuda)) return rt_driver_failed(r->plan, sink, "launching");
   for (int i = 0; i < r->plan->image->codes.count; i++) {
-    if (!rt_takes(share, r->plan->image->codes.at[i].stage)) continue;
-    SPC_TRY(make_launch(r, i, sink));
-    SPC_TRY(rt_launch_send(r->plan, i, &r->launches[i], stream, sink));
+    const rt_launch *launch = &r->launches[i];
+    if (launch->empty || !rt_takes(share, r->plan->image->codes.at[i].stage)) continue;
+    SPC_TRY(rt_launch_send(r->plan, i, launch, stream, sink));
   }
   return SPC_OK;
 }
@@ -372,20 +394,50 @@ spc_status rt_ready_keep(rt_ready *r, const int64_t *sizes, const rt_given *give
   if (!kept->data || !both.kept) return SPC_OK;
   if (kept->bytes < both.kept) return SPC_CAPACITY;
   SPC_TRY(take_sizes(r, sizes, sink));
+  r->sized = r->made = false;
   r->workspace = NULL;
   r->kept = kept->data;
   r->given = given;
   return run_share(r, RT_ONCE, stream, sink);
 }
 
+static bool same_counts(const rt_ready *r, const rt_given *given) {
+  for (int i = 0; i < r->plan->image->kernel->tensors.count; i++)
+    if (given[i].count != r->last[i].count) return false;
+  return true;
+}
+
+/* Where the last run's pieces, sizes and arrays are not this one's, they become it. */
+static spc_status take_run(rt_ready *r, const int64_t *sizes, const rt_given *given,
+                           const rt_kept *kept, void *workspace, size_t bytes, ir_sink *sink) {
+  const ir_kernel *kernel = r->plan->image->kernel;
+  size_t dims = (size_t)kernel->program->dims.count * sizeof *sizes;
+  size_t arrays = (size_t)kernel->tensors.count * sizeof *given;
+  bool keeps = kept->data != NULL, same_arrays = !memcmp(r->last, given, arrays);
+  bool same_sizes = r->laid && r->keeps == keeps && r->checked &&
+                    !memcmp(r->plan->sizes, sizes, dims) && (same_arrays || same_counts(r, given));
+  if (!same_sizes) {
+    r->sized = false;
+    SPC_TRY(lay_out(r, sizes, given, keeps, sink, &r->need));
+  }
+  if (bytes < r->need.workspace || kept->bytes < r->need.kept) return SPC_CAPACITY;
+  if (!same_sizes) SPC_TRY(take_sizes(r, sizes, sink));
+  r->made =
+      r->made && r->sized && same_arrays && r->workspace == workspace && r->kept == kept->data;
+  r->laid = true;
+  r->keeps = keeps;
+  r->workspace = workspace;
+  r->kept = kept->data;
+  memcpy(r->last, given, arrays);
+  r->given = r->last;
+  return SPC_OK;
+}
+
 spc_status rt_ready_enqueue(rt_ready *r, const int64_t *sizes, const rt_given *given,
                             const rt_kept *kept, void *workspace, size_t bytes, void *stream,
                             ir_sink *sink, rt_need *need) {
-  SPC_TRY(lay_out(r, sizes, given, kept->data != NULL, sink, need));
-  if (bytes < need->workspace || kept->bytes < need->kept) return SPC_CAPACITY;
-  SPC_TRY(take_sizes(r, sizes, sink));
-  r->workspace = workspace;
-  r->kept = kept->data;
-  r->given = given;
+  spc_status status = take_run(r, sizes, given, kept, workspace, bytes, sink);
+  *need = r->need;
+  SPC_TRY(status);
   return run_share(r, kept->data ? RT_EVERY_RUN : RT_EVERY_STAGE, stream, sink);
 }

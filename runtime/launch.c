@@ -230,7 +230,6 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
 
 spc_status rt_launch_send(const rt_plan *plan, int number, const rt_launch *launch, void *stream,
                           ir_sink *sink) {
-  if (launch->empty) return SPC_OK;
   if (launch->call) {
     if (!rt_cublaslt_run(plan->options.cuda, launch->call, stream)) return SPC_OK;
   } else if (!rt_cuda_launch(plan->options.cuda, plan->modules[number], launch->grid, &launch->args,
@@ -243,5 +242,7 @@ spc_status rt_launch_send(const rt_plan *plan, int number, const rt_launch *laun
 }
 
 spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
+  if (run->launches[number].empty) return SPC_OK;
+  if (rt_cuda_enter(run->plan->options.cuda)) return rt_run_driver_failed(run, "launching");
   return rt_launch_send(run->plan, number, &run->launches[number], stream, run->memory.sink);
 }

@@ -3,7 +3,9 @@
  * Results against the interpreter's over sizes and masks that change from run to run; the driver
  * calls of each run are counted; a captured graph is replayed on other data; a cold plan inside a
  * capture leaves it whole.  The workspace is poisoned before each run.
- * Usage: gpu-enqueue [time]: the second prints the host's time of a run.  Exit 77 without a GPU. */
+ * Usage: gpu-enqueue [time] [JOB]: with `time` it prints the host's time of a run, beside as many
+ * launches of a kernel that does nothing; JOB: a part of the names of those that run.  Exit 77
+ * without a GPU. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 
 #include "driver/api.h"
 #include "ir/dtype.h"
+#include "tests/gpu/empty.h"
 
 enum { MOST = 6, REPLAYS = 20 };
 
@@ -427,14 +430,39 @@ static double device_us(stand *b) {
   return best;
 }
 
+/* The next run makes its launches anew. */
+static void forget(stand *b) {
+  size_t bytes;
+  must(spc_workspace(b->plan, b->device, 4, &bytes, NULL), NULL, "the workspace");
+}
+
+/* Of the host, `count` launches of a kernel that does nothing; the least of some rounds. */
+static double empty_us(stand *b, int maps, int count) {
+  enum { ROUNDS = 50, RUNS = 20 };
+  double best = INFINITY;
+  empty_kernel *kernel = empty_new(b->cuda, maps);
+  for (int r = 0; kernel && r < ROUNDS; r++) {
+    double start = now_us();
+    for (int i = 0; i < RUNS * count; i++) (void)empty_launch(kernel, b->stream);
+    double took = (now_us() - start) / RUNS;
+    if (took < best) best = took;
+    (void)rt_cuda_synchronise(b->cuda, b->stream);
+  }
+  empty_free(kernel);
+  return best;
+}
+
 /* What it costs that a guard's word goes to host memory and not to the device's. */
 static void timed_report(stand *b) {
+  if (strcmp(b->job->name, "layer") != 0) return;
   void *mapped = b->plan->report.device, *device;
   must(rt_cuda_alloc(b->cuda, 256, &device), NULL, "memory");
   for (int i = 0; i < 2; i++) {
     b->plan->report.device = mapped;
+    forget(b);
     double host = device_us(b);
     b->plan->report.device = device;
+    forget(b);
     printf("%s: %.2f us a run back to back, %.2f with the report on the device\n", b->job->name,
            host, device_us(b));
   }
@@ -456,14 +484,21 @@ static void timed(stand *b) {
     if (took < best) best = took;
     (void)rt_cuda_synchronise(b->cuda, b->stream);
   }
-  printf("%s: %.2f us of the host a run of %.1f launches\n", b->job->name, best,
-         (double)(rt_cuda_count(b->cuda)->launches - before) / (ROUNDS * RUNS));
+  int count = (int)((rt_cuda_count(b->cuda)->launches - before) / (ROUNDS * RUNS));
+  double plain = empty_us(b, EMPTY_PLAIN, count), args = empty_us(b, 0, count);
+  printf(
+      "%s: %.2f us of the host a run of %d launches; as many empty launches: %.2f us (%.2fx), with "
+      "our arguments %.2f us (%.2fx), with tensor maps %.2f us\n",
+      b->job->name, best, count, plain, best / plain, args, best / args,
+      empty_us(b, SPC_MAPS, count));
   timed_report(b);
 }
 
 int main(int argc, char **argv) {
   bool time = argc > 1 && !strcmp(argv[1], "time");
+  const char *only = argc > 1 + time ? argv[1 + time] : "";
   for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+    if (!strstr(jobs[j].name, only)) continue;
     stand b;
     begin(&b, &jobs[j]);
     if (time) {

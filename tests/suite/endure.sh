@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an engine does to the library for months, in seconds: tests/suite/endure.c, and its allocator: allocator.c.
+# What an engine does to the library for months, in seconds: tests/suite/endure.c; its allocator: allocator.c; without memory: nomemory.c.
 # Usage: endure.sh BUILD
 # `script/test-sanitize` runs its threads under the thread sanitizer.
 set -u
@@ -22,6 +22,18 @@ for backend in $backends; do
   check "reload ($backend)" "$tmp/endure" reload $backend "$build/libspc.so"
 done
 check "memory (interp)" "$tmp/endure" memory interp
+# With LLVM: what our own sources ask for, by the places that call (the library's line table tells).
+gcc -std=gnu11 -O1 -Iinclude tests/suite/nomemory.c -o "$tmp/nomemory" -L "$build" -lspc -ldl || exit 1
+own_sites() { # of what a life asks for
+  SPC_CACHE_DIR=$tmp/cache "$tmp/nomemory" "$1" sites | sort -u >"$tmp/sites"
+  xargs addr2line -e "$build/libspc.so" <"$tmp/sites" | paste "$tmp/sites" - | grep -E '/(ir|frontend|passes|codegen|runtime|driver)/[a-z0-9_]+\.c' | cut -f1
+}
+for backend in ${backends#interp}; do
+  SPC_CACHE=off own_sites $backend >"$tmp/own"; own_sites $backend >>"$tmp/own"; sites=$(sort -u "$tmp/own")
+  if [ -z "$sites" ]; then skipped=$((skipped+1)); echo "skip: memory ($backend): the library has no line table"; continue; fi
+  check "memory ($backend), compiling" env SPC_CACHE=off "$tmp/nomemory" $backend $sites
+  check "memory ($backend), from the cache" env SPC_CACHE_DIR="$tmp/cache" "$tmp/nomemory" $backend $sites
+done
 gcc -std=gnu11 -O1 -Iinclude tests/suite/allocator.c -o "$tmp/allocator" -L "$build" -lspc || exit 1
 for backend in $backends; do check "allocator ($backend)" "$tmp/allocator" $backend; done
 if "$build/spc" doctor --json | grep -q '"what":"NVRTC","found":true'; then

@@ -20,7 +20,7 @@ static struct {
 
 /* ---- counting -------------------------------------------------------------------------------- */
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-extern void __libc_free(void *);
+extern void *__libc_memalign(size_t, size_t), __libc_free(void *);
 
 void *malloc(size_t bytes) {
   n.allocations++;
@@ -36,6 +36,11 @@ void *realloc(void *old, size_t bytes) {
   n.allocations++;
   n.live += !old;
   return __libc_realloc(old, bytes);
+}
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  n.allocations++;
+  n.live++;
+  return __libc_memalign(alignment, bytes);
 }
 void free(void *at) {
   n.live -= at != NULL;
