@@ -70,6 +70,7 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "microseconds_likely", c->microseconds_likely);
   put_double(w, "microseconds_high", c->microseconds_high);
   put_flag(w, "whole", c->whole);
+  put_flag(w, "expanded", c->expanded);
   put_flag(w, "asked", c->asked);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);

@@ -84,9 +84,9 @@ struct ir_stage {
   ir_list *detects;         /* list made here (kind DETECT, or fused into the epilogue) */
   ir_tensor *source, *dest; /* CONVERT */
   ir_guard when;
-  bool whole;                        /* as the candidate's */
-  bool assembled;                    /* sparse output whose pattern is computed: see below */
-  bool once; /* depends on `const` inputs alone: what it makes may be kept between runs */
+  bool whole;     /* as the candidate's */
+  bool assembled; /* sparse output whose pattern is computed: see below */
+  bool once;      /* depends on `const` inputs alone: what it makes may be kept between runs */
   int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
   double microseconds;               /* predicted, at the sizes and density assumed */
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */
@@ -116,7 +116,8 @@ struct ir_candidate {
   double density_low, density_high; /* the ends of the assumed range, 0 without a list */
   double microseconds_low, microseconds_likely,
       microseconds_high; /* expected there and at `density` */
-  bool whole; /* computes every element of a statement with a condition, and asks afterwards */
+  bool whole;    /* computes every element of a statement with a condition, and asks afterwards */
+  bool expanded; /* an operand that is stored sparse is written out first */
   ir_verdict verdict;
   const char *why; /* reason of the verdict, one line */
   bool asked;      /* a directive of the schedule asks for it; cleared once the choice is made */

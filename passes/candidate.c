@@ -204,6 +204,9 @@ static double stored_cost(pass_context *context, const pass_sum *sum,
                           const ir_candidate *candidate) {
   pass_strips strips;
   ir_index *columns = strip_columns(candidate);
+  for (int i = 0; candidate->expanded && i < sum->stmt->free.count; i++)
+    if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
+      return pass_expanded_cost(context, sum, &strips);
   if (columns && pass_strips_fit(sum, columns, NULL, &strips))
     return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size,
                             pass_stored_density(context, &strips));

@@ -92,6 +92,8 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
 double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
                           double density);
 double pass_stored_density(pass_context *context, const pass_strips *strips);
+/* The operand that is stored sparse written out, then the product of two dense matrices. */
+double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips);
 
 const ir_target *pass_target_of(const pass_context *context);
 void pass_context_prepare(pass_context *context); /* the built-in profile, where none was given */

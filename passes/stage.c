@@ -242,6 +242,8 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_stmt *stmt = kernel->stmts.at[s];
     const ir_candidate *candidate = pass_chosen(kernel, stmt->target);
+    for (int n = pass_stage_expand(context, kernel, s, candidate); n > 0; n--, s++)
+      compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
     ir_tensor *source = pass_stmt_converts(stmt);
     if (source && pass_tensor_is_sparse(stmt->target))
       convert_stage(context, kernel, stmt, source);

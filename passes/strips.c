@@ -160,6 +160,25 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
   return p->launch_us + pack + walk + store;
 }
 
+double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+  const pass_profile *p = context->profile;
+  const ir_target *target = pass_target_of(context);
+  sizes z = sizes_of(context, sum, strips, pass_stored_density(context, strips));
+  const ir_tensor *stored = strips->stored->tensor, *packed = strips->packed->tensor;
+  pass_product q = {.batch = 1,
+                    .m = z.columns,
+                    .n = z.rows,
+                    .k = z.k,
+                    .a = packed->dtype,
+                    .b = stored->dtype,
+                    .c = sum->stmt->target->dtype};
+  const pass_tiling whole = {.m = 64, .n = 64, .k = 1, .cover = 1};
+  double all = z.rows * z.k * (double)ir_dtype_bytes(stored->dtype);
+  double write =
+      us(all + z.entries * 8, p->bandwidth_gbs) + z.entries / (p->loop_gathered_gops * 1e3);
+  return p->launch_us + write + pass_cost_product(p, target, &q, &whole);
+}
+
 double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
                           double density) {
   const pass_profile *p = context->profile;

@@ -212,6 +212,13 @@ static void copy_if(vec_copier *k, const ir_code *code, ir_expr *cond) {
     branch_on(k, code, 0);
 }
 
+/* Lines of every column; passes ask for them in bodies that they have made, for all rows at once.
+ */
+static void copy_prefetch(vec_copier *k, const ir_code *code) {
+  for (int c = 0; c < k->cols; c++)
+    ir_prefetch(k->b, code->buf, pass_vec_scalar(k, code->offset, 0, c));
+}
+
 void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *code = block->codes.at[i];
@@ -224,8 +231,8 @@ void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond) {
     case IR_IF: copy_if(k, code, cond); break;
     case IR_LOCAL: copy_local(k, code); break;
     case IR_COMMENT: ir_comment(k->b, "%s", code->text); break;
+    case IR_PREFETCH: copy_prefetch(k, code); break;
     case IR_WHILE:
-    case IR_PREFETCH:
     case IR_BARRIER: break; /* not legal in a region */
     }
     k->shared.count = 0;

@@ -342,6 +342,20 @@ static void write_rest(panel *p) {
   write_columns(p, &body, true, 1);
 }
 
+/* A panel is read from the second cache: its lines are asked for some steps before. */
+static void put_prefetches(panel *p, ir_block *steps) {
+  for (int i = 0; i < p->packed_count; i++) {
+    const panel_packed *one = &p->packed[i];
+    if (one->by_row) continue;
+    ir_expr *ahead = pass_panel_number(p, PANEL_AHEAD * p->width);
+    put(p, steps,
+        (ir_code){.kind = IR_PREFETCH,
+                  .buf = one->buf,
+                  .offset = pass_panel_op(p, IR_OP_ADD, panel_place(p, false), ahead),
+                  .combine = IR_OP_COUNT});
+  }
+}
+
 /* The loop's statements with panels in place of memory; declares the panels. */
 static ir_block panel_steps(panel *p) {
   ir_block steps = {0};
@@ -350,6 +364,7 @@ static ir_block panel_steps(panel *p) {
     if (code.value) code.value = from_panels(p, code.value);
     put(p, &steps, code);
   }
+  put_prefetches(p, &steps);
   return steps;
 }
 

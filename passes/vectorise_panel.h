@@ -6,9 +6,10 @@
 #include "passes/vectorise.h"
 
 enum {
-  PANEL_DEPTH = 384,
+  PANEL_DEPTH = 512,
+  PANEL_AHEAD = 8,              /* steps of k that a panel's lines are asked for before */
   PANEL_MOST_ROWS = 512,        /* sums of a block: 128 KiB in AVX-512 */
-  PANEL_MOST_PACKED_ROWS = 192, /* where rows are packed too */
+  PANEL_MOST_PACKED_ROWS = 144, /* where rows are packed too */
   PANEL_FEW_ROWS = 16,          /* fewer are not packed for */
   PANEL_SCATTERED_ROWS = 96,    /* the same where columns are turned element by element */
   PANEL_FEWEST_ROWS = 4,        /* the same where they are all the rows there are */

@@ -61,6 +61,21 @@ static void add_strips(pass_context *context, pass_ways *ways) {
   }
 }
 
+/* Where most of an operand is stored, all of it is multiplied in less time than its entries are
+ * met. */
+static void add_expanded(pass_context *context, pass_ways *ways) {
+  pass_strips fit;
+  bool fits = false;
+  for (int i = 0; i < ways->stmt->free.count && !fits; i++)
+    fits = pass_strips_fit(&ways->sum, ways->stmt->free.at[i], NULL, &fit);
+  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan) return;
+  ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
+  candidate->label =
+      ir_format_text(context->arena, "%s written out, dense loops", fit.stored->tensor->name);
+  candidate->expanded = true;
+  pass_candidate_estimate(context, &ways->sum, candidate);
+}
+
 static ir_candidate *list_new(pass_context *context, pass_ways *ways, const pass_listed *operand,
                               int64_t strip, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
@@ -135,6 +150,7 @@ void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_conditional(context, ways);
   if (!ways->is_sum) return;
   add_strips(context, ways);
+  add_expanded(context, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
