@@ -355,6 +355,8 @@ static void write_loop(vectoriser *v, const ir_code *loop) {
   share = share_by_reductions(v, c.loop[c.count - 1]);
   if (share < best) {
     if (!write_turned(v, &c)) write_by_reductions(v, &c);
+  } else if (at >= 0 && at < c.count - 1 && write_turned(v, &c)) {
+    /* an outer loop has the vectors, so results would be scattered: panels give both */
   } else if (at >= 0) {
     write_by_lanes(v, &c, at);
   } else {
