@@ -2,6 +2,8 @@
 
 A row has sets of operands (another mask each, taken by turns), programs of spc on them, functions of peers, and the
 result in float64.  Times of peers include what their user would have to do; making the operands is never timed."""
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -184,6 +186,36 @@ def dynamic(peers):
                   lambda s: np.matmul(*exact(s["A"], s["B"])), ("C", (n, n)), n, flop=2 * n ** 3 * density, best=("spc dense", "OpenBLAS"))
 
 
+LAYOUTS = "spx 1; dim I: dyn; dim K: dyn; dim N: dyn;\nkernel k { in A: f32[%s]%s; in B: f32[%s]%s; out C[%s] = sum[k] A[%s]*B[%s]; }%s"
+
+
+def layouts(peers):
+    """Every way that the three matrices can lie, zeros of either operand in runs of 16 along its free index."""
+    i, k, n = 512, 1024, 512
+    for a, b, c, which in itertools.product(("i,k", "k,i"), ("k,n", "n,k"), ("i,n", "n,i"), "AB"):
+        sets = []
+        for _ in range(SETS):
+            A, B = random(i, k), random(k, n)
+            if which == "A":
+                A *= np.kron(rng.random((i // 16, k)) < 0.05, np.ones((16, 1), np.float32))
+            else:
+                B *= np.kron(rng.random((k, n // 16)) < 0.05, np.ones((1, 16), np.float32))
+            A, B = A if a == "i,k" else np.ascontiguousarray(A.T), B if b == "k,n" else np.ascontiguousarray(B.T)
+            sets.append(dict(A=A, B=B))
+
+        def want(s, a=a, b=b, c=c):
+            A, B = exact(s["A"], s["B"])
+            C = (A if a == "i,k" else A.T) @ (B if b == "k,n" else B.T)
+            return C if c == "i,n" else C.T
+
+        def text(zeros, schedule, a=a, b=b, c=c, which=which):
+            shape = lambda subs: ",".join(x.upper() for x in subs.split(","))
+            return LAYOUTS % (shape(a), zeros * (which == "A"), shape(b), zeros * (which == "B"), c, a, b, schedule)
+        yield Row("A[%s] B[%s] → C[%s], 95 %% zeros of %s" % (a, b, c, which), dict(I=i, K=k, N=n), sets,
+                  {"spc": text(" ~ zeros(dynamic)", ""), "spc dense": text("", "")}, {}, want, ("C", (i, n) if c == "i,n" else (n, i)), k, flop=2 * i * k * n * 0.05,
+                  best=("spc dense",))
+
+
 FFN = """spx 1; dim T: dyn; dim D = 1024; dim F = 4096;
 kernel k { in x: f32[T,D]; in W1: f32[D,F] const; in W2: f32[F,D] const;
   let h[t,f] = relu(sum[d] x[t,d]*W1[d,f])%s; out y[t,o] = sum[f] h[t,f]*W2[f,o]; }%s"""
@@ -324,6 +356,7 @@ def conversions(peers):
 
 
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
-          "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"), "ffn": (ffn, "Feed-forward layers with a relu"),
+          "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
+          "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
           "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
           "conversions": (conversions, "Conversions")}
