@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library few tiles gather ffn gated sizes decode jit
+       library precision turned few tiles gather ffn gated sizes decode jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -254,6 +254,61 @@ def library():
         row("%d × %d × %d" % (m, n, k), name, "`%s`" % chosen.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "`%s`" % own.stages()[0][1],
             "%.1f" % (ours * 1e3), "%.1f" % (ref * 1e3), "%.3f" % (ref / us), "%.0f" % rate(2 * m * n * k, us), "%.1e, %.1e" % (error(c, want), error(d, want)))
         chosen.close(), own.close()
+
+
+def by_tensor_cores(allowed, *operands):
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.mm(*operands[:2], out=operands[2])
+
+
+def precision():
+    """f32 products by tensor cores, as a schedule may ask for: tf32, and each factor as two tf32 numbers."""
+    print("\n### f32 products whose schedule says `precision C = ..`; microseconds, L2 cold; errors against float64\n")
+    head("M × N × K", "B stored", "tf32", "spc (spread)", "torch tf32", "speed", "TFLOP/s", "tf32x3", "spc (spread)", "torch f32", "speed", "TFLOP/s",
+         "errors: tf32, torch tf32, tf32x3, torch f32")
+    for m, n, k, transposed in ((4096, 4096, 4096, False), (4096, 4096, 4096, True), (8192, 8192, 8192, True), (2048, 2048, 2048, False),
+                                (1024, 5632, 2048, True), (64, 14336, 4096, True), (64, 14336, 4096, False)):
+        a, stored = torch.randn(m, k, device="cuda"), torch.randn(*((n, k) if transposed else (k, n)), device="cuda")
+        b = stored.t() if transposed else stored
+        out = [torch.full((m, n), float("nan"), device="cuda") for _ in range(4)]
+        text = dense_text(m, n, k, "f32", transposed) + "schedule k for sm_90a { precision C = %s; }"
+        ours = [Program(text % p).bind(A=a, B=stored, C=c) for p, c in zip(("tf32", "tf32x3"), out)]
+        times = compare([*ours, lambda: by_tensor_cores(True, a, b, out[2]), lambda: by_tensor_cores(False, a, b, out[3])], before=sweep)
+        want = a.double() @ b.double()
+        cells = []
+        for p, mine, peer in zip(ours, times, times[2:]):
+            cells += ["`%s`" % p.stages()[0][1], "%.1f (%.1f)" % (mine[0] * 1e3, mine[1] * 1e3), "%.1f" % (peer[0] * 1e3), "%.3f" % (peer[0] / mine[0]), "%.0f" % rate(2 * m * n * k, mine[0])]
+        row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", *cells, ", ".join("%.1e" % error_of(out[i], want) for i in (0, 2, 1, 3)))
+        torch.backends.cuda.matmul.allow_tf32 = False
+        for p in ours:
+            p.close()
+
+
+def error_of(got, want):
+    return (got.double() - want).norm().item() / want.norm().item()
+
+
+def turned():
+    """8-bit operands whose k is not contiguous: PyTorch is given them as its library wants them, and once has to turn B itself."""
+    print("\n### products of 8-bit operands, B stored [k][n]; microseconds, L2 cold\n")
+    head("M × N × K", "dtype", "kernel", "spc (spread)", "spc, [n][k]", "torch, [n][k]", "torch, turning B first", "speed", "TFLOP/s", "error")
+    one = torch.ones((), device="cuda")
+    for name, dtype, result, acc in (("i8", torch.int8, "i32", "i32"), ("f8e4m3", torch.float8_e4m3fn, "bf16", "f32")):
+        for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (1024, 5632, 2048), (32, 14336, 4096)):
+            make = lambda *s: torch.randint(-128, 128, s, device="cuda", dtype=dtype) if name == "i8" else torch.randn(*s, device="cuda").to(dtype)
+            a, b = make(m, k), make(k, n)
+            lying = b.t().contiguous()
+            c, d, e = (torch.zeros(m, n, device="cuda", dtype=torch.int32 if name == "i8" else torch.bfloat16) for _ in range(3))
+            mine = Program((PLAIN % (m, n, k, "K,N", "k,n", result, acc)).replace("TYPE", name)).bind(A=a, B=b, C=c)
+            other = Program((PLAIN % (m, n, k, "N,K", "n,k", result, acc)).replace("TYPE", name)).bind(A=a, B=lying, C=d)
+            product = (lambda x: torch._int_mm(a, x, out=e)) if name == "i8" else (lambda x: torch._scaled_mm(a, x, one, one, out_dtype=torch.bfloat16, out=e))
+            bits = b.view(torch.int8)
+            times = compare([mine, other, lambda: product(lying.t()), lambda: product(bits.t().contiguous().view(dtype).t())], before=sweep)
+            want = (a.float() if name != "i8" else a).double() @ (b.float() if name != "i8" else b).double()
+            us = ["%.1f" % (t[0] * 1e3) for t in times]
+            row("%d × %d × %d" % (m, n, k), name, "`%s`" % mine.stages()[0][1], "%s (%.1f)" % (us[0], times[0][1] * 1e3), *us[1:], "%.3f" % (times[3][0] / times[0][0]),
+                "%.0f" % rate(2 * m * n * k, times[0][0]), "%.1e" % error_of(c, want))
+            mine.close(), other.close()
 
 
 # Few rows, and products whose tiles do not fill the machine: m, n, k, whether B is stored [n][k], the tiles to be compared.
@@ -557,7 +612,7 @@ def jit():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

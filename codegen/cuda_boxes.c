@@ -18,6 +18,18 @@ static int panel_width(const cg_launch *l, int free, bool rows_are_k) {
   return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 128 / element_bytes(l);
 }
 
+/* 8-bit operands whose rows are k, and such a B of f32, are turned in shared memory, and a B of two
+ * parts is split there (kernels/turned.cuh): a third barrier a slot. */
+static int parts(const cg_launch *l) {
+  return ir_kernel_precision(l->row) == IR_PRECISION_TF32X3 ? 2 : 1;
+}
+
+static int barrier_bytes(const cg_launch *l) {
+  bool turns_a = element_bytes(l) == 1 && l->product.a.layout == 'c';
+  bool turns_b = element_bytes(l) != 2 && l->product.b.layout == 'r';
+  return turns_a || turns_b || parts(l) > 1 ? 24 : 16;
+}
+
 static int panel_bytes(const cg_launch *l, int free, bool rows_are_k) {
   int width = panel_width(l, free, rows_are_k), k = l->row->k;
   return (rows_are_k ? (free + width - 1) / width * width : free) * k * element_bytes(l);
@@ -26,7 +38,7 @@ static int panel_bytes(const cg_launch *l, int free, bool rows_are_k) {
 static int slot_bytes(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
   return panel_bytes(l, row->m, l->product.a.layout == 'c') +
-         panel_bytes(l, row->n, l->product.b.layout == 'r');
+         parts(l) * panel_bytes(l, row->n, l->product.b.layout == 'r');
 }
 
 /* ---- boxes of the result --------------------------------------------------------------------- */
@@ -73,6 +85,7 @@ static int note_bytes(const cg_launch *l) { return l->samples ? l->row->depth * 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
 static void share(cg_launch *l) {
   int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
+  int slot_and_barriers = slot + barrier_bytes(l);
   int box = groups * BOX_ROWS * box_columns(l->row) * 2;
   int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
@@ -80,9 +93,9 @@ static void share(cg_launch *l) {
   if (l->samples && l->brought.place >= 0) wanted = boxes; /* what lies at the place waits there */
   if (l->row->m > 64 * groups && wanted > 1) wanted = 1; /* the slots are large */
   l->depth = l->row->depth;
-  while (l->depth > LEAST_DEPTH && l->depth * (slot + 16) + fixed + wanted * box > SHARED_LIMIT)
+  while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)
     l->depth--;
-  int ring = l->depth * (slot + 16) + fixed, fit = (SHARED_LIMIT - ring) / box;
+  int ring = l->depth * slot_and_barriers + fixed, fit = (SHARED_LIMIT - ring) / box;
   l->store_boxes = boxes < fit ? boxes : fit;
   l->shared_bytes = ring + l->store_boxes * box;
 }
@@ -188,6 +201,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
   if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers &&
+      barrier_bytes(l) == 16 &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
@@ -225,6 +239,8 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
   ir_box_map map = {.buf = buf, .dtype = dtype, .rank = 2, .box = {wide, tall}};
   int bytes = wide * (int)ir_dtype_bytes(dtype);
   map.swizzle = bytes >= 128 ? 128 : bytes >= 32 ? bytes : 0;
+  map.rounds = l->row && dtype == IR_F32 && ir_kernel_precision(l->row) == IR_PRECISION_TF32 &&
+               (buf == l->buf_a || buf == l->buf_b);
   map.extent[0] = fast;
   map.extent[1] = slow;
   map.stride[1] = o->pitch;

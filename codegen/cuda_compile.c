@@ -112,8 +112,9 @@ static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
   bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen));
   bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
+  ir_precision precision = chosen ? ir_kernel_precision(chosen) : IR_PRECISION_FULL;
   if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||
-      !runs_on(row, c->options->target) ||
+      ir_kernel_precision(row) != precision || !runs_on(row, c->options->target) ||
       cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))
     return false;
   cg_launch *other = &v->stand_ins.at.at[0];

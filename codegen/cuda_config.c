@@ -189,6 +189,8 @@ static void put_tile(const config *c) {
        ir_kernel_workers(row),
        ir_kernel_workers(row) < row->threads ? row->threads - ir_kernel_workers(row)
                                              : row->threads);
+  line(c, "static constexpr int parts = %d; // numbers of the tensor cores that a factor is the sum of",
+       ir_kernel_precision(row) == IR_PRECISION_TF32X3 ? 2 : 1);
   line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
        c->l->gathers ? 32 : 8);
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,

@@ -45,8 +45,8 @@ static void put_size(ir_text *text, const ir_expr *size) {
 }
 
 static void put_map(ir_text *text, const ir_box_map *map) {
-  ir_text_printf(text, "map %d %s %d %d", map->buf, ir_dtype_text(map->dtype), map->rank,
-                 map->swizzle);
+  ir_text_printf(text, "map %d %s%s %d %d", map->buf, ir_dtype_text(map->dtype),
+                 map->rounds ? " rounded" : "", map->rank, map->swizzle);
   for (int i = 0; i < IR_MAP_RANK; i++) {
     ir_text_printf(text, " %d", map->box[i]);
     put_size(text, map->extent[i]);

@@ -173,6 +173,7 @@ typedef struct fe_directive {
   IR_VEC(fe_size) sizes;
   int64_t rows, cols, number;
   fe_fmt *format;
+  fe_name precision;
   ir_span span, number_span;
 } fe_directive;
 

@@ -151,7 +151,8 @@ static void print_directive(const fe_directive *d, ir_text *out) {
   static const char *const names[] = {
       [IR_DO_COMPACT] = "compact", [IR_DO_TILE] = "tile",     [IR_DO_FUSE] = "fuse",
       [IR_DO_FORMAT] = "format",   [IR_DO_SPLIT] = "split",   [IR_DO_DENSE] = "dense",
-      [IR_DO_LIBRARY] = "library", [IR_DO_STAGES] = "stages", [IR_DO_WARPS] = "warps"};
+      [IR_DO_LIBRARY] = "library", [IR_DO_STAGES] = "stages", [IR_DO_WARPS] = "warps",
+      [IR_DO_PRECISION] = "precision"};
   ir_text_printf(out, "  %s", names[d->kind]);
   if (d->tensor.text) ir_text_printf(out, " %s", d->tensor.text);
   if (d->into.text) ir_text_printf(out, " into %s", d->into.text);
@@ -161,6 +162,7 @@ static void print_directive(const fe_directive *d, ir_text *out) {
   for (int i = 0; i < d->sizes.count; i++)
     ir_text_printf(out, " %s=%lld", d->sizes.at[i].name.text, (long long)d->sizes.at[i].value);
   print_fmt(d->format, out);
+  if (d->precision.text) ir_text_printf(out, " %s", d->precision.text);
   if (d->number) ir_text_printf(out, " %lld", (long long)d->number);
   ir_text_put(out, "\n");
 }

@@ -117,6 +117,17 @@ static bool check_number(planning *p, const fe_directive *d, ir_directive *out) 
   return false;
 }
 
+static bool check_precision(planning *p, const fe_directive *d, ir_directive *out) {
+  for (int i = IR_PRECISION_FULL; i <= IR_PRECISION_TF32X3; i++)
+    if (!strcmp(d->precision.text, ir_precision_text((ir_precision)i))) {
+      out->precision = (ir_precision)i;
+      return true;
+    }
+  fe_error(p->c, IR_DIAG_DIRECTIVE, d->precision.span,
+           "`%s` is not a precision; there are `tf32`, `tf32x3` and `full`", d->precision.text);
+  return false;
+}
+
 static bool check_named(planning *p, const ir_stmt *s, const fe_directive *d, ir_directive *out) {
   switch (d->kind) {
   case IR_DO_COMPACT:
@@ -129,6 +140,7 @@ static bool check_named(planning *p, const ir_stmt *s, const fe_directive *d, ir
   case IR_DO_FUSE: return check_fuse(p, s, d, out);
   case IR_DO_FORMAT:
     return (out->format = fe_format_make(p->c, d->format, s->target->rank)) != NULL;
+  case IR_DO_PRECISION: return check_precision(p, d, out);
   case IR_DO_DENSE:
   case IR_DO_LIBRARY:
   case IR_DO_STAGES:

@@ -15,7 +15,8 @@ bool fe_at_item(const fe_parser *p) {
 static bool at_member(const fe_parser *p) {
   static const fe_word starts[] = {FE_W_IN,      FE_W_LET,    FE_W_OUT,   FE_W_RAGGED, FE_W_GRAD,
                                    FE_W_COMPACT, FE_W_TILE,   FE_W_FUSE,  FE_W_SPLIT,  FE_W_DENSE,
-                                   FE_W_LIBRARY, FE_W_STAGES, FE_W_WARPS, FE_W_EXPECT};
+                                   FE_W_LIBRARY, FE_W_STAGES, FE_W_WARPS, FE_W_PRECISION,
+                                   FE_W_EXPECT};
   for (int i = 0; i < IR_COUNT(starts); i++)
     if (fe_at_word(p, starts[i])) return true;
   return false;

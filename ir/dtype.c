@@ -21,6 +21,8 @@ const ir_dtype_row ir_dtype_rows[IR_DTYPE_COUNT] = {
 #undef SPC_DTYPE
 };
 
+const char *const ir_words_precision[] = {"full", "tf32", "tf32x3", NULL};
+
 ir_dtype ir_dtype_find(const char *text) {
   for (int t = IR_NONE + 1; t < IR_DTYPE_COUNT; t++)
     if (!strcmp(ir_dtype_rows[t].text, text)) return (ir_dtype)t;

@@ -12,6 +12,16 @@ typedef enum ir_dtype {
   IR_DTYPE_COUNT
 } ir_dtype;
 
+/* How products of f32 operands are formed: as f32 says, or by tensor cores that read 11 bits of a
+ * factor (tf32), once or of each factor's two parts (tf32x3, about 22 bits). */
+typedef enum ir_precision {
+  IR_PRECISION_FULL,
+  IR_PRECISION_TF32,
+  IR_PRECISION_TF32X3
+} ir_precision;
+extern const char *const ir_words_precision[]; /* NULL ends them */
+static inline const char *ir_precision_text(ir_precision p) { return ir_words_precision[p]; }
+
 typedef struct ir_dtype_row {
   const char *text;
   int bits, bytes;

@@ -18,6 +18,7 @@ typedef struct ir_box_map {
   ir_dtype dtype;
   int rank, box[IR_MAP_RANK];
   ir_expr *extent[IR_MAP_RANK], *stride[IR_MAP_RANK];
+  bool rounds; /* f32 to the nearest tf32 number on the way in */
   int swizzle; /* bytes of a box's row as the copy engine swizzles it: 128, 64, 32, 0 */
 } ir_box_map;
 

@@ -198,7 +198,8 @@ typedef enum ir_directive_kind {
   IR_DO_DENSE,
   IR_DO_LIBRARY,
   IR_DO_STAGES,
-  IR_DO_WARPS
+  IR_DO_WARPS,
+  IR_DO_PRECISION
 } ir_directive_kind;
 
 typedef struct ir_directive {
@@ -210,6 +211,7 @@ typedef struct ir_directive {
   int gran_rows, gran_cols;
   const ir_format *format;
   int64_t number; /* stages, warps */
+  ir_precision precision;
   bool applied;   /* set by the pass that honoured it */
   ir_span span;
 } ir_directive;

@@ -59,6 +59,12 @@ int ir_kernel_split(const ir_kernel_row *row) {
 
 bool ir_kernel_streams(const ir_kernel_row *row) { return !strcmp(row->skeleton, "stream"); }
 
+ir_precision ir_kernel_precision(const ir_kernel_row *row) {
+  const char *suffix = strstr(row->skeleton, "32");
+  if (!suffix) return IR_PRECISION_FULL;
+  return suffix[2] ? IR_PRECISION_TF32X3 : IR_PRECISION_TF32;
+}
+
 int ir_kernel_workers(const ir_kernel_row *row) {
   bool specialised =
       ir_kernel_moves_boxes(row) || (row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384);

@@ -50,6 +50,8 @@ bool ir_kernel_moves_boxes(
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */
 bool ir_kernel_streams(const ir_kernel_row *row);
+/* How it multiplies f32 operands (IR_PRECISION_FULL also where it takes none). */
+ir_precision ir_kernel_precision(const ir_kernel_row *row);
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);
 /* How the warpgroups of a wgmma row that multiply cut its tile. */

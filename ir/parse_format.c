@@ -168,6 +168,9 @@ static void read_directive_rest(ir_reader *r, ir_directive *d) {
     d->into = ir_read_name(r);
   } else if (d->kind == IR_DO_FORMAT) {
     read_directive_format(r, d);
+  } else if (d->kind == IR_DO_PRECISION) {
+    ir_read_expect(r, "=");
+    d->precision = (ir_precision)ir_read_word(r, ir_words_precision, "a precision");
   } else {
     read_sizes(r, d);
   }

@@ -66,6 +66,8 @@ static void put_directive_rest(ir_writer *w, const ir_program *program, const ir
   } else if (d->kind == IR_DO_FORMAT && d->format) {
     ir_text_printf(out, " rank %d = ", d->format->rank);
     ir_put_format(w, program, d->format);
+  } else if (d->kind == IR_DO_PRECISION) {
+    ir_text_printf(out, " = %s", ir_precision_text(d->precision));
   } else {
     put_directive_sizes(out, d);
   }

@@ -103,7 +103,7 @@ static double best_dense_row(pass_context *context, const pass_sum *sum) {
   double best = INFINITY;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (ir_kernel_is_dense(row) && pass_row_fits(row, target, sum->a->tensor->dtype))
+    if (ir_kernel_is_dense(row) && pass_row_fits(row, target, sum))
       best = fmin(best, pass_dense_cost(context, sum, row, false));
   }
   return isfinite(best) ? best : 0;
@@ -183,7 +183,7 @@ double pass_library_cost(pass_context *context, const pass_sum *sum) {
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_is_dense(row) || !ir_kernel_moves_boxes(row) ||
-        !pass_row_fits(row, target, sum->a->tensor->dtype) ||
+        !pass_row_fits(row, target, sum) ||
         !pass_boxes_fit(sum))
       continue;
     double own =

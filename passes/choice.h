@@ -21,6 +21,7 @@ typedef struct pass_sum {
   ir_index *k;                 /* the only summed index, NULL when there are several */
   double batch, m, n, k_size;  /* assumed sizes; set when matrices, else m = all free, n = 1 */
   ir_index *m_index, *n_index; /* NULL when there is not exactly one */
+  ir_precision precision;      /* what the schedule allows */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
@@ -122,8 +123,8 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);
 ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
 
-/* Rows of the kernel table: can it run operands of this dtype there? */
-bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype);
+/* Rows of the kernel table: can it run such operands there, as precisely as is asked? */
+bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, const pass_sum *sum);
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* A product by the vendor's library, after the kernels that it is compared with. */
 void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
@@ -144,6 +145,8 @@ spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass
 const ir_directive *pass_schedule_compact(const ir_kernel *kernel, const ir_tensor *tensor);
 bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, int *axis_dim,
                         int64_t *strip, int64_t *gran);
+/* How the products of a statement, and of temporaries that were split off it, are formed. */
+ir_precision pass_schedule_precision(const ir_program *program, const ir_tensor *target);
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor);
 

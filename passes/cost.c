@@ -44,6 +44,9 @@ static double row_peak_tflops(const pass_profile *p, const ir_kernel_row *row, i
   if (row->multiply == IR_MULTIPLY_FMA)
     return ir_dtype_rows[dtype].bits > 32 ? p->fma64_tflops : p->fma32_tflops;
   if (ir_dtype_rows[dtype].bits > 32) return p->mma64_tflops;
+  if (ir_kernel_precision(row) != IR_PRECISION_FULL)
+    return (row->multiply == IR_MULTIPLY_WGMMA ? p->wgmma16_tflops : p->mma16_tflops) /
+           (ir_kernel_precision(row) == IR_PRECISION_TF32 ? 2 : 6);
   if (row->multiply == IR_MULTIPLY_WGMMA && p->wgmma16_tflops > 0)
     return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->wgmma16_tflops;
   return ir_dtype_rows[dtype].bits <= 8 ? p->mma8_tflops : p->mma16_tflops;
@@ -122,6 +125,14 @@ static double tiles_at_once(const pass_profile *p, int split) {
   return split > 1 ? fmax(1, floor(p->units / split)) : p->units;
 }
 
+/* Whether an operand has to be turned in shared memory: the row's B, and of 8 bits its A too. */
+static bool turns_operand(const pass_product *q, const pass_tiling *tiling) {
+  bool exchanged = tiling->m != tiling->row->m;
+  bool a = exchanged ? q->outer_b : q->outer_a, b = exchanged ? q->outer_a : q->outer_b;
+  if (ir_kernel_precision(tiling->row) == IR_PRECISION_TF32X3) return false; /* splitting hides it */
+  return b || (a && ir_dtype_bytes(q->a) == 1);
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
@@ -132,6 +143,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
                         : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
                 p->units; /* of a unit */
+  if (turns_operand(q, tiling) && !listed) rate *= p->turn_share;
   int split = ir_kernel_split(tiling->row);
   double k = (tiling->columns ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);

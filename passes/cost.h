@@ -59,6 +59,7 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   ir_dtype a, b, c;
   bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
   bool operands_unaligned; /* the same, of A and B alone */
+  bool outer_a, outer_b;   /* of 1 or 4 bytes, and k is not contiguous: tensor cores want it so */
 } pass_product;
 
 /* How one kernel runs a product.  strip 0: dense.  cover: share of k (or of m rows) that is left.

@@ -56,10 +56,13 @@ static void put_tile(const ir_candidate *c, ir_text *out) {
   ir_text_put(out, ";\n");
 }
 
-/* Storage that the schedule asked for; what is chosen otherwise follows again by itself. */
-static void put_formats(const ir_kernel *kernel, ir_text *out) {
+/* Storage and precision that the schedule asked for; what is chosen otherwise follows again by
+ * itself. */
+static void put_asked(const ir_kernel *kernel, ir_text *out) {
   for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {
     const ir_directive *d = &kernel->schedule->directives.at[i];
+    if (d->kind == IR_DO_PRECISION && d->applied)
+      ir_text_printf(out, "  precision %s = %s;\n", d->tensor, ir_precision_text(d->precision));
     if (d->kind != IR_DO_FORMAT || !d->applied) continue;
     ir_text_printf(out, "  format %s = ", d->tensor);
     ir_format_print(d->format, out);
@@ -72,7 +75,7 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
   if (program->target && strcmp(program->target, "interp"))
     ir_text_printf(out, " for %s", program->target);
   ir_text_put(out, " {\n");
-  put_formats(kernel, out);
+  put_asked(kernel, out);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;

@@ -103,7 +103,7 @@ static bool loops_stand_in(const lower_state *s) {
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (ir_kernel_is_dense(row) && !row->align && sum.a &&
-        pass_row_fits(row, pass_target_of(s->context), sum.a->tensor->dtype))
+        pass_row_fits(row, pass_target_of(s->context), &sum))
       return false;
   }
   return true;

@@ -22,6 +22,29 @@ const ir_directive *pass_schedule_compact(const ir_kernel *kernel, const ir_tens
   return pass_schedule_find(kernel, IR_DO_COMPACT, tensor->name);
 }
 
+/* Canonical form splits `y` into `y.0`, .. and itself; the name of a user's tensor has no dot. */
+static bool is_of(const ir_tensor *target, const char *name) {
+  size_t length = strlen(name);
+  return !strncmp(target->name, name, length) &&
+         (!target->name[length] || target->name[length] == '.');
+}
+
+static const ir_kernel *kernel_of(const ir_program *program, const ir_tensor *tensor) {
+  for (int i = 0; i < program->kernels.count; i++)
+    for (int t = 0; t < program->kernels.at[i]->tensors.count; t++)
+      if (program->kernels.at[i]->tensors.at[t] == tensor) return program->kernels.at[i];
+  return NULL;
+}
+
+ir_precision pass_schedule_precision(const ir_program *program, const ir_tensor *target) {
+  const ir_kernel *kernel = kernel_of(program, target);
+  for (int i = 0; kernel && kernel->schedule && i < kernel->schedule->directives.count; i++) {
+    const ir_directive *d = &kernel->schedule->directives.at[i];
+    if (d->kind == IR_DO_PRECISION && is_of(target, d->tensor)) return d->precision;
+  }
+  return IR_PRECISION_FULL;
+}
+
 /* The index names of a let or out are those of its definition. */
 static int dim_named(const ir_tensor *tensor, const char *name) {
   for (int d = 0; tensor->def && d < tensor->rank; d++) {
@@ -344,6 +367,38 @@ static spc_status do_depth(pass_context *context, pass_ways *all, int count, ir_
   return SPC_OK;
 }
 
+/* ---- precision ------------------------------------------------------------------------------- */
+static bool is_precise(const ir_candidate *candidate, const ir_directive *d) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_precision(row) == d->precision;
+}
+
+/* Other rows of the table are no candidates any more: what is struck are loops and the library. */
+static spc_status do_precision(pass_context *context, pass_ways *all, int count, ir_directive *d) {
+  bool any = d->precision == IR_PRECISION_FULL, known = any;
+  for (int s = 0; s < count && d->precision != IR_PRECISION_FULL; s++) {
+    if (!is_of(all[s].stmt->target, d->tensor)) continue;
+    bool precise = false;
+    for (int i = 0; i < all[s].list.count; i++)
+      precise |= stands(&all[s].list.at[i]) && is_precise(all[s].list.at[i].candidate, d);
+    if (precise) strike(&all[s], is_precise, d, "the schedule asks for another precision");
+    any |= precise;
+    known = true;
+  }
+  if (!known) return no_such(context, d, "a let or an output");
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA && !any)
+    return refuse(context, IR_DIAG_DIRECTIVE_DEVICE, d,
+                  ir_format_text(context->arena, "%s is what tensor cores do: it has no meaning on "
+                                 "this target", ir_precision_text(d->precision)));
+  if (!any)
+    return refuse(context, IR_DIAG_DIRECTIVE_TILE, d,
+                  ir_format_text(context->arena,
+                                 "no kernel of this target computes `%s` in %s: it multiplies two "
+                                 "dense f32 matrices", d->tensor, ir_precision_text(d->precision)));
+  d->applied = true;
+  return SPC_OK;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_ways *all, int count,
                               ir_directive *d) {
@@ -355,6 +410,7 @@ static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_way
   case IR_DO_LIBRARY: return do_library(context, all, count, d);
   case IR_DO_STAGES:
   case IR_DO_WARPS: return do_depth(context, all, count, d);
+  case IR_DO_PRECISION: return do_precision(context, all, count, d);
   case IR_DO_FUSE:
   case IR_DO_FORMAT: return SPC_OK;
   }
@@ -362,7 +418,8 @@ static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_way
 }
 
 /* Narrowing directives first, then the ones that pick among what is left. */
-static const ir_directive_kind order[] = {IR_DO_DENSE,   IR_DO_LIBRARY, IR_DO_STAGES, IR_DO_WARPS,
+static const ir_directive_kind order[] = {IR_DO_PRECISION,
+                                          IR_DO_DENSE,   IR_DO_LIBRARY, IR_DO_STAGES, IR_DO_WARPS,
                                           IR_DO_COMPACT, IR_DO_TILE,    IR_DO_SPLIT};
 
 spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all,

@@ -86,6 +86,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
   *out = (pass_sum){.stmt = stmt, .batch = 1, .m = 1, .n = 1, .k_size = 1};
   out->reduce = pass_reduction_of(stmt);
+  out->precision = pass_schedule_precision(context->program, stmt->target);
   if (!out->reduce || out->reduce->reducer != IR_RED_SUM) return false;
   if (out->reduce->bound_count == 1) out->k = out->reduce->bound[0];
   for (int i = 0; i < out->reduce->bound_count; i++)
@@ -102,12 +103,14 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   pass_product q = {
       sum->batch,          sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
-      stmt->target->dtype, false,  false};
+      stmt->target->dtype, false,  false, false, false};
   if (!sum->matrices) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);
   q.operands_unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_operands_aligned(sum, 16);
+  q.outer_a = ir_dtype_bytes(q.a) != 2 && pass_contiguous_index(sum->a, false) != sum->k;
+  q.outer_b = ir_dtype_bytes(q.b) != 2 && pass_contiguous_index(sum->b, false) != sum->k;
   if (listed != sum->b) return q;
   q.m = sum->n;
   q.n = sum->m;

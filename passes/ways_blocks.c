@@ -28,7 +28,7 @@ static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel
 }
 
 static bool fits(pass_context *context, const pass_ways *ways, const ir_kernel_row *row) {
-  return pass_row_fits(row, pass_target_of(context), ways->sum.a->tensor->dtype);
+  return pass_row_fits(row, pass_target_of(context), &ways->sum);
 }
 
 void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand) {

@@ -8,8 +8,10 @@
 #include "passes/storage.h"
 
 /* ---- which rows fit -------------------------------------------------------------------------- */
-bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, ir_dtype dtype) {
+bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, const pass_sum *sum) {
+  ir_dtype dtype = sum->a->tensor->dtype;
   if (row->multiply == IR_MULTIPLY_NONE || !(row->dtypes & 1u << dtype)) return false;
+  if (ir_kernel_precision(row) != sum->precision) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && strcmp(target->name, "sm_90a") != 0) return false;
   if (row->multiply == IR_MULTIPLY_WGMMA && !strchr(target->name, 'a')) return false;
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
@@ -172,7 +174,7 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
     if (!ir_kernel_streams(way.row) || !takes_layouts(sum, way.row, way.turned) ||
-        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
+        !pass_row_fits(way.row, pass_target_of(context), sum))
       continue;
     if ((way.turned ? sum->n : sum->m) > few * way.row->m && !(tile && has_tile(tile, sum, &way)))
       continue;
@@ -203,7 +205,7 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
     if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
         (way.turned && way.row->m == way.row->n) || order_misfit(context, way.row) ||
-        !pass_row_fits(way.row, pass_target_of(context), sum->a->tensor->dtype))
+        !pass_row_fits(way.row, pass_target_of(context), sum))
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
     if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
@@ -250,7 +252,7 @@ static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass
     bool pinned = is_pinned(context, ways, &way);
     if (ir_kernel_is_dense(way.row) && ir_kernel_moves_boxes(way.row) &&
         ((tile && has_tile(tile, &ways->sum, &way)) || pinned) &&
-        pass_row_fits(way.row, pass_target_of(context), ways->sum.a->tensor->dtype) &&
+        pass_row_fits(way.row, pass_target_of(context), &ways->sum) &&
         !(pinned && is_shown(ways, dense_label(context, way.row, way.turned))))
       add_dense(context, ways, way.row, way.turned);
   }
@@ -335,7 +337,7 @@ static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, co
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *other = &ir_kernel_rows[i];
     bool fits = ir_kernel_gathers(other) &&
-                pass_row_fits(other, pass_target_of(context), operand->access->tensor->dtype);
+                pass_row_fits(other, pass_target_of(context), &ways->sum);
     if (fits && other->m == strip) return false;
   }
   return true;
@@ -369,7 +371,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, factor->tensor->dtype)) continue;
+    if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, &ways->sum)) continue;
     bool whole = asked && strip > row->m && strip % row->m == 0 &&
                  spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
@@ -457,7 +459,7 @@ static void columns_of(pass_context *context, ir_kernel *kernel, pass_ways *ways
   if (!pass_columns_of(context, kernel, &ways->sum, &listed)) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_samples(&ir_kernel_rows[i]) &&
-        pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), ways->sum.a->tensor->dtype))
+        pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), &ways->sum))
       add_columns(context, kernel, ways, &listed, &ir_kernel_rows[i]), found = true;
   if (found) missed_columns(context, ways, &listed);
 }
@@ -475,7 +477,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_is_dense(&ir_kernel_rows[i]) && !ir_kernel_moves_boxes(&ir_kernel_rows[i]) &&
         !ir_kernel_streams(&ir_kernel_rows[i]) &&
-        pass_row_fits(&ir_kernel_rows[i], target, ways->sum.a->tensor->dtype))
+        pass_row_fits(&ir_kernel_rows[i], target, &ways->sum))
       add_dense(context, ways, &ir_kernel_rows[i], false);
   add_streamed(context, kernel, ways);
   add_boxes(context, kernel, ways);

@@ -7,7 +7,9 @@
 
 enum { MAP_ALIGN = 16, INTERLEAVE_NONE = 0, PROMOTE_256 = 3, FILL_ZEROS = 0 };
 
-static int element_kind(size_t bytes) { /* unsigned integers: the engine moves bits */
+static int element_kind(size_t bytes, bool rounds) { /* unsigned integers: the engine moves bits */
+  const int tf32 = 11;
+  if (rounds) return tf32;
   return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 4;
 }
 
@@ -31,7 +33,7 @@ spc_status rt_cuda_map(rt_cuda *cuda, const ir_box_map *map, const int64_t *size
     stride[d - 1] = (unsigned long long)(value * bytes);
   }
   if (!*fits) return SPC_OK;
-  return RT_CUDA(cuda, tensor_map, out, element_kind((size_t)bytes), (unsigned)map->rank, device,
+  return RT_CUDA(cuda, tensor_map, out, element_kind((size_t)bytes, map->rounds), (unsigned)map->rank, device,
                  extent, stride, box, step, INTERLEAVE_NONE, swizzle_kind(map->swizzle),
                  PROMOTE_256, FILL_ZEROS);
 }

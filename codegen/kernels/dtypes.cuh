@@ -18,6 +18,16 @@ template <> struct spc_sum_type<double> { typedef double type; static constexpr 
 template <> struct spc_sum_type<signed char> { typedef int type; static constexpr bool whole = true; };
 template <class T> using spc_sum = typename spc_sum_type<T>::type;
 
+// What the tensor cores multiply T as: f32 as a sum of `Parts` tf32 numbers.
+template <int Parts> struct spc_tf32 {};
+template <class T, int Parts> struct spc_multiplied { typedef T type; };
+template <int Parts> struct spc_multiplied<float, Parts> { typedef spc_tf32<Parts> type; };
+
+// What is left of a number without the bits that the tensor cores read.
+SPC_DEVICE spc_u32 spc_rest_of_tf32(spc_u32 bits) {
+  return __float_as_uint(__uint_as_float(bits) - __uint_as_float(bits & 0xffffe000u));
+}
+
 template <class T> struct spc_same_type { typedef T type; };
 template <class T> using spc_same = typename spc_same_type<T>::type; // takes no part in deduction
 

@@ -1,7 +1,8 @@
 // gemm_tma.cuh - products in persistent blocks with roles (sm_90a): boxes by tensor map, wgmma.
 //
 //     one thread     for each tile:  wait empty[s], start the copies of a k tile into slot s           (full[s])
-//     (a warpgroup, where a list names k's or columns of the result: rows by cp.async, gathered.cuh, sampled.cuh)
+//     (a warpgroup, where a list names k's or columns of the result: rows by cp.async, gathered.cuh, sampled.cuh;
+//      where an operand must be turned or split: boxes, then both, turned.cuh)
 //     warpgroups     for each tile:  wait full[s], multiply, arrive at empty[s] | epilogue: stage, store
 //
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
@@ -17,6 +18,7 @@
 #include "spc/sampled.cuh"
 #include "spc/split.cuh"
 #include "spc/store_tma.cuh"
+#include "spc/turned.cuh"
 
 template <class Config> struct spc_box_ring {
   using panel_a = typename spc_boxes<Config>::a;
@@ -28,7 +30,7 @@ template <class Config> struct spc_box_ring {
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
-  static constexpr int notes_at = barriers_at + Config::depth * 16;
+  static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int bytes = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
 
   int slot, phase; // of the next k tile
@@ -38,6 +40,8 @@ template <class Config> struct spc_box_ring {
   SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s; }
   SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + notes_at + Config::depth * 16; }
   SPC_DEVICE spc_u32 place_empty(spc_u32 shared) { return place_full(shared) + 8; }
+  // Where the loading warpgroup changes what has come: the boxes alone.
+  SPC_DEVICE spc_u32 raw(spc_u32 shared, int s) { return full(shared, 2 * Config::depth + s); }
   __device__ __forceinline__ void advance() {
     if (++slot == Config::depth) slot = 0, phase ^= 1;
   }
@@ -119,6 +123,63 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
     if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0}}, at);
     else if (Config::reads_place)
       for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
+    __syncwarp();
+  }
+}
+
+// The same where operands are turned or split: the boxes run `ahead` k tiles ahead of that.
+template <class Config> struct spc_box_starter {
+  using ring = spc_box_ring<Config>;
+  ring at;
+  spc_walk_of<Config> walk;
+  spc_tile_place place;
+  int steps, i;
+  bool more;
+
+  __device__ __forceinline__ spc_box_starter(const spc_args &args, int k_tiles) : at{0, 1}, walk(args, false), steps(k_tiles), i(0) {
+    more = walk.next(args, place);
+  }
+  // The next k tile; by one thread, the others keep count.
+  __device__ __forceinline__ void next(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool starts) {
+    if (!more) return;
+    if (starts) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes, raw = ring::raw(shared, at.slot);
+      spc_box_batch batch = spc_batch_of<Config>(args, place);
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      ptx_barrier_expect(raw, spc_boxes<Config>::brought_bytes);
+      ring::panel_a::load(slot, &maps.map[0], raw, place.m0, i * Config::tile_k, batch);
+      ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], raw, place.n0, i * Config::tile_k, batch);
+    }
+    at.advance();
+    if (++i == steps) i = 0, more = walk.next(args, place);
+  }
+};
+
+template <class Config> SPC_DEVICE void spc_box_prepare_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  using prepares = spc_prepares<Config>;
+  int thread = (int)threadIdx.x % 64, half = (int)threadIdx.x / 64 % 2, number = 0; // of the k tile among the block's
+  int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  int left = ((int)Config::tiles(args) - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x * steps;
+  spc_box_starter<Config> starter(args, steps);
+#pragma unroll 1
+  for (int i = 0; i < prepares::ahead; i++) starter.next(shared, args, maps, thread == 0 && i % 2 == half);
+  ring at = {0, 0};
+#pragma unroll 1
+  for (; number < left; number++, at.advance()) {
+    bool mine = number % 2 == half;
+    if (mine) {
+      spc_u32 slot = shared + at.slot * ring::slot_bytes;
+      ptx_barrier_wait(ring::raw(shared, at.slot), at.phase);
+      using turner_a = spc_turner<Config, typename ring::panel_a>;
+      using turner_b = spc_turner<Config, typename ring::panel_b>;
+      turner_a::template run<prepares::turns_a, false>(slot, thread, half);
+      turner_b::template run<prepares::turns_b, (Config::parts > 1)>(slot + ring::panel_a::bytes, thread, half);
+      ptx_fence_async_shared();
+      __syncwarp();
+      if (thread % 32 == 0) ptx_barrier_arrive(ring::full(shared, at.slot));
+    }
+    starter.next(shared, args, maps, thread == 0 && mine);
     __syncwarp();
   }
 }
@@ -254,6 +315,28 @@ SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32
   }
 }
 
+// The same with one k tile under way: the other warpgroup multiplies while one reads A into registers, or adds up.
+template <class Config>
+SPC_DEVICE void spc_box_multiply_alone(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
+                                                spc_box_ring<Config> &at, int steps) {
+  using ring = spc_box_ring<Config>;
+  bool leader = threadIdx.x % 128 == 0;
+  if (sums.promotes) sums.clear();
+#pragma unroll 1
+  for (int i = 0; i < steps; i++, at.advance()) {
+    const char *slot = base + at.slot * ring::slot_bytes;
+    if constexpr (spc_wgmma_sums<Config>::from_registers) {
+      ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+      sums.template issue_from_registers<typename ring::panel_a, typename ring::panel_b>(slot, slot + ring::panel_a::bytes, i == 0);
+    } else {
+      spc_box_issue<Config, 0>(sums, shared, base, at, i == 0);
+    }
+    sums.template retire<0>();
+    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    if constexpr (spc_wgmma_sums<Config>::promotes) sums.template promote<0>();
+  }
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
@@ -270,7 +353,9 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     int steps = max(share.end - share.begin, 1);
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args);
-    if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
+    if constexpr (spc_wgmma_sums<Config>::alone)
+      spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
+    else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
     else spc_box_multiply<Config>(sums, shared, base, at, steps);
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> mine;
@@ -288,7 +373,9 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
   using ring = spc_box_ring<Config>;
   if (threadIdx.x > 0) return;
   for (int s = 0; s < Config::depth; s++) {
-    ptx_barrier_init(ring::full(shared, s), (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0));
+    int arrivals = (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0);
+    ptx_barrier_init(ring::full(shared, s), spc_prepares<Config>::any ? 2 : arrivals); // two warps of half a warpgroup
+    if (spc_prepares<Config>::any) ptx_barrier_init(ring::raw(shared, s), 1);
     ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
   }
   if (Config::samples) {
@@ -307,11 +394,14 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
-  static_assert(!Config::gathers || !Config::reads_place, "slots that are gathered into hold nothing else");
+  static_assert((!Config::gathers && !spc_prepares<Config>::any) || !Config::reads_place,
+                "slots that are gathered into, or turned, hold nothing else");
   static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::k_blocks && !Config::n_blocks &&
                                        !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
-  const bool lists = Config::gathers || Config::samples;
+  const bool lists = Config::gathers || Config::samples, prepares = spc_prepares<Config>::any;
+  static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),
+                "what is turned or split comes by box, whole");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
@@ -327,13 +417,16 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;
-  const int loading = Config::samples ? 72 : walks ? 56 : 40, working = Config::samples ? 216 : walks ? 224 : 232; // registers
+  const int loading = prepares ? 120 : Config::samples ? 72 : walks ? 56 : 40; // registers
+  const int working = prepares ? 192 : Config::samples ? 216 : walks ? 224 : 232;
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if constexpr (Config::n_blocks) {
       if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
       else spc_fill_unlisted<Config>(args, warp - 1, 3);
+    } else if constexpr (prepares) {
+      spc_box_prepare_role<Config>(shared, args, maps);
     } else {
       if (lists && !all) spc_box_gather_role_of<Config, lists>(shared, spc_shared, args, maps);
       else if (!Config::samples && warp == 0 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, all);

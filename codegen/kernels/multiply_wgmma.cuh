@@ -5,6 +5,8 @@
 // loaded: `issue` starts it, `retire` waits until only the newest is under way.  Registers of a block of 64 x N,
 // with w the warp in its group, g = lane / 4, t = lane % 4:
 //     sum[4 j], sum[4 j + 1] = row 16 w + g, columns 8 j + 2 t, + 1        sum[4 j + 2], [4 j + 3] = row + 8
+// f32 operands (wgmma32.cuh) are multiplied as tf32 and want k contiguous; an A whose rows are k goes through registers, and so
+// does one that is the sum of two tf32 numbers, of which only the first is in memory.
 // A panel has slabs of `slab_bytes`, `width` elements wide: along m or n where its rows are k, along k otherwise.
 #pragma once
 #include "spc/panel.cuh"
@@ -16,10 +18,16 @@ template <class Config> struct spc_wgmma_sums {
   static constexpr int bytes = (int)sizeof(typename Config::A);
   // The tensor cores keep 14 bits of the sums of 8-bit floats: those of a k tile are added up in f32, while the next
   // tile's are made.
-  static constexpr bool promotes = bytes == 1 && !spc_sum_type<typename Config::A>::whole;
+  // So are those of split factors, which would lose in its truncated additions what they keep of the factors.
+  static constexpr bool promotes = (bytes == 1 && !spc_sum_type<typename Config::A>::whole) || Config::parts > 1;
+  static constexpr bool from_registers = bytes == 4 && (Config::layout_a == 'c' || Config::parts > 1); // A
   static constexpr int rows = Config::tile_m / Config::warps_m, columns = Config::tile_n / Config::warps_n;
   static constexpr int blocks = rows / 64, count = columns / 2; // of a warpgroup; sums of a thread and block
-  static constexpr bool a_transposed = Config::layout_a == 'c', b_transposed = Config::layout_b == 'r';
+  // One k tile is under way, not two: sums of two would leave too few registers, to the warpgroup that turns operands or here.
+  static constexpr bool alone =
+      from_registers || (promotes && (Config::layout_a == 'c' || Config::layout_b == 'r' || 3 * blocks * count > 200));
+  static constexpr bool a_transposed = bytes == 2 && Config::layout_a == 'c';
+  static constexpr bool b_transposed = bytes == 2 && Config::layout_b == 'r'; // others were turned
   static_assert(rows % 64 == 0, "a warpgroup multiplies 64 rows at a time");
   static_assert(columns == 8 || (columns % 16 == 0 && columns <= 256),
                 "a warpgroup multiplies 8 columns, or 16, 32, ... 256");
@@ -28,7 +36,9 @@ template <class Config> struct spc_wgmma_sums {
   static_assert(!b_transposed || Config::warps_n == 1 || columns % 64 == 0, "a part must start at a slab");
   static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
 
-  Sum sum[blocks][count], part[promotes ? 2 : 1][promotes ? blocks : 1][promotes ? count : 1];
+  static_assert(!from_registers || (blocks == 1 && Config::tile_k == 32), "A goes through registers 64 x 32 at a time");
+
+  Sum sum[blocks][count], part[promotes && !alone ? 2 : 1][promotes ? blocks : 1][promotes ? count : 1];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -58,10 +68,56 @@ template <class Config> struct spc_wgmma_sums {
 #pragma unroll
     for (int k = 0; k < Config::tile_k * bytes / 32; k++)
 #pragma unroll
-      for (int m = 0; m < blocks; m++)
-        ptx_wgmma<a_transposed, b_transposed>(
-            into<Part>(m), da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16,
-            db + step_at<PanelB, b_transposed>(k) / 16, (first || promotes) && k == 0 ? 0 : 1, typename Config::A());
+      for (int m = 0; m < blocks; m++) {
+        spc_u64 at_a = da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16;
+        spc_u64 at_b = db + step_at<PanelB, b_transposed>(k) / 16;
+        ptx_wgmma<a_transposed, b_transposed>(into<Part>(m), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1,
+                                              typename Config::A());
+      }
+    ptx_wgmma_commit();
+  }
+  // This lane's part of A in a k tile.  Where the rows are k a lane takes its two k's of a step in an order that spreads banks.
+  template <class PanelA> SPC_DEVICE void fetch(spc_u32 (&f)[4][4], const char *panel) {
+    int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
+    if constexpr (Config::layout_a == 'c') {
+      int m = group_row() + warp * 16 + g;
+      const char *slab = panel + m / 32 * 4096 + m % 4 * 4;
+#pragma unroll
+      for (int h = 0; h < 2; h++) {
+        int chunk = m % 32 / 4 + 2 * h, k0 = t + t % 2 * 4, k1 = k0 ^ 4;
+        const char *at[2] = {slab + k0 * 128 + (chunk ^ k0) * 16, slab + k1 * 128 + (chunk ^ k1) * 16};
+#pragma unroll
+        for (int s = 0; s < 4; s++) {
+          spc_u32 v0 = *(const spc_u32 *)(at[0] + s * 1024), v1 = *(const spc_u32 *)(at[1] + s * 1024);
+          f[s][h] = t % 2 ? v1 : v0, f[s][2 + h] = t % 2 ? v0 : v1;
+        }
+      }
+    } else {
+      int row = warp * 16 + (lane & 15);
+#pragma unroll
+      for (int s = 0; s < 4; s++)
+        ptx_load_matrix(f[s], spc_shared_address(panel + (group_row() + row) * 128 + ((2 * s + lane / 16) ^ row % 8) * 16));
+    }
+  }
+  template <class PanelA, class PanelB> __device__ __forceinline__ void issue_from_registers(const char *a, const char *b, bool first) {
+    spc_u32 f[4][4];
+    fetch<PanelA>(f, a);
+    spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + group_column() * 128), PanelB::slab_bytes);
+    spc_u32 rest[Config::parts > 1 ? 4 : 1][4];
+    if constexpr (Config::parts > 1)
+#pragma unroll
+      for (int i = 0; i < 16; i++) rest[i / 4][i % 4] = spc_rest_of_tf32(f[i / 4][i % 4]);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+      int add = (first || promotes) && k == 0 ? 0 : 1;
+      if constexpr (Config::parts > 1) { // the small products first
+        ptx_wgmma_tf32(into<0>(0), rest[k], db + k * 2, add);
+        ptx_wgmma_tf32(into<0>(0), f[k], db + k * 2 + PanelB::bytes / 16, 1);
+        add = 1;
+      }
+      ptx_wgmma_tf32(into<0>(0), f[k], db + k * 2, add);
+    }
     ptx_wgmma_commit();
   }
   template <int Part> __device__ __forceinline__ Sum (&into(int m))[count] {

@@ -289,6 +289,8 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
   double bound =
       4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
   if (p->out == IR_F16) bound += 3e-8;
+  if (ir_kernel_precision(ir_kernel_row_named(p->row)) == IR_PRECISION_TF32)
+    bound += r.magnitude / 1000; /* each factor to 11 bits */
   if (p->in == IR_F8E4M3 || p->in == IR_F8E5M2) bound += r.magnitude / 8192; /* sums of 14 bits */
   if (p->out == IR_I32) bound = 0;
   if (!(fabs(got - want) <= bound)) fail(b, s, p->row, "T", (double)at, got, want);
@@ -678,7 +680,7 @@ static void time_rows(bench *b, const char *named) {
     product_case p = cuda_product_cases[i];
     if (p.batched || p.guard == 1 || !cuda_case_fits(&p, rt_cuda_arch(b->cuda))) continue;
     p.guard = 0;
-    bool fma = p.in == IR_F32;
+    bool fma = ir_kernel_row_named(p.row)->multiply == IR_MULTIPLY_FMA;
     if (!strstr(p.row, named)) continue;
     for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++)
       time_case(b, &p, fma ? 2048 : 4096, keeps[k]);

@@ -34,6 +34,8 @@ static int budget(const char *label) {
   if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
   if (strstr(label, "wgmma_128x128")) return 128; /* two blocks of 256 threads */
+  if (strstr(label, "mma32_128")) return 255;
+  if (strstr(label, "mma32_64") || strstr(label, "mma32x3_64")) return 176;
   if (strstr(label, "mma8_64") || strstr(label, "mma8f_64")) return 168;
   if (strstr(label, "mma8f_128")) return 255;
   if (strstr(label, "mma64")) return 168; /* three blocks of 128 threads */
