@@ -134,6 +134,10 @@ typedef union lt_scalar {
 
 enum { A, B, C, D, OPERANDS }; /* the library's */
 
+typedef struct lt_sizes {
+  int64_t m, n, k, batches, pitch[OPERANDS], apart[OPERANDS];
+} lt_sizes;
+
 struct rt_cublaslt_call {
   const spc_allocator *from;
   void *handle, *desc, *layout[OPERANDS];
@@ -141,6 +145,8 @@ struct rt_cublaslt_call {
   size_t workspace_bytes;
   lt_scalar alpha, beta;
   lt_algorithm algorithm;
+  lt_sizes sizes; /* it was settled for these, and for arrays so aligned */
+  uint32_t alignment[OPERANDS];
 };
 
 static int type_of(ir_dtype t) {
@@ -168,10 +174,6 @@ static lt_scalar scalar_of(ir_dtype t, double value) {
 }
 
 /* Sizes of a call as numbers; false where one cannot be computed or is 0. */
-typedef struct lt_sizes {
-  int64_t m, n, k, batches, pitch[OPERANDS], apart[OPERANDS];
-} lt_sizes;
-
 static bool matrix_sizes(const ir_library_matrix *m, const int64_t *sizes, int64_t *pitch,
                          int64_t *apart) {
   *apart = 0;
@@ -249,9 +251,14 @@ static uint32_t alignment_of(const void *at, int64_t pitch, int64_t apart, ir_dt
   return (uint32_t)(all & (~all + 1));
 }
 
-/* The first of what the library proposes.  Its status says nothing but "none". */
-static bool find_algorithm(rt_cublaslt_call *call, const ir_library_call *c, const lt_sizes *s) {
+static void note_alignments(rt_cublaslt_call *call, const ir_library_call *c, const lt_sizes *s) {
   const ir_dtype dtype[OPERANDS] = {c->b.dtype, c->a.dtype, c->t.dtype, c->t.dtype};
+  for (int i = 0; i < OPERANDS; i++)
+    call->alignment[i] = alignment_of(call->at[i], s->pitch[i], s->apart[i], dtype[i]);
+}
+
+/* The first of what the library proposes.  Its status says nothing but "none". */
+static bool find_algorithm(rt_cublaslt_call *call) {
   uint32_t reduction = REDUCTION_IN_ACCUMULATOR;
   void *preference = NULL;
   lt_found found = {.state = -1};
@@ -262,10 +269,9 @@ static bool find_algorithm(rt_cublaslt_call *call, const ir_library_call *c, con
                                 sizeof call->workspace_bytes);
   if (!status)
     status = library.prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction);
-  for (int i = 0; i < OPERANDS && !status; i++) {
-    uint32_t bytes = alignment_of(call->at[i], s->pitch[i], s->apart[i], dtype[i]);
-    status = library.prefer_set(preference, PREFER_ALIGNMENT + i, &bytes, sizeof bytes);
-  }
+  for (int i = 0; i < OPERANDS && !status; i++)
+    status = library.prefer_set(preference, PREFER_ALIGNMENT + i, &call->alignment[i],
+                                sizeof call->alignment[i]);
   if (!status)
     status = library.find(call->handle, call->desc, call->layout[A], call->layout[B],
                           call->layout[C], call->layout[D], preference, 1, &found, &count);
@@ -288,9 +294,23 @@ static bool settle(rt_cublaslt_call *call, const ir_library_call *c, const lt_si
   call->workspace_bytes = c->workspace_bytes;
   call->alpha = scalar_of(acc, c->alpha);
   call->beta = scalar_of(acc, c->residual >= 0);
-  return !library.desc_new(&call->desc, compute, type_of(acc)) && !new_layouts(call, c, s) &&
-         !set_epilogue(call, c) && (buf ? rt_cublaslt_aim(call, c, buf) : aim_at_any(call, c)) &&
-         find_algorithm(call, c, s);
+  call->sizes = *s;
+  if (library.desc_new(&call->desc, compute, type_of(acc)) || new_layouts(call, c, s) ||
+      set_epilogue(call, c) || !(buf ? rt_cublaslt_aim(call, c, buf) : aim_at_any(call, c)))
+    return false;
+  note_alignments(call, c, s);
+  return find_algorithm(call);
+}
+
+bool rt_cublaslt_again(rt_cublaslt_call *call, const ir_library_call *c, const int64_t *sizes,
+                       void *const *buf) {
+  uint32_t before[OPERANDS];
+  lt_sizes s = {0};
+  if (!sizes_of(c, sizes, &s) || memcmp(&s, &call->sizes, sizeof s) != 0) return false;
+  memcpy(before, call->alignment, sizeof before);
+  if (!rt_cublaslt_aim(call, c, buf)) return false;
+  note_alignments(call, c, &s);
+  return !memcmp(before, call->alignment, sizeof before);
 }
 
 /* Plans of one device share it and may be settled by several threads. */
@@ -304,7 +324,7 @@ static bool have_handle(rt_cuda *cuda) {
 
 spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const int64_t *sizes,
                               void *const *buf, rt_cublaslt_call **out) {
-  lt_sizes s;
+  lt_sizes s = {0};
   *out = NULL;
   if (rt_cublaslt_missing() || !sizes_of(call, sizes, &s)) return SPC_OK;
   SPC_TRY(rt_driver_enter(cuda));

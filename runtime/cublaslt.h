@@ -19,6 +19,9 @@ typedef struct rt_cublaslt_call rt_cublaslt_call;
 spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const int64_t *sizes,
                               void *const *buf, rt_cublaslt_call **out);
 enum { RT_LIBRARY_ALIGN = 16 };
+/* Whether it is what would be settled for these sizes and arrays, at which it is aimed then. */
+bool rt_cublaslt_again(rt_cublaslt_call *settled, const ir_library_call *call, const int64_t *sizes,
+                       void *const *buf);
 /* Other arrays of the same sizes; false where the library does not take them.  Allocates nothing.
  */
 bool rt_cublaslt_aim(rt_cublaslt_call *settled, const ir_library_call *call, void *const *buf);

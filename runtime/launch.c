@@ -190,11 +190,21 @@ spc_status rt_launch_maps(rt_plan *plan, int number, rt_launch *launch, ir_sink 
   return SPC_OK;
 }
 
-/* Other pointers may want another algorithm: the call is settled anew for every preparation. */
-static spc_status settle_call(rt_run *run, const ir_library_call *call, rt_launch *launch) {
+/* Other sizes, or pointers aligned otherwise, may want another algorithm; else the call of the run
+ * before serves again. */
+static spc_status settle_call(rt_run *run, int number, rt_launch *launch) {
+  const rt_plan *plan = run->plan;
+  const ir_library_call *call = plan->image->codes.at[number].library;
+  if (!launch->call) {
+    launch->call = plan->kept[number];
+    plan->kept[number] = NULL;
+  }
+  launch->unfit = false;
+  if (launch->call && rt_cublaslt_again(launch->call, call, plan->sizes, launch->args.buf))
+    return SPC_OK;
   rt_cublaslt_free(launch->call);
   launch->call = NULL;
-  SPC_TRY(rt_cublaslt_settle(run->plan->options.cuda, call, run->plan->sizes, launch->args.buf,
+  SPC_TRY(rt_cublaslt_settle(plan->options.cuda, call, plan->sizes, launch->args.buf,
                              &launch->call));
   launch->unfit = !launch->call;
   return SPC_OK;
@@ -223,7 +233,7 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
   rt_launch_room(run->plan, number, run->memory.arena, launch);
   SPC_TRY(rt_launch_sizes(run->plan, number, launch, run->memory.sink));
   SPC_TRY(rt_launch_maps(run->plan, number, launch, run->memory.sink));
-  if (code->library) SPC_TRY(settle_call(run, code->library, launch));
+  if (code->library) SPC_TRY(settle_call(run, number, launch));
   launch->empty = launch->empty || rt_launch_left_out(run->plan, run->launches, number);
   return SPC_OK;
 }

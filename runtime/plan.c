@@ -47,7 +47,8 @@ static spc_status make(rt_plan *plan, const int64_t *sizes, ir_sink *sink) {
   plan->sizes = ir_take(from, (dims + 1) * sizeof *plan->sizes, IR_TAKE_ALIGN);
   plan->modules = ir_take(from, (codes + 1) * sizeof *plan->modules, IR_TAKE_ALIGN);
   plan->work_ns = ir_take(from, (codes + 1) * sizeof *plan->work_ns, IR_TAKE_ALIGN);
-  if (!plan->sizes || !plan->modules || !plan->work_ns) return SPC_OUT_OF_MEMORY;
+  plan->kept = ir_take(from, (codes + 1) * sizeof *plan->kept, IR_TAKE_ALIGN);
+  if (!plan->kept || !plan->sizes || !plan->modules || !plan->work_ns) return SPC_OUT_OF_MEMORY;
   memcpy(plan->sizes, sizes, dims * sizeof *sizes);
   return load_modules(plan, sink);
 }
@@ -72,6 +73,8 @@ void rt_plan_free(rt_plan *plan) {
   rt_run_free(plan->running);
   for (int i = 0; plan->modules && plan->image->cuda && i < plan->image->codes.count; i++)
     if (plan->modules[i]) rt_cuda_unload(plan->options.cuda, plan->modules[i]);
+  for (int i = 0; plan->kept && i < plan->image->codes.count; i++) rt_cublaslt_free(plan->kept[i]);
+  ir_give_back(from, plan->kept);
   ir_give_back(from, plan->modules);
   ir_give_back(from, plan->made);
   ir_give_back(from, plan->sizes);

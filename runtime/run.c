@@ -382,8 +382,11 @@ spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats) {
 
 void rt_run_free(rt_run *run) {
   if (!run) return;
-  for (int i = 0; run->launches && i < run->plan->image->codes.count; i++)
-    rt_cublaslt_free(run->launches[i].call);
+  for (int i = 0; run->launches && i < run->plan->image->codes.count; i++) {
+    rt_cublaslt_call **kept = &run->plan->kept[i], *call = run->launches[i].call;
+    if (call && *kept) rt_cublaslt_free(*kept);
+    if (call) *kept = call;
+  }
   if (run->own_status) rt_cuda_release(run->memory.cuda, run->own_status);
   rt_memory_release(&run->memory);
 }

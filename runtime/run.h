@@ -27,6 +27,7 @@ struct rt_plan {
   rt_made_map
       *made; /* RT_MADE_MAPS of them, the oldest is replaced; NULL where no launch was prepared */
   int made_count;
+  rt_cublaslt_call **kept; /* one a code, CUDA only: of the last run, for the next one; NULL: none */
   int64_t *work_ns; /* one a code, CPU: what all parts of its last run took together; 0: none was */
   rt_run *running;  /* of rt_plan_run and rt_plan_count: freed with the plan where no memory ends it
                        midway */
