@@ -332,6 +332,7 @@ spc_status rt_cublaslt_settle(rt_cuda *cuda, const ir_library_call *call, const 
   rt_cublaslt_call *made = ir_take(cuda->allocator, sizeof *made, IR_TAKE_ALIGN);
   if (!made) return SPC_OUT_OF_MEMORY;
   made->from = cuda->allocator;
+  cuda->counters.library_settled++;
   made->handle = cuda->cublaslt;
   if (settle(made, call, &s, buf))
     *out = made;

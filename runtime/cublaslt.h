@@ -1,9 +1,10 @@
 /* cublaslt.h - NVIDIA's library of dense products, loaded at run time with our own prototypes.
  *
  * It takes 0.1 to 0.6 s to load: nothing asks for it but a choice that it would win, or a plan that
- * has one of its products.  A call is settled once, when a run's buffers are known (descriptors,
- * the library's own choice of algorithm); running it is one call of the library, which launches and
- * nothing else: no allocation, its workspace is a buffer of the plan's. */
+ * has one of its products.  A call is settled when a run's buffers are known (descriptors, the
+ * library's own choice of algorithm), and serves later runs of the plan; running it is one call of
+ * the library, which launches and nothing else: no allocation, its workspace is a buffer of the
+ * plan's. */
 #ifndef SPC_RUNTIME_CUBLASLT_H
 #define SPC_RUNTIME_CUBLASLT_H
 

@@ -15,7 +15,7 @@ typedef struct rt_cuda_module rt_cuda_module; /* one cubin, one entry, attribute
 
 typedef struct rt_cuda_counters {
   int64_t launches, library_calls, synchronisations, to_host_bytes, to_device_bytes, allocations,
-      module_loads;
+      module_loads, library_settled;
 } rt_cuda_counters;
 
 spc_status rt_cuda_open(rt_cuda **out, const char **why);

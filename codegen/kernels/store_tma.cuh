@@ -203,6 +203,7 @@ template <class Config> struct spc_box_store {
       auto low = value<Whole>(v[2 * p], m + p % 2 * 8, n + p / 2 * 8, brought[0], e);
       auto high = value<Whole>(v[2 * p + 1], m + p % 2 * 8, n + p / 2 * 8 + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
+      if constexpr (Config::samples) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
       rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
       if (p % 2) { // -0 is zero
         found.note(part + p / 2 * 8, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(), rows & 0x7fff7fff);
@@ -215,10 +216,10 @@ template <class Config> struct spc_box_store {
   template <bool Whole>
   SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
     int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
-    auto found = Config::epilogue(e.args, sum, at_m, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
-    if (Config::samples && !Whole && n >= e.place.n) found = 0; // past the list: its readers' last k tile
-    return found;
+    return Config::epilogue(e.args, sum, at_m, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
   }
+  // Of two neighbours the halves that are on the list; what is past it is zero, for its readers' last k tile.
+  SPC_DEVICE spc_u32 listed_halves(int n, int end) { return (n < end ? 0xffffu : 0) | (n + 1 < end ? 0xffff0000u : 0); }
   template <bool Whole, class Found>
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
                             const spc_box_epilogue<Config> &e, Found &found) {
@@ -246,15 +247,12 @@ template <class Config> struct spc_box_store {
                       const spc_tensor_maps &maps) {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
-    bool whole = e.place.m0 + Config::tile_m <= e.place.m && e.place.n0 + Config::tile_n <= e.place.n;
+    const bool whole = !Config::fragment_reads; // or as good as: nothing is read outside
     e.vectors.leave(e.vectors_at);
     if constexpr (Config::samples && Config::reads_place) {
-      if (whole) run_places<true>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
-      else run_places<false>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
+      run_places<whole>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
     } else if constexpr (!by_engine) run_registers(all, e, found, room);
-    else if constexpr (!Config::samples && !Config::n_blocks) run_boxes<!Config::fragment_reads>(all, shared, at, e, maps, found, room);
-    else if (whole) run_boxes<true>(all, shared, at, e, maps, found, room);
-    else run_boxes<false>(all, shared, at, e, maps, found, room);
+    else run_boxes<whole>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }
   // What is read at the place lies where the values go: a warp replaces what it has read.
