@@ -150,6 +150,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   bool gathers = tiling->columns && !tiling->whole;
   double rest = gathers ? p->column_tile_us * tiling->m / 128 : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
+  if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
   double compute = turns * (flops / (rate * 1e6) + rest);
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
   if (split > 1)
