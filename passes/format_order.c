@@ -205,7 +205,7 @@ static ir_expr *with_tensor(ir_arena *arena, ir_expr *e, const ir_expr *access, 
   return changed ? ir_copy_with(arena, e, args) : e;
 }
 
-static void read_copy(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_tensor *copy) {
+void pass_format_read(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_tensor *copy) {
   stmt->value = with_tensor(arena, stmt->value, access, copy);
   stmt->cond = with_tensor(arena, stmt->cond, access, copy);
   stmt->sample = with_tensor(arena, stmt->sample, access, copy);
@@ -283,7 +283,7 @@ static int settle(pass_context *context, ir_kernel *kernel, int at) {
                 "`%s` is read across its levels here: the statement walks a copy in another order. "
                 "Store it the other way round (csc for csr) to save the copy",
                 access->tensor->name);
-    read_copy(context->arena, stmt, access, copy);
+    pass_format_read(context->arena, stmt, access, copy);
     bool fits = pass_order_add(&order, ir_access(context->arena, copy, access->args));
     assert(fits);
     (void)fits;

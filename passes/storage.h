@@ -61,6 +61,10 @@ void pass_format_by_value(pass_context *context, ir_kernel *kernel);
  * becomes copy->def, is put nowhere. */
 ir_stmt *pass_format_copy(pass_context *context, ir_kernel *kernel, ir_tensor *source,
                           ir_tensor *copy);
+/* Every part of the statement reads the copy in the place of `access`. */
+void pass_format_read(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_tensor *copy);
+/* Dense copies of stored operands that tensor cores read faster whole (format_whole.c). */
+void pass_format_whole(pass_context *context, ir_kernel *kernel);
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);
 
 #endif
