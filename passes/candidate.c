@@ -308,8 +308,7 @@ static bool find_axis(void *user, ir_expr *node) {
   return true;
 }
 
-/* Blocks of zeros as the strips meet them. */
-static pass_zeros across_strips(const ir_candidate *candidate, const pass_zeros *zeros) {
+pass_zeros pass_zeros_across(const ir_candidate *candidate, const pass_zeros *zeros) {
   axis_search search = {candidate, false};
   const ir_stmt *stmt = candidate->target ? candidate->target->def : NULL;
   ir_expr *parts[] = {stmt ? stmt->value : NULL, stmt ? stmt->cond : NULL,
@@ -324,7 +323,7 @@ static pass_zeros across_strips(const ir_candidate *candidate, const pass_zeros 
 /* A strip that is higher than the operand holds no more rows than there are. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *of, double density, double correlation) {
-  pass_zeros seen = across_strips(candidate, of), *zeros = &seen;
+  pass_zeros seen = pass_zeros_across(candidate, of), *zeros = &seen;
   double strip = (double)candidate->strip;
   if (candidate->strip_index)
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));

@@ -118,6 +118,9 @@ double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kern
 /* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *zeros, double density, double correlation);
+/* Blocks of zeros as the candidate's strips meet them: rows along the strip, columns along the
+ * listed axis. */
+pass_zeros pass_zeros_across(const ir_candidate *candidate, const pass_zeros *zeros);
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate);
 /* Layout: may pass microtile still turn this intermediate round?  Which index is contiguous? */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor);

@@ -7,7 +7,7 @@
 
 #include "ir/kernels.h"
 #include "ir/loop.h"
-#include "passes/cost.h"
+#include "passes/choice.h"
 #include "passes/stage.h"
 
 static void put_tiles(ir_text *out, const ir_tile_size *tiles, int count) {
@@ -87,10 +87,12 @@ static double strip_rows(const ir_candidate *c) {
   return (double)rows;
 }
 
-static pass_zeros granularity(const ir_tensor *tensor) {
-  const ir_pattern *pattern = &tensor->pattern;
-  return (pass_zeros){.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
+/* Of the zeros that its lists leave out, as its strips meet them. */
+static pass_zeros granularity(const ir_candidate *c) {
+  const ir_pattern *pattern = &c->operand->pattern;
+  pass_zeros zeros = {.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
                       .cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1};
+  return pass_zeros_across(c, &zeros);
 }
 
 static void put_percent(ir_text *out, double share) {
@@ -113,7 +115,7 @@ static void put_density(const ir_candidate *c, ir_text *out) {
 /* How much of the operand lists leave depends on how alike its rows are, which only the guard
  * learns. */
 static void put_cover(const ir_candidate *c, ir_text *out) {
-  pass_zeros zeros = granularity(c->operand);
+  pass_zeros zeros = granularity(c);
   double independent = pass_cover(&zeros, c->density, strip_rows(c), (double)c->gran);
   ir_text_put(out, "    cover     ");
   if (independent <= c->density * 1.001) {
@@ -138,7 +140,7 @@ static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *
       c->cover, pass_time_text(out->arena, c->index_microseconds),
       pass_time_text(out->arena, pass_explain_dense_time(kernel, c)));
   if (!c->guarded) return;
-  pass_zeros zeros = granularity(c->operand);
+  pass_zeros zeros = granularity(c);
   ir_text_printf(out,
                  "    guard     break-even cover %.3g, which independent zeros reach at density "
                  "%.3g; from there on the "
