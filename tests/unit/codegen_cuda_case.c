@@ -110,8 +110,6 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_MASK, .guard = 1},
     {"gemm_nblock_tma_128x64x64", IR_F16, IR_BF16, 'c', 'r', 'r', false, 256, 64,
      .epilogue = CASE_RESIDUAL},
-    {"gemm_nblock_tma_64x64x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 64, 64,
-     .epilogue = CASE_MASK},
     {"gemm_nblock_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 64,
      .epilogue = CASE_RESIDUAL, .guard = 1},
     {"gemm_nblock_tma_64x256x64", IR_BF16, IR_F16, 'r', 'c', 'r', false, 128, 64,

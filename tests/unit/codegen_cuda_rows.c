@@ -29,7 +29,6 @@ static ir_image *compiled(cuda_cases *c, const char *target) {
  */
 static int budget(const char *label) {
   if (strstr(label, "tma_64x8x") || strstr(label, "tma_64x16x")) return 64;
-  if (strstr(label, "nblock_tma_64x64x")) return 168; /* one block of 256 threads */
   if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
   if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
