@@ -82,8 +82,7 @@ static spc_status program_load(const loading *l, spc_context *context, spc_progr
     *out = p;
     return SPC_OK;
   }
-  ir_arena_free(p->arena); /* bundle_restore left no code behind */
-  free(p);
+  spc_program_free(p); /* with code that was linked where no memory ended it midway */
   return status;
 }
 

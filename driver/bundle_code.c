@@ -134,10 +134,11 @@ spc_status bundle_restore(ir_arena *arena, const bundle_target *from, ir_sink *s
                           ir_program **program, ir_image ***images) {
   const ir_target *target = ir_target_find(bundle_is_level(from->name) ? "cpu" : from->name);
   spc_status status = SPC_OK;
+  *images = NULL;
+  if (!target) return SPC_UNAVAILABLE;
   SPC_TRY(ir_parse(arena, "<bundle>", from->text, from->length, sink, program));
   int count = (*program)->kernels.count;
   *images = IR_NEW_ARRAY(arena, ir_image *, count + 1);
-  if (!target) return SPC_UNAVAILABLE;
   for (int k = 0; k < count && target->kind != IR_TARGET_INTERP && !status; k++) {
     restoring r = {arena, from, (*program)->kernels.at[k], sink};
     status = restore_kernel(&r, target, &(*images)[k]);

@@ -26,7 +26,7 @@ static const char *text_of(ir_arena *arena, int maps) {
                         (int)(sizeof(spc_args) / 8), (int)(sizeof(spc_tensor_maps) / 8), more);
 }
 
-empty_kernel *empty_new(rt_cuda *cuda, int maps) {
+empty_kernel *empty_new(rt_cuda *cuda, int maps, int shared_bytes) {
   empty_kernel *k = calloc(1, sizeof *k);
   cg_nvrtc_result made = {0};
   k->cuda = cuda;
@@ -35,7 +35,8 @@ empty_kernel *empty_new(rt_cuda *cuda, int maps) {
   ir_sink *sink = ir_sink_new(k->arena);
   if (!cg_nvrtc_compile(k->arena, "empty.cu", text_of(k->arena, maps), rt_cuda_arch(cuda), false,
                         NULL, sink, &made)) {
-    ir_code_image code = {.entry = "empty", .cubin = made.data, .threads = THREADS};
+    ir_code_image code = {
+        .entry = "empty", .cubin = made.data, .threads = THREADS, .shared_bytes = shared_bytes};
     code.cubin_bytes = made.bytes;
     if (!rt_cuda_load(cuda, &code, &k->module)) return k;
   }
@@ -48,6 +49,7 @@ int empty_launch(const empty_kernel *k, void *stream) {
   cu_launch_attribute early = {.id = MAY_START_EARLY, .value = {.number = 1}};
   cu_launch_config config = {.grid = {132, 1, 1},
                              .block = {THREADS, 1, 1},
+                             .shared_bytes = (unsigned)k->module->shared_bytes,
                              .stream = stream,
                              .attributes = &early,
                              .attribute_count = 1};

@@ -437,10 +437,10 @@ static void forget(stand *b) {
 }
 
 /* Of the host, `count` launches of a kernel that does nothing; the least of some rounds. */
-static double empty_us(stand *b, int maps, int count) {
+static double empty_us(stand *b, int parameters, int shared, int count) {
   enum { ROUNDS = 50, RUNS = 20 };
   double best = INFINITY;
-  empty_kernel *kernel = empty_new(b->cuda, maps);
+  empty_kernel *kernel = empty_new(b->cuda, parameters, shared);
   for (int r = 0; kernel && r < ROUNDS; r++) {
     double start = now_us();
     for (int i = 0; i < RUNS * count; i++) (void)empty_launch(kernel, b->stream);
@@ -470,6 +470,15 @@ static void timed_report(stand *b) {
   rt_cuda_release(b->cuda, device);
 }
 
+/* Of the plan's kernels. */
+static int most_shared(const stand *b) {
+  const ir_image *image = b->program->images[0];
+  int most = 0;
+  for (int i = 0; i < image->codes.count; i++)
+    if (image->codes.at[i].shared_bytes > most) most = image->codes.at[i].shared_bytes;
+  return most;
+}
+
 static void timed(stand *b) {
   enum { ROUNDS = 50, RUNS = 20 };
   double best = INFINITY;
@@ -485,12 +494,14 @@ static void timed(stand *b) {
     (void)rt_cuda_synchronise(b->cuda, b->stream);
   }
   int count = (int)((rt_cuda_count(b->cuda)->launches - before) / (ROUNDS * RUNS));
-  double plain = empty_us(b, EMPTY_PLAIN, count), args = empty_us(b, 0, count);
+  double plain = empty_us(b, EMPTY_PLAIN, 0, count), args = empty_us(b, EMPTY_ARGS, 0, count);
+  double like = empty_us(b, EMPTY_MAPS, most_shared(b), count);
   printf(
       "%s: %.2f us of the host a run of %d launches; as many empty launches: %.2f us (%.2fx), with "
-      "our arguments %.2f us (%.2fx), with tensor maps %.2f us\n",
-      b->job->name, best, count, plain, best / plain, args, best / args,
-      empty_us(b, SPC_MAPS, count));
+      "our arguments %.2f us (%.2fx), with tensor maps and %d KiB of shared memory %.2f us "
+      "(%.2fx)\n",
+      b->job->name, best, count, plain, best / plain, args, best / args, most_shared(b) >> 10, like,
+      best / like);
   timed_report(b);
 }
 
