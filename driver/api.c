@@ -189,6 +189,9 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   session.options.batch_invariant = given->batch_invariant != 0;
   session.options.positions = given->positions; /* checked in program_new */
   session.options.padded = given->padded;
+  p->generic = given->tiered && !cancelled && p->context->backend == DRV_CPU;
+  if (p->generic)
+    session.options.disable = "vectorise"; /* four fifths of a compile, and of the speed */
   p->strict_nan = given->strict_nan != 0;
   SPC_TRY(drv_set_positions(&session));
   SPC_TRY(drv_set_padded(&session));
@@ -203,8 +206,16 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   return SPC_OK;
 }
 
+int spc_program_tuned(spc_program *program, int64_t microseconds) {
+  return !program || !program->tuning || spc_job_wait(program->tuning, microseconds);
+}
+
 void spc_program_free(spc_program *program) {
   if (!program) return;
+  spc_job_cancel(program->tuning);
+  spc_job_wait(program->tuning, -1);
+  spc_job_free(program->tuning);
+  spc_program_free(drv_tuned(program));
   for (int k = 0; program->images && k < program->ir->kernels.count; k++)
     if (program->images[k] && program->images[k]->release)
       program->images[k]->release(program->images[k]->owner);
@@ -271,6 +282,9 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
   p->context = context;
   spc_status status = build(p, name, text, length, &given, cancelled);
   if (!status) {
+    if (p->generic && !drv_tune(p, text, length, &given))
+      drv_log(context, SPC_LOG_WARNING,
+              "the program stays generic: its tuned tier cannot be queued");
     *out = p;
     return SPC_OK;
   }

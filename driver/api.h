@@ -30,6 +30,9 @@ struct spc_program {
   ir_program *ir;    /* after the pipeline; checked statements for interp */
   ir_image **images; /* one a kernel; NULL entries for interp */
   bool strict_nan;
+  bool generic;                 /* the first of two tiers */
+  _Atomic(spc_program *) tuned; /* the second, when it has come; freed with this one */
+  spc_job *tuning;              /* NULL: none is on its way */
 };
 
 typedef struct api_prepared api_prepared; /* api_enqueue.c */
@@ -37,10 +40,26 @@ struct spc_plan {
   spc_program *program;
   ir_kernel *kernel;
   int kernel_number;
-  int64_t *given; /* sizes that the caller gave, by dim number; -1 unknown */
-  api_prepared *prepared;
-  rt_report report; /* what its runs leave behind */
+  int64_t *given;                   /* sizes that the caller gave, by dim number; -1 unknown */
+  _Atomic(api_prepared *) prepared; /* whether there is one is asked by any thread */
+  atomic_size_t reserved; /* bytes of the workspace that spc_plan_reserve made; likewise */
+  rt_report report;       /* what its runs leave behind */
+  _Atomic(spc_plan *)
+      better; /* the same of the tuned tier, once it was prepared; freed with this one */
 };
+
+/* What runs: every call on a plan begins with it. */
+static inline spc_plan *drv_plan_now(const spc_plan *plan) {
+  spc_plan *better =
+      plan ? atomic_load_explicit(&((spc_plan *)plan)->better, memory_order_acquire) : NULL;
+  return better ? better : (spc_plan *)plan;
+}
+static inline spc_program *drv_tuned(const spc_program *program) {
+  return atomic_load_explicit(&((spc_program *)program)->tuned, memory_order_acquire);
+}
+/* Compiles the text again in the background, for the program; false: it stays as it is. */
+bool drv_tune(spc_program *program, const char *text, size_t length,
+              const spc_program_options *options);
 
 /* Fills *err from a status and what the sink holds; returns the status. */
 spc_status drv_api_fail(spc_error *err, spc_status status, ir_sink *sink, const char *format, ...)
@@ -109,8 +128,11 @@ spc_status drv_results_expect(const api_tensors *given, const ir_bindings *input
 spc_status drv_results_write(const api_tensors *given, const ir_bindings *bindings);
 spc_status drv_results_count(const api_tensors *given, const ir_bindings *bindings);
 
+/* A plan of another program for the same kernel at the same sizes. */
+spc_status drv_plan_like(const spc_plan *plan, spc_program *program, spc_plan **out,
+                         spc_error *err);
+
 void drv_unprepare(spc_plan *plan);
-size_t drv_reserved(const spc_plan *plan); /* bytes of the workspace that spc_plan_reserve made */
 
 void drv_compiler_free(api_compiler *compiler); /* NULL is allowed */
 

@@ -25,6 +25,7 @@ struct spc_job {
   size_t length;
   spc_program_options options; /* names and sizes are copies */
   spc_program *program;        /* until it is taken */
+  spc_program *serves; /* a tiered one that takes it, in the moment that it is there; NULL: none */
   spc_status status;
   spc_error error;
 };
@@ -74,6 +75,7 @@ static bool copy_options(spc_job *job, const spc_program_options *given) {
   spc_program_options from = {0};
   (void)drv_take_options("", given, &from, sizeof from, NULL);
   job->options = from;
+  job->options.tiered = 0; /* what is compiled in the background is the tuned one */
   job->options.struct_size = sizeof job->options;
   job->options.fixed = NULL;
   job->options.positions = job->options.padded = NULL;
@@ -107,8 +109,20 @@ static spc_job *job_new(api_compiler *compiler, const spc_source *source) {
 }
 
 /* ---- the threads ----------------------------------------------------------------------------- */
+static void publish(spc_job *job) {
+  const spc_context *context = job->compiler->context;
+  if (job->status) {
+    if (job->status != SPC_UNAVAILABLE) /* it was not cancelled */
+      drv_log(context, SPC_LOG_WARNING, "the tuned tier did not compile: %s", job->error.message);
+    return;
+  }
+  atomic_store_explicit(&job->serves->tuned, job->program, memory_order_release);
+  job->program = NULL;
+}
+
 static void finish(spc_job *job, spc_status status) {
   job->status = status;
+  if (job->serves) publish(job);
   job->state = DONE;
   forget_source(job);
 }
@@ -269,6 +283,24 @@ spc_status spc_program_begin(spc_context *context, const spc_source *sources, in
     jobs[i] = NULL;
   }
   return status;
+}
+
+bool drv_tune(spc_program *program, const char *text, size_t length,
+              const spc_program_options *options) {
+  spc_context *context = program->context;
+  spc_source source = {text, length, options};
+  if (!context->compiler) context->compiler = compiler_new(context);
+  spc_job *job = context->compiler ? job_new(context->compiler, &source) : NULL;
+  if (!job) return false;
+  job->serves = program;
+  pthread_mutex_lock(&context->compiler->lock);
+  spc_status status = queue(context->compiler, &job, 1, NULL);
+  pthread_mutex_unlock(&context->compiler->lock);
+  if (status)
+    job_drop(job);
+  else
+    program->tuning = job;
+  return status == SPC_OK;
 }
 
 static struct timespec after(int64_t microseconds) {

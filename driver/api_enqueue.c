@@ -24,7 +24,6 @@ struct api_prepared {
   int count;        /* of the tensors given, 0: places are not known */
   bool solved;      /* `sizes` are those of the shapes in `bindings` and of `pitches` */
   void *workspace;  /* of spc_plan_reserve, NULL: there is none */
-  size_t reserved;
 };
 
 static const spc_allocator *allocator_of(const spc_plan *plan) {
@@ -39,8 +38,7 @@ static void workspace_free(const spc_plan *plan, void *workspace) {
     ir_give_back(allocator_of(plan), workspace);
 }
 
-void drv_unprepare(spc_plan *plan) {
-  api_prepared *p = plan->prepared;
+static void prepared_free(const spc_plan *plan, api_prepared *p) {
   if (!p) return;
   workspace_free(plan, p->workspace);
   rt_ready_free(p->ready);
@@ -48,10 +46,12 @@ void drv_unprepare(spc_plan *plan) {
   ir_arena_free(p->talk);
   ir_arena_free(p->arena);
   ir_give_back(allocator_of(plan), p);
-  plan->prepared = NULL;
 }
 
-size_t drv_reserved(const spc_plan *plan) { return plan->prepared ? plan->prepared->reserved : 0; }
+void drv_unprepare(spc_plan *plan) {
+  prepared_free(plan, plan->prepared);
+  plan->prepared = NULL;
+}
 
 /* Room for what a failure says, before it is wanted.  False: there is none. */
 static bool renew_talk(const spc_plan *plan, api_prepared *p) {
@@ -98,9 +98,7 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   return renew_talk(plan, p) ? SPC_OK : SPC_OUT_OF_MEMORY;
 }
 
-spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
-  if (!plan)
-    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_prepare: `plan` is not valid");
+static spc_status prepare_now(spc_plan *plan, spc_error *err) {
   if (plan->prepared) return SPC_OK;
   const char *missing = rt_ready_missing(plan->program->images[plan->kernel_number]);
   if (missing)
@@ -112,12 +110,40 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
   drv_trace(plan->program->context, "prepare", plan->kernel->name, true);
   spc_status status = p && p->arena ? prepare(plan, p) : SPC_OUT_OF_MEMORY;
   drv_trace(plan->program->context, "prepare", plan->kernel->name, false);
-  plan->prepared = p;
-  if (!status) return SPC_OK;
+  if (!status) {
+    plan->prepared = p;
+    return SPC_OK;
+  }
   bool memory = status == SPC_OUT_OF_MEMORY;
   drv_api_fail(err, status, memory || !p ? NULL : p->sink, memory ? "no memory for a plan" : NULL);
-  drv_unprepare(plan);
+  prepared_free(plan, p);
   return status;
+}
+
+/* The same plan of the tuned tier: it becomes the better one when all of it is there.  What the
+ * plan had stays, for graphs that were captured. */
+static void take_tuned(spc_plan *plan) {
+  spc_program *tuned = plan->program->generic ? drv_tuned(plan->program) : NULL;
+  spc_plan *made;
+  spc_error err = SPC_ERROR_INIT;
+  if (!tuned || drv_plan_now(plan) != plan) return;
+  spc_status status = drv_plan_like(plan, tuned, &made, &err);
+  if (!status && !rt_ready_missing(tuned->images[made->kernel_number]))
+    status = prepare_now(made, &err);
+  if (!status) {
+    atomic_store_explicit(&plan->better, made, memory_order_release);
+    return;
+  }
+  spc_plan_free(made);
+  drv_log(tuned->context, SPC_LOG_WARNING, "`%s` stays generic: %s", plan->kernel->name,
+          err.message);
+}
+
+spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
+  if (!plan)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_prepare: `plan` is not valid");
+  take_tuned(plan);
+  return prepare_now(drv_plan_now(plan), err);
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -409,6 +435,7 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
 
 spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
                          size_t *bytes, void *stream, spc_error *err) {
+  plan = drv_plan_now(plan);
   bool aligned = (uintptr_t)packed % RT_WORKSPACE_ALIGN == 0;
   if (!plan || !bytes || count < 0 || (count && !tensors) || !aligned)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_pack: `%s` is %s",
@@ -428,6 +455,7 @@ spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, v
 
 spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                          spc_error *err) {
+  plan = drv_plan_now(plan);
   if (bytes) *bytes = 0;
   if (!plan || !bytes || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_workspace: `%s` is not valid",
@@ -445,7 +473,7 @@ static spc_status reserve(spc_plan *plan, size_t bytes, spc_error *err) {
   api_prepared *p = plan->prepared;
   rt_cuda *cuda = plan->program->context->cuda;
   void *made = NULL;
-  if (bytes <= p->reserved) return SPC_OK;
+  if (bytes <= plan->reserved) return SPC_OK;
   if (cuda)
     SPC_TRY(rt_cuda_alloc(cuda, bytes, &made) == SPC_OK
                 ? SPC_OK
@@ -458,11 +486,12 @@ static spc_status reserve(spc_plan *plan, size_t bytes, spc_error *err) {
                         "spc_plan_reserve: no memory for a workspace of %zu bytes", bytes);
   workspace_free(plan, p->workspace);
   p->workspace = made;
-  p->reserved = bytes;
+  plan->reserved = bytes;
   return SPC_OK;
 }
 
 spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count, spc_error *err) {
+  plan = drv_plan_now(plan);
   size_t bytes = 0;
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
@@ -477,6 +506,7 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
 
 spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
                        size_t bytes, void *stream, spc_error *err) {
+  plan = drv_plan_now(plan);
   size_t need;
   bool aligned = (uintptr_t)workspace % RT_WORKSPACE_ALIGN == 0;
   if (!plan || count < 0 || (count && !tensors) || (bytes && !workspace) || !aligned)
@@ -490,7 +520,7 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
   SPC_TRY(begin(&e));
   if (!workspace) {
     workspace = e.p->workspace;
-    bytes = e.p->reserved;
+    bytes = plan->reserved;
   }
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, true);
   spc_status status = end(&e, guarded(&e, workspace, bytes, stream, &need));

@@ -24,6 +24,7 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
                         !program ? "program"
                         : !out   ? "plan"
                                  : "sizes");
+  if (drv_tuned(program)) program = drv_tuned(program);
   SPC_TRY(find_kernel(program, kernel, &number, err));
   int dims = program->ir->dims.count;
   const spc_allocator *from = program->context->from;
@@ -65,10 +66,27 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
 void spc_plan_free(spc_plan *plan) {
   if (!plan) return;
   const spc_allocator *from = plan->program->context->from;
+  spc_plan_free(atomic_load_explicit(&plan->better, memory_order_acquire));
   drv_unprepare(plan);
   rt_report_free(&plan->report);
   ir_give_back(from, plan->given);
   ir_give_back(from, plan);
+}
+
+/* With the sizes that were given to it. */
+spc_status drv_plan_like(const spc_plan *plan, spc_program *program, spc_plan **out,
+                         spc_error *err) {
+  const ir_program *mine = plan->program->ir;
+  spc_size *sizes = ir_take(program->context->from, sizeof *sizes * ((size_t)mine->dims.count + 1),
+                            IR_TAKE_ALIGN);
+  int count = 0;
+  *out = NULL;
+  if (!sizes) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a plan");
+  for (int d = 0; d < mine->dims.count; d++)
+    if (plan->given[d] >= 0) sizes[count++] = (spc_size){mine->dims.at[d]->name, plan->given[d]};
+  spc_status status = spc_plan_new(program, plan->kernel->name, sizes, count, out, err);
+  ir_give_back(program->context->from, sizes);
+  return status;
 }
 
 /* ---- tensors in ------------------------------------------------------------------------------ */
@@ -189,6 +207,7 @@ static spc_status guarded(api_run *run) {
 
 static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, spc_tensor *tensors,
                                int count, spc_error *err) {
+  plan = drv_plan_now(plan);
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "%s: `%s` is not valid", call,
                         !plan       ? "plan"

@@ -47,6 +47,7 @@ static spc_status not_valid(spc_error *err, const char *call, const char *what) 
 static bool is_valid(const void *info) { return info && *(const size_t *)info >= sizeof(size_t); }
 
 spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err) {
+  plan = drv_plan_now(plan);
   if (!plan || !is_valid(info)) return not_valid(err, "spc_plan_describe", plan ? "info" : "plan");
   const ir_image *image = image_of(plan);
   unsigned sticky = rt_report_sticky(&plan->report);
@@ -60,12 +61,15 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
                         .overflow = (sticky & SPC_STICKY_CAPACITY) != 0,
                         .out_of_range = (sticky & SPC_STICKY_RANGE) != 0,
                         .not_enqueued = rt_ready_missing(image),
-                        .reserved_bytes = drv_reserved(plan)};
+                        .reserved_bytes = plan->reserved,
+                        .tier = plan->program->generic ? SPC_TIER_GENERIC : SPC_TIER_TUNED,
+                        .tuned_ready = plan->program->generic && drv_tuned(plan->program)};
   give(info, &full, sizeof full);
   return SPC_OK;
 }
 
 spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, spc_error *err) {
+  plan = drv_plan_now(plan);
   const ir_image *image = plan ? image_of(plan) : NULL;
   bool there = image && i >= 0 && i < image->codes.count;
   if (!plan || !there || !is_valid(info))
@@ -88,6 +92,7 @@ spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, s
 }
 
 spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *info, spc_error *err) {
+  plan = drv_plan_now(plan);
   int number = plan ? nth_guard(plan, i) : -1;
   if (!plan || number < 0 || !is_valid(info))
     return not_valid(err, "spc_plan_guard", !plan ? "plan" : number < 0 ? "i" : "info");

@@ -151,6 +151,8 @@ typedef struct spc_program_options {
   const char *padded; /* "x, y%8": dense inputs and outputs of two axes or more whose rows may be padded when they are
                        * enqueued (spc_tensor.pitch), those of y to a multiple of 8 elements; kernels are given their
                        * pitches at each run, the others' code is what it is without.  NULL: none */
+  int tiered; /* 1: answers as soon as generic code is there, and compiles the tuned one in the background
+               * (spc_program_tuned); on the CPU: elsewhere, and in jobs, it says nothing */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
@@ -162,6 +164,20 @@ SPC_API spc_status spc_program_from_text(spc_context *context, const char *text,
 SPC_API spc_status spc_program_from_file(spc_context *context, const char *path,
                                          const spc_program_options *options, spc_program **program,
                                          spc_error *err);
+/* Of a tiered program: 1 when its tuned code is there, or will never be (the log says why): plans that are
+ * made or prepared from then on run it; 0 when it is not after so many microseconds; 0 polls, a negative
+ * number waits to the end.  1 for any other program, and for NULL.  Any thread.
+ *
+ *     spc_program_options o = {.struct_size = sizeof o, .tiered = 1};
+ *     spc_program_from_text(context, text, length, &o, &program, &err);  // generic code, some ms
+ *     spc_plan_new(program, NULL, NULL, 0, &plan, &err);
+ *     ... prepare and run plan ...
+ *     if (spc_program_tuned(program, 0)) spc_plan_prepare(plan, &err);   // between two requests, say
+ *
+ * Generic code computes the same without vectors and register tiles.  What runs changes in spc_plan_prepare
+ * and nowhere else, by one pointer: a graph that was captured stays as it was, and what it launches stays
+ * loaded, until the plan is freed. */
+SPC_API int spc_program_tuned(spc_program *program, int64_t microseconds);
 SPC_API void spc_program_free(spc_program *program); /* after its plans; NULL is allowed */
 SPC_API int spc_program_kernel_count(const spc_program *program);
 SPC_API const char *spc_program_kernel_name(const spc_program *program, int i); /* NULL out of range */
@@ -432,7 +448,9 @@ SPC_API spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *
  * spc_run runs them. */
 
 /* Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens, settles
- * library calls where every size is known (see spc_workspace).  Done twice it does nothing. */
+ * library calls where every size is known (see spc_workspace).  Done twice it does nothing, unless the
+ * program is tiered and its tuned code has come: the plan runs that from then on.  Its workspace is another
+ * (spc_workspace, spc_plan_reserve), and what spc_plan_pack made is made again. */
 SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 
 /* What depends on `const` inputs alone is the same in every run: lists of the zeros of weights, tables,
@@ -494,6 +512,8 @@ SPC_API spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int co
  * is copied from a device.  The structs' struct_size is set by the caller; texts live as long as the
  * program. */
 
+typedef enum spc_tier { SPC_TIER_TUNED = 0, SPC_TIER_GENERIC = 1 } spc_tier;
+
 /* What a plan is, and the flags that its runs have raised. */
 typedef struct spc_plan_info {
   size_t struct_size; /* sizeof(spc_plan_info) */
@@ -507,6 +527,8 @@ typedef struct spc_plan_info {
   int out_of_range; /* a kernel met an index outside of its tensor; likewise */
   const char *not_enqueued; /* why spc_enqueue cannot run it; NULL: it can */
   size_t reserved_bytes;    /* of the workspace that spc_plan_reserve made */
+  spc_tier tier;            /* of what runs: generic until spc_plan_prepare has found tuned code */
+  int tuned_ready;          /* it would find some now */
 } spc_plan_info;
 SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
 

@@ -272,6 +272,8 @@ public:
     const char *name = spc_program_kernel_name(get(), i);
     return name ? name : "";
   }
+  /* Whether tuned code is there for plans to be made or prepared again; negative: waits for it. */
+  bool tuned(std::int64_t microseconds = 0) const { return spc_program_tuned(get(), microseconds) != 0; }
   /* A plan of the only kernel. */
   spc::plan plan() { return make(nullptr, {}); }
   /* Of the one named; sizes that no tensor settles: program.plan("k", {{"N", 64}}). */
@@ -291,8 +293,9 @@ private:
 struct compile_options {
   sizes fixed;
   bool reproducible, batch_invariant, strict_nan;
+  bool tiered;        /* generic code at once, tuned code when it has come: program.tuned() */
   std::string padded; /* "x, y%8": tensors whose rows may be padded when they are enqueued */
-  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false) {}
+  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false) {}
 };
 
 namespace detail {
@@ -306,6 +309,7 @@ struct options {
     c.reproducible = given.reproducible;
     c.batch_invariant = given.batch_invariant;
     c.strict_nan = given.strict_nan;
+    c.tiered = given.tiered;
     c.padded = given.padded.empty() ? nullptr : given.padded.c_str();
   }
 };

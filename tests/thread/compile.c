@@ -195,6 +195,65 @@ static void misuse(void) {
   spc_context_free(context);
 }
 
+/* A thread asks what runs while another runs, prepares, and meets the tuned tier. */
+typedef struct watch {
+  spc_plan *plan;
+  int stops; /* with the lock held */
+  pthread_mutex_t lock;
+  int tuned;
+} watch;
+
+static int told_to_stop(watch *w) {
+  pthread_mutex_lock(&w->lock);
+  int stops = w->stops;
+  pthread_mutex_unlock(&w->lock);
+  return stops;
+}
+
+static void *watch_tiers(void *user) {
+  watch *w = user;
+  while (!told_to_stop(w)) {
+    spc_plan_info info = {.struct_size = sizeof info};
+    spc_launch_info launch = {.struct_size = sizeof launch};
+    EXPECT(!spc_plan_describe(w->plan, &info, NULL) && !strcmp(info.kernel, "l"));
+    EXPECT(!info.launch_count || !spc_plan_launch(w->plan, 0, &launch, NULL));
+    EXPECT(!(w->tuned && info.tier == SPC_TIER_GENERIC)); /* it never goes back */
+    w->tuned = info.tier == SPC_TIER_TUNED;
+  }
+  return NULL;
+}
+
+static void tiers(const char *backend, int waits) {
+  spc_context *context = context_new(backend, 1);
+  spc_program *program = NULL;
+  spc_program_options options = {.struct_size = sizeof options, .tiered = 1};
+  spc_error err = SPC_ERROR_INIT;
+  watch w = {.lock = PTHREAD_MUTEX_INITIALIZER};
+  pthread_t thread;
+  float x[3] = {1, 2, 3}, y[3] = {0};
+  spc_tensor t[2] = {{.struct_size = sizeof *t, .name = "x", .dtype = "f32", .rank = 1},
+                     {.struct_size = sizeof *t, .name = "y", .dtype = "f32", .rank = 1}};
+  for (int i = 0; i < 2; i++) t[i].shape[0] = t[i].value_count = 3;
+  t[0].values = x, t[1].values = y;
+  EXPECT(!spc_program_from_text(context, good, strlen(good), &options, &program, &err));
+  EXPECT(!spc_plan_new(program, "l", NULL, 0, &w.plan, &err));
+  pthread_create(&thread, NULL, watch_tiers, &w);
+  for (int after = 0; after < 20 && waits;) {
+    after += spc_program_tuned(program, 0); /* some runs after it has come */
+    (void)spc_plan_prepare(w.plan, NULL);   /* not the interpreter's */
+    EXPECT(!spc_run(w.plan, t, 2, &err) && y[2] == 6);
+  }
+  pthread_mutex_lock(&w.lock);
+  w.stops = 1;
+  pthread_mutex_unlock(&w.lock);
+  pthread_join(thread, NULL);
+  spc_plan_info info = {.struct_size = sizeof info};
+  EXPECT(!spc_plan_describe(w.plan, &info, NULL) && (!waits || info.tier == SPC_TIER_TUNED));
+  spc_plan_free(w.plan);
+  spc_program_free(program);
+  spc_context_free(context);
+}
+
 int main(int argc, char **argv) {
   const char *backend = argc > 1 ? argv[1] : "interp";
   lists(backend, 1, 6);
@@ -202,6 +261,7 @@ int main(int argc, char **argv) {
   taken_programs(backend);
   cancels(backend, 40);
   bounds(backend);
+  for (int i = 0; i < 6; i++) tiers(backend, i % 3); /* one of three ends while its second tier compiles */
   misuse();
   if (!faults) printf("background compiles (%s): all is well\n", backend);
   return faults ? 1 : 0;
