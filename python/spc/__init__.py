@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _torch
 from ._arrays import BF16, F8E4M3, F8E5M2, Bound, Sparse, bf16, f32
-from ._library import CAPACITY, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo, call, library, sizes_of
+from ._library import CAPACITY, UNAVAILABLE, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo, call, library, sizes_of
 
 __all__ = ["BF16", "F8E4M3", "F8E5M2", "Error", "Kernel", "Program", "Sparse", "bf16", "compile", "f32"]
 _contexts = {}
@@ -52,6 +52,7 @@ class Kernel:
         self._plan = _Handle(made, library().spc_plan_free, program.handle)
         self.handle, self.backend, self.index_dtype = made, program.backend, program.index_dtype
         self.name = name or program.kernels[0]
+        self._program, self._tuning = program, program.tiered
         self._infos = []
         self.workspaces = {}  # bytes by shapes, on a GPU
         for i in range(library().spc_plan_tensor_count(made)):
@@ -97,7 +98,15 @@ class Kernel:
                 results = [_torch.from_numpy(r) if hasattr(r, "dtype") and not hasattr(r, "tocsr") else r for r in results]
         return results[0] if len(results) == 1 else tuple(results)
 
+    def tuned(self, seconds=0):
+        """Whether calls run tuned code from now on (program option `tiered`); waits so long for it, None: to the end."""
+        if self._tuning and library().spc_program_tuned(self._program.handle.value, -1 if seconds is None else int(seconds * 1e6)):
+            call("spc_plan_prepare", self.handle, allowed=(UNAVAILABLE,))  # takes it; some kernels cannot be enqueued
+            self._tuning = False
+        return not self._tuning
+
     def _run(self, bounds, given):
+        self.tuned()
         for b in bounds:
             if not b.info.is_output:
                 b.take(given[b.name])
@@ -117,17 +126,17 @@ class Kernel:
 class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
-    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32"):
+    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False):
         context = _context(backend, threads)
         fixed = sizes_of(dims or {})
-        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode())
+        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(), None, tiered)
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
             call("spc_program_from_text", context.value, data, len(data), c.byref(options), c.byref(made))
         else:
             call("spc_program_from_file", context.value, os.fsencode(text), c.byref(options), c.byref(made))
-        self.handle = _Handle(made, library().spc_program_free, context)
+        self.handle, self.tiered = _Handle(made, library().spc_program_free, context), bool(tiered)
         self.index_dtype = np.dtype({"i32": "i4", "i64": "i8"}[positions])
         self.backend = library().spc_context_backend(context.value).decode()
         self.kernels = [library().spc_program_kernel_name(made, i).decode() for i in range(library().spc_program_kernel_count(made))]
@@ -139,10 +148,11 @@ class Program:
 
 
 def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            positions="i32", **dims):
+            positions="i32", tiered=False, **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
     positions: "i32", or "i64" for sparse tensors of more than 2**31 - 1 entries or places along an axis (not on a GPU).
+    tiered: on the CPU answers with generic code at once; calls run tuned code when that has come (kernel.tuned()).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered).kernel(kernel)

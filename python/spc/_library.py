@@ -33,7 +33,7 @@ class Size(c.Structure):
 
 class ProgramOptions(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("fixed", c.POINTER(Size)), ("fixed_count", c.c_int), ("reproducible", c.c_int),
-                ("batch_invariant", c.c_int), ("strict_nan", c.c_int), ("positions", c.c_char_p)]
+                ("batch_invariant", c.c_int), ("strict_nan", c.c_int), ("positions", c.c_char_p), ("padded", c.c_char_p), ("tiered", c.c_int)]
 
 
 class Tensor(c.Structure):
@@ -58,6 +58,7 @@ FUNCTIONS = {
     "spc_context_backend": (c.c_char_p, [_P]),
     "spc_program_from_text": (c.c_int, [_P, c.c_char_p, c.c_size_t, c.POINTER(ProgramOptions), c.POINTER(_P), _E]),
     "spc_program_from_file": (c.c_int, [_P, c.c_char_p, c.POINTER(ProgramOptions), c.POINTER(_P), _E]),
+    "spc_program_tuned": (c.c_int, [_P, c.c_int64]),
     "spc_program_free": (None, [_P]),
     "spc_program_kernel_count": (c.c_int, [_P]),
     "spc_program_kernel_name": (c.c_char_p, [_P, c.c_int]),

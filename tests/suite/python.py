@@ -154,4 +154,15 @@ else:
         one = 'import sys, numpy as np, spc; print(spc.__file__, spc.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = 2*x[i]; }", backend="interp")(np.arange(3, dtype="f4")))'
         r = subprocess.run([sys.executable, "-c", one], capture_output=True, text=True, cwd=TMP, env=dict(env, PYTHONPATH=path("site")))
         check("and what it installed runs", "site/spc" in r.stdout and "[0. 2. 4.]" in r.stdout, r.stdout + r.stderr)
+# ---- two tiers: generic code first, tuned code when it has come ---------------------------------------------------------
+LAYER = ("spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: f32[F,D]; "
+         "let h[t,f] = relu(sum[d] x[t,d]*W[d,f]); out y[t,o] = sum[f] h[t,f]*V[f,o]; }")
+for backend in kinds:
+    layer = package.compile(LAYER, backend=backend, tiered=True)
+    x, W, V = (rng.integers(-3, 4, shape).astype(np.float32) for shape in ((9, 8), (8, 16), (16, 8)))
+    want = np.maximum(x @ W, 0) @ V
+    check("the first tier on %s" % backend, np.array_equal(layer(x=x, W=W, V=V), want))
+    check("the second tier comes on %s" % backend, layer.tuned(None) is True)
+    check("the second tier on %s" % backend, np.array_equal(layer(x=x, W=W, V=V), want))
+
 close()
