@@ -79,7 +79,7 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
                    ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
   if (keeps_values(context, list)) {
     list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
-    list->vals = part(context, kernel, list, "vals", list->tensor->dtype, list->ids->count);
+    list->vals = part(context, kernel, list, "values", list->tensor->dtype, list->ids->count);
   }
   if (!bits) return;
   ir_expr *words = divided_up(a, list->capacity, 32);
