@@ -8,7 +8,8 @@ Groups: dense spmm spmv sddmm bsr nm dynamic layouts ffn gated fused pairs conve
 How a figure is made: the sides of a row take turns in one process on the same operands; a row stops after N rounds (51),
 or after S seconds (6) but not before 9 rounds.  Sparse operands and activations come in three sets with another random mask each, taken by
 turns.  Results are filled with NaN before every run and compared with float64 arithmetic for every set.  Times are wall
-clock, caches as the round before left them.  A cell is the median in ms and, in brackets, how many times longer than spc
+clock, caches as the round before left them.  What a program makes of `const` operands alone is made before the first round, as
+an engine does by spc_plan_pack: `+ 0.9 once` beside its time.  A cell is the median in ms and, in brackets, how many times longer than spc
 that side took: the median over the rounds of the ratio within a round."""
 import argparse, gc, json, os, platform, statistics, sys, tempfile, time
 
@@ -142,7 +143,8 @@ def measure(row, threads):
         rounds += 1
         if time.perf_counter() - begin > args.seconds and rounds >= len(row.sets) + LEAST_ROUNDS:
             break
-    out = {n: dict(median=statistics.median(t), best=min(t), quartiles=[float(q) for q in np.percentile(t, (25, 75))], rounds=len(t), error=errors[n],
+    once = {n: max((r.once for r in getattr(s, "runs", [])), default=0) for n, s in sides.items()}
+    out = {n: dict(once=once[n], median=statistics.median(t), best=min(t), quartiles=[float(q) for q in np.percentile(t, (25, 75))], rounds=len(t), error=errors[n],
                    right=n not in wrong, ratio=statistics.median(x / o for x, o in zip(t, times[names[0]])), chosen=sides[n].chosen) for n, t in times.items()}
     for side in sides.values():
         side.close()
@@ -171,6 +173,8 @@ def memory_rates(threads):
 def cell(result, first):
     ms, text = result["median"] * 1e3, ""
     text = "%.3g" % ms if ms < 100 else "%.0f" % ms
+    if result.get("once"):
+        text += " + %.2g once" % (result["once"] * 1e3)
     if not first:
         text += " (%.2f)" % result["ratio"]
     return text + ("" if result["right"] else " **WRONG**")

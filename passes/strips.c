@@ -141,6 +141,14 @@ double pass_stored_density(pass_context *context, const pass_strips *strips) {
   return pass_zeros_of(context, strips->stored->tensor).likely;
 }
 
+/* Columns one by one: an entry is read with its coordinate, in order, and what lies at the
+ * coordinate from near. */
+static double column_cost(const pass_profile *p, const sizes *z, const ir_tensor *stored) {
+  double entry = (double)ir_dtype_bytes(stored->dtype) + 4;
+  double near = z->entries * z->columns / (p->gathered_gops * 1e3);
+  return fmax(near, us(z->entries * entry * z->columns, p->bandwidth_gbs));
+}
+
 double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
                         int64_t width, double density) {
   const pass_profile *p = context->profile;
@@ -153,6 +161,7 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
   double packed = whole * blocks_of(p, z.rows, count), pack = us(packed, p->bandwidth_gbs);
   if (!is_contiguous(strips->packed, strips->columns)) pack += us(packed, p->random_gbs);
   double walk = us(read, rate) + z.entries * count * p->entry_ns / (1e3 * p->units);
+  if (width == 1) walk = column_cost(p, &z, strips->stored->tensor);
   const ir_expr *target = ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs);
   double store = is_contiguous(target, strips->columns)
                      ? us(z.rows * z.columns * 4, p->bandwidth_gbs)

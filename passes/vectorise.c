@@ -95,11 +95,43 @@ static int lanes_for(const vectoriser *v, const vec_region *g, const ir_code *lo
 
 /* Share of the scalar work that is left; above 1 when it cannot be done. */
 static double share_by_lanes(vectoriser *v, const ir_code *loop) {
-  if (!steps_by_one(loop) || pass_vec_trips(loop, 16) < 2) return 2;
+  int64_t most = pass_vec_most_trips(loop);
+  if (!steps_by_one(loop) || (most >= 0 && most < 2)) return 2;
   vec_region *g = region_of(v, loop);
   if (!pass_vec_legal(g, &loop->body, true, false)) return 2;
   return pass_vec_cost(g, &loop->body, lanes_for(v, g, loop)) /
          (pass_vec_cost(g, &loop->body, 1) + 1e-9);
+}
+
+/* Two loops over the slots of groups are one over positions: `for b { for p = (x + b)*c .. (x +
+ * b)*c
+ * + c }` is `for p = x*c .. (x + n)*c { let b = p/c - x }`.  Anything else is left as it is. */
+static const ir_code *over_positions(vectoriser *v, const ir_code *loop) {
+  ir_arena *a = v->arena;
+  const ir_code *in = loop->body.codes.count == 1 ? loop->body.codes.at[0] : NULL;
+  if (!in || in->kind != IR_FOR || !steps_by_one(loop) || !steps_by_one(in)) return loop;
+  const ir_expr *lo = in->lo, *hi = in->hi;
+  bool grouped = lo->kind == IR_OP && lo->op == IR_OP_MUL && lo->args[1]->kind == IR_CONST &&
+                 hi->kind == IR_OP && hi->op == IR_OP_ADD && ir_expr_equal(hi->args[0], lo) &&
+                 ir_expr_equal(hi->args[1], lo->args[1]) && lo->args[1]->i > 1;
+  const ir_expr *at = grouped ? lo->args[0] : NULL;
+  if (!at || at->kind != IR_OP || at->op != IR_OP_ADD || at->args[1]->kind != IR_VAR ||
+      at->args[1]->var != loop->var || pass_vec_deps(region_of(v, loop), at->args[0]))
+    return loop;
+  ir_expr *x = at->args[0], *slots = lo->args[1];
+  ir_code *one = IR_NEW(a, ir_code), *group = IR_NEW(a, ir_code);
+  ir_expr *number = ir_apply(a, IR_OP_DIV, ir_var_ref(a, in->var), slots);
+  *group = (ir_code){.kind = IR_LET,
+                     .var = loop->var,
+                     .value = ir_apply(a, IR_OP_SUB, number, x),
+                     .combine = IR_OP_COUNT};
+  *one = *in;
+  one->lo = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, x, loop->lo), slots);
+  one->hi = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, x, loop->hi), slots);
+  one->body = (ir_block){0};
+  IR_PUSH(a, &one->body.codes, group);
+  for (int i = 0; i < in->body.codes.count; i++) IR_PUSH(a, &one->body.codes, in->body.codes.at[i]);
+  return one;
 }
 
 static bool reducible(vectoriser *v, const ir_code *loop, vec_region **g) {
@@ -119,8 +151,10 @@ static double cost_with_reductions(vectoriser *v, const vec_region *any, const i
       continue;
     }
     double trips = (double)pass_vec_trips(code, 16);
-    if (reducible(v, code, &g))
-      cost += trips * pass_vec_cost(g, &code->body, lanes_for(v, g, code));
+    const ir_code *flat = over_positions(v, code);
+    if (flat != code) trips = 2 * (trips > 64 ? 64 : trips); /* as pass_vec_cost counts them */
+    if (reducible(v, flat, &g))
+      cost += trips * pass_vec_cost(g, &flat->body, lanes_for(v, g, flat));
     else
       cost += trips * cost_with_reductions(v, any, &code->body);
   }
@@ -234,7 +268,7 @@ static ir_block with_reductions(vectoriser *v, const ir_block *block, int copies
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *code = block->codes.at[i];
     ir_block *ignored;
-    if (code->kind == IR_FOR && write_reduction(v, code, copies)) continue;
+    if (code->kind == IR_FOR && write_reduction(v, over_positions(v, code), copies)) continue;
     if (code->kind != IR_FOR) {
       IR_PUSH(v->arena, &v->b.block->codes, code);
       continue;

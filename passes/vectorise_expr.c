@@ -111,7 +111,21 @@ static ir_expr *wide_op(vec_copier *k, const ir_expr *e, int row, int col, ir_ex
   return ir_op_new(k->arena, e->op, args, e->arg_count);
 }
 
+/* A straight i64 that is stored as i32: added in that width, with half of the registers. */
+static ir_expr *narrow_line(vec_copier *k, const ir_expr *e, int row, int col) {
+  int64_t stride;
+  const ir_expr *line = e->args[0];
+  if (e->dtype != IR_I32 || line->dtype != IR_I64 || !pass_vec_stride(k->g, line, &stride) ||
+      stride == 0)
+    return NULL;
+  ir_expr *first = ir_cast(k->arena, IR_I32, pass_vec_scalar(k, line, row, col));
+  return ir_apply(k->arena, IR_OP_ADD, splat(k, first),
+                  ir_cast(k->arena, IR_I32, lane_numbers(k, stride)));
+}
+
 static ir_expr *wide_cast(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
+  ir_expr *narrow = narrow_line(k, e, row, col);
+  if (narrow) return narrow;
   return ir_cast(k->arena, e->dtype, pass_vec_wide(k, e->args[0], row, col, cond));
 }
 

@@ -42,8 +42,9 @@ static void add_conditional(pass_context *context, pass_ways *ways) {
   pass_candidate_estimate(context, &ways->sum, candidate);
 }
 
-/* Over strips of columns, the other operand packed; wider ones meet an entry less often. */
-static const int64_t widths[] = {32, 64, 128};
+/* Over strips of columns, the other operand packed; wider ones meet an entry less often.  A strip
+ * of one is a vector, and a row's entries are summed by lanes. */
+static const int64_t widths[] = {32, 64, 128, 1};
 
 static void add_strips(pass_context *context, pass_ways *ways) {
   pass_strips fit;
@@ -105,7 +106,7 @@ static void add_row_lists(pass_context *context, pass_ways *ways, const pass_lis
     ir_index *columns = ways->stmt->free.at[i];
     if (columns == operand->strip_index || !pass_strips_fit(&ways->sum, columns, listed, &fit))
       continue;
-    for (int w = 0; w < IR_COUNT(widths); w++) {
+    for (int w = 0; w < IR_COUNT(widths) - 1; w++) {
       ir_candidate *candidate = list_new(context, ways, operand, 1, 1);
       candidate->label = ir_format_text(
           context->arena, "rows of %s compressed, over strips of %lld %s, %s packed", listed->name,
