@@ -335,14 +335,15 @@ static bool stores_something(const ir_block *block) {
 }
 
 static bool holds_steps(const ir_code *loop) {
-  int loops = 0;
+  int steps = 0; /* asking for memory ahead is one */
   for (int i = 0; i < loop->body.codes.count; i++) {
     const ir_code *code = loop->body.codes.at[i];
-    if (code->kind != IR_LET && code->kind != IR_COMMENT && code->kind != IR_FOR) return false;
+    bool is_step = code->kind == IR_FOR || code->kind == IR_PREFETCH;
+    if (code->kind != IR_LET && code->kind != IR_COMMENT && !is_step) return false;
     if (code->kind == IR_FOR && !stores_something(&code->body)) return false;
-    loops += code->kind == IR_FOR;
+    steps += is_step;
   }
-  return loops > 1;
+  return steps > 1;
 }
 
 static bool holds_compressing(vectoriser *v, const ir_code *loop) {
