@@ -175,8 +175,9 @@ void *rt_memory_each(rt_memory *memory, const ir_buf *buf, int set, int sets) {
   rt_workspace_slot *w = find_workspace(memory, buf);
   if (!w->each) w->each = IR_NEW_ARRAY(memory->arena, void *, sets);
   if (!w->each[set]) {
-    w->each[set] = ir_array_new(memory->arena, buf->dtype, w->slot.host.count).data;
-    memory->workspace_bytes += w->slot.host.count * (int64_t)ir_dtype_bytes(buf->dtype);
+    int64_t bytes = w->slot.host.count * (int64_t)ir_dtype_bytes(buf->dtype);
+    w->each[set] = line_aligned(memory->arena, (size_t)bytes);
+    memory->workspace_bytes += bytes;
   }
   return w->each[set];
 }
