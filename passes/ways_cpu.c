@@ -52,6 +52,7 @@ static void add_strips(pass_context *context, pass_ways *ways) {
     ir_index *columns = ways->stmt->free.at[i];
     if (!pass_strips_fit(&ways->sum, columns, NULL, &fit)) continue;
     for (int w = 0; w < IR_COUNT(widths); w++) {
+      if (widths[w] == 1 && context->program->batch_invariant) continue; /* another order of sums */
       ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
       candidate->label = ir_format_text(
           context->arena, "stored entries of %s over strips of %lld %s, %s packed",
@@ -63,13 +64,16 @@ static void add_strips(pass_context *context, pass_ways *ways) {
 }
 
 /* Where most of an operand is stored, all of it is multiplied in less time than its entries are
- * met. */
+ * met.  Which is less depends on how many rows there are, and so would a row's order of additions.
+ */
 static void add_expanded(pass_context *context, pass_ways *ways) {
   pass_strips fit;
   bool fits = false;
   for (int i = 0; i < ways->stmt->free.count && !fits; i++)
     fits = pass_strips_fit(&ways->sum, ways->stmt->free.at[i], NULL, &fit);
-  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan) return;
+  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan ||
+      context->program->batch_invariant)
+    return;
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->label =
       ir_format_text(context->arena, "%s written out, dense loops", fit.stored->tensor->name);
