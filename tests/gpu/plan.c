@@ -1,7 +1,8 @@
 /* plan.c - whole plans on a GPU: feed-forward layers whose zeros are made at run time.
  *
  * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked
- * against float64.  In the gated layer h says where the product with W3 is computed. Every array is poisoned and fenced, the stream is not the default one,
+ * against float64.  In the gated layer h says where the product with W3 is computed. Every array is
+ * poisoned and fenced, the stream is not the default one,
  * enqueueing is held to launches alone, a captured graph is replayed on other masks, two threads
  * run plans of their own.  Usage: gpu-plan [small | bare] small  for compute-sanitizer        bare
  * the same without poison and fences (initcheck sees what is not written) */
@@ -16,6 +17,8 @@
 
 enum { REPLAYS = 3 };
 
+typedef enum kind { RELU, GATED, GATED_LOW } kind;
+
 static const char program_text[] =
     "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
     "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"
@@ -24,14 +27,18 @@ static const char program_text[] =
     "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
     "schedule k { compact h axis=f gran=128x1; }\n";
 
-static const char gated_text[] =
-    "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"
-    "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O]; in W3: bf16[D,F] as dense_t;\n"
-    "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "
-    "density=0.02..0.15);\n"
-    "  let u[t,f] = sum[d] x[t,d]*W3[d,f] on h[t,f] : bf16 acc f32;\n"
-    "  out y[t,o] = sum[f] h[t,f]*u[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
-    "schedule k { compact h axis=f gran=128x1; }\n";
+#define GATED_TEXT                                                                                 \
+  "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
+  "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O]; in W3: bf16[D,F] as "        \
+  "dense_t;\n"                                                                                     \
+  "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "                    \
+  "density=0.02..0.15);\n"                                                                         \
+  "  let u[t,f] = sum[d] x[t,d]*W3[d,f] on h[t,f] : bf16 acc f32;\n"                               \
+  "  out y[t,o] = sum[f] h[t,f]*u[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
+
+static const char *const texts[] = {program_text,
+                                    GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
+                                    GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n"};
 
 typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP } mask;
 static const char *const mask_names[] = {"empty", "one element", "1 %",
@@ -134,8 +141,9 @@ enum { ODD, ODD_SMALL, EVEN, EVEN_SMALL };
 static const int64_t layer_sizes[][4] = {
     {300, 300, 700, 136}, {140, 140, 200, 40}, {304, 304, 1000, 136}, {136, 136, 200, 40}};
 
-static void layer_new(layer *l, uint64_t seed, int which, bool gated, bool bare) {
-  const char *why = "", *text = gated ? gated_text : program_text;
+static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
+  const char *why = "", *text = texts[k];
+  bool gated = k != RELU;
   *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated};
   l->sink = ir_sink_new(l->arena);
   memcpy(l->size, layer_sizes[which], sizeof layer_sizes[which]);
@@ -260,8 +268,8 @@ static void one_mask(layer *l, mask m, int force) {
   must(l, rt_run_enqueue(r.run, r.stream, &stats), test);
   must(l, rt_run_fetch(r.run, &outputs, &stats), test);
   const ir_list *list = guarded_list(l);
-  double cover = cover_of_mask(l, list);
-  bool dense = force == 2 || (force == 0 && cover >= list->break_even);
+  double cover = list ? cover_of_mask(l, list) : 0;
+  bool dense = list && (force == 2 || (force == 0 && cover >= list->break_even));
   for (int i = 0; i < stats.stages.count; i++) {
     const ir_stage *stage = l->kernel->stages.at[i];
     const rt_stage_stats *row = &stats.stages.at[i];
@@ -322,7 +330,7 @@ static void threads(layer *total, bool small) {
   layer pair[2];
   pthread_t thread[2];
   for (int i = 0; i < 2; i++)
-    layer_new(&pair[i], 77 + (uint64_t)i, small ? ODD_SMALL : ODD, i == 1, total->bare);
+    layer_new(&pair[i], 77 + (uint64_t)i, small ? ODD_SMALL : ODD, i == 1 ? GATED : RELU, total->bare);
   for (int i = 0; i < 2; i++)
     if (pthread_create(&thread[i], NULL, thread_main, &pair[i])) exit(3);
   for (int i = 0; i < 2; i++) {
@@ -333,17 +341,23 @@ static void threads(layer *total, bool small) {
   }
 }
 
+/* A list behind a guard. */
+static bool is_as_expected(layer *l) {
+  const ir_list *list = guarded_list(l);
+  check(l, list != NULL, "compiling", "no list with a guard was prepared");
+  if (!list) return false;
+  printf("strips of %lld, micro-tiles of %lld, dense from cover %.3f on\n", (long long)list->strip,
+         (long long)list->gran, list->break_even);
+  for (int i = 0; i < l->kernel->stages.count; i++)
+    printf("  %s: %s\n", l->kernel->stages.at[i]->name, l->kernel->stages.at[i]->row);
+  return true;
+}
+
 /* One layer, compiled: every mask, a graph. */
-static void whole_layer(layer *total, int which, bool gated, bool small) {
+static void whole_layer(layer *total, int which, kind k, bool small) {
   layer l;
-  layer_new(&l, 3, which, gated, total->bare);
-  const ir_list *list = guarded_list(&l);
-  check(&l, list != NULL, "compiling", "no list with a guard was prepared");
-  if (list) {
-    printf("strips of %lld, micro-tiles of %lld, dense from cover %.3f on\n",
-           (long long)list->strip, (long long)list->gran, list->break_even);
-    for (int i = 0; i < l.kernel->stages.count; i++)
-      printf("  %s: %s\n", l.kernel->stages.at[i]->name, l.kernel->stages.at[i]->row);
+  layer_new(&l, 3, which, k, total->bare);
+  if (is_as_expected(&l)) {
     chain(&l, small);
     graph(&l);
   }
@@ -356,9 +370,11 @@ int main(int argc, char **argv) {
   bool bare = argc > 1 && !strcmp(argv[1], "bare"),
        small = bare || (argc > 1 && !strcmp(argv[1], "small"));
   layer total = {.bare = bare};
-  whole_layer(&total, small ? ODD_SMALL : ODD, false, small);
-  whole_layer(&total, small ? ODD_SMALL : ODD, true, small);
-  whole_layer(&total, small ? EVEN_SMALL : EVEN, true, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, RELU, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, GATED, small);
+  whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, GATED_LOW, small);
+  whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_LOW, small);
   threads(&total, small);
   printf("%d passed, %d failed\n", total.checks - total.failures, total.failures);
   return total.failures != 0;
