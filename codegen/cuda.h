@@ -39,6 +39,8 @@ typedef struct cg_product {
 /* Reads stmt as a product; false with *why (arena text) when it is none that the kernels compute.
  */
 bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why);
+/* The matrix that says where the result is asked for, its strides by m and n; false: none is stored dense. */
+bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out);
 /* Exchanges the roles of m and n: T transposed = B transposed * A transposed. */
 void cg_product_swap(cg_product *p);
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
@@ -75,6 +77,8 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
+  cg_operand asked; /* of a row that skips columns: where the result is asked for */
+  int buf_asked;
 } cg_launch;
 
 typedef struct cg_launches {

@@ -230,6 +230,18 @@ static void put_lists(const config *c) {
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
 
+/* Where the result is asked for, element by element. */
+static void put_asked(const config *c) {
+  const cg_operand *o = &c->l->asked;
+  if (c->l->buf_asked < 0) return;
+  line(c, "SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s",
+       o->tensor->name);
+  line(c, "  return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;",
+       cuda_type(o->tensor->dtype), c->l->buf_asked, size_text(c, o->stride_m),
+       size_text(c, o->stride_n));
+  line(c, "}");
+}
+
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
   const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
@@ -270,6 +282,7 @@ static void put_product(const config *c) {
   put_size(c, "pitch_t", p->t.pitch);
   if (ir_kernel_moves_boxes(c->l->row)) put_boxes(c);
   put_lists(c);
+  put_asked(c);
   put_guard(c);
   put_epilogue(c);
 }
@@ -334,8 +347,12 @@ static void put_list_kernel(const config *c) {
 }
 
 /* ---- whole sources --------------------------------------------------------------------------- */
-/* The registers of lists_from_bits leave room to start while detect_bits ends. */
-static bool fits_beside(const cg_launch *l) { return !strcmp(l->part, "lists_from_bits"); }
+/* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
+ * waits for memory more than once: another one computes meanwhile. */
+static int blocks_beside(const cg_launch *l) {
+  if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  return ir_kernel_skips(l->row) ? 2 : 1;
+}
 
 /* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
 static void put_entry(const config *c) {
@@ -344,7 +361,7 @@ static void put_entry(const config *c) {
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)%s\n"
                  "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n}\n",
-                 fits_beside(c->l) ? THREADS_A_UNIT / c->l->threads : 1,
+                 blocks_beside(c->l),
                  cluster ? " __cluster_dims__(Config::split)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");

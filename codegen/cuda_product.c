@@ -167,6 +167,13 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
   return out->a.layout && out->b.layout && out->t.layout;
 }
 
+bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out) {
+  const ir_expr *access = ir_asked_matrix(p->stmt);
+  const char *why;
+  return access && access->tensor->dtype != IR_NONE &&
+         take_operand(arena, p, access->tensor, access->args, out, &why);
+}
+
 static void exchange_operand(cg_operand *o) {
   ir_expr *m = o->stride_m;
   o->stride_m = o->stride_n;

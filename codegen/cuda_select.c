@@ -28,7 +28,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .brought = {.place = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
                                             part && s->out->at.count ? "." : "",
@@ -191,10 +191,30 @@ static const char *fit_n_blocks(selection *s, cg_launch *l) {
   return NULL;
 }
 
+/* A row that looks at zeros itself: what it asks, and where. */
+static const char *fit_skipping(selection *s, cg_launch *l) {
+  if (l->product.batch_count) return "it takes no batch index";
+  if (!ir_kernel_skips_columns(l->row)) return NULL;
+  if (s->stage->stmts.at[0]->fill != 0) return "what it does not compute is zero";
+  return cg_product_asked(s->arena, &l->product, &l->asked)
+             ? NULL
+             : "no matrix of the result's indices says where it is asked for";
+}
+
+/* What a block that skips columns lists, and its sums; what a warp that skips k's has room for (kskip.cuh). */
+static int skipping_bytes(const cg_launch *l) {
+  const ir_kernel_row *row = l->row;
+  const int at_once = 16, room = 512;
+  int warps = row->threads / 32;
+  return ir_kernel_skips_columns(row) ? warps * row->m * at_once * 4 + row->n * 4
+                                      : warps * room * (4 + row->m * 2);
+}
+
 static const char *fit_lists(selection *s, cg_launch *l) {
   if (ir_kernel_gathers(l->row)) return fit_list(s, l);
   if (ir_kernel_samples(l->row)) return fit_columns(s, l);
   if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
+  if (ir_kernel_skips(l->row)) return fit_skipping(s, l);
   return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
 }
 
@@ -272,6 +292,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   }
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
+  if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor);
   use_guard(s, l);
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks) && !l->packed &&
                  !s->stage->detects && has_dense_twin(s, row);
@@ -280,6 +301,10 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
     cg_boxes_share(l);
+    return SPC_OK;
+  }
+  if (ir_kernel_skips(row)) {
+    l->shared_bytes = skipping_bytes(l);
     return SPC_OK;
   }
   if (ir_kernel_streams(row)) {

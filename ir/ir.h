@@ -306,6 +306,9 @@ bool ir_expr_uses_index(const ir_expr *e, const ir_index *index); /* free uses *
 /* It uses the index, or goes along rows of the segment that the index says. */
 bool ir_expr_depends_on(const ir_expr *e, const ir_index *index);
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor);
+/* The first matrix of the statement's two free indices that is false, or zero, only where `support`
+ * is false; NULL: none. */
+const ir_expr *ir_asked_matrix(const ir_stmt *stmt);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */
 bool ir_is_scatter(const ir_stmt *stmt);

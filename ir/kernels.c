@@ -65,6 +65,12 @@ ir_precision ir_kernel_precision(const ir_kernel_row *row) {
   return suffix[2] ? IR_PRECISION_TF32X3 : IR_PRECISION_TF32;
 }
 
+bool ir_kernel_skips(const ir_kernel_row *row) { return row->load_b == IR_LOADER_SKIP; }
+
+bool ir_kernel_skips_columns(const ir_kernel_row *row) {
+  return ir_kernel_skips(row) && row->layout_b == 'c';
+}
+
 int ir_kernel_workers(const ir_kernel_row *row) {
   bool specialised =
       ir_kernel_moves_boxes(row) || (row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384);
@@ -81,6 +87,7 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
   if (strip <= 0 || ir_kernel_n_blocks(row) || row->m % strip || row->n % word || ir_kernel_streams(row) ||
+      ir_kernel_skips(row) ||
       ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;

@@ -13,7 +13,8 @@ typedef enum ir_load {
   IR_LOADER_TMA,
   IR_LOADER_KBLOCK,
   IR_LOADER_NBLOCK,
-  IR_LOADER_PACKED
+  IR_LOADER_PACKED,
+  IR_LOADER_SKIP
 } ir_load_kind;
 typedef enum ir_multiply {
   IR_MULTIPLY_NONE,
@@ -52,6 +53,9 @@ int ir_kernel_split(const ir_kernel_row *row);
 bool ir_kernel_streams(const ir_kernel_row *row);
 /* How it multiplies f32 operands (IR_PRECISION_FULL also where it takes none). */
 ir_precision ir_kernel_precision(const ir_kernel_row *row);
+/* It looks at zeros itself, without a list: reads only the rows of B that it has a use for. */
+bool ir_kernel_skips(const ir_kernel_row *row);
+bool ir_kernel_skips_columns(const ir_kernel_row *row); /* columns of the result, else k's */
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);
 /* How the warpgroups of a wgmma row that multiply cut its tile. */

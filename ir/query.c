@@ -162,6 +162,29 @@ bool ir_is_bare(const ir_expr *sub, const ir_index *index) {
   return sub->kind == IR_INDEX && sub->index == index;
 }
 
+/* A term that is false, or zero, where the value is: `x != 0`, or x itself where it is b1. */
+static const ir_expr *asked_by(const ir_stmt *stmt, const ir_expr *term) {
+  double zero = 1;
+  if (term->kind == IR_OP && term->op == IR_OP_NE && ir_const_value(term->args[1], &zero) && !zero)
+    term = term->args[0];
+  else if (term->dtype != IR_B1)
+    return NULL;
+  while (term->kind == IR_CAST) term = term->args[0];
+  if (term->kind != IR_ACCESS || term->arg_count != 2 || stmt->free.count != 2) return NULL;
+  const ir_index *m = stmt->free.at[0], *n = stmt->free.at[1];
+  bool straight = ir_is_bare(term->args[0], m) && ir_is_bare(term->args[1], n);
+  return straight || (ir_is_bare(term->args[0], n) && ir_is_bare(term->args[1], m)) ? term : NULL;
+}
+
+static const ir_expr *asked_in(const ir_stmt *stmt, const ir_expr *condition) {
+  if (!condition || condition->kind != IR_OP || condition->op != IR_OP_AND)
+    return condition ? asked_by(stmt, condition) : NULL;
+  const ir_expr *found = asked_in(stmt, condition->args[0]);
+  return found ? found : asked_in(stmt, condition->args[1]);
+}
+
+const ir_expr *ir_asked_matrix(const ir_stmt *stmt) { return asked_in(stmt, stmt->support); }
+
 bool ir_const_value(const ir_expr *e, double *value) {
   if (!e || e->kind != IR_CONST) return false;
   *value = ir_dtype_is_float(e->dtype) ? e->f : (double)e->i;

@@ -331,10 +331,13 @@ double pass_candidate_cover(const pass_context *context, const ir_candidate *can
 }
 
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate) {
-  if (candidate->operand && candidate->axis) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  if (candidate->operand && (candidate->axis || (row && ir_kernel_skips(row)))) {
     pass_zeros zeros = pass_zeros_of(context, candidate->operand);
     candidate->density = zeros.likely;
-    candidate->cover = pass_candidate_cover(context, candidate, &zeros, zeros.likely, 0.5);
+    /* Behind a guard rows may be as alike as they like; where there is none they are not. */
+    double alike = candidate->axis ? 0.5 : 0;
+    candidate->cover = pass_candidate_cover(context, candidate, &zeros, zeros.likely, alike);
   }
   candidate->microseconds = pass_candidate_cost(context, sum, candidate, candidate->cover,
                                                 &candidate->index_microseconds);

@@ -129,6 +129,11 @@ ir_index *pass_contiguous_index(const ir_expr *access, bool turned);
 /* Rows of the kernel table: can it run such operands there, as precisely as is asked? */
 bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, const pass_sum *sum);
 void pass_ways_cpu(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+/* Products of few rows whose kernels look at zeros themselves (ways_skip.c). */
+bool pass_rows_are_few(pass_context *context, const pass_sum *sum);
+/* Who reads the result looks at its zeros itself: nobody asks for their bits. */
+bool pass_readers_look(pass_context *context, const pass_sum *sum);
+void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* A product by the vendor's library, after the kernels that it is compared with. */
 void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 bool pass_is_library(const ir_candidate *candidate);

@@ -178,9 +178,29 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
          both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }
 
+/* Few rows of A, and of B what their zeros leave.  Every tile looks at its rows' zeros first; each
+ * pass over B reads its rows again, from near. */
+static double skip_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const double blocks_a_unit = 2;
+  const ir_kernel_row *row = tiling->row;
+  bool columns = ir_kernel_skips_columns(row);
+  double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m), rows = fmin(q->m, row->m);
+  double tiles = passes * ceil(q->n / row->n), live = tiling->cover * q->k * q->n;
+  double looked = columns ? q->m * q->n : tiles * rows * q->k;
+  double gbs = p->skip_gbs * fmin(tiles, p->units);
+  double moved = microseconds_of_bytes((passes * live + looked) * bytes, gbs);
+  double turns = ceil(tiles / (blocks_a_unit * p->units));
+  double parts = columns ? fmax(1, tiling->cover * row->n / 16) : 1; /* of a tile, one after the other */
+  double memory = microseconds_of_bytes(
+      (fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes, p->bandwidth_gbs);
+  return p->launch_us + turns * (p->look_us + (parts - 1) * p->stream_us) +
+         both_limits(moved, memory);
+}
+
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;

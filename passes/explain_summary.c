@@ -86,8 +86,8 @@ static const char *why_no_list(const ir_kernel *kernel, const ir_tensor *target,
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->target != target || !c->operand) continue;
-    if (!c->axis) return ir_format_text(arena, "no lists of %s: %s", c->operand->name, c->why);
-    if (c->expected > 0 && (!best || c->expected < best->expected)) best = c;
+    if (!c->axis && !strcmp(c->row, "loop")) return ir_format_text(arena, "no lists of %s: %s", c->operand->name, c->why);
+    if (c->axis && c->expected > 0 && (!best || c->expected < best->expected)) best = c;
   }
   if (!best) return NULL;
   return ir_format_text(arena, "lists of %s: %s", best->operand->name, best->why);

@@ -19,11 +19,7 @@ bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, const pass
 
 /* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
  * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
-static bool is_aligned(const ir_tensor *tensor, int align) {
-  if (align <= 1 || !tensor->rank) return true;
-  const ir_expr *extent =
-      tensor->dim[tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
-                                 : tensor->rank - 1];
+static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
   int64_t step = 1;
   if (extent->kind == IR_CONST)
     step = extent->i;
@@ -32,6 +28,23 @@ static bool is_aligned(const ir_tensor *tensor, int align) {
   else if (extent->kind == IR_DIM)
     return true;
   return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
+}
+
+static bool is_aligned(const ir_tensor *tensor, int align) {
+  if (align <= 1 || !tensor->rank) return true;
+  int last = tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
+                            : tensor->rank - 1;
+  return is_multiple(tensor->dim[last], tensor, align);
+}
+
+/* An intermediate that is turned round has the strips' index contiguous. */
+static const char *strips_misfit(const ir_kernel *kernel, const pass_listed *listed,
+                                 const ir_kernel_row *row) {
+  const ir_tensor *tensor = listed->access->tensor;
+  return row->align > 1 && pass_layout_is_free(kernel, tensor) &&
+                 !is_multiple(listed->strip_index->extent, tensor, row->align)
+             ? "stored strip by strip, its rows would not be multiples of 16 bytes"
+             : NULL;
 }
 
 bool pass_operands_aligned(const pass_sum *sum, int align) {
@@ -188,12 +201,14 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
  * They differ in the tile alone, either way round: the table gets the few that are predicted to be
  * the fastest, and those that the schedule names. */
 
-/* The bits of a result's zeros are made in its epilogue by some tiles only. */
-static bool makes_bits(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
+/* The bits of a result's zeros are made in its epilogue by some tiles only.  Who reads few rows looks at
+ * their zeros itself. */
+static bool makes_bits(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
+                       const box_way *way) {
   const int64_t least_strip = 64;
   const ir_tensor *result = sum->stmt->target;
-  bool wanted =
-      result->pattern.zeros != IR_ZEROS_UNKNOWN || pass_schedule_compact(kernel, result) != NULL;
+  bool hinted = result->pattern.zeros != IR_ZEROS_UNKNOWN && !pass_readers_look(context, sum);
+  bool wanted = hinted || pass_schedule_compact(kernel, result) != NULL;
   return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
 }
 
@@ -209,7 +224,7 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
     if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
-    if (makes_bits(kernel, sum, &way)) insert(best, SHOWN, way);
+    if (makes_bits(context, kernel, sum, &way)) insert(best, SHOWN, way);
   }
   for (int i = 0; i < SHOWN && best[i].row; i++)
     add_dense(context, ways, best[i].row, best[i].turned);
@@ -308,6 +323,7 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
   if (sums_misfit(&ways->sum)) misfit = sums_misfit(&ways->sum);
+  if (strips_misfit(kernel, operand, row)) misfit = strips_misfit(kernel, operand, row);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   const ir_tensor *result = ways->stmt->target;
   if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(result, row->align))
@@ -429,6 +445,8 @@ static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *way
   add_tiles(context, sum, row, listed->axis == sum->m_index, candidate);
   if (listed->cannot)
     candidate->why = listed->cannot;
+  else if (strips_misfit(kernel, listed, row))
+    candidate->why = strips_misfit(kernel, listed, row);
   else if (!pass_rows_aligned(sum, row->align))
     candidate->why =
         ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
@@ -453,10 +471,22 @@ static void missed_columns(pass_context *context, const pass_ways *ways,
       ways->sum.k->name, listed->cannot);
 }
 
+/* Few rows whose kernel looks at the zeros itself: lists are made where the schedule asks for them. */
+static bool needs_no_list(const ir_kernel *kernel, const pass_ways *ways, const ir_tensor *tensor) {
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    const ir_kernel_row *row = ir_kernel_row_named(c->row);
+    if (c->operand == tensor && row && ir_kernel_skips(row) && !*c->why)
+      return !pass_schedule_compact(kernel, tensor);
+  }
+  return false;
+}
+
 static void columns_of(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   pass_listed listed;
   bool found = false;
   if (!pass_columns_of(context, kernel, &ways->sum, &listed)) return;
+  if (needs_no_list(kernel, ways, listed.access->tensor)) return;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_samples(&ir_kernel_rows[i]) &&
         pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), &ways->sum))
@@ -482,8 +512,10 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_streamed(context, kernel, ways);
   add_boxes(context, kernel, ways);
   pass_ways_library(context, kernel, ways);
+  pass_ways_skip(context, kernel, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
-    if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]))
+    if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]) &&
+        !needs_no_list(kernel, ways, ways->sum.factors.at[i]->tensor))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
   columns_of(context, kernel, ways);
   pass_ways_n_blocks(context, kernel, ways);

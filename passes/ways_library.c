@@ -18,9 +18,11 @@ static const char *mode_misfit(const pass_context *context) {
   return NULL;
 }
 
-static const char *shape_misfit(const ir_kernel *kernel, const pass_sum *sum) {
+static const char *shape_misfit(pass_context *context, const ir_kernel *kernel,
+                                const pass_sum *sum) {
   const ir_tensor *result = sum->stmt->target;
-  bool read = result->role != IR_ROLE_OUT && result->pattern.zeros != IR_ZEROS_UNKNOWN;
+  bool read = result->role != IR_ROLE_OUT && result->pattern.zeros != IR_ZEROS_UNKNOWN &&
+              !pass_readers_look(context, sum);
   if (read || pass_schedule_compact(kernel, result))
     return "it cannot note where its result is zero, which is asked for";
   if (sum->stmt->free.count > 3) return "it takes one batch index at most";
@@ -30,12 +32,12 @@ static const char *shape_misfit(const ir_kernel *kernel, const pass_sum *sum) {
   return NULL;
 }
 
-static const char *misfit(const pass_context *context, const ir_kernel *kernel,
+static const char *misfit(pass_context *context, const ir_kernel *kernel,
                           const pass_sum *sum) {
   ir_library_product product;
   const char *why = mode_misfit(context);
   if (why || !ir_library_read(sum->stmt, &product, &why)) return why;
-  return shape_misfit(kernel, sum);
+  return shape_misfit(context, kernel, sum);
 }
 
 static bool is_asked_for(const pass_context *context, const ir_kernel *kernel,

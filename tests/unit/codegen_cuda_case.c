@@ -116,6 +116,14 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_PLAIN},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_MASK},
     {"gemm_tma_128x192x64", IR_BF16, IR_BF16, 'r', 'r', 'c', true, .epilogue = CASE_MASK},
+    {"gemm_kskip_1x64x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_PLAIN},
+    {"gemm_kskip_8x64x256", IR_F16, IR_F32, 'r', 'r', 'c', .epilogue = CASE_SCALES},
+    {"gemm_kskip_8x256x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
+    {"gemm_kskip_8x256x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_RESIDUAL, .guard = 2},
+    {"gemm_kskip_8x128x256", IR_F16, IR_F16, 'r', 'r', 'c', .epilogue = CASE_PLAIN},
+    {"gemm_nskip_8x128x256", IR_BF16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_GATE},
+    {"gemm_nskip_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_GATE},
+    {"gemm_nskip_8x256x256", IR_F16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_GATE},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
@@ -388,7 +396,7 @@ static ir_expr *extra(cuda_cases *c, ir_func *f, ir_dtype value, ir_tensor *of, 
   return ir_cast(c->arena, value, ir_load(c->arena, buf, offset));
 }
 
-static ir_func *fragment(cuda_cases *c, const product_case *p) {
+static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate) {
   ir_arena *a = c->arena;
   ir_func *f = ir_func_new(c->kernel, "epilogue");
   f->kind = IR_FUNC_FRAGMENT;
@@ -405,7 +413,6 @@ static ir_func *fragment(cuda_cases *c, const product_case *p) {
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
     f->result = ir_apply(a, IR_OP_RELU, ir_apply(a, IR_OP_ADD, acc, extra(c, f, value_dtype(p), bias, n)), NULL);
   } else if (p->epilogue == CASE_GATE) {
-    ir_tensor *gate = tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, n, size(c, CASE_M)), m);
     f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), gate, at));
   } else if (p->epilogue == CASE_MASK) {
@@ -483,7 +490,13 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, stmt->acc, access2(c, at, g, m, k)),
                               ir_cast(a, stmt->acc, access2(c, bt, g, k, n)));
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
-  ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p);
+  ir_tensor *gate = p->epilogue == CASE_GATE
+                        ? tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N})
+                        : NULL;
+  ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p, gate);
+  if (gate)
+    stmt->support = ir_apply(a, IR_OP_NE, ir_cast(a, IR_F32, access2(c, gate, NULL, m, n)),
+                             ir_const_f(a, IR_F32, 0));
   ir_list *read = NULL;
   if (cuda_case_picks(p)) stmt->fill = CASE_FILL;
   if (p->strip && (cuda_case_samples(p) || cuda_case_picks(p)))

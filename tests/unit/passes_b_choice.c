@@ -131,21 +131,48 @@ Test(passes_b_choice, what_is_expected_has_bounds) {
   a_free(&run);
 }
 
-/* One token: its strip of 64 holds one row, so the cover is the density. */
-Test(passes_b_choice, strips_hold_no_more_rows_than_there_are) {
-  int64_t sizes[] = {1, 4096, 16384};
+static a_run few_rows(int64_t tokens, const char *schedule) {
+  int64_t sizes[] = {tokens, 4096, 16384};
+  char text[1024];
   pass_options options = {
       .target = ir_target_find("sm_90a"), .sizes = sizes, .stop_after = "stage"};
-  a_run run = a_run_with(FFN("bf16", ", density=0.05"), &options);
-  int listed = 0;
-  for (int i = 0; i < run.kernel->candidates.count; i++) {
-    const ir_candidate *c = run.kernel->candidates.at[i];
-    if (!c->operand || !c->axis || c->gran > 1) continue;
-    cr_assert_float_eq(c->cover, 0.05, 1e-9);
-    listed++;
+  snprintf(text, sizeof text, "%s%s", FFN("bf16", ", density=0.05"), schedule);
+  return a_run_with(text, &options);
+}
+
+static int count_of(const a_run *run, bool skips) {
+  int count = 0;
+  for (int i = 0; i < run->kernel->candidates.count; i++) {
+    const ir_candidate *c = run->kernel->candidates.at[i];
+    const ir_kernel_row *row = ir_kernel_row_named(c->row);
+    if (!c->operand || !row || ir_kernel_skips(row) != skips) continue;
+    cr_assert(skips == !c->axis, "%s", c->label);
+    count++;
   }
-  cr_assert_gt(listed, 0);
+  return count;
+}
+
+/* One token: its tile of 8 holds one row, so the cover is the density. */
+Test(passes_b_choice, strips_hold_no_more_rows_than_there_are) {
+  a_run run = few_rows(1, "");
+  for (int i = 0; i < run.kernel->candidates.count; i++)
+    if (run.kernel->candidates.at[i]->operand)
+      cr_assert_float_eq(run.kernel->candidates.at[i]->cover, 0.05, 1e-9);
+  cr_assert_gt(count_of(&run, true), 0);
   a_free(&run);
+}
+
+/* Few rows: kernels that look at zeros themselves instead of lists, unless lists are asked for. */
+Test(passes_b_choice, few_rows_need_no_lists) {
+  a_run few = few_rows(1, ""), many = few_rows(65, "");
+  cr_assert(ir_kernel_skips(ir_kernel_row_named(chosen(&few, "y")->row)), "%s", chosen(&few, "y")->row);
+  cr_assert_str_eq(stages(&few), "h y");
+  cr_assert_eq(count_of(&few, false), 0);
+  cr_assert_eq(count_of(&many, true), 0);
+  cr_assert_gt(count_of(&many, false), 0);
+  a_run asked = few_rows(1, " schedule net { compact h axis=f gran=64x1; }");
+  cr_assert_not_null(chosen(&asked, "y")->axis);
+  a_free(&few), a_free(&many), a_free(&asked);
 }
 
 /* Where even aligned zeros win less than looking costs, nobody looks. */
