@@ -51,6 +51,10 @@ static void add_strips(pass_context *context, pass_ways *ways) {
   for (int i = 0; i < ways->stmt->free.count; i++) {
     ir_index *columns = ways->stmt->free.at[i];
     if (!pass_strips_fit(&ways->sum, columns, NULL, &fit)) continue;
+    if (context->program->batch_invariant)
+      ways->list.at[0].candidate->why =
+          "batch invariance: it sums in another order than strips, and how many rows there are would "
+          "decide between them";
     for (int w = 0; w < IR_COUNT(widths); w++) {
       if (widths[w] == 1 && context->program->batch_invariant) continue; /* another order of sums */
       ir_candidate *candidate = pass_candidate_new(context, ways, "loop");

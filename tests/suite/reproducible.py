@@ -17,6 +17,7 @@ PROGRAMS = {  # text, dense operands by their axes
     "masked": ("in x: f32[T,K] ~ zeros(dynamic, density=0.05); in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
     "spmm": ("in x: f32[T,K] as csr; in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
     "pruned": ("in x: f32[T,K]; in W: f32[N,K] as csr; out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
+    "blocked": ("in x: f32[T,K]; in W: f32[N,K] as bsr(4,4); out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
     "half pruned": ("in x: f32[T,K]; in W: f32[N,K] as csr ~ zeros(static, density=0.7); out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
     "product": ("in x: f32[T,K]; in W: f32[K,N]; out y[t,o] = relu(sum[f] x[t,f]*W[f,o]);", {"x": "TK", "W": "KN"}),
     "softmax": ("in x: f32[T,K]; out y[t,f] = softmax[f](x[t,f]);", {"x": "TK"}),
@@ -52,7 +53,7 @@ def operands(name):
     data = {o: rng.normal(size=[dict(SIZE, E=3)[a] for a in axes]) for o, axes in PROGRAMS[name][1].items()}
     if name in ("masked", "spmm", "column sums"):
         data["x"] *= rng.random(data["x"].shape) < 0.1
-    if name == "pruned":
+    if name in ("pruned", "blocked"):
         data["W"] *= rng.random(data["W"].shape) < 0.2
     if name == "half pruned":
         data["W"] *= rng.random(data["W"].shape) < 0.7
