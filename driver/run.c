@@ -57,9 +57,26 @@ static spc_status run_compiled(drv_session *s, running *run) {
   return status;
 }
 
+/* A stage whose kernel is composed has no loops that could be interpreted. */
+static const ir_stage *composed_stage(const ir_kernel *kernel) {
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->row && strcmp(kernel->stages.at[i]->row, "loop") != 0)
+      return kernel->stages.at[i];
+  return NULL;
+}
+
 static spc_status check_target_agrees(drv_session *s, const running *run) {
   const ir_target *target = s->program->target ? ir_target_find(s->program->target) : NULL;
-  if (!target || run->backend == DRV_INTERP) return SPC_OK;
+  if (!target) return SPC_OK;
+  if (run->backend == DRV_INTERP) {
+    const ir_stage *stage = composed_stage(run->kernel);
+    if (!stage) return SPC_OK;
+    drv_usage_error(s,
+                    "stage `%s` of this IR is the kernel %s, which the interpreter cannot run; run it "
+                    "with --backend=cuda, or start from the .spx file",
+                    stage->name, stage->row);
+    return SPC_INVALID_ARGUMENT;
+  }
   ir_target_kind wanted = run->backend == DRV_CPU ? IR_TARGET_CPU : IR_TARGET_CUDA;
   if (target->kind == wanted) return SPC_OK;
   drv_usage_error(s, "this IR was made for %s; run it with --backend=%s", target->name,

@@ -157,7 +157,7 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   ir_program *program;
   fe_options none = {0};
   /* As kernels are chosen for a large layer: those that move boxes. */
-  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {16, 2048, 5632, 2048};
+  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
                           .verify_each = true,
                           .sizes = k == FEW ? few : gated ? large : NULL};
