@@ -21,14 +21,27 @@ _contexts = {}
 
 
 class _Handle:
-    """Something of the library's that is freed with the last Python object that uses it."""
+    """Something of the library's that is freed with the last Python object that uses it, and after all that was made
+    from it: what goes together is finalised in any order (a cycle, the end of the process)."""
 
     def __init__(self, value, free, *uses):
-        self.value, self._free, self._uses = value, free, uses
+        self.value, self._free, self._uses, self._users, self._gone = value, free, uses, 0, False
+        for used in uses:
+            used._users += 1
 
     def __del__(self):
-        if self.value and self._free:
+        self._gone = True
+        self._let_go()
+
+    def _let_go(self):
+        if not self._gone or self._users or not self.value:
+            return
+        if self._free:
             self._free(self.value)
+        self.value = None
+        for used in self._uses:
+            used._users -= 1
+            used._let_go()
 
 
 def _context(backend, threads):

@@ -165,4 +165,16 @@ for backend in kinds:
     check("the second tier comes on %s" % backend, layer.tuned(None) is True)
     check("the second tier on %s" % backend, np.array_equal(layer(x=x, W=W, V=V), want))
 
+# What was made from a handle is freed before it, in whatever order the collector finds a cycle's members.
+import gc
+for backwards in (False, True):
+    freed = []
+    parent = package._Handle("context", freed.append)
+    child = package._Handle("plan", freed.append, package._Handle("program", freed.append, parent))
+    cycle = [child, parent] if backwards else [parent, child]
+    cycle.append(cycle)
+    del parent, child, cycle
+    gc.collect()
+    check("handles are freed from the last to the first", freed == ["plan", "program", "context"], str(freed))
+
 close()
