@@ -219,6 +219,12 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
   return status;
 }
 
+spc_status drv_run_passes_defined(drv_session *s, const ir_target *target) {
+  int64_t *sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
+  SPC_TRY(drv_sizes_from_defines(s, sizes));
+  return drv_run_passes(s, target, sizes);
+}
+
 static cg_options code_options(drv_session *s, const ir_target *target) {
   const char *edited =
       s->options.override_dir ? s->options.override_dir : getenv("SPC_OVERRIDE_DIR");

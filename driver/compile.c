@@ -10,7 +10,7 @@ static const char *made_how(drv_session *s, const ir_image *image) {
 }
 
 static spc_status compile_all(drv_session *s, const ir_target *target) {
-  SPC_TRY(drv_run_passes(s, target, NULL));
+  SPC_TRY(drv_run_passes_defined(s, target));
   for (int k = 0; k < s->program->kernels.count; k++) {
     ir_kernel *kernel = s->program->kernels.at[k];
     if (s->options.kernel && strcmp(s->options.kernel, kernel->name)) continue;

@@ -99,6 +99,8 @@ spc_status drv_pick_backend(drv_session *s, drv_backend *backend, rt_cuda **cuda
 const ir_target *drv_target_of(drv_session *s, drv_backend backend, rt_cuda *cuda);
 /* The pipeline with the session's switches (a dump resumes where it stopped). */
 spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t *sizes);
+/* The same with estimates at the sizes that -D gives; a dyn dim stays dyn. */
+spc_status drv_run_passes_defined(drv_session *s, const ir_target *target);
 /* text_only: CUDA text without NVRTC: of the kernels that stand where an earlier compile told. */
 spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                        bool text_only, ir_image **image);

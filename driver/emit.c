@@ -43,7 +43,7 @@ static spc_status flush(drv_artefact *a) {
 static spc_status program_after(drv_session *s, const ir_target *target, const char *stop_after) {
   const char *before = s->options.stop_after;
   s->options.stop_after = stop_after;
-  spc_status status = drv_run_passes(s, target, NULL);
+  spc_status status = drv_run_passes_defined(s, target);
   s->options.stop_after = before;
   return status;
 }

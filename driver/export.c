@@ -72,7 +72,7 @@ static spc_status add_target(exporting *e, const char *name) {
   if (!target) return SPC_INVALID_ARGUMENT;
   s->program->strict_nan |= s->options.strict_nan;
   if (target->kind != IR_TARGET_INTERP) {
-    SPC_TRY(drv_run_passes(s, target, NULL));
+    SPC_TRY(drv_run_passes_defined(s, target));
     SPC_TRY(compile_kernels(e, target, &made));
   }
   ir_text text = ir_text_new(s->arena);

@@ -15,14 +15,9 @@ int drv_opt(drv_session *s) {
     return drv_usage_error(s, "opt wants one file; see `spc help opt`");
   ir_text text = ir_text_new(s->arena);
   spc_status status = drv_load(s, s->arguments.items.at[0]);
-  int64_t *sizes = NULL;
-  if (!status) {
-    sizes = IR_NEW_ARRAY(s->arena, int64_t, s->program->dims.count + 1);
-    status = drv_sizes_from_defines(s, sizes);
-  }
   const ir_target *target = status ? NULL : drv_target_of(s, DRV_CPU, NULL);
   if (!status && !target) status = SPC_INVALID_ARGUMENT;
-  if (!status) status = drv_run_passes(s, target, sizes);
+  if (!status) status = drv_run_passes_defined(s, target);
   if (!status) {
     ir_print(s->program, &text);
     status = drv_write_file(s, s->options.output, text.data, text.length);
