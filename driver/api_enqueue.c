@@ -147,14 +147,20 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
+typedef enum purpose { FOR_SIZES, FOR_PACKING, FOR_A_RUN } purpose;
 typedef struct enqueue {
   spc_plan *plan;
   api_prepared *p;
   api_tensors given;
-  bool sizes_only; /* arrays are not looked at */
-  bool packs;      /* those of const inputs alone are */
-  rt_kept kept;    /* what was packed, or where it goes */
+  purpose purpose;
+  rt_kept kept; /* what was packed, or where it goes */
 } enqueue;
+
+/* Whether a tensor's arrays are read or written, and so must be there. */
+static bool takes_part(const enqueue *e, const ir_tensor *declared) {
+  if (e->purpose == FOR_PACKING) return declared->constant && e->kept.data;
+  return e->purpose == FOR_A_RUN;
+}
 
 static spc_status too_short(const enqueue *e, const spc_tensor *t, const char *array, int level,
                             int64_t have, int64_t need) {
@@ -163,20 +169,22 @@ static spc_status too_short(const enqueue *e, const spc_tensor *t, const char *a
                       e->given.call, t->name, array, level, (long long)have, (long long)need);
 }
 
-static spc_status level_array(const enqueue *e, const spc_tensor *t, const char *name, int level,
-                              int64_t need) {
+static spc_status level_array(const enqueue *e, const spc_tensor *t, bool there, const char *name,
+                              int level, int64_t need) {
   bool pos = name[0] == 'p';
   int64_t have = pos ? t->pos_count[level] : t->crd_count[level];
   if (have < need) return too_short(e, t, name, level, have, need);
-  if (e->sizes_only || !need || (pos ? t->pos[level] : t->crd[level])) return SPC_OK;
+  if (!there || !need || (pos ? t->pos[level] : t->crd[level])) return SPC_OK;
   return drv_api_fail(e->given.err, SPC_INVALID_ARGUMENT, NULL, "%s: tensor `%s`: `%s[%d]` is NULL",
                       e->given.call, t->name, name, level);
 }
 
 /* How many values a sparse tensor stores, from the lengths of its arrays (their contents may lie on
  * a device); where those do not say it, what the caller says. */
-static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_format *f,
+static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
                                 int64_t *count) {
+  const ir_format *f = declared->format;
+  bool there = takes_part(e, declared);
   int64_t parents = 1;
   *count = -1;
   for (int l = 0; l < f->level_count; l++) {
@@ -184,19 +192,19 @@ static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_
     switch (f->level[l].kind) {
     case IR_LEVEL_DENSE: parents *= extent; break;
     case IR_LEVEL_COMPRESSED:
-      SPC_TRY(level_array(e, t, "pos", l, parents + 1));
-      SPC_TRY(level_array(e, t, "crd", l, 0));
+      SPC_TRY(level_array(e, t, there, "pos", l, parents + 1));
+      SPC_TRY(level_array(e, t, there, "crd", l, 0));
       parents = t->crd_count[l];
-      if (!e->sizes_only && parents && !t->crd[l]) return level_array(e, t, "crd", l, parents);
+      if (there && parents && !t->crd[l]) return level_array(e, t, there, "crd", l, parents);
       break;
-    case IR_LEVEL_SINGLETON: SPC_TRY(level_array(e, t, "crd", l, parents)); break;
+    case IR_LEVEL_SINGLETON: SPC_TRY(level_array(e, t, there, "crd", l, parents)); break;
     case IR_LEVEL_NM:
       parents *= n;
-      SPC_TRY(level_array(e, t, "crd", l, parents));
+      SPC_TRY(level_array(e, t, there, "crd", l, parents));
       break;
     case IR_LEVEL_PACKED:
     case IR_LEVEL_BITMAP:
-      SPC_TRY(level_array(e, t, "crd", l, 1));
+      SPC_TRY(level_array(e, t, there, "crd", l, 1));
       *count = t->value_count;
       return SPC_OK;
     case IR_LEVEL_COUNT: break;
@@ -248,7 +256,7 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
     count *= t->shape[d];
   }
   if (declared->format && !ir_format_is_dense(declared->format) && !shared)
-    SPC_TRY(stored_values(e, t, declared->format, &count));
+    SPC_TRY(stored_values(e, t, declared, &count));
   if (!shared && ir_format_is_dense(declared->format) && declared->dtype != IR_NONE)
     SPC_TRY(take_rows(e, t, declared, &count, pitch));
   bool output = declared->role == IR_ROLE_OUT,
@@ -259,7 +267,7 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
     out->pos[l] = t->pos[l];
     out->crd[l] = t->crd[l];
   }
-  if (e->sizes_only || declared->dtype == IR_NONE) return SPC_OK;
+  if (!takes_part(e, declared) || declared->dtype == IR_NONE) return SPC_OK;
   if ((output || sparse) && !shared && t->value_count < count)
     return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
                         "%s: tensor `%s`: `value_count` is %lld, %lld elements are %s",
@@ -274,7 +282,7 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
 static spc_status take_packed(enqueue *e) {
   bool none = e->given.count == e->p->bindings.list.count; /* each of the kernel's is there */
   const spc_tensor *t = none ? NULL : drv_tensor_given(&e->given, SPC_PACKED);
-  if (!t || e->packs) return SPC_OK;
+  if (!t || e->purpose == FOR_PACKING) return SPC_OK;
   if (t->value_count < 0) return drv_tensor_misuse(&e->given, t, "`value_count` is negative");
   if (t->value_count && !t->values) return drv_tensor_misuse(&e->given, t, "`values` is NULL");
   if ((uintptr_t)t->values % RT_WORKSPACE_ALIGN)
@@ -292,7 +300,7 @@ static spc_status take_model(const enqueue *e, int number) {
     if (kernel->tensors.at[i] == root) e->p->arrays[number].count = e->p->arrays[i].count;
   const spc_tensor *t = drv_tensor_given(&e->given, tensor->name);
   int64_t count = e->p->arrays[number].count;
-  if (e->sizes_only || t->value_count >= count) return SPC_OK;
+  if (!takes_part(e, tensor) || t->value_count >= count) return SPC_OK;
   return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
                       "%s: tensor `%s`: `value_count` is %lld, %lld elements are written",
                       e->given.call, t->name, (long long)t->value_count, (long long)count);
@@ -350,11 +358,9 @@ static spc_status take_tensors(enqueue *e) {
     const spc_tensor *t = drv_tensor_at(&e->given, p->place[i]);
     int64_t pitch = 0;
     SPC_TRY(drv_tensor_check(&e->given, t, declared));
-    if (e->packs) e->sizes_only = !declared->constant || !e->kept.data;
     SPC_TRY(take_arrays(e, t, declared, &p->arrays[i], &pitch));
     bind_shape(e, t, pitch, &p->pitches[i], &p->bindings.list.at[bound++]);
   }
-  e->sizes_only = e->sizes_only || e->packs;
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_OUT && kernel->tensors.at[i]->like)
       SPC_TRY(take_model(e, i));
@@ -415,12 +421,12 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
   SPC_TRY(take_packed(e));
   SPC_TRY(solve(e));
   const api_prepared *p = e->p;
-  if (e->packs) {
+  if (e->purpose == FOR_PACKING) {
     spc_status status =
         rt_ready_keep(p->ready, p->sizes, p->arrays, &e->kept, stream, p->sink, need);
     return status == SPC_CAPACITY ? too_small(e, "`packed`", e->kept.bytes, *need, "") : status;
   }
-  if (e->sizes_only)
+  if (e->purpose == FOR_SIZES)
     return rt_ready_workspace(p->ready, p->sizes, p->arrays, &e->kept, p->sink, need);
   rt_need both;
   spc_status status = rt_ready_enqueue(p->ready, p->sizes, p->arrays, &e->kept, workspace, bytes,
@@ -444,7 +450,7 @@ spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, v
                         : !aligned ? "packed"
                                    : "tensors",
                         plan && bytes && !aligned ? "not aligned to 256 bytes" : "not valid");
-  enqueue e = {.plan = plan, .packs = true, .kept = {packed, packed ? *bytes : 0}};
+  enqueue e = {.plan = plan, .purpose = FOR_PACKING, .kept = {packed, packed ? *bytes : 0}};
   e.given = (api_tensors){"spc_plan_pack", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, true);
@@ -462,7 +468,7 @@ spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, s
                         !plan    ? "plan"
                         : !bytes ? "bytes"
                                  : "tensors");
-  enqueue e = {.plan = plan, .sizes_only = true};
+  enqueue e = {.plan = plan, .purpose = FOR_SIZES};
   e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   return end(&e, guarded(&e, NULL, 0, NULL, bytes));
@@ -496,7 +502,7 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
                         !plan ? "plan" : "tensors");
-  enqueue e = {.plan = plan, .sizes_only = true};
+  enqueue e = {.plan = plan, .purpose = FOR_SIZES};
   e.given =
       (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
@@ -515,7 +521,7 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
                         : count < 0 || (count && !tensors) ? "tensors"
                                                            : "workspace",
                         aligned ? "not valid" : "not aligned to 256 bytes");
-  enqueue e = {.plan = plan};
+  enqueue e = {.plan = plan, .purpose = FOR_A_RUN};
   e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   if (!workspace) {

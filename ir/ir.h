@@ -306,6 +306,7 @@ bool ir_expr_uses_index(const ir_expr *e, const ir_index *index); /* free uses *
 /* It uses the index, or goes along rows of the segment that the index says. */
 bool ir_expr_depends_on(const ir_expr *e, const ir_index *index);
 bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor);
+bool ir_expr_uses_dim(const ir_expr *e, const ir_dim *dim);
 /* The first matrix of the statement's two free indices that is false, or zero, only where `support`
  * is false; NULL: none. */
 const ir_expr *ir_asked_matrix(const ir_stmt *stmt);

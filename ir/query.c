@@ -150,6 +150,13 @@ bool ir_expr_uses_tensor(const ir_expr *e, const ir_tensor *tensor) {
   return false;
 }
 
+bool ir_expr_uses_dim(const ir_expr *e, const ir_dim *dim) {
+  if (e->kind == IR_DIM) return e->dim == dim;
+  for (int i = 0; i < e->arg_count; i++)
+    if (ir_expr_uses_dim(e->args[i], dim)) return true;
+  return false;
+}
+
 bool ir_expr_walk(ir_expr *e, bool (*visit)(void *user, ir_expr *node), void *user) {
   if (!e) return true;
   if (!visit(user, e)) return false;

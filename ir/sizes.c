@@ -63,13 +63,6 @@ static bool solve(const ir_expr *e, int64_t value, const int64_t *sizes, equatio
 }
 
 /* ---- disagreement ------------------------------------------------------------------------ */
-static bool uses_dim(const ir_expr *e, const ir_dim *dim) {
-  if (e->kind == IR_DIM) return e->dim == dim;
-  for (int i = 0; i < e->arg_count; i++)
-    if (uses_dim(e->args[i], dim)) return true;
-  return false;
-}
-
 static const ir_dim *first_dim(const ir_expr *e) {
   if (e->kind == IR_DIM) return e->dim;
   for (int i = 0; i < e->arg_count; i++) {
@@ -92,7 +85,7 @@ static bool find_witness(const ir_bindings *bindings, const ir_dim *dim, const i
     const ir_binding *x = &bindings->list.at[b];
     for (int d = 0; d < x->tensor->rank && d < x->view.rank; d++) {
       int64_t size;
-      if ((x->tensor == but && d == but_axis) || !uses_dim(x->tensor->dim[d], dim)) continue;
+      if ((x->tensor == but && d == but_axis) || !ir_expr_uses_dim(x->tensor->dim[d], dim)) continue;
       if (!ir_size_value(x->tensor->dim[d], sizes, &size) || size != x->view.dim[d]) continue;
       *by = x;
       *axis = d;

@@ -56,17 +56,10 @@ pass_summary pass_explain_summary(const ir_kernel *kernel) {
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-static bool uses_dim(const ir_expr *size, const ir_dim *dim) {
-  if (size->kind == IR_DIM && size->dim == dim) return true;
-  for (int i = 0; i < size->arg_count; i++)
-    if (uses_dim(size->args[i], dim)) return true;
-  return false;
-}
-
 static bool kernel_uses_dim(const ir_kernel *kernel, const ir_dim *dim) {
   for (int i = 0; i < kernel->tensors.count; i++)
     for (int d = 0; d < kernel->tensors.at[i]->rank; d++)
-      if (uses_dim(kernel->tensors.at[i]->dim[d], dim)) return true;
+      if (ir_expr_uses_dim(kernel->tensors.at[i]->dim[d], dim)) return true;
   return false;
 }
 

@@ -16,16 +16,9 @@ typedef struct once {
 } once;
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
-static bool names_dim(const ir_expr *e, const ir_dim *dim) {
-  if (e->kind == IR_DIM) return e->dim == dim;
-  for (int i = 0; i < e->arg_count; i++)
-    if (names_dim(e->args[i], dim)) return true;
-  return false;
-}
-
 static bool has_dim(const ir_tensor *tensor, const ir_dim *dim) {
   for (int d = 0; d < tensor->rank; d++)
-    if (names_dim(tensor->dim[d], dim)) return true;
+    if (ir_expr_uses_dim(tensor->dim[d], dim)) return true;
   return false;
 }
 

@@ -46,21 +46,27 @@ static void add_conditional(pass_context *context, pass_ways *ways) {
  * of one is a vector, and a row's entries are summed by lanes. */
 static const int64_t widths[] = {32, 64, 128, 1};
 
+/* Strips add the entries of a row one after the other.  What adds in another order is as right, but
+ * how many rows there are would decide between them. */
+static void in_other_order(const pass_context *context, ir_candidate *candidate) {
+  if (context->program->batch_invariant)
+    candidate->why =
+        "batch invariance: it sums in another order than strips, and the number of rows "
+        "would decide between them";
+}
+
 static void add_strips(pass_context *context, pass_ways *ways) {
   pass_strips fit;
   for (int i = 0; i < ways->stmt->free.count; i++) {
     ir_index *columns = ways->stmt->free.at[i];
     if (!pass_strips_fit(&ways->sum, columns, NULL, &fit)) continue;
-    if (context->program->batch_invariant)
-      ways->list.at[0].candidate->why =
-          "batch invariance: it sums in another order than strips, and how many rows there are would "
-          "decide between them";
+    in_other_order(context, ways->list.at[0].candidate);
     for (int w = 0; w < IR_COUNT(widths); w++) {
-      if (widths[w] == 1 && context->program->batch_invariant) continue; /* another order of sums */
       ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
       candidate->label = ir_format_text(
           context->arena, "stored entries of %s over strips of %lld %s, %s packed",
           fit.stored->tensor->name, (long long)widths[w], columns->name, fit.packed->tensor->name);
+      if (widths[w] == 1) in_other_order(context, candidate);
       pass_candidate_tile(context, candidate, columns, widths[w]);
       pass_candidate_estimate(context, &ways->sum, candidate);
     }
@@ -68,20 +74,18 @@ static void add_strips(pass_context *context, pass_ways *ways) {
 }
 
 /* Where most of an operand is stored, all of it is multiplied in less time than its entries are
- * met.  Which is less depends on how many rows there are, and so would a row's order of additions.
- */
+ * met. */
 static void add_expanded(pass_context *context, pass_ways *ways) {
   pass_strips fit;
   bool fits = false;
   for (int i = 0; i < ways->stmt->free.count && !fits; i++)
     fits = pass_strips_fit(&ways->sum, ways->stmt->free.at[i], NULL, &fit);
-  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan ||
-      context->program->batch_invariant)
-    return;
+  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan) return;
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->label =
       ir_format_text(context->arena, "%s written out, dense loops", fit.stored->tensor->name);
   candidate->expanded = true;
+  in_other_order(context, candidate);
   pass_candidate_estimate(context, &ways->sum, candidate);
 }
 
