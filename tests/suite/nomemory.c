@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spc.h"
+#define X_PITCH (D + 3)
+#include "two_kernels.h"
 
 /* ---- allocations ------------------------------------------------------------------------------- */
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
@@ -119,62 +120,15 @@ void free(void *at) {
 }
 
 /* ---- one engine's life ------------------------------------------------------------------------- */
-enum { T = 9, D = 8, F = 16, N = 5 };
-static const char text[] =
-    "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; dim N: dyn;"
-    " kernel layer { in x: f32[T,D]; in W: f32[D,F]; in V: f32[F,D];"
-    " let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.02..0.3);"
-    " out y[t,o] = sum[f] h[t,f]*V[f,o]; } schedule layer { compact h axis=f gran=4x1; }"
-    " kernel add { in A: f32[N,N] as csr; in B: f32[N,N] as csr; out C[i,j] = A[i,j] + B[i,j] as csr; }";
+static const char text[] = TWO_KERNELS("4");
 static const char wrong[] = "spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = z[i]; }";
-static float x[T * (D + 3)], W[D * F], V[F * D], y[T * D], values[N], sums[N];
-static int32_t pos[N + 1], crd[N], sum_pos[N + 1], sum_crd[N];
 static spc_error err;
-
-static spc_tensor tensor(const char *name, int64_t rows, int64_t columns, float *at, int64_t room) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2};
-  t.shape[0] = rows;
-  t.shape[1] = columns;
-  t.values = at;
-  t.value_count = room;
-  return t;
-}
-
-static spc_tensor csr(const char *name, int32_t *positions, int32_t *columns, float *at) {
-  spc_tensor t = tensor(name, N, N, at, N);
-  t.pos[1] = positions;
-  t.crd[1] = columns;
-  t.pos_count[1] = N + 1;
-  t.crd_count[1] = N;
-  return t;
-}
-
-static void fill(void) {
-  for (int i = 0; i < T * (D + 3); i++) x[i] = (float)(i % 5);
-  for (int i = 0; i < D * F; i++) W[i] = (float)(i % F % 3 ? -1 : i % 4);
-  for (int i = 0; i < F * D; i++) V[i] = (float)(i % 7 - 3);
-  for (int i = 0; i < N; i++) pos[i + 1] = i + 1, crd[i] = i, values[i] = (float)(i + 1);
-}
-
-static int layer_is_right(void) {
-  for (int t = 0; t < T; t++)
-    for (int o = 0; o < D; o++) {
-      float want = 0;
-      for (int f = 0; f < F; f++) {
-        float h = 0;
-        for (int d = 0; d < D; d++) h += x[t * (D + 3) + d] * W[d * F + f];
-        if (h > 0) want += h * V[f * D + o];
-      }
-      if (y[t * D + o] != want) return 0;
-    }
-  return 1;
-}
 
 static spc_status use_layer(spc_program *program) {
   spc_plan *plan;
   spc_tensor t[4] = {tensor("x", T, D, x, T * D), tensor("W", D, F, W, D * F),
                      tensor("V", F, D, V, F * D), tensor("y", T, D, y, T * D)};
-  t[0].pitch = D + 3;
+  t[0].pitch = X_PITCH;
   spc_status status = spc_plan_new(program, "layer", NULL, 0, &plan, &err);
   if (status) return status;
   status = spc_plan_shapes(plan, t, 4, &err);
