@@ -126,11 +126,10 @@ bool cg_nvrtc_describe(char *number, size_t number_bytes, char *path, size_t pat
 }
 
 /* ---- one compile ----------------------------------------------------------------------------- */
-enum { MOST_FILES = 48 };
 
 static int embedded_files(const char **names, const char **texts) {
   int count = 0;
-  for (; cg_embedded_files[count].name && count < MOST_FILES; count++) {
+  for (; cg_embedded_files[count].name; count++) {
     names[count] = cg_embedded_files[count].name;
     texts[count] = cg_embedded_files[count].text;
   }
@@ -169,7 +168,7 @@ int cg_nvrtc_options(const cg_nvrtc_job *job, char arch[64], const char *list[CG
 
 void cg_nvrtc_raw_compile(const cg_nvrtc_job *job, cg_nvrtc_raw *out) {
   const nvrtc_library *l = nvrtc();
-  const char *names[MOST_FILES], *texts[MOST_FILES], *options[CG_NVRTC_OPTIONS];
+  const char *names[CG_MOST_EMBEDDED], *texts[CG_MOST_EMBEDDED], *options[CG_NVRTC_OPTIONS];
   char arch[64];
   *out = (cg_nvrtc_raw){.failed = true};
   if (!l->handle) return;

@@ -2,6 +2,7 @@
  * NULL name. */
 #ifndef SPC_CODEGEN_EMBEDDED_H
 #define SPC_CODEGEN_EMBEDDED_H
+enum { CG_MOST_EMBEDDED = 128 }; /* asserted where the table is made */
 typedef struct cg_embedded {
   const char *name, *text;
 } cg_embedded;
