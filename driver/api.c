@@ -166,16 +166,23 @@ const char *spc_context_backend(const spc_context *context) {
 }
 
 /* ---- program --------------------------------------------------------------------------------- */
-static spc_status parse(spc_program *p, const char *name, const char *text, size_t length,
-                        const spc_program_options *given) {
+typedef struct api_source {
+  const char *name, *text; /* name: for diagnostics */
+  size_t length;
+  const spc_program_options *options; /* taken and checked */
+} api_source;
+
+static spc_status parse(spc_program *p, const api_source *source) {
+  const spc_program_options *given = source->options;
+  size_t length = source->length;
   fe_define *defines = IR_NEW_ARRAY(p->arena, fe_define, given->fixed_count + 1);
   fe_options options = {.defines = defines, .define_count = given->fixed_count};
   for (int i = 0; i < given->fixed_count; i++)
     defines[i] = (fe_define){given->fixed[i].name, given->fixed[i].value};
-  char *copy = ir_strndup(p->arena, text, length);
+  char *copy = ir_strndup(p->arena, source->text, length);
   if (ir_looks_like_ir(copy, length))
-    return ir_parse(p->arena, name, copy, length, p->sink, &p->ir);
-  SPC_TRY(fe_compile(p->arena, name, copy, length, &options, p->sink, &p->ir));
+    return ir_parse(p->arena, source->name, copy, length, p->sink, &p->ir);
+  SPC_TRY(fe_compile(p->arena, source->name, copy, length, &options, p->sink, &p->ir));
   return p->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
 }
 
@@ -189,9 +196,7 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   session.options.batch_invariant = given->batch_invariant != 0;
   session.options.positions = given->positions; /* checked in program_new */
   session.options.padded = given->padded;
-  p->generic = given->tiered && !cancelled && p->context->backend == DRV_CPU;
-  if (p->generic)
-    session.options.disable = "vectorise"; /* four fifths of a compile, and of the speed */
+  session.options.tier = drv_is_generic(p) ? "generic" : "tuned";
   p->strict_nan = given->strict_nan != 0;
   SPC_TRY(drv_set_positions(&session));
   SPC_TRY(drv_set_padded(&session));
@@ -200,8 +205,10 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
   SPC_TRY(drv_run_passes(&session, target, NULL));
   for (int k = 0; k < p->ir->kernels.count; k++) {
+    const ir_kernel *kernel = p->ir->kernels.at[k];
     if (cancelled && atomic_load(cancelled)) return SPC_UNAVAILABLE;
-    SPC_TRY(drv_codegen(&session, p->ir->kernels.at[k], target, false, &p->images[k]));
+    SPC_TRY(p->tier == API_RECALLED ? drv_recall(&session, kernel, target, &p->images[k])
+                                    : drv_codegen(&session, kernel, target, false, &p->images[k]));
   }
   return SPC_OK;
 }
@@ -239,18 +246,18 @@ static void log_program(const spc_program *p) {
               p->images[k]->cached);
 }
 
-static spc_status build(spc_program *p, const char *name, const char *text, size_t length,
-                        const spc_program_options *given, const atomic_bool *cancelled) {
+static spc_status build(spc_program *p, const api_source *source, const atomic_bool *cancelled) {
+  const char *name = source->name;
   jmp_buf out_of_memory;
   if (setjmp(out_of_memory)) return SPC_OUT_OF_MEMORY;
   ir_arena_guard(p->arena, &out_of_memory);
   p->sink = ir_sink_new(p->arena);
   drv_trace(p->context, "parse", name, true);
-  spc_status status = parse(p, name, text, length, given);
+  spc_status status = parse(p, source);
   drv_trace(p->context, "parse", name, false);
   if (!status) {
     drv_trace(p->context, "compile", name, true);
-    status = compile(p, given, cancelled);
+    status = compile(p, source->options, cancelled);
     drv_trace(p->context, "compile", name, false);
   }
   if (!status) log_program(p);
@@ -258,10 +265,35 @@ static spc_status build(spc_program *p, const char *name, const char *text, size
   return status;
 }
 
+/* A program of one tier; the second follows the first. */
+static spc_status make(spc_context *context, api_tier tier, const api_source *source,
+                       const atomic_bool *cancelled, spc_program **out, spc_error *err) {
+  spc_program *p = calloc(1, sizeof *p);
+  if (!p || !(p->arena = ir_arena_new())) {
+    free(p);
+    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a program");
+  }
+  p->context = context;
+  p->tier = tier;
+  spc_status status = build(p, source, cancelled);
+  if (!status) {
+    if (drv_is_generic(p) && !drv_tune(p, source->text, source->length, source->options))
+      drv_log(context, SPC_LOG_WARNING,
+              "the program stays generic: its tuned tier cannot be queued");
+    *out = p;
+    return SPC_OK;
+  }
+  bool untold = tier == API_RECALLED && status == SPC_UNAVAILABLE; /* the generic tier follows */
+  if (!untold) drv_api_fail(err, status, status == SPC_OUT_OF_MEMORY ? NULL : p->sink, NULL);
+  spc_program_free(p);
+  return status;
+}
+
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
                            const spc_program_options *options, const atomic_bool *cancelled,
                            spc_program **out, spc_error *err) {
   spc_program_options given = {0};
+  const api_source source = {name, text, length, &given};
   SPC_TRY(drv_take_options("spc_program_options: `options`", options, &given, sizeof given, err));
   if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
@@ -274,23 +306,13 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
     if (!given.fixed[i].name)
       return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                           "spc_program_options: `fixed[%d]` has no name", i);
-  spc_program *p = calloc(1, sizeof *p);
-  if (!p || !(p->arena = ir_arena_new())) {
-    free(p);
-    return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory for a program");
-  }
-  p->context = context;
-  spc_status status = build(p, name, text, length, &given, cancelled);
-  if (!status) {
-    if (p->generic && !drv_tune(p, text, length, &given))
-      drv_log(context, SPC_LOG_WARNING,
-              "the program stays generic: its tuned tier cannot be queued");
-    *out = p;
-    return SPC_OK;
-  }
-  drv_api_fail(err, status, status == SPC_OUT_OF_MEMORY ? NULL : p->sink, NULL);
-  spc_program_free(p);
-  return status;
+  /* On CUDA what is in the cache is the tuned tier at once. */
+  api_tier tier = !given.tiered || context->backend == DRV_INTERP ? API_TUNED
+                  : context->backend == DRV_CUDA                  ? API_RECALLED
+                                                                  : API_GENERIC;
+  spc_status status = make(context, tier, &source, cancelled, out, err);
+  if (status != SPC_UNAVAILABLE || tier != API_RECALLED) return status;
+  return make(context, API_GENERIC, &source, cancelled, out, err);
 }
 
 spc_status spc_program_from_text(spc_context *context, const char *text, size_t length,

@@ -23,6 +23,12 @@ struct spc_context {
   api_compiler *compiler; /* NULL until something is compiled in the background */
 };
 
+typedef enum api_tier {
+  API_TUNED,    /* the only one, or the second */
+  API_GENERIC,  /* the first of two */
+  API_RECALLED, /* the second, without a compile: from the cache, or it is not made */
+} api_tier;
+
 struct spc_program {
   spc_context *context;
   ir_arena *arena;
@@ -30,7 +36,7 @@ struct spc_program {
   ir_program *ir;    /* after the pipeline; checked statements for interp */
   ir_image **images; /* one a kernel; NULL entries for interp */
   bool strict_nan;
-  bool generic;                 /* the first of two tiers */
+  api_tier tier;
   _Atomic(spc_program *) tuned; /* the second, when it has come; freed with this one */
   spc_job *tuning;              /* NULL: none is on its way */
 };
@@ -82,6 +88,10 @@ static inline void drv_trace(const spc_context *context, const char *phase, cons
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
                            const spc_program_options *options, const atomic_bool *cancelled,
                            spc_program **out, spc_error *err);
+/* The program answers with the first of two tiers. */
+static inline bool drv_is_generic(const spc_program *program) {
+  return program->tier == API_GENERIC;
+}
 
 /* ---- tensors of one call (api_tensor.c) -------------------------------------------------------
  */

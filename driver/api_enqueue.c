@@ -123,7 +123,7 @@ static spc_status prepare_now(spc_plan *plan, spc_error *err) {
 /* The same plan of the tuned tier: it becomes the better one when all of it is there.  What the
  * plan had stays, for graphs that were captured. */
 static void take_tuned(spc_plan *plan) {
-  spc_program *tuned = plan->program->generic ? drv_tuned(plan->program) : NULL;
+  spc_program *tuned = drv_is_generic(plan->program) ? drv_tuned(plan->program) : NULL;
   spc_plan *made;
   spc_error err = SPC_ERROR_INIT;
   if (!tuned || drv_plan_now(plan) != plan) return;

@@ -62,8 +62,8 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
                         .out_of_range = (sticky & SPC_STICKY_RANGE) != 0,
                         .not_enqueued = rt_ready_missing(image),
                         .reserved_bytes = plan->reserved,
-                        .tier = plan->program->generic ? SPC_TIER_GENERIC : SPC_TIER_TUNED,
-                        .tuned_ready = plan->program->generic && drv_tuned(plan->program)};
+                        .tier = drv_is_generic(plan->program) ? SPC_TIER_GENERIC : SPC_TIER_TUNED,
+                        .tuned_ready = drv_is_generic(plan->program) && drv_tuned(plan->program)};
   give(info, &full, sizeof full);
   return SPC_OK;
 }

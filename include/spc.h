@@ -152,7 +152,8 @@ typedef struct spc_program_options {
                        * enqueued (spc_tensor.pitch), those of y to a multiple of 8 elements; kernels are given their
                        * pitches at each run, the others' code is what it is without.  NULL: none */
   int tiered; /* 1: answers as soon as generic code is there, and compiles the tuned one in the background
-               * (spc_program_tuned); on the CPU: elsewhere, and in jobs, it says nothing */
+               * (spc_program_tuned).  On CUDA what the cache has is tuned at once.  On the interpreter, in
+               * jobs and of bundles it says nothing */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
@@ -174,9 +175,11 @@ SPC_API spc_status spc_program_from_file(spc_context *context, const char *path,
  *     ... prepare and run plan ...
  *     if (spc_program_tuned(program, 0)) spc_plan_prepare(plan, &err);   // between two requests, say
  *
- * Generic code computes the same without vectors and register tiles.  What runs changes in spc_plan_prepare
- * and nowhere else, by one pointer: a graph that was captured stays as it was, and what it launches stays
- * loaded, until the plan is freed. */
+ * Generic code computes the same: on the CPU without vectors and register tiles; on a GPU without lists of
+ * zeros, by what compiles soonest: cuBLASLt where it knows the product, generated loops, small tiles.  What
+ * runs changes in spc_plan_prepare and nowhere else, by one pointer: a graph that was captured stays as it
+ * was, and what it launches stays loaded, until the plan is freed.  The threads that compile make no call of
+ * the driver's: captures go on beside them. */
 SPC_API int spc_program_tuned(spc_program *program, int64_t microseconds);
 SPC_API void spc_program_free(spc_program *program); /* after its plans; NULL is allowed */
 SPC_API int spc_program_kernel_count(const spc_program *program);

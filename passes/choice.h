@@ -141,6 +141,12 @@ bool pass_is_library(const ir_candidate *candidate);
 void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand);
 void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+static inline bool pass_is_quick(const pass_context *context) {
+  return context->options && context->options->quick;
+}
+/* What a way weighs where code is wanted soon: its compile is divided among a few runs (quick.c). */
+double pass_quick_weight(const pass_context *context, const ir_candidate *candidate);
+const char *pass_quick_why(const pass_context *context, const ir_candidate *candidate);
 /* Picks one way a statement, jointly over the layouts of intermediates; fills verdicts. */
 void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, int count);
 

@@ -171,6 +171,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
     pass_way *way = &ways->list.at[i];
     bool dear = is_listed(way->candidate) && pass_candidate_look(context, way->candidate) > cheap;
     way->weight = way->candidate->expected * (dear ? 1 + context->profile->guard_margin : 1);
+    if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;
   }
@@ -247,6 +248,7 @@ static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
 static const char *chosen_why(pass_context *context, const pass_ways *ways,
                               const pass_way *winner) {
   const pass_way *next = nearest_of_other_kind(ways, winner);
+  if (pass_is_quick(context)) return pass_quick_why(context, winner->candidate);
   if (only_asked(ways, winner)) return "the schedule asks for it";
   if (!next) return no_choice_why(context, ways);
   const ir_candidate *chosen = winner->candidate, *other = next->candidate;
@@ -270,7 +272,8 @@ static const char *lost_why(pass_context *context, const pass_way *way, const ir
     return ir_format_text(context->arena,
                           "%s, but with its lists the statements together are slower", time);
   if (ratio < 1)
-    return winner->candidate->asked
+    return pass_is_quick(context) ? pass_quick_why(context, way->candidate)
+           : winner->candidate->asked
                ? "the schedule asks for another"
                : "faster on paper, but by less than looking at the zeros costs";
   return ratio < 1.005

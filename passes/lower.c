@@ -95,11 +95,12 @@ static void lower_statement(lower_state *s) {
   }
 }
 
-/* Beside a library's product stands a kernel of our own: generated loops where no row computes it.
- */
+/* Beside a library's product stands a kernel of our own: generated loops where no row computes it,
+ * or where they are wanted soon. */
 static bool loops_stand_in(const lower_state *s) {
   pass_sum sum;
   if (strcmp(s->stage->row, "library") || !pass_sum_of(s->context, s->stmt, &sum)) return false;
+  if (pass_is_quick(s->context)) return true; /* they compile soonest */
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (ir_kernel_is_dense(row) && !row->align && sum.a &&

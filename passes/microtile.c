@@ -32,7 +32,8 @@ spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
     else
       pass_ways_cpu(context, kernel, ways);
   }
-  SPC_TRY(pass_schedule_restrict(context, kernel, all, count));
+  if (!cuda || !pass_is_quick(context))
+    SPC_TRY(pass_schedule_restrict(context, kernel, all, count));
   pass_ways_choose(context, kernel, all, count);
   return SPC_OK;
 }

@@ -20,6 +20,8 @@ typedef struct pass_options {
       *sizes; /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
   bool strict_nan, reproducible, batch_invariant;
   bool ignore_schedule;
+  bool quick; /* CUDA: kernels that compile soonest, whatever the schedule asks for; the CPU's quick
+               * code is what comes without pass `vectorise` */
   const pass_pin *pin; /* NULL: none */
   /* Why the library of dense products cannot be called here, NULL when it can; asked only where it
    * would be chosen.  NULL: nobody knows, so it is no candidate. */

@@ -21,10 +21,10 @@ static const char *mode_misfit(const pass_context *context) {
 static const char *shape_misfit(pass_context *context, const ir_kernel *kernel,
                                 const pass_sum *sum) {
   const ir_tensor *result = sum->stmt->target;
-  bool read = result->role != IR_ROLE_OUT && result->pattern.zeros != IR_ZEROS_UNKNOWN &&
-              !pass_readers_look(context, sum);
-  if (read || pass_schedule_compact(kernel, result))
-    return "it cannot note where its result is zero, which is asked for";
+  bool read = result->role != IR_ROLE_OUT && !pass_is_quick(context) &&
+              result->pattern.zeros != IR_ZEROS_UNKNOWN && !pass_readers_look(context, sum);
+  bool asked = pass_schedule_compact(kernel, result) && !pass_is_quick(context);
+  if (read || asked) return "it cannot note where its result is zero, which is asked for";
   if (sum->stmt->free.count > 3) return "it takes one batch index at most";
   if (sum->a->tensor->dtype == IR_I8 && (pass_contiguous_index(sum->a, false) != sum->k ||
                                          pass_contiguous_index(sum->b, false) != sum->k))
@@ -32,8 +32,7 @@ static const char *shape_misfit(pass_context *context, const ir_kernel *kernel,
   return NULL;
 }
 
-static const char *misfit(pass_context *context, const ir_kernel *kernel,
-                          const pass_sum *sum) {
+static const char *misfit(pass_context *context, const ir_kernel *kernel, const pass_sum *sum) {
   ir_library_product product;
   const char *why = mode_misfit(context);
   if (why || !ir_library_read(sum->stmt, &product, &why)) return why;
@@ -65,8 +64,8 @@ void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways
   if (!why && !missing)
     why = "no GPU whose library could be called is known here; --library=on takes it as there";
   if (!why) pass_candidate_estimate(context, &ways->sum, candidate);
-  if (!why &&
-      (candidate->microseconds < best_own(ways) || is_asked_for(context, kernel, candidate)))
+  if (!why && (pass_is_quick(context) || candidate->microseconds < best_own(ways) ||
+               is_asked_for(context, kernel, candidate)))
     why = missing();
   if (why) candidate->why = ir_strdup(context->arena, why);
 }
