@@ -57,10 +57,10 @@ class Ours:
         return self.runs[i].seconds()
 
     def result(self, i):
-        name, shape = self.row.result
+        name, shape, *form = self.row.result
         if shape is None:  # values of a result that is stored like an operand
             return self.runs[i].result(name, self.row.sets[i]["S"].shape).data
-        return self.runs[i].result(name, shape)
+        return self.runs[i].result(name, shape, form=form[0]) if form else self.runs[i].result(name, shape)
 
     def close(self):
         self.program.close()
@@ -101,8 +101,10 @@ class Peer:
 def error_of(got, want, length):
     """The error of the whole relative to its size, and whether both bounds of ir/compare.h hold."""
     if sp.issparse(want) and sp.issparse(got):
-        want = want.tocsr()
+        want, got = want.tocsr(), got.tocsr()
         want.sort_indices()
+        if not got.has_sorted_indices:
+            got = got.sorted_indices()
         if got.nnz == want.nnz and (got.indices == want.indices).all():  # the entries tell; both dense may not fit
             got, want = got.data, want.data
         else:

@@ -342,17 +342,21 @@ def blocks(m):
 
 def conversions(peers):
     big, small = lambda: scattered(200000, 10), lambda: random_csr(2048, 2048, 0.1)
-    kinds = (("csc → csr, 200k², 2M entries", " as csc", " as csr", big, lambda m: m.tocsc(), lambda m: m.tocsc(), lambda m: m.tocsr()),
-             ("csc → csr, 2048², 90 % zeros", " as csc", " as csr", small, lambda m: m.tocsc(), lambda m: m.tocsc(), lambda m: m.tocsr()),
-             ("coo → csr, 200k², 2M entries", " as coo", " as csr", big, coo_arrays, lambda m: m.tocoo(), lambda m: m.tocsr()),
-             ("bsr(4,4) → csr, 2048², 90 % zeros", " as bsr(4,4)", " as csr", small, blocks, blocks, lambda m: m.tocsr()),
-             ("dense → csr, 2048², 90 % zeros", "", " as csr ~ zeros(dynamic, density=0.1)", small, lambda m: m.toarray(), lambda m: m.toarray(), sp.csr_matrix),
-             ("csr → dense, 2048², 90 % zeros", " as csr", "", small, lambda m: m, lambda m: m, lambda m: m.toarray()))
-    for title, source, dest, make, ours, theirs, convert in kinds:
-        sets = [dict(A=ours(m), S=theirs(m)) for m in (make() for _ in range(SETS))]
+    stored = {"csr": lambda m: m, "csc": lambda m: m.tocsc(), "coo": coo_arrays, "bsr(4,4)": blocks, "dense": lambda m: m.toarray()}
+    theirs = dict(stored, coo=lambda m: m.tocoo())  # a matrix that a peer holds; into a format: by the peer's own conversion
+    into = {"csr": lambda m: m.tocsr(), "csc": lambda m: m.tocsc(), "coo": lambda m: m.tocoo(), "bsr(4,4)": lambda m: m.tobsr((4, 4)), "dense": lambda m: m.toarray()}
+    into_dense = {"csr": sp.csr_matrix, "csc": sp.csc_matrix}
+    many, some = ("200k², 2M entries", big), ("2048², 90 % zeros", small)
+    kinds = [("csr", "csc", many), ("csc", "csr", many), ("csc", "csr", some), ("coo", "csr", many), ("coo", "csc", many), ("csr", "coo", many), ("csr", "dcsr", many),
+             ("csr", "bsr(4,4)", many), ("csr", "bsr(4,4)", some), ("coo", "bsr(4,4)", some), ("bsr(4,4)", "csr", some), ("bsr(4,4)", "coo", some), ("bsr(4,4)", "csc", some),
+             ("dense", "csr", some), ("dense", "csc", some), ("csr", "dense", some), ("csc", "dense", some), ("bsr(4,4)", "dense", some)]
+    for source, dest, (size, make) in kinds:
+        sets = [dict(A=stored[source](m), S=theirs[source](m)) for m in (make() for _ in range(SETS))]
         n = sets[0]["S"].shape[0]
-        yield Row(title, dict(I=n, J=n), sets, {"spc": CONVERT % (source, dest)}, dict(SciPy=lambda s, f=convert: lambda: f(s["S"])),
-                  lambda s, f=convert: f(s["S"]), ("C", (n, n)), 1, best=("SciPy",))
+        convert = (into_dense if source == "dense" else into).get(dest)
+        text = CONVERT % (" as " + source if source != "dense" else "", " as " + dest + " ~ zeros(dynamic, density=0.1)" * (source == "dense") if dest != "dense" else "")
+        yield Row("%s → %s, %s" % (source, dest, size), dict(I=n, J=n), sets, {"spc": text}, dict(SciPy=lambda s, f=convert: lambda: f(s["S"])) if convert else {},
+                  lambda s, f=convert or into["csr"]: f(s["S"]), ("C", (n, n), dest), 1, best=("SciPy",))
 
 
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),

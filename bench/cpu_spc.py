@@ -29,6 +29,20 @@ def arrays_of(value):
     return list(value) if isinstance(value, tuple) else [value]
 
 
+def matrix_of(form, arrays, shape):
+    """A SciPy matrix of level arrays."""
+    if form == "coo":
+        return sp.coo_matrix((arrays[3], (arrays[1], arrays[2])), shape)
+    if form == "dcsr":
+        pos = np.zeros(shape[0] + 1, np.int32)
+        pos[arrays[1] + 1] = np.diff(arrays[2])
+        return sp.csr_matrix((arrays[4], arrays[3], np.cumsum(pos)), shape)
+    if form.startswith("bsr"):
+        block = tuple(int(x) for x in form[4:-1].split(","))
+        return sp.bsr_matrix((arrays[2].reshape((-1,) + block), arrays[1], arrays[0]), shape)
+    return (sp.csc_matrix if form == "csc" else sp.csr_matrix)((arrays[2], arrays[1], arrays[0]), shape)
+
+
 class Program:
     """One compiled text.  Operands are NumPy arrays, SciPy matrices (csr, csc, bsr), or (shape, [arrays])."""
 
@@ -80,8 +94,8 @@ class Run:
         self.program.ask(lib.bench_run_time(self.handle, ctypes.byref(self.clock)))
         return self.clock.value
 
-    def result(self, name, shape, dtype=np.float32):
-        """A dense array of this shape, or a csr matrix when the result has level arrays."""
+    def result(self, name, shape, dtype=np.float32, form="csr"):
+        """A dense array of this shape, or a matrix when the result has level arrays: those of this format."""
         data, counts = (pointer * 8)(), (i64 * 8)()
         n = lib.bench_run_result(self.handle, name.encode(), 8, data, counts)
         if n < 1:
@@ -89,7 +103,7 @@ class Run:
         kinds = [np.int32] * (n - 1) + [dtype]
         arrays = [np.ctypeslib.as_array(ctypes.cast(data[i], ctypes.POINTER(ctypes.c_uint8)), (max(1, counts[i] * np.dtype(k).itemsize),))
                   [:counts[i] * np.dtype(k).itemsize].view(k) for i, k in enumerate(kinds)]
-        return arrays[0].reshape(shape) if n == 1 else sp.csr_matrix((arrays[2], arrays[1], arrays[0]), shape)
+        return arrays[0].reshape(shape) if n == 1 else matrix_of(form, arrays, shape)
 
     def stages(self):
         lines = lib.bench_run_stages(self.handle).decode().splitlines()

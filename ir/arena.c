@@ -1,5 +1,8 @@
 /* arena.c - arenas: chunks freed together; see base.h for the out-of-memory contract. */
+#define _DEFAULT_SOURCE /* madvise */
+
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "ir/base.h"
 
@@ -63,6 +66,12 @@ static size_t chunk_size(const ir_arena *arena, size_t bytes) {
 #endif
 }
 
+/* Memory of any content for one chunk; NULL: there is none. */
+static chunk *take_room(const spc_allocator *from, size_t bytes) {
+  chunk *c = from ? ir_take_kind(from, SPC_MEMORY_HOST, bytes, IR_TAKE_ALIGN) : malloc(bytes);
+  return c;
+}
+
 static chunk *chunk_new(ir_arena *arena, size_t bytes) {
   size_t size = chunk_size(arena, bytes);
   if (size > SIZE_MAX - HEADER) out_of_memory(arena);
@@ -88,6 +97,30 @@ void *ir_alloc(ir_arena *arena, size_t bytes) {
   c->used += rounded;
   arena->bytes += rounded;
   return at;
+}
+
+/* A hint: a large page is cleared at once, and found with one look. */
+static void ask_for_large_pages(char *at, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  enum { LARGE = 1 << 21, PAGE = 4096 };
+  size_t ahead = (PAGE - (uintptr_t)at % PAGE) % PAGE;
+  if (bytes >= 2 * LARGE) (void)madvise(at + ahead, (bytes - ahead) / PAGE * PAGE, MADV_HUGEPAGE);
+#else
+  (void)at, (void)bytes;
+#endif
+}
+
+void *ir_alloc_room(ir_arena *arena, size_t bytes) {
+  enum { LEAST = 1 << 16 };
+  if (bytes < LEAST || !arena->chunks || bytes > SIZE_MAX / 2) return ir_alloc(arena, bytes);
+  size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+  chunk *c = take_room(arena->from, HEADER + rounded), *first = arena->chunks;
+  if (!c) out_of_memory(arena);
+  *c = (chunk){.next = first->next, .used = rounded, .size = rounded};
+  first->next = c; /* behind the one that small things are taken from */
+  arena->bytes += rounded;
+  ask_for_large_pages((char *)c + HEADER, rounded);
+  return (char *)c + HEADER;
 }
 
 ir_deferred *ir_arena_defer(ir_arena *arena, void (*release)(void *user)) {

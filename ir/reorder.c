@@ -11,8 +11,6 @@
  *    into its own. */
 #include "ir/reorder.h"
 
-#include "ir/reorder_rows.h"
-
 enum { DIGIT_BITS = 16, MOST = INT32_MAX - 1 };
 
 typedef struct reorder {
@@ -445,7 +443,6 @@ bool ir_reorder(ir_arena *arena, const ir_view *from, const ir_format *format, i
   reorder r = {.arena = arena, .from = from, .to = to, .index = index};
   *to = (ir_view){.dtype = from->dtype, .rank = from->rank, .format = format};
   memcpy(to->dim, from->dim, sizeof to->dim);
-  if (ir_reorder_rows(arena, from, format, index, to)) return true;
   if (!find_coordinates(&r)) return false;
   find_keys(&r, format);
   sort(&r);

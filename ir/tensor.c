@@ -20,12 +20,21 @@ static const ir_format *dense_format(ir_arena *arena, int rank) {
   return ir_format_builtin(arena, "dense", rank, NULL, 0, NULL);
 }
 
-ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count) {
+static ir_array array_by(void *(*alloc)(ir_arena *arena, size_t bytes), ir_arena *arena,
+                         ir_dtype dtype, int64_t count) {
   if (dtype == IR_NONE) return (ir_array){NULL, 0, IR_NONE};
   size_t bytes = ir_dtype_bytes(dtype);
   if (count < 0 || (uint64_t)count > SIZE_MAX / 2 / bytes)
     ir_alloc(arena, SIZE_MAX); /* no such memory */
-  return (ir_array){ir_alloc(arena, (size_t)count * bytes), count, dtype};
+  return (ir_array){alloc(arena, (size_t)count * bytes), count, dtype};
+}
+
+ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count) {
+  return array_by(ir_alloc, arena, dtype, count);
+}
+
+ir_array ir_array_room(ir_arena *arena, ir_dtype dtype, int64_t count) {
+  return array_by(ir_alloc_room, arena, dtype, count);
 }
 
 void ir_view_drop_values(ir_view *view) {

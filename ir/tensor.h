@@ -4,6 +4,7 @@
 #ifndef SPC_IR_TENSOR_H
 #define SPC_IR_TENSOR_H
 
+#include "ir/crew.h"
 #include "ir/diag.h"
 #include "ir/format.h"
 
@@ -23,6 +24,8 @@ typedef struct ir_view {
 } ir_view;
 
 ir_array ir_array_new(ir_arena *arena, ir_dtype dtype, int64_t count); /* zeroed; IR_NONE: empty */
+/* The same, of any content: for arrays that are written whole. */
+ir_array ir_array_room(ir_arena *arena, ir_dtype dtype, int64_t count);
 static inline int64_t ir_array_int(const ir_array *array, int64_t i) {
   if (array->dtype == IR_I32) return ((const int32_t *)array->data)[i];
   if (array->dtype == IR_I64) return ((const int64_t *)array->data)[i];
@@ -78,6 +81,10 @@ spc_status ir_view_pack(ir_arena *arena, ir_dtype dtype, const int64_t *dims,
 void ir_view_entries(ir_arena *arena, const ir_view *view, ir_entries *out);
 spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
                            ir_dtype index_dtype, ir_view *out, const char **why);
+/* The same by several threads, with the same result; crew NULL: by the caller's. */
+spc_status ir_view_convert_by(ir_arena *arena, const ir_crew *crew, const ir_view *from,
+                              const ir_format *format, ir_dtype index_dtype, ir_view *out,
+                              const char **why);
 /* Positions and coordinates as index_dtype (bits and places of n:m stay bytes): new arrays where
  * they differ, SPC_INVALID_INPUT with *why where one does not fit. */
 spc_status ir_view_index(ir_arena *arena, ir_view *view, ir_dtype index_dtype, const char **why);

@@ -3,6 +3,7 @@
  * What a sparse format stores survives a conversion, zeros included: explicit zeros of csr, all
  * elements of a stored block inside the shape.  Zeros of a layout that stores every element do not
  * become entries of a sparse one. */
+#include "ir/lists.h"
 #include "ir/reorder.h"
 #include "ir/rows.h"
 
@@ -52,34 +53,45 @@ void ir_view_entries(ir_arena *arena, const ir_view *view, ir_entries *out) {
   collect(arena, view, false, out);
 }
 
-static bool convert_rows(ir_arena *arena, const ir_view *from, const ir_format *format,
-                         ir_dtype index_dtype, ir_view *out) {
+static void count_rows(void *rows, int64_t begin, int64_t end) { ir_rows_count(rows, begin, end); }
+static void fill_rows(void *rows, int64_t begin, int64_t end) { ir_rows_fill(rows, begin, end); }
+
+static bool convert_rows(ir_arena *arena, const ir_crew *crew, const ir_view *from,
+                         const ir_format *format, ir_dtype index_dtype, ir_view *out) {
   ir_rows rows;
   if (!ir_rows_begin(arena, from, format, index_dtype, &rows)) return false;
-  ir_rows_count(&rows, 0, rows.count);
+  int64_t ns = rows.count * rows.length; /* about one a value */
+  ir_crew_for(crew, rows.count, ns, count_rows, &rows);
   if (!ir_rows_room(arena, &rows)) return false;
-  ir_rows_fill(&rows, 0, rows.count);
+  ir_crew_for(crew, rows.count, ns, fill_rows, &rows);
   *out = rows.to;
   return true;
 }
 
 /* What is not zero of a dense tensor, in the order in which it lies. */
-static bool list_values(ir_arena *arena, const ir_view *from, ir_view *out) {
+static bool list_values(ir_arena *arena, const ir_crew *crew, const ir_view *from, ir_view *out) {
   ir_format *lists = IR_NEW(arena, ir_format);
   *lists = *from->format;
   lists->level[lists->level_count - 1].kind = IR_LEVEL_COMPRESSED;
   ir_format_settle(lists);
-  return convert_rows(arena, from, lists, IR_I32, out);
+  return convert_rows(arena, crew, from, lists, IR_I32, out);
 }
 
-static bool reorders(ir_arena *arena, const ir_view *from, const ir_format *format,
-                     ir_dtype index_dtype, ir_view *out) {
+static bool reorder(ir_arena *arena, const ir_crew *crew, const ir_view *from,
+                    const ir_format *format, ir_dtype index_dtype, ir_view *out) {
+  return ir_lists_convert(arena, crew, from, format, index_dtype, out) ||
+         ir_reorder(arena, from, format, index_dtype, out);
+}
+
+static bool reorders(ir_arena *arena, const ir_crew *crew, const ir_view *from,
+                     const ir_format *format, ir_dtype index_dtype, ir_view *out) {
   bool drops = !ir_format_lists_entries(from->format) && ir_format_lists_entries(format);
-  if (!drops) return ir_reorder(arena, from, format, index_dtype, out);
+  if (!drops) return reorder(arena, crew, from, format, index_dtype, out);
   ir_view lists;
   if (!ir_format_is_dense(from->format) || from->rank == 0 || !ir_reorders(from, format))
     return false;
-  return list_values(arena, from, &lists) && ir_reorder(arena, &lists, format, index_dtype, out);
+  return list_values(arena, crew, from, &lists) &&
+         reorder(arena, crew, &lists, format, index_dtype, out);
 }
 
 static bool is_index(const ir_array *array) {
@@ -125,6 +137,12 @@ spc_status ir_view_index(ir_arena *arena, ir_view *view, ir_dtype index_dtype, c
 
 spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format *format,
                            ir_dtype index_dtype, ir_view *out, const char **why) {
+  return ir_view_convert_by(arena, NULL, from, format, index_dtype, out, why);
+}
+
+spc_status ir_view_convert_by(ir_arena *arena, const ir_crew *crew, const ir_view *from,
+                              const ir_format *format, ir_dtype index_dtype, ir_view *out,
+                              const char **why) {
   if (ir_format_equal(from->format, format)) {
     *out = *from;
     out->format = format;
@@ -136,8 +154,8 @@ spc_status ir_view_convert(ir_arena *arena, const ir_view *from, const ir_format
                             from->rank, format->name, format->rank);
     return SPC_INVALID_INPUT;
   }
-  if (convert_rows(arena, from, format, index_dtype, out)) return SPC_OK;
-  if (reorders(arena, from, format, index_dtype, out)) return SPC_OK;
+  if (convert_rows(arena, crew, from, format, index_dtype, out)) return SPC_OK;
+  if (reorders(arena, crew, from, format, index_dtype, out)) return SPC_OK;
   ir_entries entries;
   collect(arena, from, !ir_format_lists_entries(from->format), &entries);
   return ir_view_pack(arena, from->dtype, from->dim, format, index_dtype, &entries, out, why);

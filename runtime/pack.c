@@ -2,7 +2,6 @@
  *
  * These steps read what the device wrote (a count, the entries), so a run with one of them waits
  * for the device. */
-#include "ir/rows.h"
 #include "runtime/run.h"
 
 static const ir_buf *workspace_named(const ir_kernel *kernel, const char *tensor,
@@ -231,32 +230,22 @@ spc_status rt_pack_entries(rt_run *run, const ir_stage *stage) {
 }
 
 /* ---- conversions ----------------------------------------------------------------------------- */
-static void count_rows(void *rows, int64_t begin, int64_t end) { ir_rows_count(rows, begin, end); }
-static void fill_rows(void *rows, int64_t begin, int64_t end) { ir_rows_fill(rows, begin, end); }
-
-/* Dense rows on all threads; false: the general way. */
-static bool convert_rows(rt_run *run, const ir_view *from, const ir_tensor *dest, ir_view *to) {
-  enum { LEAST = 1 << 15 }; /* values that are worth another thread */
-  rt_pool *pool = run->plan->options.pool;
-  ir_rows rows;
-  if (!ir_rows_begin(run->memory.arena, from, dest->format, index_of(run, dest), &rows))
-    return false;
-  int64_t least = LEAST / (rows.length + 1) + 1;
-  rt_pool_for(pool, 0, rows.count, least, count_rows, &rows);
-  if (!ir_rows_room(run->memory.arena, &rows)) return false;
-  rt_pool_for(pool, 0, rows.count, least, fill_rows, &rows);
-  *to = rows.to;
-  return true;
+/* The plan's threads, woken where that pays for what the work takes, about. */
+static void share(void *pool, int64_t count, int64_t ns, ir_crew_work work, void *user) {
+  if (rt_pool_pays(pool, ns))
+    rt_pool_for(pool, 0, count, 1, work, user);
+  else
+    work(user, 0, count);
 }
 
 spc_status rt_pack_convert(rt_run *run, const ir_stage *stage) {
   ir_view from, to;
   const char *why = "";
   SPC_TRY(rt_run_tensor(run, stage->source, &from));
-  if (convert_rows(run, &from, stage->dest, &to))
-    return rt_memory_bind(&run->memory, stage->dest, &to);
-  if (ir_view_convert(run->memory.arena, &from, stage->dest->format, index_of(run, stage->dest),
-                      &to, &why))
+  rt_pool *pool = run->plan->options.pool;
+  ir_crew crew = {.threads = rt_pool_size(pool), .share = share, .pool = pool};
+  if (ir_view_convert_by(run->memory.arena, pool ? &crew : NULL, &from, stage->dest->format,
+                         index_of(run, stage->dest), &to, &why))
     return fault(run, stage->dest->name, why);
   return rt_memory_bind(&run->memory, stage->dest, &to);
 }

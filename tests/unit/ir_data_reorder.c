@@ -1,6 +1,7 @@
 /* Storage in one order becomes storage in another: the same arrays as through a sorted list. */
 #include <criterion/criterion.h>
 
+#include "ir/lists.h"
 #include "ir/reorder.h"
 
 static uint32_t draw(uint32_t below) {
@@ -63,6 +64,36 @@ static void expect_array(const ir_array *got, const ir_array *want, const char *
                      "%s to %s", from, to);
 }
 
+static void expect_view(const ir_view *got, const ir_view *want, const char *from) {
+  const char *to = want->format->name;
+  for (int l = 0; l < want->format->level_count; l++) {
+    expect_array(&got->pos[l], &want->pos[l], from, to);
+    expect_array(&got->crd[l], &want->crd[l], from, to);
+  }
+  expect_array(&got->vals, &want->vals, from, to);
+}
+
+/* Threads that take the last part of three first. */
+static void share(void *pool, int64_t count, int64_t ns, ir_crew_work work, void *user) {
+  (void)pool, (void)ns;
+  for (int64_t part = 2; part >= 0; part--)
+    if (count * part / 3 < count * (part + 1) / 3)
+      work(user, count * part / 3, count * (part + 1) / 3);
+}
+
+static const ir_crew crew = {.threads = 3, .share = share};
+static int by_lists;
+
+/* Where rows are lists on both sides: the same, alone and by a crew. */
+static void expect_lists(ir_arena *a, const ir_view *from, const ir_view *want, ir_dtype index) {
+  ir_view got;
+  for (int by = 0; by < 2; by++)
+    if (ir_lists_convert(a, by ? &crew : NULL, from, want->format, index, &got)) {
+      expect_view(&got, want, from->format->name);
+      by_lists++;
+    }
+}
+
 static void expect_reordered(ir_arena *a, const ir_view *from, const ir_format *format,
                              ir_dtype index) {
   ir_view got, want;
@@ -74,11 +105,8 @@ static void expect_reordered(ir_arena *a, const ir_view *from, const ir_format *
   ir_view_entries(a, from, &e);
   cr_assert_eq(ir_view_pack(a, from->dtype, from->dim, format, index, &e, &want, &why), SPC_OK,
                "%s", why);
-  for (int l = 0; l < format->level_count; l++) {
-    expect_array(&got.pos[l], &want.pos[l], from->format->name, format->name);
-    expect_array(&got.crd[l], &want.crd[l], from->format->name, format->name);
-  }
-  expect_array(&got.vals, &want.vals, from->format->name, format->name);
+  expect_view(&got, &want, from->format->name);
+  expect_lists(a, from, &want, index);
 }
 
 Test(ir_data_reorder, counting_and_sorting_lists_give_the_same_arrays) {
@@ -105,6 +133,25 @@ Test(ir_data_reorder, counting_and_sorting_lists_give_the_same_arrays) {
           }
           ir_arena_free(a);
         }
+  cr_assert_geq(by_lists, 500, "%d by lists", by_lists);
+}
+
+/* Enough entries for several counters a column. */
+Test(ir_data_reorder, several_threads_give_the_same_arrays) {
+  static const int64_t dims[] = {531, 299};
+  for (int f = 0; f < 8; f++)
+    for (int to = 0; to < 8; to++) {
+      ir_arena *a = ir_arena_new();
+      const ir_format *format = format_of(a, f), *other = format_of(a, to);
+      ir_entries e = random_entries(a, IR_F32, 2, dims, 20);
+      ir_view from;
+      const char *why = NULL;
+      cr_assert_eq(ir_view_pack(a, IR_F32, dims, format, IR_I32, &e, &from, &why), SPC_OK, "%s",
+                   why);
+      expect_reordered(a, &from, other, IR_I32);
+      ir_arena_free(a);
+    }
+  cr_assert_geq(by_lists, 60, "%d by lists", by_lists);
 }
 
 /* Few entries in huge extents are sorted by digits, not by as many counters as there are places. */
@@ -148,11 +195,20 @@ Test(ir_data_reorder, what_is_broken_is_left_to_the_general_way) {
                .vals = {vals, 3, IR_F32}};
   const ir_format *columns = ir_format_builtin(a, "csc", 2, NULL, 0, &why);
   ir_view to;
+  const ir_format *tuples = ir_format_builtin(a, "coo", 2, NULL, 0, &why);
   cr_assert(ir_reorder(a, &v, columns, IR_I32, &to));
+  cr_assert(ir_lists_convert(a, NULL, &v, columns, IR_I32, &to));
+  cr_assert(ir_lists_convert(a, &crew, &v, tuples, IR_I32, &to));
   crd[1] = 3;
   cr_assert_not(ir_reorder(a, &v, columns, IR_I32, &to), "a coordinate outside");
+  cr_assert_not(ir_lists_convert(a, NULL, &v, columns, IR_I32, &to), "a coordinate outside");
+  cr_assert_not(ir_lists_convert(a, &crew, &v, tuples, IR_I32, &to), "a coordinate outside");
+  crd[1] = 0;
+  cr_assert_not(ir_lists_convert(a, NULL, &v, tuples, IR_I32, &to), "twice the same");
   crd[1] = 2, pos[1] = 4;
   cr_assert_not(ir_reorder(a, &v, columns, IR_I32, &to), "positions that fall");
+  cr_assert_not(ir_lists_convert(a, NULL, &v, columns, IR_I32, &to), "positions that fall");
+  cr_assert_not(ir_lists_convert(a, &crew, &v, tuples, IR_I32, &to), "positions that fall");
   int64_t width[] = {2};
   cr_assert_not(ir_reorder(a, &v, ir_format_builtin(a, "ell", 2, width, 1, &why), IR_I32, &to));
   ir_arena_free(a);
