@@ -55,7 +55,7 @@ static bool add_node(void *user, ir_expr *node) {
   return true;
 }
 
-static double loops_cost(pass_context *context, const ir_stmt *stmt) {
+double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
   walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1};
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
@@ -213,7 +213,7 @@ static double stored_cost(pass_context *context, const pass_sum *sum,
   for (int i = 0; i < sum->stmt->free.count; i++)
     if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
       return pass_straight_cost(context, sum, &strips, pass_stored_density(context, &strips));
-  return loops_cost(context, sum->stmt);
+  return pass_loops_cost(context, sum->stmt);
 }
 
 /* A list of single rows is walked as a stored operand is; negative: it is not one of those. */
@@ -280,8 +280,9 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   *index = listed ? index_cost(context, candidate, cover) : 0;
   bool cpu = pass_target_of(context)->kind == IR_TARGET_CPU;
   if (sum && !sum->matrices && !listed && cpu) return stored_cost(context, sum, candidate);
+  if (sum && !sum->matrices && !listed) return pass_walk_cost(context, sum);
   if (!sum || !sum->matrices)
-    return *index + (listed ? cover : 1) * loops_cost(context, candidate->target->def);
+    return *index + (listed ? cover : 1) * pass_loops_cost(context, candidate->target->def);
   if (cpu && !listed && !candidate->whole && (sum->stmt->cond || sum->stmt->sample))
     return conditional_cost(context, sum);
   double rows = cpu && listed ? rows_cost(context, sum, candidate, cover) : -1;

@@ -115,6 +115,15 @@ double pass_library_cost(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of a dense row; turned: its m runs along the product's n. */
 double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row,
                        bool turned);
+/* The least of the dense rows that take the operands as they lie (GPU); infinite: none does. */
+double pass_dense_best(pass_context *context, const pass_sum *sum);
+/* Generated loops: their iterations, and what they touch. */
+double pass_loops_cost(pass_context *context, const ir_stmt *stmt);
+/* A product that walks the entries of one stored operand, on a GPU (walk.c). */
+double pass_walk_cost(pass_context *context, const pass_sum *sum);
+/* Its dense operand, where the walk reads it across its rows and a turned copy pays; else NULL. */
+const ir_expr *pass_turns(pass_context *context, const pass_sum *sum);
+double pass_turn_cost(pass_context *context, const ir_tensor *tensor);
 /* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *zeros, double density, double correlation);

@@ -1,28 +1,90 @@
-/* format_whole.c - stored operands that tensor cores read faster whole: a dense copy in front.
+/* format_whole.c - stored operands that a GPU reads faster whole: a dense copy in front.
  *
  *     y[t,o] = sum[k] x[t,k]*W[o,k]           W_whole[o,k] = W[o,k]   ~ zeros(dynamic, gran=64x64)
  *       (W bf16, bsr(64,64); sm_90a)      ->  y[t,o] = sum[k] x[t,k]*W_whole[o,k]
  *
- * The loops that walk stored entries use no tensor cores. The copy is a product of matrices with
- * zeros like any other: its blocks are listed where that pays, and of a `const` operand copy and
- * lists are made once (stage_once.c). It costs the memory of a dense matrix. Blocks are copied by
- * what is predicted; single entries (csr, coo) only where a hint says how many there are, for
- * there may be very few. */
+ *     y[t,j] = sum[k] x[t,k]*(s[j,k/128]*q[j,k])   ->  q_whole[j,k] = s[j,k/128]*q[j,k]
+ *       (q i8, nm(2,4))                                y[t,j] = sum[k] x[t,k]*q_whole[j,k]
+ *
+ * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
+ * operand's rows one by one.  The copy is a product of matrices with zeros like any other: its
+ * blocks are listed where that pays, and of `const` operands copy and lists are made once
+ * (stage_once.c).  It costs the memory of a dense matrix: one that nothing bounds is copied only
+ * where a hint says how dense it is, for there may be very few entries. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-static const double MOST_BYTES = 1 << 30, MARGIN = 1.5;
+static const double MOST_BYTES = 1 << 30, MARGIN = 1.25;
 
 typedef struct whole {
   pass_context *context;
-  const ir_stmt *stmt;
-  ir_expr *stored; /* the factor that is copied */
-  double m, n, k;
+  ir_stmt *stmt;
+  pass_sum sum;
+  const pass_operand *side, *other; /* what is copied, and what it is multiplied with */
+  ir_expr *stored;                  /* the side's operand that leaves elements out */
+  ir_tensor *copy;
+  bool plain; /* the side is that operand and nothing else */
 } whole;
 
-static bool is_half(ir_dtype dtype) { return dtype == IR_BF16 || dtype == IR_F16; }
+/* ---- which products -------------------------------------------------------------------------- */
+static bool is_copied(ir_dtype dtype) {
+  return dtype == IR_BF16 || dtype == IR_F16 || dtype == IR_F32 || dtype == IR_F64;
+}
+
+static bool count_stored(void *user, ir_expr *node) {
+  int *count = user;
+  *count += node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor);
+  return true;
+}
+
+/* Its elements at k and at one index of the result; where nothing is stored it is zero. */
+static bool side_fits(const whole *w) {
+  const ir_expr *e = w->side->access;
+  int stored = 0;
+  ir_expr_walk(w->side->value, count_stored, &stored);
+  if (stored != 1 || e->kind != IR_ACCESS || !pass_tensor_is_sparse(e->tensor)) return false;
+  if (e->arg_count != 2 || !pass_bare_access(e) || pass_dim_of(e, w->sum.k) < 0) return false;
+  const ir_index *free = e->args[1 - pass_dim_of(e, w->sum.k)]->index;
+  if (free->offsets || e->tensor->dtype == IR_NONE || !pass_is_elementwise(w->side->value)) return false;
+  for (int i = 0; i < w->side->indices.list.count; i++)
+    if (w->side->indices.list.at[i] != free && w->side->indices.list.at[i] != w->sum.k) return false;
+  const ir_expr *f = w->side->prologue;
+  return !f || (f->kind == IR_CAST && f->args[0] == e);
+}
+
+static bool other_fits(const whole *w) {
+  const ir_expr *e = w->other->access;
+  return e->kind == IR_ACCESS && w->other->factor_count == 1 && !w->other->prologue &&
+         !pass_expr_reads_sparse(w->other->value) && pass_bare_access(e) && e->arg_count <= 2 &&
+         e->tensor->dtype == w->side->value->dtype && pass_dim_of(e, w->sum.k) >= 0;
+}
+
+static bool fits(whole *w, pass_contraction_info *info) {
+  ir_stmt *stmt = w->stmt;
+  if (!pass_sum_of(w->context, stmt, &w->sum) || !w->sum.k || w->sum.k->offsets) return false;
+  if (ir_is_scatter(stmt) || stmt->target->like || pass_tensor_is_sparse(stmt->target)) return false;
+  if (!pass_contraction(w->context->arena, stmt, info)) return false;
+  if (info->guard || info->factor || info->negative || info->ragged || info->batch.list.count)
+    return false;
+  bool first = pass_expr_reads_sparse(info->a.value);
+  w->side = first ? &info->a : &info->b;
+  w->other = first ? &info->b : &info->a;
+  w->stored = w->side->access;
+  w->plain = w->side->value == w->stored;
+  return is_copied(w->side->value->dtype) && side_fits(w) && other_fits(w) &&
+         (stmt->acc == IR_F64) == (w->side->value->dtype == IR_F64);
+}
+
+/* ---- the copy -------------------------------------------------------------------------------- */
+static bool has_level(const ir_format *format, ir_level_kind kind) {
+  for (int l = 0; format && l < format->level_count; l++)
+    if (format->level[l].kind == kind) return true;
+  return false;
+}
 
 static bool in_blocks(const ir_format *format) {
   for (int l = 0; format && l < format->level_count; l++)
@@ -30,53 +92,141 @@ static bool in_blocks(const ir_format *format) {
   return false;
 }
 
-static bool is_matrix(const ir_expr *e, const ir_index *k) {
-  return e->kind == IR_ACCESS && e->arg_count == 2 && pass_bare_access(e) &&
-         is_half(e->tensor->dtype) && pass_dim_of(e, k) >= 0;
+static bool has_hint(const ir_tensor *tensor) {
+  return tensor->pattern.density_low > 0 || tensor->pattern.density_high > 0;
 }
 
-static const ir_index *free_of(const ir_expr *e, const ir_index *k) {
-  return e->args[1 - pass_dim_of(e, k)]->index;
+/* Dense, its dimensions in the order in which the levels of the source meet them, or turned. */
+static const ir_format *dense_format(const whole *w, bool turned) {
+  const char *why = "";
+  bool crossed = w->stored->tensor->format->level[0].dim == 1;
+  return ir_format_builtin(w->context->arena, crossed != turned ? "dense_t" : "dense", 2, NULL, 0, &why);
 }
 
-/* One stored factor, one dense one, a dense result. */
-static bool fits(whole *w, const pass_sum *sum) {
-  const ir_stmt *stmt = sum->stmt;
-  if (!sum->k || sum->k->offsets || sum->factors.count != 2 || stmt->free.count != 2) return false;
-  if (ir_is_scatter(stmt) || stmt->acc == IR_F64 || stmt->target->like ||
-      pass_tensor_is_sparse(stmt->target))
-    return false;
-  const ir_expr *a = sum->factors.at[0], *b = sum->factors.at[1];
-  if (!is_matrix(a, sum->k) || !is_matrix(b, sum->k) || a->tensor->dtype != b->tensor->dtype)
-    return false;
-  bool first = pass_tensor_is_sparse(a->tensor);
-  if (first == pass_tensor_is_sparse(b->tensor)) return false;
-  const ir_index *rows = free_of(a, sum->k), *columns = free_of(b, sum->k);
-  if (rows == columns || rows->offsets || columns->offsets) return false;
-  w->stored = sum->factors.at[first ? 0 : 1];
-  w->m = pass_index_assumed(w->context, rows);
-  w->n = pass_index_assumed(w->context, columns);
-  w->k = pass_index_assumed(w->context, sum->k);
+/* Whose zeros are worth a look: those that a hint or whole blocks make known. */
+static ir_pattern pattern_of(const ir_tensor *source) {
+  ir_pattern pattern = source->pattern;
+  const ir_format *format = source->format;
+  bool blocks = in_blocks(format) && has_level(format, IR_LEVEL_COMPRESSED);
+  pattern.zeros = blocks || has_hint(source) ? IR_ZEROS_DYNAMIC : IR_ZEROS_UNKNOWN;
+  if (blocks && format->argument_count == 2) {
+    pattern.gran_rows = (int)format->argument[0];
+    pattern.gran_cols = (int)format->argument[1];
+  }
+  return pattern;
+}
+
+static bool find_variable(void *user, ir_expr *node) {
+  if (node->kind == IR_ACCESS && !(node->tensor->role == IR_ROLE_IN && node->tensor->constant))
+    *(bool *)user = true;
   return true;
 }
 
-/* Loops over the entries against the product whole, the copy in every run. */
-static bool pays(const whole *w) {
-  const pass_profile *p = w->context->profile;
-  const ir_tensor *tensor = w->stored->tensor;
-  const ir_pattern *hint = &tensor->pattern;
-  if (!in_blocks(tensor->format) && hint->density_low <= 0 && hint->density_high <= 0) return false;
-  double bytes = 2; /* an element's */
-  for (int d = 0; d < 2; d++) bytes *= pass_size_assumed(w->context, tensor->dim[d]);
-  double products = w->m * w->n * w->k, density = pass_zeros_of(w->context, tensor).likely;
-  double loops = products * density / (p->loop_gathered_gops * 1e3);
-  double dense = 2 * products / (p->library16_tflops * 1e6);
-  double copy = 2 * p->launch_us + 2 * bytes / (p->bandwidth_gbs * 1e3);
-  return bytes <= MOST_BYTES && loops > MARGIN * (dense + copy);
+static void describe_copy(whole *w, ir_tensor *copy) {
+  const ir_tensor *source = w->stored->tensor;
+  bool variable = false;
+  ir_expr_walk(w->side->value, find_variable, &variable);
+  copy->role = IR_ROLE_TEMP;
+  copy->dtype = w->side->value->dtype;
+  copy->rank = source->rank;
+  memcpy(copy->dim, source->dim, sizeof copy->dim);
+  copy->pattern = pattern_of(source);
+  copy->constant = !variable;
+  copy->format_why =
+      ir_format_text(w->context->arena, "a dense copy of `%s`: %s than a walk over its entries",
+                     source->name, ir_dtype_bytes(copy->dtype) == 2 ? "tensor cores are faster"
+                                                                    : "tiles of a whole matrix are faster");
 }
 
-static ir_tensor *copy_there(const ir_kernel *kernel, const ir_tensor *source, int at) {
-  for (int i = 0; i < at; i++) {
+/* The statement with the copy in the side's place. */
+static ir_stmt *reading(const whole *w, ir_tensor *copy) {
+  ir_arena *arena = w->context->arena;
+  ir_stmt *stmt = IR_NEW(arena, ir_stmt);
+  *stmt = *w->stmt;
+  if (w->plain) {
+    pass_format_read(arena, stmt, w->stored, copy);
+    return stmt;
+  }
+  ir_expr *access = ir_access(arena, copy, w->stored->args), *value = w->other->value;
+  bool first = w->sum.factors.at[0] != w->other->access;
+  value = first ? ir_apply(arena, IR_OP_MUL, access, value) : ir_apply(arena, IR_OP_MUL, value, access);
+  ir_expr *body = pass_as_dtype(arena, w->sum.reduce->args[0]->dtype, value);
+  ir_expr *reduce = ir_copy_with(arena, w->sum.reduce, &body);
+  stmt->value = pass_replace_node(arena, stmt->value, w->sum.reduce, reduce);
+  stmt->support = stmt->stores = NULL;
+  return stmt;
+}
+
+/* ---- what it takes --------------------------------------------------------------------------- */
+static double elements_of(const whole *w) {
+  const ir_tensor *source = w->stored->tensor;
+  return pass_size_assumed(w->context, source->dim[0]) * pass_size_assumed(w->context, source->dim[1]);
+}
+
+/* Cleared, then its entries put where they belong: sector by sector where the order is another. */
+static double copy_cost(const whole *w, bool turned) {
+  const pass_profile *p = w->context->profile;
+  if (w->copy->constant) return 0;
+  double entries = elements_of(w) * pass_zeros_of(w->context, w->stored->tensor).likely;
+  double element = (double)ir_dtype_bytes(w->copy->dtype), sector = 32;
+  double moved = 2 * elements_of(w) * element + entries * (element + 4);
+  return 2 * p->launch_us + moved / (p->bandwidth_gbs * 1e3) +
+         (turned ? entries * sector / (p->random_gbs * 1e3) : 0);
+}
+
+/* Copy and product, with the copy's dimensions in one order; infinite where no kernel takes it. */
+static double whole_cost(whole *w, bool turned) {
+  pass_sum sum;
+  w->copy->format = dense_format(w, turned);
+  if (!pass_sum_of(w->context, reading(w, w->copy), &sum) || !sum.matrices) return INFINITY;
+  return pass_dense_best(w->context, &sum) + copy_cost(w, turned);
+}
+
+static bool is_bounded(const whole *w) {
+  int64_t rows, cols;
+  const ir_tensor *source = w->stored->tensor;
+  if (!ir_size_bound(source->dim[0], &rows) || !ir_size_bound(source->dim[1], &cols)) return false;
+  return (double)rows * (double)cols * (double)ir_dtype_bytes(w->copy->dtype) <= MOST_BYTES;
+}
+
+static bool pays(whole *w) {
+  const ir_tensor *source = w->stored->tensor;
+  if (!has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
+  if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
+  double turned = whole_cost(w, true), straight = whole_cost(w, false);
+  double walked = pass_walk_cost(w->context, &w->sum);
+  if (turned < straight) w->copy->format = dense_format(w, true);
+  return walked > MARGIN * fmin(straight, turned);
+}
+
+/* ---- rewriting ------------------------------------------------------------------------------- */
+/* The side's two indices as the copy's own. */
+typedef struct renaming {
+  ir_arena *arena;
+  const ir_expr *stored;
+  ir_expr *const *subs;
+} renaming;
+
+static ir_expr *rename_index(void *user, ir_expr *e) {
+  const renaming *r = user;
+  for (int d = 0; d < 2; d++)
+    if (e->kind == IR_INDEX && e->index == r->stored->args[d]->index) return r->subs[d];
+  return e;
+}
+
+static ir_stmt *copying(const whole *w, ir_kernel *kernel, ir_tensor *copy) {
+  ir_arena *arena = w->context->arena;
+  ir_stmt *stmt = pass_format_copy(w->context, kernel, w->stored->tensor, copy);
+  renaming names = {arena, w->stored, stmt->subs};
+  stmt->value = pass_rewrite(arena, w->side->value, rename_index, &names);
+  stmt->acc = copy->dtype;
+  return stmt;
+}
+
+/* A copy of the same that stands before. */
+static ir_tensor *copy_there(const whole *w, const ir_kernel *kernel, int at) {
+  const ir_tensor *source = w->stored->tensor;
+  for (int i = 0; w->plain && i < at; i++) {
     const ir_stmt *stmt = kernel->stmts.at[i];
     if (stmt->target->role == IR_ROLE_TEMP && pass_stmt_converts(stmt) == source &&
         ir_format_is_dense(stmt->target->format))
@@ -85,26 +235,15 @@ static ir_tensor *copy_there(const ir_kernel *kernel, const ir_tensor *source, i
   return NULL;
 }
 
-static ir_tensor *dense_copy(const whole *w, ir_kernel *kernel, int at) {
+static ir_tensor *make_copy(const whole *w, ir_kernel *kernel, int at) {
   ir_arena *arena = w->context->arena;
-  ir_tensor *source = w->stored->tensor;
-  const char *why = "",
-             *name = ir_fresh_name(kernel, ir_format_text(arena, "%s_whole", source->name));
-  ir_tensor *copy = ir_tensor_new(kernel, name, IR_ROLE_TEMP, source->dtype);
-  copy->rank = source->rank;
-  memcpy(copy->dim, source->dim, sizeof copy->dim);
-  copy->format = ir_format_builtin(arena, "dense", source->rank, NULL, 0, &why);
-  copy->pattern = source->pattern;
-  copy->pattern.zeros = IR_ZEROS_DYNAMIC;
-  if (in_blocks(source->format) && source->format->argument_count == 2) {
-    copy->pattern.gran_rows = (int)source->format->argument[0];
-    copy->pattern.gran_cols = (int)source->format->argument[1];
-  }
-  copy->constant = source->constant;
-  copy->format_why = ir_format_text(
-      arena, "a dense copy of `%s`: tensor cores are faster than a walk over its entries",
-      source->name);
-  pass_format_insert(arena, kernel, at, pass_format_copy(w->context, kernel, source, copy));
+  const char *name =
+      ir_fresh_name(kernel, ir_format_text(arena, "%s_whole", w->stored->tensor->name));
+  ir_tensor *copy = ir_tensor_new(kernel, name, IR_ROLE_TEMP, w->copy->dtype);
+  name = copy->name;
+  *copy = *w->copy;
+  copy->name = name;
+  pass_format_insert(arena, kernel, at, copying(w, kernel, copy));
   return copy;
 }
 
@@ -112,13 +251,16 @@ void pass_format_whole(pass_context *context, ir_kernel *kernel) {
   if (pass_target_of(context)->kind != IR_TARGET_CUDA) return;
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_stmt *stmt = kernel->stmts.at[s];
-    pass_sum sum;
+    pass_contraction_info info;
     whole w = {.context = context, .stmt = stmt};
-    if (!pass_sum_of(context, stmt, &sum) || !fits(&w, &sum) || !pays(&w)) continue;
-    ir_tensor *copy = copy_there(kernel, w.stored->tensor, s);
+    if (!fits(&w, &info)) continue;
+    w.copy = IR_NEW(context->arena, ir_tensor);
+    describe_copy(&w, w.copy);
+    if (!pays(&w)) continue;
+    ir_tensor *copy = copy_there(&w, kernel, s);
     int before = kernel->stmts.count;
-    if (!copy) copy = dense_copy(&w, kernel, s);
-    pass_format_read(context->arena, stmt, w.stored, copy);
+    if (!copy) copy = make_copy(&w, kernel, s);
+    *stmt = *reading(&w, copy);
     s += kernel->stmts.count - before;
   }
 }

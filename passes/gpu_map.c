@@ -14,8 +14,8 @@
  * it join it when their iterations are independent: they are marked parallel, or their body writes
  * memory only through plain stores whose offsets are (invariant + loop variable * positive
  * constant) and reads none of the buffers that it writes.  Scatters in fixed order and reductions
- * stay loops of one thread. */
-#include "passes/pass.h"
+ * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c). */
+#include "passes/gpu_walk.h"
 
 /* ---- questions ------------------------------------------------------------------------------- */
 static bool uses_var(const ir_expr *e, const ir_var *var) {
@@ -195,11 +195,12 @@ static void join(pass_context *context, ir_func *func, ir_code *outer, ir_code *
   outer->body = body;
 }
 
-static void map_function(pass_context *context, ir_func *func) {
+static void map_function(pass_context *context, const ir_stage *stage, ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     ir_code *outer = func->body.codes.at[i], *loops[MOST_LOOPS];
     if (outer->kind != IR_FOR || outer->run != IR_RUN_PARALLEL) continue;
     int count = nest_of(outer, loops);
+    if (pass_gpu_walk(context, stage, func, loops, count)) continue;
     if (count > 1) join(context, func, outer, loops, count);
     outer->run = IR_RUN_THREAD;
   }
@@ -210,7 +211,7 @@ spc_status pass_gpu_map(pass_context *context, ir_kernel *kernel) {
   for (int s = 0; s < kernel->stages.count; s++) {
     const ir_stage *stage = kernel->stages.at[s];
     for (int i = 0; i < stage->funcs.count; i++)
-      if (stage->funcs.at[i]->kind == IR_FUNC_KERNEL) map_function(context, stage->funcs.at[i]);
+      if (stage->funcs.at[i]->kind == IR_FUNC_KERNEL) map_function(context, stage, stage->funcs.at[i]);
   }
   return SPC_OK;
 }

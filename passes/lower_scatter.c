@@ -186,13 +186,16 @@ static const ir_index *independent_index(lower_state *s, const lower_loops *orde
 
 enum { PART = 64 };
 
+/* A core takes consecutive ones; of a GPU each thread takes one, and a warp a line. */
 static void open_parts(lower_state *s, const ir_index *index, ir_block **outer) {
-  ir_expr *parts = ir_ceil_div(s->arena, index->extent, PART);
+  const ir_target *target = s->context->options->target;
+  int64_t each = target && target->kind == IR_TARGET_CUDA ? 1 : PART;
+  ir_expr *parts = ir_ceil_div(s->arena, index->extent, each);
   ir_var *part = ir_open_for(&s->b, ir_format_text(s->arena, "part_%s", index->name),
                              pass_code_int(s, 0), parts, IR_RUN_PARALLEL, outer);
   s->part_index = index;
-  s->part_lo = pass_code_mul(s, pass_code_ref(s, part), pass_code_int(s, PART));
-  s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, pass_code_int(s, PART)),
+  s->part_lo = pass_code_mul(s, pass_code_ref(s, part), pass_code_int(s, each));
+  s->part_hi = pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, pass_code_int(s, each)),
                             index->extent);
 }
 

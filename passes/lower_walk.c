@@ -294,10 +294,10 @@ static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int 
 }
 
 static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count,
-                           ir_expr *lo, ir_expr *hi, bool padded) {
+                           ir_expr *lo, ir_expr *hi, bool padded, ir_run run) {
   lower_state *s = k->s;
   ir_block *outer, *stored = NULL;
-  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_SEQUENTIAL, &outer);
+  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, run, &outer);
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
@@ -315,7 +315,7 @@ static void walk_with_rest(lower_walk *k, lower_walker *w, lower_walker *steady,
   lower_rest rest;
   ir_block *outer, *stored;
   pass_level_rest(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &rest);
-  walk_positions(k, w, steady, steady_count, rest.lo, rest.hi, false);
+  walk_positions(k, w, steady, steady_count, rest.lo, rest.hi, false, IR_RUN_SEQUENTIAL);
   ir_expr *zero = pass_code_int(s, 0), *end = k->phase == PHASE_REST ? k->hi : rest.extent;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), zero,
                                              pass_code_where(s, rest.flag, end, zero),
@@ -345,7 +345,7 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
   first = pass_code_let(s, "first", pass_code_add(s, lo, first));
   last = pass_code_let(s, "last", pass_code_add(s, lo, last));
   if (k->nest->part) k->nest->part(k->nest, part, parts, true);
-  walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w));
+  walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w), IR_RUN_SEQUENTIAL);
   if (k->nest->part) k->nest->part(k->nest, part, parts, false);
   ir_close(&s->b, outer);
 }
@@ -354,26 +354,75 @@ static bool is_outermost(const lower_walk *k) {
   return pass_env_is_outermost(k->env) && k->phase == PHASE_FIRST;
 }
 
+/* Nothing stands above its positions, and the outermost loop may be parallel. */
+static bool is_cuttable(const lower_walk *k) {
+  return k->count == 1 && k->nest->parallel && is_outermost(k) && !pass_walker_cursor(k, &k->w[0])->pos;
+}
+
+static bool on_gpu(const lower_walk *k) {
+  const ir_target *target = k->s->context->options->target;
+  return target && target->kind == IR_TARGET_CUDA;
+}
+
+/* Each position asks whether a run of equal coordinates begins at it: they are all taken at once. */
+static void walk_heads(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
+  lower_state *s = k->s;
+  ir_expr *lo, *hi, *one = pass_code_int(s, 1);
+  ir_block *outer, *head;
+  const lower_access *access = pass_walker_access(k, w);
+  pass_level_range(s, access, pass_walker_cursor(k, w), &lo, &hi);
+  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_PARALLEL, &outer);
+  ir_expr *p = pass_code_ref(s, w->p), *follows = pass_code_op(s, IR_OP_GT, p, lo);
+  ir_expr *at = pass_code_let(s, coordinate_name(k), pass_level_coordinate(s, access, w->level, p, NULL));
+  ir_expr *before = pass_level_coordinate(s, access, w->level, pass_code_sub(s, p, one), follows);
+  ir_expr *same = pass_code_and(s, follows, pass_code_op(s, IR_OP_EQ, before, at));
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_NOT, same, NULL), &head);
+  w->end = pass_code_let(s, pass_walker_name(k, "end", w), hi);
+  pass_finger_run(k, w, at);
+  body(k, steady, steady_count, at, false);
+  ir_close(&s->b, head);
+  ir_close(&s->b, outer);
+}
+
+/* The leaf is met at every entry: each level from here on has an index of the nest. */
+static bool entries_are_points(const lower_walk *k) {
+  const lower_access *access = pass_walker_access(k, &k->w[0]);
+  for (int l = k->w[0].level; l < access->format->level_count; l++) {
+    const ir_expr *sub = access->expr->args[access->format->level[l].dim];
+    bool found = false;
+    for (int i = 0; i < k->nest->count; i++) found |= ir_is_bare(sub, k->nest->index[i]);
+    if (!found) return false;
+  }
+  return true;
+}
+
+/* Threads are many: each takes positions, however many there are. */
+static bool can_spread(const lower_walk *k) {
+  return on_gpu(k) && is_cuttable(k) && !k->nest->part && !pass_walker_is_padded(k, &k->w[0]);
+}
+
 static bool can_cut(const lower_walk *k) {
-  const lower_walker *w = &k->w[0];
-  return k->count == 1 && k->nest->parallel && is_outermost(k) && pass_walker_level(k, w)->unique &&
-         !pass_walker_cursor(k, w)->pos;
+  return is_cuttable(k) && pass_walker_level(k, &k->w[0])->unique;
 }
 
 static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_walker *w = &k->w[0];
+  ir_expr *lo, *hi;
+  bool spread = can_spread(k);
   w->flag = NULL;
-  if (!pass_walker_level(k, w)->unique) {
+  if (!pass_walker_level(k, w)->unique && spread && !entries_are_points(k)) {
+    walk_heads(k, w, steady, steady_count);
+  } else if (!pass_walker_level(k, w)->unique && !spread) {
     pass_finger_start(k, w);
     walk_runs(k, w, steady, steady_count);
-  } else if (can_cut(k)) {
+  } else if (can_cut(k) && !spread) {
     walk_parts(k, w, steady, steady_count);
   } else if (ir_level_has_rest(pass_walker_level(k, w))) {
     walk_with_rest(k, w, steady, steady_count);
   } else {
-    ir_expr *lo, *hi;
     pass_level_range(k->s, pass_walker_access(k, w), pass_walker_cursor(k, w), &lo, &hi);
-    walk_positions(k, w, steady, steady_count, lo, hi, pass_walker_is_padded(k, w));
+    walk_positions(k, w, steady, steady_count, lo, hi, pass_walker_is_padded(k, w),
+                   spread ? IR_RUN_PARALLEL : IR_RUN_SEQUENTIAL);
   }
 }
 

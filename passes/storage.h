@@ -63,8 +63,10 @@ ir_stmt *pass_format_copy(pass_context *context, ir_kernel *kernel, ir_tensor *s
                           ir_tensor *copy);
 /* Every part of the statement reads the copy in the place of `access`. */
 void pass_format_read(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_tensor *copy);
-/* Dense copies of stored operands that tensor cores read faster whole (format_whole.c). */
+/* Dense copies of stored operands that a GPU reads faster whole (format_whole.c). */
 void pass_format_whole(pass_context *context, ir_kernel *kernel);
+/* Dense operands that walks over entries meet across their rows, turned in front (format_turn.c). */
+void pass_format_turn(pass_context *context, ir_kernel *kernel);
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);
 
 #endif

@@ -66,6 +66,7 @@ typedef struct vec_copier {
   ir_builder *b;
   ir_arena *arena;
   int rows, cols, lanes;
+  int apart;                /* columns from one copy to the next; 0: as many as there are lanes */
   int only_row;             /* inside a branch that one row takes; -1: all rows */
   ir_expr *row_at, *col_at; /* the new loop variables */
   ir_expr *tail;            /* lanes that exist, b1; NULL: all */

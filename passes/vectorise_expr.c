@@ -48,7 +48,7 @@ static ir_expr *plus(vec_copier *k, ir_expr *at, int64_t offset) {
 ir_expr *pass_vec_scalar(vec_copier *k, const ir_expr *e, int row, int col) {
   if (e->kind == IR_VAR) {
     if (e->var == k->g->row) return plus(k, k->row_at, row);
-    if (e->var == k->g->col) return plus(k, k->col_at, (int64_t)col * k->lanes);
+    if (e->var == k->g->col) return plus(k, k->col_at, (int64_t)col * (k->apart ? k->apart : k->lanes));
     ir_var *copy = pass_vec_bound(k, e->var, row, col);
     return ir_var_ref(k->arena, copy ? copy : e->var);
   }

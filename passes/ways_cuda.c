@@ -3,6 +3,8 @@
  *
  * A listed row gathers both operands by one list: the listed one must have its strips contiguous in
  * memory, or a 2-byte gather along the contiguous axis would move a sector an element. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
@@ -125,6 +127,19 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   if (ir_kernel_moves_boxes(row) && sum->stmt->free.count > most_batches + 2)
     return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
   return "";
+}
+
+double pass_dense_best(pass_context *context, const pass_sum *sum) {
+  const ir_target *target = pass_target_of(context);
+  double best = INFINITY;
+  for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
+    const ir_kernel_row *row = &ir_kernel_rows[i / 2];
+    bool turned = i % 2;
+    if (ir_kernel_is_dense(row) && (!turned || ir_kernel_moves_boxes(row)) &&
+        pass_row_fits(row, target, sum) && !*dense_misfit(context, sum, row, turned))
+      best = fmin(best, pass_dense_cost(context, sum, row, turned));
+  }
+  return best;
 }
 
 static const char *dense_label(pass_context *context, const ir_kernel_row *row, bool turned) {

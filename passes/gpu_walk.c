@@ -1,0 +1,319 @@
+/* gpu_walk.c - walks over stored entries, for warps: what 32 threads that follow the same entries share.
+ *
+ * A product's rows hold entries that every column of the dense operand meets.  A warp takes one row and
+ * some columns: lanes stand on consecutive ones, and each lane has several, 32 apart, so that an entry's
+ * coordinate and value are read once for all of them and loads are whole lines:
+ *
+ *     for i parallel { for n { acc = 0;                    for point thread { let lane, i, chunk
+ *       for p { acc += A.vals[p]*B[crd[p]*N + n] }    ->     let n = chunk*128 + lane
+ *       C[i*N + n] = acc } }                                 4 x acc; for p { 4 x acc += .. }; 4 x C = acc }
+ *
+ * A copy's rows are put in place by lanes that take every 32nd entry:
+ *
+ *     for o parallel { for p = pos[o] .. pos[o + 1] {      for point thread { let lane, o
+ *       W[o*K + crd[p]] = vals[p] } }                 ->     for p = pos[o] + lane .. pos[o + 1] step 32 { .. } }
+ *
+ * Sums keep their order: one thread adds up an element. */
+#include "passes/gpu_walk.h"
+
+#include "passes/cost.h"
+#include "passes/storage.h"
+#include "passes/vectorise.h"
+
+enum { WARP = 32 };
+
+typedef struct walk_map {
+  pass_context *context;
+  ir_arena *arena;
+  ir_func *func;
+  ir_code *outer;
+  ir_code *const *loops; /* the nest: outer, and the loops that are all there is inside */
+  int count;
+} walk_map;
+
+static ir_expr *number(const walk_map *m, int64_t n) { return ir_int(m->arena, n); }
+
+static ir_expr *apply(const walk_map *m, ir_op op, ir_expr *x, ir_expr *y) {
+  return ir_apply(m->arena, op, x, y);
+}
+
+static void bind(const walk_map *m, ir_block *block, ir_var *var, ir_expr *value) {
+  ir_code *code = IR_NEW(m->arena, ir_code);
+  *code = (ir_code){.kind = IR_LET, .var = var, .value = value, .combine = IR_OP_COUNT};
+  IR_PUSH(m->arena, &block->codes, code);
+}
+
+/* The loop over threads that outer becomes: so many iterations, what is in it goes to `body`. */
+static ir_expr *open_threads(const walk_map *m, ir_builder *b, ir_block *body, ir_expr *iterations) {
+  ir_var *point = IR_NEW(m->arena, ir_var);
+  *point = (ir_var){ir_format_text(m->arena, "point_%s", m->outer->var->name), IR_I64, 1};
+  IR_PUSH(m->arena, &m->func->vars, point);
+  *b = (ir_builder){m->arena, m->func, body};
+  m->outer->var = point;
+  m->outer->lo = number(m, 0);
+  m->outer->hi = iterations;
+  m->outer->run = IR_RUN_THREAD;
+  return ir_var_ref(m->arena, point);
+}
+
+/* Every loop's variable from a point of them all, the innermost the fastest; `but` is left out. */
+static ir_expr *size_of_nest(const walk_map *m, int but) {
+  ir_expr *size = number(m, 1);
+  for (int i = 0; i < m->count; i++)
+    if (i != but)
+      size = apply(m, IR_OP_MUL, size, apply(m, IR_OP_SUB, m->loops[i]->hi, m->loops[i]->lo));
+  return size;
+}
+
+static void bind_nest(const walk_map *m, ir_builder *b, ir_expr *at, int but) {
+  ir_expr *inner = number(m, 1);
+  int outermost = but == 0 ? 1 : 0;
+  for (int i = m->count - 1; i >= 0; i--) {
+    if (i == but) continue;
+    ir_expr *size = apply(m, IR_OP_SUB, m->loops[i]->hi, m->loops[i]->lo);
+    ir_expr *value = apply(m, IR_OP_DIV, at, inner);
+    if (i > outermost) value = apply(m, IR_OP_MOD, value, size);
+    bind(m, b->block, m->loops[i]->var, apply(m, IR_OP_ADD, m->loops[i]->lo, value));
+    inner = apply(m, IR_OP_MUL, size, inner);
+  }
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+/* Loads inside loops whose length is data: along the columns, across them, at all. */
+typedef struct walk_loads {
+  const vec_region *g;
+  int along, across, walks, bits;
+} walk_loads;
+
+static void count_loads(walk_loads *w, const ir_expr *e) {
+  int64_t stride;
+  if (e->kind == IR_LOAD && pass_vec_deps(w->g, e->args[0]) & VEC_COL) {
+    bool along = pass_vec_stride(w->g, e->args[0], &stride) && stride == 1;
+    w->along += along;
+    w->across += !along;
+    if (along) w->bits = ir_dtype_rows[e->buf->dtype].bits;
+  }
+  for (int i = 0; i < e->arg_count; i++) count_loads(w, e->args[i]);
+}
+
+static void look_at(walk_loads *w, const ir_block *block, bool inside) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    bool walk = c->kind == IR_FOR && (pass_vec_reads(c->lo) || pass_vec_reads(c->hi));
+    w->walks += walk;
+    if (inside && c->value) count_loads(w, c->value);
+    look_at(w, &c->body, inside || c->kind == IR_FOR);
+    look_at(w, &c->orelse, inside);
+  }
+}
+
+static const ir_block *innermost(const walk_map *m) { return &m->loops[m->count - 1]->body; }
+
+/* The loop of the nest along which the other operand lies; -1: none, or its iterations differ. */
+static int columns_of(const walk_map *m, walk_loads *found) {
+  for (int i = m->count - 1; i >= 0 && m->count > 1; i--) {
+    vec_region *g = pass_vec_region(m->arena, NULL, m->loops[i]->var, NULL, innermost(m));
+    *found = (walk_loads){.g = g};
+    look_at(found, innermost(m), false);
+    bool starts = m->loops[i]->lo->kind == IR_CONST && m->loops[i]->lo->i == 0;
+    if (starts && found->walks && found->along && !found->across &&
+        pass_vec_legal(g, innermost(m), false, false) && !pass_vec_branches(g, innermost(m)))
+      return i;
+  }
+  return -1;
+}
+
+/* How many columns a lane has: as many as fill it, and no more registers than leave room for others. */
+static int columns_a_lane(const walk_map *m, const ir_code *loop, int bits) {
+  double size = pass_size_assumed(m->context, loop->hi);
+  int most = bits < 32 ? 8 : 4;
+  while (most > 1 && size < most * WARP) most /= 2;
+  return most;
+}
+
+static void write_columns(const walk_map *m, ir_builder *b, const vec_region *g, ir_expr *at, int cols) {
+  vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = cols, .lanes = 1,
+                  .apart = WARP, .only_row = -1, .col_at = at};
+  pass_vec_block(&k, innermost(m), NULL);
+}
+
+static bool map_columns(const walk_map *m) {
+  walk_loads found;
+  int at = columns_of(m, &found);
+  if (at < 0 || pass_size_assumed(m->context, m->loops[at]->hi) < WARP) return false;
+  int cols = columns_a_lane(m, m->loops[at], found.bits);
+  ir_expr *extent = m->loops[at]->hi, *rows = size_of_nest(m, at), *warp = number(m, WARP);
+  ir_expr *chunks = ir_ceil_div(m->arena, extent, cols * WARP);
+  ir_block body = {{NULL, 0, 0}}, *outer;
+  ir_builder b;
+  ir_expr *count = apply(m, IR_OP_MUL, apply(m, IR_OP_MUL, rows, chunks), warp);
+  ir_expr *point = open_threads(m, &b, &body, count);
+  ir_expr *lane = ir_var_ref(m->arena, ir_let(&b, "lane", IR_I64, apply(m, IR_OP_MOD, point, warp)));
+  ir_expr *row = ir_var_ref(m->arena, ir_let(&b, "row", IR_I64, apply(m, IR_OP_DIV, point, warp)));
+  ir_expr *chunk = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, row, rows), number(m, cols * WARP));
+  ir_expr *first =
+      ir_var_ref(m->arena, ir_let(&b, "column", IR_I64, apply(m, IR_OP_ADD, chunk, lane)));
+  bind_nest(m, &b, apply(m, IR_OP_MOD, row, rows), at);
+  ir_expr *last = apply(m, IR_OP_ADD, first, number(m, (cols - 1) * WARP));
+  ir_code *test = ir_open_if(&b, apply(m, IR_OP_LT, last, extent), &outer);
+  write_columns(m, &b, found.g, first, cols);
+  ir_open_else(&b, test);
+  ir_block *edge;
+  ir_var *one = ir_open_for(&b, "edge", first, extent, IR_RUN_SEQUENTIAL, &edge);
+  edge->codes.at[edge->codes.count - 1]->step = warp;
+  write_columns(m, &b, found.g, ir_var_ref(m->arena, one), 1);
+  ir_close(&b, edge);
+  ir_close(&b, outer);
+  m->outer->body = body;
+  return true;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+/* Each element of the result is stored once, whichever loop meets it. */
+static bool stores_once(const ir_stage *stage) {
+  if (stage->kind != IR_STAGE_COMPUTE || stage->stmts.count != 1 || stage->assembled) return false;
+  const ir_stmt *stmt = stage->stmts.at[0];
+  return !ir_is_scatter(stmt) && !stmt->target->like && !pass_tensor_is_sparse(stmt->target);
+}
+
+/* Plain stores to memory, and no local that is not its own. */
+static bool is_own(const ir_block *block, const vec_region *g, int *stores) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    const vec_local *set = c->kind == IR_SET ? pass_vec_local(g, c->var) : NULL;
+    if (c->kind == IR_BARRIER || (c->kind == IR_SET && !(set && set->inside))) return false;
+    if (c->kind == IR_STORE && (c->combine != IR_OP_COUNT || c->atomic || c->buf->kind == IR_BUF_LOCAL))
+      return false;
+    *stores += c->kind == IR_STORE;
+    if (!is_own(&c->body, g, stores) || !is_own(&c->orelse, g, stores)) return false;
+  }
+  return true;
+}
+
+static bool loads_stored(const vec_region *g, const ir_block *block);
+
+static bool expr_loads_stored(const vec_region *g, const ir_expr *e) {
+  for (int i = 0; e->kind == IR_LOAD && i < g->stores.count; i++)
+    if (g->stores.at[i]->buf == e->buf) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (expr_loads_stored(g, e->args[i])) return true;
+  return false;
+}
+
+static bool loads_stored(const vec_region *g, const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, c->value, c->offset};
+    for (int k = 0; k < IR_COUNT(parts); k++)
+      if (parts[k] && expr_loads_stored(g, parts[k])) return true;
+    if (loads_stored(g, &c->body) || loads_stored(g, &c->orelse)) return true;
+  }
+  return false;
+}
+
+static bool is_definition(const ir_code *c) { return c->kind == IR_LET || c->kind == IR_COMMENT; }
+
+/* The one loop behind definitions that the block is; NULL: it is something else. */
+static ir_code *last_loop(const ir_block *block) {
+  int count = block->codes.count;
+  for (int i = 0; i < count - 1; i++)
+    if (!is_definition(block->codes.at[i])) return NULL;
+  return count && block->codes.at[count - 1]->kind == IR_FOR ? block->codes.at[count - 1] : NULL;
+}
+
+static bool steps_by_one(const ir_code *loop) {
+  return !loop->step || (loop->step->kind == IR_CONST && loop->step->i == 1);
+}
+
+/* lo .. lo + n, or 0 .. min(n, rest): the most iterations it has; 0: not known. */
+static int64_t most_trips(const ir_code *loop) {
+  const ir_expr *hi = loop->hi;
+  bool zero = loop->lo->kind == IR_CONST && loop->lo->i == 0;
+  if (zero && hi->kind == IR_CONST) return hi->i;
+  if (hi->kind != IR_OP || hi->arg_count != 2) return 0;
+  if (zero && hi->op == IR_OP_MIN)
+    for (int i = 0; i < 2; i++)
+      if (hi->args[i]->kind == IR_CONST) return hi->args[i]->i;
+  bool sum = hi->op == IR_OP_ADD && ir_expr_equal(hi->args[0], loop->lo) && hi->args[1]->kind == IR_CONST;
+  return sum ? hi->args[1]->i : 0;
+}
+
+/* `for p { lets; for c = lo .. lo + n { .. } }` is one loop over p*n + c. */
+static void write_lanes(const walk_map *m, ir_builder *b, const ir_code *loop, ir_expr *lane) {
+  ir_code *in = last_loop(&loop->body);
+  int64_t slots = in && steps_by_one(in) ? most_trips(in) : 0;
+  if (slots < 2) slots = 0;
+  ir_expr *each = number(m, slots ? slots : 1);
+  ir_expr *lo = ir_var_ref(m->arena, ir_let(b, "first", IR_I64, apply(m, IR_OP_MUL, loop->lo, each)));
+  ir_expr *hi = ir_var_ref(m->arena, ir_let(b, "end", IR_I64, apply(m, IR_OP_MUL, loop->hi, each)));
+  ir_block *outer, *inside = NULL;
+  ir_var *at = ir_open_for(b, slots ? "place" : loop->var->name, apply(m, IR_OP_ADD, lo, lane), hi,
+                           IR_RUN_SEQUENTIAL, &outer);
+  outer->codes.at[outer->codes.count - 1]->step = number(m, WARP);
+  ir_expr *place = ir_var_ref(m->arena, at);
+  bind(m, b->block, loop->var, slots ? apply(m, IR_OP_DIV, place, each) : place);
+  int definitions = loop->body.codes.count - (slots ? 1 : 0);
+  for (int i = 0; i < definitions; i++) IR_PUSH(m->arena, &b->block->codes, loop->body.codes.at[i]);
+  if (slots) {
+    bind(m, b->block, in->var, apply(m, IR_OP_ADD, in->lo, apply(m, IR_OP_MOD, place, each)));
+    ir_expr *there = apply(m, IR_OP_LT, ir_var_ref(m->arena, in->var), in->hi);
+    if (in->hi->kind == IR_OP && in->hi->op == IR_OP_MIN) ir_open_if(b, there, &inside);
+    for (int i = 0; i < in->body.codes.count; i++) IR_PUSH(m->arena, &b->block->codes, in->body.codes.at[i]);
+    if (inside) ir_close(b, inside);
+  }
+  ir_close(b, outer);
+}
+
+/* The loop that ends the block, perhaps under conditions; what stands before it every lane does. */
+static ir_code *loop_at_end(const ir_block *block) {
+  ir_code *last = block->codes.count ? block->codes.at[block->codes.count - 1] : NULL;
+  if (last && last->kind == IR_IF && !last->orelse.codes.count) return loop_at_end(&last->body);
+  return last && last->kind == IR_FOR ? last : NULL;
+}
+
+static void write_block(const walk_map *m, ir_builder *b, const ir_block *block, ir_expr *lane) {
+  int before = block->codes.count - 1;
+  ir_block *outer;
+  for (int i = 0; i < before; i++) IR_PUSH(m->arena, &b->block->codes, block->codes.at[i]);
+  const ir_code *last = block->codes.at[before];
+  if (last->kind == IR_FOR) {
+    write_lanes(m, b, last, lane);
+    return;
+  }
+  ir_open_if(b, last->cond, &outer);
+  write_block(m, b, &last->body, lane);
+  ir_close(b, outer);
+}
+
+static bool can_copy(const walk_map *m, const ir_code *loop) {
+  const ir_block *body = innermost(m);
+  int all = 0, stores = 0;
+  vec_region *whole = pass_vec_region(m->arena, NULL, m->loops[m->count - 1]->var, NULL, body);
+  vec_region *g = pass_vec_region(m->arena, NULL, loop->var, NULL, &loop->body);
+  return is_own(body, whole, &all) && is_own(&loop->body, g, &stores) && stores && stores == all &&
+         !loads_stored(whole, body);
+}
+
+static bool map_copy(const walk_map *m, const ir_stage *stage) {
+  const ir_block *body = innermost(m);
+  const ir_code *loop = loop_at_end(body);
+  if (!loop || !stores_once(stage) || !steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+    return false;
+  ir_block made = {{NULL, 0, 0}};
+  ir_builder b;
+  ir_expr *warp = number(m, WARP), *rows = size_of_nest(m, -1);
+  ir_expr *point = open_threads(m, &b, &made, apply(m, IR_OP_MUL, rows, warp));
+  ir_expr *lane = ir_var_ref(m->arena, ir_let(&b, "lane", IR_I64, apply(m, IR_OP_MOD, point, warp)));
+  bind_nest(m, &b, apply(m, IR_OP_DIV, point, warp), -1);
+  write_block(m, &b, body, lane);
+  m->outer->body = made;
+  return true;
+}
+
+bool pass_gpu_walk(pass_context *context, const ir_stage *stage, ir_func *func, ir_code *const *loops,
+                   int count) {
+  ir_code first = *loops[0], *nest[8] = {&first}; /* as it was: loops[0] is written anew */
+  for (int i = 1; i < count; i++) nest[i] = loops[i];
+  walk_map m = {context, context->arena, func, loops[0], nest, count};
+  return map_columns(&m) || map_copy(&m, stage);
+}

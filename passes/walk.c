@@ -1,0 +1,100 @@
+/* walk.c - what it takes a GPU to walk the entries of one stored operand of a product.
+ *
+ *     y[r,c] = sum[k] S[r,k]*D[k,c]
+ *
+ * Where the levels of S meet r before k, warps take a row and consecutive columns each (gpu_walk.c): every
+ * entry costs the line of D that it meets, from the shared cache.  Where they meet k first (csc, or csr read
+ * across), an element's sum is kept in memory and only columns run side by side: an entry costs a thread the
+ * way there and back. */
+#include <math.h>
+
+#include "passes/choice.h"
+#include "passes/contract.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+typedef struct stored_walk {
+  const ir_expr *stored, *other;
+  double rows, columns, k, visits; /* visits: elements of the stored operand that are looked at */
+  bool across;                     /* k is met first */
+} stored_walk;
+
+static const ir_expr *bare_factor(const ir_expr *e) {
+  while (e->kind == IR_CAST) e = e->args[0];
+  return e->kind == IR_ACCESS && e->arg_count <= 2 && pass_bare_access(e) ? e : NULL;
+}
+
+/* A tile of a bitmap is looked at bit by bit. */
+static double visits_of(pass_context *context, const ir_tensor *tensor, double elements) {
+  for (int l = 0; l < tensor->format->level_count; l++)
+    if (tensor->format->level[l].kind == IR_LEVEL_BITMAP) return elements;
+  return elements * pass_zeros_of(context, tensor).likely;
+}
+
+static bool read_walk(pass_context *context, const pass_sum *sum, stored_walk *w) {
+  *w = (stored_walk){.rows = 1, .columns = 1};
+  for (int i = 0; i < sum->factors.count; i++) {
+    const ir_expr *e = bare_factor(sum->factors.at[i]);
+    bool sparse = e && pass_tensor_is_sparse(e->tensor);
+    if ((!e && pass_expr_reads_sparse(sum->factors.at[i])) || (sparse && w->stored)) return false;
+    if (sparse) w->stored = e;
+    if (e && !sparse && sum->k && pass_dim_of(e, sum->k) >= 0 && (!w->other || e->arg_count == 2)) w->other = e;
+  }
+  if (!w->stored || !w->other || !sum->k || w->stored->arg_count != 2) return false;
+  int k = pass_dim_of(w->stored, sum->k);
+  if (k < 0) return false;
+  const ir_index *row = w->stored->args[1 - k]->index;
+  w->k = pass_index_assumed(context, sum->k);
+  w->rows = pass_index_assumed(context, row);
+  for (int i = 0; i < sum->stmt->free.count; i++)
+    if (sum->stmt->free.at[i] != row) w->columns *= pass_index_assumed(context, sum->stmt->free.at[i]);
+  w->visits = visits_of(context, w->stored->tensor, w->rows * w->k);
+  w->across = w->stored->tensor->format && w->stored->tensor->format->level[0].dim == k;
+  return true;
+}
+
+static double across_cost(const pass_profile *p, const stored_walk *w) {
+  const double threads_a_unit = 1024;
+  double turns = fmax(1, w->columns / (p->units * threads_a_unit));
+  return 2 * p->launch_us + w->visits * turns * p->step_ns / 1e3;
+}
+
+double pass_walk_cost(pass_context *context, const pass_sum *sum) {
+  const pass_profile *p = context->profile;
+  stored_walk w;
+  if (!read_walk(context, sum, &w)) return pass_loops_cost(context, sum->stmt);
+  if (w.across) return across_cost(p, &w);
+  const double warp = 32;
+  double element = (double)ir_dtype_bytes(w.other->tensor->dtype);
+  double lanes = w.columns < warp ? 1 : warp;           /* that share an entry */
+  double line = fmax(32, lanes * element) / lanes;      /* bytes from the shared cache a product */
+  double share = pass_thread_share(p, pass_target_of(context), w.rows * w.columns);
+  double products = w.visits * w.columns / share;
+  double walk = fmax(products * line / (p->walk_gbs * 1e3), products / (p->walk_gops * 1e3));
+  double bytes = pass_tensor_bytes(context, w.stored->tensor) + pass_tensor_bytes(context, sum->stmt->target) +
+                 pass_tensor_bytes(context, w.other->tensor);
+  double turned = pass_turns(context, sum) ? pass_turn_cost(context, w.other->tensor) : 0;
+  return p->launch_us + fmax(walk, bytes / (p->bandwidth_gbs * 1e3)) + turned;
+}
+
+/* ---- the other operand, turned --------------------------------------------------------------- */
+double pass_turn_cost(pass_context *context, const ir_tensor *tensor) {
+  const pass_profile *p = context->profile;
+  const double sector = 32;
+  double bytes = pass_tensor_bytes(context, tensor);
+  return p->launch_us + bytes / (p->bandwidth_gbs * 1e3) +
+         bytes / (double)ir_dtype_bytes(tensor->dtype) * sector / (p->random_gbs * 1e3);
+}
+
+const ir_expr *pass_turns(pass_context *context, const pass_sum *sum) {
+  const double least = 64; /* columns that fill lanes, two a lane */
+  stored_walk w;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || sum->matrices || sum->factors.count != 2) return NULL;
+  if (sum->stmt->target->like || pass_tensor_is_sparse(sum->stmt->target) || ir_is_scatter(sum->stmt)) return NULL;
+  if (!read_walk(context, sum, &w) || w.across || w.columns < least || w.other->arg_count != 2) return NULL;
+  if (w.other->tensor->format && !ir_format_is_dense(w.other->tensor->format)) return NULL;
+  if (w.other->tensor->dtype == IR_NONE || pass_contiguous_index(w.other, false) != sum->k) return NULL;
+  double element = (double)ir_dtype_bytes(w.other->tensor->dtype), sector = 32;
+  double lost = w.visits * w.columns * (sector - element) / (context->profile->walk_gbs * 1e3);
+  return lost > pass_turn_cost(context, w.other->tensor) ? w.other : NULL;
+}
