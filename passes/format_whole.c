@@ -46,7 +46,8 @@ static bool side_fits(const whole *w) {
   const ir_expr *e = w->side->access;
   int stored = 0;
   ir_expr_walk(w->side->value, count_stored, &stored);
-  if (stored != 1 || e->kind != IR_ACCESS || !pass_tensor_is_sparse(e->tensor)) return false;
+  if (stored != 1 || e->kind != IR_ACCESS || e->tensor->role != IR_ROLE_IN) return false;
+  if (!pass_tensor_is_sparse(e->tensor)) return false;
   if (e->arg_count != 2 || !pass_bare_access(e) || pass_dim_of(e, w->sum.k) < 0) return false;
   const ir_index *free = e->args[1 - pass_dim_of(e, w->sum.k)]->index;
   if (free->offsets || e->tensor->dtype == IR_NONE || !pass_is_elementwise(w->side->value)) return false;
@@ -132,10 +133,14 @@ static void describe_copy(whole *w, ir_tensor *copy) {
   memcpy(copy->dim, source->dim, sizeof copy->dim);
   copy->pattern = pattern_of(source);
   copy->constant = !variable;
-  copy->format_why =
-      ir_format_text(w->context->arena, "a dense copy of `%s`: %s than a walk over its entries",
-                     source->name, ir_dtype_bytes(copy->dtype) == 2 ? "tensor cores are faster"
-                                                                    : "tiles of a whole matrix are faster");
+}
+
+static const char *why_copied(const whole *w, double break_even) {
+  return ir_format_text(w->context->arena,
+                        "a dense copy of `%s`: %s are faster than a walk over its entries, from density %.2g on",
+                        w->stored->tensor->name,
+                        ir_dtype_bytes(w->copy->dtype) == 2 ? "tensor cores" : "tiles of a whole matrix",
+                        fmin(1, break_even));
 }
 
 /* The statement with the copy in the side's place. */
@@ -174,12 +179,20 @@ static double copy_cost(const whole *w, bool turned) {
          (turned ? entries * sector / (p->random_gbs * 1e3) : 0);
 }
 
+/* By a row of ours, or by the library where a GPU is known. */
+static double product_cost(pass_context *context, const pass_sum *sum) {
+  double own = pass_dense_best(context, sum);
+  bool known = context->options && context->options->library_missing;
+  bool free = !context->program->reproducible && !context->program->batch_invariant;
+  return known && free && isfinite(own) ? fmin(own, pass_library_cost(context, sum)) : own;
+}
+
 /* Copy and product, with the copy's dimensions in one order; infinite where no kernel takes it. */
 static double whole_cost(whole *w, bool turned) {
   pass_sum sum;
   w->copy->format = dense_format(w, turned);
   if (!pass_sum_of(w->context, reading(w, w->copy), &sum) || !sum.matrices) return INFINITY;
-  return pass_dense_best(w->context, &sum) + copy_cost(w, turned);
+  return product_cost(w->context, &sum) + copy_cost(w, turned);
 }
 
 static bool is_bounded(const whole *w) {
@@ -195,8 +208,10 @@ static bool pays(whole *w) {
   if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
   double turned = whole_cost(w, true), straight = whole_cost(w, false);
   double walked = pass_walk_cost(w->context, &w->sum);
+  double needed = MARGIN * fmin(straight, turned);
   if (turned < straight) w->copy->format = dense_format(w, true);
-  return walked > MARGIN * fmin(straight, turned);
+  w->copy->format_why = why_copied(w, pass_zeros_of(w->context, source).likely * needed / walked);
+  return walked > needed;
 }
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
