@@ -28,7 +28,10 @@ static void describe_format(const ir_format *f, spc_tensor_info *info) {
   info->format_argument_count = f->argument_count;
   memcpy(info->format_arguments, f->argument, sizeof info->format_arguments);
   info->level_count = f->level_count;
-  for (int l = 0; l < f->level_count; l++) info->levels[l] = ir_level_rows[f->level[l].kind].text;
+  for (int l = 0; l < f->level_count; l++) {
+    info->levels[l] = ir_level_rows[f->level[l].kind].text;
+    info->level_axis[l] = f->level[l].dim;
+  }
 }
 
 spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info *info, spc_error *err) {

@@ -366,6 +366,7 @@ typedef struct spc_tensor_info {
   const char *levels[SPC_MAX_LEVELS]; /* "dense", "compressed", "singleton", "bitmap", "nm", "packed" */
   const char *pattern_of; /* of an output `as like(X)`: X, in whose order values alone are written; else NULL */
   const char *dims[SPC_MAX_RANK]; /* the dim that an axis has the size of; NULL: a number, an expression */
+  int level_axis[SPC_MAX_LEVELS]; /* the axis that a level is of, or a part of: {1, 0} for dense_t and csc */
 } spc_tensor_info;
 
 /* Inputs and outputs of the plan's kernel, in order of declaration. */

@@ -14,9 +14,10 @@ import numpy as np
 
 from . import _torch
 from ._arrays import BF16, F8E4M3, F8E5M2, Bound, Sparse, bf16, f32
-from ._library import CAPACITY, UNAVAILABLE, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo, call, library, sizes_of
+from ._library import (ALLOCATE, CAPACITY, RELEASE, UNAVAILABLE, AllocatorOptions, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo,
+                       call, library, sizes_of)
 
-__all__ = ["BF16", "F8E4M3", "F8E5M2", "Error", "Kernel", "Program", "Sparse", "bf16", "compile", "f32"]
+__all__ = ["Allocator", "BF16", "F8E4M3", "F8E5M2", "Error", "Kernel", "Program", "Sparse", "bf16", "compile", "f32"]
 _contexts = {}
 
 
@@ -44,11 +45,27 @@ class _Handle:
             used._let_go()
 
 
-def _context(backend, threads):
-    """One context a back end and number of threads, for the life of the process."""
-    key = (backend, threads)
+class Allocator:
+    """Where plans and runs take their memory: allocate(kind, bytes, alignment) gives an address, or None where there is none;
+    release(kind, address) takes it back.  kind: "host", "device" or "pinned"."""
+    KINDS = ("host", "device", "pinned")
+
+    def __init__(self, allocate, release):
+        def take(_, kind, size, alignment):
+            try:
+                return allocate(self.KINDS[kind], size, alignment)
+            except Exception:  # nothing can be raised through the library: it answers `out of memory`
+                return None
+        self._options = AllocatorOptions(c.sizeof(AllocatorOptions), ALLOCATE(take), RELEASE(lambda _, kind, at: release(self.KINDS[kind], at)), None)
+
+
+def _context(backend, threads, allocator):
+    """One context a back end, number of threads and allocator, for the life of the process."""
+    key = (backend, threads, allocator)
     if key not in _contexts:
-        options = ContextOptions(c.sizeof(ContextOptions), backend.encode() if backend else None, threads)
+        options = ContextOptions(struct_size=c.sizeof(ContextOptions), backend=backend.encode() if backend else None, threads=threads)
+        if allocator is not None:
+            options.allocator = c.pointer(allocator._options)
         made = c.c_void_p()
         call("spc_context_new", c.byref(options), c.byref(made))
         _contexts[key] = _Handle(made, library().spc_context_free)
@@ -65,7 +82,7 @@ class Kernel:
         self._plan = _Handle(made, library().spc_plan_free, program.handle)
         self.handle, self.backend, self.index_dtype = made, program.backend, program.index_dtype
         self.name = name or program.kernels[0]
-        self._program, self._tuning = program, program.tiered
+        self._program, self._tuning, self.padded = program, program.tiered, program.padded
         self._infos = []
         self.workspaces = {}  # bytes by shapes, on a GPU
         for i in range(library().spc_plan_tensor_count(made)):
@@ -115,6 +132,7 @@ class Kernel:
         """Whether calls run tuned code from now on (program option `tiered`); waits so long for it, None: to the end."""
         if self._tuning and library().spc_program_tuned(self._program.handle.value, -1 if seconds is None else int(seconds * 1e6)):
             call("spc_plan_prepare", self.handle, allowed=(UNAVAILABLE,))  # takes it; some kernels cannot be enqueued
+            self.workspaces.clear()  # its are others
             self._tuning = False
         return not self._tuning
 
@@ -139,10 +157,12 @@ class Kernel:
 class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
-    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False):
-        context = _context(backend, threads)
+    def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False,
+                 padded=None, allocator=None):
+        context = _context(backend, threads, allocator)
         fixed = sizes_of(dims or {})
-        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(), None, tiered)
+        options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(),
+                                 padded.encode() if padded else None, tiered)
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
@@ -150,6 +170,7 @@ class Program:
         else:
             call("spc_program_from_file", context.value, os.fsencode(text), c.byref(options), c.byref(made))
         self.handle, self.tiered = _Handle(made, library().spc_program_free, context), bool(tiered)
+        self.padded = {name.split("%")[0].strip() for name in (padded or "").split(",") if name.strip()}
         self.index_dtype = np.dtype({"i32": "i4", "i64": "i8"}[positions])
         self.backend = library().spc_context_backend(context.value).decode()
         self.kernels = [library().spc_program_kernel_name(made, i).decode() for i in range(library().spc_program_kernel_count(made))]
@@ -161,11 +182,13 @@ class Program:
 
 
 def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            positions="i32", tiered=False, **dims):
+            positions="i32", tiered=False, padded=None, allocator=None, **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
     positions: "i32", or "i64" for sparse tensors of more than 2**31 - 1 entries or places along an axis (not on a GPU).
-    tiered: on the CPU answers with generic code at once; calls run tuned code when that has come (kernel.tuned()).
+    tiered: answers with generic code at once; calls run tuned code when that has come (kernel.tuned()).
+    padded: "x, y%8": tensors on a GPU whose rows may lie apart (x[:, :k]): they are run in place, others are copied first.
+    allocator: an Allocator; None: the C library's memory, and the driver's (spc.torch.caching_allocator: PyTorch's).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator).kernel(kernel)

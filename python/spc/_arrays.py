@@ -49,7 +49,40 @@ def _dense(name, x, dtype):
         spelt = {v: k for k, v in DTYPES.items()}
         how = "spc.bf16(x) rounds it" if dtype == BF16 else "x.astype(%r) converts it" % dtype.name if dtype.names is None else "hand in its bits as %s" % dtype.names[0].upper()
         raise TypeError("`%s` is declared %s, the array is %s; %s" % (name, spelt[dtype], spelt.get(array.dtype, array.dtype.name), how))
-    return array if array.flags.c_contiguous else array.copy(order="C")
+    return array
+
+
+def axes_of(info):
+    """The axes of a dense tensor as they are stored, outermost first; None where it has other levels."""
+    order = [info.level_axis[l] for l in range(info.level_count)] or list(range(info.rank))
+    whole = all(info.levels[l] == b"dense" for l in range(info.level_count)) and sorted(order) == list(range(info.rank))
+    return order if info.dtype and whole else None
+
+
+def back(order):
+    """The transposition that undoes one."""
+    return [order.index(d) for d in range(len(order))]
+
+
+def span_of(shape, pitch):
+    """Elements from the first to behind the last, of an array as it is stored."""
+    size = int(np.prod(shape))
+    return (size // shape[-1] - 1) * pitch + shape[-1] if pitch and size else size
+
+
+def pitch_of(shape, strides):
+    """Of an array as it is stored, strides in elements: 0 where its elements follow one another, how far its rows are apart
+    where they alone are padded, None for any other."""
+    step, pitch = 1, 0
+    for d in reversed(range(len(shape))):
+        if shape[d] == 0 or 0 in shape:
+            return 0
+        if shape[d] > 1 and strides[d] != step:
+            if pitch or d == len(shape) - 1 or step != shape[-1] or strides[d] < step:
+                return None
+            step = pitch = strides[d]
+        step *= shape[d]
+    return pitch
 
 
 def _from_scipy(name, x, info):
@@ -79,9 +112,27 @@ class Bound:
         self.dtype = DTYPES.get(info.dtype.decode()) if info.dtype else None
         if info.dtype and self.dtype is None:
             raise TypeError("`%s` is %s, which has no NumPy array" % (self.name, info.dtype.decode()))
-        self.sparse = any(info.levels[i] != b"dense" for i in range(info.level_count)) or not info.dtype
+        self.order = axes_of(info)
+        self.sparse = self.order is None
         self.kept = []
         self.tensor = Tensor(struct_size=c.sizeof(Tensor), name=info.name, dtype=info.dtype, rank=info.rank)
+
+    def _place(self, array):
+        """A dense array in the declared order of axes; its rows may be padded, anything else is copied."""
+        self._shape(array.shape)
+        if array.ndim != self.info.rank:
+            return  # the call says so
+        array, size = array.transpose(self.order), array.itemsize
+        whole = array.flags.aligned and not any(s % size for s in array.strides)
+        pitch = pitch_of(array.shape, [s // size for s in array.strides]) if whole else None
+        if pitch is None:
+            array, pitch = np.ascontiguousarray(array), 0
+        self.tensor.pitch, self.tensor.value_count = pitch, span_of(array.shape, pitch)
+        self.tensor.values = self._keep(array)
+
+    def storage(self, shape):
+        """The shape that a dense tensor of this shape has in memory."""
+        return tuple(shape[d] for d in self.order)
 
     def _keep(self, array):
         self.kept.append(array)
@@ -95,16 +146,14 @@ class Bound:
     def take(self, x):
         if not self.sparse:
             array = _dense(self.name, x, self.dtype)
-            self._shape(array.shape)
-            self.tensor.values, self.tensor.value_count = self._keep(array), array.size
-            return
+            return self._place(array)
         if not isinstance(x, Sparse):
             if not hasattr(x, "tocsr"):
                 raise TypeError("`%s` is declared `as %s`: hand in a SciPy array or a spc.Sparse, not a %s" % (self.name, self.info.format.decode(), type(x).__name__))
             x = _from_scipy(self.name, x, self.info)
         self._shape(x.shape)
         if self.dtype is not None:
-            values = _dense(self.name, x.values, self.dtype).reshape(-1)
+            values = np.ascontiguousarray(_dense(self.name, x.values, self.dtype)).reshape(-1)
             self.tensor.values, self.tensor.value_count = self._keep(values), values.size
         wide = any(np.asarray(a).dtype.itemsize == 8 for a in [*x.pos.values(), *x.crd.values()])
         index = np.int64 if wide else np.int32
@@ -124,8 +173,8 @@ class Bound:
         t = self.tensor
         self.kept = []
         t.index_dtype = b"i64" if np.dtype(index).itemsize == 8 else b"i32"
-        shape = tuple(t.shape[:t.rank])
-        self.values = np.empty(t.value_count if self.sparse else shape, self.dtype)
+        shape = t.value_count if self.sparse else self.storage(t.shape)
+        self.values = np.empty(shape, self.dtype)
         t.values = self._keep(self.values)
         self.pos, self.crd = {}, {}
         for level in range(self.info.level_count if self.sparse and not self.info.pattern_of else 0):
@@ -140,7 +189,7 @@ class Bound:
     def result(self, model):
         """The array; a sparse one as SciPy's where it has the format, else a Sparse.  model: whose pattern it shares."""
         if not self.sparse:
-            return self.values
+            return self.values.transpose(back(self.order))
         shape, form = tuple(self.tensor.shape[:self.tensor.rank]), self.info.format.decode()
         pos, crd = self.pos, self.crd
         if self.info.pattern_of:

@@ -23,8 +23,17 @@ class CError(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("status", c.c_int), ("message", c.c_char * 512), ("diagnostics", c.c_char * 4096)]
 
 
+ALLOCATE = c.CFUNCTYPE(c.c_void_p, c.c_void_p, c.c_int, c.c_size_t, c.c_size_t)
+RELEASE = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_void_p)
+
+
+class AllocatorOptions(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("allocate", ALLOCATE), ("release", RELEASE), ("user", c.c_void_p)]
+
+
 class ContextOptions(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("backend", c.c_char_p), ("threads", c.c_int)]
+    _fields_ = [("struct_size", c.c_size_t), ("backend", c.c_char_p), ("threads", c.c_int), ("log", c.c_void_p), ("trace", c.c_void_p),
+                ("user", c.c_void_p), ("load_only", c.c_int), ("compile_threads", c.c_int), ("allocator", c.POINTER(AllocatorOptions))]
 
 
 class Size(c.Structure):
@@ -40,13 +49,14 @@ class Tensor(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_int),
                 ("shape", c.c_int64 * MAX_RANK), ("values", c.c_void_p), ("value_count", c.c_int64),
                 ("pos", c.c_void_p * MAX_LEVELS), ("crd", c.c_void_p * MAX_LEVELS),
-                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS), ("index_dtype", c.c_char_p)]
+                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS), ("index_dtype", c.c_char_p), ("pitch", c.c_int64)]
 
 
 class TensorInfo(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("format", c.c_char_p),
                 ("format_arguments", c.c_int64 * 4), ("format_argument_count", c.c_int), ("rank", c.c_int), ("is_output", c.c_int),
-                ("level_count", c.c_int), ("levels", c.c_char_p * MAX_LEVELS), ("pattern_of", c.c_char_p), ("dims", c.c_char_p * MAX_RANK)]
+                ("level_count", c.c_int), ("levels", c.c_char_p * MAX_LEVELS), ("pattern_of", c.c_char_p), ("dims", c.c_char_p * MAX_RANK),
+                ("level_axis", c.c_int * MAX_LEVELS)]
 
 
 _P, _E = c.c_void_p, c.POINTER(CError)

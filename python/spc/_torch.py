@@ -20,7 +20,7 @@ def _names(torch):
 
 def to_numpy(x):
     import torch
-    x = x.detach().contiguous()
+    x = x.detach()
     name = _names(torch).get(x.dtype)
     if name == "bf16":
         return x.view(torch.int16).numpy().view(_arrays.BF16)
@@ -36,6 +36,27 @@ def from_numpy(array):
     if array.dtype.names:
         return torch.from_numpy(array.view("u1")).view({"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}[array.dtype.names[0]])
     return torch.from_numpy(array)
+
+
+def empty(bound, shape, dtype, device):
+    """A dense tensor that lies in memory as it is declared."""
+    import torch
+    return torch.empty(bound.storage(shape), dtype=dtype, device=device).permute(_arrays.back(bound.order))
+
+
+def _in_place(plan, b, x):
+    """The tensor as it is stored, and its pitch: x where kernels can read it as it lies, else a copy."""
+    x = x.detach().permute(b.order)
+    pitch = _arrays.pitch_of(tuple(x.shape), x.stride())
+    apart = pitch and (b.name not in plan.padded or x.shape[-1] * x.element_size() % 16)
+    if pitch is None or apart or x.data_ptr() % 16:
+        return x.clone(memory_format=_contiguous()), 0
+    return x, pitch
+
+
+def _contiguous():
+    import torch
+    return torch.contiguous_format
 
 
 def _workspace(plan, tensors, count, shapes):
@@ -55,6 +76,8 @@ def run_on_device(plan, bounds, given):
     import torch
     names = _names(torch)
     dtypes = {name: dtype for dtype, name in names.items()}
+    if not torch.cuda.is_current_stream_capturing():
+        plan.tuned()  # what is captured stays what it is
     device = next(iter(given.values())).device
     if plan.backend != "cuda":
         raise TypeError("%s was compiled for the %s back end, the tensors are on %s" % (plan.name, plan.backend, device))
@@ -68,17 +91,19 @@ def run_on_device(plan, bounds, given):
             raise TypeError("`%s` is not on %s, where the others are" % (b.name, device))
         if names.get(x.dtype) != b.info.dtype.decode():
             raise TypeError("`%s` is declared %s, the tensor is %s" % (b.name, b.info.dtype.decode(), x.dtype))
-        x = x.contiguous()
-        b.kept.append(x)
         b._shape(tuple(x.shape))
-        b.tensor.values, b.tensor.value_count = x.data_ptr(), x.numel()
+        if x.dim() != b.info.rank:
+            continue  # the call says so
+        x, pitch = _in_place(plan, b, x)
+        b.kept.append(x)
+        b.tensor.values, b.tensor.pitch, b.tensor.value_count = x.data_ptr(), pitch, _arrays.span_of(tuple(x.shape), pitch)
     tensors = plan.tensors(bounds)
     call("spc_plan_shapes", plan.handle, tensors, len(bounds))
     results = []
     for i, b in enumerate(bounds):
         if b.info.is_output:
             shape = tuple(tensors[i].shape[:tensors[i].rank])
-            results.append(torch.empty(shape, dtype=dtypes[b.info.dtype.decode()], device=device))
+            results.append(empty(b, shape, dtypes[b.info.dtype.decode()], device))
             tensors[i].values = results[-1].data_ptr()
     need = _workspace(plan, tensors, len(bounds), tuple(tuple(t.shape[:t.rank]) for t in tensors))
     workspace = torch.empty(need + 256, dtype=torch.uint8, device=device)

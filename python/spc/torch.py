@@ -8,18 +8,48 @@
 Each kernel is a custom operator of its own (`torch.ops.spc.NAME_...`) with a fake kernel that knows the shapes of its
 results.  Tensors on a GPU are run in place, on the current stream, with workspace and results from PyTorch's allocator; on
 the CPU their memory is shared.  Operands are dense: `torch.compile` carries no sparse tensors."""
+import ctypes
 import hashlib
 import os
 import threading
 
 import torch
 
-from . import Program, _torch
+from . import Allocator, Program, _torch
 from ._arrays import Bound
 from ._library import call
 
-__all__ = ["Operator", "compile"]
+__all__ = ["Operator", "caching_allocator", "compile"]
 _operators = {}
+_pinned = {}  # what keeps PyTorch's pinned memory, by address
+_libc = ctypes.CDLL(None)
+_libc.aligned_alloc.restype, _libc.aligned_alloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t, ctypes.c_size_t]
+_libc.free.argtypes = [ctypes.c_void_p]
+
+
+def _allocate(kind, size, alignment):
+    if kind == "device":
+        return torch.cuda.caching_allocator_alloc(size)
+    if kind == "host":
+        return _libc.aligned_alloc(alignment, (size + alignment - 1) // alignment * alignment)
+    memory = torch.empty(size + alignment, dtype=torch.uint8, pin_memory=True)
+    at = (memory.data_ptr() + alignment - 1) // alignment * alignment
+    _pinned[at] = memory
+    return at
+
+
+def _release(kind, at):
+    if kind == "device":
+        torch.cuda.caching_allocator_delete(at)
+    elif kind == "host":
+        _libc.free(at)
+    else:
+        del _pinned[at]
+
+
+#: For `allocator=` of spc.compile and spc.torch.compile: what plans keep on a GPU is PyTorch's, so that it is counted in
+#: torch.cuda.memory_stats and shares one pool.  Workspaces and results of calls on a GPU are PyTorch's without it.
+caching_allocator = Allocator(_allocate, _release)
 
 
 def _tensor_kinds(kernel):
@@ -66,7 +96,7 @@ class Operator:
         for info, dtype in self._results:
             names = [info.dims[d] for d in range(info.rank)]
             shape = [sizes[n] for n in names] if all(n in sizes for n in names) else self._asked_shape(info, tensors)
-            made.append(torch.empty(shape, dtype=dtype, device=tensors[0].device if tensors else "cpu"))
+            made.append(_torch.empty(Bound(info), shape, dtype, tensors[0].device if tensors else "cpu"))
         return made[0] if len(made) == 1 else tuple(made)
 
     def _named_sizes(self, tensors):
@@ -118,7 +148,8 @@ class Operator:
         self.op.register_autograd(backward, setup_context=setup)
 
 
-def compile(source, kernel=None, *, backward=None, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, **dims):
+def compile(source, kernel=None, *, backward=None, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
+            tiered=False, padded=None, allocator=None, **dims):
     """As spc.compile, but an operator of PyTorch's.
 
     backward: the name of the program's kernel that computes gradients; without one KERNEL_backward is it, where the program has
@@ -130,11 +161,11 @@ def compile(source, kernel=None, *, backward=None, backend=None, threads=0, repr
             words = f.read()
     else:
         words = text.encode()
-    options = (kernel, backward, backend, threads, reproducible, batch_invariant, strict_nan, sorted(dims.items()))
+    options = (kernel, backward, backend, threads, reproducible, batch_invariant, strict_nan, tiered, padded, id(allocator), sorted(dims.items()))
     key = hashlib.sha256(words + repr(options).encode()).hexdigest()[:16]
     if key in _operators:
         return _operators[key]
-    program = Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims)
+    program = Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, tiered=tiered, padded=padded, allocator=allocator)
     if kernel is None:
         forward = [k for k in program.kernels if not k.endswith("_backward") and k != backward]
         kernel = forward[0] if len(forward) == 1 else None

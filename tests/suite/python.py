@@ -71,6 +71,27 @@ for backend in kinds:
     rows = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel rows { in x: f32[N,M]; out y[i] = sum[j] x[i,j]; }", backend=backend)
     near("%s: an array of another order" % backend, rows(turned), turned.sum(1), 1e-6)
     near("%s: and every second column" % backend, rows(turned[:, ::2]), turned[:, ::2].sum(1), 1e-6)
+    # ---- layouts: what is declared against how the array lies ---------------------------------------------------
+    wide = rng.random((9, 14), "f4")
+    views = {"rows that lie apart": wide[:5, :7], "rows and an offset": wide[2:7, 3:10], "every second row": wide[:9:2, :7], "another order": np.asfortranarray(wide[:5, :7]),
+             "columns that lie apart": np.asfortranarray(wide)[:5, :7], "turned round": wide[:5, :7][::-1], "one row for all": np.broadcast_to(wide[0, :7], (5, 7)),
+             "one row": wide[3:4, :7], "no row": wide[:0, :7], "every second element": wide[:5, ::2], "off its alignment": np.frombuffer(b"x" + wide[:5].tobytes(), "u1")[1:].view("f4").reshape(5, 14)[:, :7]}
+    W = rng.random((7, 5), "f4")
+    for layout in ("dense", "dense_t"):
+        product = package.compile("spx 1; dim N: dyn; dim D: dyn; dim O: dyn; kernel k { in x: f32[N,D] as %s; in W: f32[D,O] as %s; out y[i,o] = sum[d] x[i,d]*W[d,o] as %s; out z[i,d] = 2*x[i,d]; }"
+                                  % (layout, layout, layout), backend=backend)
+        for what, x in views.items():
+            y, z = product(x, W)
+            check("%s: %s, %s" % (backend, layout, what), y.shape == (len(x), 5) and np.allclose(y, x @ W, 1e-5, 1e-6) and (z == 2 * x).all(), (y, x @ W))
+    cube = rng.random((6, 5, 8), "f4")
+    turn = package.compile("spx 1; dim A: dyn; dim B: dyn; dim C: dyn; format mine = [i,j,k] -> [k: dense, i: dense, j: dense];"
+                           " kernel k { in x: f32[A,B,C] as mine; in u: f32[A,B,C]; out y[i,j,k] = x[i,j,k] - u[i,j,k] as mine; }", backend=backend)
+    for what, x in {"whole": cube, "a part": cube[:4, :3, :5], "a padded batch": cube[:, :3, :], "every second": cube[::2, :, ::2], "other axes": cube.transpose(2, 0, 1)}.items():
+        y = turn(x, x * 3)
+        check("%s: a layout of one's own, %s" % (backend, what), y.shape == x.shape and (y == x - x * 3).all(), y)
+    views16 = package.bf16(wide)
+    check("%s: rows of bf16 that lie apart" % backend, np.allclose(package.f32(package.compile(
+        "spx 1; dim N: dyn; dim D: dyn; kernel k { in x: bf16[N,D]; out y[i,d] = x[i,d] * 2; }", backend=backend)(views16[1:6, 2:9])), 2 * package.f32(views16)[1:6, 2:9]))
     check("%s: a format of one's own" % backend, (package.compile(
         "spx 1; dim N: dyn; dim M: dyn; format mine = [i,j] -> [i: compressed, j: compressed]; kernel k { in A: f32[N,M] as mine; out y[i] = sum[j] A[i,j]; }", backend=backend)(
         package.Sparse((4, 5), np.array([1, 2, 3], "f4"), {0: [0, 2], 1: [0, 2, 3]}, {0: [1, 3], 1: [0, 4, 2]})) == [0, 3, 0, 3]).all())
@@ -96,6 +117,41 @@ bits = np.array([1.0, -0.0, np.inf, np.nan, 1.00390625, 1.01171875, 3.4e38], "f4
 wide = package.f32(package.bf16(bits))
 check("bf16 rounds to even and keeps what is not a number", (wide[:3] == bits[:3]).all() and np.isnan(wide[3]) and wide[4] == 1.0 and wide[5] == 1.015625 and np.isinf(wide[6]), wide)
 
+bound = package._arrays.Bound(package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; out y[i] = sum[j] x[i,j]; }", backend="interp")._infos[0])
+view = np.ones((8, 16), "f4")[2:6, 4:12]
+bound.take(view)
+check("rows that lie apart are not copied", (bound.tensor.values, bound.tensor.pitch, bound.tensor.value_count) == (view.ctypes.data, 16, 3 * 16 + 8), bound.tensor.pitch)
+
+# ---- an allocator of the caller's ---------------------------------------------------------------------------------
+libc, live, asked = package._library.c.CDLL(None), {}, []
+libc.aligned_alloc.restype, libc.aligned_alloc.argtypes, libc.free.argtypes = package._library.c.c_void_p, [package._library.c.c_size_t] * 2, [package._library.c.c_void_p]
+
+
+def allocate(kind, size, alignment):
+    asked.append(kind)
+    if len(asked) > allocate.most:
+        raise MemoryError("no more")
+    at = libc.aligned_alloc(alignment, -(-size // alignment) * alignment)
+    live[at] = kind
+    return at
+
+
+def release(kind, at):
+    assert live.pop(at) == kind
+    libc.free(at)
+
+
+allocate.most, ones = 10 ** 6, np.ones((4, 3), "f4")
+allocator = package.Allocator(allocate, release)
+counted = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; out y[i] = sum[j] x[i,j]; }", backend="interp", allocator=allocator)
+check("runs take their memory from it", (counted(ones) == 3).all() and set(asked) == {"host"} and 0 < len(live) < len(asked), (asked, live))
+allocate.most = len(asked)
+raises(package.Error, ["memory"], lambda: counted(ones))
+allocate.most = 10 ** 6
+check("and run again when there is some", (counted(ones) == 3).all())
+del counted
+check("what was taken is given back", not live, live)
+
 # ---- memory: what is freed is freed, in any order ---------------------------------------------------------------
 for _ in range(200):
     program = package.Program("spx 1; dim N: dyn; kernel scale { in x: f32[N]; out y[i] = x[i] + 1; }", backend="interp")
@@ -120,8 +176,29 @@ else:
             x = torch.randn(tokens, 256, device=device, dtype=torch.bfloat16)
             y = ffn(x, W1, W2)
             near("PyTorch on %s, %d tokens" % (device, tokens), y.float().cpu().numpy(), (torch.relu(x.float() @ W1.float()) @ W2.float()).cpu().numpy(), 2e-2)
+            check("its rows may lie apart, or begin anywhere", all(torch.equal(ffn(v, W1, W2), ffn(v.contiguous(), W1, W2)) for v in
+                  (torch.cat([x, x], 1)[:, :256], torch.cat([x, x], 1)[:, 3:259], torch.cat([x, x])[::2], x.t().contiguous().t(), x.new_zeros(1, 256).expand(3, 256))))
             check("its result is a tensor there", y.device.type == device and y.dtype == torch.bfloat16)
+    import spc.torch
+    turned = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M] as dense_t; out y[i,j] = 2*x[i,j] as dense_t; }", backend=backend, padded="x",
+                             allocator=spc.torch.caching_allocator)
+    x = torch.randn(16, 24, device=device)
+    for v in (x, x[:8], x[4:12, 3:], x.t(), x.t()[:8, :8]):
+        y = turned(v)
+        check("PyTorch on %s: a layout that is declared" % device, torch.equal(y, 2 * v) and y.t().is_contiguous(), (y, v))
     if device == "cuda":
+        apart = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; in W: f32[M,M]; out y[i,j] = sum[k] x[i,k]*W[k,j]; }", backend=backend, padded="x, W")
+        x, W = torch.randn(40, 64, device=device), torch.randn(48, 64, device=device)
+        for v, w in ((x[:, :48], W[:, :48]), (x[:, 4:52], W[:, :48].contiguous()), (x[:8, 2:50], W[:, 1:49]), (x[:, 3:34], W[:31, :31])):
+            near("padded rows in place", apart(v, w).cpu().numpy(), (v.double() @ w.double()).cpu().numpy(), 1e-5)
+        before = torch.cuda.memory_allocated()
+        kept = package.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = x[i] + 1; }", backend=backend, allocator=spc.torch.caching_allocator)
+        check("what a plan keeps is counted by PyTorch", kept(x[0]).equal(x[0] + 1) and torch.cuda.memory_allocated() > before)
+        first = package.compile(os.path.join(ROOT, "examples/ffn.spx"), D=256, F=1024, backend=backend, tiered=True)
+        x = torch.randn(64, 256, device=device, dtype=torch.bfloat16)
+        y = first(x, W1, W2)
+        first.tuned(None)
+        near("two tiers", first(x, W1, W2).float().cpu().numpy(), y.float().cpu().numpy(), 2e-2)
         raises(TypeError, ["`W2` is not on cuda"], lambda: ffn(x, W1, W2.cpu()))
         raises(TypeError, ["`W2` is declared bf16"], lambda: ffn(x, W1, W2.float()))
         stream = torch.cuda.Stream()

@@ -86,6 +86,10 @@ for device, backend in KINDS:
     opcheck(say("a shape that is computed"), half.op, (v,))
     turned = torch.randn(64, 12, device=device).bfloat16().t()
     near(say("a tensor of another order"), ffn(turned, W1, W2), plain(turned), 2e-2)
+    columns = operators.compile("spx 1; dim N: dyn; dim M: dyn; kernel columns { in x: f32[N,M] as dense_t; out y[i,j] = 2*x[i,j] as dense_t; }", backend=backend, padded="x")
+    x = torch.randn(8, 16, device=device)
+    check(say("a layout that is declared"), torch.equal(columns(x), 2 * x) and torch.equal(columns(x[:, 4:12]), 2 * x[:, 4:12]) and columns(x).stride() == (1, 8))
+    opcheck(say("a layout that is declared"), columns.op, (x,))
 
     # ---- gradients ---------------------------------------------------------------------------------------------------
     mlp = operators.compile(MLP, backend=backend)
