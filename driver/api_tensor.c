@@ -126,7 +126,9 @@ spc_status drv_tensor_names(const api_tensors *run) {
                           run->call, i, t->struct_size);
     if (t->name && !strcmp(t->name, SPC_PACKED)) {
       if (!run->takes_packed)
-        return drv_tensor_misuse(run, t, "it is for spc_workspace and spc_enqueue");
+        return drv_tensor_misuse(run, t,
+                                 "it is for spc_workspace and spc_enqueue: this call makes what it "
+                                 "holds anew; leave it out");
       if (drv_tensor_given(run, SPC_PACKED) != t)
         return drv_tensor_misuse(run, t, "it is given twice");
       continue;
