@@ -3,9 +3,9 @@
  * Results against the interpreter's over sizes and masks that change from run to run; the driver
  * calls of each run are counted; a captured graph is replayed on other data; a cold plan inside a
  * capture leaves it whole.  The workspace is poisoned before each run.
- * Usage: gpu-enqueue [time] [JOB]: with `time` it prints the host's time of a run, beside as many
- * launches of a kernel that does nothing; JOB: a part of the names of those that run.  Exit 77
- * without a GPU. */
+ * Usage: gpu-enqueue [time] [JOB]: with `time` it prints the host's time of a run, beside the
+ * same calls bare and as many launches of a kernel that does nothing; JOB: a part of the names of
+ * those that run.  Exit 77 without a GPU. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 
 #include "driver/api.h"
 #include "ir/dtype.h"
+#include "tests/gpu/bare.h"
 #include "tests/gpu/empty.h"
 
 enum { MOST = 6, REPLAYS = 20 };
@@ -209,7 +210,8 @@ static void fill(stand *b, int kept) {
       int64_t neuron = nk ? k / t->shape[1] : k % t->shape[1];
       if (i == 0) v = fabs(v);
       if (i == 1 && of_weights(b->job))
-        v = k / t->shape[0] * 37 % 100 < kept ? v : 0; /* whole columns, which lie one after another */
+        v = k / t->shape[0] * 37 % 100 < kept ? v
+                                              : 0; /* whole columns, which lie one after another */
       else if (i == 1)
         v = neuron * 37 % 100 < kept ? fabs(v) : -fabs(v);
       ir_dtype_store(dtype, t->values, k, v);
@@ -347,7 +349,8 @@ static void library(stand *b) {
     }
 }
 
-/* What const inputs give is made once; runs and replays with other activations use it, and launch less. */
+/* What const inputs give is made once; runs and replays with other activations use it, and launch
+ * less. */
 static void packed(stand *b) {
   spc_error err = SPC_ERROR_INIT;
   spc_tensor given[5];
@@ -376,7 +379,8 @@ static void packed(stand *b) {
       must(rt_cuda_fill(b->cuda, b->workspace, 0xff, b->room, b->stream), NULL, "poisoning");
       before = rt_cuda_count(b->cuda)->launches;
       must(spc_enqueue(b->plan, given, 5, b->workspace, rest, b->stream, &err), &err, "the rest");
-      check(rt_cuda_count(b->cuda)->launches - before < whole, b->job->name, "launches are left out");
+      check(rt_cuda_count(b->cuda)->launches - before < whole, b->job->name,
+            "launches are left out");
       compare(b, "with what was packed");
     }
   }
@@ -479,29 +483,62 @@ static int most_shared(const stand *b) {
   return most;
 }
 
-static void timed(stand *b) {
-  enum { ROUNDS = 50, RUNS = 20 };
-  double best = INFINITY;
-  set_shapes(b, shapes[0]);
-  fill(b, 5);
-  int64_t before = rt_cuda_count(b->cuda)->launches;
+/* One run's calls, made by nobody but this loop. */
+static bare_calls *calls_of(stand *b) {
+  const ir_program *program = b->program->ir;
+  int64_t sizes[SPC_ARGS_SIZES] = {0};
+  forget(b);
+  bare_calls *calls = bare_listen(b->cuda);
+  (void)spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, NULL);
+  bare_stop(calls);
+  for (int d = 0; d < program->dims.count; d++) {
+    const char *name = program->dims.at[d]->name;
+    sizes[d] = *name == 'T' ? shapes[0][0] : *name == 'D' ? shapes[0][1] : shapes[0][2];
+    if (strstr(name, ".pitch"))
+      sizes[d] = shapes[0][name[2] == 'V' || name[2] == 'x' || name[2] == 'y' ? 1 : 2] + PAD;
+  }
+  bare_add_library(calls, b->program->images[0], sizes);
+  return calls;
+}
+
+/* By turns, so that both meet the same clock: a run, and its calls alone; the least of the rounds.
+ */
+static int run_and_calls(stand *b, double *run, double *bare) {
+  enum { ROUNDS = 100, RUNS = 20 };
+  bare_calls *calls = calls_of(b);
+  *run = *bare = INFINITY;
   for (int r = 0; r < ROUNDS; r++) {
     double start = now_us();
     for (int i = 0; i < RUNS; i++)
       (void)spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, NULL);
     double took = (now_us() - start) / RUNS;
-    if (took < best) best = took;
+    if (took < *run) *run = took;
+    (void)rt_cuda_synchronise(b->cuda, b->stream);
+    start = now_us();
+    for (int i = 0; i < RUNS; i++) (void)bare_send(calls, b->stream);
+    took = (now_us() - start) / RUNS;
+    if (took < *bare) *bare = took;
     (void)rt_cuda_synchronise(b->cuda, b->stream);
   }
-  int count = (int)((rt_cuda_count(b->cuda)->launches - before) / (ROUNDS * RUNS));
+  int count = bare_count(calls);
+  bare_free(calls);
+  return count;
+}
+
+static void timed(stand *b) {
+  double run, bare;
+  set_shapes(b, shapes[0]);
+  fill(b, 5);
+  int count = run_and_calls(b, &run, &bare);
   double plain = empty_us(b, EMPTY_PLAIN, 0, count), args = empty_us(b, EMPTY_ARGS, 0, count);
   double like = empty_us(b, EMPTY_MAPS, most_shared(b), count);
-  printf(
-      "%s: %.2f us of the host a run of %d launches; as many empty launches: %.2f us (%.2fx), with "
-      "our arguments %.2f us (%.2fx), with tensor maps and %d KiB of shared memory %.2f us "
-      "(%.2fx)\n",
-      b->job->name, best, count, plain, best / plain, args, best / args, most_shared(b) >> 10, like,
-      best / like);
+  printf("%s: %.2f us of the host a run of %d launches; the same calls bare: %.2f us (%+.2f); as "
+         "many empty launches: "
+         "%.2f us (%.2fx), with our arguments %.2f us (%.2fx), with tensor maps and %d KiB of "
+         "shared memory %.2f us "
+         "(%.2fx)\n",
+         b->job->name, run, count, bare, run - bare, plain, run / plain, args, run / args,
+         most_shared(b) >> 10, like, run / like);
   timed_report(b);
 }
 
