@@ -5,7 +5,8 @@
  *
  *     nothing can be skipped          every coordinate, with a finger in each operand that has one
  *     one operand is always needed    its positions
- *     several are                     a merge that ends with the first of them
+ *     several are                     one of them, with the places of the others (lower_place.c),
+ *                                     or a merge that ends with the first of them
  *     any of several may do           a merge that ends with the last of them
  *
  * A format in blocks is walked in two such loops, over blocks and over places in a block; beside
@@ -199,7 +200,7 @@ static void enter(lower_walk *k, lower_env *env, ir_expr *at) {
   if (outer) ir_close(&k->s->b, outer);
 }
 
-static const char *coordinate_name(const lower_walk *k) {
+const char *pass_walk_coordinate_name(const lower_walk *k) {
   if (k->phase == PHASE_REST) return ir_format_text(k->s->arena, "%s_in", k->index->name);
   return k->factor ? ir_format_text(k->s->arena, "%s_block", k->index->name) : k->index->name;
 }
@@ -221,23 +222,23 @@ static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int
 }
 
 /* ---- the body under its condition ------------------------------------------------------------ */
-/* One walker that is present is enough for the body. */
-static bool any_will_do(const lower_walk *k) {
+bool pass_walk_any_will_do(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
     if (k->skip[1 << i]) return false;
   return true;
 }
 
-/* some_is: at least one walker is known to be present here. */
-static void body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr *at, bool some_is) {
+void pass_walk_body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr *at,
+                    bool some_is) {
   lower_state *s = k->s;
   ir_expr *condition = body_condition(k), *holds = condition;
   ir_block *outer = NULL;
-  if (some_is && any_will_do(k)) condition = NULL;
+  if (some_is && pass_walk_any_will_do(k)) condition = NULL;
   if (condition) ir_open_if(&s->b, condition, &outer);
   lower_env *inner = pass_env_copy(s, k->env);
+  bool masked = k->placed && k->nest->spatial; /* several entries can be appended at once */
   for (int i = 0; i < k->count; i++)
-    settle(k, inner, &k->w[i], condition && k->needed[i] ? NULL : k->w[i].flag);
+    settle(k, inner, &k->w[i], condition && k->needed[i] && !masked ? NULL : k->w[i].flag);
   if (holds) inner->holds = holds;
   step_steady(k, inner, steady, steady_count, at);
   enter(k, inner, at);
@@ -263,12 +264,13 @@ static void walk_every(lower_walk *k, lower_walker *steady, int steady_count) {
       pass_finger_start(k, &k->w[i]);
   }
   ir_block *outer;
-  ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), k->lo, k->hi, run, &outer));
+  ir_expr *at =
+      pass_code_ref(s, ir_open_for(&s->b, pass_walk_coordinate_name(k), k->lo, k->hi, run, &outer));
   bool parts = run == IR_RUN_PARALLEL && k->nest->part;
   if (parts) k->nest->part(k->nest, at, k->hi, true);
   for (int i = 0; i < k->count; i++) pass_finger_flag(k, &k->w[i], at);
   if (k->count)
-    body(k, steady, steady_count, at, false);
+    pass_walk_body(k, steady, steady_count, at, false);
   else {
     lower_env *inner = pass_env_copy(s, k->env);
     step_steady(k, inner, steady, steady_count, at);
@@ -286,9 +288,9 @@ static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int 
   ir_open_while(&s->b, pass_finger_inside(k, w), &outer);
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
-  ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
+  ir_expr *at = pass_code_let(s, pass_walk_coordinate_name(k), crd);
   pass_finger_run(k, w, at);
-  body(k, steady, steady_count, at, false);
+  pass_walk_body(k, steady, steady_count, at, false);
   pass_finger_advance(k, w);
   ir_close(&s->b, outer);
 }
@@ -300,10 +302,10 @@ static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady,
   w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, run, &outer);
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
-  ir_expr *at = pass_code_let(s, coordinate_name(k), crd);
+  ir_expr *at = pass_code_let(s, pass_walk_coordinate_name(k), crd);
   pass_walk_ahead(k, w);
   if (padded) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
-  body(k, steady, steady_count, at, false);
+  pass_walk_body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
   ir_close(&s->b, outer);
 }
@@ -317,14 +319,14 @@ static void walk_with_rest(lower_walk *k, lower_walker *w, lower_walker *steady,
   pass_level_rest(s, pass_walker_access(k, w), pass_walker_cursor(k, w), &rest);
   walk_positions(k, w, steady, steady_count, rest.lo, rest.hi, false, IR_RUN_SEQUENTIAL);
   ir_expr *zero = pass_code_int(s, 0), *end = k->phase == PHASE_REST ? k->hi : rest.extent;
-  ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, coordinate_name(k), zero,
+  ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, pass_walk_coordinate_name(k), zero,
                                              pass_code_where(s, rest.flag, end, zero),
                                              IR_RUN_SEQUENTIAL, &outer));
   w->p = ir_let(&s->b, pass_walker_name(k, "p", w), IR_I64, pass_code_add(s, rest.first, at));
   ir_expr *p = pass_code_ref(s, w->p);
   ir_expr *crd = pass_level_coordinate(s, pass_walker_access(k, w), w->level, p, NULL);
   ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, crd, zero), &stored);
-  body(k, steady, steady_count, at, false);
+  pass_walk_body(k, steady, steady_count, at, false);
   ir_close(&s->b, stored);
   ir_close(&s->b, outer);
 }
@@ -426,91 +428,6 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   }
 }
 
-/* ---- several operands ------------------------------------------------------------------------ */
-static ir_expr *all_inside(lower_walk *k, bool only_needed) {
-  ir_expr *all = NULL;
-  for (int i = 0; i < k->count; i++)
-    if (k->needed[i] || !only_needed)
-      all = pass_code_and(k->s, all, pass_finger_inside(k, &k->w[i]));
-  return all;
-}
-
-static ir_expr *merge_condition(lower_walk *k) {
-  ir_expr *all = all_inside(k, true), *any = pass_code_bool(k->s, false);
-  for (int i = 0; i < k->count; i++) any = pass_code_or(k->s, any, pass_finger_inside(k, &k->w[i]));
-  return all ? all : any;
-}
-
-static ir_expr *smallest_coordinate(lower_walk *k) {
-  lower_state *s = k->s;
-  ir_expr *least = NULL;
-  for (int i = 0; i < k->count; i++) {
-    lower_walker *w = &k->w[i];
-    ir_expr *inside = k->needed[i] || k->inside ? NULL : pass_finger_inside(k, w);
-    ir_expr *crd = pass_finger_coordinate(k, w, inside);
-    crd = pass_code_where(s, inside, crd, pass_code_int(s, INT64_MAX));
-    w->at = pass_code_let(s, pass_walker_name(k, "at", w), crd);
-    least = least ? pass_code_op(s, IR_OP_MIN, least, w->at) : w->at;
-  }
-  return pass_code_let(s, coordinate_name(k), least);
-}
-
-static void merge_while(lower_walk *k, ir_expr *condition, lower_walker *steady, int steady_count) {
-  lower_state *s = k->s;
-  ir_block *outer;
-  ir_open_while(&s->b, condition, &outer);
-  ir_expr *at = smallest_coordinate(k);
-  for (int i = 0; i < k->count; i++) {
-    lower_walker *w = &k->w[i];
-    w->flag = pass_code_let(s, pass_walker_name(k, "in", w), pass_code_op(s, IR_OP_EQ, w->at, at));
-    pass_finger_run(k, w, at);
-  }
-  body(k, steady, steady_count, at, true);
-  for (int i = 0; i < k->count; i++) pass_finger_advance(k, &k->w[i]);
-  ir_close(&s->b, outer);
-}
-
-/* The body is short, and most of the merge has entries of every operand ahead: that part is a loop
- * of its own, without questions and branches about ends. */
-static bool has_fast_part(const lower_walk *k) {
-  bool all_needed = true;
-  for (int i = 0; i < k->count; i++) {
-    all_needed = all_needed && k->needed[i];
-    const ir_level *l = pass_walker_level(k, &k->w[i]);
-    if (k->w[i].flat || !l->unique || ir_level_has_rest(l)) return false;
-  }
-  return !all_needed && k->nest->shallow && k->n + 1 == k->nest->count && !k->factor &&
-         k->phase == PHASE_FIRST;
-}
-
-/* What one of two operands has left when the other has ended. */
-static void walk_rest(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
-  lower_state *s = k->s;
-  ir_block *outer;
-  lower_walker saved = *w;
-  for (int i = 0; i < k->count; i++) k->w[i].flag = pass_code_bool(s, &k->w[i] == w);
-  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), pass_code_ref(s, w->p), w->end,
-                     IR_RUN_SEQUENTIAL, &outer);
-  ir_expr *at = pass_code_let(s, coordinate_name(k), pass_finger_coordinate(k, w, NULL));
-  body(k, steady, steady_count, at, true);
-  ir_close(&s->b, outer);
-  *w = saved;
-}
-
-static void walk_merged(lower_walk *k, lower_walker *steady, int steady_count) {
-  for (int i = 0; i < k->count; i++) pass_finger_start(k, &k->w[i]);
-  bool fast = has_fast_part(k);
-  if (fast) {
-    k->inside = true;
-    merge_while(k, all_inside(k, false), steady, steady_count);
-    k->inside = false;
-  }
-  if (!fast || k->count > 2 || !any_will_do(k))
-    merge_while(k, merge_condition(k), steady, steady_count);
-  else
-    for (int i = 0; i < k->count; i++) walk_rest(k, &k->w[i], steady, steady_count);
-}
-
 /* ---- the choice ------------------------------------------------------------------------------ */
 static bool any_bitmap(const lower_walk *k) {
   for (int i = 0; i < k->count; i++)
@@ -542,7 +459,7 @@ static void walk_phase(lower_walk *k) {
   else if (k->count == 1)
     walk_one(k, steady, steady_count);
   else
-    walk_merged(k, steady, steady_count);
+    pass_walk_several(k, steady, steady_count);
   if (whole) k->nest->part(k->nest, number, count, false);
 }
 

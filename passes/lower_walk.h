@@ -34,6 +34,7 @@ typedef struct lower_walk {
   int count;
   lower_walker w[MOST_WALKED];
   bool inside;                 /* every walker stands on an entry */
+  bool placed;                 /* one is walked, the others are looked up */
   bool skip[1 << MOST_WALKED]; /* by set of present walkers */
   bool needed[MOST_WALKED];
 } lower_walk;
@@ -61,6 +62,20 @@ static inline bool pass_walker_is_bitmap(const lower_walk *k, const lower_walker
 static inline bool pass_walker_is_padded(const lower_walk *k, const lower_walker *w) {
   return pass_walker_level(k, w)->kind == IR_LEVEL_PACKED;
 }
+
+/* The body at coordinate `at`, under the condition on the walkers' flags; some_is: at least one
+ * walker is known to be present here.  `steady` step along in every loop. */
+void pass_walk_body(lower_walk *k, lower_walker *steady, int steady_count, ir_expr *at,
+                    bool some_is);
+/* One walker that is present is enough for the body. */
+bool pass_walk_any_will_do(const lower_walk *k);
+const char *pass_walk_coordinate_name(const lower_walk *k);
+
+/* ---- several walkers (lower_merge.c), of which all are needed (lower_place.c) ---------------- */
+void pass_walk_several(lower_walk *k, lower_walker *steady, int steady_count);
+bool pass_places_serve(const lower_walk *k);
+ir_expr *pass_places_fit(lower_walk *k); /* a condition; NULL: always */
+void pass_walk_places(lower_walk *k, lower_walker *steady, int steady_count);
 
 /* What is read further on in this walk is fetched now (lower_ahead.c). */
 void pass_walk_ahead(lower_walk *k, lower_walker *w);

@@ -82,11 +82,13 @@ def big(seed):
     return sp.csr_matrix((g.normal(size=n).astype(np.float32), (g.integers(0, n, n), g.integers(0, n, n))), shape=(n, n))
 A, B, x = big(1), big(2), rng.normal(size=n).astype(np.float32)
 A.sum_duplicates(), B.sum_duplicates()
-sp.save_npz(path("A.npz"), A, compressed=False), sp.save_npz(path("B.npz"), B, compressed=False), np.save(path("v.npy"), x)
+S = (A + B).tocsr()
+sp.save_npz(path("S.npz"), S, compressed=False), sp.save_npz(path("A.npz"), A, compressed=False), sp.save_npz(path("B.npz"), B, compressed=False), np.save(path("v.npy"), x)
 HEAD = "spx 1; dim N: dyn; kernel k { in A: f32[N,N] as csr; "
 CASES = {
     "SpMV": (HEAD + "in x: f32[N]; out y[i] = sum[j] A[i,j]*x[j]; }", ["--bind", "x=" + path("v.npy")], "y.npy", lambda: A @ x),
     "A + B as csr": (HEAD + "in B: f32[N,N] as csr; out y[i,j] = A[i,j] + B[i,j] as csr; }", ["--bind", "B=" + path("B.npz")], "y.npz", lambda: A + B),
+    "A ∘ (A + B) as csr": (HEAD + "in S: f32[N,N] as csr; out y[i,j] = A[i,j]*S[i,j] as csr; }", ["--bind", "S=" + path("S.npz")], "y.npz", lambda: A.multiply(S).tocsr()),
     "A * B as csr": (HEAD + "in B: f32[N,N] as csr; out y[i,k] = sum[j] A[i,j]*B[j,k] as csr; }", ["--bind", "B=" + path("B.npz")], "y.npz", lambda: A @ B),
 }
 for name, (text, binds, out, want) in CASES.items():
