@@ -10,10 +10,15 @@
  * was taken and one word for every 2^18 places; nothing is sorted.  Counting needs the bits alone,
  * which stay in the caches where the sums would not.
  *
+ * Whether a word was empty is a question that nobody can foresee.  Where the row has few words it
+ * is not asked: bits[1] and bits[2] stay empty, and all words are visited.
+ *
  * The workspaces belong to one thread each (ir_buf.each), zero before and after every row. */
 #include "passes/lower.h"
 
 enum { WORD = 64, DEPTH = 3 };
+/* Places of rows whose words are all visited: to clear them takes less than to look at them. */
+enum { FLAT_COUNTED = 1 << 15, FLAT_VISITED = 1 << 12 };
 
 static ir_buf *workspace(lower_state *s, const char *part, ir_dtype dtype, ir_expr *count) {
   const char *name = ir_format_text(s->arena, "%s.%s", s->stmt->target->name, part);
@@ -50,6 +55,21 @@ static void set_bit(lower_state *s, ir_buf *bits, ir_expr *place) {
   pass_code_store(s, bits, at, bit_at(s, place))->combine = IR_OP_BOR;
 }
 
+static int64_t flat_limit(const lower_row *row) {
+  return row->values ? FLAT_VISITED : FLAT_COUNTED;
+}
+
+/* Whether the upper words are kept; NULL: always. */
+static ir_expr *is_deep(lower_state *s, const lower_row *row) {
+  const ir_expr *extent = row->last->extent;
+  int64_t limit = flat_limit(row), known = extent->kind == IR_CONST ? extent->i
+                                           : extent->kind == IR_DIM ? extent->dim->value
+                                                                    : -1;
+  if (known > limit) return NULL;
+  if (known >= 0) return pass_code_bool(s, false);
+  return pass_code_op(s, IR_OP_GT, row->last->extent, pass_code_int(s, limit));
+}
+
 /* Sets the bit of a place; what is above it too, where its word was empty.  Returns whether it was
  * set before. */
 static ir_expr *take(lower_state *s, lower_row *row, ir_expr *place) {
@@ -58,10 +78,12 @@ static ir_expr *take(lower_state *s, lower_row *row, ir_expr *place) {
   ir_expr *bit = pass_code_let(s, "bit", bit_at(s, place)), *zero = pass_code_int(s, 0);
   ir_expr *old = pass_code_let(s, "old", pass_code_load(s, row->bits[0], at, NULL));
   pass_code_store(s, row->bits[0], at, pass_code_op(s, IR_OP_BOR, old, bit));
-  ir_open_if(&s->b, pass_code_op(s, IR_OP_EQ, old, zero), &outer);
-  set_bit(s, row->bits[1], at);
-  set_bit(s, row->bits[2], pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, WORD)));
-  ir_close(&s->b, outer);
+  if (!row->deep || !pass_code_is_false(row->deep)) {
+    ir_open_if(&s->b, pass_code_and(s, row->deep, pass_code_op(s, IR_OP_EQ, old, zero)), &outer);
+    set_bit(s, row->bits[1], at);
+    set_bit(s, row->bits[2], pass_code_op(s, IR_OP_DIV, at, pass_code_int(s, WORD)));
+    ir_close(&s->b, outer);
+  }
   return pass_code_op(s, IR_OP_NE, pass_code_op(s, IR_OP_BAND, old, bit), zero);
 }
 
@@ -118,6 +140,8 @@ void pass_row_accumulate(lower_state *s, lower_env *env, lower_row *row) {
                      .shallow = true,
                      .leaf = accumulate,
                      .user = row};
+  row->deep = is_deep(s, row);
+  if (row->deep && !pass_code_is_false(row->deep)) row->deep = pass_code_let(s, "deep", row->deep);
   pass_nest_from(&nest, pass_env_copy(s, env), 0);
 }
 
@@ -180,12 +204,27 @@ static void visit_word(lower_state *s, flush *f, int depth, ir_expr *at) {
   ir_close(&s->b, outer);
 }
 
+/* All words of one depth. */
+static void visit_words(lower_state *s, flush *f, int depth) {
+  ir_block *outer;
+  ir_var *at = ir_open_for(&s->b, depth ? "top" : "word", pass_code_int(s, 0),
+                           f->row->bits[depth]->count, IR_RUN_SEQUENTIAL, &outer);
+  visit_word(s, f, depth, pass_code_ref(s, at));
+  ir_close(&s->b, outer);
+}
+
 void pass_row_flush(lower_state *s, lower_env *env, lower_row *row,
                     void (*entry)(void *user, lower_env *env), void *user) {
   flush f = {row, env, entry, user};
   ir_block *outer;
-  ir_expr *tops = row->bits[DEPTH - 1]->count;
-  ir_var *top = ir_open_for(&s->b, "top", pass_code_int(s, 0), tops, IR_RUN_SEQUENTIAL, &outer);
-  visit_word(s, &f, DEPTH - 1, pass_code_ref(s, top));
+  if (row->deep && pass_code_is_false(row->deep)) {
+    visit_words(s, &f, 0);
+    return;
+  }
+  ir_code *either = row->deep ? ir_open_if(&s->b, row->deep, &outer) : NULL;
+  visit_words(s, &f, DEPTH - 1);
+  if (!either) return;
+  ir_open_else(&s->b, either);
+  visit_words(s, &f, 0);
   ir_close(&s->b, outer);
 }

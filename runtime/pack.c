@@ -64,10 +64,10 @@ bool rt_pack_counts(const rt_run *run, const ir_stage *stage) {
   return counts_of(run, tensor) && !room_of(run, tensor);
 }
 
-/* An array of the result's, or its length alone. */
+/* An array of the result's that is written whole, or its length alone. */
 static ir_array room_for(const rt_run *run, ir_dtype dtype, int64_t count) {
   ir_array length = {.count = dtype == IR_NONE ? 0 : count, .dtype = dtype};
-  return run->counting ? length : ir_array_new(run->memory.arena, dtype, count);
+  return run->counting ? length : ir_array_room(run->memory.arena, dtype, count);
 }
 
 /* Memory of one list and of the singletons behind it. */
@@ -77,7 +77,8 @@ static spc_status list_room(rt_run *run, const ir_tensor *tensor, ir_view *view,
       room_of(run, tensor) ? "by what the operands hold, positions" : "positions";
   ir_dtype index = index_of(run, tensor);
   SPC_TRY(check_index(run, tensor, positions, count));
-  view->pos[level] = room_for(run, index, parents + 1);
+  view->pos[level] = (ir_array){.count = parents + 1, .dtype = index}; /* 0 where no loop comes */
+  if (!run->counting) view->pos[level] = ir_array_new(run->memory.arena, index, parents + 1);
   for (int l = level; l <= ir_format_chain_end(view->format, level); l++) {
     SPC_TRY(
         check_index(run, tensor, "coordinates", ir_format_extent(view->format, l, view->dim) - 1));
@@ -119,36 +120,83 @@ static void close_list(ir_array *pos, int64_t count) {
   if (pos->count > 1) ir_array_put(pos, pos->count - 1, count);
 }
 
-static void move_down(ir_array *array, int64_t to, int64_t from, int64_t count) {
-  size_t bytes = ir_dtype_bytes(array->dtype);
-  char *data = array->data;
-  if (count && to != from)
-    memmove(data + (size_t)to * bytes, data + (size_t)from * bytes, (size_t)count * bytes);
+/* The plan's threads, woken where that pays for what the work takes, about. */
+static void share(void *pool, int64_t count, int64_t ns, ir_crew_work work, void *user) {
+  if (rt_pool_pays(pool, ns))
+    rt_pool_for(pool, 0, count, 1, work, user);
+  else
+    work(user, 0, count);
 }
 
-/* A part that has been filled from `start` on moves down behind those before it. */
-static int64_t close_gap(ir_view *view, int64_t stored, int64_t start, int64_t end) {
-  move_down(&view->crd[view->format->level_count - 1], stored, start, end - start);
-  if (view->vals.data) move_down(&view->vals, stored, start, end - start);
-  return stored + end - start;
+/* Parts of a list that have filled less than they had room for, perhaps. */
+typedef struct gaps {
+  const int64_t *starts, *ends; /* by part; it ended where it began, or at 0: nothing is there */
+  int64_t *to;                  /* by part: where its entries go, behind those before it */
+  ir_array from, out;
+} gaps;
+
+static int64_t length_of(const gaps *g, int64_t part) {
+  int64_t length = g->ends[part] - g->starts[part];
+  return length > 0 ? length : 0;
 }
 
-/* Parts have filled less than they had room for, perhaps: where they started, then where they ended
- * (0: no loop reached the part).  A row lies in the first part that does not end before it. */
-static void close_gaps(ir_view *view, const int64_t *starts, int64_t parts) {
-  const int64_t *ends = starts + parts;
-  int level = view->format->level_count - 1;
-  ir_array *pos = &view->pos[level];
+/* In the same memory the first parts go first. */
+static void move_parts(void *user, int64_t begin, int64_t end) {
+  const gaps *g = user;
+  size_t bytes = ir_dtype_bytes(g->from.dtype);
+  const char *from = g->from.data;
+  char *out = g->out.data;
+  for (int64_t part = begin; part < end; part++) {
+    size_t at = (size_t)g->starts[part] * bytes, to = (size_t)g->to[part] * bytes;
+    if (length_of(g, part) && out + to != from + at)
+      memmove(out + to, from + at, (size_t)length_of(g, part) * bytes);
+  }
+}
+
+/* By several threads into memory of its own, else within what it has. */
+static void close_array(rt_run *run, gaps *g, ir_array *array, int64_t parts, int64_t stored) {
+  enum { BYTES_A_NS = 4 };
+  rt_pool *pool = run->plan->options.pool;
+  if (!array->data) return;
+  g->from = g->out = *array;
+  int64_t ns = stored * (int64_t)ir_dtype_bytes(array->dtype) / BYTES_A_NS;
+  if (stored < array->count && pool && rt_pool_pays(pool, ns)) {
+    g->out = ir_array_room(run->memory.arena, array->dtype, stored);
+    rt_pool_for(pool, 0, parts, 1, move_parts, g);
+  } else {
+    move_parts(g, 0, parts);
+  }
+  array->data = g->out.data;
+}
+
+/* Rows begin where their part's entries go; a row lies in the first part that does not end before
+ * it.  Returns how many entries there are. */
+static int64_t close_rows(const gaps *g, ir_array *pos, int64_t parts) {
   int64_t stored = 0, part = 0, filled = 0;
   for (int64_t row = 1; row < pos->count; row++) {
     int64_t end = ir_array_int(pos, row);
     if (end > filled) filled = end; /* else: no loop visited the row, or it is empty */
-    for (; part + 1 < parts && filled > ends[part]; part++)
-      if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
-    ir_array_put(pos, row, stored + (filled > starts[part] ? filled - starts[part] : 0));
+    for (; part + 1 < parts && filled > g->ends[part]; part++) {
+      g->to[part] = stored;
+      stored += length_of(g, part);
+    }
+    ir_array_put(pos, row, stored + (filled > g->starts[part] ? filled - g->starts[part] : 0));
   }
-  for (; part < parts; part++)
-    if (ends[part] > starts[part]) stored = close_gap(view, stored, starts[part], ends[part]);
+  for (; part < parts; part++) {
+    g->to[part] = stored;
+    stored += length_of(g, part);
+  }
+  return stored;
+}
+
+/* starts: where parts started, then where they ended (0: no loop reached the part). */
+static void close_gaps(rt_run *run, ir_view *view, const int64_t *starts, int64_t parts) {
+  int level = view->format->level_count - 1;
+  gaps g = {.starts = starts, .ends = starts + parts};
+  g.to = IR_NEW_ARRAY(run->memory.arena, int64_t, parts + 1);
+  int64_t stored = close_rows(&g, &view->pos[level], parts);
+  close_array(run, &g, &view->crd[level], parts, stored);
+  close_array(run, &g, &view->vals, parts, stored);
   view->crd[level].count = view->vals.count = stored;
 }
 
@@ -158,7 +206,7 @@ static spc_status levels_done(rt_run *run, const ir_tensor *tensor) {
   rt_slot *slot;
   if (room) {
     SPC_TRY(rt_run_bytes(run, room, &slot));
-    close_gaps(&view, slot->host.data, slot->host.count / 2);
+    close_gaps(run, &view, slot->host.data, slot->host.count / 2);
     return rt_memory_bind(&run->memory, tensor, &view);
   }
   for (int l = 0; l < view.format->level_count; l++)
@@ -230,14 +278,6 @@ spc_status rt_pack_entries(rt_run *run, const ir_stage *stage) {
 }
 
 /* ---- conversions ----------------------------------------------------------------------------- */
-/* The plan's threads, woken where that pays for what the work takes, about. */
-static void share(void *pool, int64_t count, int64_t ns, ir_crew_work work, void *user) {
-  if (rt_pool_pays(pool, ns))
-    rt_pool_for(pool, 0, count, 1, work, user);
-  else
-    work(user, 0, count);
-}
-
 spc_status rt_pack_convert(rt_run *run, const ir_stage *stage) {
   ir_view from, to;
   const char *why = "";

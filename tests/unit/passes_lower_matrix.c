@@ -152,6 +152,21 @@ Test(passes_lower, sparse_results) {
   verdict();
 }
 
+/* Rows of more places than are all visited, and than lists are looked up in. */
+Test(passes_lower, wide_rows) {
+  static const struct {
+    int program;
+    const char *sizes;
+  } wide[] = {{2, "I=2 J=3 K=4097"}, {2, "I=2 J=3 K=40000"}, {1, "I=1 J=131073 K=1"}};
+  for (int w = 0; w < IR_COUNT(wide); w++)
+    check(&(lower_case){.text = results[wide[w].program],
+                        .format = {"csr", "csr", "csr"},
+                        .sizes = wide[w].sizes,
+                        .pipeline = true,
+                        .cpu = true});
+  verdict();
+}
+
 /* ---- more than two dimensions ---------------------------------------------------------------- */
 static const char *const cubes[] = {
     OPEN "in A: @t[I,J,K] as @A; in x: @t[K]; out y[i,j] = sum[k] A[i,j,k]*x[k]; }",
