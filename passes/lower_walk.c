@@ -347,7 +347,8 @@ static void walk_parts(lower_walk *k, lower_walker *w, lower_walker *steady, int
   first = pass_code_let(s, "first", pass_code_add(s, lo, first));
   last = pass_code_let(s, "last", pass_code_add(s, lo, last));
   if (k->nest->part) k->nest->part(k->nest, part, parts, true);
-  walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w), IR_RUN_SEQUENTIAL);
+  walk_positions(k, w, steady, steady_count, first, last, pass_walker_is_padded(k, w),
+                 IR_RUN_SEQUENTIAL);
   if (k->nest->part) k->nest->part(k->nest, part, parts, false);
   ir_close(&s->b, outer);
 }
@@ -358,7 +359,8 @@ static bool is_outermost(const lower_walk *k) {
 
 /* Nothing stands above its positions, and the outermost loop may be parallel. */
 static bool is_cuttable(const lower_walk *k) {
-  return k->count == 1 && k->nest->parallel && is_outermost(k) && !pass_walker_cursor(k, &k->w[0])->pos;
+  return k->count == 1 && k->nest->parallel && is_outermost(k) &&
+         !pass_walker_cursor(k, &k->w[0])->pos;
 }
 
 static bool on_gpu(const lower_walk *k) {
@@ -366,7 +368,8 @@ static bool on_gpu(const lower_walk *k) {
   return target && target->kind == IR_TARGET_CUDA;
 }
 
-/* Each position asks whether a run of equal coordinates begins at it: they are all taken at once. */
+/* Each position asks whether a run of equal coordinates begins at it: they are all taken at once.
+ */
 static void walk_heads(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count) {
   lower_state *s = k->s;
   ir_expr *lo, *hi, *one = pass_code_int(s, 1);
@@ -375,13 +378,14 @@ static void walk_heads(lower_walk *k, lower_walker *w, lower_walker *steady, int
   pass_level_range(s, access, pass_walker_cursor(k, w), &lo, &hi);
   w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, IR_RUN_PARALLEL, &outer);
   ir_expr *p = pass_code_ref(s, w->p), *follows = pass_code_op(s, IR_OP_GT, p, lo);
-  ir_expr *at = pass_code_let(s, coordinate_name(k), pass_level_coordinate(s, access, w->level, p, NULL));
+  ir_expr *at = pass_code_let(s, pass_walk_coordinate_name(k),
+                              pass_level_coordinate(s, access, w->level, p, NULL));
   ir_expr *before = pass_level_coordinate(s, access, w->level, pass_code_sub(s, p, one), follows);
   ir_expr *same = pass_code_and(s, follows, pass_code_op(s, IR_OP_EQ, before, at));
   ir_open_if(&s->b, pass_code_op(s, IR_OP_NOT, same, NULL), &head);
   w->end = pass_code_let(s, pass_walker_name(k, "end", w), hi);
   pass_finger_run(k, w, at);
-  body(k, steady, steady_count, at, false);
+  pass_walk_body(k, steady, steady_count, at, false);
   ir_close(&s->b, head);
   ir_close(&s->b, outer);
 }
