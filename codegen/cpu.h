@@ -101,6 +101,9 @@ LLVMTypeRef cg_cpu_memory_type(cg_cpu *c, ir_dtype t, int lanes); /* of an eleme
 int cg_cpu_lanes(LLVMValueRef v);
 LLVMValueRef cg_cpu_splat(cg_cpu *c, LLVMValueRef scalar, int lanes);
 LLVMValueRef cg_cpu_lane(cg_cpu *c, LLVMValueRef v, int lane);
+/* Lanes of a local buffer of `count` elements at any places in it, by a permutation of registers. */
+bool cg_cpu_can_pick(const cg_cpu *c, ir_dtype t, int count, int lanes);
+LLVMValueRef cg_cpu_pick(cg_cpu *c, LLVMValueRef buf, int count, LLVMValueRef places);
 /* The lanes that the mask keeps, one after the other. */
 void cg_cpu_store_compressed(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
                              LLVMValueRef value, LLVMValueRef mask);

@@ -56,9 +56,18 @@ static LLVMValueRef variable(cg_cpu *c, const ir_var *var) {
   return bound->slot ? LLVMBuildLoad2(c->builder, bound->type, bound->value, "") : bound->value;
 }
 
+static bool lies_in_registers(const cg_cpu *c, const ir_expr *e) {
+  const ir_buf *buf = e->buf;
+  return buf->kind == IR_BUF_LOCAL && e->arg_count == 1 && e->args[0]->lanes > 1 &&
+         buf->count->kind == IR_CONST &&
+         cg_cpu_can_pick(c, buf->dtype, (int)buf->count->i, e->lanes);
+}
+
 static LLVMValueRef load(cg_cpu *c, const ir_expr *e) {
   const cg_cpu_bound *base = cg_cpu_find(&c->names, e->buf);
   assert(base && "a buffer is read that the function does not list");
+  if (lies_in_registers(c, e))
+    return cg_cpu_pick(c, base->value, (int)e->buf->count->i, cg_cpu_expr(c, e->args[0]));
   LLVMValueRef offset = cg_cpu_expr(c, e->args[0]);
   LLVMValueRef mask = e->arg_count > 1 ? cg_cpu_expr(c, e->args[1]) : NULL;
   return cg_cpu_load(c, e->buf->dtype, base->value, offset, e->lanes, mask);

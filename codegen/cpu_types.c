@@ -228,6 +228,37 @@ void cg_cpu_store(cg_cpu *c, ir_dtype t, LLVMValueRef base, LLVMValueRef offset,
   }
 }
 
+/* ---- out of registers ------------------------------------------------------------------------ */
+static int picked_at_once(int count) { return count < 16 ? count : 16; }
+
+bool cg_cpu_can_pick(const cg_cpu *c, ir_dtype t, int count, int lanes) {
+  int bits = c->machine.vector_bits;
+  bool fits = (count == 8 && bits >= 256) || ((count == 16 || count == 32) && bits >= 512);
+  return t == IR_F32 && fits && lanes <= picked_at_once(count);
+}
+
+/* The lanes of v that there are, of `count`. */
+static LLVMValueRef with_room(cg_cpu *c, LLVMValueRef v, int count) {
+  LLVMValueRef which[16];
+  for (int i = 0; i < count; i++)
+    which[i] = cg_cpu_int(c, 32, 1, (uint64_t)(i < cg_cpu_lanes(v) ? i : 0));
+  return LLVMBuildShuffleVector(c->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                LLVMConstVector(which, (unsigned)count), "");
+}
+
+LLVMValueRef cg_cpu_pick(cg_cpu *c, LLVMValueRef buf, int count, LLVMValueRef places) {
+  int lanes = cg_cpu_lanes(places), width = picked_at_once(count);
+  LLVMValueRef at = LLVMBuildTrunc(c->builder, places, cg_cpu_int_type(c, 32, lanes), "");
+  LLVMValueRef args[3] = {cg_cpu_load(c, IR_F32, buf, cg_cpu_i64(c, 0), width, NULL),
+                          with_room(c, at, width), NULL};
+  if (count > width) args[2] = cg_cpu_load(c, IR_F32, buf, cg_cpu_i64(c, width), width, NULL);
+  const char *name = count > width ? "llvm.x86.avx512.vpermi2var.ps.512"
+                     : width == 16 ? "llvm.x86.avx512.permvar.sf.512"
+                                   : "llvm.x86.avx2.permps";
+  LLVMValueRef picked = cg_cpu_intrinsic(c, name, NULL, 0, args, count > width ? 3 : 2);
+  return with_room(c, picked, lanes);
+}
+
 /* ---- compressed stores ----------------------------------------------------------------------- */
 static LLVMValueRef kept_lanes(cg_cpu *c, LLVMValueRef mask) {
   LLVMTypeRef bits = LLVMIntTypeInContext(c->context, (unsigned)cg_cpu_lanes(mask));

@@ -103,37 +103,6 @@ static double share_by_lanes(vectoriser *v, const ir_code *loop) {
          (pass_vec_cost(g, &loop->body, 1) + 1e-9);
 }
 
-/* Two loops over the slots of groups are one over positions: `for b { for p = (x + b)*c .. (x +
- * b)*c
- * + c }` is `for p = x*c .. (x + n)*c { let b = p/c - x }`.  Anything else is left as it is. */
-static const ir_code *over_positions(vectoriser *v, const ir_code *loop) {
-  ir_arena *a = v->arena;
-  const ir_code *in = loop->body.codes.count == 1 ? loop->body.codes.at[0] : NULL;
-  if (!in || in->kind != IR_FOR || !steps_by_one(loop) || !steps_by_one(in)) return loop;
-  const ir_expr *lo = in->lo, *hi = in->hi;
-  bool grouped = lo->kind == IR_OP && lo->op == IR_OP_MUL && lo->args[1]->kind == IR_CONST &&
-                 hi->kind == IR_OP && hi->op == IR_OP_ADD && ir_expr_equal(hi->args[0], lo) &&
-                 ir_expr_equal(hi->args[1], lo->args[1]) && lo->args[1]->i > 1;
-  const ir_expr *at = grouped ? lo->args[0] : NULL;
-  if (!at || at->kind != IR_OP || at->op != IR_OP_ADD || at->args[1]->kind != IR_VAR ||
-      at->args[1]->var != loop->var || pass_vec_deps(region_of(v, loop), at->args[0]))
-    return loop;
-  ir_expr *x = at->args[0], *slots = lo->args[1];
-  ir_code *one = IR_NEW(a, ir_code), *group = IR_NEW(a, ir_code);
-  ir_expr *number = ir_apply(a, IR_OP_DIV, ir_var_ref(a, in->var), slots);
-  *group = (ir_code){.kind = IR_LET,
-                     .var = loop->var,
-                     .value = ir_apply(a, IR_OP_SUB, number, x),
-                     .combine = IR_OP_COUNT};
-  *one = *in;
-  one->lo = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, x, loop->lo), slots);
-  one->hi = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, x, loop->hi), slots);
-  one->body = (ir_block){0};
-  IR_PUSH(a, &one->body.codes, group);
-  for (int i = 0; i < in->body.codes.count; i++) IR_PUSH(a, &one->body.codes, in->body.codes.at[i]);
-  return one;
-}
-
 static bool reducible(vectoriser *v, const ir_code *loop, vec_region **g) {
   *g = region_of(v, loop);
   return pass_vec_reducible(*g, loop) && pass_vec_trips(loop, 64) >= lanes_for(v, *g, loop);
@@ -151,7 +120,7 @@ static double cost_with_reductions(vectoriser *v, const vec_region *any, const i
       continue;
     }
     double trips = (double)pass_vec_trips(code, 16);
-    const ir_code *flat = over_positions(v, code);
+    const ir_code *flat = pass_vec_positions(v->arena, code, NULL);
     if (flat != code) trips = 2 * (trips > 64 ? 64 : trips); /* as pass_vec_cost counts them */
     if (reducible(v, flat, &g))
       cost += trips * pass_vec_cost(g, &flat->body, lanes_for(v, g, flat));
@@ -253,10 +222,21 @@ static void write_by_lanes(vectoriser *v, chain *c, int at) {
 static bool write_reduction(vectoriser *v, const ir_code *loop, int copies) {
   vec_region *g;
   if (!reducible(v, loop, &g)) return false;
+  const ir_expr *lo = loop->lo;
+  if (lo->kind == IR_OP && lo->op == IR_OP_MUL && lo->args[1]->kind == IR_CONST)
+    g->slots = lo->args[1]->i;
+  g->window = v->bits == 512 ? 32 : v->bits == 256 ? 8 : 0;
   if (pass_vec_branches(g, &loop->body)) copies = 1;
   int lanes = lanes_for(v, g, loop);
   while (copies > 1 && pass_vec_trips(loop, 1 << 20) < (int64_t)copies * lanes) copies /= 2;
   pass_vec_reduce(&v->b, g, loop, lanes, copies);
+  return true;
+}
+
+static bool write_positions(vectoriser *v, const ir_code *loop, int copies) {
+  ir_code *rest = NULL;
+  if (!write_reduction(v, pass_vec_positions(v->arena, loop, &rest), copies)) return false;
+  if (rest) IR_PUSH(v->arena, &v->b.block->codes, rest);
   return true;
 }
 
@@ -268,7 +248,7 @@ static ir_block with_reductions(vectoriser *v, const ir_block *block, int copies
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *code = block->codes.at[i];
     ir_block *ignored;
-    if (code->kind == IR_FOR && write_reduction(v, over_positions(v, code), copies)) continue;
+    if (code->kind == IR_FOR && write_positions(v, code, copies)) continue;
     if (code->kind != IR_FOR) {
       IR_PUSH(v->arena, &v->b.block->codes, code);
       continue;

@@ -24,6 +24,8 @@ typedef struct vec_region {
   vec_local *table;        /* by pointer; capacity is a power of two */
   int count, capacity;
   IR_VEC(const ir_code *) stores;
+  int64_t slots; /* vectors of columns begin with a multiple of it; 0: not known */
+  int window;    /* most elements that one instruction picks from registers; 0: none */
 } vec_region;
 
 /* ---- vectorise_depend.c ---------------------------------------------------------------------- */
@@ -72,6 +74,7 @@ typedef struct vec_copier {
   ir_expr *tail;            /* lanes that exist, b1; NULL: all */
   bool mask_sets;           /* `set` must keep the lanes that do not exist */
   ir_expr *lane;            /* i64: 0, 1, 2 ... */
+  ir_expr *place;           /* i32: the same of the elements of a window; NULL: none yet */
   IR_VEC(vec_name) names;
   IR_VEC(vec_shared) shared; /* of the statement in work */
   bool inside_shared;        /* its parts need no names of their own */
@@ -91,6 +94,17 @@ ir_expr *pass_vec_and(ir_arena *a, ir_expr *x, ir_expr *y); /* masks; NULL is tr
 bool pass_vec_block_wants_lanes(const vec_region *g,
                                 const ir_block *block); /* wide, it uses lane numbers */
 bool pass_vec_is_wide(const vec_copier *k, const ir_var *var);
+
+/* ---- vectorise_groups.c ---------------------------------------------------------------------- */
+/* A loop over groups of slots as a loop over positions; *rest (may be NULL): what is left after it,
+ * or NULL.  Another loop is itself. */
+const ir_code *pass_vec_positions(ir_arena *arena, const ir_code *loop, ir_code **rest);
+/* How many places in a group the load may give; 0: it loads something else. */
+int64_t pass_vec_places(const ir_expr *e);
+
+/* ---- vectorise_window.c ---------------------------------------------------------------------- */
+/* The gathered load of a copy, picked out of registers; NULL: what it reads may lie anywhere. */
+ir_expr *pass_vec_window(vec_copier *k, const ir_expr *load, int row, int col);
 
 /* ---- vectorise_tile.c ------------------------------------------------------------------------ */
 typedef struct vec_shape {

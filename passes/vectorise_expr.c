@@ -82,6 +82,8 @@ static ir_expr *lane_numbers(vec_copier *k, int64_t stride) {
 static ir_expr *wide_load(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
   int64_t stride;
   bool straight = pass_vec_stride(k->g, e->args[0], &stride) && stride == 1;
+  ir_expr *picked = straight || cond ? NULL : pass_vec_window(k, e, row, col);
+  if (picked) return picked;
   ir_expr *offset = straight ? pass_vec_scalar(k, e->args[0], row, col)
                              : pass_vec_wide(k, e->args[0], row, col, cond);
   ir_expr *mask = pass_vec_and(k->arena, k->tail, cond);

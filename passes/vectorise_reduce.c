@@ -174,6 +174,46 @@ static void fetch_ahead(reduction *r, ir_expr *at, int64_t elements) {
   }
 }
 
+/* ---- names that nothing reads ---------------------------------------------------------------- */
+static bool reads_var(const ir_expr *e, const ir_var *var) {
+  if (!e) return false;
+  if (e->kind == IR_VAR && e->var == var) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (reads_var(e->args[i], var)) return true;
+  return false;
+}
+
+static bool block_reads(const ir_block *block, int from, const ir_var *var) {
+  for (int i = from; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (reads_var(c->value, var) || reads_var(c->offset, var) || reads_var(c->cond, var) ||
+        reads_var(c->lo, var) || reads_var(c->hi, var) || block_reads(&c->body, 0, var) ||
+        block_reads(&c->orelse, 0, var))
+      return true;
+  }
+  return false;
+}
+
+static bool sets_var(const ir_block *block, int from, const ir_var *var) {
+  for (int i = from; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_SET && c->var == var) return true;
+    if (sets_var(&c->body, 0, var) || sets_var(&c->orelse, 0, var)) return true;
+  }
+  return false;
+}
+
+static void drop_unread(ir_block *block) {
+  for (int i = block->codes.count - 1; i >= 0; i--) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind != IR_LET || block_reads(block, i + 1, code->var) ||
+        sets_var(block, i + 1, code->var))
+      continue;
+    for (int j = i; j + 1 < block->codes.count; j++) block->codes.at[j] = block->codes.at[j + 1];
+    block->codes.count--;
+  }
+}
+
 static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool tail) {
   ir_arena *a = r->b->arena;
   ir_block *outer;
@@ -196,6 +236,7 @@ static void write_loop(reduction *r, ir_expr *lo, ir_expr *hi, int copies, bool 
     for (int u = 0; u < copies; u++)
       pass_vec_bind(&c, r->partials.at[i].var, 0, u, r->partials.at[i].part[u]);
   pass_vec_block(&c, &r->loop->body, NULL);
+  drop_unread(r->b->block);
   ir_close(r->b, outer);
 }
 
