@@ -23,31 +23,36 @@ static bool changes(ir_arena *arena, const ir_code *loop, const ir_expr *e) {
 }
 
 /* ---- one loop -------------------------------------------------------------------------------- */
-/* The x of (x + b)*c .. (x + b)*c + c; NULL for other bounds. */
-static ir_expr *first_group(ir_arena *a, const ir_code *loop, const ir_code *in) {
+/* x and c of (x + b)*c .. (x + b)*c + c; of x + b .. x + b + 1 c is 1. */
+static bool first_group(ir_arena *a, const ir_code *loop, const ir_code *in, ir_expr **x,
+                        int64_t *slots) {
   const ir_expr *lo = in->lo, *hi = in->hi;
-  bool grouped = is_op(lo, IR_OP_MUL) && lo->args[1]->kind == IR_CONST && lo->args[1]->i > 1 &&
-                 is_op(hi, IR_OP_ADD) && ir_expr_equal(hi->args[0], lo) &&
-                 ir_expr_equal(hi->args[1], lo->args[1]);
-  const ir_expr *at = grouped ? lo->args[0] : NULL;
-  if (!at || !is_op(at, IR_OP_ADD) || at->args[1]->kind != IR_VAR ||
-      at->args[1]->var != loop->var || changes(a, loop, at->args[0]))
-    return NULL;
-  return at->args[0];
+  if (!is_op(hi, IR_OP_ADD) || !ir_expr_equal(hi->args[0], lo) || hi->args[1]->kind != IR_CONST)
+    return false;
+  *slots = hi->args[1]->i;
+  bool times = is_op(lo, IR_OP_MUL) && lo->args[1]->kind == IR_CONST && lo->args[1]->i == *slots;
+  if (*slots < 1 || (*slots > 1 && !times)) return false;
+  const ir_expr *at = *slots > 1 ? lo->args[0] : lo;
+  if (!is_op(at, IR_OP_ADD) || at->args[1]->kind != IR_VAR || at->args[1]->var != loop->var)
+    return false;
+  *x = at->args[0];
+  return !changes(a, loop, *x);
 }
 
-static ir_expr *position(ir_arena *a, ir_expr *x, ir_expr *group, ir_expr *slots) {
-  return ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, x, group), slots);
+static ir_expr *position(ir_arena *a, ir_expr *x, ir_expr *group, int64_t slots) {
+  ir_expr *at = ir_apply(a, IR_OP_ADD, x, group);
+  return slots > 1 ? ir_apply(a, IR_OP_MUL, at, ir_int(a, slots)) : at;
 }
 
 /* Anything else is left as it is. */
 static const ir_code *over_positions(ir_arena *a, const ir_code *loop) {
   const ir_code *in = slots_of(loop);
-  ir_expr *x = in ? first_group(a, loop, in) : NULL;
-  if (!x) return loop;
-  ir_expr *slots = in->lo->args[1];
+  ir_expr *x;
+  int64_t slots;
+  if (!in || !first_group(a, loop, in, &x, &slots)) return loop;
   ir_code *one = IR_NEW(a, ir_code), *group = IR_NEW(a, ir_code);
-  ir_expr *number = ir_apply(a, IR_OP_DIV, ir_var_ref(a, in->var), slots);
+  ir_expr *number = ir_var_ref(a, in->var);
+  if (slots > 1) number = ir_apply(a, IR_OP_DIV, number, ir_int(a, slots));
   *group = (ir_code){.kind = IR_LET,
                      .var = loop->var,
                      .value = ir_apply(a, IR_OP_SUB, number, x),
