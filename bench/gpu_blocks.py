@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked
+Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked regrouped
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import sys
 import torch
 import gpu
-from gpu import Program, bf16, compare, error, head, rate, row, stage_line
+from gpu import Program, bf16, compare, error, head, rate, row, stage_line, wanted
 
 SIZE = 4096
 HINT = "~ zeros(dynamic, density=%g, gran=%dx%d)"
@@ -62,7 +62,59 @@ def operand(title, text, which, cases):
 
 
 def left():
-    operand("blocks of A", LEFT, "A", ((128, 64, 0.1), (64, 64, 0.1), (32, 64, 0.1), (1, 64, 0.1)))
+    operand("blocks of A", LEFT, "A", ((128, 64, 0.1), (64, 64, 0.1), (32, 64, 0.1)))
+
+
+# Rows of one kind that do not lie side by side: which blocks of 64 columns a row holds.
+def kinds(count, noise=0.0):
+    def mask(rows, blocks):
+        mine = (torch.arange(rows, device="cuda") % count)[:, None] == (torch.arange(blocks, device="cuda") * count // blocks)[None]
+        return mine | (torch.rand(rows, blocks, device="cuda") < noise) if noise else mine
+    return mask
+
+
+def whole_rows(kept):
+    return lambda rows, blocks: (torch.rand(rows, 1, device="cuda") < kept).expand(-1, blocks)
+
+
+def power_law(kept):
+    def mask(rows, blocks):
+        share = 1 / (torch.arange(blocks, device="cuda") + 1.0)
+        share = (share * kept * blocks / share.sum()).clamp(max=1)[torch.randperm(blocks, device="cuda")]
+        return torch.rand(rows, blocks, device="cuda") < share
+    return mask
+
+
+def single(kept):
+    return lambda rows, blocks: torch.rand(rows, blocks, device="cuda") < kept
+
+
+def regrouped():
+    print("\n### rows that are alike, wherever they lie; blocks of A of 1 x 64, %d³, bf16; microseconds\n" % SIZE)
+    head("rows", "hint", "nominal", "cover as they lie", "regrouped", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "error spc")
+    a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
+    full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
+    blocks = SIZE // 64
+    def case(name, hint, mask, straight, blocks_of="", kept=0):
+        fresh = lambda: torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64))
+        fresh()
+        (us, spread), (lying, _), (ref, ref_spread) = compare([p, straight, lambda: torch.mm(a, b, out=z)], fresh)
+        c.fill_(float("nan"))
+        p()
+        live, stages = a.view(SIZE, blocks, 64).ne(0).any(2), p.stages()
+        row(name, hint, "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
+            "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(blocks_of, kept), "%.1e" % error(c, a.float() @ b.float()))
+        if name.startswith(("8 kinds", "whole rows, 10")):
+            print("<!-- %s -->" % stage_line(p))
+    for hint, cases in (("density=0.1, gran=1x64", [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))] +
+                         [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in (1.0, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001)] + [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)]),
+                        ("density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in (1.0, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001)])):
+        text = LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint)
+        p = Program(text).bind(A=a, B=b, C=c)
+        straight = Program(LEFT % (SIZE, SIZE, SIZE, HINT % (0.1, 128, 64))).bind(A=a, B=b, C=d)
+        for name, mask, *aim in cases:
+            case(name, hint.split("gran=")[1], mask, straight, *aim)
+        p.close(), straight.close()
 
 
 def right():
@@ -103,12 +155,12 @@ def edges():
     M, K, N = 4104, 3992, 4072
     masks = (lambda w: w.zero_(), lambda w: w.fill_(1), lambda w: w.zero_()[w.shape[0] // 2, w.shape[1] // 3].fill_(1),
              lambda w: w.zero_()[:128].fill_(1), lambda w: w.copy_(torch.rand(w.shape, device="cuda") < 0.01), lambda w: w.zero_()[:, -1].fill_(1))
-    for name, text in (("A", LEFT), ("B", RIGHT), ("C", ASKED)):
+    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("B", RIGHT), ("C", ASKED)):
         a, c = bf16(M, K), torch.empty(M, N, device="cuda", dtype=torch.bfloat16)
         b, w = (bf16(N, K) if name == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
-        listed = {"A": a, "B": b, "C": w}[name]
+        listed = {"A": a, "B": b, "C": w}[name[0]]
         full, errors = listed.clone(), []
-        p = Program(text % (M, K, N, HINT % (0.02, 128, 128))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
+        p = Program(text % (M, K, N, HINT % ((0.02, 128, 128) if len(name) == 1 else (0.02, 1, 64)))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
         for mask in masks:
             kept = torch.empty(listed.shape, device="cuda", dtype=torch.uint8)
             mask(kept)
@@ -125,7 +177,7 @@ def edges():
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(edges=edges, left=left, right=right, asked=asked)
+    parts = dict(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped)
     for name in sys.argv[2:] or parts:
         parts[name]()
 
