@@ -66,7 +66,9 @@ typedef struct cg_launch {
   bool gathers, detects;
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool own_dense;              /* it is the dense branch of its guard too */
+  bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
+  bool regroups;               /* rows of A and T are those of the list's order */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
@@ -77,6 +79,7 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
+  int buf_marks, buf_order;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked;
 } cg_launch;

@@ -79,8 +79,10 @@ static int word_bytes(const cg_launch *l) {
   return 2 * warps * (part_columns(l->row) / (32 * (int)l->stage->detects->gran)) * 4;
 }
 
-/* Where tiles of listed columns lie, a note a slot, and two barriers. */
-static int note_bytes(const cg_launch *l) { return l->samples ? l->row->depth * 16 + 16 : 0; }
+/* Where tiles of listed columns lie, a note a slot, and two barriers; what is reckoned from bits. */
+static int note_bytes(const cg_launch *l) {
+  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists ? 64 : 0);
+}
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
 static void share(cg_launch *l) {
@@ -200,7 +202,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
                box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers &&
+  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups &&
       barrier_bytes(l) == 16 &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;

@@ -75,11 +75,29 @@ static void put_pointer(const config *c, const char *name, const char *type, int
        type, buf);
 }
 
+static int list_number(const config *c) {
+  int number = 0;
+  while (c->kernel->lists.at[number] != c->l->list) number++;
+  return number;
+}
+
+/* What who decides asks for. */
+static void put_decision(const config *c) {
+  line(c, "static constexpr int list_number = %d;", list_number(c));
+  put_pointer(c, "verdict", "int", c->l->buf_verdict);
+  line(
+      c,
+      "SPC_DEVICE double threshold(const spc_args &args) { return *(const double *)args.buf[%d]; }",
+      c->l->buf_threshold);
+}
+
 static void put_guard(const config *c) {
   bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense;
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
-  if (guarded || c->l->own_dense)
+  if (c->l->own_lists)
+    put_decision(c);
+  else if (guarded || c->l->own_dense)
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);
   else
     line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
@@ -151,8 +169,8 @@ static void put_boxes(const config *c) {
        cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));
   put_vectors(c, "column", b->column, b->columns);
   put_vectors(c, "row", b->row, b->rows);
-  line(c, "static constexpr bool mixes = %s; // boxes of A beside rows of B",
-       l->samples || l->packed ? "true" : "false");
+  line(c, "static constexpr bool mixes = %s; // boxes of one operand beside rows of the other",
+       l->samples || l->packed || l->regroups ? "true" : "false");
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
   put_batch_at(c);
@@ -211,21 +229,24 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
-  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, own_dense = %s;",
+  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
-       l->own_dense ? "true" : "false");
+       l->regroups ? "true" : "false", l->own_dense ? "true" : "false");
+  line(c, "static constexpr bool own_lists = %s;", l->own_lists ? "true" : "false");
+  put_pointer(c, "order", "const int", l->buf_order);
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
          (long long)read->gran);
     put_pointer(c, "ids", "const int", c->l->buf_ids);
-    put_pointer(c, "counts", "const int", c->l->buf_counts);
+    put_pointer(c, "counts", l->own_lists ? "int" : "const int", l->buf_counts);
     put_size(c, "capacity", read->capacity);
   }
   if (l->n_blocks) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
-  if (!made && !l->n_blocks) return;
+  if (l->own_lists) put_size(c, "strips", read->strips);
+  if (!made && !l->n_blocks && !l->own_lists) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
@@ -310,12 +331,6 @@ static void put_is_set(const config *c) {
   line(c, "}");
 }
 
-static int list_number(const config *c) {
-  int number = 0;
-  while (c->kernel->lists.at[number] != c->l->list) number++;
-  return number;
-}
-
 static void put_list_kernel(const config *c) {
   const ir_list *list = c->l->list;
   line(c, "static constexpr int threads = %d, strip = %lld, gran = %lld;", c->l->threads,
@@ -327,6 +342,8 @@ static void put_list_kernel(const config *c) {
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
+  put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
+  put_pointer(c, "order", "int", c->l->buf_order);
   put_pointer(c, "ids", "int", c->l->buf_ids);
   put_pointer(c, "counts", "int", c->l->buf_counts);
   bool decides = c->l->buf_threshold >= 0;
@@ -338,19 +355,15 @@ static void put_list_kernel(const config *c) {
     return;
   }
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
-  line(c, "static constexpr int list_number = %d;", list_number(c));
-  put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(
-      c,
-      "SPC_DEVICE double threshold(const spc_args &args) { return *(const double *)args.buf[%d]; }",
-      c->l->buf_threshold);
+  put_decision(c);
 }
 
 /* ---- whole sources --------------------------------------------------------------------------- */
 /* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
  * waits for memory more than once: another one computes meanwhile. */
 static int blocks_beside(const cg_launch *l) {
-  if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  if (!strcmp(l->part, "lists_from_bits"))
+    return THREADS_A_UNIT / l->threads;
   return ir_kernel_skips(l->row) ? 2 : 1;
 }
 
@@ -375,7 +388,8 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
     cg_loop_print(arena, kernel, launch, out);
     return;
   }
-  ir_text_printf(out, "#include \"spc/%s.cuh\"\n\nstruct Config {\n", launch->row->skeleton);
+  bool rows = launch->regroups && launch->row->multiply == IR_MULTIPLY_NONE;
+  ir_text_printf(out, "#include \"spc/%s.cuh\"\n\nstruct Config {\n", rows ? "regroup" : launch->row->skeleton);
   if (launch->row->multiply != IR_MULTIPLY_NONE)
     put_product(&c);
   else

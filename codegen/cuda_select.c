@@ -28,6 +28,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .brought = {.place = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
+  launch.buf_marks = launch.buf_order = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
@@ -176,6 +177,16 @@ static const char *fit_k_blocks(selection *s, cg_launch *l) {
   return fit_strips(l, list, list->strip_index);
 }
 
+/* The same over rows in the list's order: they are stored row by row. */
+static const char *fit_regrouped(selection *s, cg_launch *l) {
+  const char *why = fit_k_blocks(s, l);
+  if (why) return why;
+  if (!l->list->order) return "its list has no order of rows";
+  if (l->product.t.layout != 'r') return "the rows of the result are not contiguous";
+  l->regroups = true;
+  return NULL;
+}
+
 /* The list of blocks of the result: runs of its contiguous index, whole boxes. */
 static const char *fit_n_blocks(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -213,6 +224,7 @@ static int skipping_bytes(const cg_launch *l) {
 static const char *fit_lists(selection *s, cg_launch *l) {
   if (ir_kernel_gathers(l->row)) return fit_list(s, l);
   if (ir_kernel_samples(l->row)) return fit_columns(s, l);
+  if (ir_kernel_regroups(l->row)) return fit_regrouped(s, l);
   if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
   if (ir_kernel_skips(l->row)) return fit_skipping(s, l);
   return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
@@ -249,18 +261,44 @@ static bool is_turned(const selection *s, const cg_launch *l) {
 
 /* The stage behind it computes the same where the guard says dense, by a kernel with the same tile:
  * the kernel of a k list that takes all k's in order is that kernel. */
-static bool has_dense_twin(const selection *s, const ir_kernel_row *row) {
-  const ir_list *list = s->stage->when.list;
+static bool has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row) {
+  const ir_list *list = stage->when.list;
   int i = 0;
-  while (i < s->kernel->stages.count && s->kernel->stages.at[i] != s->stage) i++;
-  if (!list || s->stage->when.above || i + 1 >= s->kernel->stages.count) return false;
-  const ir_stage *other = s->kernel->stages.at[i + 1];
+  while (i < kernel->stages.count && kernel->stages.at[i] != stage) i++;
+  if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
+  const ir_stage *other = kernel->stages.at[i + 1];
   const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
   bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
-              other->stmts.at[0] == s->stage->stmts.at[0] && s->stage->reads.at[0] == list;
+              other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
   return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
          ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
          dense->k == row->k;
+}
+
+/* The stage that alone reads the list, or is guarded by it beside its twin; NULL: there are others. */
+static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = NULL;
+  int guarded = 0;
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    if (stage->kind != IR_STAGE_COMPUTE) continue;
+    guarded += stage->when.list == list;
+    for (int r = 0; r < stage->reads.count; r++) {
+      if (stage->reads.at[r] != list) continue;
+      if (reader) return NULL;
+      reader = stage;
+    }
+  }
+  return guarded == 2 ? reader : NULL;
+}
+
+/* Lists of blocks are short: where one kernel alone reads them, and is its own dense branch, it walks the bits and decides
+ * itself.  Another one that could stand in for it would need the list. */
+static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = only_reader(kernel, list);
+  const ir_kernel_row *row = reader && reader->row ? ir_kernel_row_named(reader->row) : NULL;
+  return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && !reader->detects &&
+         list->bits && !list->fused && list->verdict && list->threshold && has_dense_twin(kernel, reader, row);
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
@@ -290,12 +328,16 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->buf_ids = use(s, l, l->list->ids);
     l->buf_counts = use(s, l, l->list->counts);
   }
+  if (l->regroups) l->buf_order = use(s, l, l->list->order);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
   if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor);
   use_guard(s, l);
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks) && !l->packed &&
-                 !s->stage->detects && has_dense_twin(s, row);
+                 !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
+  l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
+  if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
+  if (l->own_lists) l->buf_threshold = use(s, l, l->list->threshold);
   l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
@@ -365,6 +407,26 @@ static void select_lists(selection *s, const ir_kernel_row *row, bool from_value
     use_guard(s, l);
 }
 
+/* Values to marks of rows, marks to an order of rows, both to lists. */
+static void select_regrouped(selection *s, const ir_kernel_row *row) {
+  static const char *const parts[] = {"detect_rows", "order_rows", "lists_of_rows"};
+  const ir_list *list = s->stage->detects;
+  for (int i = 0; i < IR_COUNT(parts); i++) {
+    cg_launch *l = launch_new(s, row, parts[i], row->threads);
+    l->list = list;
+    l->regroups = true;
+    l->lists_guarded = is_guarded(s->kernel, list);
+    l->sampled = l->lists_guarded;
+    if (i == 0) l->buf_a = use_values(s, l, list->tensor);
+    l->buf_marks = use(s, l, list->marks);
+    if (i > 0) l->buf_order = use(s, l, list->order);
+    if (i > 1) l->buf_ids = use(s, l, list->ids);
+    if (i > 1) l->buf_counts = use(s, l, list->counts);
+    if (list->verdict && list->threshold) use_verdict(s, l);
+    else use_guard(s, l);
+  }
+}
+
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -375,10 +437,11 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 ? 2 : 1))
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
+  if (list->order) return select_regrouped(s, row), SPC_OK;
   if (list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
   if (values) select_values(s, row);
-  if (list->bits) select_lists(s, row, values);
+  if (list->bits && !walks_bits(s->kernel, list)) select_lists(s, row, values);
   return SPC_OK;
 }
 
@@ -493,11 +556,21 @@ static bool detects_by_blocks(const ir_list *list) {
   return list->gran >= long_gran || last == list->axis_dim;
 }
 
+/* A warp makes a word of a row's marks, a lane of a block finds a row's place, a block lists a strip's blocks. */
+static ir_expr *regrouped_grid(ir_arena *a, const cg_launch *l) {
+  const int rows_a_block = 32;
+  ir_expr *rows = l->list->strip_index->extent, *words = ir_ceil_div(a, l->list->capacity, 32);
+  if (!strcmp(l->part, "detect_rows"))
+    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, rows, words), l->threads / 32));
+  return at_least_one(a, !strcmp(l->part, "order_rows") ? ir_ceil_div(a, rows, rows_a_block) : l->list->strips);
+}
+
 /* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "detect_lists")) return strips;
+  if (l->regroups) return regrouped_grid(a, l);
   if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list))
     return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
   if (!strcmp(l->part, "detect_bits"))
@@ -538,7 +611,8 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   else
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                                                              : list_grid(arena, launch);
-  if (launch->part && !strcmp(launch->part, "detect_bits")) out->capped = true;
+  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows")))
+    out->capped = true;
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;

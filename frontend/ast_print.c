@@ -152,7 +152,7 @@ static void print_directive(const fe_directive *d, ir_text *out) {
       [IR_DO_COMPACT] = "compact", [IR_DO_TILE] = "tile",     [IR_DO_FUSE] = "fuse",
       [IR_DO_FORMAT] = "format",   [IR_DO_SPLIT] = "split",   [IR_DO_DENSE] = "dense",
       [IR_DO_LIBRARY] = "library", [IR_DO_STAGES] = "stages", [IR_DO_WARPS] = "warps",
-      [IR_DO_PRECISION] = "precision"};
+      [IR_DO_PRECISION] = "precision", [IR_DO_REGROUP] = "regroup"};
   ir_text_printf(out, "  %s", names[d->kind]);
   if (d->tensor.text) ir_text_printf(out, " %s", d->tensor.text);
   if (d->into.text) ir_text_printf(out, " into %s", d->into.text);

@@ -143,6 +143,7 @@ static bool check_named(planning *p, const ir_stmt *s, const fe_directive *d, ir
   case IR_DO_PRECISION: return check_precision(p, d, out);
   case IR_DO_DENSE:
   case IR_DO_LIBRARY:
+  case IR_DO_REGROUP:
   case IR_DO_STAGES:
   case IR_DO_WARPS: break;
   }

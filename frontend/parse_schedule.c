@@ -34,6 +34,7 @@ static bool parse_rest(fe_parser *p, fe_directive *d) {
            fe_need_name(p, "`tf32`, `tf32x3` or `full`", &d->precision);
   case IR_DO_DENSE:
   case IR_DO_LIBRARY:
+  case IR_DO_REGROUP:
   case IR_DO_STAGES:
   case IR_DO_WARPS: break;
   }
@@ -48,14 +49,14 @@ static bool parse_kind(fe_parser *p, ir_directive_kind *kind) {
       {FE_W_COMPACT, IR_DO_COMPACT}, {FE_W_TILE, IR_DO_TILE},     {FE_W_FUSE, IR_DO_FUSE},
       {FE_W_FORMAT, IR_DO_FORMAT},   {FE_W_SPLIT, IR_DO_SPLIT},   {FE_W_DENSE, IR_DO_DENSE},
       {FE_W_LIBRARY, IR_DO_LIBRARY}, {FE_W_STAGES, IR_DO_STAGES}, {FE_W_WARPS, IR_DO_WARPS},
-      {FE_W_PRECISION, IR_DO_PRECISION}};
+      {FE_W_PRECISION, IR_DO_PRECISION}, {FE_W_REGROUP, IR_DO_REGROUP}};
   for (int i = 0; i < IR_COUNT(kinds); i++)
     if (fe_take_word(p, kinds[i].word)) {
       *kind = kinds[i].kind;
       return true;
     }
   fe_expected(p, "a directive (compact, tile, fuse, format, split, dense, library, stages, warps, "
-                 "precision) or `}`");
+                 "precision, regroup) or `}`");
   return false;
 }
 

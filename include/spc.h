@@ -288,7 +288,7 @@ SPC_API void spc_build_statement(spc_builder *b, const spc_statement *statement)
 /* Opens a schedule of a kernel (target NULL: for every target): the directives that follow are its own. */
 SPC_API void spc_build_schedule(spc_builder *b, const char *kernel, const char *target);
 /* `compact tensor axis=A gran=RxC`, `tile tensor i=64 j=32`, `fuse tensor into T`, `format tensor = F`,
- * `split tensor k=4`, `dense tensor`, `library tensor`, `stages N`, `warps N`, `precision tensor = tf32` (as a format). */
+ * `split tensor k=4`, `dense tensor`, `library tensor`, `stages N`, `warps N`, `regroup tensor`, `precision tensor = tf32` (as a format). */
 typedef struct spc_directive {
   size_t struct_size; /* sizeof(spc_directive) */
   const char *kind, *tensor, *into, *axis;

@@ -199,7 +199,8 @@ typedef enum ir_directive_kind {
   IR_DO_LIBRARY,
   IR_DO_STAGES,
   IR_DO_WARPS,
-  IR_DO_PRECISION
+  IR_DO_PRECISION,
+  IR_DO_REGROUP
 } ir_directive_kind;
 
 typedef struct ir_directive {

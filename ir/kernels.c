@@ -49,6 +49,8 @@ bool ir_kernel_samples(const ir_kernel_row *row) { return row->load_b == IR_LOAD
 
 bool ir_kernel_k_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_KBLOCK; }
 
+bool ir_kernel_regroups(const ir_kernel_row *row) { return row->load_a == IR_LOADER_ROWS; }
+
 bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NBLOCK; }
 
 bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
@@ -86,7 +88,7 @@ void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n) {
 bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
-  if (strip <= 0 || ir_kernel_n_blocks(row) || row->m % strip || row->n % word || ir_kernel_streams(row) ||
+  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || row->m % strip || row->n % word || ir_kernel_streams(row) ||
       ir_kernel_skips(row) ||
       ir_kernel_split(row) > 1)
     return false;

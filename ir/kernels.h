@@ -42,6 +42,7 @@ bool ir_kernel_is_dense(const ir_kernel_row *row);          /* a product over al
 bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those of a list */
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
 bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */
+bool ir_kernel_regroups(const ir_kernel_row *row); /* and its rows are those of the list's order */
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */

@@ -118,6 +118,7 @@ static const field candidate_fields[] = {FIELD(ir_candidate, label, TEXT),
                                          FIELD(ir_candidate, microseconds_high, NUMBER),
                                          FIELD(ir_candidate, whole, FLAG),
                                          FIELD(ir_candidate, expanded, FLAG),
+                                         FIELD(ir_candidate, regrouped, FLAG),
                                          FIELD(ir_candidate, asked, FLAG),
                                          FIELD(ir_candidate, guarded, FLAG),
                                          FIELD(ir_candidate, break_even, NUMBER),
@@ -180,7 +181,8 @@ static const field list_fields[] = {
     FIELD(ir_list, strips, EXPR),   FIELD(ir_list, capacity, EXPR),
     FIELD(ir_list, counts, BUF),    FIELD(ir_list, ids, BUF),
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, starts, BUF),
-    FIELD(ir_list, vals, BUF),      FIELD(ir_list, verdict, BUF),
+    FIELD(ir_list, vals, BUF),      FIELD(ir_list, marks, BUF),
+    FIELD(ir_list, order, BUF),     FIELD(ir_list, verdict, BUF),
     FIELD(ir_list, threshold, BUF), FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {

@@ -9,7 +9,7 @@ const char *const ir_words_role[] = {"in", "let", "out", "temp", NULL};
 const char *const ir_words_race[] = {"none", "fixed", "atomic", NULL};
 const char *const ir_words_zeros[] = {"unknown", "dynamic", "static", NULL};
 const char *const ir_words_directive[] = {"compact", "tile",    "fuse",   "format", "split",
-                                          "dense",   "library", "stages", "warps",  "precision",
+                                          "dense",   "library", "stages", "warps",  "precision", "regroup",
                                           NULL};
 const char *const ir_words_stage[] = {"compute", "detect", "convert", "guard", NULL};
 const char *const ir_words_verdict[] = {"chosen", "runner_up", "rejected", NULL};

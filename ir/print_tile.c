@@ -71,6 +71,7 @@ static void put_candidate(ir_writer *w, const ir_candidate *c, int number) {
   put_double(w, "microseconds_high", c->microseconds_high);
   put_flag(w, "whole", c->whole);
   put_flag(w, "expanded", c->expanded);
+  put_flag(w, "regrouped", c->regrouped);
   put_flag(w, "asked", c->asked);
   put_flag(w, "guarded", c->guarded);
   put_double(w, "break_even", c->break_even);
@@ -133,6 +134,8 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "bits", list->bits);
   put_buf_field(w, "starts", list->starts);
   put_buf_field(w, "vals", list->vals);
+  put_buf_field(w, "marks", list->marks);
+  put_buf_field(w, "order", list->order);
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
   put_double(w, "break_even", list->break_even);

@@ -9,6 +9,10 @@
  *     counts  i32 [strips]               how many micro-tiles of each strip
  *     ids     i32 [strips][capacity]     ascending micro-tile numbers along the axis
  *     bits    u32 [strips][words]        the same as a bit set; words = ceil(capacity / 32)
+ * Strips may be made of rows that are alike, wherever they lie:
+ *     marks   u32 [rows][words]          the bits of single rows
+ *     order   i32 [rows]                 the row at each place: strip s holds the rows at the places
+ *                                        s * strip and following ones
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
  *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
  *                                        after the other, from the first one's place on
@@ -34,6 +38,7 @@ struct ir_list {
   ir_expr *strips, *capacity;  /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
+  ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written
                         by the guard stage, on CUDA by the one that makes the list; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
@@ -118,6 +123,7 @@ struct ir_candidate {
       microseconds_high; /* expected there and at `density` */
   bool whole;    /* computes every element of a statement with a condition, and asks afterwards */
   bool expanded; /* an operand that is stored sparse is written out first */
+  bool regrouped; /* strips are made of rows that are alike, wherever they lie */
   ir_verdict verdict;
   const char *why; /* reason of the verdict, one line */
   bool asked;      /* a directive of the schedule asks for it; cleared once the choice is made */

@@ -95,6 +95,12 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->bits, IR_I32, "bits");
   if (list->tensor) check_list_buf(c, list->vals, list->tensor->dtype, "values");
   check_list_buf(c, list->starts, IR_I64, "starts");
+  check_list_buf(c, list->marks, IR_I32, "marks");
+  check_list_buf(c, list->order, IR_I32, "order");
+  if (!list->marks != !list->order)
+    ir_fault(c, list->span, "rows that are regrouped have marks and an order");
+  if (list->order && (!list->strip_index || list->fused || list->vals || list->bits))
+    ir_fault(c, list->span, "only strips of rows whose values are looked at can be regrouped");
   if (!list->vals != !list->starts)
     ir_fault(c, list->span, "compressed rows have starts and values");
   if (list->vals && (list->strip != 1 || list->gran != 1 || !list->strip_index))
@@ -104,6 +110,18 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
 }
 
 /* ---- stages -------------------------------------------------------------------------------- */
+/* Who walks strips of regrouped rows takes them in that order. */
+static void check_regrouped(ir_checker *c, const ir_stage *s) {
+  const ir_kernel_row *row = s->row ? ir_kernel_row_named(s->row) : NULL;
+  bool regroups = row && ir_kernel_regroups(row);
+  for (int i = 0; i < s->reads.count && s->kind == IR_STAGE_COMPUTE; i++)
+    if (!s->reads.at[i]->order == regroups)
+      ir_fault(c, s->span, regroups ? "its kernel takes rows in a list's order, and the list has none"
+                                    : "its list is of regrouped rows, and its kernel takes rows as they lie");
+  if (s->detects && s->detects->order && (!row || strcmp(row->name, "detect_values")))
+    ir_fault(c, s->span, "rows are regrouped by `detect_values` alone");
+}
+
 static void check_kind(ir_checker *c, const ir_stage *s) {
   switch (s->kind) {
   case IR_STAGE_COMPUTE:
@@ -208,6 +226,7 @@ static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *n
   check_tiles(c, s->tiles.at, s->tiles.count);
   check_stage_parts(c, s);
   if (!c->faults) check_kind(c, s);
+  if (!c->faults) check_regrouped(c, s);
   if (s->assembled && s->funcs.count && s->funcs.count != 2)
     ir_fault(c, s->span, "an assembled stage has two functions: count and fill");
 }

@@ -130,6 +130,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
                pass_cost_guard(p, 1);
+  if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);
   pass_sum producer;
@@ -145,7 +146,7 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
 
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
   looking cost = looking_cost(context, candidate, 1);
-  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused, 1);
+  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused, candidate->regrouped ? 2 : 1);
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,
@@ -156,7 +157,10 @@ static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,
   return false;
 }
 
-static pass_tiling tiling_of(const pass_sum *sum, const ir_candidate *candidate, double cover) {
+static bool rows_are_whole(const pass_context *context, const ir_candidate *candidate);
+
+static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
+                             double cover) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   if (row && !candidate->operand) return whole_tiling(row, is_turned(sum, candidate, row));
   pass_tiling tiling = {.row = row, .m = 64, .n = 64, .k = 1, .cover = cover};
@@ -171,6 +175,8 @@ static pass_tiling tiling_of(const pass_sum *sum, const ir_candidate *candidate,
   tiling.columns = pass_is_sampled(candidate) || tiling.whole;
   tiling.strip = candidate->operand ? (double)candidate->strip : 0;
   tiling.gran = (double)candidate->gran;
+  tiling.scattered = candidate->regrouped;
+  tiling.rows = candidate->regrouped && rows_are_whole(context, candidate);
   return tiling;
 }
 
@@ -289,7 +295,7 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   if (rows >= 0) return *index + rows;
   if (cpu && listed && is_scattered(sum, candidate))
     return *index + scattered_cost(context, sum, candidate, cover);
-  pass_tiling tiling = tiling_of(sum, candidate, cover);
+  pass_tiling tiling = tiling_of(context, sum, candidate, cover);
   const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;
   pass_product q = pass_sum_product(sum, across);
@@ -321,6 +327,19 @@ pass_zeros pass_zeros_across(const ir_candidate *candidate, const pass_zeros *ze
   return seen;
 }
 
+/* Of single rows that are not alike where they lie, so much of the way to all alike is found elsewhere;
+ * blocks of rows lie side by side already. */
+static double alike_regrouped(const pass_zeros *zeros, double correlation) {
+  const double found = 0.5;
+  return zeros->rows > 1 ? correlation : correlation + found * (1 - correlation);
+}
+
+/* A hint says that zeros come in whole rows: a regrouped strip has all of k, or none. */
+static bool rows_are_whole(const pass_context *context, const ir_candidate *candidate) {
+  pass_zeros of = pass_zeros_of(context, candidate->operand), zeros = pass_zeros_across(candidate, &of);
+  return zeros.rows <= 1 && zeros.cols >= pass_index_assumed(context, candidate->axis);
+}
+
 /* A strip that is higher than the operand holds no more rows than there are. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *of, double density, double correlation) {
@@ -328,6 +347,8 @@ double pass_candidate_cover(const pass_context *context, const ir_candidate *can
   double strip = (double)candidate->strip;
   if (candidate->strip_index)
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
+  if (candidate->regrouped && rows_are_whole(context, candidate)) return density;
+  if (candidate->regrouped) correlation = alike_regrouped(zeros, correlation);
   return pass_cover_alike(zeros, density, strip, (double)candidate->gran, correlation);
 }
 

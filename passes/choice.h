@@ -146,7 +146,7 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* A product by the vendor's library, after the kernels that it is compared with. */
 void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 bool pass_is_library(const ir_candidate *candidate);
-/* Lists of blocks as wide as a box: k tiles of a factor, and runs of the result's columns. */
+/* Lists of blocks as wide as a box, over rows as they lie or regrouped: k tiles of a factor, and runs of the result's columns. */
 void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand);
 void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);

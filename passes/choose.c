@@ -292,7 +292,8 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
     if (like ? !allowed(way, ways->stmt, set, turned) : !stands_behind(way, set, turned)) continue;
     if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
     if (like && (candidate->operand != like->operand || candidate->strip != like->strip ||
-                 candidate->gran != like->gran || candidate->axis != like->axis))
+                 candidate->gran != like->gran || candidate->axis != like->axis ||
+                 candidate->regrouped != like->regrouped))
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }

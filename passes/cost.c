@@ -140,15 +140,18 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   bool listed = tiling->strip > 0;
   double cover = listed ? tiling->cover : 1;
   double tiles = q->batch * ceil(q->m / tiling->m) * columns_of(q, tiling, cover);
+  if (tiling->rows) tiles = fmax(1, cover * tiles); /* all of k, or none */
   double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
                         : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
                 p->units; /* of a unit */
   if (turns_operand(q, tiling) && !listed) rate *= p->turn_share;
   int split = ir_kernel_split(tiling->row);
-  double k = (tiling->columns ? q->k : cover * q->k) / split;
+  double k = (tiling->columns || tiling->rows ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
   bool gathers = tiling->columns && !tiling->whole;
-  double rest = gathers ? p->column_tile_us * tiling->m / 128 : p->tile_us;
+  double rest = gathers              ? p->column_tile_us * tiling->m / 128
+                : tiling->scattered ? p->row_tile_us * tiling->n / 256
+                                     : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
   double compute = turns * (flops / (rate * 1e6) + rest);

@@ -71,6 +71,7 @@ typedef struct pass_tiling {
   bool rows;    /* the list is over m: whole rows */
   bool columns; /* the list is over n: columns of the result */
   bool whole;   /* and what it does not name is filled */
+  bool scattered; /* rows of the result go to their places one by one */
 } pass_tiling;
 
 /* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling.

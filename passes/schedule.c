@@ -399,6 +399,36 @@ static spc_status do_precision(pass_context *context, pass_ways *all, int count,
   return SPC_OK;
 }
 
+/* ---- regroup ------------------------------------------------------------------------------- */
+static const char *not_regrouped(const pass_ways *ways) {
+  for (int i = 0; i < ways->list.count; i++) {
+    const pass_way *way = &ways->list.at[i];
+    if (way->candidate->regrouped && *way->candidate->why) return way->candidate->why;
+    if (way->candidate->regrouped && way->struck) return way->struck;
+  }
+  return "no kernel of this target walks blocks of a factor whose zeros are known at run time";
+}
+
+static spc_status do_regroup(pass_context *context, pass_ways *all, int count, ir_directive *d) {
+  pass_ways *ways = ways_of(all, count, d->tensor);
+  if (!ways) return no_such(context, d, "a let or an output");
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA)
+    return refuse(context, IR_DIAG_DIRECTIVE_DEVICE, d,
+                  "rows are regrouped where strips of them share a list: on this target each has its own");
+  bool any = false;
+  for (int i = 0; i < ways->list.count; i++) {
+    const pass_way *way = &ways->list.at[i];
+    if (!way->candidate->regrouped || !stands(way)) continue;
+    way->candidate->asked = any = true;
+  }
+  if (!any)
+    return refuse(context, IR_DIAG_DIRECTIVE_TILE, d,
+                  ir_format_text(context->arena, "rows cannot be regrouped for `%s`: %s", d->tensor,
+                                 not_regrouped(ways)));
+  d->applied = true;
+  return SPC_OK;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_ways *all, int count,
                               ir_directive *d) {
@@ -411,6 +441,7 @@ static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_way
   case IR_DO_STAGES:
   case IR_DO_WARPS: return do_depth(context, all, count, d);
   case IR_DO_PRECISION: return do_precision(context, all, count, d);
+  case IR_DO_REGROUP: return do_regroup(context, all, count, d);
   case IR_DO_FUSE:
   case IR_DO_FORMAT: return SPC_OK;
   }
@@ -420,7 +451,7 @@ static spc_status restrict_by(pass_context *context, ir_kernel *kernel, pass_way
 /* Narrowing directives first, then the ones that pick among what is left. */
 static const ir_directive_kind order[] = {IR_DO_PRECISION,
                                           IR_DO_DENSE,   IR_DO_LIBRARY, IR_DO_STAGES, IR_DO_WARPS,
-                                          IR_DO_COMPACT, IR_DO_TILE,    IR_DO_SPLIT};
+                                          IR_DO_REGROUP, IR_DO_COMPACT, IR_DO_TILE,    IR_DO_SPLIT};
 
 spc_status pass_schedule_restrict(pass_context *context, ir_kernel *kernel, pass_ways *all,
                                   int count) {

@@ -49,7 +49,7 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     if (other != candidate && other->target == candidate->target &&
         other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
         other->strip == candidate->strip && other->gran == candidate->gran &&
-        other->axis == candidate->axis)
+        other->axis == candidate->axis && other->regrouped == candidate->regrouped)
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
 }
@@ -98,7 +98,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 /* ---- lists ----------------------------------------------------------------------------------- */
 static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
   return list->tensor == candidate->operand && list->strip == candidate->strip &&
-         list->gran == candidate->gran &&
+         list->gran == candidate->gran && !list->order == !candidate->regrouped &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
@@ -153,7 +153,8 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   stage->microseconds = candidate->index_microseconds;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
-  stage->why = list->fused
+  stage->why = list->order ? "one read of the values at memory speed; rows that are alike are then regrouped"
+               : list->fused
                    ? "the epilogue that makes the zeros has left bits: no second read of the values"
                    : "one read of the values at memory speed";
 }
@@ -186,7 +187,7 @@ static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_cand
   if (list) return list;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   list = pass_list_new(context, kernel, candidate, cuda);
-  list->fused = epilogue_detects(context, kernel, list);
+  list->fused = !list->order && epilogue_detects(context, kernel, list);
   if (list->fused) stage_of(kernel, list->tensor)->detects = list;
   detect_stage(context, kernel, list, candidate);
   return list;

@@ -72,7 +72,8 @@ static bool keeps_values(pass_context *context, const ir_list *list) {
          list->gran == 1 && list->tensor->rank == 2;
 }
 
-static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits) {
+static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits,
+                        bool regrouped) {
   ir_arena *a = context->arena;
   list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
   list->ids = part(context, kernel, list, "ids", IR_I32,
@@ -83,6 +84,12 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
   }
   if (!bits) return;
   ir_expr *words = divided_up(a, list->capacity, 32);
+  if (regrouped) {
+    ir_expr *rows = list->strip_index->extent;
+    list->marks = part(context, kernel, list, "marks", IR_I32, ir_apply(a, IR_OP_MUL, rows, words));
+    list->order = part(context, kernel, list, "order", IR_I32, rows);
+    return;
+  }
   /* u32 words: i32 holds the same bits. */
   list->bits =
       part(context, kernel, list, "bits", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, words));
@@ -105,7 +112,7 @@ ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candid
                      : ir_int(context->arena, 1);
   list->capacity = divided_up(context->arena, list->axis->extent, list->gran);
   IR_PUSH(context->arena, &kernel->lists, list);
-  add_buffers(context, kernel, list, bits);
+  add_buffers(context, kernel, list, bits, candidate->regrouped);
   return list;
 }
 
@@ -123,6 +130,8 @@ static void live_list(ir_list *list, int stage) {
   live(list->bits, stage);
   live(list->starts, stage);
   live(list->vals, stage);
+  live(list->marks, stage);
+  live(list->order, stage);
 }
 
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {
@@ -142,6 +151,9 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
       live(stage->reads.at[0]->threshold, stage->number);
     }
     if (stage->when.list) live(stage->when.list->verdict, stage->number);
+    if (stage->when.list) live(stage->when.list->threshold, stage->number); /* who walks bits decides */
+    if (stage->detects) live(stage->detects->verdict, stage->number);
+    if (stage->detects) live(stage->detects->threshold, stage->number);
     live_assembled(kernel, stage);
   }
 }

@@ -137,6 +137,9 @@ static spc_status check_list(const rt_plan *plan, ir_sink *sink, const ir_list *
                             product(strips, capacity)));
   SPC_TRY(check_list_buffer(plan, sink, list, list->bits, "the size of its bits",
                             product(strips, tiles_of(capacity, 32))));
+  SPC_TRY(check_list_buffer(plan, sink, list, list->marks, "the size of its marks",
+                            product(across, tiles_of(capacity, 32))));
+  SPC_TRY(check_list_buffer(plan, sink, list, list->order, "the size of its order", across));
   SPC_TRY(check_list_buffer(plan, sink, list, list->verdict, "the size of its verdict", 1));
   return check_list_buffer(plan, sink, list, list->threshold, "the size of its threshold", 1);
 }

@@ -12,6 +12,59 @@
 
 enum { spc_block_columns = 64 }; // of a box of the result
 
+// ---- k blocks: from bits, where no list is made -----------------------------------------------------------------
+// The cover of all strips against the break-even, by every block for itself: all see the same bits.  `room`: 64 words of shared
+// memory.  Returns whether dense is meant; a sample may have said so.
+template <class Config> SPC_DEVICE bool spc_decide_from_bits(const spc_args &args, spc_u32 *room) {
+  const spc_u32 warps = Config::threads / 32, most = Config::threads * 16;
+  spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)Config::bit_words(args), all = strips * words;
+  spc_u32 step = max((all + most - 1) / most, 1u), set = 0;
+  if (threadIdx.x == 0) room[0] = *(volatile const spc_u32 *)Config::verdict(args); // one thread, for another block may write it anew
+#pragma unroll 4
+  for (spc_u32 i = threadIdx.x * step; i < all; i += Config::threads * step) set += __popc(Config::bits(args)[i]);
+#pragma unroll
+  for (int d = 16; d; d /= 2) set += __shfl_xor_sync(~0u, set, d);
+  if (threadIdx.x % 32 == 0) room[1 + threadIdx.x / 32] = set;
+  __syncthreads();
+  if (room[0]) return true;
+  spc_u32 sum = 0;
+#pragma unroll
+  for (spc_u32 w = 0; w < warps; w++) sum += room[1 + w];
+  double looked = all ? (double)((all + step - 1) / step) / (double)all : 1;
+  bool dense = spc_decide<Config>(args, sum, looked * strips * (double)Config::capacity(args), Config::threshold(args));
+  if (threadIdx.x == 0) // what a plan reads back
+    for (spc_u32 s = blockIdx.x; s < strips; s += gridDim.x) {
+      int count = 0;
+      for (spc_u32 w = 0; w < words; w++) count += __popc(Config::bits(args)[s * words + w]);
+      Config::counts(args)[s] = count;
+    }
+  return dense;
+}
+
+// The blocks of a strip one after the other; past the last one outside.
+template <class Config, bool Own = Config::own_lists> struct spc_bits_walk {};
+template <class Config> struct spc_bits_walk<Config, true> {
+  const spc_u32 *bits;
+  spc_u32 now, ahead; // what is left of this word; the next one
+  int word, words, none;
+  __device__ __forceinline__ void begin(const spc_args &args, int strip) {
+    words = (int)Config::bit_words(args), none = (int)Config::capacity(args), word = 0;
+    bits = Config::bits(args) + (spc_u64)(spc_u32)strip * (spc_u32)words;
+    now = words > 0 ? __ldg(bits) : 0, ahead = words > 1 ? __ldg(bits + 1) : 0;
+  }
+  __device__ __forceinline__ int next() {
+    while (!now && word + 1 < words) {
+      now = ahead;
+      word++;
+      ahead = word + 1 < words ? __ldg(bits + word + 1) : 0;
+    }
+    if (!now) return none;
+    int at = word * 32 + __ffs((int)now) - 1;
+    now &= now - 1;
+    return at;
+  }
+};
+
 // ---- k blocks: which k tile is number i of a tile's ------------------------------------------------------------
 template <class Config, bool Blocks = Config::k_blocks> struct spc_k_order {
   __device__ __forceinline__ spc_k_order(const spc_args &, const spc_tile_place &, bool) {}
@@ -23,9 +76,15 @@ template <class Config> struct spc_k_order<Config, true> {
   const int *ids;
   int count, id; // blocks; the next one
   bool all;      // dense is meant: one after the other
+  spc_bits_walk<Config> walk;
   __device__ __forceinline__ spc_k_order(const spc_args &args, const spc_tile_place &place, bool whole) {
     all = Config::own_dense && whole;
     if (all) return;
+    if constexpr (Config::own_lists) {
+      walk.begin(args, place.m0 / Config::strip);
+      id = walk.next();
+      return;
+    }
     spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, 0);
     ids = list.ids, count = list.count;
     id = count > 0 ? __ldg(ids) : (int)Config::capacity(args); // an empty list has one k tile, outside: zeros
@@ -34,6 +93,10 @@ template <class Config> struct spc_k_order<Config, true> {
   __device__ __forceinline__ int next(int i) {
     if (all) return i * Config::tile_k;
     int at = id * Config::gran + i % tiles * Config::tile_k, block = i / tiles + 1;
+    if constexpr (Config::own_lists) {
+      if (i % tiles == tiles - 1) id = walk.next();
+      return at;
+    }
     if (i % tiles == tiles - 1 && block < count) id = __ldg(ids + block);
     return at;
   }

@@ -34,18 +34,6 @@ template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
   return all;
 }
 
-// Whether so many of so many micro-tiles are enough for dense; writes the verdict.
-template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold) {
-  double cover = all > 0 ? covered / all : 0;
-  bool dense = cover >= threshold;
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    spc_u32 measured = 1 + (spc_u32)(fmin(cover, 1.0) * 65536);
-    *Config::verdict(args) = dense ? (int)measured : 0;
-    if (args.status) args.status[1 + Config::list_number] = measured | (dense ? 0x80000000u : 0);
-  }
-  return dense;
-}
-
 // ---- values to bits ------------------------------------------------------------------------------------------
 // Bits of a value that make it a non-zero, in the even and the odd 32-bit words of memory: -0 is zero.
 template <class T> struct spc_non_zero { static constexpr spc_u32 even = ~0u, odd = ~0u; };

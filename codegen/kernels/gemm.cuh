@@ -118,7 +118,15 @@ SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const 
 template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, const spc_args &args, bool all = false) {
   long long k = Config::k(args);
   if constexpr (Config::gathers || Config::k_blocks)
-    if (!Config::own_dense || !all) k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
+    if constexpr (Config::own_lists) {
+      if (!all) {
+        int words = (int)Config::bit_words(args), count = 0;
+        const spc_u32 *bits = Config::bits(args) + (spc_u64)(place.m0 / Config::strip) * (spc_u32)words;
+#pragma unroll 4
+        for (int w = 0; w < words; w++) count += __popc(__ldg(bits + w));
+        k = (long long)count * Config::gran;
+      }
+    } else if (!Config::own_dense || !all) k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
   return (int)((k + Config::tile_k - 1) / Config::tile_k);
 }
 

@@ -15,6 +15,7 @@
 #include "spc/blocks.cuh"
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
+#include "spc/rows.cuh"
 #include "spc/sampled.cuh"
 #include "spc/split.cuh"
 #include "spc/store_tma.cuh"
@@ -31,7 +32,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
-  static constexpr int bytes = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
+  static constexpr int decision_at = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
+  static constexpr int bytes = decision_at + (Config::own_lists ? 64 : 0);
 
   int slot, phase; // of the next k tile
 
@@ -185,9 +187,12 @@ template <class Config> SPC_DEVICE void spc_box_prepare_role(spc_u32 shared, con
 }
 
 // The same where a list names rows: every thread of the warpgroup copies its share of them, and one starts the boxes of
-// an A that has no listed rows, or is packed.
-template <class Config, bool Samples = Config::samples> struct spc_rows_of { using loader = spc_gathered<Config>; };
-template <class Config> struct spc_rows_of<Config, true> { using loader = spc_sampled<Config>; };
+// an operand that has no listed rows, or is packed.
+template <class Config, bool Samples = Config::samples, bool Regroups = Config::regroups> struct spc_rows_of {
+  using loader = spc_gathered<Config>;
+};
+template <class Config> struct spc_rows_of<Config, true, false> { using loader = spc_sampled<Config>; };
+template <class Config> struct spc_rows_of<Config, false, true> { using loader = spc_ordered_rows<Config>; };
 
 template <class Config>
 SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
@@ -204,10 +209,14 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      if (Config::mixes && first_thread) {
+      const int k = rows.box_k(i);
+      if (Config::regroups && first_thread) {
+        ptx_barrier_expect(full, ring::panel_b::bytes);
+        ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, {{0, 0}});
+      } else if (Config::mixes && first_thread) {
         if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 1);
         ptx_barrier_expect(full, ring::panel_a::bytes);
-        ring::panel_a::load(slot, &maps.map[0], full, place.m0, rows.box_k(i), {{0, 0}});
+        ring::panel_a::load(slot, &maps.map[0], full, place.m0, k, {{0, 0}});
       }
       rows.load(slot);
       ptx_barrier_arrive_after_copies(full);
@@ -261,7 +270,7 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   using ring = spc_box_ring<Config>;
   const char *slot = base + at.slot * ring::slot_bytes;
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-  if constexpr (Config::gathers || Config::samples) sums.publish();
+  if constexpr (Config::gathers || Config::samples || Config::regroups) sums.publish();
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
@@ -344,7 +353,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   using store = spc_box_store<kept>;
   ring at = {0, 0};
   spc_wgmma_sums<Config> sums;
-  spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at};
+  spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);
 #pragma unroll 1
   for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1) {
@@ -352,7 +361,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
-    epilogue.vectors.load(epilogue.place, args);
+    epilogue.vectors.load(epilogue.place, args, all);
     if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
@@ -394,12 +403,12 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
-  static_assert((!Config::gathers && !spc_prepares<Config>::any) || !Config::reads_place,
+  static_assert((!Config::gathers && !Config::regroups && !spc_prepares<Config>::any) || !Config::reads_place,
                 "slots that are gathered into, or turned, hold nothing else");
   static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::k_blocks && !Config::n_blocks &&
                                        !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
-  const bool lists = Config::gathers || Config::samples, prepares = spc_prepares<Config>::any;
+  const bool lists = Config::gathers || Config::samples || Config::regroups, prepares = spc_prepares<Config>::any;
   static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),
                 "what is turned or split comes by box, whole");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
@@ -413,7 +422,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  const bool all = Config::own_dense && *(const volatile int *)Config::verdict(args) != 0; // its own dense branch
+  bool all; // its own dense branch
+  if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
+  else all = Config::own_dense && *(const volatile int *)Config::verdict(args) != 0;
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;

@@ -68,6 +68,9 @@ SPC_DEVICE spc_u32 ptx_load_shared_16(spc_u32 address) {
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
   return v;
 }
+SPC_DEVICE void ptx_load_shared_128(spc_u32 (&v)[4], spc_u32 address) {
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(address));
+}
 SPC_DEVICE spc_u32 ptx_load_shared_8(spc_u32 address) {
   spc_u32 v;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");

@@ -104,6 +104,7 @@ template <class Config> struct spc_box_epilogue {
   spc_box_batch batch;
   int parity; // of the tile's number among the block's
   spc_u32 vectors_at; // shared memory
+  bool all;           // rows are taken as they lie
   spc_vectors<Config> vectors;
 };
 
@@ -132,6 +133,8 @@ template <class Config> struct spc_box_store {
   static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
+  static_assert(!Config::regroups || !by_engine || (by_rows && share == 64 && sums::blocks == 1 && columns % 64 == 0 && boxes % held == 0),
+                "rows of the result go one by one, 128 bytes at a time");
   static_assert(!Config::n_blocks || (by_engine && by_rows && share == spc_block_columns && columns % 64 == 0),
                 "listed columns go back to their places in boxes of 64");
 
@@ -215,7 +218,7 @@ template <class Config> struct spc_box_store {
   // inside.
   template <bool Whole>
   SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
-    int at_m = Whole ? m : min(m, e.place.m - 1), at_n = Whole ? n : min(n, e.place.n - 1);
+    int at_m = Whole && !Config::regroups ? m : spc_row_at<Config>(e.args, min(m, e.place.m - 1), e.all), at_n = Whole ? n : min(n, e.place.n - 1);
     return Config::epilogue(e.args, sum, at_m, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
   }
   // Of two neighbours the halves that are on the list; what is past it is zero, for its readers' last k tile.
@@ -287,6 +290,8 @@ template <class Config> struct spc_box_store {
     const int group = sums::group();
     spc_u32 staged = shared + Ring::staged_at + group * held * panel::bytes;
     Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
+    spc_row_store<Config, panel> rows;
+    if (Config::regroups && !e.all) rows.look(e.args, e.place, box_row(group, 0));
 #pragma unroll
     for (int i0 = 0; i0 < boxes; i0 += held) {
       if (spc_leads_group()) ptx_tma_store_wait_read<0>();
@@ -307,7 +312,9 @@ template <class Config> struct spc_box_store {
       }
       ptx_fence_async_shared();
       ptx_sync_group(group);
-      if (spc_leads_group()) {
+      if (Config::regroups && !e.all) {
+        rows.template store<held>(e.args, e.place, staged, e.place.n0 + box_column(group, i0));
+      } else if (spc_leads_group()) {
 #pragma unroll
         for (int i = i0; i < min(i0 + held, boxes); i++)
           ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i - i0) * panel::bytes,
@@ -343,7 +350,8 @@ template <class Config> struct spc_box_store {
         if (m < e.place.m)
           found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(),
                      (spc_get(low) != 0 ? 1 : 0) | (spc_get(high) != 0 ? 0x10000 : 0));
-        T *at = to + (by_rows ? m * pitch + n : n * pitch + m);
+        int row = Config::regroups ? spc_row_at<Config>(e.args, min(m, e.place.m - 1), e.all) : m;
+        T *at = to + (by_rows ? row * pitch + n : n * pitch + row);
         int inside = m < e.place.m ? e.place.n - n : 0; // columns from here on
         if (pairs && inside > 1) {
           *(spc_pair<T> *)at = {{low, high}};

@@ -5,6 +5,7 @@
 #pragma once
 #include "spc/epilogue.cuh"
 #include "spc/multiply_wgmma.cuh"
+#include "spc/rows.cuh"
 
 // Of one element: what lies at the result's place, in its column, in its row.
 struct spc_brought {
@@ -21,7 +22,7 @@ template <class Config> struct spc_vectors {
   float column[2][turns], row[2][sums::blocks * 2];
 
   // Places outside are read as the last one inside.
-  __device__ __forceinline__ void load(const spc_tile_place &place, const spc_args &args) {
+  __device__ __forceinline__ void load(const spc_tile_place &place, const spc_args &args, bool all) {
     int thread = (int)threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
 #pragma unroll
     for (int i = 0; i < Config::columns_read; i++)
@@ -32,7 +33,8 @@ template <class Config> struct spc_vectors {
     for (int i = 0; i < Config::rows_read; i++)
 #pragma unroll
       for (int h = 0; h < sums::blocks * 2; h++)
-        row[i][h] = Config::row(args, i, min(place.m0 + sums::group_row() + h / 2 * 64 + warp * 16 + h % 2 * 8 + lane / 4, place.m - 1));
+        row[i][h] = Config::row(args, i, spc_row_at<Config>(args, min(place.m0 + sums::group_row() + h / 2 * 64 + warp * 16 +
+                                                                         h % 2 * 8 + lane / 4, place.m - 1), all));
   }
   SPC_DEVICE float *area(spc_u32 shared) {
     return (float *)(__cvta_shared_to_generic(shared)) + sums::group() * (group_bytes / 4);

@@ -33,6 +33,7 @@ typedef struct bench {
   int share, shares;                        /* this process checks product i where i % shares == share */
   size_t shift;
   uint64_t random;
+  int64_t place[2048]; /* of a row in its list's order */
 } bench;
 
 static void fail(bench *b, const ir_stage *s, const char *row, const char *what, double at,
@@ -197,6 +198,24 @@ static void fill_list(bench *b, const ir_list *l, int kind) {
   }
 }
 
+/* Any order of the rows. */
+static void fill_order(bench *b, const ir_list *l) {
+  array *order = array_of(b, l->order);
+  int32_t *row = order->host;
+  for (int64_t i = 0; i < order->count; i++) row[i] = (int32_t)i;
+  for (int64_t i = order->count - 1; i > 0; i--) {
+    int64_t other = (int64_t)(uniform(b) * (double)(i + 1));
+    int32_t held = row[i];
+    row[i] = row[other], row[other] = held;
+  }
+  for (int64_t i = 0; i < order->count; i++) b->place[row[i]] = i;
+}
+
+/* The strip that row m belongs to. */
+static int64_t strip_of(const bench *b, const ir_list *l, int64_t m) {
+  return (l->order ? b->place[m] : m) / l->strip;
+}
+
 static int64_t element(const bench *b, char layout, int64_t g, int64_t x, int64_t y, int dx,
                        int dy) {
   int64_t X = b->size[dx], Y = b->size[dy];
@@ -227,7 +246,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
     return s;
   }
   array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
-  int64_t strip = m / l->strip, capacity = ids->count / counts->count;
+  int64_t strip = strip_of(b, l, m), capacity = ids->count / counts->count;
   for (int i = 0; i < ((int32_t *)counts->host)[strip]; i++)
     for (int64_t r = 0; r < l->gran; r++) {
       int64_t k = ((int32_t *)ids->host)[strip * capacity + i] * l->gran + r;
@@ -394,6 +413,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   for (int64_t n = 0; bias && p->epilogue == CASE_BIAS_RELU && n < bias->count; n++)
     if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
   if (s->reads.count) fill_list(b, s->reads.at[0], kind);
+  if (cuda_case_regroups(p)) fill_order(b, s->reads.at[0]);
   if (p->way == CASE_PACKED) fill_behind(b, s->reads.at[0], p, find(b, "A"));
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = verdict;
   run(b, s);
@@ -427,13 +447,28 @@ static bool is_set(bench *b, const list_case *c, const array *v, int64_t m, int6
                                      : ir_dtype_load_int(c->dtype, v->host, at) != 0;
 }
 
-/* Of the values: whether micro-tile `tile` of strip t holds a non-zero. */
-static bool is_covered(bench *b, const list_case *c, const array *v, int64_t t, int64_t tile) {
+/* Of the values: whether micro-tile `tile` of strip t holds a non-zero; `order` NULL: rows lie as they are. */
+static bool is_covered(bench *b, const list_case *c, const array *v, const int32_t *order, int64_t t, int64_t tile) {
   int64_t M = c->strip ? b->size[CASE_M] : 1, strip = c->strip ? c->strip : 1;
   for (int64_t m = t * strip; m < (t + 1) * strip && m < M; m++)
     for (int64_t f = tile * c->gran; f < (tile + 1) * c->gran && f < b->size[CASE_N]; f++)
-      if (is_set(b, c, v, m, f)) return true;
+      if (is_set(b, c, v, order ? order[m] : m, f)) return true;
   return false;
+}
+
+/* Every row has a place. */
+static bool check_order(bench *b, const ir_stage *s) {
+  array *order = array_of(b, s->detects->order);
+  bool *seen = calloc((size_t)order->count + 1, sizeof *seen), all = true;
+  for (int64_t i = 0; i < order->count; i++) {
+    int32_t row = ((int32_t *)order->host)[i];
+    bool good = row >= 0 && row < order->count && !seen[row];
+    if (good) seen[row] = true;
+    if (!good && all) fail(b, s, s->row, "order", (double)i, row, -1);
+    all = all && good;
+  }
+  free(seen);
+  return all;
 }
 
 /* The lists of the values, entry by entry unless `counted` alone; returns the cover. */
@@ -441,10 +476,12 @@ static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool 
   const ir_list *l = s->detects;
   array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
   int64_t capacity = (b->size[CASE_N] + c->gran - 1) / c->gran, sum = 0;
+  if (c->regrouped && !check_order(b, s)) return 0;
+  const int32_t *order = c->regrouped ? array_of(b, s->detects->order)->host : NULL;
   for (int64_t t = 0; t < counts->count; t++) {
     int n = 0;
     for (int64_t tile = 0; tile < capacity; tile++) {
-      if (!is_covered(b, c, v, t, tile)) continue;
+      if (!is_covered(b, c, v, order, t, tile)) continue;
       int32_t got = ((int32_t *)ids->host)[t * capacity + n++];
       if (got != tile && !counted)
         fail(b, s, s->row, "id", (double)(t * capacity + n - 1), got, (double)tile);
@@ -484,8 +521,10 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
     if (c->guarded) ((double *)array_of(b, s->detects->threshold)->host)[0] = thresholds[t];
     run(b, s);
     bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] != 0;
-    double cover = check_lists(b, s, c, dense);
-    if (c->guarded) check_verdict(b, s, cover, thresholds[t]);
+    bool unordered = dense && c->regrouped; /* a sample may have said so: there is no order then */
+    double cover = unordered ? 1 : check_lists(b, s, c, dense);
+    if (unordered && thresholds[t] > 1) fail(b, s, s->row, "verdict", thresholds[t], 1, 0);
+    else if (c->guarded && !unordered) check_verdict(b, s, cover, thresholds[t]);
     forget(b);
   }
 }

@@ -100,6 +100,16 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_BIAS_RELU, .guard = 1, .way = CASE_BOTH},
     {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
      .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
+    {"gemm_rblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64,
+     .epilogue = CASE_SCALES},
+    {"gemm_rblock_tma_128x256x64", IR_F16, IR_F32, 'r', 'c', 'r', false, 256, 128,
+     .epilogue = CASE_RESIDUAL},
+    {"gemm_rblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64,
+     .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
+    {"gemm_rblock_tma_128x128x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64,
+     .epilogue = CASE_MASK, .guard = 1},
+    {"gemm_rblock_tma_128x128x64", IR_F16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
+     .epilogue = CASE_BIAS_RELU},
     {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_MASK},
     {"gemm_nblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 256, 128,
@@ -255,25 +265,32 @@ const product_case cuda_product_cases[] = {
 const int cuda_product_case_count = IR_COUNT(cuda_product_cases);
 
 const list_case cuda_list_cases[] = {
-    {IR_BF16, 'r', 64, 1, true, false},   {IR_BF16, 'c', 64, 1, true, true},
-    {IR_F32, 'r', 128, 1, true, true},    {IR_F32, 'c', 1, 1, true, false},
-    {IR_F16, 'r', 0, 1, true, false},     {IR_F64, 'r', 16, 4, true, false},
-    {IR_F16, 'c', 32, 32, true, true},    {IR_I8, 'r', 8, 3, true, false},
-    {IR_F8E4M3, 'r', 64, 1, true, false}, {IR_F8E5M2, 'c', 64, 2, true, false},
-    {IR_BF16, 'r', 64, 1, false, false},  {IR_BF16, 'c', 128, 1, false, false},
-    {IR_I32, 'r', 0, 5, false, false},    {IR_B1, 'r', 64, 1, true, false},
-    {IR_BF16, 'c', 128, 1, true, true},   {IR_F32, 'c', 128, 1, true, true},
-    {IR_F64, 'c', 16, 3, true, false},    {IR_I8, 'c', 128, 1, true, false},
-    {IR_F16, 'c', 8, 1, true, true},      {IR_F32, 'c', 256, 1, true, false},
-    {IR_BF16, 'c', 96, 1, true, false},    {IR_B1, 'r', 128, 64, true, true},
-    {IR_B1, 'r', 128, 1, true, true},      {IR_BF16, 'r', 64, 64, true, true},
-    {IR_F8E4M3, 'r', 128, 4, true, false}, {IR_F32, 'r', 96, 128, true, true},
-    {IR_F64, 'r', 64, 1, true, true},
+    {IR_BF16, 'r', 64, 1, true, false, false},   {IR_BF16, 'c', 64, 1, true, true, false},
+    {IR_F32, 'r', 128, 1, true, true, false},    {IR_F32, 'c', 1, 1, true, false, false},
+    {IR_F16, 'r', 0, 1, true, false, false},     {IR_F64, 'r', 16, 4, true, false, false},
+    {IR_F16, 'c', 32, 32, true, true, false},    {IR_I8, 'r', 8, 3, true, false, false},
+    {IR_F8E4M3, 'r', 64, 1, true, false, false}, {IR_F8E5M2, 'c', 64, 2, true, false, false},
+    {IR_BF16, 'r', 64, 1, false, false, false},  {IR_BF16, 'c', 128, 1, false, false, false},
+    {IR_I32, 'r', 0, 5, false, false, false},    {IR_B1, 'r', 64, 1, true, false, false},
+    {IR_BF16, 'c', 128, 1, true, true, false},   {IR_F32, 'c', 128, 1, true, true, false},
+    {IR_F64, 'c', 16, 3, true, false, false},    {IR_I8, 'c', 128, 1, true, false, false},
+    {IR_F16, 'c', 8, 1, true, true, false},      {IR_F32, 'c', 256, 1, true, false, false},
+    {IR_BF16, 'c', 96, 1, true, false, false},    {IR_B1, 'r', 128, 64, true, true, false},
+    {IR_B1, 'r', 128, 1, true, true, false},      {IR_BF16, 'r', 64, 64, true, true, false},
+    {IR_F8E4M3, 'r', 128, 4, true, false, false}, {IR_F32, 'r', 96, 128, true, true, false},
+    {IR_F64, 'r', 64, 1, true, true, false},      {IR_BF16, 'r', 128, 64, .guarded = true, .regrouped = true},
+    {IR_F16, 'r', 128, 64, .regrouped = true}, {IR_F32, 'r', 64, 64, .guarded = true, .regrouped = true},
+    {IR_BF16, 'c', 128, 64, .guarded = true, .regrouped = true}, {IR_BF16, 'r', 256, 96, .regrouped = true},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
 bool cuda_case_samples(const product_case *p) {
   return ir_kernel_samples(ir_kernel_row_named(p->row));
+}
+
+bool cuda_case_regroups(const product_case *p) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return row && ir_kernel_regroups(row);
 }
 
 bool cuda_case_picks(const product_case *p) {
@@ -360,6 +377,15 @@ static ir_list *list(cuda_cases *c, const char *name, ir_tensor *of, int strip, 
   l->fused = bits;
   IR_PUSH(a, &c->kernel->lists, l);
   return l;
+}
+
+static void give_order(cuda_cases *c, ir_list *l) {
+  ir_arena *a = c->arena;
+  ir_expr *rows = l->tensor->dim[l->strip_dim];
+  l->fused = false;
+  l->marks = workspace(c, ir_format_text(a, "%s.marks", l->name), IR_I32,
+                       ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, l->capacity, 32)));
+  l->order = workspace(c, ir_format_text(a, "%s.order", l->name), IR_I32, rows);
 }
 
 static ir_stage *stage(cuda_cases *c, ir_stage_kind kind, const char *row) {
@@ -503,6 +529,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
   else if (p->strip)
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
+  if (cuda_case_regroups(p)) give_order(c, read);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
   ir_list *guarded = p->way == CASE_BOTH ? read
@@ -521,7 +548,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));
   }
   if (p->way == CASE_BOTH) {
-    ir_stage *twin = stage(c, IR_STAGE_COMPUTE, "gemm_tma_128x256x64");
+    ir_stage *twin = stage(c, IR_STAGE_COMPUTE, "gemm_tma_128x256x64"); /* the tile of all such rows */
     IR_PUSH(a, &twin->stmts, stmt);
     twin->when = (ir_guard){guarded, true, 0.5};
   }
@@ -536,6 +563,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   ir_list *made = list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
                        l->strip ? 1 : 0, l->bits);
   made->fused = false;
+  if (l->regrouped) give_order(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));

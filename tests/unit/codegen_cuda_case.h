@@ -44,6 +44,7 @@ typedef struct list_case {
   int strip, gran;
   bool bits;    /* through bits in memory */
   bool guarded; /* with a verdict: nothing reads the list where it is dense */
+  bool regrouped; /* strips are made of rows that are alike */
 } list_case;
 
 enum { CASE_FILL = -3 }; /* what T is where no list of such a row names it */
@@ -66,6 +67,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
+bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 

@@ -1,0 +1,305 @@
+// regroup.cuh - rows that hold values in the same blocks are brought side by side: the m axis is free.
+//
+//     marks   u32 [rows][words]     bit i % 32 of word i / 32: block i of the row holds a non-zero
+//     order   i32 [rows]            the row at each place; strip s holds places s * strip and following ones
+//     counts, ids                   of the blocks that any row of a strip holds, as in detect.cuh
+//
+//     detect_rows     values -> marks, unless a sample says that no order would leave enough blocks out
+//     order_rows      marks -> order: rows are sorted by their patterns, rare blocks first
+//     lists_of_rows   marks, order -> lists, and the verdict
+//
+// Sorted so, rows of one kind lie side by side, and rows with a rare block are apart from those without.  A key has 64
+// columns: blocks, or runs of them where there are more.  Its lowest bits are the row's number, so that no two are equal and
+// the same values give the same order; the most frequent blocks, which tell little, give way to them.  Rows are ordered
+// within windows of so many: a place is the count of keys that are greater, and every block counts for its own rows.
+// Config names: those of detect.cuh; marks, order.
+#pragma once
+#include "spc/detect.cuh"
+
+enum { spc_order_window = 4096, spc_key_columns = 64 };
+
+template <class Config> SPC_DEVICE spc_u32 spc_mark_words(const spc_args &args) {
+  return (spc_u32)((Config::capacity(args) + 31) / 32);
+}
+
+// ---- values to marks -------------------------------------------------------------------------------------------
+// A row's run of blocks: `lanes` lanes share one, 16 bytes each; a load of a warp is `each` blocks, a word `lanes` loads.
+template <class Config> struct spc_row_runs {
+  using V = typename Config::V;
+  static constexpr int chunk = 16 / (int)sizeof(V), gran = Config::gran, lanes = gran / chunk, each = lanes > 0 ? 32 / lanes : 1;
+  static constexpr bool fit = Config::axis_is_contiguous && gran % chunk == 0 && lanes > 0 && lanes <= 16 && (lanes & (lanes - 1)) == 0;
+
+  const V *from; // of this lane
+  long long pitch, extent;
+  bool aligned;
+
+  __device__ __forceinline__ explicit spc_row_runs(const spc_args &args)
+      : pitch(Config::strip_pitch(args)), extent(Config::axis_extent(args)) {
+    from = Config::values(args);
+    aligned = fit && extent % chunk == 0 && (((spc_u64)from | (spc_u64)pitch * sizeof(V)) & 15) == 0;
+  }
+  SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
+  __device__ __forceinline__ uint4 at(long long row, long long column) const {
+    return column < extent ? ptx_load_16(from + row * pitch + column) : make_uint4(0, 0, 0, 0);
+  }
+  SPC_DEVICE bool any(uint4 v) {
+    return (((v.x | v.z) & spc_non_zero<V>::even) | ((v.y | v.w) & spc_non_zero<V>::odd)) != 0;
+  }
+  __device__ __forceinline__ spc_u32 find(long long row, long long word) const {
+    const int batch = lanes < 8 ? lanes : 8; // loads under way
+    const spc_u32 mask = (1u << lanes) - 1;
+    spc_u32 mine = 0;
+#pragma unroll 1
+    for (int i0 = 0; i0 < lanes; i0 += batch) {
+      uint4 v[batch];
+#pragma unroll
+      for (int i = 0; i < batch; i++) v[i] = at(row, (word * 32 + (i0 + i) * each) * gran + lane() * chunk);
+#pragma unroll
+      for (int i = 0; i < batch; i++) {
+        spc_u32 votes = ptx_ballot(any(v[i]));
+        if (lane() / each == i0 + i) mine = votes >> lane() % each * lanes & mask;
+      }
+    }
+    return ptx_ballot(mine != 0);
+  }
+};
+
+// One lane a block: any alignment, any layout.
+template <class Config> SPC_DEVICE spc_u32 spc_mark_elements(const spc_args &args, long long row, long long word) {
+  long long first = (word * 32 + ((int)threadIdx.x & 31)) * Config::gran;
+  long long last = min(first + Config::gran, Config::axis_extent(args));
+  bool any = false;
+  for (long long at = first; at < last; at++) any |= Config::is_set(args, row, at);
+  return ptx_ballot(any);
+}
+
+// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
+// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
+// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
+// By one warp, lane i has row i's pattern of `columns` columns, out of `tiles`; `apart`: places in the sample that a strip takes.
+SPC_DEVICE float spc_cover_regrouped(uint2 pattern, int columns, float tiles, int apart) {
+  int lane = (int)threadIdx.x & 31, rank = 0, from = 0, none = 0, one = 0, two = 0;
+#pragma unroll
+  for (int j = 0; j < 64; j++) { // how many rows hold a column
+    int held = __popc(ptx_ballot((j < 32 ? pattern.x : pattern.y) >> j % 32 & 1));
+    if (j < columns) none += held == 0, one += held == 1, two += held == 2;
+  }
+#pragma unroll
+  for (int j = 0; j < 32; j++) {
+    uint2 other = make_uint2(__shfl_sync(~0u, pattern.x, j), __shfl_sync(~0u, pattern.y, j));
+    bool greater = other.x > pattern.x || (other.x == pattern.x && other.y > pattern.y);
+    bool equal = other.x == pattern.x && other.y == pattern.y;
+    rank += greater || (equal && j < lane) ? 1 : 0;
+  }
+#pragma unroll
+  for (int j = 0; j < 32; j++) // the lane whose pattern has this lane's rank
+    if (__shfl_sync(~0u, rank, j) == lane) from = j;
+  uint2 row = make_uint2(__shfl_sync(~0u, pattern.x, from), __shfl_sync(~0u, pattern.y, from));
+  uint2 next = make_uint2(__shfl_sync(~0u, row.x, (lane + apart) & 31), __shfl_sync(~0u, row.y, (lane + apart) & 31));
+  spc_u32 high = row.x ^ next.x, low = row.y ^ next.y; // columns from the highest bit on
+  int same = high ? __clz((int)high) : low ? 32 + __clz((int)low) : 64;
+  spc_u32 kept_high = same >= 32 ? ~0u : ~(~0u >> same), kept_low = same >= 64 ? ~0u : same > 32 ? ~(~0u >> (same - 32)) : 0;
+  float live = (float)(__popc(row.x & kept_high) + __popc(row.y & kept_low)), all = (float)columns;
+  float touched = (all - (float)none + fminf((float)none, (float)(one * one) / (float)(2 * (two + 1)))) / all;
+  float cover = same >= columns ? live / all : (live + (tiles - (float)same) * touched) / tiles;
+  float sum = lane + apart < 32 ? cover : 0;
+#pragma unroll
+  for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  return sum / (float)max(32 - apart, 1);
+}
+
+// Every block takes the same sample.  Of a block in it a quarter is looked at, two lanes one.
+template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args, const spc_row_runs<Config> &runs) {
+  using row_runs = spc_row_runs<Config>;
+  const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, all = 32 * most * looks, least = 16 * 1024;
+  static_assert(all % Config::threads == 0, "lanes share the looks evenly");
+  __shared__ spc_u32 pattern[32][2];
+  __shared__ float estimate;
+  spc_u32 rows = (spc_u32)Config::strip_extent(args), tiles = (spc_u32)Config::capacity(args);
+  if (rows < 64 || (spc_u64)rows * tiles < least) return false;
+  double threshold = Config::threshold(args);
+  spc_u32 columns = min(tiles, (spc_u32)most), share = tiles / columns, high = rows / 32;
+  if (threadIdx.x < 64) pattern[threadIdx.x / 2][threadIdx.x % 2] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int t = 0; t < all / Config::threads; t++) {
+    spc_u32 look = (spc_u32)(t * Config::threads) + threadIdx.x, column = look / looks % most, number = look / looks / most;
+    spc_u32 hash = (number * most + column) * 2654435761u >> 8, row = number * high + (number * 2654435761u >> 8) % high;
+    spc_u32 tile = column * share + (column * 2246822519u >> 8) % share, part = hash % (row_runs::lanes / looks) * looks + look % looks;
+    bool found = column < columns && row_runs::any(runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk));
+    spc_u32 votes = ptx_ballot(found) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
+    if (votes && look % looks == 0) atomicOr(&pattern[number][column / 32], 0x80000000u >> column % 32);
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    spc_u32 strips = (spc_u32)Config::strips(args);
+    uint2 mine = make_uint2(pattern[threadIdx.x][0], pattern[threadIdx.x][1]);
+    float cover = spc_cover_regrouped(mine, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
+    if (threadIdx.x == 0) estimate = cover;
+  }
+  __syncthreads();
+  return spc_decide<Config>(args, estimate, 1, threshold);
+}
+
+template <class Config> SPC_DEVICE void spc_detect_rows(const spc_args &args) {
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_row_runs<Config> runs(args);
+  if constexpr (Config::decides) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+    if constexpr (Config::sampled && spc_row_runs<Config>::fit)
+      if (runs.aligned && spc_rows_are_unlike<Config>(args, runs)) return;
+  }
+  spc_u32 words = spc_mark_words<Config>(args), all = (spc_u32)Config::strip_extent(args) * words;
+  spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;
+#pragma unroll 1
+  for (spc_u32 i = warp; i < all; i += gridDim.x * (spc_u32)(Config::threads / 32)) {
+    spc_u32 bits;
+    if constexpr (spc_row_runs<Config>::fit)
+      bits = runs.aligned ? runs.find(i / words, i % words) : spc_mark_elements<Config>(args, i / words, i % words);
+    else bits = spc_mark_elements<Config>(args, i / words, i % words);
+    if ((threadIdx.x & 31) == 0) Config::marks(args)[i] = bits;
+  }
+}
+
+// ---- marks to an order -----------------------------------------------------------------------------------------
+// A row's blocks in the columns of a key: one each, or runs of `run` blocks.
+SPC_DEVICE spc_u64 spc_fold_marks(const spc_u32 *marks, spc_u32 words, spc_u32 run) {
+  if (run == 1) return (words > 0 ? marks[0] : 0) | (words > 1 ? (spc_u64)marks[1] << 32 : 0);
+  spc_u64 key = 0;
+  for (spc_u32 w = 0; w < words; w++) {
+    spc_u32 bits = marks[w];
+    while (bits) {
+      spc_u32 column = (w * 32 + (spc_u32)__ffs((int)bits) - 1) / run, end = (column + 1) * run - w * 32;
+      key |= 1ull << column;
+      bits &= end < 32 ? ~0u << end : 0;
+    }
+  }
+  return key;
+}
+
+template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
+  const int threads = Config::threads, warps = threads / 32, window = spc_order_window, columns = spc_key_columns;
+  const int rows_here = 32, looked = 2 * 256, lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+  __shared__ __align__(16) spc_u64 keys[window];
+  __shared__ spc_u64 moved[columns / 4][16]; // four columns of a pattern to their places in the key
+  __shared__ int held[columns], place[columns], greater[warps][32];
+  static_assert(threads >= 256 && window % (2 * warps) == 0, "a block makes the whole table at once");
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if constexpr (Config::decides)
+    if (*(const volatile int *)Config::verdict(args) != 0) return; // of the sample
+  spc_u32 tiles = (spc_u32)Config::capacity(args), words = spc_mark_words<Config>(args), run = (tiles + columns - 1) / columns;
+  int first = (int)blockIdx.x * rows_here / window * window, rows = min(window, (int)Config::strip_extent(args) - first);
+#pragma unroll 4
+  for (int r = (int)threadIdx.x; r < window; r += threads)
+    keys[r] = r < rows ? spc_fold_marks(Config::marks(args) + (spc_u64)(first + r) * words, words, max(run, 1u)) : 0;
+  if (threadIdx.x < columns) held[threadIdx.x] = 0;
+  __syncthreads();
+  if (threadIdx.x < looked / 2) { // how frequent the columns are, from some rows
+    int low = 0, high = 0;
+#pragma unroll
+    for (int t = 0; t < 2; t++) {
+      spc_u64 pattern = keys[(int)((t * (looked / 2) + threadIdx.x) * (spc_u32)rows / looked)];
+#pragma unroll 8
+      for (int j = 0; j < 32; j++) {
+        int in_low = __popc(ptx_ballot(pattern >> j & 1)), in_high = __popc(ptx_ballot(pattern >> (j + 32) & 1));
+        if (lane == j) low += in_low, high += in_high;
+      }
+    }
+    atomicAdd(&held[lane], low);
+    atomicAdd(&held[lane + 32], high);
+  }
+  __syncthreads();
+  if (threadIdx.x < columns) { // rare ones first, those that there are not last
+    int used = run ? (int)((tiles + run - 1) / run) : 0, mine = (int)threadIdx.x < used ? held[threadIdx.x] : window + 1, before = 0;
+#pragma unroll
+    for (int j = 0; j < columns; j++) {
+      int other = j < used ? held[j] : window + 1;
+      before += other < mine || (other == mine && j < (int)threadIdx.x) ? 1 : 0;
+    }
+    place[threadIdx.x] = columns - 1 - before;
+  }
+  __syncthreads();
+  if (threadIdx.x < 256) {
+    spc_u64 sum = 0;
+#pragma unroll
+    for (int b = 0; b < 4; b++)
+      if (threadIdx.x >> b & 1) sum |= 1ull << place[threadIdx.x / 16 * 4 + b];
+    moved[threadIdx.x / 16][threadIdx.x % 16] = sum;
+  }
+  __syncthreads();
+#pragma unroll 1
+  for (int r = (int)threadIdx.x; r < rows; r += threads) {
+    spc_u64 pattern = keys[r], key = 0;
+#pragma unroll
+    for (int n = 0; n < columns / 4; n++) key |= moved[n][pattern >> n * 4 & 15];
+    keys[r] = (key & ~(spc_u64)(window - 1)) | (spc_u64)(window - 1 - r);
+  }
+  __syncthreads();
+  int here = (int)blockIdx.x * rows_here % window + lane, count = 0;
+  spc_u64 mine = keys[here];
+#pragma unroll 8
+  for (int i = 0; i < window / warps; i += 2) {
+    ulonglong2 two = *(const ulonglong2 *)&keys[warp * (window / warps) + i];
+    count += (two.x > mine ? 1 : 0) + (two.y > mine ? 1 : 0);
+  }
+  greater[warp][lane] = count;
+  __syncthreads();
+  if (warp > 0 || here >= rows) return;
+  int at = 0;
+#pragma unroll
+  for (int w = 0; w < warps; w++) at += greater[w][lane];
+  Config::order(args)[first + at] = first + here;
+}
+
+// ---- both to lists ---------------------------------------------------------------------------------------------
+// A word of what any row of a strip holds, by a warp.
+template <class Config> SPC_DEVICE spc_u32 spc_strip_word(const spc_args &args, spc_u32 strip, spc_u32 word, spc_u32 words) {
+  const int lane = (int)threadIdx.x & 31;
+  int last = (int)min((long long)(strip + 1) * Config::strip, Config::strip_extent(args));
+  spc_u32 bits = 0;
+#pragma unroll 4
+  for (int at = (int)strip * Config::strip + lane; at < last; at += 32)
+    bits |= Config::marks(args)[(spc_u64)(spc_u32)Config::order(args)[at] * words + word];
+  return ptx_any_bits(bits);
+}
+
+// A block a strip; all take the cover of the same strips, at most 32.
+template <class Config> SPC_DEVICE void spc_lists_of_rows(const spc_args &args) {
+  const int warps = Config::threads / 32, warp = (int)threadIdx.x / 32, most = 32;
+  __shared__ spc_u32 room[Config::threads];
+  __shared__ int warp_sums[warps], sampled;
+  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  spc_u32 strips = (spc_u32)Config::strips(args), words = spc_mark_words<Config>(args), s = blockIdx.x;
+  bool there = false; // the strip's words, in `room`
+  if constexpr (Config::decides) {
+    if (threadIdx.x == 0) sampled = *(volatile const int *)Config::verdict(args);
+    __syncthreads();
+    if (sampled) return; // one thread has read it, for another block may write it anew
+    double threshold = Config::threshold(args);
+    spc_u32 looked = min(strips, (spc_u32)most);
+    there = looked == strips && words <= (spc_u32)Config::threads;
+    int set = 0;
+#pragma unroll 2
+    for (spc_u32 i = (spc_u32)warp; i < looked * words; i += warps) {
+      spc_u32 strip = i / words * strips / looked, bits = spc_strip_word<Config>(args, strip, i % words, words);
+      if ((threadIdx.x & 31) == 0) set += __popc(bits);
+      if (there && strip == s) room[i % words] = bits;
+    }
+    set = spc_block_sums<Config>({set, 0}).x;
+    if (spc_decide<Config>(args, set, (double)looked * (double)Config::capacity(args), threshold) && Config::lists_guarded) return;
+  }
+  if (s >= strips) return;
+  int count = 0, *ids = Config::ids(args) + (long long)s * Config::capacity(args);
+#pragma unroll 1
+  for (spc_u32 w0 = 0; w0 < words; w0 += Config::threads) {
+#pragma unroll 1
+    for (spc_u32 w = (spc_u32)warp; !there && w < Config::threads && w0 + w < words; w += warps) {
+      spc_u32 bits = spc_strip_word<Config>(args, s, w0 + w, words);
+      if ((threadIdx.x & 31) == 0) room[w] = bits;
+    }
+    __syncthreads();
+    spc_u32 mine = w0 + threadIdx.x < words ? room[threadIdx.x] : 0;
+    count += spc_append<Config>(ids, count, (int)(w0 + threadIdx.x) * 32, mine, warp_sums);
+  }
+  if (threadIdx.x == 0) Config::counts(args)[s] = count;
+}
