@@ -249,9 +249,54 @@ static void write_columns(panel *p, const ir_block *body, bool rows, int row_cop
   write_part(p, &before, body, rows ? &row : NULL, &col, shape, false);
 }
 
+/* ---- asking for lines before they are used --------------------------------------------------- */
+static const ir_code *let_in(const ir_block *block, const ir_var *var) {
+  for (int i = 0; i < block->codes.count; i++)
+    if (block->codes.at[i]->kind == IR_LET && block->codes.at[i]->var == var)
+      return block->codes.at[i];
+  return NULL;
+}
+
+/* e with `at` in place of var, written without the names that the block gives. */
+static ir_expr *with_var(panel *p, const ir_expr *e, const ir_var *var, ir_expr *at,
+                         const ir_block *names) {
+  if (e->kind == IR_VAR && e->var == var) return at;
+  const ir_code *let = e->kind == IR_VAR && names ? let_in(names, e->var) : NULL;
+  if (let) return with_var(p, let->value, var, at, names);
+  ir_expr **args = IR_NEW_ARRAY(p->a, ir_expr *, e->arg_count + 1);
+  for (int i = 0; i < e->arg_count; i++) args[i] = with_var(p, e->args[i], var, at, names);
+  return e->arg_count ? ir_copy_with(p->a, e, args) : (ir_expr *)e;
+}
+
+static ir_expr *later(panel *p, const ir_var *var) {
+  return pass_panel_op(p, IR_OP_ADD, pass_panel_ref(p, var), pass_panel_number(p, PANEL_AHEAD));
+}
+
+/* Lines of the result, which lie a row apart: a store waits for those before it to have theirs.  A
+ * few rows' are asked for before their sums are made, those of many while the rows before them are
+ * written. */
+static bool asks_early(const panel *p) { return p->rows <= PANEL_EARLY_ROWS; }
+
+static void put_result_ahead(panel *p, ir_block *block) {
+  const ir_var *row = p->t->row->var;
+  ir_expr *at = asks_early(p) ? pass_panel_ref(p, row) : later(p, row);
+  for (int i = 0; i < p->post.codes.count; i++) {
+    const ir_code *code = p->post.codes.at[i];
+    bool rows = code->kind == IR_STORE && code->buf->kind != IR_BUF_LOCAL &&
+                pass_vec_deps(p->t->g, code->offset) == (VEC_ROW | VEC_COL);
+    ir_expr *offset = rows ? with_var(p, code->offset, row, at, p->t->before) : NULL;
+    if (offset && !pass_vec_reads(offset))
+      put(p, block,
+          (ir_code){
+              .kind = IR_PREFETCH, .buf = code->buf, .offset = offset, .combine = IR_OP_COUNT});
+  }
+}
+
+/* ---- in order -------------------------------------------------------------------------------- */
 static void write_initial(panel *p) {
   ir_block body = {0};
   put_lets(p, &body, &p->pre, true);
+  if (asks_early(p)) put_result_ahead(p, &body);
   put_sums(p, &body, true);
   put_sum_stores(p, &body);
   write_columns(p, &body, true, 1);
@@ -292,6 +337,20 @@ static void write_turning(panel *p, const panel_packed *one) {
   ir_close(p->t->b, outer);
 }
 
+/* Rows that a list names are nothing that a core asks for by itself. */
+static void put_ahead(panel *p, ir_block *block, const ir_expr *e) {
+  if (e->kind == IR_LOAD) {
+    ir_expr *last = pass_panel_op(p, IR_OP_SUB, p->k_hi, pass_panel_number(p, 1));
+    ir_expr *at = pass_panel_op(p, IR_OP_MIN, later(p, p->k->var), last); /* an entry of the list */
+    ir_expr *offset = with_var(p, e->args[0], p->k->var, at, &p->k->body);
+    if (pass_vec_deps(p->t->g, e) == VEC_COL && pass_vec_reads(offset))
+      put(p, block,
+          (ir_code){.kind = IR_PREFETCH, .buf = e->buf, .offset = offset, .combine = IR_OP_COUNT});
+    return;
+  }
+  for (int i = 0; i < e->arg_count; i++) put_ahead(p, block, e->args[i]);
+}
+
 static void write_packing(panel *p, const panel_packed *one) {
   ir_block body = {0};
   if (one->turned) {
@@ -305,6 +364,7 @@ static void write_packing(panel *p, const panel_packed *one) {
   put_lets(p, &body, &p->pre, false);
   ir_code *loop = put_k(p, &body);
   put_lets(p, &loop->body, &p->k->body, false);
+  put_ahead(p, &loop->body, one->e);
   put_store(p, &loop->body, one->buf, panel_place(p, false), (ir_expr *)one->e);
   write_columns(p, &body, false, 1);
 }
@@ -337,6 +397,7 @@ static void write_product(panel *p, const ir_block *steps) {
 static void write_rest(panel *p) {
   ir_block body = {0};
   put_lets(p, &body, &p->pre, true);
+  if (!asks_early(p)) put_result_ahead(p, &body);
   put_sums(p, &body, false);
   for (int i = 0; i < p->post.codes.count; i++) IR_PUSH(p->a, &body.codes, p->post.codes.at[i]);
   write_columns(p, &body, true, 1);
