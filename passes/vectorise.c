@@ -15,6 +15,7 @@
  * its body is estimated when done for a vector of iterations; against that stands summing the
  * innermost reductions by lanes (dot products of rows).  The loop around the chosen one gives the
  * rows. */
+#include "passes/choice.h"
 #include "passes/vectorise.h"
 
 enum { MOST_CHAIN = 8 };
@@ -23,6 +24,7 @@ typedef struct vectoriser {
   ir_arena *arena;
   ir_builder b;
   int bits;             /* of a vector register */
+  int units;            /* cores */
   bool batch_invariant; /* a row's sums have one order, however many rows there are */
 } vectoriser;
 
@@ -169,7 +171,7 @@ static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *
 
 /* The region of loop[at] with the rows of the loop around it, when both may run side by side. */
 static tile tile_of(vectoriser *v, chain *c, int at, const ir_block *body, bool lanes) {
-  tile t = {.b = &v->b, .col = c->loop[at], .body = body};
+  tile t = {.b = &v->b, .col = c->loop[at], .body = body, .units = v->units};
   const ir_code *row = at > 0 ? c->loop[at - 1] : NULL;
   if (row && steps_by_one(row) && pass_vec_accumulators(body)) {
     t.g = pass_vec_region(v->arena, row->var, t.col->var, &c->before[at], body);
@@ -403,8 +405,11 @@ static void write_block(vectoriser *v, const ir_block *block) {
 /* ---- the pass -------------------------------------------------------------------------------- */
 static void vectorise_function(pass_context *context, ir_func *func, int bits) {
   ir_block body = {0};
-  vectoriser v = {
-      .arena = context->arena, .bits = bits, .batch_invariant = context->options->batch_invariant};
+  const pass_profile *profile = context->profile;
+  vectoriser v = {.arena = context->arena,
+                  .bits = bits,
+                  .units = profile && profile->units > 1 ? (int)profile->units : 1,
+                  .batch_invariant = context->options->batch_invariant};
   v.b = (ir_builder){context->arena, func, &body};
   write_block(&v, &func->body);
   func->body = body;
@@ -413,6 +418,7 @@ static void vectorise_function(pass_context *context, ir_func *func, int bits) {
 spc_status pass_vectorise(pass_context *context, ir_kernel *kernel) {
   const ir_target *target = context->options->target;
   if (!target || target->kind != IR_TARGET_CPU) return SPC_OK;
+  pass_context_prepare(context);
   int bits = target->vector_bits >= 128 ? target->vector_bits : 256;
   for (int s = 0; s < kernel->stages.count; s++)
     for (int f = 0; f < kernel->stages.at[s]->funcs.count; f++)

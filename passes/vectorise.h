@@ -118,6 +118,7 @@ typedef struct vec_tile {
   const ir_block *before, *body;
   const ir_block *few; /* the body with its sums by lanes, for few rows; NULL: rows as they are */
   vec_shape shape;
+  int units;  /* threads that parallel loops are shared by */
   bool whole; /* every tile has all its rows, also the last one */
 } vec_tile;
 

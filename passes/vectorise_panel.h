@@ -19,6 +19,7 @@ enum {
   PANEL_TURN = 128, /* steps of k that columns are turned for at once */
   PANEL_TURN_COLUMNS = 8,
   PANEL_FEW_STRIPS = 16, /* that few rows run over at once: 4 KiB of a line */
+  PANEL_ONE_STRIPS = 64, /* the same of one row, where threads find enough */
   PANEL_FEW_STEPS = 8,   /* lines that they read side by side */
   PANEL_PARTS = 8,       /* at least so many blocks for threads, where the sizes allow it */
   PANEL_MOST_PACKED = 4,
