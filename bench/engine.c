@@ -19,6 +19,7 @@ typedef struct bench_program {
   ir_image *image;
   rt_plan *plan;
   rt_run *run;
+  ir_bindings inputs; /* arrays of the host, copied once: stored operands */
   int64_t *sizes;
   bool own;                /* the library is no candidate */
   pass_pin pin;            /* the candidate of one result that is taken, if any */
@@ -31,9 +32,12 @@ void bench_own(bench_program *p);
 void bench_pin(bench_program *p, const char *target, const char *label);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
+int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *dense, int64_t *bytes);
 int bench_place(bench_program *p, const char *tensor, void *device);
 int bench_prepare(bench_program *p);
 int bench_enqueue(bench_program *p, void *stream);
+void bench_share(bench_program *p, int share);
+void bench_reset(bench_program *p);
 const char *bench_stages(bench_program *p, void *stream);
 const char *bench_error(bench_program *p);
 double bench_milliseconds(const bench_program *p, int which);
@@ -97,9 +101,31 @@ int bench_compile(bench_program *p, const char *text, int count, const char *con
 
 static spc_status open_run(bench_program *p) {
   rt_plan_options options = {.cuda = p->cuda};
-  ir_bindings none = {0};
   SPC_TRY(rt_plan_new(p->image, p->sizes, &options, p->sink, &p->plan));
-  return rt_run_new(p->plan, p->arena, &none, p->sink, &p->run);
+  return rt_run_new(p->plan, p->arena, &p->inputs, p->sink, &p->run);
+}
+
+/* Before anything is placed: a row-major matrix of the host, packed in the tensor's format; *bytes: of all arrays. */
+int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *dense, int64_t *bytes) {
+  ir_tensor *found = ir_tensor_named(p->image->kernel, tensor);
+  const char *why = "";
+  if (!found || !found->format || p->run) return SPC_INVALID_ARGUMENT;
+  ir_view from = {.dtype = found->dtype, .rank = found->rank};
+  from.format = ir_format_builtin(p->arena, "dense", found->rank, NULL, 0, &why);
+  int64_t count = 1;
+  for (int d = 0; d < found->rank; d++) count *= from.dim[d] = dims[d];
+  from.vals = (ir_array){dense, count, found->dtype};
+  ir_binding binding = {.tensor = found};
+  if (ir_view_convert(p->arena, &from, found->format, IR_I32, &binding.view, &why)) {
+    ir_diag_add(p->sink, IR_DIAG_STORAGE, IR_NOWHERE, "`%s`: %s", tensor, why);
+    return SPC_INVALID_INPUT;
+  }
+  const ir_view *v = &binding.view;
+  *bytes = v->vals.count * (int64_t)ir_dtype_bytes(v->vals.dtype);
+  for (int l = 0; l < found->format->level_count; l++)
+    *bytes += v->pos[l].count * (int64_t)ir_dtype_bytes(v->pos[l].dtype) + v->crd[l].count * (int64_t)ir_dtype_bytes(v->crd[l].dtype);
+  IR_PUSH(p->arena, &p->inputs.list, binding);
+  return SPC_OK;
 }
 
 int bench_place(bench_program *p, const char *tensor, void *device) {
@@ -115,6 +141,9 @@ int bench_prepare(bench_program *p) {
 
 int bench_enqueue(bench_program *p, void *stream) { return rt_run_enqueue(p->run, stream, NULL); }
 
+/* What is enqueued from now on: 0 every stage, 1 those that depend on const inputs alone, 2 the others. */
+void bench_share(bench_program *p, int share) { rt_run_take(p->run, (rt_share)share); }
+
 /* One more run, stage by stage: "name kernel ran cover milliseconds" a line. */
 const char *bench_stages(bench_program *p, void *stream) {
   rt_stats stats = {0};
@@ -127,6 +156,15 @@ const char *bench_stages(bench_program *p, void *stream) {
                    s->milliseconds);
   }
   return text.data ? text.data : "";
+}
+
+/* The program again, with nothing bound. */
+void bench_reset(bench_program *p) {
+  rt_run_free(p->run);
+  rt_plan_free(p->plan);
+  p->run = NULL;
+  p->plan = NULL;
+  p->inputs = (ir_bindings){0};
 }
 
 const char *bench_error(bench_program *p) {

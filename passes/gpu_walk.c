@@ -13,8 +13,16 @@
  *     for o parallel { for p = pos[o] .. pos[o + 1] {      for point thread { let lane, o
  *       W[o*K + crd[p]] = vals[p] } }                 ->     for p = pos[o] + lane .. pos[o + 1] step 32 { .. } }
  *
+ * A matrix that is turned is written line by line, and each thread reads a whole sector of it:
+ *
+ *     for k parallel { for t {                             for point thread { let k = 16 .. , t
+ *       x_t[k*T + t] = x[t*K + k] } }                ->      let v = x[t*K + k], v_2 = x[t*K + k + 1], ..
+ *                                                          x_t[k*T + t] = v;  x_t[(k + 1)*T + t] = v_2 .. }
+ *
  * Sums keep their order: one thread adds up an element. */
 #include "passes/gpu_walk.h"
+
+#include <math.h>
 
 #include "passes/cost.h"
 #include "passes/storage.h"
@@ -169,11 +177,12 @@ static bool map_columns(const walk_map *m) {
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
-/* Each element of the result is stored once, whichever loop meets it. */
+/* Each element of the result is stored once, whichever loop meets it: of one that has the entries of another
+ * tensor, each entry. */
 static bool stores_once(const ir_stage *stage) {
   if (stage->kind != IR_STAGE_COMPUTE || stage->stmts.count != 1 || stage->assembled) return false;
   const ir_stmt *stmt = stage->stmts.at[0];
-  return !ir_is_scatter(stmt) && !stmt->target->like && !pass_tensor_is_sparse(stmt->target);
+  return !ir_is_scatter(stmt) && (stmt->target->like || !pass_tensor_is_sparse(stmt->target));
 }
 
 /* Plain stores to memory, and no local that is not its own. */
@@ -310,10 +319,71 @@ static bool map_copy(const walk_map *m, const ir_stage *stage) {
   return true;
 }
 
+/* ---- matrices that are turned ---------------------------------------------------------------- */
+/* The one store that the body is, where what it loads lies along the outer loop and its place along the inner one. */
+static const ir_code *turning_store(const walk_map *m, const vec_region *rows, const vec_region *cols) {
+  int64_t along, across;
+  const ir_block *body = innermost(m);
+  const ir_code *store = body->codes.count ? body->codes.at[body->codes.count - 1] : NULL;
+  for (int i = 0; i < body->codes.count - 1; i++)
+    if (body->codes.at[i]->kind != IR_COMMENT) return NULL;
+  if (!store || store->kind != IR_STORE || store->combine != IR_OP_COUNT || store->atomic || store->cond) return NULL;
+  const ir_expr *load = store->value;
+  while (load->kind == IR_CAST) load = load->args[0];
+  if (load->kind != IR_LOAD || load->arg_count != 1 || load->buf == store->buf) return NULL;
+  if (!pass_vec_stride(rows, load->args[0], &along) || along != 1) return NULL;
+  if (pass_vec_stride(cols, load->args[0], &across) && across == 1) return NULL;
+  return pass_vec_stride(cols, store->offset, &across) && across == 1 ? store : NULL;
+}
+
+static void write_turned(const walk_map *m, ir_builder *b, const vec_region *g, const ir_code *store, ir_expr *at,
+                         int rows) {
+  ir_block body = {{NULL, 0, 0}};
+  ir_var *value = IR_NEW(m->arena, ir_var);
+  ir_code *last = IR_NEW(m->arena, ir_code);
+  *value = (ir_var){"v", store->value->dtype, 1};
+  *last = *store;
+  last->value = ir_var_ref(m->arena, value);
+  bind(m, &body, value, store->value);
+  IR_PUSH(m->arena, &body.codes, last);
+  g = pass_vec_region(m->arena, g->row, g->col, NULL, &body); /* it knows the value */
+  vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = rows, .cols = 1, .lanes = 1, .only_row = -1,
+                  .row_at = at, .col_at = ir_var_ref(m->arena, m->loops[1]->var)};
+  pass_vec_block(&k, &body, NULL);
+}
+
+static bool map_turned(const walk_map *m) {
+  if (m->count != 2) return false;
+  const ir_code *row = m->loops[0], *col = m->loops[1];
+  const vec_region *along = pass_vec_region(m->arena, NULL, row->var, NULL, innermost(m));
+  const vec_region *g = pass_vec_region(m->arena, row->var, col->var, NULL, innermost(m));
+  const ir_code *store = turning_store(m, along, g);
+  const double sector = 32;
+  if (!store || row->lo->kind != IR_CONST || row->lo->i || pass_size_assumed(m->context, col->hi) < WARP) return false;
+  int rows = (int)(sector / fmax(2, (double)ir_dtype_bytes(store->buf->dtype)));
+  ir_block body = {{NULL, 0, 0}}, *outer, *edge;
+  ir_builder b;
+  ir_expr *each = number(m, rows), *size = row->hi, *count = ir_ceil_div(m->arena, size, rows);
+  ir_expr *point = open_threads(m, &b, &body, apply(m, IR_OP_MUL, count, col->hi));
+  bind(m, b.block, col->var, apply(m, IR_OP_MOD, point, col->hi));
+  ir_expr *first = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, point, col->hi), each);
+  first = ir_var_ref(m->arena, ir_let(&b, "first", IR_I64, first));
+  ir_expr *end = apply(m, IR_OP_ADD, first, each);
+  ir_code *test = ir_open_if(&b, apply(m, IR_OP_LE, end, size), &outer);
+  write_turned(m, &b, g, store, first, rows);
+  ir_open_else(&b, test);
+  ir_var *one = ir_open_for(&b, "edge", first, size, IR_RUN_SEQUENTIAL, &edge);
+  write_turned(m, &b, g, store, ir_var_ref(m->arena, one), 1);
+  ir_close(&b, edge);
+  ir_close(&b, outer);
+  m->outer->body = body;
+  return true;
+}
+
 bool pass_gpu_walk(pass_context *context, const ir_stage *stage, ir_func *func, ir_code *const *loops,
                    int count) {
   ir_code first = *loops[0], *nest[8] = {&first}; /* as it was: loops[0] is written anew */
   for (int i = 1; i < count; i++) nest[i] = loops[i];
   walk_map m = {context, context->arena, func, loops[0], nest, count};
-  return map_columns(&m) || map_copy(&m, stage);
+  return map_columns(&m) || map_copy(&m, stage) || map_turned(&m);
 }

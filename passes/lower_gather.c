@@ -129,7 +129,9 @@ static bool has_padding(const ir_format *format) {
 static void fill_places(lower_state *s, const ir_tensor *target, double value) {
   ir_expr *zero = pass_code_int(s, 0), *constant = pass_value_const(s, target->dtype, value);
   ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
-  ir_run run = is_like(s) ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
+  const ir_target *machine = s->context->options->target;
+  bool gpu = machine && machine->kind == IR_TARGET_CUDA; /* a CPU's parts come from sizes alone */
+  ir_run run = is_like(s) && !gpu ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
   ir_block *outer, *inner;
   if (!target->pitch) {
     ir_var *n = ir_open_for(&s->b, "n", zero, pass_level_stored(s, target), run, &outer);

@@ -66,24 +66,25 @@ double pass_walk_cost(pass_context *context, const pass_sum *sum) {
   if (w.across) return across_cost(p, &w);
   const double warp = 32;
   double element = (double)ir_dtype_bytes(w.other->tensor->dtype);
-  double lanes = w.columns < warp ? 1 : warp;           /* that share an entry */
+  const ir_expr *turned = pass_turns(context, sum);
+  bool along = turned || pass_contiguous_index(w.other, false) != sum->k;
+  double lanes = along && w.columns >= warp ? warp : 1; /* that share an entry */
   double line = fmax(32, lanes * element) / lanes;      /* bytes from the shared cache a product */
   double share = pass_thread_share(p, pass_target_of(context), w.rows * w.columns);
   double products = w.visits * w.columns / share;
   double walk = fmax(products * line / (p->walk_gbs * 1e3), products / (p->walk_gops * 1e3));
   double bytes = pass_tensor_bytes(context, w.stored->tensor) + pass_tensor_bytes(context, sum->stmt->target) +
                  pass_tensor_bytes(context, w.other->tensor);
-  double turned = pass_turns(context, sum) ? pass_turn_cost(context, w.other->tensor) : 0;
-  return p->launch_us + fmax(walk, bytes / (p->bandwidth_gbs * 1e3)) + turned;
+  double turn = turned ? pass_turn_cost(context, turned->tensor) : 0;
+  return p->launch_us + fmax(walk, bytes / (p->bandwidth_gbs * 1e3)) + turn;
 }
 
 /* ---- the other operand, turned --------------------------------------------------------------- */
 double pass_turn_cost(pass_context *context, const ir_tensor *tensor) {
   const pass_profile *p = context->profile;
-  const double sector = 32;
   double bytes = pass_tensor_bytes(context, tensor);
-  return p->launch_us + bytes / (p->bandwidth_gbs * 1e3) +
-         bytes / (double)ir_dtype_bytes(tensor->dtype) * sector / (p->random_gbs * 1e3);
+  return p->launch_us + 2 * bytes / (p->bandwidth_gbs * 1e3) +
+         bytes / (double)ir_dtype_bytes(tensor->dtype) / (p->loop_gathered_gops * 1e3);
 }
 
 const ir_expr *pass_turns(pass_context *context, const pass_sum *sum) {
