@@ -1,4 +1,5 @@
 /* api.c - contexts and programs of the public interface. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
@@ -354,9 +355,11 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
   ir_arena *arena = ir_arena_new();
   if (!arena) return drv_api_fail(err, SPC_OUT_OF_MEMORY, NULL, "no memory to read `%s`", path);
   file_text file = {.arena = arena};
+  errno = 0;
   spc_status status = read_file(&file, path);
   if (status)
-    drv_api_fail(err, status, NULL, "cannot read `%s`", path);
+    drv_api_fail(err, status, NULL, "cannot read `%s`: %s", path,
+                 status == SPC_IO ? strerror(errno) : "no memory");
   else if (bundle_looks_like(file.text, file.length))
     status = drv_program_load(context, path, file.text, file.length, program, err);
   else

@@ -73,7 +73,7 @@ static void put_cell_time(page *p, double microseconds) {
   page_raw(p, "</td>");
 }
 
-static void put_candidate(page *p, const ir_candidate *c, double most) {
+static void put_candidate(page *p, const ir_candidate *c, double most, bool measured) {
   static const char *const classes[] = {"chosen", "runner", "rejected"};
   static const char *const words[] = {"chosen", "runner-up", "rejected"};
   double share = most > 0 ? time_of(c) / most : 0;
@@ -82,7 +82,7 @@ static void put_candidate(page *p, const ir_candidate *c, double most) {
   page_put(p, c->label);
   page_raw(p, "</td>");
   put_cell_time(p, time_of(c));
-  put_cell_time(p, c->measured);
+  if (measured) put_cell_time(p, c->measured);
   ir_text_printf(&p->out, "<td class=\"bar\">");
   if (share > 0)
     ir_text_printf(&p->out, "<i style=\"width:%.1f%%\"></i>", 100 * (share > 1 ? 1 : share));
@@ -91,20 +91,28 @@ static void put_candidate(page *p, const ir_candidate *c, double most) {
   page_raw(p, "</td></tr>\n");
 }
 
+static bool is_measured(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->candidates.count; i++)
+    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->measured > 0)
+      return true;
+  return false;
+}
+
 static void put_candidates(page *p, const ir_kernel *kernel, const ir_tensor *target) {
   double most = longest(kernel, target);
+  bool measured = is_measured(kernel, target);
   page_raw(p, "<h3>Ways to compute <code>");
   page_put(p, target->name);
   page_raw(
-      p,
-      "</code></h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">verdict</th><th "
-      "scope=\"col\">candidate</th><th scope=\"col\" class=\"num\">expected</th><th scope=\"col\" "
-      "class=\"num\">measured</th><th scope=\"col\">time</th><th "
-      "scope=\"col\">why</th></tr></thead><tbody>\n");
+      p, "</code></h3>\n<div class=\"scroll\"><table><thead><tr><th scope=\"col\">verdict</th><th "
+         "scope=\"col\">candidate</th><th scope=\"col\" class=\"num\">expected</th>");
+  if (measured) page_raw(p, "<th scope=\"col\" class=\"num\">measured</th>");
+  page_raw(p, "<th scope=\"col\">time, to 4 times the chosen</th><th "
+              "scope=\"col\">why</th></tr></thead><tbody>\n");
   for (int verdict = IR_CHOSEN; verdict <= IR_REJECTED; verdict++)
     for (int i = 0; i < kernel->candidates.count; i++) {
       const ir_candidate *c = kernel->candidates.at[i];
-      if (c->target == target && (int)c->verdict == verdict) put_candidate(p, c, most);
+      if (c->target == target && (int)c->verdict == verdict) put_candidate(p, c, most, measured);
     }
   page_raw(p, "</tbody></table></div>\n");
 }

@@ -151,6 +151,20 @@ static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel
   return out->peak > 0;
 }
 
+/* A number in a circle; to the right of its place where another circle would hide it. */
+static void put_dot(page *p, double x, double y, int number, double *places) {
+  enum { RADIUS = 9, STEP = 2 * RADIUS + 2 };
+  double cx = x;
+  for (int i = 0; i < number; i++)
+    if (hypot(places[2 * i] - cx, places[2 * i + 1] - y) < STEP) cx = places[2 * i] + STEP, i = -1;
+  places[2 * number] = cx, places[2 * number + 1] = y;
+  ir_text_printf(
+      &p->out,
+      "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" class=\"dot\"/><text x=\"%.1f\" y=\"%.1f\" "
+      "text-anchor=\"middle\" class=\"number\">%d</text>\n",
+      cx, y, RADIUS, cx, y + 4, number + 1);
+}
+
 static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int count) {
   double peak = 0,
          bandwidth = p->profile->bandwidth_gbs / 1000; /* TB/s: TFLOP/s at 1 flop a byte */
@@ -172,23 +186,19 @@ static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int 
            ir_format_text(p->arena, "%.3g TFLOP/s", peak));
   put_text(p, at(&x, start * 6) + 8, at(&y, start * 6 * bandwidth) + 14, "start", "label",
            ir_format_text(p->arena, "%.0f GB/s", p->profile->bandwidth_gbs));
+  double *places = IR_NEW_ARRAY(p->arena, double, 2 * count + 1);
   for (int i = 0; i < count; i++) {
-    double cx = at(&x, dots[i].intensity), cy = at(&y, dots[i].rate);
-    ir_text_printf(
-        &p->out,
-        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" class=\"dot\"/><text x=\"%.1f\" y=\"%.1f\" "
-        "text-anchor=\"middle\" class=\"number\">%d</text>\n",
-        cx, cy, cx, cy + 4, i + 1);
+    put_dot(p, at(&x, dots[i].intensity), at(&y, dots[i].rate), i, places);
     put_text(p, WIDTH - RIGHT - 8, HEIGHT - BOTTOM - 12 - 16 * (count - 1 - i), "end", "strong",
              ir_format_text(p->arena, "%d  %s, %.3g TFLOP/s", i + 1, dots[i].name, dots[i].rate));
   }
-  close_plot(p,
-             ir_format_text(
-                 p->arena,
-                 "Each stage of %s by the predicted time, against the profile of %s: the slope is "
-                 "memory, the level the peak of its operands' dtype. Work that lists skip is not "
-                 "counted.",
-                 kernel->name, p->profile->name));
+  close_plot(
+      p, ir_format_text(
+             p->arena,
+             "Each stage of %s by the predicted time, against the profile of %s: the slope is "
+             "memory, the level the peak of its operands' dtype. Work that lists skip is not "
+             "counted. Of circles that would hide one another the later ones stand to the right.",
+             kernel->name, p->profile->name));
 }
 
 /* ---- break-even ------------------------------------------------------------------------------ */
@@ -222,6 +232,20 @@ static const char *verdict_text(page *p, const ir_candidate *c, const line *l) {
       l->meets > 0 && l->meets < 1 ? "Left of the ring they would be faster." : "");
 }
 
+/* The lines' names, at the end where the lines are farther apart, on the sides that look away from
+ * the other line. */
+static void put_names(page *p, const scale *y, const line *l, const char *dense,
+                      const char *sparse) {
+  double nothing = fmax(l->nothing, 0), full = l->nothing + l->slope;
+  bool right = fabs(full - l->dense) >= fabs(nothing - l->dense);
+  bool above = (right ? full : nothing) > l->dense; /* the sparse line's end */
+  double place = right ? WIDTH - RIGHT - 6 : LEFT + 10;
+  const char *anchor = right ? "end" : "start";
+  double below = fmin(at(y, right ? full : nothing) + 18, HEIGHT - BOTTOM - 6);
+  put_text(p, place, at(y, l->dense) + (above ? 18 : -8), anchor, "strong", dense);
+  put_text(p, place, above ? at(y, right ? full : nothing) - 8 : below, anchor, "strong", sparse);
+}
+
 static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate *c) {
   line l = line_of(kernel, c);
   double full = l.nothing + l.slope, most = l.dense > full ? l.dense : full;
@@ -235,10 +259,8 @@ static void put_break_even(page *p, const ir_kernel *kernel, const ir_candidate 
                    TOP, at(&x, l.meets) - LEFT, HEIGHT - BOTTOM - TOP);
   put_line(p, at(&x, 0), at(&y, l.nothing > 0 ? l.nothing : 0), at(&x, 1), at(&y, full), "sparse");
   put_line(p, at(&x, 0), at(&y, l.dense), at(&x, 1), at(&y, l.dense), "dense");
-  put_text(p, LEFT + 10, at(&y, l.dense) - 8, "start", "strong",
-           ir_format_text(p->arena, "dense, %s", page_time(p, l.dense)));
-  put_text(p, at(&x, 0.14), at(&y, l.nothing + 0.14 * l.slope) + 24, "start", "strong",
-           ir_format_text(p->arena, "lists of %s", c->operand->name));
+  put_names(p, &y, &l, ir_format_text(p->arena, "dense, %s", page_time(p, l.dense)),
+            ir_format_text(p->arena, "lists of %s", c->operand->name));
   if (meets) {
     ir_text_printf(&p->out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/>\n",
                    at(&x, l.meets), at(&y, l.dense));

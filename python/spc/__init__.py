@@ -123,7 +123,8 @@ class Kernel:
         if torch and any(_torch.is_tensor(x) and x.is_cuda for x in given.values()):
             results = _torch.run_on_device(self, bounds, given)
         else:
-            results = self._run(bounds, {n: _torch.to_numpy(x) if _torch.is_tensor(x) else x for n, x in given.items()})
+            infos = {b.name: b.info for b in bounds}
+            results = self._run(bounds, {n: _torch.to_numpy(x, infos[n]) if _torch.is_tensor(x) else x for n, x in given.items()})
             if torch:
                 results = [_torch.from_numpy(r) if hasattr(r, "dtype") and not hasattr(r, "tocsr") else r for r in results]
         return results[0] if len(results) == 1 else tuple(results)

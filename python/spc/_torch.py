@@ -18,8 +18,18 @@ def _names(torch):
     return names
 
 
-def to_numpy(x):
+def _check_dtype(info, x):
     import torch
+    names, declared = _names(torch), info.dtype.decode() if info.dtype else None
+    if declared is None or names.get(x.dtype) == declared:
+        return
+    wanted = next((str(dtype) for dtype, name in names.items() if name == declared), None)
+    raise TypeError("`%s` is declared %s, the tensor is %s%s" % (info.name.decode(), declared, x.dtype, "; x.to(%s) converts it" % wanted if wanted else ""))
+
+
+def to_numpy(x, info):
+    import torch
+    _check_dtype(info, x)
     x = x.detach()
     name = _names(torch).get(x.dtype)
     if name == "bf16":
@@ -74,8 +84,7 @@ def _workspace(plan, tensors, count, shapes):
 def run_on_device(plan, bounds, given):
     """Enqueues a run on the device of the tensors; the results are theirs as soon as the stream gets there."""
     import torch
-    names = _names(torch)
-    dtypes = {name: dtype for dtype, name in names.items()}
+    dtypes = {name: dtype for dtype, name in _names(torch).items()}
     if not torch.cuda.is_current_stream_capturing():
         plan.tuned()  # what is captured stays what it is
     device = next(iter(given.values())).device
@@ -89,8 +98,7 @@ def run_on_device(plan, bounds, given):
         x = given[b.name]
         if not is_tensor(x) or x.device != device:
             raise TypeError("`%s` is not on %s, where the others are" % (b.name, device))
-        if names.get(x.dtype) != b.info.dtype.decode():
-            raise TypeError("`%s` is declared %s, the tensor is %s" % (b.name, b.info.dtype.decode(), x.dtype))
+        _check_dtype(b.info, x)
         b._shape(tuple(x.shape))
         if x.dim() != b.info.rank:
             continue  # the call says so

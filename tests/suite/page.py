@@ -57,6 +57,12 @@ def page(what, *arguments):
         try:
             numbers = [float(v) for e in xml.etree.ElementTree.fromstring(svg).iter() for k, v in e.items() if k in ("x", "y", "cx", "cy", "x1", "x2", "y1", "y2")]
             good = all(-60 <= v <= 900 for v in numbers)
+            names, dots = [e for e in xml.etree.ElementTree.fromstring(svg).iter() if e.tag.endswith("text") and e.get("class") in ("strong", "label") and e.get("x")], []
+            boxes = [(float(e.get("x")) - {"start": 0, "middle": 0.5, "end": 1}[e.get("text-anchor")] * 6.5 * len(e.text), float(e.get("y")), 6.5 * len(e.text), e.text) for e in names]
+            dots = [(float(e.get("cx")), float(e.get("cy"))) for e in xml.etree.ElementTree.fromstring(svg).iter() if e.tag.endswith("circle") and e.get("r") == "9"]
+            over = [(a[3], b[3]) for i, a in enumerate(boxes) for b in boxes[:i] if a[0] < b[0] + b[2] and b[0] < a[0] + a[2] and abs(a[1] - b[1]) < 10]
+            over += [(a, b) for i, a in enumerate(dots) for b in dots[:i] if (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2 < 18 ** 2]
+            check("%s: in plot %d nothing is written over another" % (what, n), not over, over)
         except (xml.etree.ElementTree.ParseError, ValueError) as e:
             good = False
         check("%s: drawing %d is XML, and stays inside" % (what, n), good, svg[:400])

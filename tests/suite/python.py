@@ -186,6 +186,7 @@ else:
     for v in (x, x[:8], x[4:12, 3:], x.t(), x.t()[:8, :8]):
         y = turned(v)
         check("PyTorch on %s: a layout that is declared" % device, torch.equal(y, 2 * v) and y.t().is_contiguous(), (y, v))
+    raises(TypeError, ["`x` is declared bf16, the tensor is torch.float32", "x.to(torch.bfloat16)"], lambda: ffn(x, W1, W2))
     if device == "cuda":
         apart = package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; in W: f32[M,M]; out y[i,j] = sum[k] x[i,k]*W[k,j]; }", backend=backend, padded="x, W")
         x, W = torch.randn(40, 64, device=device), torch.randn(48, 64, device=device)
@@ -231,6 +232,13 @@ else:
         one = 'import sys, numpy as np, spc; print(spc.__file__, spc.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = 2*x[i]; }", backend="interp")(np.arange(3, dtype="f4")))'
         r = subprocess.run([sys.executable, "-c", one], capture_output=True, text=True, cwd=TMP, env=dict(env, PYTHONPATH=path("site")))
         check("and what it installed runs", "site/spc" in r.stdout and "[0. 2. 4.]" in r.stdout, r.stdout + r.stderr)
+    r = subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target", path("none"), tree], capture_output=True, text=True,
+                       env=dict(os.environ, BUILD="nowhere", PATH=TMP))
+    if "setuptools" in r.stderr or "connection" in r.stderr.lower():
+        skip("pip install . where nothing is built: setuptools cannot be fetched")
+    else:
+        check("where nothing is built, and nothing to build it with, pip says so", r.returncode and "script/setup" in r.stdout + r.stderr, r.stdout + r.stderr)
+
 # ---- two tiers: generic code first, tuned code when it has come ---------------------------------------------------------
 LAYER = ("spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f32[T,D]; in W: f32[D,F]; in V: f32[F,D]; "
          "let h[t,f] = relu(sum[d] x[t,d]*W[d,f]); out y[t,o] = sum[f] h[t,f]*V[f,o]; }")
