@@ -22,30 +22,19 @@ typedef struct scene {
   spc_tensor tensors[4];
 } scene;
 
-static spc_tensor matrix(const char *name, float *values, int64_t rows, int64_t columns) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2};
-  t.shape[0] = rows;
-  t.shape[1] = columns;
-  t.values = values;
-  t.value_count = rows * columns;
-  return t;
-}
-
 static scene scene_of(const char *backend, const char *text, const spc_program_options *given) {
   static float x[T * D], w[D * F], v[F * D], y[T * D];
   scene s;
   s.plan = open_plan(backend, 2, text, given, &s.context, &s.program);
   for (int i = 0; i < T * D; i++) x[i] = 1;
-  s.tensors[0] = matrix("x", x, T, D);
-  s.tensors[1] = matrix("W", w, D, F);
-  s.tensors[2] = matrix("V", v, F, D);
-  s.tensors[3] = matrix("y", y, T, D);
+  s.tensors[0] = f32_matrix("x", x, T, D);
+  s.tensors[1] = f32_matrix("W", w, D, F);
+  s.tensors[2] = f32_matrix("V", v, F, D);
+  s.tensors[3] = f32_matrix("y", y, T, D);
   return s;
 }
 
-static void scene_free(scene *s) {
-  close_plan(s->plan, s->program, s->context);
-}
+static void scene_free(scene *s) { close_plan(s->plan, s->program, s->context); }
 
 /* The first `live` neurons are not zero, for every token. */
 static void set_live(scene *s, int live) {

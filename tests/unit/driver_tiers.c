@@ -1,10 +1,11 @@
-/* Tiered programs: generic code at once, tuned code taken by spc_plan_prepare and by nothing else. */
+/* Tiered programs: generic code at once, tuned code taken by spc_plan_prepare and by nothing else.
+ */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
-#include "spc.h"
+#include "tests/unit/driver_open.h"
 
 enum { T = 33, D = 40, F = 64 };
 static const char text[] =
@@ -13,17 +14,9 @@ static const char text[] =
     " let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.02..0.3);"
     " out y[t,o] = sum[f] h[t,f]*V[f,o]; } schedule layer { compact h axis=f gran=4x1; }"
     " kernel ramp { in x: f32[T]; out y[q] = (sum[t] x[t]) * cast[f32](q) : f32[Q]; }"
-    " kernel add { in A: f32[T,T] as csr; in B: f32[T,T] as csr; out C[i,j] = A[i,j] + B[i,j] as csr; }";
+    " kernel add { in A: f32[T,T] as csr; in B: f32[T,T] as csr; out C[i,j] = A[i,j] + B[i,j] as "
+    "csr; }";
 static float x[T * D], W[D * F], V[F * D], y[T * D], want[T * D];
-
-static spc_tensor tensor(const char *name, int64_t rows, int64_t columns, float *at) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "f32", .rank = 2};
-  t.shape[0] = rows;
-  t.shape[1] = columns;
-  t.values = at;
-  t.value_count = rows * columns;
-  return t;
-}
 
 typedef struct stand {
   spc_context *context;
@@ -41,25 +34,17 @@ static void fill(void) {
 
 static stand stand_of(const char *backend, int tiered) {
   stand s = {.err = SPC_ERROR_INIT};
-  spc_context_options options = {.struct_size = sizeof options, .backend = backend, .threads = 2};
-  spc_program_options program = {.struct_size = sizeof program, .tiered = tiered};
+  spc_program_options options = {.struct_size = sizeof options, .tiered = tiered};
   fill();
-  cr_assert_eq(spc_context_new(&options, &s.context, &s.err), SPC_OK, "%s", s.err.message);
-  cr_assert_eq(spc_program_from_text(s.context, text, strlen(text), &program, &s.program, &s.err), SPC_OK, "%s",
-               s.err.message);
-  cr_assert_eq(spc_plan_new(s.program, "layer", NULL, 0, &s.plan, &s.err), SPC_OK, "%s", s.err.message);
-  s.t[0] = tensor("x", T, D, x);
-  s.t[1] = tensor("W", D, F, W);
-  s.t[2] = tensor("V", F, D, V);
-  s.t[3] = tensor("y", T, D, y);
+  s.plan = open_kernel(backend, 2, text, "layer", &options, &s.context, &s.program);
+  s.t[0] = f32_matrix("x", x, T, D);
+  s.t[1] = f32_matrix("W", W, D, F);
+  s.t[2] = f32_matrix("V", V, F, D);
+  s.t[3] = f32_matrix("y", y, T, D);
   return s;
 }
 
-static void stand_free(stand *s) {
-  spc_plan_free(s->plan);
-  spc_program_free(s->program);
-  spc_context_free(s->context);
-}
+static void stand_free(stand *s) { close_plan(s->plan, s->program, s->context); }
 
 static spc_plan_info described(const spc_plan *plan) {
   spc_plan_info info = {.struct_size = sizeof info};
@@ -73,7 +58,8 @@ static void runs(stand *s, const char *what) {
   cr_expect(!memcmp(y, want, sizeof y), "%s: spc_run", what);
   memset(y, 0xff, sizeof y);
   cr_assert_eq(spc_plan_reserve(s->plan, s->t, 4, &s->err), SPC_OK, "%s: %s", what, s->err.message);
-  cr_assert_eq(spc_enqueue(s->plan, s->t, 4, NULL, 0, NULL, &s->err), SPC_OK, "%s: %s", what, s->err.message);
+  cr_assert_eq(spc_enqueue(s->plan, s->t, 4, NULL, 0, NULL, &s->err), SPC_OK, "%s: %s", what,
+               s->err.message);
   cr_expect(!memcmp(y, want, sizeof y), "%s: spc_enqueue", what);
 }
 
@@ -120,9 +106,10 @@ Test(driver_tiers, sizes_and_kernels_without_enqueue_go_along) {
   spc_size size = {"Q", 5};
   spc_plan *ramp, *add;
   float in[3] = {1, 2, 3}, out[5];
-  spc_tensor t[2] = {tensor("x", 3, 1, in), tensor("y", 5, 1, out)};
+  spc_tensor t[2] = {f32_matrix("x", in, 3, 1), f32_matrix("y", out, 5, 1)};
   t[0].rank = t[1].rank = 1;
-  cr_assert_eq(spc_plan_new(s.program, "ramp", &size, 1, &ramp, &s.err), SPC_OK, "%s", s.err.message);
+  cr_assert_eq(spc_plan_new(s.program, "ramp", &size, 1, &ramp, &s.err), SPC_OK, "%s",
+               s.err.message);
   cr_assert_eq(spc_plan_new(s.program, "add", NULL, 0, &add, &s.err), SPC_OK, "%s", s.err.message);
   for (int tuned = 0; tuned < 2; tuned++) {
     cr_assert_eq(spc_plan_prepare(ramp, &s.err), SPC_OK, "%s", s.err.message);
