@@ -3,6 +3,7 @@
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
+ *   cuda_join.c     two stages whose blocks are each other's: one launch
  *   cuda_library.c  a stage that a library computes: the call, and a text that says it
  *   cuda_config.c   prints the config struct and the entry of a composed kernel
  *   cuda_print.c    prints loop IR: expressions, statements, functions
@@ -62,6 +63,7 @@ typedef struct cg_launch {
   const ir_func *func;      /* generic: its function; composed: the fragment, or NULL */
   const char *part;         /* device function of the skeleton: "gemm_mma", "detect_bits", ... */
   const ir_list *list;      /* read, made or measured */
+  const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
   bool samples, packed;        /* the list names columns of T; A was written over the list */
@@ -81,7 +83,8 @@ typedef struct cg_launch {
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
   int buf_marks, buf_order;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
-  int buf_asked;
+  int buf_asked, ahead; /* turns of loads under way there, as registers allow */
+  struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
 typedef struct cg_launches {
@@ -98,6 +101,11 @@ int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not the
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
+
+/* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
+/* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has
+ * none then. */
+bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 
 /* ---- a library (cuda_library.c) -------------------------------------------------------------- */
 #define CG_LIBRARY "library" /* the row's name of such a stage */

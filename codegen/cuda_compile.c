@@ -167,6 +167,9 @@ static spc_status select_all(compilation *c) {
   for (int i = 0; i + 1 < c->kernel->stages.count; i++)
     if (c->variants[i].launches.at.count && c->variants[i].launches.at.at[0].own_dense)
       c->variants[i + 1].launches = (cg_launches){{0}};
+  for (int i = 0; i + 1 < c->kernel->stages.count; i++)
+    if (!c->variants[i].stand_ins.at.count && !c->variants[i + 1].stand_ins.at.count)
+      cg_join(c->arena, &c->variants[i].launches, &c->variants[i + 1].launches);
   return SPC_OK;
 }
 

@@ -246,7 +246,12 @@ static void put_lists(const config *c) {
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
   if (l->own_lists) put_size(c, "strips", read->strips);
-  if (!made && !l->n_blocks && !l->own_lists) return;
+  if (ir_kernel_skips(l->row) && !ir_kernel_skips_columns(l->row)) {
+    line(c, "static constexpr bool noted = %s; // bits say where A is not zero", l->noted ? "true" : "false");
+    line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
+  }
+  if (l->noted) read = l->noted;
+  if (!made && !l->n_blocks && !l->own_lists && !l->noted) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
@@ -255,6 +260,7 @@ static void put_lists(const config *c) {
 static void put_asked(const config *c) {
   const cg_operand *o = &c->l->asked;
   if (c->l->buf_asked < 0) return;
+  line(c, "static constexpr int ahead = %d; // turns whose loads are under way", c->l->ahead);
   line(c, "SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s",
        o->tensor->name);
   line(c, "  return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;",
@@ -360,11 +366,28 @@ static void put_list_kernel(const config *c) {
 
 /* ---- whole sources --------------------------------------------------------------------------- */
 /* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
- * waits for memory more than once: another one computes meanwhile. */
+ * waits for memory more than once: another one computes meanwhile.  Joined stages keep what the first of them needs
+ * to keep memory busy. */
 static int blocks_beside(const cg_launch *l) {
-  if (!strcmp(l->part, "lists_from_bits"))
-    return THREADS_A_UNIT / l->threads;
+  if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   return ir_kernel_skips(l->row) ? 2 : 1;
+}
+
+static void put_struct(const config *c, const char *name) {
+  ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
+  if (c->l->row->multiply != IR_MULTIPLY_NONE)
+    put_product(c);
+  else
+    put_list_kernel(c);
+  ir_text_put(c->out, "};\n");
+}
+
+/* What goes on with the tile that the block has just written. */
+static void put_next(const config *c) {
+  if (!c->l->next) return;
+  ir_text_printf(c->out, "  __syncthreads(); // what this block has written is there for all of its threads\n  spc_%s<Next>(args);\n",
+                 c->l->next->part);
 }
 
 /* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
@@ -373,27 +396,29 @@ static void put_entry(const config *c) {
   bool cluster = ir_kernel_split(c->l->row) > 1;
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)%s\n"
-                 "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n}\n",
+                 "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n",
                  blocks_beside(c->l),
                  cluster ? " __cluster_dims__(Config::split)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
+  put_next(c);
+  ir_text_put(c->out, "}\n");
 }
 
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                      ir_text *out) {
-  config c = {arena, kernel, launch, out};
+  config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out};
   put_opening(&c);
+  if (next.l) put_opening(&next);
   if (!launch->row) {
     cg_loop_print(arena, kernel, launch, out);
     return;
   }
   bool rows = launch->regroups && launch->row->multiply == IR_MULTIPLY_NONE;
-  ir_text_printf(out, "#include \"spc/%s.cuh\"\n\nstruct Config {\n", rows ? "regroup" : launch->row->skeleton);
-  if (launch->row->multiply != IR_MULTIPLY_NONE)
-    put_product(&c);
-  else
-    put_list_kernel(&c);
-  ir_text_put(out, "};\n");
+  ir_text_printf(out, "#include \"spc/%s.cuh\"\n", rows ? "regroup" : launch->row->skeleton);
+  if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
+  ir_text_put(out, "\n");
+  put_struct(&c, "Config");
+  if (next.l) put_struct(&next, "Next");
   put_entry(&c);
 }

@@ -202,10 +202,22 @@ static const char *fit_n_blocks(selection *s, cg_launch *l) {
   return NULL;
 }
 
+/* A row that skips k's looks at A, whose k's lie side by side then, or at bits that its stage reads. */
+static const char *fit_bits(selection *s, cg_launch *l) {
+  const cg_product *p = &l->product;
+  if (!s->stage->reads.count) return p->a.layout == 'r' ? NULL : "where it looks at values, k is contiguous in A";
+  const ir_list *list = s->stage->reads.at[0];
+  if (!list->bits || list->tensor != p->a.tensor || list->axis != p->k || list->strip_index != p->m ||
+      list->gran != 1 || list->strip % l->row->m)
+    return "its list has no bits of its tiles' rows and single k's";
+  l->noted = list;
+  return NULL;
+}
+
 /* A row that looks at zeros itself: what it asks, and where. */
 static const char *fit_skipping(selection *s, cg_launch *l) {
   if (l->product.batch_count) return "it takes no batch index";
-  if (!ir_kernel_skips_columns(l->row)) return NULL;
+  if (!ir_kernel_skips_columns(l->row)) return fit_bits(s, l);
   if (s->stage->stmts.at[0]->fill != 0) return "what it does not compute is zero";
   return cg_product_asked(s->arena, &l->product, &l->asked)
              ? NULL
@@ -331,7 +343,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->regroups) l->buf_order = use(s, l, l->list->order);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
-  if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor);
+  if (l->noted) l->buf_bits = use(s, l, l->noted->bits);
+  if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor), l->ahead = 3;
   use_guard(s, l);
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks) && !l->packed &&
                  !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);

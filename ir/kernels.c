@@ -88,6 +88,7 @@ void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n) {
 bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
+  if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
   if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || row->m % strip || row->n % word || ir_kernel_streams(row) ||
       ir_kernel_skips(row) ||
       ir_kernel_split(row) > 1)

@@ -36,7 +36,7 @@ struct ir_list {
   int strip_dim, axis_dim; /* the dimensions of `tensor` they stand for; strip_dim -1: one strip */
   int64_t strip, gran;
   ir_expr *strips, *capacity;  /* i64 */
-  ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL */
+  ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL; counts and ids are where bits alone are read */
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written

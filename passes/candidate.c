@@ -177,6 +177,8 @@ static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, c
   tiling.gran = (double)candidate->gran;
   tiling.scattered = candidate->regrouped;
   tiling.rows = candidate->regrouped && rows_are_whole(context, candidate);
+  tiling.noted = row && ir_kernel_skips(row) && !ir_kernel_skips_columns(row) && candidate->operand->def &&
+                 ir_asked_matrix(candidate->operand->def) && (row->m > 1 || sum->m <= 1); /* as pass `stage` has it */
   return tiling;
 }
 
@@ -300,6 +302,13 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;
   pass_product q = pass_sum_product(sum, across);
   return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
+}
+
+double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate) {
+  pass_tiling tiling = tiling_of(context, sum, candidate, candidate->cover);
+  pass_product q = pass_sum_product(sum, NULL);
+  tiling.joined = true;
+  return pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }
 
 typedef struct axis_search {

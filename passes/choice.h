@@ -106,6 +106,8 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate);
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
+/* The time that a row which looks at zeros itself adds to the launch before it, where its blocks are that launch's. */
+double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate);
 /* Rows in memory are multiples of so many bytes, or may be at run time. */
 bool pass_rows_aligned(const pass_sum *sum, int align);
 /* The same of the operands alone, whatever the result. */

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "passes/choice.h"
+#include "passes/contract.h"
 
 enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
 static const double CHEAP_SHARE = 0.03,
@@ -326,6 +327,72 @@ static void drop_lists(ir_candidate *chosen, const turned_set *set, unsigned tur
   chosen->index_microseconds = 0;
 }
 
+/* ---- one launch for two statements ------------------------------------------------------------ */
+static const pass_way *way_at(const pass_ways *ways, int number) {
+  return number >= 0 ? &ways->list.at[number] : NULL;
+}
+
+/* The row that streams what says where the next statement is asked for. */
+static const ir_kernel_row *streaming_row(const pass_way *way) {
+  const ir_kernel_row *row = way ? ir_kernel_row_named(way->candidate->row) : NULL;
+  if (!row || !ir_kernel_streams(row) || !way->candidate->tiles.count) return NULL;
+  return way->candidate->tiles.at[0].size == row->m ? row : NULL; /* else it is turned */
+}
+
+/* Columns that only some rows ask for, with the tile of the launch that finds out which: the same blocks compute both
+ * (codegen's cuda_join.c), and there is a launch less.  Whether that is expected to be faster: winner[s] is that way then. */
+static bool join(pass_context *context, const pass_ways *all, int *winner, int s, const turned_set *set,
+                 unsigned turned) {
+  const pass_way *way = way_at(&all[s], winner[s]), *before = s ? way_at(&all[s - 1], winner[s - 1]) : NULL;
+  const ir_kernel_row *row = way ? ir_kernel_row_named(way->candidate->row) : NULL;
+  const ir_kernel_row *first = streaming_row(before);
+  if (!row || !first || !ir_kernel_skips_columns(row) || way->weight < 0 ||
+      way->candidate->operand != all[s - 1].stmt->target)
+    return false;
+  for (int i = 0; i < all[s].list.count; i++) {
+    ir_candidate *other = all[s].list.at[i].candidate;
+    row = ir_kernel_row_named(other->row);
+    if (!row || !ir_kernel_skips_columns(row) || row->m != first->m || row->n != first->n ||
+        other->operand != way->candidate->operand || !allowed(&all[s].list.at[i], all[s].stmt, set, turned))
+      continue;
+    double time = pass_candidate_joined(context, &all[s].sum, other);
+    if (time >= way->candidate->expected) continue;
+    other->microseconds = other->expected = time;
+    winner[s] = i;
+    return true;
+  }
+  return false;
+}
+
+/* Rows that skip k's behind columns that were asked for: bits say which k's there are (stage.c), and values are read at
+ * those alone.  Where nothing else reads it the tensor lies so that the rows of a k are side by side. */
+static void settle_noted(pass_context *context, const ir_kernel *kernel, const pass_ways *all, int count,
+                         const int *winner, int s) {
+  const pass_way *way = way_at(&all[s], winner[s]);
+  const ir_kernel_row *row = way ? ir_kernel_row_named(way->candidate->row) : NULL;
+  const pass_sum *sum = &all[s].sum;
+  if (!row || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || row->m == 1 || sum->m < row->m) return;
+  ir_tensor *tensor = way->candidate->operand;
+  int readers = 0;
+  bool known = false;
+  for (int i = 0; i < kernel->stmts.count; i++) readers += pass_stmt_reads(kernel->stmts.at[i], tensor);
+  for (int i = 0; i < count; i++) {
+    const pass_way *other = way_at(&all[i], winner[i]);
+    const ir_kernel_row *made_by = other ? ir_kernel_row_named(other->candidate->row) : NULL;
+    known |= all[i].stmt->target == tensor && made_by && ir_kernel_skips_columns(made_by);
+  }
+  if (!known || readers != 1 || !pass_layout_is_free(kernel, tensor) || pass_dim_of(sum->a, sum->k) != 1) return;
+  const char *why = NULL;
+  tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
+  tensor->format_why = "its consumer reads it where bits say, all rows of a tile at once";
+  way->candidate->formats = ir_format_text(context->arena, "%s=dense_t", tensor->name);
+}
+
+static void say_joined(pass_context *context, ir_candidate *chosen) {
+  chosen->why = ir_format_text(context->arena, "%s; the blocks that make `%s` go on with it, in one launch", chosen->why,
+                               chosen->operand->name);
+}
+
 /* ---- taking it ------------------------------------------------------------------------------- */
 static void turn(pass_context *context, const turned_set *set, unsigned turned) {
   for (int i = 0; i < set->count; i++) {
@@ -362,11 +429,15 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
     double sum = total(all, count, &set, turned);
     if (sum < least) least = sum, best = turned;
   }
+  int *winner = IR_NEW_ARRAY(context->arena, int, count + 1);
+  for (int s = 0; s < count; s++) winner[s] = cheapest(&all[s], &set, best);
   for (int s = 0; s < count; s++) {
-    int winner = cheapest(&all[s], &set, best);
-    if (winner >= 0) rank(context, &all[s], &set, best, winner);
-    if (winner >= 0) drop_lists(all[s].list.at[winner].candidate, &set, best);
+    bool joined = join(context, all, winner, s, &set, best);
+    if (winner[s] >= 0) rank(context, &all[s], &set, best, winner[s]);
+    if (winner[s] >= 0) drop_lists(all[s].list.at[winner[s]].candidate, &set, best);
+    if (joined) say_joined(context, all[s].list.at[winner[s]].candidate);
     add_to_table(context, kernel, &all[s]);
   }
   turn(context, &set, best);
+  for (int s = 0; s < count; s++) settle_noted(context, kernel, all, count, winner, s);
 }

@@ -184,19 +184,19 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
 /* Few rows of A, and of B what their zeros leave.  Every tile looks at its rows' zeros first; each
  * pass over B reads its rows again, from near. */
 static double skip_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
-  const double blocks_a_unit = 2;
   const ir_kernel_row *row = tiling->row;
   bool columns = ir_kernel_skips_columns(row);
+  const double blocks_a_unit = columns ? 3 : 2; /* as registers allow; one alone keeps a part of the loads under way */
   double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m), rows = fmin(q->m, row->m);
   double tiles = passes * ceil(q->n / row->n), live = tiling->cover * q->k * q->n;
-  double looked = columns ? q->m * q->n : tiles * rows * q->k;
-  double gbs = p->skip_gbs * fmin(tiles, p->units);
+  double looked = columns ? q->m * q->n : tiles * q->k * (tiling->noted ? 1.0 / 16 + rows * tiling->cover : rows);
+  double gbs = p->skip_gbs * fmin(tiles / blocks_a_unit, p->units);
   double moved = microseconds_of_bytes((passes * live + looked) * bytes, gbs);
-  double turns = ceil(tiles / (blocks_a_unit * p->units));
+  double turns = tiling->joined ? 1 : ceil(tiles / (blocks_a_unit * p->units)); /* others stream meanwhile */
   double parts = columns ? fmax(1, tiling->cover * row->n / 16) : 1; /* of a tile, one after the other */
   double memory = microseconds_of_bytes(
       (fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes, p->bandwidth_gbs);
-  return p->launch_us + turns * (p->look_us + (parts - 1) * p->stream_us) +
+  return (tiling->joined ? 0 : p->launch_us) + turns * (p->look_us + (parts - 1) * p->stream_us) +
          both_limits(moved, memory);
 }
 

@@ -72,6 +72,8 @@ typedef struct pass_tiling {
   bool columns; /* the list is over n: columns of the result */
   bool whole;   /* and what it does not name is filled */
   bool scattered; /* rows of the result go to their places one by one */
+  bool joined;  /* blocks of the launch before it go on with it */
+  bool noted;   /* bits say which k's are left: values are read at those alone */
 } pass_tiling;
 
 /* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling.

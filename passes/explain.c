@@ -69,7 +69,9 @@ static void put_list(const ir_list *list, ir_text *out) {
   if (list->strip_index) ir_text_printf(out, " %s", list->strip_index->name);
   ir_text_printf(
       out, " x %lld %s of `%s`, %s\n", (long long)list->gran, list->axis->name, list->tensor->name,
-      list->fused ? "bits made in the epilogue that makes the zeros" : "detected from its values");
+      !list->ids    ? "bits alone, of the kernel that knows where it is asked for"
+      : list->fused ? "bits made in the epilogue that makes the zeros"
+                    : "detected from its values");
 }
 
 static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chosen) {

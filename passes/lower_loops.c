@@ -76,7 +76,7 @@ void pass_loops_access(lower_loops *o, const lower_access *access) {
 
 void pass_loops_lists(lower_loops *o, const ir_stage *stage) {
   for (int i = 0; i < stage->reads.count; i++)
-    if (stage->reads.at[i]->strip_index)
+    if (stage->reads.at[i]->ids && stage->reads.at[i]->strip_index)
       pass_loops_edge(o, stage->reads.at[i]->strip_index, stage->reads.at[i]->axis);
 }
 

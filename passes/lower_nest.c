@@ -24,7 +24,7 @@ static ir_list *list_by(const lower_nest *nest, const ir_index *index, bool stri
   const ir_stage *stage = nest->s->stage;
   for (int i = 0; i < stage->reads.count; i++) {
     ir_list *list = stage->reads.at[i];
-    if ((strips ? list->strip_index : list->axis) == index) return list;
+    if (list->ids && (strips ? list->strip_index : list->axis) == index) return list;
   }
   return NULL;
 }

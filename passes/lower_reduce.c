@@ -88,7 +88,7 @@ static bool has_sparse(lower_state *s, const ir_expr *e) {
 
 static bool on_list(const lower_state *s, const ir_index *index) {
   for (int i = 0; i < s->stage->reads.count; i++)
-    if (s->stage->reads.at[i]->axis == index) return true;
+    if (s->stage->reads.at[i]->ids && s->stage->reads.at[i]->axis == index) return true;
   return false;
 }
 

@@ -193,6 +193,22 @@ static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_cand
   return list;
 }
 
+/* A product of few rows that looks at zeros itself, behind one whose blocks ask where their result is needed: these know,
+ * a bit a column, and the reader has no need to look at values. */
+static void read_bits(pass_context *context, ir_kernel *kernel, ir_stage *stage, const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(stage->row);
+  ir_stage *producer = candidate && candidate->operand ? stage_of(kernel, candidate->operand) : NULL;
+  const ir_kernel_row *made_by = producer ? ir_kernel_row_named(producer->row) : NULL;
+  pass_sum sum;
+  if (!row || !made_by || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || !ir_kernel_skips_columns(made_by) ||
+      producer->detects || made_by->m % row->m || !candidate->strip_index ||
+      !pass_sum_of(context, stage->stmts.at[0], &sum))
+    return;
+  if (row->m == 1 && sum.m > 1) return; /* each row would read what all of them have a use for */
+  producer->detects = pass_bits_new(context, kernel, candidate, sum.k, made_by->m);
+  IR_PUSH(context->arena, &stage->reads, producer->detects);
+}
+
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate) {
   ir_list *list = list_for(context, kernel, candidate);
@@ -251,7 +267,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     else if (candidate && candidate->operand && candidate->axis)
       sparse_stages(context, kernel, stmt, candidate);
     else
-      compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+      read_bits(context, kernel, compute_stage(context, kernel, stmt, candidate, stmt->target->name), candidate);
   }
   pass_stage_once(context, kernel);
   pass_stage_lifetimes(kernel);

@@ -8,11 +8,14 @@ ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind
                          const char *name);
 ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char *name,
                            ir_dtype dtype, ir_expr *count);
-/* A list with its buffers for the micro-tiles that a candidate walks. */
 /* What the candidate asks to have written out: the statements that do it stand before this one
  * then, which reads their results; returns how many there are. */
 int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
                       const ir_candidate *candidate);
+/* Bits alone of the reader's operand, a bit an element of `axis` and `strip` rows. */
+ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candidate *reader,
+                       ir_index *axis, int64_t strip);
+/* A list with its buffers for the micro-tiles that a candidate walks. */
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits);
 /* Marks stages that depend on `const` inputs alone. */

@@ -72,6 +72,12 @@ static bool keeps_values(pass_context *context, const ir_list *list) {
          list->gran == 1 && list->tensor->rank == 2;
 }
 
+/* u32 words: i32 holds the same bits. */
+static void add_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
+  ir_expr *words = divided_up(context->arena, list->capacity, 32);
+  list->bits = part(context, kernel, list, "bits", IR_I32, ir_apply(context->arena, IR_OP_MUL, list->strips, words));
+}
+
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits,
                         bool regrouped) {
   ir_arena *a = context->arena;
@@ -82,21 +88,17 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
     list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
     list->vals = part(context, kernel, list, "values", list->tensor->dtype, list->ids->count);
   }
-  if (!bits) return;
-  ir_expr *words = divided_up(a, list->capacity, 32);
-  if (regrouped) {
-    ir_expr *rows = list->strip_index->extent;
+  if (bits && regrouped) {
+    ir_expr *rows = list->strip_index->extent, *words = divided_up(a, list->capacity, 32);
     list->marks = part(context, kernel, list, "marks", IR_I32, ir_apply(a, IR_OP_MUL, rows, words));
     list->order = part(context, kernel, list, "order", IR_I32, rows);
-    return;
+  } else if (bits) {
+    add_bits(context, kernel, list);
   }
-  /* u32 words: i32 holds the same bits. */
-  list->bits =
-      part(context, kernel, list, "bits", IR_I32, ir_apply(a, IR_OP_MUL, list->strips, words));
 }
 
-ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
-                       bool bits) {
+static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
+                         const ir_stmt *reader) {
   ir_list *list = IR_NEW(context->arena, ir_list);
   list->name = list_name(context, kernel, candidate);
   list->tensor = candidate->operand;
@@ -104,15 +106,32 @@ ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candid
   list->strip_index = candidate->strip_index;
   list->strip = candidate->strip;
   list->gran = candidate->gran;
-  list->axis_dim = dim_with_index(candidate->target->def, list->tensor, list->axis);
-  list->strip_dim = dim_with_index(candidate->target->def, list->tensor, list->strip_index);
+  list->axis_dim = dim_with_index(reader, list->tensor, list->axis);
+  list->strip_dim = dim_with_index(reader, list->tensor, list->strip_index);
   assert(list->axis_dim >= 0 && (!list->strip_index || list->strip_dim >= 0));
   list->strips = list->strip_index
                      ? divided_up(context->arena, list->strip_index->extent, list->strip)
                      : ir_int(context->arena, 1);
   list->capacity = divided_up(context->arena, list->axis->extent, list->gran);
   IR_PUSH(context->arena, &kernel->lists, list);
+  return list;
+}
+
+ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
+                       bool bits) {
+  ir_list *list = list_new(context, kernel, candidate, candidate->target->def);
   add_buffers(context, kernel, list, bits, candidate->regrouped);
+  return list;
+}
+
+ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candidate *reader,
+                       ir_index *axis, int64_t strip) {
+  ir_candidate like = *reader;
+  like.axis = axis;
+  like.strip = strip;
+  ir_list *list = list_new(context, kernel, &like, reader->target->def);
+  list->fused = true;
+  add_bits(context, kernel, list);
   return list;
 }
 

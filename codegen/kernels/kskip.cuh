@@ -1,7 +1,8 @@
 // kskip.cuh - products of few rows of A that read only the rows of B whose k some row of A has a use for (skip.cuh).
 //
 //     look       warps take runs of 256 k's by turns, 8 a lane, and note in shared memory which are not zero in all rows of
-//                the tile, and A there; as many as there is room for
+//                the tile, and A there; as many as there is room for.  Where bits say which (Config::noted), they take words
+//                of them by turns instead, 16 at a time, and A is read at those k's alone
 //     multiply   of 8 rows: a warp takes 64 columns and 16 of the noted k's at a time by mma.sync; where the tile is wider,
 //                warps share what all of them noted.  Of one row: eight lanes take 64 columns of a k by multiply-adds
 //     the end    sums are added in shared memory in a fixed order, epilogue, store
@@ -11,9 +12,10 @@
 SPC_DEVICE int spc_warp() { return (int)threadIdx.x / 32; }
 SPC_DEVICE int spc_lane() { return (int)threadIdx.x % 32; }
 
-// Eight elements, of which the first `valid` are inside; where rows are aligned all are, or none.
-template <bool Kept, class T> SPC_DEVICE void spc_fetch(spc_u32 (&to)[4], const T *from, long long valid, bool aligned) {
-  if (aligned) {
+// Eight elements, of which the first `valid` are inside; where rows are aligned all are, or none.  Which of the two is known
+// when it is compiled: loads between branches would wait for one another.
+template <bool Aligned, bool Kept, class T> SPC_DEVICE void spc_fetch(spc_u32 (&to)[4], const T *from, long long valid) {
+  if constexpr (Aligned) {
     if constexpr (Kept) ptx_load_kept_16_if(to, from, valid > 0);
     else ptx_load_16_if(to, from, valid > 0);
   } else {
@@ -31,11 +33,11 @@ template <class Config> struct spc_noted {
   using T = typename Config::A;
   static constexpr int rows = Config::tile_m, warps = Config::threads / 32, step = 16;
   using values_type = typename spc_noted_values<rows>::type;
-  static constexpr int run = 256, ahead = rows == 1 ? 4 : 2; // k's that a warp looks at; runs together
+  static constexpr int run = 256, runs_ahead = rows == 1 ? 4 : 2; // k's that a warp looks at; runs together
   static constexpr int room = 512;                           // k's that a warp has room for
   static constexpr int bytes = warps * room * (4 + rows * 2);
   static_assert(Config::tile_k == run && (rows == 1 || rows == 8), "a warp looks at 256 k's of 1 or 8 rows");
-  static_assert(Config::layout_a == 'r' && sizeof(T) == 2, "a lane looks at 8 k's of 16 bits, side by side");
+  static_assert((Config::noted || Config::layout_a == 'r') && sizeof(T) == 2, "a lane looks at 8 k's of 16 bits, side by side");
 
   values_type *values; // [warp][room]: A there
   int *k_of;           // [warp][room]: up to the next sixteen -1, and zeros there
@@ -84,10 +86,90 @@ template <class Config> struct spc_noted {
     }
     return true;
   }
+  // A at k, of all rows; Whole: they lie in 16 bytes.
+  template <bool Whole> SPC_DEVICE values_type value_of(const spc_args &args, const spc_tile_place &place, int k) {
+    long long pitch = Config::pitch_a(args), along = Config::layout_a == 'r' ? 1 : pitch, across = Config::layout_a == 'r' ? pitch : 1;
+    const T *from = Config::a(args, place.batch) + k * along + place.m0 * across;
+    if constexpr (rows == 1) {
+      return from->bits;
+    } else if constexpr (Whole) {
+      return ptx_load_16(from);
+    } else {
+      spc_u32 of[rows];
+#pragma unroll
+      for (int r = 0; r < rows; r++) of[r] = place.m0 + r < place.m ? from[r * across].bits : 0u;
+      return make_uint4(of[0] | of[1] << 16, of[2] | of[3] << 16, of[4] | of[5] << 16, of[6] | of[7] << 16);
+    }
+  }
+  // A at what this warp has noted.
+  template <bool Whole> __device__ __forceinline__ void take_values(const spc_args &args, const spc_tile_place &place, int count) const {
+    const int at_once = Whole || rows == 1 ? 4 : 1;
+    int list = spc_warp() * room, last = max(count - 1, 0);
+#pragma unroll 1
+    for (int first = spc_lane(); first < count; first += 32 * at_once) {
+      values_type value[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; i++) value[i] = value_of<Whole>(args, place, k_of[list + min(first + 32 * i, last)]);
+#pragma unroll
+      for (int i = 0; i < at_once; i++)
+        if (first + 32 * i < count) values[list + first + 32 * i] = value[i];
+    }
+  }
+  // This lane's word, of those that the warps take by turns, and which of its bits are k's.
+  SPC_DEVICE spc_u32 word_of(const spc_args &args, const spc_tile_place &place, int word) {
+    int extent = (int)Config::k(args), words = (extent + 31) / 32;
+    if (word >= words) return 0;
+    spc_u32 set = Config::bits(args)[place.m0 / Config::strip * Config::bit_words(args) + word];
+    return word == words - 1 && extent % 32 ? set & ((1u << extent % 32) - 1) : set;
+  }
+  // Notes from turn `turn` on until there is no more or no room; whether there is more.
+  __device__ __forceinline__ bool look_at_bits(const spc_args &args, const spc_tile_place &place, int &turn) const {
+    const int words_a_turn = 16, words = ((int)Config::k(args) + 31) / 32; // a turn's k's always find room
+    int count = 0;
+    bool more = true, fits = true;
+    spc_u32 next = word_of(args, place, (turn * words_a_turn + spc_lane()) * warps + spc_warp());
+#pragma unroll 1
+    while (more && fits) {
+      spc_u32 set = spc_lane() < words_a_turn ? next : 0;
+      int word = (turn * words_a_turn + spc_lane()) * warps + spc_warp(), up_to = __popc(set);
+      next = word_of(args, place, word + words_a_turn * warps);
+#pragma unroll
+      for (int d = 1; d < words_a_turn; d *= 2) {
+        int other = __shfl_up_sync(~0u, up_to, d);
+        if (spc_lane() >= d) up_to += other;
+      }
+      int all = __shfl_sync(~0u, up_to, words_a_turn - 1), at = spc_warp() * room + count + up_to - __popc(set);
+      fits = count + all <= room;
+      if (!fits) continue;
+#pragma unroll 1
+      for (; set; set &= set - 1) k_of[at++] = word * 32 + __ffs((int)set) - 1;
+      count += all, turn++;
+      more = turn * words_a_turn * warps + spc_warp() < words;
+    }
+    __syncwarp();
+    bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m &&
+                 spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
+    if (whole) take_values<true>(args, place, count);
+    else take_values<false>(args, place, count);
+    end_list(count);
+    return more;
+  }
+  // Zeros up to the next sixteen.
+  __device__ __forceinline__ void end_list(int count) const {
+    int at = spc_warp() * room + count + spc_lane();
+    if (count + spc_lane() < (count + step - 1) / step * step) k_of[at] = -1, values[at] = values_type{};
+    if (spc_lane() == 0) counts[spc_warp()] = count;
+  }
   // Looks from k on until there is no more or no room, and moves k; whether there is more.
   __device__ __forceinline__ bool look(const spc_args &args, const spc_tile_place &place, int &k) const {
+    return spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)}) ? look_at_values<true>(args, place, k)
+                                                                                            : look_at_values<false>(args, place, k);
+  }
+  template <bool Aligned>
+  __device__ __forceinline__ bool look_at_values(const spc_args &args, const spc_tile_place &place, int &k) const {
     spc_matrix<T> a = {Config::a(args, place.batch), Config::pitch_a(args)};
-    bool aligned = spc_matrix<T>::is_aligned(a), more = true, fits = true;
+    const int ahead = Aligned ? runs_ahead : 1;
+    bool more = true, fits = true;
     int extent = (int)Config::k(args), count = 0;
 #pragma unroll 1
     while (more && fits) {
@@ -97,7 +179,7 @@ template <class Config> struct spc_noted {
 #pragma unroll
         for (int r = 0; r < rows; r++) {
           int at = k + i * warps * run;
-          spc_fetch<true>(chunk[i][r], a.origin + (place.m0 + r) * a.pitch + at, place.m0 + r < place.m ? extent - at : 0, aligned);
+          spc_fetch<Aligned, true>(chunk[i][r], a.origin + (place.m0 + r) * a.pitch + at, place.m0 + r < place.m ? extent - at : 0);
         }
 #pragma unroll
       for (int i = 0; i < ahead; i++)
@@ -106,9 +188,7 @@ template <class Config> struct spc_noted {
           more = k - spc_lane() * 8 < extent;
         }
     }
-    int at = spc_warp() * room + count + spc_lane();
-    if (count + spc_lane() < (count + step - 1) / step * step) k_of[at] = -1, values[at] = values_type{};
-    if (spc_lane() == 0) counts[spc_warp()] = count;
+    end_list(count);
     return more;
   }
 };
@@ -122,7 +202,7 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
   using noted_k = spc_noted<Config>;
   static constexpr int warps = noted_k::warps, step = noted_k::step, room = noted_k::room;
   static constexpr int width = 64, across = Config::tile_n / width; // columns of a warp, warps side by side
-  static constexpr int groups = warps / across, steps = 4;          // warps that share k; steps of loads under way
+  static constexpr int groups = warps / across, steps = 3;          // warps that share k; steps of loads under way
   static_assert(Config::tile_n % width == 0 && warps % across == 0, "a warp multiplies 64 columns");
 
   float sum[4][4]; // column j or j + 4 of the lane's eight, rows 2 t and 2 t + 1
@@ -151,35 +231,46 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
       spc_mma(sum[j], columns, low, high, T());
     }
   }
-  // What this warp has noted, or where warps lie side by side, every so many'th of them.
   __device__ __forceinline__ void multiply(const noted_k &noted, const spc_args &args, const spc_tile_place &place) {
     spc_matrix<T> b = {Config::b(args, place.batch), Config::pitch_b(args)};
-    int t = spc_lane() % 4, n = place.n0 + spc_warp() % across * width + spc_lane() / 4 * 8;
-    bool aligned = spc_matrix<T>::is_aligned(b);
-    int list = spc_warp() / across, at = 0;
-    auto settle = [&] { // at the next step, or past the last list
-      while (list < warps && at >= noted.counts[list]) list = across == 1 ? warps : list + groups, at = 0;
+    if (spc_matrix<T>::is_aligned(b)) multiply_lists<true>(noted, b, place);
+    else multiply_lists<false>(noted, b, place);
+  }
+  // What this warp has noted, or where warps lie side by side, every so many'th of them, one list after the other.
+  template <bool Aligned>
+  __device__ __forceinline__ void multiply_lists(const noted_k &noted, const spc_matrix<T> &b, const spc_tile_place &place) {
+    const int ahead = Aligned ? steps : 1;
+    int t = spc_lane() % 4, n = place.n0 + spc_warp() % across * width + spc_lane() / 4 * 8, before[across], all = 0;
+#pragma unroll
+    for (int l = 0; l < across; l++) {
+      before[l] = all;
+      all += (noted.counts[spc_warp() / across + l * groups] + step - 1) / step;
+    }
+    spc_u32 row[ahead][4][4];
+    auto place_of = [&](int number) { // of a step, among what is noted
+      int at = 0;
+#pragma unroll
+      for (int l = 0; l < across; l++)
+        if (number >= before[l]) at = (spc_warp() / across + l * groups) * room + (number - before[l]) * step;
+      return at;
     };
-    settle();
-#pragma unroll 1
-    while (list < warps) {
-      spc_u32 row[steps][4][4];
-      int places[steps];
+    auto load = [&](int i, int number) {
+      const int *k_of = noted.k_of + place_of(number) + 2 * t;
 #pragma unroll
-      for (int i = 0; i < steps; i++) {
-        bool there = list < warps;
-        places[i] = there ? list * room + at : -1;
-#pragma unroll
-        for (int q = 0; q < 4; q++) {
-          int k = there ? noted.k_of[places[i] + 2 * t + q % 2 + q / 2 * 8] : -1;
-          spc_fetch<false>(row[i][q], b.origin + (long long)max(k, 0) * b.pitch + n, k < 0 ? 0 : place.n - n, aligned);
-        }
-        at += step;
-        settle();
+      for (int q = 0; q < 4; q++) {
+        int k = number < all ? k_of[q % 2 + q / 2 * 8] : -1;
+        spc_fetch<Aligned, false>(row[i][q], b.origin + (long long)max(k, 0) * b.pitch + n, k < 0 ? 0 : place.n - n);
       }
+    };
 #pragma unroll
-      for (int i = 0; i < steps; i++)
-        if (places[i] >= 0) multiply_step(noted, row[i], places[i]);
+    for (int i = 0; i < ahead; i++) load(i, i);
+#pragma unroll 1
+    for (int number = 0; number < all; number += ahead) {
+#pragma unroll
+      for (int i = 0; i < ahead; i++) { // a step's registers are loaded again as soon as they are used
+        if (number + i < all) multiply_step(noted, row[i], place_of(number + i));
+        load(i, number + i + ahead);
+      }
     }
   }
   __device__ __forceinline__ void leave(float *partial) const { // [group][row][column]
@@ -191,12 +282,12 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
   }
 };
 
-// One row: four k's at once, each by eight lanes of 8 columns.
+// One row: a k is read by as many lanes as the tile has eights of columns.
 template <class Config> struct spc_kskip_sums<Config, 1> {
   using T = typename Config::A;
   using noted_k = spc_noted<Config>;
-  static constexpr int across = 1, lanes = 8, at_once = 32 / lanes, groups = noted_k::warps * at_once, loads = 8;
-  static_assert(Config::tile_n == 64, "eight lanes multiply 64 columns");
+  static constexpr int across = 1, lanes = Config::tile_n / 8, at_once = 32 / lanes, groups = noted_k::warps * at_once, loads = 8;
+  static_assert(Config::tile_n == 64 || Config::tile_n == 32, "eight or four lanes multiply the columns");
 
   float sum[8];
 
@@ -206,23 +297,31 @@ template <class Config> struct spc_kskip_sums<Config, 1> {
   }
   __device__ __forceinline__ void multiply(const noted_k &noted, const spc_args &args, const spc_tile_place &place) {
     spc_matrix<T> b = {Config::b(args, place.batch), Config::pitch_b(args)};
+    if (spc_matrix<T>::is_aligned(b)) multiply_list<true>(noted, b, place);
+    else multiply_list<false>(noted, b, place);
+  }
+  template <bool Aligned>
+  __device__ __forceinline__ void multiply_list(const noted_k &noted, const spc_matrix<T> &b, const spc_tile_place &place) {
+    const int ahead = Aligned ? loads : 1;
     int n = place.n0 + spc_lane() % lanes * 8, count = noted.counts[spc_warp()], list = spc_warp() * noted_k::room;
-    bool aligned = spc_matrix<T>::is_aligned(b);
+    spc_u32 row[ahead][4];
+    float x[ahead];
+    auto load = [&](int i, int at) {
+      int k = at < count ? noted.k_of[list + at] : -1;
+      spc_fetch<Aligned, false>(row[i], b.origin + (long long)max(k, 0) * b.pitch + n, k < 0 ? 0 : place.n - n);
+      x[i] = k < 0 ? 0 : spc_get(T{noted.values[list + at]});
+    };
+    int mine = spc_lane() / lanes;
+#pragma unroll
+    for (int i = 0; i < ahead; i++) load(i, mine + i * at_once);
 #pragma unroll 1
-    for (int first = 0; first < count; first += loads * at_once) {
-      spc_u32 row[loads][4];
-      float x[loads];
+    for (int first = 0; first < count; first += ahead * at_once)
 #pragma unroll
-      for (int i = 0; i < loads; i++) {
-        int at = first + i * at_once + spc_lane() / lanes, k = at < count ? noted.k_of[list + at] : -1;
-        spc_fetch<false>(row[i], b.origin + (long long)max(k, 0) * b.pitch + n, k < 0 ? 0 : place.n - n, aligned);
-        x[i] = k < 0 ? 0 : spc_get(T{noted.values[list + at]});
-      }
-#pragma unroll
-      for (int i = 0; i < loads; i++)
+      for (int i = 0; i < ahead; i++) {
 #pragma unroll
         for (int c = 0; c < 8; c++) sum[c] += x[i] * spc_get(T{(unsigned short)(row[i][c / 2] >> c % 2 * 16)});
-    }
+        load(i, first + mine + (i + ahead) * at_once);
+      }
   }
   __device__ __forceinline__ void leave(float *partial) const { // [group][column]
     float *to = partial + (int)threadIdx.x / lanes * Config::tile_n + spc_lane() % lanes * 8;
@@ -243,11 +342,12 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   noted_k noted(spc_shared, counts);
   all_sums sums;
-  int k = spc_warp() * noted_k::run + spc_lane() * 8;
+  int at = Config::noted ? 0 : spc_warp() * noted_k::run + spc_lane() * 8; // a turn, or a k
   sums.clear();
 #pragma unroll 1
   for (bool more = true; more;) {
-    more = noted.look(args, place, k);
+    if constexpr (Config::noted) more = noted.look_at_bits(args, place, at);
+    else more = noted.look(args, place, at);
     if (all_sums::across > 1) more = __syncthreads_or(more);
     else __syncwarp();
     sums.multiply(noted, args, place);

@@ -7,19 +7,42 @@ template <class Config> struct spc_skip_part : Config {
   static constexpr int tile_n = 16; // columns that are multiplied at once
 };
 
+// Zeros in column n of the tile.
+template <class Config> SPC_DEVICE void spc_clear_column(const spc_args &args, const spc_tile_place &place, int n) {
+  using T = typename Config::T;
+  int last = min(place.m, place.m0 + Config::tile_m);
+  T *to = Config::t(args, place.batch) + n * Config::pitch_t(args) + place.m0;
+  if (Config::layout_t == 'c' && Config::tile_m * sizeof(T) == 16 && last - place.m0 == Config::tile_m && ((spc_u64)to & 15) == 0)
+    *(uint4 *)to = make_uint4(0, 0, 0, 0);
+  else
+    for (int m = place.m0; m < last; m++) spc_skip_store<Config>(args, place, m, n, 0.0f);
+}
+
+// Which of 32 columns from n on are asked for; where a tile is narrower than a word, half of one.
+template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, const spc_tile_place &place, int n, spc_u32 bits) {
+  if constexpr (Config::detects) {
+    static_assert(Config::detect_strip == Config::tile_m && Config::detect_gran == 1, "a bit is a column of the tile's rows");
+    if (n - place.n0 >= Config::tile_n || n >= place.n) return;
+    spc_u32 *words = Config::bits(args) + place.m0 / Config::tile_m * Config::bit_words(args);
+    if constexpr (Config::tile_n % 32 == 0) words[n / 32] = bits;
+    else ((unsigned short *)words)[n / 16] = (unsigned short)bits;
+  }
+}
+
 // The tile's columns that are asked for, in order; the others are zeros.  Returns how many.
 template <class Config> SPC_DEVICE int spc_find_columns(const spc_args &args, const spc_tile_place &place, int *listed) {
+  static_assert(Config::tile_n == 16 || Config::tile_n % 32 == 0, "a tile is words of bits, or half of one");
   static_assert(Config::tile_n <= Config::threads, "a thread asks about one column");
   __shared__ int counts[Config::threads / 32];
   int column = (int)threadIdx.x, n = place.n0 + column, warp = column / 32, before = 0, all = 0;
   bool inside = column < Config::tile_n && n < place.n, asked = false;
 #pragma unroll
-  for (int r = 0; r < Config::tile_m; r++)
-    if (inside && place.m0 + r < place.m) asked |= Config::asked(args, place.m0 + r, n);
+  for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
+    asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
+  asked &= inside;
   spc_u32 bits = ptx_ballot(asked);
-  if (column % 32 == 0) counts[warp] = __popc(bits);
-  if (inside && !asked)
-    for (int m = place.m0; m < min(place.m, place.m0 + Config::tile_m); m++) spc_skip_store<Config>(args, place, m, n, 0.0f);
+  if (column % 32 == 0) counts[warp] = __popc(bits), spc_leave_bits<Config>(args, place, n, bits);
+  if (inside && !asked) spc_clear_column<Config>(args, place, n);
   __syncthreads();
 #pragma unroll
   for (int w = 0; w < Config::threads / 32; w++) {
@@ -35,28 +58,47 @@ template <class Config> struct spc_nskip_part {
   using part = spc_skip_part<Config>;
   using stream = spc_stream_sums<part>;
   using T = typename Config::A;
-  static constexpr int ahead = 8; // turns whose loads are under way: most of the rows that a turn has room for are not there
 
-  // This thread's two rows of B, and its row of A; those behind the last are zeros.
-  SPC_DEVICE void load(typename stream::turn &t, const spc_matrix<T> &a, const spc_matrix<T> &b, const spc_tile_place &p,
-                       const int (&row)[2], int k, int extent, bool aligned) {
-    int g = (int)threadIdx.x % 32 / 4;
+  // This thread's row of A and its two rows of B, from its first k on; those that are not there are zeros.
+  struct rows_of {
+    const T *a, *b[2];
+    bool has_a, has_b[2];
+    int left; // k's
+  };
+  SPC_DEVICE rows_of begin(const spc_args &args, const spc_tile_place &place, const int (&row)[2], int k) {
+    int m = place.m0 + (int)threadIdx.x % 32 / 4;
+    rows_of r;
+    r.a = Config::a(args, place.batch) + min(m, place.m - 1) * Config::pitch_a(args) + k;
+    r.has_a = m < place.m;
 #pragma unroll
-    for (int i = 0; i < 2; i++)
-      stream::fetch(t.b[i], b.origin + (long long)max(row[i], 0) * b.pitch + k, row[i] < 0 ? 0 : extent - k, aligned, false);
-    stream::fetch(t.a, a.origin + min(p.m0 + g, p.m - 1) * a.pitch + k, p.m0 + g < p.m ? extent - k : 0, aligned, true);
+    for (int i = 0; i < 2; i++) {
+      r.b[i] = Config::b(args, place.batch) + max(row[i], 0) * Config::pitch_b(args) + k;
+      r.has_b[i] = row[i] >= 0;
+    }
+    r.left = (int)Config::k(args) - k;
+    return r;
   }
+  SPC_DEVICE void load(typename stream::turn &t, const rows_of &r, int at, bool aligned) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) stream::fetch(t.b[i], r.b[i] + at, r.has_b[i] ? r.left - at : 0, aligned, false);
+    stream::fetch(t.a, r.a + at, r.has_a ? r.left - at : 0, aligned, true);
+  }
+  SPC_DEVICE void advance(rows_of &r, int k) { r.a += k, r.b[0] += k, r.b[1] += k, r.left -= k; }
   template <int Ahead>
   SPC_DEVICE void run(stream &sums, const spc_args &args, const spc_tile_place &place, const int (&row)[2], bool aligned) {
-    spc_matrix<T> a = {Config::a(args, place.batch), Config::pitch_a(args)}, b = {Config::b(args, place.batch), Config::pitch_b(args)};
-    int extent = (int)Config::k(args), begin = (int)threadIdx.x % 4 * 8;
+    int first = (int)threadIdx.x / 32 * 32, extent = (int)Config::k(args) - first;
+    rows_of r = begin(args, place, row, first + (int)threadIdx.x % 4 * 8);
+    typename stream::turn t[Ahead];
+#pragma unroll
+    for (int i = 0; i < Ahead; i++) load(t[i], r, i * stream::step, aligned);
 #pragma unroll 1
-    for (int k = (int)threadIdx.x / 32 * 32 + begin; k - begin < extent; k += Ahead * stream::step) {
-      typename stream::turn t[Ahead];
+    for (int at = 0; at < extent; at += Ahead * stream::step) {
 #pragma unroll
-      for (int i = 0; i < Ahead; i++) load(t[i], a, b, place, row, k + i * stream::step, extent, aligned);
-#pragma unroll
-      for (int i = 0; i < Ahead; i++) sums.multiply(t[i]);
+      for (int i = 0; i < Ahead; i++) { // a turn's registers are loaded again as soon as they are used
+        sums.multiply(t[i]);
+        load(t[i], r, (i + Ahead) * stream::step, aligned);
+      }
+      advance(r, Ahead * stream::step);
     }
   }
 };
@@ -82,7 +124,7 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
     for (int e = 0; e < 4; e++) sums.sum[e] = 0;
 #pragma unroll
     for (int i = 0; i < 2; i++) row[i] = first + g + 8 * i < count ? listed[first + g + 8 * i] : -1;
-    if (aligned) skip::template run<skip::ahead>(sums, args, place, row, true);
+    if (aligned) skip::template run<Config::ahead>(sums, args, place, row, true);
     else skip::template run<1>(sums, args, place, row, false);
     sums.each([&](int r, int column, float sum) { partial[(int)threadIdx.x / 32 * tile + r * width + column] = sum; });
     __syncthreads();

@@ -18,7 +18,8 @@
 
 enum { REPLAYS = 3 };
 
-typedef enum kind { RELU, GATED, GATED_LOW, FEW, REGROUPED } kind; /* FEW: few rows, whose kernels look at zeros themselves */
+/* FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of them are one launch */
+typedef enum kind { RELU, GATED, GATED_LOW, REGROUPED, FEW, JOINED } kind;
 
 #define RELU_TEXT                                                                                  \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
@@ -27,19 +28,22 @@ typedef enum kind { RELU, GATED, GATED_LOW, FEW, REGROUPED } kind; /* FEW: few r
   "density=0.02..0.15);\n"                                                                         \
   "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
 
-#define GATED_TEXT                                                                                 \
+#define GATED_LAYER(LAYOUT)                                                                        \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
-  "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O]; in W3: bf16[D,F] as "        \
+  "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]" LAYOUT "; in W2: bf16[F,O]; in W3: bf16[D,F] as " \
   "dense_t;\n"                                                                                     \
   "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "                    \
   "density=0.02..0.15);\n"                                                                         \
   "  let u[t,f] = sum[d] x[t,d]*W3[d,f] on h[t,f] : bf16 acc f32;\n"                               \
   "  out y[t,o] = sum[f] h[t,f]*u[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
 
+#define GATED_TEXT GATED_LAYER("")
+
 static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
-                                    GATED_TEXT, RELU_TEXT "schedule k { regroup y; }\n"};
+                                    RELU_TEXT "schedule k { regroup y; }\n",
+                                    GATED_TEXT, GATED_LAYER(" as dense_t")};
 
 typedef enum mask { EMPTY, ONE, ONE_PERCENT, HALF, FULL, STRIP, KINDS } mask;
 static const char *const mask_names[] = {"empty", "one element", "1 %",
@@ -58,6 +62,7 @@ typedef struct layer { /* one thread's plan and data */
   uint64_t random;
   int checks, failures;
   bool bare, gated;
+  bool turned; /* w1 lies [F][D] */
 } layer;
 
 static double uniform(layer *l) {
@@ -111,8 +116,9 @@ static void fill_mask(layer *l, mask m) {
   for (int64_t t = 0; t < T; t++)
     for (int64_t f = 0; f < F; f++) {
       double value = is_kept(l, m, t, f) ? 0.25 + uniform(l) : -uniform(l);
-      ir_dtype_store(IR_BF16, l->w1, t * F + f, value);
-      double h = fmax(0, ir_dtype_load(IR_BF16, l->w1, t * F + f));
+      int64_t at = l->turned ? f * l->size[1] + t : t * F + f;
+      ir_dtype_store(IR_BF16, l->w1, at, value);
+      double h = fmax(0, ir_dtype_load(IR_BF16, l->w1, at));
       double u = l->gated ? ir_dtype_load(IR_BF16, l->w3, f * l->size[1] + t) : 1;
       double rounded = l->gated ? 1.01 * ir_dtype_epsilon(IR_BF16) : 0; /* h*u is stored */
       for (int64_t o = 0; h > 0 && o < O; o++) {
@@ -147,7 +153,7 @@ static const int64_t layer_sizes[][4] = {
 static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   const char *why = "", *text = texts[k];
   bool gated = k != RELU && k != REGROUPED;
-  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated};
+  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated, .turned = k == JOINED};
   l->sink = ir_sink_new(l->arena);
   memcpy(l->size, layer_sizes[which], sizeof layer_sizes[which]);
   if (rt_cuda_open(&l->cuda, &why)) {
@@ -160,7 +166,7 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
                           .verify_each = true,
-                          .sizes = k == FEW ? few : gated ? large : NULL};
+                          .sizes = k >= FEW ? few : gated ? large : NULL};
   cg_options code = {.target = options.target};
   must(l,
        fe_compile(l->arena, "layer.spx", text, strlen(text), &none, l->sink, &program),
@@ -357,6 +363,12 @@ static void threads(layer *total, bool small) {
   }
 }
 
+static int launches_of(const layer *l, const char *stage) {
+  int count = 0;
+  for (int i = 0; i < l->image->codes.count; i++) count += !strcmp(l->image->codes.at[i].stage->name, stage);
+  return count;
+}
+
 /* Lists behind a guard; of few rows, kernels that look at zeros themselves and no list. */
 static bool is_as_expected(layer *l, kind k) {
   const ir_list *list = guarded_list(l);
@@ -370,9 +382,10 @@ static bool is_as_expected(layer *l, kind k) {
     skipping += row && ir_kernel_skips(row);
     printf("  %s: %s\n", stage->name, stage->row);
   }
-  check(l, k == FEW || list, "compiling", "no list with a guard was prepared");
-  check(l, k != FEW || (skipping == 2 && !list), "compiling", "few rows, and lists were prepared");
-  return k == FEW || list;
+  check(l, k >= FEW || list, "compiling", "no list with a guard was prepared");
+  check(l, k < FEW || (skipping == 2 && !list), "compiling", "few rows, and lists were prepared");
+  check(l, k != JOINED || launches_of(l, "y.0") == 0, "compiling", "the gate's launch does not go on");
+  return k >= FEW || list;
 }
 
 /* One layer, compiled: every mask, a graph. */
@@ -400,6 +413,7 @@ int main(int argc, char **argv) {
   whole_layer(&total, small ? ODD_SMALL : ODD, REGROUPED, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_LOW, small);
   for (int which = FEW_ODD; which <= FEW_ONE; which++) whole_layer(&total, which, FEW, small);
+  for (int which = FEW_ODD; which <= FEW_ONE; which++) whole_layer(&total, which, JOINED, small);
   threads(&total, small);
   printf("%d passed, %d failed\n", total.checks - total.failures, total.failures);
   return total.failures != 0;
