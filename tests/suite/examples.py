@@ -1,5 +1,5 @@
 """Every example on every back end that is here: its test blocks, compile, explain, the schedule fed back."""
-import glob, json, os, subprocess, sys
+import glob, json, os, re, subprocess, sys, tempfile
 from harness_data import *
 
 files = sorted(glob.glob(os.path.join(ROOT, "examples/*.spx")) + glob.glob(os.path.join(ROOT, "examples/*/*.spx")))
@@ -50,6 +50,15 @@ except ImportError:
 for backend in digits:
     r = subprocess.run([sys.executable, os.path.join(ROOT, "examples/digits/run.py"), SPC, "--backend=" + backend], capture_output=True, text=True)
     check("digits on %s: accuracy and sparsity" % backend, r.returncode == 0 and "accuracy 91.9 %" in r.stdout and "(4.3 %)" in r.stdout, r.stdout + r.stderr)
+if digits and "cpu" in backends() and not SANITIZED:
+    plot = os.path.join(tempfile.mkdtemp(), "speed.svg")
+    where = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), SPC_LIBRARY=os.path.join(os.path.dirname(SPC), "libspc.so"))
+    run = [sys.executable, os.path.join(ROOT, "examples/sparse_llm_ffn/run.py"), "--tokens", "24", "--size", "64", "352", "--live", "3", "20"]
+    r = subprocess.run(run + ["--plot", plot], capture_output=True, text=True, env=where)
+    check("a layer with few live neurons: results and gradients, table", r.returncode == 0 and len(re.findall(r"^\| (random|power law) \|", r.stdout, re.M)) == 4, r.stdout + r.stderr)
+    check("its plot", os.path.exists(plot) and open(plot).read().count("<circle") == 4, r.stderr)
+elif digits:
+    skip("a layer with few live neurons: no machine code, or a sanitized library")
 if not cuda:
     skip("cubins of the examples: NVRTC is not here")
 if not found("GPU"):
