@@ -62,9 +62,9 @@ static void put_break_even(bench *b, const bench_mask *gran) {
   double at = bench_break_even(b, gran->rows, gran->cols);
   printf("  zeros of %dx%d: ", gran->rows, gran->cols);
   if (at <= 0)
-    puts("not faster than dense at any density");
+    puts("not faster than dense at any density measured");
   else if (at >= 1)
-    puts("faster than dense at every density");
+    puts("faster than dense at every density measured");
   else
     printf("faster than dense up to %.2g %% kept\n", 100 * at);
 }
@@ -94,15 +94,25 @@ void bench_table_end(bench *b) {
   if (first) printf("  checked: %s\n", first->check.how);
 }
 
+static int label_width(const bench *b) {
+  int width = 34;
+  for (int i = 0; i < b->rows.count; i++) {
+    int length = (int)strlen(b->rows.at[i].candidate->label);
+    if (length > width) width = length;
+  }
+  return width;
+}
+
 void bench_table_candidates(bench *b) {
   static const char *const verdicts[] = {"chosen", "runner-up", "rejected"};
   for (int i = 0; i < b->notes.count; i++) printf("\n  %s\n", b->notes.at[i]);
   b->notes.count = 0;
-  printf("\n  %-10s %-34s %-10s %7s %10s %10s %6s  %s\n", "statement", "candidate", "verdict",
+  int width = label_width(b);
+  printf("\n  %-10s %-*s %-10s %7s %10s %10s %6s  %s\n", "statement", width, "candidate", "verdict",
          "cover", "predicted", "measured", "ratio", "kernel");
   for (int i = 0; i < b->rows.count; i++) {
     const bench_row *r = &b->rows.at[i];
-    printf("  %-10s %-34s %-10s ", r->candidate->target->name, r->candidate->label,
+    printf("  %-10s %-*s %-10s ", r->candidate->target->name, width, r->candidate->label,
            verdicts[r->candidate->verdict]);
     if (r->left_out) {
       printf("not run: %s\n", r->left_out);
