@@ -374,7 +374,7 @@ static bool spans_tiles(const pass_context *context, const ir_kernel *kernel, co
   return true;
 }
 
-/* Its zeros come in blocks that are listed as they lie. */
+/* Its zeros come in blocks that are listed as they lie, or over rows that are regrouped and may be alike. */
 static bool blocks_serve(const pass_context *context, const pass_ways *ways,
                          const ir_tensor *tensor) {
   const double most_cover = 0.5;
@@ -383,7 +383,7 @@ static bool blocks_serve(const pass_context *context, const pass_ways *ways,
     const ir_candidate *c = ways->list.at[i].candidate;
     const ir_kernel_row *row = ir_kernel_row_named(c->row);
     if (row && ir_kernel_k_blocks(row) && c->operand == tensor && !*c->why &&
-        pass_candidate_cover(context, c, &zeros, zeros.likely, 0) < most_cover)
+        pass_candidate_cover(context, c, &zeros, zeros.likely, c->regrouped ? 0.5 : 0) < most_cover)
       return true;
   }
   return false;
