@@ -304,13 +304,20 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   return guarded == 2 ? reader : NULL;
 }
 
+/* Made of `const` inputs alone, and kept between runs: nothing is saved by not making it. */
+static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return true;
+  return false;
+}
+
 /* Lists of blocks are short: where one kernel alone reads them, and is its own dense branch, it walks the bits and decides
  * itself.  Another one that could stand in for it would need the list. */
 static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
   const ir_kernel_row *row = reader && reader->row ? ir_kernel_row_named(reader->row) : NULL;
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && !reader->detects &&
-         list->bits && !list->fused && list->verdict && list->threshold && has_dense_twin(kernel, reader, row);
+         list->bits && !list->fused && !is_made_once(kernel, list) && list->verdict && list->threshold && has_dense_twin(kernel, reader, row);
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
