@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library precision turned few tiles gather ffn gated sizes decode jit
+       library precision turned few tiles gather ffn gated sizes decode reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -619,10 +619,58 @@ def jit():
         row(name, kernels, "%.1f" % front, "%.0f" % code)
 
 
+REDUCTIONS = {
+    "sum of all": ("in x: T[M,N]; out y[] = sum[i,j] x[i,j];", lambda x: x.sum()),
+    "sums of rows": ("in x: T[M,N]; out y[i] = sum[j] x[i,j];", lambda x: x.sum(1)),
+    "sums of columns": ("in x: T[M,N]; out y[j] = sum[i] x[i,j];", lambda x: x.sum(0)),
+    "largest of rows": ("in x: T[M,N]; out y[i] = max[j] x[i,j];", lambda x: x.amax(1)),
+    "places of the largest": ("in x: T[M,N]; out y[i] = argmax[j] x[i,j];", lambda x: x.argmax(1)),
+    "matrix times vector": ("in x: T[M,N]; in v: T[N]; out y[i] = sum[k] x[i,k]*v[k];", lambda x, v: x @ v),
+    "vector times matrix": ("in x: T[M,N]; in v: T[M]; out y[j] = sum[k] v[k]*x[k,j];", lambda x, v: v @ x),
+    "dot product": ("in x: T[N]; in v: T[N]; out y[] = sum[k] x[k]*v[k];", lambda x, v: x @ v),
+    "u x v": ("in x: T[M,N]; in u: T[M]; in v: T[N]; out y[] = sum[i,k] u[i]*x[i,k]*v[k];", lambda x, u, v: u @ x @ v),
+    "softmax of rows": ("in x: T[M,N]; out y[i,j] = softmax[j](x[i,j]);", lambda x: torch.softmax(x, 1)),
+    "rows by their norms": ("in x: T[M,N]; out y[i,j] = x[i,j] * rsqrt(sum[k] x[i,k]*x[i,k]);", lambda x: torch.nn.functional.normalize(x, dim=1)),
+}
+REDUCED = [(n, t, s) for n in REDUCTIONS for t, s in (("f32", (4096, 4096)), ("bf16", (8192, 4096)), ("bf16", (64, 4096)))] + [
+    ("sum of all", "f32", (2048, 4096)), ("sum of all", "bf16", (1, 1000)), ("sum of all", "i8", (16384, 8192)), ("sum of all", "f64", (4096, 4096)),
+    ("sums of rows", "f32", (16, 1048576)), ("sums of rows", "f32", (1048576, 33)), ("sums of rows", "bf16", (4097, 4097)),
+    ("sums of columns", "f32", (1048576, 33)), ("sums of columns", "bf16", (64, 1048576)), ("largest of rows", "f32", (1, 16777216)),
+    ("matrix times vector", "bf16", (1, 33554432)), ("matrix times vector", "bf16", (4096, 5119))]
+
+
+def reduce():
+    """Reductions: bytes of the operands against the time, and PyTorch's.  A dot product has as many elements as the matrix."""
+    print("\n### reductions; microseconds, L2 cold\n")
+    head("what", "M × N", "dtype", "spc (spread)", "TB/s", "torch", "against torch", "error")
+    types = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8}
+    for name, t, (m, n) in REDUCED:
+        body, peer = REDUCTIONS[name]
+        if name == "dot product":
+            n = m * n
+        make = lambda *s: torch.randint(-8, 9, s, device="cuda", dtype=torch.int8) if t == "i8" else torch.randn(*s, device="cuda", dtype=torch.float32).to(types[t])
+        shapes = {"x": (n,) if name == "dot product" else (m, n), "u": (m,), "v": (m,) if name.startswith("vector") else (n,)}
+        data = {v: make(*shapes[v]) for v in "xuv" if "in %s:" % v in body}
+        dtype = torch.int64 if "argmax" in body else torch.int32 if t == "i8" else types[t]
+        out = body[body.index("out y[") + 6:body.index("] =")]
+        shape = [dict(i=m, j=n)[a] for a in out.split(",") if a]
+        y = torch.zeros(shape, device="cuda", dtype=dtype)
+        dims = "dim M = %d; dim N = %d;" % (m, n)
+        p = Program("spx 1; %s kernel k { %s }" % (dims, body.replace("T[", t + "["))).bind(y=y, **data)
+        ask = lambda: peer(*data.values())
+        (us, spread), (ref, _) = compare([p, ask], before=sweep)
+        wide = [d.double() if d.is_floating_point() else d.long() for d in data.values()]
+        want = data["x"].float().argmax(1) if dtype == torch.int64 else peer(*wide)
+        size = sum(d.numel() * d.element_size() for d in data.values()) + y.numel() * y.element_size()
+        row(name, "%d × %d" % (m, n), t, "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.2f" % (size / us * 1e-9), "%.1f" % (ref * 1e3), "%.2f" % (ref / us),
+            "%.1e" % ((y != want).float().mean().item() if dtype == torch.int64 else error(y.double(), want)))
+        p.close()
+
+
 def main():
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, jit=jit)
+    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, reduce=reduce, jit=jit)
     for name in sys.argv[2:] or parts:
         parts[name]()
 

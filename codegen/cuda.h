@@ -7,6 +7,7 @@
  *   cuda_library.c  a stage that a library computes: the call, and a text that says it
  *   cuda_config.c   prints the config struct and the entry of a composed kernel
  *   cuda_print.c    prints loop IR: expressions, statements, functions
+ *   cuda_team.c     prints the loops that the threads of a team share
  *   cuda_compile.c  the pool of compiles, the log gate, runners-up
  *   cuda_nvrtc.c    the NVRTC library, one compile, its log
  *   cuda_override.c edited texts in place of emitted ones
@@ -126,13 +127,36 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
                      ir_text *out);
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
 
+/* An element that a shared loop's iteration is handed: buf[offset], the first one at buf[start]. */
+enum { CG_NEAR = 8 };
+typedef struct cg_near {
+  const ir_buf *buf;
+  ir_expr *offset, *start;
+  const char *name;
+  bool fixed; /* the same one for all iterations */
+} cg_near;
+
 /* Pieces of loop IR.  Sizes are read from `args`; a buffer is args.buf[its number]. */
 typedef struct cg_printer {
   ir_text *out;
   const ir_func *func;
   const cg_launch *launch;
   int depth; /* of indentation */
+  int team;  /* threads that do a row together; 0: each for itself */
+  int shared; /* inside a loop that they share */
+  cg_near near[CG_NEAR];
+  int near_count;
 } cg_printer;
+/* cuda_print.c */
+void cg_print_indent(const cg_printer *p);
+void cg_print_expr(const cg_printer *p, const ir_expr *e);
+void cg_print_block(cg_printer *p, const ir_block *block);
+const char *cg_print_buffer(const cg_printer *p, const ir_buf *buf);
+/* cuda_team.c: a loop of lanes, with what its threads have summed combined behind it. */
+void cg_print_shared(cg_printer *p, const ir_code *loop);
+/* A loop over nothing but one of lanes, by a team of one thread: it has several iterations' elements under way. */
+bool cg_is_rows_of_lanes(const cg_printer *p, const ir_code *loop);
+void cg_print_rows_of_lanes(cg_printer *p, const ir_code *loop);
 void cg_print_size(ir_arena *arena, const ir_expr *size,
                    ir_text *out);      /* an expression of dims alone */
 void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */

@@ -289,7 +289,7 @@ static void put_epilogue(const config *c) {
        "%s%s) {",
        cg_value_type(f->result->dtype), cg_value_type(f->params.at[0]->dtype), param[0], param[m],
        param[3 - m], param[3], brought);
-  cg_printer printer = {c->out, f, c->l, 2};
+  cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
   cg_print_fragment(&printer);
   line(c, "}");
 }

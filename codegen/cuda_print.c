@@ -57,6 +57,14 @@ static void put_name(const cg_printer *p, const char *name) {
   put(p, cg_cuda_name(arena_of(p), name));
 }
 
+/* Variables of the printer's own are named as they are. */
+static void put_var(const cg_printer *p, const ir_var *var) {
+  if (strncmp(var->name, "spc_", 4))
+    put_name(p, var->name);
+  else
+    put(p, var->name);
+}
+
 /* "x.vals" is x_vals, unless a local has that name. */
 static const char *buffer_name(const cg_printer *p, const ir_buf *buf) {
   const char *name = cg_cuda_name(arena_of(p), buf->name);
@@ -170,6 +178,13 @@ static const char *brought_name(const cg_printer *p, const ir_buf *buf) {
   return NULL;
 }
 
+/* The shared loop hands its iterations this element. */
+static const char *near_name(const cg_printer *p, const ir_expr *load) {
+  for (int i = 0; i < p->near_count; i++)
+    if (p->near[i].buf == load->buf && ir_expr_equal(p->near[i].offset, load->args[0])) return p->near[i].name;
+  return NULL;
+}
+
 static void put_load(const cg_printer *p, const ir_expr *e) {
   bool masked = e->arg_count > 1, get = is_narrow_float(e->buf->dtype), b1 = e->buf->dtype == IR_B1;
   const char *brought = brought_name(p, e->buf);
@@ -181,6 +196,8 @@ static void put_load(const cg_printer *p, const ir_expr *e) {
   put(p, get && !brought ? "spc_get(" : "");
   if (brought)
     put(p, brought);
+  else if (near_name(p, e))
+    put(p, near_name(p, e));
   else
     put_buffer_element(p, e->buf, e->args[0]);
   put(p, get && !brought ? ")" : b1 ? " != 0" : "");
@@ -195,7 +212,7 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   switch (e->kind) {
   case IR_CONST: put_const(p->out, e, where == IN_CALL); break;
   case IR_DIM: put_dim(p, e->dim); break;
-  case IR_VAR: put_name(p, e->var->name); break;
+  case IR_VAR: put_var(p, e->var); break;
   case IR_LOAD: put_load(p, e); break;
   case IR_OP:
     if (ir_op_rows[e->op].spelled)
@@ -259,10 +276,30 @@ static bool is_arithmetic(const ir_expr *e) { /* binds tighter than a comparison
   return e->kind == IR_OP && ir_op_rows[e->op].result == IR_RESULT_SAME;
 }
 
+/* Of a loop whose iterations are dealt out: the first one that is ours, the distance of the next. */
+static void put_dealt(const cg_printer *p, const ir_code *c, const char *thread, const char *team) {
+  if (c->run == IR_RUN_TEAM)
+    ir_text_printf(p->out, "%s<%d>()", team, c->width);
+  else
+    ir_text_printf(p->out, "%s()", thread);
+}
+
 static void put_for(cg_printer *p, const ir_code *c) {
-  bool threads = c->run == IR_RUN_THREAD || (c->run == IR_RUN_PARALLEL && p->depth == 1);
+  bool threads = c->run == IR_RUN_THREAD || c->run == IR_RUN_TEAM ||
+                 (c->run == IR_RUN_PARALLEL && p->depth == 1);
+  if (c->run == IR_RUN_LANES && p->team) {
+    cg_print_shared(p, c);
+    return;
+  }
+  if (cg_is_rows_of_lanes(p, c)) {
+    cg_print_rows_of_lanes(p, c);
+    return;
+  }
+  if (c->run == IR_RUN_TEAM) p->team = c->width;
   if (c->run == IR_RUN_UNROLL) {
-    put(p, "#pragma unroll\n");
+    put(p, "#pragma unroll");
+    if (c->width) ir_text_printf(p->out, " %d", c->width);
+    put(p, "\n");
     indent(p);
   }
   put(p, "for (long long ");
@@ -270,15 +307,18 @@ static void put_for(cg_printer *p, const ir_code *c) {
   put(p, " = ");
   bool zero = c->lo->kind == IR_CONST && c->lo->i == 0;
   if (!threads || !zero) put_expr(p, c->lo, threads ? IN_INFIX : ALONE);
-  put(p, !threads ? "; " : zero ? "spc_first(); " : " + spc_first(); ");
+  if (threads && !zero) put(p, " + ");
+  if (threads) put_dealt(p, c, "spc_first", "spc_team");
+  put(p, "; ");
   put_name(p, c->var->name);
   put(p, " < ");
   put_expr(p, c->hi, is_arithmetic(c->hi) ? ALONE : IN_INFIX);
   put(p, "; ");
   put_name(p, c->var->name);
-  if (threads)
-    put(p, " += spc_stride()");
-  else if (!c->step || (c->step->kind == IR_CONST && c->step->i == 1))
+  if (threads) {
+    put(p, " += ");
+    put_dealt(p, c, "spc_stride", "spc_teams");
+  } else if (!c->step || (c->step->kind == IR_CONST && c->step->i == 1))
     put(p, "++");
   else {
     put(p, " += ");
@@ -331,6 +371,8 @@ static void put_atomic(const cg_printer *p, const ir_code *c) {
 }
 
 static void put_store(cg_printer *p, const ir_code *c) {
+  if (p->team && !p->shared && c->buf->kind != IR_BUF_LOCAL) /* all threads of the team have the value */
+    ir_text_printf(p->out, "if (spc_lane<%d>() == 0) ", p->team);
   if (c->cond) {
     put(p, "if (");
     put_expr(p, c->cond, ALONE);
@@ -393,6 +435,14 @@ static void put_code(cg_printer *p, const ir_code *c) {
 static void put_block(cg_printer *p, const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) put_code(p, block->codes.at[i]);
 }
+
+void cg_print_indent(const cg_printer *p) { indent(p); }
+
+void cg_print_expr(const cg_printer *p, const ir_expr *e) { put_expr(p, e, ALONE); }
+
+void cg_print_block(cg_printer *p, const ir_block *block) { put_block(p, block); }
+
+const char *cg_print_buffer(const cg_printer *p, const ir_buf *buf) { return buffer_name(p, buf); }
 
 /* ---- functions ------------------------------------------------------------------------------- */
 static bool block_stores(const ir_block *block, const ir_buf *buf) {
@@ -466,17 +516,17 @@ void cg_print_fragment(cg_printer *p) {
 static bool has_thread_loop(const ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *c = func->body.codes.at[i];
-    if (c->kind == IR_FOR && (c->run == IR_RUN_THREAD || c->run == IR_RUN_PARALLEL)) return true;
+    if (c->kind == IR_FOR && (c->run == IR_RUN_THREAD || c->run == IR_RUN_TEAM || c->run == IR_RUN_PARALLEL)) return true;
   }
   return false;
 }
 
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                    ir_text *out) {
-  cg_printer p = {out, launch->func, launch, 1};
+  cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
   (void)arena;
   (void)kernel;
-  ir_text_put(out, "#include \"spc/loop.cuh\"\n\n");
+  ir_text_put(out, "#include \"spc/team.cuh\"\n\n");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_printf(out,

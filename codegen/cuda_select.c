@@ -489,16 +489,23 @@ static bool only_sizes(const ir_expr *e) {
 static const ir_code *thread_loop(const ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *code = func->body.codes.at[i];
-    if (code->kind == IR_FOR && (code->run == IR_RUN_THREAD || code->run == IR_RUN_PARALLEL))
+    if (code->kind == IR_FOR &&
+        (code->run == IR_RUN_THREAD || code->run == IR_RUN_TEAM || code->run == IR_RUN_PARALLEL))
       return code;
   }
   return NULL;
 }
 
+/* A team that is no part of a warp is a block. */
+static int loop_threads(const ir_code *loop) {
+  const int threads = 128;
+  return !loop ? 1 : loop->run == IR_RUN_TEAM && loop->width > threads ? loop->width : threads;
+}
+
 static void select_loops(selection *s) {
   for (int i = 0; i < s->stage->funcs.count; i++) {
     const ir_func *func = s->stage->funcs.at[i];
-    cg_launch *l = launch_new(s, NULL, NULL, thread_loop(func) ? 128 : 1);
+    cg_launch *l = launch_new(s, NULL, NULL, loop_threads(thread_loop(func)));
     l->func = func;
     l->entry = cg_cuda_name(s->arena, func->name);
     for (int b = 0; b < func->bufs.count; b++) use(s, l, func->bufs.at[b]);
@@ -607,7 +614,8 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
   if (!loop) {
     out->grid[0] = ir_int(a, 1);
   } else if (only_sizes(loop->lo) && only_sizes(loop->hi)) {
-    out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), l->threads);
+    int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
+    out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
   }
 }
 

@@ -62,7 +62,9 @@ typedef enum ir_run {
   IR_RUN_UNROLL,
   IR_RUN_GRID_X,
   IR_RUN_GRID_Y,
-  IR_RUN_THREAD
+  IR_RUN_THREAD,
+  IR_RUN_TEAM, /* of a function's body: `width` threads run an iteration together */
+  IR_RUN_LANES /* inside a team: its threads share the iterations, `width` consecutive ones at a time */
 } ir_run;
 
 typedef struct ir_code ir_code;
@@ -73,6 +75,7 @@ typedef struct ir_block {
 struct ir_code {
   ir_code_kind kind;
   ir_run run; /* IR_FOR */
+  int width;  /* IR_FOR: of teams and lanes, a power of two; else 0 */
   ir_var *var;
   ir_expr *lo, *hi, *step;
   ir_expr *cond; /* IR_WHILE, IR_IF; IR_STORE: a lane mask or NULL */
@@ -108,6 +111,25 @@ struct ir_func {
 
 /* Text of one function with the types and sizes of all its buffers (ir/print_loop.c). */
 void ir_print_func(const ir_kernel *kernel, const ir_func *func, ir_text *out);
+
+/* What a loop whose iterations run side by side adds up (ir/loop_sums.c): variables from outside it that every
+ * iteration combines a value with and does not read otherwise.  combine IR_OP_COUNT: `var` is the place of the
+ * largest value, `best` that value. */
+typedef struct ir_loop_sum {
+  ir_var *var, *best;
+  ir_op combine;
+} ir_loop_sum;
+typedef struct ir_loop_sums {
+  IR_VEC(ir_loop_sum) at;
+} ir_loop_sums;
+/* False where an iteration depends on another one in any other way.  It may store to memory where `stores` says so: that
+ * no two iterations meet there is for the caller to know. */
+bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums *out);
+/* The value takes the place of the best one: it is larger, the first at all, or the first NaN. */
+ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place);
+bool ir_block_declares(const ir_block *block, const ir_var *var); /* by `let`, or as a loop's variable */
+bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf);
+bool ir_expr_uses_var(const ir_expr *e, const ir_var *var);
 
 /* Building (ir/loop_build.c).  A builder keeps the block that is open.  Names of locals, parameters
  * and local buffers are unique in a function: the builder appends `_2`, `_3` where they are not. */

@@ -42,6 +42,7 @@ static void put_body(ir_writer *w, const ir_block *body, int depth) {
 
 static void put_for(ir_writer *w, const ir_code *code, int depth) {
   if (code->run != IR_RUN_SEQUENTIAL) ir_text_printf(w->out, "%s ", ir_words_run[code->run]);
+  if (code->width) ir_text_printf(w->out, "%d ", code->width);
   ir_text_put(w->out, "for ");
   ir_put_var(w, code->var);
   ir_text_put(w->out, " = ");

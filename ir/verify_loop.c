@@ -50,11 +50,26 @@ static void check_nested(ir_checker *c, const ir_block *block, bool inside_paral
   c->scope->bufs.count = bufs;
 }
 
+/* An unrolled loop may have a width too: so many iterations at a time. */
+static void check_team(ir_checker *c, const ir_code *code) {
+  bool team = code->run == IR_RUN_TEAM, lanes = code->run == IR_RUN_LANES;
+  if (!team && !lanes && code->run != IR_RUN_UNROLL && code->width) ir_fault(c, c->span, "a loop that is no team's has a width");
+  if ((team || lanes) && (code->width < 1 || code->width > 1024 || (code->width & (code->width - 1))))
+    ir_fault(c, c->span, "the width of a team or of lanes is a power of two up to 1024");
+  double step = 1;
+  ir_loop_sums sums;
+  if (lanes && !ir_loop_sums_of(c->arena, code, true, &sums))
+    ir_fault(c, c->span, "lanes share a loop whose iterations sum values and store them, and depend on one another in no other way");
+  if (lanes && code->step && (!ir_const_value(code->step, &step) || step != 1))
+    ir_fault(c, c->span, "lanes share a loop that steps by one");
+}
+
 static void check_for(ir_checker *c, const ir_code *code, bool inside_parallel) {
   double step = 1;
   bool parallel = code->run == IR_RUN_PARALLEL;
-  if ((unsigned)code->run > IR_RUN_THREAD) ir_fault(c, c->span, "a loop runs in no known way");
+  if ((unsigned)code->run > IR_RUN_LANES) ir_fault(c, c->span, "a loop runs in no known way");
   if (parallel && inside_parallel) ir_fault(c, c->span, "a parallel loop inside another");
+  check_team(c, code);
   check_scalar(c, code->lo, IR_I64, "the start of a loop");
   check_scalar(c, code->hi, IR_I64, "the end of a loop");
   if (code->step) check_scalar(c, code->step, IR_I64, "the step of a loop");

@@ -41,13 +41,15 @@ typedef struct walk_cost {
   pass_context *context;
   double density; /* of the sparsest operand that is walked */
   double bytes;
-  double extent; /* of the indices bound inside */
+  double extent;  /* of the indices bound inside */
+  bool by_places; /* argmax: of a stored operand it is found by one thread */
 } walk_cost;
 
 static bool add_node(void *user, ir_expr *node) {
   walk_cost *walk = user;
   for (int i = 0; i < node->bound_count && node->kind == IR_REDUCE; i++)
     walk->extent *= pass_index_assumed(walk->context, node->bound[i]);
+  walk->by_places |= node->kind == IR_TOPK || (node->kind == IR_REDUCE && node->reducer == IR_RED_ARGMAX);
   if (node->kind != IR_ACCESS) return true;
   walk->bytes += pass_tensor_bytes(walk->context, node->tensor);
   if (pass_tensor_is_sparse(node->tensor))
@@ -56,13 +58,16 @@ static bool add_node(void *user, ir_expr *node) {
 }
 
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
-  walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1};
+  walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1, false};
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
     ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
   double elements = 1;
   for (int i = 0; i < stmt->free.count; i++)
     elements *= pass_index_assumed(context, stmt->free.at[i]);
+  bool alone = walk.by_places && walk.density < 1;
+  if (pass_target_of(context)->kind == IR_TARGET_CUDA && walk.extent > 1 && !alone && !ir_is_scatter(stmt))
+    return pass_cost_sums(context->profile, elements, walk.extent * walk.density, walk.density < 1, walk.bytes);
   double share = pass_thread_share(context->profile, pass_target_of(context), elements);
   double iterations = walk.extent * elements * walk.density / share;
   return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
@@ -254,7 +259,7 @@ static bool find_share(void *user, ir_expr *node) {
 static double conditional_cost(pass_context *context, const pass_sum *sum) {
   const double unknown = 0.5;
   ir_expr *asked = sum->stmt->cond ? sum->stmt->cond : sum->stmt->sample;
-  walk_cost walk = {context, 1, 0, 1};
+  walk_cost walk = {context, 1, 0, 1, false};
   ir_expr_walk(asked, find_share, &walk);
   double share = walk.density < 1 ? walk.density : unknown;
   return pass_cost_loops(context->profile, 0, share * sum->batch * sum->m * sum->n * sum->k_size,

@@ -209,6 +209,8 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;
   double k = tiling->rows || tiling->columns || !listed ? q->k : cover * q->k;
+  if (t->kind == IR_TARGET_CUDA && !tiling->row && (q->n == 1 || m == 1))
+    return pass_cost_sums(p, q->batch * m * q->n, k, false, product_bytes(q, tiling, m, cover));
   if (t->kind == IR_TARGET_CUDA && !tiling->row)
     return pass_cost_loops(p,
                            q->batch * m * q->n * k / pass_thread_share(p, t, q->batch * m * q->n),
@@ -285,6 +287,14 @@ double pass_cost_loops(const pass_profile *p, double iterations, double sparse_i
   double compute =
       iterations / (p->loop_gops * 1e3) + sparse_iterations / (p->loop_gathered_gops * 1e3);
   return p->launch_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
+}
+
+double pass_cost_sums(const pass_profile *p, double rows, double length, bool sparse, double bytes) {
+  const double threads_a_unit = 1024, of_a_thread = 16, uncut = 16384;
+  double share = fmin(1, rows * fmax(1, length / of_a_thread) / (p->units * threads_a_unit));
+  double compute = rows * length / ((sparse ? p->loop_gathered_gops : p->sum_gops) * 1e3 * share);
+  bool cut = rows < 2 * p->units && length > uncut;
+  return p->launch_us * (cut ? 2 : 1) + p->stream_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
 }
 
 double pass_cost_convert(const pass_profile *p, double bytes) {

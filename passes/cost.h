@@ -95,6 +95,9 @@ double pass_cost_look(const pass_profile *p, double index, bool fused, int skipp
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes);
+/* Sums of a GPU's loops: so many rows of such a length, shared by the threads of warps and blocks, and
+ * cut into parts where there are few. */
+double pass_cost_sums(const pass_profile *p, double rows, double length, bool sparse, double bytes);
 /* A GPU's loops run one thread an element of the result: what share of it so many elements keep
  * busy.  1 on a CPU. */
 double pass_thread_share(const pass_profile *p, const ir_target *t, double elements);

@@ -10,21 +10,17 @@
  *       }                                         y.vals[i*N + j] = ..
  *     }                                         }
  *
- * The outermost parallel loop becomes a grid-stride loop over threads.  Loops perfectly nested in
+ * Rows whose sums are long or few are given to teams of threads, or cut into parts (gpu_team.c).
+ * Else the outermost parallel loop becomes a grid-stride loop over threads.  Loops perfectly nested in
  * it join it when their iterations are independent: they are marked parallel, or their body writes
  * memory only through plain stores whose offsets are (invariant + loop variable * positive
  * constant) and reads none of the buffers that it writes.  Scatters in fixed order and reductions
  * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c). */
+#include "passes/choice.h"
+#include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
 
 /* ---- questions ------------------------------------------------------------------------------- */
-static bool uses_var(const ir_expr *e, const ir_var *var) {
-  if (e->kind == IR_VAR) return e->var == var;
-  for (int i = 0; i < e->arg_count; i++)
-    if (uses_var(e->args[i], var)) return true;
-  return false;
-}
-
 static bool loads_from(const ir_expr *e, const ir_buf *buf) {
   if (e->kind == IR_LOAD && e->buf == buf) return true;
   for (int i = 0; i < e->arg_count; i++)
@@ -52,7 +48,7 @@ static bool is_positive(const ir_expr *e) {
 static bool is_injective(const ir_expr *e, const ir_var *var) {
   if (e->kind == IR_VAR) return e->var == var;
   if (e->kind != IR_OP || e->arg_count != 2) return false;
-  bool left = uses_var(e->args[0], var), right = uses_var(e->args[1], var);
+  bool left = ir_expr_uses_var(e->args[0], var), right = ir_expr_uses_var(e->args[1], var);
   if (left == right) return false;
   const ir_expr *with = e->args[left ? 0 : 1], *without = e->args[left ? 1 : 0];
   if (e->op == IR_OP_ADD) return is_injective(with, var);
@@ -75,30 +71,12 @@ static bool stores_are_private(const ir_block *block, const ir_var *var, const i
   return true;
 }
 
-static bool declares(const ir_block *block, const ir_var *var) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if ((c->kind == IR_LET || c->kind == IR_FOR) && c->var == var) return true;
-    if (declares(&c->body, var) || declares(&c->orelse, var)) return true;
-  }
-  return false;
-}
-
-static bool declares_local(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_LOCAL && c->buf == buf) return true;
-    if (declares_local(&c->body, buf) || declares_local(&c->orelse, buf)) return true;
-  }
-  return false;
-}
-
 /* Nothing is carried from one iteration to the next in locals. */
 static bool carries_nothing(const ir_block *block, const ir_block *whole) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_SET && !declares(whole, c->var)) return false;
-    if (c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !declares_local(whole, c->buf))
+    if (c->kind == IR_SET && !ir_block_declares(whole, c->var)) return false;
+    if (c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !ir_block_declares_buf(whole, c->buf))
       return false;
     if (!carries_nothing(&c->body, whole) || !carries_nothing(&c->orelse, whole)) return false;
   }
@@ -106,7 +84,7 @@ static bool carries_nothing(const ir_block *block, const ir_block *whole) {
 }
 
 static bool offset_uses_lets(const ir_expr *e, const ir_block *whole) {
-  if (e->kind == IR_VAR && declares(whole, e->var)) return true;
+  if (e->kind == IR_VAR && ir_block_declares(whole, e->var)) return true;
   for (int i = 0; i < e->arg_count; i++)
     if (offset_uses_lets(e->args[i], whole)) return true;
   return false;
@@ -127,14 +105,6 @@ static bool is_independent(const ir_code *loop) {
   if (loop->run == IR_RUN_PARALLEL) return true;
   return stores_are_private(&loop->body, loop->var, &loop->body) &&
          carries_nothing(&loop->body, &loop->body) && offsets_are_plain(&loop->body, &loop->body);
-}
-
-static bool is_size(const ir_expr *e) {
-  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
-  if (e->kind != IR_OP) return false;
-  for (int i = 0; i < e->arg_count; i++)
-    if (!is_size(e->args[i])) return false;
-  return true;
 }
 
 static bool starts_at_zero(const ir_code *loop) {
@@ -161,10 +131,10 @@ static int nest_of(ir_code *outer, ir_code **loops) {
   loops[count++] = outer;
   while (count < MOST_LOOPS) {
     ir_code *inner = only_loop(loops[count - 1]);
-    if (!inner || !starts_at_zero(inner) || !is_size(inner->hi) || !is_independent(inner)) break;
+    if (!inner || !starts_at_zero(inner) || !gpu_is_size(inner->hi) || !is_independent(inner)) break;
     loops[count++] = inner;
   }
-  return starts_at_zero(outer) && is_size(outer->hi) ? count : 1;
+  return starts_at_zero(outer) && gpu_is_size(outer->hi) ? count : 1;
 }
 
 static ir_code *let_code(ir_arena *a, ir_var *var, ir_expr *value) {
@@ -195,23 +165,90 @@ static void join(pass_context *context, ir_func *func, ir_code *outer, ir_code *
   outer->body = body;
 }
 
-static void map_function(pass_context *context, const ir_stage *stage, ir_func *func) {
-  for (int i = 0; i < func->body.codes.count; i++) {
-    ir_code *outer = func->body.codes.at[i], *loops[MOST_LOOPS];
-    if (outer->kind != IR_FOR || outer->run != IR_RUN_PARALLEL) continue;
-    int count = nest_of(outer, loops);
-    if (pass_gpu_walk(context, stage, func, loops, count)) continue;
-    if (count > 1) join(context, func, outer, loops, count);
-    outer->run = IR_RUN_THREAD;
+/* ---- points without loops of their own --------------------------------------------------------- */
+enum { POINTS = 8, LEAST_POINTS = 64, BLOCK = 256 }; /* of a thread; of the innermost index; threads */
+
+static bool is_leaf(const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_FOR || c->kind == IR_WHILE || c->kind == IR_BARRIER || c->kind == IR_LOCAL) return false;
+    if (!is_leaf(&c->body) || !is_leaf(&c->orelse)) return false;
   }
+  return true;
+}
+
+/* The innermost index in runs of a team's: nothing is divided at a point, and a thread has several loads under way.
+ *
+ *     for i, for j in 0 .. N         team for point in 0 .. M * runs { i, run = point / runs, point % runs
+ *                                      lanes for j in run * R .. min(N, run * R + R) } */
+static bool deal_runs(pass_context *context, ir_func *func, ir_code *outer, ir_code **loops, int count) {
+  ir_arena *a = context->arena;
+  ir_code *inner = loops[count - 1];
+  double points = gpu_is_size(inner->hi) && starts_at_zero(inner) ? pass_size_assumed(context, inner->hi) : 0;
+  if (points < LEAST_POINTS || !is_leaf(&inner->body) || (inner->step && !(inner->step->kind == IR_CONST && inner->step->i == 1)))
+    return false;
+  int team = 32;
+  while (team < BLOCK && team * POINTS < points) team *= 2;
+  ir_code *lanes = IR_NEW(a, ir_code), *run = IR_NEW(a, ir_code);
+  *lanes = *run = *inner;
+  lanes->run = IR_RUN_LANES;
+  lanes->width = 1;
+  run->var = IR_NEW(a, ir_var);
+  *run->var = (ir_var){ir_format_text(a, "run_%s", inner->var->name), IR_I64, 1};
+  IR_PUSH(a, &func->vars, run->var);
+  ir_expr *length = ir_int(a, team * POINTS), *first = ir_apply(a, IR_OP_MUL, ir_var_ref(a, run->var), length);
+  run->hi = ir_ceil_div(a, inner->hi, team * POINTS);
+  lanes->lo = first;
+  lanes->hi = ir_apply(a, IR_OP_MIN, inner->hi, ir_apply(a, IR_OP_ADD, first, length));
+  run->body = (ir_block){{NULL, 0, 0}};
+  IR_PUSH(a, &run->body.codes, lanes);
+  loops[count - 1] = run;
+  if (count > 1) {
+    join(context, func, outer, loops, count);
+  } else {
+    outer->var = run->var;
+    outer->hi = run->hi;
+    outer->body = run->body;
+  }
+  outer->run = IR_RUN_TEAM;
+  outer->width = team;
+  return true;
+}
+
+static ir_code *parallel_loop(const ir_func *func) {
+  for (int i = 0; i < func->body.codes.count; i++) {
+    ir_code *code = func->body.codes.at[i];
+    if (code->kind == IR_FOR && code->run == IR_RUN_PARALLEL) return code;
+  }
+  return NULL;
+}
+
+static void map_function(pass_context *context, ir_kernel *kernel, ir_stage *stage, ir_func *func) {
+  ir_code *outer = parallel_loop(func), *loops[MOST_LOOPS];
+  int count = outer ? nest_of(outer, loops) : 0;
+  if (count && pass_gpu_walk(context, stage, func, loops, count)) return;
+  if (count && deal_runs(context, func, outer, loops, count)) return;
+  if (count > 1) join(context, func, outer, loops, count);
+  gpu_rows rows = {.context = context,
+                   .kernel = kernel,
+                   .stage = stage,
+                   .func = func,
+                   .loop = outer,
+                   .block = outer ? &outer->body : &func->body,
+                   .rows = 1};
+  if (outer && gpu_is_size(outer->hi)) rows.rows = pass_size_assumed(context, outer->hi);
+  if (!gpu_map_rows(&rows) && outer) outer->run = IR_RUN_THREAD;
 }
 
 spc_status pass_gpu_map(pass_context *context, ir_kernel *kernel) {
   if (context->options->target->kind != IR_TARGET_CUDA) return SPC_OK;
+  pass_context_prepare(context);
   for (int s = 0; s < kernel->stages.count; s++) {
-    const ir_stage *stage = kernel->stages.at[s];
-    for (int i = 0; i < stage->funcs.count; i++)
-      if (stage->funcs.at[i]->kind == IR_FUNC_KERNEL) map_function(context, stage, stage->funcs.at[i]);
+    ir_stage *stage = kernel->stages.at[s];
+    IR_VEC(ir_func *) funcs = {0};
+    for (int i = 0; i < stage->funcs.count; i++) IR_PUSH(context->arena, &funcs, stage->funcs.at[i]);
+    for (int i = 0; i < funcs.count; i++)
+      if (funcs.at[i]->kind == IR_FUNC_KERNEL) map_function(context, kernel, stage, funcs.at[i]);
   }
   return SPC_OK;
 }

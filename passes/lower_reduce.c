@@ -41,12 +41,7 @@ typedef struct reduction {
 
 static void keep_first_largest(lower_state *s, lower_env *env, reduction *r, ir_expr *value) {
   ir_expr *at = pass_env_find(env, r->node->bound[0])->value;
-  ir_expr *best = pass_code_ref(s, r->best),
-          *none = pass_code_op(s, IR_OP_LT, pass_code_ref(s, r->acc), pass_code_int(s, 0));
-  ir_expr *is_nan = pass_code_and(s, pass_code_op(s, IR_OP_NE, value, value),
-                                  pass_code_op(s, IR_OP_EQ, best, best));
-  ir_expr *better = pass_code_or(s, pass_code_op(s, IR_OP_GT, value, best), none);
-  if (ir_dtype_is_float(value->dtype)) better = pass_code_or(s, better, is_nan);
+  ir_expr *better = ir_value_is_better(s->arena, value, pass_code_ref(s, r->best), pass_code_ref(s, r->acc));
   ir_block *outer;
   ir_open_if(&s->b, better, &outer);
   ir_set(&s->b, r->best, value);

@@ -295,11 +295,23 @@ static void walk_runs(lower_walk *k, lower_walker *w, lower_walker *steady, int 
   ir_close(&s->b, outer);
 }
 
+/* The coordinate of the one entry that the level before stands on. */
+static bool is_one_position(const lower_walk *k, const lower_walker *w) {
+  return pass_walker_level(k, w)->kind == IR_LEVEL_SINGLETON && !pass_walker_cursor(k, w)->end &&
+         !pass_walker_cursor(k, w)->present;
+}
+
 static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady, int steady_count,
                            ir_expr *lo, ir_expr *hi, bool padded, ir_run run) {
   lower_state *s = k->s;
   ir_block *outer, *stored = NULL;
-  w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, run, &outer);
+  bool one = run == IR_RUN_SEQUENTIAL && is_one_position(k, w);
+  if (one && lo->kind == IR_VAR)
+    w->p = lo->var;
+  else if (one)
+    w->p = ir_let(&s->b, pass_walker_name(k, "p", w), IR_I64, lo);
+  else
+    w->p = ir_open_for(&s->b, pass_walker_name(k, "p", w), lo, hi, run, &outer);
   ir_expr *crd =
       pass_level_coordinate(s, pass_walker_access(k, w), w->level, pass_code_ref(s, w->p), NULL);
   ir_expr *at = pass_code_let(s, pass_walk_coordinate_name(k), crd);
@@ -307,7 +319,7 @@ static void walk_positions(lower_walk *k, lower_walker *w, lower_walker *steady,
   if (padded) ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, at, pass_code_int(s, 0)), &stored);
   pass_walk_body(k, steady, steady_count, at, false);
   if (stored) ir_close(&s->b, stored);
-  ir_close(&s->b, outer);
+  if (!one) ir_close(&s->b, outer);
 }
 
 /* Entries that are listed, then those of a slot in the rest, where the coordinates are the loop's
@@ -411,6 +423,20 @@ static bool can_cut(const lower_walk *k) {
   return is_cuttable(k) && pass_walker_level(k, &k->w[0])->unique;
 }
 
+/* All that is left of the operand is walked by inner loops of this nest, and nothing stands between them: which entries
+ * share a coordinate is not asked. */
+static bool is_flat(const lower_walk *k, const lower_walker *w) {
+  const lower_access *access = pass_walker_access(k, w);
+  if (k->nest->spatial || k->factor || pass_walker_cursor(k, w)->end) return false;
+  for (int l = w->level + 1; l < access->format->level_count; l++) {
+    const ir_level *level = &access->format->level[l];
+    bool inside = false;
+    for (int n = k->n + 1; n < k->nest->count; n++) inside |= ir_is_bare(access->expr->args[level->dim], k->nest->index[n]);
+    if (!inside || level->kind != IR_LEVEL_SINGLETON) return false;
+  }
+  return true;
+}
+
 static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   lower_walker *w = &k->w[0];
   ir_expr *lo, *hi;
@@ -418,7 +444,7 @@ static void walk_one(lower_walk *k, lower_walker *steady, int steady_count) {
   w->flag = NULL;
   if (!pass_walker_level(k, w)->unique && spread && !entries_are_points(k)) {
     walk_heads(k, w, steady, steady_count);
-  } else if (!pass_walker_level(k, w)->unique && !spread) {
+  } else if (!pass_walker_level(k, w)->unique && !spread && !is_flat(k, w)) {
     pass_finger_start(k, w);
     walk_runs(k, w, steady, steady_count);
   } else if (can_cut(k) && !spread) {
@@ -439,6 +465,12 @@ static bool any_bitmap(const lower_walk *k) {
   return false;
 }
 
+/* A GPU looks for the entries of each row: those of long rows are shared then. */
+static bool threads_take_rows(const lower_walk *k) {
+  return on_gpu(k) && k->nest->parallel && k->nest->count == 1 && is_outermost(k) && k->count == 1 &&
+         !k->factor && k->nest->driver < 0 && !k->nest->part && !pass_walker_level(k, &k->w[0])->unique;
+}
+
 static void walk_phase(lower_walk *k) {
   if (!k->index->offsets) { /* in a segment, operands are located */
     find_walkers(k, k->nest->root);
@@ -453,9 +485,9 @@ static void walk_phase(lower_walk *k) {
   int steady_count;
   drop_steady(k, steady, &steady_count);
   analyse(k);
-  bool skips = k->count && k->skip[0], every = !skips || any_bitmap(k);
+  bool skips = k->count && k->skip[0], every = !skips || any_bitmap(k) || threads_take_rows(k);
   bool whole = k->nest->part && is_outermost(k) && !(every ? k->nest->parallel : can_cut(k));
-  if (skips && k->nest->spatial) k->s->skipped = true;
+  if (skips && k->nest->spatial && !threads_take_rows(k)) k->s->skipped = true;
   ir_expr *number = pass_code_int(k->s, 0), *count = pass_code_int(k->s, 1);
   if (whole) k->nest->part(k->nest, number, count, true);
   if (every)

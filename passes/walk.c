@@ -62,7 +62,7 @@ static double across_cost(const pass_profile *p, const stored_walk *w) {
 double pass_walk_cost(pass_context *context, const pass_sum *sum) {
   const pass_profile *p = context->profile;
   stored_walk w;
-  if (!read_walk(context, sum, &w)) return pass_loops_cost(context, sum->stmt);
+  if (!read_walk(context, sum, &w) || (w.columns < 2 && !w.across)) return pass_loops_cost(context, sum->stmt);
   if (w.across) return across_cost(p, &w);
   const double warp = 32;
   double element = (double)ir_dtype_bytes(w.other->tensor->dtype);

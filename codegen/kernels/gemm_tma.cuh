@@ -258,6 +258,7 @@ template <class Config> struct spc_work_walk<Config, true> {
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
+    ptx_sync_group((int)threadIdx.x / 128); // all have read it before one gives the slot back
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
     return note.w != 0;
   }

@@ -45,6 +45,14 @@ template <class T> SPC_DEVICE T spc_mod(T x, spc_same<T> y) {
   T rest = (T)(x % y);
   return rest != 0 && (rest < 0) != (y < 0) ? (T)(rest + y) : rest;
 }
+// Sizes and indices mostly fit in 32 bits, where a division takes a fifth of the time.
+SPC_DEVICE bool spc_is_short(long long x, long long y) { return ((spc_u64)x | (spc_u64)y) >> 32 == 0 && y != 0; }
+SPC_DEVICE long long spc_div(long long x, long long y) {
+  return spc_is_short(x, y) ? (long long)((spc_u32)x / (spc_u32)y) : spc_div<long long>(x, y);
+}
+SPC_DEVICE long long spc_mod(long long x, long long y) {
+  return spc_is_short(x, y) ? (long long)((spc_u32)x % (spc_u32)y) : spc_mod<long long>(x, y);
+}
 template <class T> SPC_DEVICE T spc_min(T x, spc_same<T> y) { return y < x ? y : x; }
 template <class T> SPC_DEVICE T spc_max(T x, spc_same<T> y) { return y > x ? y : x; }
 SPC_DEVICE float spc_min(float x, float y) { return ptx_min_nan(x, y); }

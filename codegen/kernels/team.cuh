@@ -1,0 +1,194 @@
+// team.cuh - threads that do a row together: a part of a warp, or a block.
+//
+// Teams of up to 32 threads lie in one warp and wait for nobody else; larger ones are whole blocks.  Which thread takes
+// which iteration, and the order in which what they have is combined, depend on sizes alone: the same input gives the
+// same bits, wherever it lies in memory.
+#pragma once
+#include "spc/loop.cuh"
+
+template <int Team> SPC_DEVICE int spc_lane() { return (int)(threadIdx.x % Team); }
+template <int Team> SPC_DEVICE long long spc_team() { return spc_first() / Team; }
+template <int Team> SPC_DEVICE long long spc_teams() { return spc_stride() / Team; }
+
+// ---- shared loops ----------------------------------------------------------------------------------------
+// Elements at[0] .. at[Run - 1] in registers.
+template <int Run, class T> struct spc_run { T at[Run]; };
+
+template <int Bytes> struct spc_word { typedef unsigned char type; };
+template <> struct spc_word<2> { typedef unsigned short type; };
+template <> struct spc_word<4> { typedef unsigned int type; };
+template <> struct spc_word<8> { typedef uint2 type; };
+template <> struct spc_word<16> { typedef uint4 type; };
+
+template <int Run, class T> constexpr int spc_word_bytes = Run * sizeof(T) < 16 ? (int)(Run * sizeof(T)) : 16;
+
+template <int Run, class T> SPC_DEVICE bool spc_is_aligned(const T *at) {
+  return ((spc_u64)at & (spc_word_bytes<Run, T> - 1)) == 0;
+}
+
+template <int Run, class T> SPC_DEVICE spc_run<Run, T> spc_load_run(const T *at) {
+  constexpr int bytes = spc_word_bytes<Run, T>, words = (int)(Run * sizeof(T)) / bytes;
+  typedef typename spc_word<bytes>::type word;
+  union { word all[words]; spc_run<Run, T> run; } u;
+#pragma unroll
+  for (int w = 0; w < words; w++) u.all[w] = ((const word *)at)[w];
+  return u.run;
+}
+
+template <int Run, class Body, class... T> SPC_DEVICE void spc_each(long long j, Body &body, const spc_run<Run, T> &...run) {
+#pragma unroll
+  for (int i = 0; i < Run; i++) body(j + i, run.at[i]...);
+}
+
+// Elements a team apart: as many under way as make 16 bytes of the narrowest, or four.
+template <class... T> constexpr int spc_ahead = ((sizeof(T) <= 2) || ... || false) ? 8 : 4;
+
+template <int Run, int Team, class T> SPC_DEVICE spc_run<Run, T> spc_load_far(const T *at) {
+  spc_run<Run, T> run;
+#pragma unroll
+  for (int i = 0; i < Run; i++) run.at[i] = at[i * Team];
+  return run;
+}
+
+template <int Run, int Team, class Body, class... T>
+SPC_DEVICE void spc_each_far(long long j, Body &body, const spc_run<Run, T> &...run) {
+#pragma unroll
+  for (int i = 0; i < Run; i++) body(j + i * Team, run.at[i]...);
+}
+
+// body(j, at[j]...) for all j in lo .. hi, shared by the team: a thread takes Run consecutive ones at a time, whose
+// elements it loads as words where they are aligned.
+template <int Team, int Run, class Body, class... T>
+SPC_DEVICE void spc_share(long long lo, long long hi, Body body, const T *...at) {
+  long long j = lo + spc_lane<Team>() * Run;
+  if constexpr (Run > 1) {
+    constexpr int ahead = Run < 16 ? 16 / Run : 1;
+    if ((spc_is_aligned<Run>(at + lo) && ...)) {
+#pragma unroll ahead
+      for (; j + Run <= hi; j += Team * Run) spc_each<Run>(j, body, spc_load_run<Run>(at + j)...);
+    }
+#pragma unroll 1
+    for (; j < hi; j += Team * Run) {
+#pragma unroll 4
+      for (int i = 0; i < Run && j + i < hi; i++) body(j + i, at[j + i]...);
+    }
+  } else {
+    constexpr int ahead = spc_ahead<T...>;
+#pragma unroll 1
+    for (; j + (ahead - 1) * Team < hi; j += ahead * Team)
+      spc_each_far<ahead, Team>(j, body, spc_load_far<ahead, Team>(at + j)...);
+#pragma unroll 1
+    for (; j < hi; j += Team) body(j, at[j]...);
+  }
+}
+
+template <int Rows, int Run, class At> SPC_DEVICE auto spc_load_rows(At at, long long i, long long step, long long lo) {
+  typedef decltype(spc_load_run<Run>(at(i) + lo)) run;
+  struct { run row[Rows]; } all;
+#pragma unroll
+  for (int k = 0; k < Rows; k++) all.row[k] = spc_load_run<Run>(at(i + k * step) + lo);
+  return all;
+}
+
+// body(i, j, at(i)[j]...) for i in first .. last by steps, for j in lo .. hi, at most Run of them: by one thread, with
+// several i's under way.  What at gives moves on by the same distance from one i to the next.
+template <int Run, class Body, class... At>
+SPC_DEVICE void spc_share_rows(long long first, long long last, long long step, long long lo, long long hi, Body body, At... at) {
+  constexpr int ahead = 4;
+  long long i = first;
+  if (lo + Run <= hi && ((spc_is_aligned<Run>(at(first) + lo) && spc_is_aligned<Run>(at(first + step) + lo)) && ...)) {
+    auto row = [&](long long r, const auto &...run) {
+#pragma unroll
+      for (int v = 0; v < Run; v++) body(r, lo + v, run.at[v]...);
+    };
+    auto rows = [&](auto... four) { // four rows of each operand
+#pragma unroll
+      for (int k = 0; k < ahead; k++) row(i + k * step, four.row[k]...);
+    };
+#pragma unroll 1
+    for (; i + (ahead - 1) * step < last; i += ahead * step) rows(spc_load_rows<ahead, Run>(at, i, step, lo)...);
+#pragma unroll 1
+    for (; i < last; i += step) row(i, spc_load_run<Run>(at(i) + lo)...);
+  }
+#pragma unroll 1
+  for (; i < last; i += step) {
+#pragma unroll
+    for (int v = 0; v < Run; v++)
+      if (lo + v < hi) body(i, lo + v, at(i)[lo + v]...);
+  }
+}
+
+// ---- what the threads of a team have, combined -------------------------------------------------------------
+template <int Team> SPC_DEVICE spc_u32 spc_team_mask() {
+  if (Team >= 32) return 0xffffffffu;
+  return ((1u << (Team % 32)) - 1) << (threadIdx.x % 32 / Team * Team);
+}
+
+template <int Team, class T> SPC_DEVICE T spc_from_lane(T x, int lane) {
+  return __shfl_sync(spc_team_mask<Team>(), x, lane, Team < 32 ? Team : 32);
+}
+template <int Team, class T> SPC_DEVICE T spc_from_behind(T x, int by) {
+  return __shfl_down_sync(spc_team_mask<Team>(), x, by, Team < 32 ? Team : 32);
+}
+template <int Team> SPC_DEVICE bool spc_from_lane(bool x, int lane) { return spc_from_lane<Team>((int)x, lane) != 0; }
+template <int Team> SPC_DEVICE bool spc_from_behind(bool x, int by) { return spc_from_behind<Team>((int)x, by) != 0; }
+template <int Team> SPC_DEVICE signed char spc_from_lane(signed char x, int lane) {
+  return (signed char)spc_from_lane<Team>((int)x, lane);
+}
+template <int Team> SPC_DEVICE signed char spc_from_behind(signed char x, int by) {
+  return (signed char)spc_from_behind<Team>((int)x, by);
+}
+template <int Team> SPC_DEVICE unsigned char spc_from_lane(unsigned char x, int lane) {
+  return (unsigned char)spc_from_lane<Team>((int)x, lane);
+}
+template <int Team> SPC_DEVICE unsigned char spc_from_behind(unsigned char x, int by) {
+  return (unsigned char)spc_from_behind<Team>((int)x, by);
+}
+template <int Team> SPC_DEVICE short spc_from_lane(short x, int lane) { return (short)spc_from_lane<Team>((int)x, lane); }
+template <int Team> SPC_DEVICE short spc_from_behind(short x, int by) { return (short)spc_from_behind<Team>((int)x, by); }
+
+// Every thread gets combine over all of them, in the order of a tree; Width: how many parts there are.
+template <int Width, class T, class Combine> SPC_DEVICE T spc_combine_warp(T x, Combine combine) {
+#pragma unroll
+  for (int by = Width / 2; by > 0; by /= 2) x = combine(x, spc_from_behind<Width>(x, by));
+  return spc_from_lane<Width>(x, 0);
+}
+
+template <int Team, class T, class Combine> SPC_DEVICE T spc_combine(T x, Combine combine) {
+  if constexpr (Team <= 32) {
+    return spc_combine_warp<Team>(x, combine);
+  } else {
+    __shared__ T part[Team / 32];
+    x = spc_combine_warp<32>(x, combine);
+    __syncthreads(); // what was combined here before has been read
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = part[0];
+#pragma unroll
+    for (int w = 1; w < Team / 32; w++) x = combine(x, part[w]);
+    return x;
+  }
+}
+
+// ---- the place of the largest ------------------------------------------------------------------------------
+template <class T> struct spc_place {
+  T value;
+  long long at; // -1: none
+};
+
+// The larger value, the first of equal ones; NaN is larger than all others.
+template <class T> SPC_DEVICE spc_place<T> spc_better(spc_place<T> x, spc_place<T> y) {
+  if (y.at < 0) return x;
+  if (x.at < 0) return y;
+  const bool x_nan = x.value != x.value, y_nan = y.value != y.value;
+  const bool equal = x.value == y.value || (x_nan && y_nan);
+  if (equal) return y.at < x.at ? y : x;
+  return !x_nan && (y_nan || y.value > x.value) ? y : x;
+}
+
+template <int Team, class T> SPC_DEVICE spc_place<T> spc_from_behind(spc_place<T> x, int by) {
+  return {spc_from_behind<Team>(x.value, by), spc_from_behind<Team>(x.at, by)};
+}
+template <int Team, class T> SPC_DEVICE spc_place<T> spc_from_lane(spc_place<T> x, int lane) {
+  return {spc_from_lane<Team>(x.value, lane), spc_from_lane<Team>(x.at, lane)};
+}

@@ -1,0 +1,147 @@
+/* loop_sums.c - what a loop adds up, when its iterations may run side by side.
+ *
+ *     for %j = 0 .. N { %acc = %acc + x[j]; %most = max(%most, x[j]); }      acc by +, most by max
+ *     for %j = 0 .. N { if x[j] > %best .. { %best = x[j]; %at = j; } }      at, the place of the best
+ *     for %j = 0 .. N { %acc = x[j] - %acc; }                                no sum: false
+ *
+ * An iteration may combine a value with a variable from outside, by an op whose order does not matter, as
+ * often as it likes and behind conditions, but nothing else may ask for that variable. */
+#include "ir/loop.h"
+
+bool ir_expr_uses_var(const ir_expr *e, const ir_var *var) {
+  if (e->kind == IR_VAR) return e->var == var;
+  for (int i = 0; i < e->arg_count; i++)
+    if (ir_expr_uses_var(e->args[i], var)) return true;
+  return false;
+}
+
+bool ir_block_declares(const ir_block *block, const ir_var *var) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if ((c->kind == IR_LET || c->kind == IR_FOR) && c->var == var) return true;
+    if (ir_block_declares(&c->body, var) || ir_block_declares(&c->orelse, var)) return true;
+  }
+  return false;
+}
+
+bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_LOCAL && c->buf == buf) return true;
+    if (ir_block_declares_buf(&c->body, buf) || ir_block_declares_buf(&c->orelse, buf)) return true;
+  }
+  return false;
+}
+
+ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place) {
+  ir_expr *none = ir_apply(a, IR_OP_LT, place, ir_int(a, 0));
+  ir_expr *better = ir_apply(a, IR_OP_OR, ir_apply(a, IR_OP_GT, value, best), none);
+  if (!ir_dtype_is_float(value->dtype)) return better;
+  ir_expr *first_nan = ir_apply(a, IR_OP_AND, ir_apply(a, IR_OP_NE, value, value),
+                                ir_apply(a, IR_OP_EQ, best, best));
+  return ir_apply(a, IR_OP_OR, better, first_nan);
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+typedef struct scan {
+  ir_arena *arena;
+  const ir_code *loop;
+  bool stores;
+  ir_loop_sums *sums;
+} scan;
+
+static bool is_outside(const scan *s, const ir_var *var) {
+  return var != s->loop->var && !ir_block_declares(&s->loop->body, var);
+}
+
+static bool is_ref(const ir_expr *e, const ir_var *var) { return e->kind == IR_VAR && e->var == var; }
+
+static bool in_any_order(ir_op op) {
+  return op == IR_OP_ADD || op == IR_OP_MUL || op == IR_OP_MIN || op == IR_OP_MAX ||
+         op == IR_OP_AND || op == IR_OP_OR;
+}
+
+/* var = var op rest; a difference is a sum. */
+static const ir_expr *combined_with(const ir_code *set, ir_op *op) {
+  const ir_expr *e = set->value;
+  if (!e || e->kind != IR_OP || e->arg_count != 2 || set->var->lanes != 1) return NULL;
+  bool first = is_ref(e->args[0], set->var);
+  if (e->op == IR_OP_SUB && first) return *op = IR_OP_ADD, e->args[1];
+  if (!in_any_order(e->op) || (!first && !is_ref(e->args[1], set->var))) return NULL;
+  *op = e->op;
+  return e->args[first ? 1 : 0];
+}
+
+static bool note(scan *s, ir_loop_sum sum) {
+  for (int i = 0; i < s->sums->at.count; i++)
+    if (s->sums->at.at[i].var == sum.var)
+      return s->sums->at.at[i].combine == sum.combine && s->sums->at.at[i].best == sum.best;
+  IR_PUSH(s->arena, &s->sums->at, sum);
+  return true;
+}
+
+/* if better { best = value; place = where; } */
+static bool is_place_of_best(const scan *s, const ir_code *c, ir_loop_sum *out) {
+  if (c->kind != IR_IF || c->body.codes.count != 2 || c->orelse.codes.count) return false;
+  const ir_code *best = c->body.codes.at[0], *place = c->body.codes.at[1];
+  if (best->kind != IR_SET || place->kind != IR_SET || place->var->dtype != IR_I64) return false;
+  if (!is_outside(s, best->var) || !is_outside(s, place->var)) return false;
+  ir_expr *condition =
+      ir_value_is_better(s->arena, best->value, ir_var_ref(s->arena, best->var),
+                         ir_var_ref(s->arena, place->var));
+  *out = (ir_loop_sum){place->var, best->var, IR_OP_COUNT};
+  return ir_expr_equal(c->cond, condition);
+}
+
+static bool find_sums(scan *s, const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_loop_sum sum = {.var = c->var};
+    if (c->kind == IR_BARRIER) return false;
+    bool own = c->buf && c->buf->kind == IR_BUF_LOCAL && ir_block_declares_buf(&s->loop->body, c->buf);
+    if (c->kind == IR_STORE && !own && !s->stores) return false;
+    if (is_place_of_best(s, c, &sum)) {
+      if (!note(s, sum)) return false;
+      continue;
+    }
+    if (c->kind == IR_SET && is_outside(s, c->var) &&
+        (!combined_with(c, &sum.combine) || !note(s, sum)))
+      return false;
+    if (!find_sums(s, &c->body) || !find_sums(s, &c->orelse)) return false;
+  }
+  return true;
+}
+
+/* ---- nothing else asks for them -------------------------------------------------------------- */
+static bool asks(const scan *s, const ir_expr *e) {
+  for (int i = 0; e && i < s->sums->at.count; i++) {
+    const ir_loop_sum *sum = &s->sums->at.at[i];
+    if (ir_expr_uses_var(e, sum->var) || (sum->best && ir_expr_uses_var(e, sum->best))) return true;
+  }
+  return false;
+}
+
+static bool block_asks(const scan *s, const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_loop_sum best;
+    ir_op op;
+    if (is_place_of_best(s, c, &best)) {
+      if (asks(s, c->body.codes.at[0]->value) || asks(s, c->body.codes.at[1]->value)) return true;
+      continue;
+    }
+    const ir_expr *value = c->value;
+    if (c->kind == IR_SET && is_outside(s, c->var)) value = combined_with(c, &op);
+    const ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, value, c->offset};
+    for (int k = 0; k < IR_COUNT(parts); k++)
+      if (asks(s, parts[k])) return true;
+    if (block_asks(s, &c->body) || block_asks(s, &c->orelse)) return true;
+  }
+  return false;
+}
+
+bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums *out) {
+  scan s = {a, loop, stores, out};
+  *out = (ir_loop_sums){0};
+  return find_sums(&s, &loop->body) && !block_asks(&s, &loop->body);
+}

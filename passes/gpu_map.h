@@ -1,0 +1,55 @@
+/* gpu_map.h - shared by the files of pass `gpu_map`. */
+#ifndef SPC_PASSES_GPU_MAP_H
+#define SPC_PASSES_GPU_MAP_H
+
+#include "passes/cost.h"
+
+/* A kernel function on its way to threads.  A row is what one iteration of its parallel loop does, or, without
+ * such a loop, all that it does. */
+typedef struct gpu_rows {
+  pass_context *context;
+  ir_kernel *kernel;
+  ir_stage *stage;
+  ir_func *func;
+  ir_code *loop;   /* NULL: there is one row */
+  ir_block *block; /* a row's code */
+  double rows;     /* as assumed */
+  IR_VEC(ir_code *) shared; /* loops of a row whose iterations may run side by side */
+} gpu_rows;
+
+/* ---- questions (gpu_rows.c) ------------------------------------------------------------------ */
+bool gpu_is_size(const ir_expr *e); /* of constants and dims alone */
+/* The loops of a row that hold its work, each one that can be shared; false where one cannot.  Nests are made one loop
+ * where that is the same. */
+bool gpu_find_shared(gpu_rows *r);
+double gpu_trips(const gpu_rows *r, const ir_code *loop); /* as assumed */
+double gpu_work(const gpu_rows *r, const ir_block *block); /* innermost iterations, as assumed */
+/* The only loop nest of a row, when it is a sum and all beside it is cheap to repeat; its place in the block.  NULL: the
+ * row is none of that kind. */
+ir_code *gpu_only_sum(const gpu_rows *r, int *at, ir_loop_sums *sums);
+/* Whether what the loop reads lies contiguous along it, or along the rows. */
+typedef struct gpu_strides {
+  bool along_loop, along_rows;
+  int64_t bytes, row_bytes; /* of the narrowest element that each iteration loads: along the loop, along the rows */
+} gpu_strides;
+gpu_strides gpu_strides_of(const gpu_rows *r, const ir_code *shared);
+
+/* ---- how rows run (gpu_team.c) --------------------------------------------------------------- */
+/* Gives the rows to teams of threads, or cuts their sums into parts; false: a thread a row will do. */
+bool gpu_map_rows(gpu_rows *r);
+
+/* ---- parts (gpu_parts.c) --------------------------------------------------------------------- */
+typedef struct gpu_cut {
+  int at;            /* of the nest in the row's block */
+  ir_code *nest, *loop; /* the sum; the loop of it that is cut, maybe an inner one */
+  ir_loop_sums sums;
+  ir_expr *parts;    /* how many, of sizes alone */
+  int round;         /* a part is a multiple of so many iterations */
+  int team, last_team; /* threads that make a part, that add a row's parts up; 1: a thread */
+  bool rows_last;    /* the parts of all rows lie side by side: [part][row], else [row][part] */
+  int wide;          /* consecutive rows that a thread takes together, whose elements it loads as words; 1: one */
+} gpu_cut;
+/* Two functions in place of one: what every part gives, then a row's parts in their order. */
+void gpu_cut_rows(gpu_rows *r, const gpu_cut *cut);
+
+#endif
