@@ -128,75 +128,107 @@ static void share(void *pool, int64_t count, int64_t ns, ir_crew_work work, void
     work(user, 0, count);
 }
 
-/* Parts of a list that have filled less than they had room for, perhaps. */
+/* Parts of a list that have filled less than they had room for, perhaps: each moves down behind
+ * those before it, in the same memory, the first one first.  Groups of parts are moved side by
+ * side: where a group's first parts go others may not have left yet, so these are set aside before.
+ */
+enum { MOST_GROUPS = 16 };
 typedef struct gaps {
   const int64_t *starts, *ends; /* by part; it ended where it began, or at 0: nothing is there */
-  int64_t *to;                  /* by part: where its entries go, behind those before it */
-  ir_array from, out;
+  int64_t *to;                  /* by part, and one more: where its entries go */
+  int groups;
+  int64_t bound[MOST_GROUPS + 1]; /* parts */
+  int64_t kept[MOST_GROUPS];      /* by group: the first part that is not set aside */
+  ir_array array[2];              /* coordinates, values */
 } gaps;
 
-static int64_t length_of(const gaps *g, int64_t part) {
-  int64_t length = g->ends[part] - g->starts[part];
-  return length > 0 ? length : 0;
+static int64_t length_of(const gaps *g, int64_t part) { return g->to[part + 1] - g->to[part]; }
+
+static char *at_of(const ir_array *array, int64_t position) {
+  return (char *)array->data + (size_t)position * ir_dtype_bytes(array->dtype);
 }
 
-/* In the same memory the first parts go first. */
-static void move_parts(void *user, int64_t begin, int64_t end) {
+/* Entries from one position on, to another. */
+static void move_entries(const ir_array *array, int64_t to, int64_t from, int64_t count) {
+  if (array->data && count && to != from)
+    memmove(at_of(array, to), at_of(array, from), (size_t)count * ir_dtype_bytes(array->dtype));
+}
+
+static void move_groups(void *user, int64_t begin, int64_t end) {
   const gaps *g = user;
-  size_t bytes = ir_dtype_bytes(g->from.dtype);
-  const char *from = g->from.data;
-  char *out = g->out.data;
-  for (int64_t part = begin; part < end; part++) {
-    size_t at = (size_t)g->starts[part] * bytes, to = (size_t)g->to[part] * bytes;
-    if (length_of(g, part) && out + to != from + at)
-      memmove(out + to, from + at, (size_t)length_of(g, part) * bytes);
-  }
-}
-
-/* By several threads into memory of its own, else within what it has. */
-static void close_array(rt_run *run, gaps *g, ir_array *array, int64_t parts, int64_t stored) {
-  enum { BYTES_A_NS = 4 };
-  rt_pool *pool = run->plan->options.pool;
-  if (!array->data) return;
-  g->from = g->out = *array;
-  int64_t ns = stored * (int64_t)ir_dtype_bytes(array->dtype) / BYTES_A_NS;
-  if (stored < array->count && pool && rt_pool_pays(pool, ns)) {
-    g->out = ir_array_room(run->memory.arena, array->dtype, stored);
-    rt_pool_for(pool, 0, parts, 1, move_parts, g);
-  } else {
-    move_parts(g, 0, parts);
-  }
-  array->data = g->out.data;
+  for (int64_t group = begin; group < end; group++)
+    for (int64_t part = g->kept[group]; part < g->bound[group + 1]; part++)
+      for (int a = 0; a < 2; a++)
+        move_entries(&g->array[a], g->to[part], g->starts[part], length_of(g, part));
 }
 
 /* Rows begin where their part's entries go; a row lies in the first part that does not end before
  * it.  Returns how many entries there are. */
 static int64_t close_rows(const gaps *g, ir_array *pos, int64_t parts) {
-  int64_t stored = 0, part = 0, filled = 0;
+  int64_t part = 0, filled = 0;
+  for (int64_t i = 0; i < parts; i++)
+    g->to[i + 1] = g->to[i] + (g->ends[i] > g->starts[i] ? g->ends[i] - g->starts[i] : 0);
   for (int64_t row = 1; row < pos->count; row++) {
     int64_t end = ir_array_int(pos, row);
     if (end > filled) filled = end; /* else: no loop visited the row, or it is empty */
-    for (; part + 1 < parts && filled > g->ends[part]; part++) {
-      g->to[part] = stored;
-      stored += length_of(g, part);
-    }
-    ir_array_put(pos, row, stored + (filled > g->starts[part] ? filled - g->starts[part] : 0));
+    while (part + 1 < parts && filled > g->ends[part]) part++;
+    ir_array_put(pos, row, g->to[part] + (filled > g->starts[part] ? filled - g->starts[part] : 0));
   }
-  for (; part < parts; part++) {
-    g->to[part] = stored;
-    stored += length_of(g, part);
+  return g->to[parts];
+}
+
+/* Groups of as many entries each; returns how many entries are set aside. */
+static int64_t cut_groups(gaps *g, int64_t parts, int groups) {
+  int64_t part = 0, limit = 0, aside = 0;
+  g->groups = groups;
+  g->bound[groups] = parts;
+  for (int i = 0; i < groups; i++) {
+    for (; part < parts && g->to[part] < g->to[parts] * i / groups; part++)
+      if (g->ends[part] > limit) limit = g->ends[part];
+    g->bound[i] = g->kept[i] = part;
+    while (g->kept[i] < parts && g->to[g->kept[i]] < limit) g->kept[i]++;
+    aside += g->to[g->kept[i]] - g->to[part];
   }
-  return stored;
+  for (int i = 0; i < groups; i++) /* all of it, at most */
+    if (g->kept[i] > g->bound[i + 1]) g->kept[i] = g->bound[i + 1];
+  return aside;
+}
+
+/* What a group sets aside, one part behind the other. */
+static ir_array set_aside(rt_run *run, const gaps *g, int group, const ir_array *from) {
+  int64_t first = g->to[g->bound[group]], count = g->to[g->kept[group]] - first;
+  ir_array aside = {.dtype = from->dtype};
+  if (!from->data || !count) return aside;
+  aside = ir_array_room(run->memory.arena, from->dtype, count);
+  for (int64_t part = g->bound[group]; part < g->kept[group]; part++)
+    if (length_of(g, part))
+      memcpy(at_of(&aside, g->to[part] - first), at_of(from, g->starts[part]),
+             (size_t)length_of(g, part) * ir_dtype_bytes(from->dtype));
+  return aside;
+}
+
+static void move_together(rt_run *run, gaps *g) {
+  ir_array aside[MOST_GROUPS][2];
+  for (int i = 0; i < g->groups; i++)
+    for (int a = 0; a < 2; a++) aside[i][a] = set_aside(run, g, i, &g->array[a]);
+  rt_pool_for(run->plan->options.pool, 0, g->groups, 1, move_groups, g);
+  for (int i = 0; i < g->groups; i++)
+    for (int a = 0; a < 2; a++)
+      if (aside[i][a].count)
+        memcpy(at_of(&g->array[a], g->to[g->bound[i]]), aside[i][a].data,
+               (size_t)aside[i][a].count * ir_dtype_bytes(aside[i][a].dtype));
 }
 
 /* starts: where parts started, then where they ended (0: no loop reached the part). */
 static void close_gaps(rt_run *run, ir_view *view, const int64_t *starts, int64_t parts) {
-  int level = view->format->level_count - 1;
-  gaps g = {.starts = starts, .ends = starts + parts};
+  int level = view->format->level_count - 1, threads = rt_pool_size(run->plan->options.pool);
+  gaps g = {.starts = starts, .ends = starts + parts, .array = {view->crd[level], view->vals}};
   g.to = IR_NEW_ARRAY(run->memory.arena, int64_t, parts + 1);
   int64_t stored = close_rows(&g, &view->pos[level], parts);
-  close_array(run, &g, &view->crd[level], parts, stored);
-  close_array(run, &g, &view->vals, parts, stored);
+  bool shared = stored < view->crd[level].count && rt_pool_pays(run->plan->options.pool, stored);
+  if (!shared || cut_groups(&g, parts, threads < MOST_GROUPS ? threads : MOST_GROUPS) > stored / 4)
+    (void)cut_groups(&g, parts, 1);
+  move_together(run, &g);
   view->crd[level].count = view->vals.count = stored;
 }
 

@@ -130,3 +130,25 @@ for flag in ("--batch-invariant", "--reproducible"):
     text = spc("explain", "examples/ffn.spx", "--target=cpu", flag).stdout
     check("explain speaks of " + flag, flag.strip("-").replace("-", " ").split()[0] in text.lower(), text[:1500])
 close()
+
+# 5. Sparse results and conversions that are large enough to be made by several threads.
+ROWS, COLUMNS = 900, 1100
+ASSEMBLED = {
+    "sum": ("in A: f32[I,J] as csr; in B: f32[I,J] as csr; out C[i,j] = A[i,j] + B[i,j] as csr;", "AB", lambda A, B: A + B),
+    "common": ("in A: f32[I,J] as csr; in B: f32[I,J] as csr; out C[i,j] = A[i,j] * B[i,j] as csr;", "AB", lambda A, B: A.multiply(B).tocsr()),
+    "product": ("in A: f32[I,J] as csr; in B: f32[I,J] as csr; out C[i,k] = sum[j] A[i,j] * B[k,j] as csr;", "AB", lambda A, B: A @ B.T),
+    "columns": ("in A: f32[I,J] as csr; out C[i,j] = A[i,j] as csc;", "A", lambda A, B: A),
+    "blocks": ("in A: f32[I,J] as csr; out C[i,j] = A[i,j] as bsr(4,3);", "A", lambda A, B: A),
+    "elements": ("in A: f32[I,J] as bsr(4,5); out C[i,j] = A[i,j] as csr;", "A", lambda A, B: A),
+}
+if "cpu" in ON:
+    A = sp.csr_matrix(np.where(rng.random((ROWS, COLUMNS)) < 0.15, rng.integers(1, 9, (ROWS, COLUMNS)), 0).astype(np.float32))
+    B = (A + sp.csr_matrix(np.where(rng.random((ROWS, COLUMNS)) < 0.05, rng.integers(1, 9, (ROWS, COLUMNS)), 0).astype(np.float32))).tocsr()
+    sp.save_npz(path("A.npz"), A), sp.save_npz(path("B.npz"), B)
+    for name, (text, operands_of, want) in ASSEMBLED.items():
+        source, out = write("assembled_%s.spx" % name, "spx 1; dim I: dyn; dim J: dyn; kernel k { " + text + " }\n"), path("C.npz")
+        for threads in (1, 2, 5):
+            r = spc("run", source, *[x for o in operands_of for x in ("--bind", "%s=%s" % (o, path(o + ".npz")))], "--backend=cpu", "--threads=%d" % threads, "--out", "C=" + out)
+            got, full = sp.load_npz(out) if r.returncode == 0 else None, want(A, B).toarray()
+            good = got is not None and (got.toarray() == full).all() and (name in ("blocks", "elements") or got.nnz == np.count_nonzero(full))
+            check("%s by %d threads is what it is" % (name, threads), good, r.stderr)
