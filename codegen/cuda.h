@@ -1,6 +1,7 @@
 /* cuda.h - shared by codegen/cuda_*.c only: from stages to CUDA C, from CUDA C to cubins.
  *
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
+ *   cuda_groups.c   the same of rows that come in ragged groups
  *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
  *   cuda_join.c     two stages whose blocks are each other's: one launch
@@ -57,6 +58,17 @@ typedef struct cg_brought {
   bool reads_more; /* the fragment reads other buffers too */
 } cg_brought;
 
+/* Rows that come in ragged groups: m is a ragged index, its segment the batch index that B alone has. */
+typedef struct cg_groups {
+  const ir_index *segment;
+  const ir_tensor *offsets;
+  const ir_tensor *rows;  /* names the row of A for each m; NULL: it is m */
+  const ir_expr *a_rows;  /* how many A has */
+  int buf_offsets, buf_rows;
+} cg_groups;
+/* cg_product_read of such a statement. */
+bool cg_groups_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, cg_groups *groups, const char **why);
+
 /* ---- one launch ------------------------------------------------------------------------------ */
 typedef struct cg_launch {
   const ir_stage *stage;
@@ -77,6 +89,7 @@ typedef struct cg_launch {
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
   cg_brought brought;
+  cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;

@@ -229,6 +229,7 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
+  line(c, "static constexpr bool grouped = %s;", l->groups.segment ? "true" : "false");
   line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
        l->regroups ? "true" : "false", l->own_dense ? "true" : "false");
@@ -254,6 +255,23 @@ static void put_lists(const config *c) {
   if (!made && !l->n_blocks && !l->own_lists && !l->noted) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
+}
+
+/* Where a group of rows begins, and which row of A a row of the result is made of. */
+static void put_groups(const config *c) {
+  const cg_groups *g = &c->l->groups;
+  if (!g->segment) return;
+  put_size(c, "groups", g->segment->extent);
+  line(c, "SPC_DEVICE long long offset(const spc_args &args, int g) { return ((const %s *)args.buf[%d])[g]; } // %s",
+       cuda_type(g->offsets->dtype), g->buf_offsets, g->offsets->name);
+  if (!g->rows) {
+    line(c, "SPC_DEVICE int row(const spc_args &, int m) { return m; }");
+    return;
+  }
+  line(c, "SPC_DEVICE int row(const spc_args &args, int m) { // %s", g->rows->name);
+  line(c, "  long long at = ((const %s *)args.buf[%d])[m];", cuda_type(g->rows->dtype), g->buf_rows);
+  line(c, "  return at >= 0 && at < (%s) ? (int)at : -1;", size_text(c, g->a_rows));
+  line(c, "}");
 }
 
 /* Where the result is asked for, element by element. */
@@ -309,6 +327,7 @@ static void put_product(const config *c) {
   put_size(c, "pitch_t", p->t.pitch);
   if (ir_kernel_moves_boxes(c->l->row)) put_boxes(c);
   put_lists(c);
+  put_groups(c);
   put_asked(c);
   put_guard(c);
   put_epilogue(c);

@@ -7,6 +7,7 @@
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
+enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
 enum { THREADS_A_STRIP = 256 }; /* of the kernels whose blocks make lists */
 
 typedef struct selection {
@@ -324,8 +325,11 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   const char *why = NULL;
   cg_product product;
   if (s->stage->stmts.count != 1) return unfit(s, row->name, "it has more than one statement");
-  if (!cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why))
-    return unfit(s, row->name, why);
+  cg_groups groups = {0};
+  bool read = ir_kernel_is_grouped(row)
+                  ? cg_groups_read(s->arena, s->stage->stmts.at[0], &product, &groups, &why)
+                  : cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why);
+  if (!read) return unfit(s, row->name, why);
   if (product.a.tensor->dtype != product.b.tensor->dtype ||
       !(row->dtypes >> product.a.tensor->dtype & 1))
     return unfit(s, row->name, "the operands' element types are not the kernel's");
@@ -335,14 +339,17 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
     why = "it takes two batch indices at most";
   if (why) return unfit(s, row->name, why);
-  bool turned = !l->list && is_turned(s, l);
+  l->groups = groups;
+  bool turned = !l->list && !groups.segment && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !groups.segment && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
+  if (groups.segment) l->groups.buf_offsets = use_values(s, l, groups.offsets);
+  if (groups.rows) l->groups.buf_rows = use_values(s, l, groups.rows);
   if (l->list) {
     l->buf_ids = use(s, l, l->list->ids);
     l->buf_counts = use(s, l, l->list->counts);
@@ -560,8 +567,17 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 }
 
 /* ---- launch shape ---------------------------------------------------------------------------- */
+/* At most: every group may end in a tile that is not full, and rows may lie before and behind all. */
+static ir_expr *group_tiles(ir_arena *a, const cg_launch *l) {
+  const cg_product *p = &l->product;
+  ir_expr *rows = ir_apply(a, IR_OP_ADD, ir_ceil_div(a, p->m->extent, l->row->m),
+                           ir_apply(a, IR_OP_ADD, l->groups.segment->extent, ir_int(a, 2)));
+  return ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, p->n->extent, l->row->n));
+}
+
 ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
+  if (l->groups.segment) return group_tiles(a, l);
   ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->m->extent, l->row->m),
                              ir_ceil_div(a, p->n->extent, l->row->n));
   for (int i = 0; i < p->batch_count; i++)
@@ -619,6 +635,13 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
   }
 }
 
+/* Persistent blocks that fit a multiprocessor side by side, by threads and by shared memory. */
+static int group_blocks(const cg_launch *l) {
+  const int unit_bytes = 227 << 10, reserved = 1 << 10;
+  int by_threads = GROUP_THREADS_A_UNIT / l->threads, by_bytes = unit_bytes / (l->shared_bytes + reserved);
+  return by_threads < by_bytes ? by_threads : by_bytes > 0 ? by_bytes : 1;
+}
+
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out) {
   *out = (ir_code_image){.stage = launch->stage,
                          .func = launch->func,
@@ -641,6 +664,10 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                                              : list_grid(arena, launch);
   if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows")))
     out->capped = true;
+  if (launch->groups.segment) {
+    out->capped = true;
+    out->blocks_per_sm = group_blocks(launch);
+  }
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;

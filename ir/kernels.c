@@ -53,6 +53,8 @@ bool ir_kernel_regroups(const ir_kernel_row *row) { return row->load_a == IR_LOA
 
 bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NBLOCK; }
 
+bool ir_kernel_is_grouped(const ir_kernel_row *row) { return row->load_a == IR_LOADER_GROUPS; }
+
 bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
 
 int ir_kernel_split(const ir_kernel_row *row) {
@@ -89,9 +91,8 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
   if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
-  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || row->m % strip || row->n % word || ir_kernel_streams(row) ||
-      ir_kernel_skips(row) ||
-      ir_kernel_split(row) > 1)
+  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || row->m % strip || row->n % word ||
+      ir_kernel_streams(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;
   /* Bits are or'ed over a warp's 16 rows, and over the warps of one block of 64 rows a warpgroup.

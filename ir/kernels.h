@@ -10,6 +10,7 @@ typedef enum ir_load {
   IR_LOADER_KGATHER,
   IR_LOADER_NGATHER,
   IR_LOADER_ROWS,
+  IR_LOADER_GROUPS,
   IR_LOADER_TMA,
   IR_LOADER_KBLOCK,
   IR_LOADER_NBLOCK,
@@ -48,6 +49,8 @@ bool ir_kernel_n_blocks(
                                   others, and its result is whole */
 bool ir_kernel_moves_boxes(
     const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
+/* Rows come in ragged groups, each multiplied by a matrix of its own; they may be gathered. */
+bool ir_kernel_is_grouped(const ir_kernel_row *row);
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */

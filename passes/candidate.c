@@ -288,6 +288,8 @@ static double scattered_cost(pass_context *context, const pass_sum *sum,
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  if (sum && sum->grouped && row) return *index = 0, pass_groups_cost(context, sum, row);
   if (pass_is_library(candidate) && sum && sum->matrices)
     return *index = 0, pass_library_cost(context, sum);
   *index = listed ? index_cost(context, candidate, cover) : 0;

@@ -18,6 +18,7 @@
 #include <math.h>
 
 #include "passes/canon.h"
+#include "passes/contract.h"
 #include "passes/stores.h"
 
 typedef struct splitter {
@@ -223,7 +224,7 @@ static bool is_whole(splitter *s, const place *p, const ir_expr *e) {
 }
 
 static ir_expr *open_heavy(splitter *s, const place *p, ir_expr *e, bool only, bool root) {
-  bool stays = is_whole(s, p, e) && (e->kind == IR_SOFTMAX || only);
+  bool stays = is_whole(s, p, e) && (e->kind == IR_SOFTMAX || only) && !pass_waits_in_line(p->stmt, e);
   if (!stays || (e->kind == IR_TOPK && !root)) {
     ir_expr *access = make_temporary(s, p, e);
     if (access != e) return access;

@@ -22,6 +22,11 @@ typedef struct pass_sum {
   double batch, m, n, k_size;  /* assumed sizes; set when matrices, else m = all free, n = 1 */
   ir_index *m_index, *n_index; /* NULL when there is not exactly one */
   ir_precision precision;      /* what the schedule allows */
+  /* or a product whose rows come in ragged groups, each with a matrix of its own: then not matrices,
+   * but a, b, k, m_index (ragged) and n_index are set */
+  bool grouped;
+  ir_index *segment;
+  const char *not_grouped; /* rows are ragged, and why no kernel takes them */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
@@ -145,6 +150,10 @@ bool pass_rows_are_few(pass_context *context, const pass_sum *sum);
 /* Who reads the result looks at its zeros itself: nobody asks for their bits. */
 bool pass_readers_look(pass_context *context, const pass_sum *sum);
 void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+/* Products whose rows come in ragged groups (ways_groups.c). */
+void pass_ways_groups(pass_context *context, pass_ways *ways);
+/* Predicted microseconds of such a product, groups being as long as one another. */
+double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* A product by the vendor's library, after the kernels that it is compared with. */
 void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 bool pass_is_library(const ir_candidate *candidate);

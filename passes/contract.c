@@ -42,6 +42,11 @@ ir_expr *pass_reduction_of(const ir_stmt *stmt) {
   return pass_shape_of(stmt) == PASS_REDUCTION ? find_reduce(stmt->value) : NULL;
 }
 
+bool pass_waits_in_line(const ir_stmt *stmt, const ir_expr *reduce) {
+  return ir_is_scatter(stmt) && stmt->race != IR_RACE_ATOMIC && ir_dtype_is_float(stmt->target->dtype) && reduce &&
+         reduce->kind == IR_REDUCE && reduce->reducer == IR_RED_SUM;
+}
+
 bool pass_reduce_guard(const ir_expr *reduce, ir_expr **guard, ir_expr **value) {
   ir_expr *body = reduce->args[0];
   *guard = NULL;

@@ -22,6 +22,9 @@ typedef enum pass_shape {
 pass_shape pass_shape_of(const ir_stmt *stmt);
 /* The one reduction of the statement, or NULL. */
 ir_expr *pass_reduction_of(const ir_stmt *stmt);
+/* A scatter whose additions to one place are made in order, and a sum that is better made before them:
+ * nothing about the sum has to wait.  False where `reduce` is NULL. */
+bool pass_waits_in_line(const ir_stmt *stmt, const ir_expr *reduce);
 /* where(c, x, identity) under a reducer: elements outside c need not be visited. True when the body
  * has that form; then *guard is c and *value is x, else NULL and the body. */
 bool pass_reduce_guard(const ir_expr *reduce, ir_expr **guard, ir_expr **value);

@@ -139,6 +139,9 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
   if (p->from->value->kind == IR_TOPK) return "topk needs a whole row of it";
   if (pass_shape_of(p->into) != PASS_ELEMENTWISE)
     return ir_format_text(c->arena, "`%s` has a reduction of its own", p->into->target->name);
+  if (pass_waits_in_line(p->into, pass_reduction_of(p->from)))
+    return ir_format_text(c->arena, "additions of `%s` to one place wait for one another, its sums need not",
+                          p->into->target->name);
   if (pass_count_accesses(p->into->value, t) > 1)
     return "it is read more than once in the statement";
   if (!pass_bare_access(p->use)) return "it is read at computed positions";

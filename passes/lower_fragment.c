@@ -64,6 +64,7 @@ void pass_lower_fragment(lower_state *s) {
   bind_group(s, env, &info.m, m);
   bind_group(s, env, &info.n, n);
   bind_group(s, env, &info.batch, batch);
+  if (info.ragged) pass_env_bind(env, info.ragged->segment, batch);
   pass_level_resolve(s, env);
   func->result = pass_value(s, env, root);
   s->stmt = stmt;

@@ -67,6 +67,57 @@ static void take_roles(pass_context *context, pass_sum *sum, const pass_contract
   sum->n_index = only(&info->n);
 }
 
+/* The row of A: the ragged index, or what a vector of integers names for it. */
+static bool is_row(const ir_expr *sub, const ir_index *ragged) {
+  if (ir_is_bare(sub, ragged)) return true;
+  while (sub->kind == IR_CAST) sub = sub->args[0];
+  return sub->kind == IR_ACCESS && sub->arg_count == 1 && ir_is_bare(sub->args[0], ragged) &&
+         !pass_tensor_is_sparse(sub->tensor) && !ir_dtype_is_float(sub->tensor->dtype);
+}
+
+static const char *rows_misfit(const pass_operand *a, const ir_index *k, const ir_index *ragged) {
+  const ir_expr *access = a->access;
+  if (a->scale || a->factor_count != 1) return "one side is itself a product";
+  if (a->prologue) return "an operand is computed on the way in";
+  if (access->arg_count != 2 || pass_tensor_is_sparse(access->tensor)) return "its rows are not those of a dense matrix";
+  int at = pass_dim_of(access, k);
+  if (at < 0 || pass_contiguous_index(access, false) != k) return "its rows are not contiguous";
+  return is_row(access->args[1 - at], ragged) ? NULL : "its rows are named by more than a vector";
+}
+
+static const char *matrices_misfit(const pass_operand *b, const pass_contraction_info *info, const pass_sum *sum) {
+  if (b->scale || b->factor_count != 1) return "one side is itself a product";
+  if (b->prologue) return "an operand is computed on the way in";
+  if (!is_dense_access(b->access) || b->access->arg_count != 3) return "groups have no dense matrix of their own";
+  if (pass_dim_of(b->access, info->ragged->segment) < 0) return "groups have no matrix of their own";
+  ir_index *last = pass_contiguous_index(b->access, false);
+  return last == sum->k || last == only(&info->n) ? NULL : "rows of the groups' matrices are not contiguous";
+}
+
+/* Rows in ragged groups: what the kernels of such rows can run. */
+static const char *take_groups(pass_sum *sum, const pass_contraction_info *info) {
+  const char *ragged = "its rows come in ragged groups", *misfit = NULL;
+  const ir_index *segment = info->ragged->segment;
+  sum->not_grouped = "its indices are not one row, one column and the group";
+  if (only(&info->m) != info->ragged || !only(&info->n) || only(&info->batch) != segment) return ragged;
+  const ir_stmt *stmt = sum->stmt;
+  ir_index *column = only(&info->n);
+  if ((misfit = rows_misfit(&info->a, sum->k, info->ragged)) || (misfit = matrices_misfit(&info->b, info, sum)) ||
+      (misfit = statement_misfit(stmt)))
+    ;
+  else if (stmt->cond || stmt->sample) misfit = "a condition says where it is computed";
+  else if (info->a.tensor->dtype != info->b.tensor->dtype) misfit = "the operands have different dtypes";
+  else if (stmt->target->rank != 2 || stmt->free.count != 2 || column->offsets) misfit = "its result is no matrix";
+  sum->not_grouped = misfit;
+  sum->grouped = !misfit;
+  sum->a = info->a.access;
+  sum->b = info->b.access;
+  sum->m_index = info->ragged;
+  sum->n_index = column;
+  sum->segment = info->ragged->segment;
+  return ragged;
+}
+
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
@@ -74,7 +125,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
     return "it is not a product of two operands";
   if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
-  if (info.ragged) return "its rows come in ragged groups";
+  if (info.ragged) return take_groups(sum, &info);
   if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
     return misfit;
   if ((misfit = statement_misfit(sum->stmt))) return misfit;

@@ -8,6 +8,10 @@
 SPC_DEVICE void ptx_barrier_init(spc_u32 barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+// Its memory may then be made a barrier again.
+SPC_DEVICE void ptx_barrier_end(spc_u32 barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 SPC_DEVICE void ptx_barrier_arrive(spc_u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }

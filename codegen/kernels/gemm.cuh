@@ -9,7 +9,7 @@
 // Parts: loaders (panel.cuh), multiply (multiply_*.cuh), epilogue (epilogue.cuh).  A k-gathering kernel reads A
 // and B through one list per strip of `tile_m` or more rows; an empty list has no tiles and its sums are zero.  A that was
 // written over the same list (Config::packed) is read in the list's order; a kernel whose list names columns of the
-// result (Config::samples) reads those rows of B alone and writes T so.
+// result (Config::samples) reads those rows of B alone and writes T so.  Rows in ragged groups (Config::grouped): groups.cuh.
 // The order of tiles: place.cuh.
 #pragma once
 #include "spc/epilogue.cuh"
@@ -24,7 +24,7 @@ template <class Config> struct spc_operands {
   static_assert(!Config::gathers || (a_rows_are_k && b_rows_are_k),
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
   static_assert(!Config::samples || !b_rows_are_k, "a list along n needs B stored [n][k]: a row of the gather must be contiguous");
-  enum { whole, by_k, by_n }; // the rows of a panel: all, k's of a list, n's of a list
+  enum { whole, by_k, by_n, by_m }; // the rows of a panel: all, k's of a list, n's of a list, a group's m's
   template <class C, class T, int Rows, int Columns, bool RowsAreK, int Which> struct pick {
     using loader = spc_tile_loader<T, Rows, Columns, C::loaders, RowsAreK>;
   };
@@ -34,9 +34,15 @@ template <class Config> struct spc_operands {
   template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, by_n> {
     using loader = spc_rows_loader<T, Rows, Columns, C::loaders, C::gran>;
   };
+  template <class C, class T, int Rows, int Columns, bool RowsAreK> struct pick<C, T, Rows, Columns, RowsAreK, by_m> {
+    using loader = spc_named_rows_loader<T, Rows, Columns, C::loaders, C>;
+  };
+  static_assert(!Config::grouped || !a_rows_are_k, "rows that come in groups are stored each contiguous");
   using loader_a = typename pick<Config, A, a_rows_are_k ? Config::tile_k : Config::tile_m,
                                  a_rows_are_k ? Config::tile_m : Config::tile_k, a_rows_are_k,
-                                 Config::gathers && !Config::packed ? by_k : whole>::loader;
+                                 Config::grouped                      ? by_m
+                                 : Config::gathers && !Config::packed ? by_k
+                                                                      : whole>::loader;
   using loader_b = typename pick<Config, B, b_rows_are_k ? Config::tile_k : Config::tile_n,
                                  b_rows_are_k ? Config::tile_n : Config::tile_k, b_rows_are_k,
                                  Config::gathers ? by_k : Config::samples ? by_n : whole>::loader;
@@ -106,6 +112,10 @@ SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const 
     typename operands::loader_a load_a(a, k, place.m, place.m0, thread);
     typename operands::loader_b load_b(b, spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)), k,
                                        place.n0, thread);
+    use(load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k);
+  } else if constexpr (Config::grouped) {
+    typename operands::loader_a load_a(a, args, k, place.m0, place.m, thread);
+    typename operands::loader_b load_b(b, k, place.n, place.n0, thread);
     use(load_a, load_b, (k + Config::tile_k - 1) / Config::tile_k);
   } else {
     typename operands::loader_a load_a(a, k, place.m, place.m0, thread);

@@ -15,6 +15,7 @@
 // Sizes and alignment are free: what lies outside is zero, a row start that is not 16-byte aligned is copied
 // element by element.  A gathering loader takes its k rows, or its n rows, from an index list (sread): one list for A and B.
 #pragma once
+#include "spc/abi.h"
 #include "spc/dtypes.cuh"
 
 template <class T, int Rows, int Columns> struct spc_panel {
@@ -208,6 +209,27 @@ struct spc_gather_loader : spc_listed_rows<T, Rows, Columns, Threads> {
   __device__ __forceinline__ void load(char *shared) {
     this->copy(shared);
     look_ahead();
+  }
+};
+
+// Rows are m's of a group, from m0 up to m_end, each wherever Config::row says: the same ones in every tile, which goes
+// along k.
+template <class T, int Rows, int Columns, int Threads, class Config>
+struct spc_named_rows_loader : spc_listed_rows<T, Rows, Columns, Threads> {
+  using rows = spc_listed_rows<T, Rows, Columns, Threads>;
+
+  __device__ __forceinline__ spc_named_rows_loader(spc_matrix<T> from, const spc_args &args, int extent_k, int m0, int m_end,
+                                                   int thread)
+      : rows(from, extent_k, 0, thread) {
+#pragma unroll
+    for (int p = 0; p < rows::share::passes; p++) {
+      int m = m0 + rows::first + p * rows::share::pass_rows;
+      this->next[p] = m < m_end ? Config::row(args, m) : -1;
+    }
+  }
+  __device__ __forceinline__ void load(char *shared) {
+    this->copy(shared);
+    this->column += Columns;
   }
 };
 
