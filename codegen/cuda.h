@@ -2,6 +2,7 @@
  *
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_groups.c   the same of rows that come in ragged groups
+ *   cuda_scatter.c  a statement read as rows that are sent to named places
  *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
  *   cuda_join.c     two stages whose blocks are each other's: one launch
@@ -69,6 +70,15 @@ typedef struct cg_groups {
 /* cg_product_read of such a statement. */
 bool cg_groups_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, cg_groups *groups, const char **why);
 
+/* T[p[m], n] combine= e(m, n), rows m of one stretch. */
+typedef struct cg_scatter {
+  const ir_index *m, *n;
+  const ir_tensor *names; /* p; NULL: it is none */
+  ir_expr *rows, *stride_row, *stride_column; /* of T */
+  int buf_names, buf_offsets;
+} cg_scatter;
+bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out);
+
 /* ---- one launch ------------------------------------------------------------------------------ */
 typedef struct cg_launch {
   const ir_stage *stage;
@@ -90,6 +100,7 @@ typedef struct cg_launch {
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
   cg_brought brought;
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
+  cg_scatter scatter;             /* of a row that scatters */
   const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;

@@ -333,6 +333,57 @@ static void put_product(const config *c) {
   put_epilogue(c);
 }
 
+/* ---- scatters -------------------------------------------------------------------------------- */
+static void put_value(const config *c) {
+  const ir_func *f = c->l->func;
+  const char *param[4];
+  for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
+  line(c, "SPC_DEVICE float value(const spc_args &args, long long %s, long long %s) {", param[1], param[2]);
+  cg_printer printer = {c->out, f, c->l, 2};
+  cg_print_fragment(&printer);
+  line(c, "}");
+}
+
+static void put_ends(const config *c) {
+  const cg_scatter *s = &c->l->scatter;
+  if (!s->m->offsets) {
+    line(c, "SPC_DEVICE long long first(const spc_args &) { return 0; }");
+    line(c, "SPC_DEVICE long long last(const spc_args &args) { return m(args); }");
+    return;
+  }
+  const char *type = cuda_type(s->m->offsets->dtype);
+  line(c, "SPC_DEVICE long long first(const spc_args &args) { return ((const %s *)args.buf[%d])[0]; } // %s", type,
+       s->buf_offsets, s->m->offsets->name);
+  line(c, "SPC_DEVICE long long last(const spc_args &args) { return ((const %s *)args.buf[%d])[%s]; }", type,
+       s->buf_offsets, size_text(c, s->m->segment->extent));
+}
+
+static void put_scatter(const config *c) {
+  const cg_scatter *s = &c->l->scatter;
+  const ir_kernel_row *row = c->l->row;
+  const ir_stmt *stmt = c->l->stage->stmts.at[0];
+  bool most = stmt->combine == IR_RED_MAX, least = stmt->combine == IR_RED_MIN;
+  line(c, "using T = %s;", cuda_type(stmt->target->dtype));
+  line(c, "static constexpr int tile_m = %d, tile_n = %d, threads = %d;", row->m, row->n, row->threads);
+  put_size(c, "m", s->m->extent);
+  put_size(c, "n", s->n->extent);
+  put_size(c, "rows", s->rows);
+  put_size(c, "pitch_row", s->stride_row);
+  put_size(c, "pitch_column", s->stride_column);
+  line(c, "SPC_DEVICE T *t(const spc_args &args) { return (T *)args.buf[%d]; }", c->l->buf_t);
+  put_ends(c);
+  line(c, "SPC_DEVICE int target(const spc_args &args, int r) { // %s", s->names->name);
+  line(c, "  long long at = ((const %s *)args.buf[%d])[r];", cuda_type(s->names->dtype), s->buf_names);
+  line(c, "  return at >= 0 && at < rows(args) ? (int)at : -1;");
+  line(c, "}");
+  line(c, "SPC_DEVICE float identity() { return %s; }",
+       most ? "__int_as_float(0xff800000)" : least ? "__int_as_float(0x7f800000)" : "0.0f");
+  line(c, "SPC_DEVICE float combine(float a, float b) { return %s; }",
+       most ? "spc_max(a, b)" : least ? "spc_min(a, b)" : "a + b");
+  put_guard(c);
+  put_value(c);
+}
+
 /* ---- detection, lists, guard ----------------------------------------------------------------- */
 static void put_is_set(const config *c) {
   const ir_list *list = c->l->list;
@@ -397,6 +448,8 @@ static void put_struct(const config *c, const char *name) {
   ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
   if (c->l->row->multiply != IR_MULTIPLY_NONE)
     put_product(c);
+  else if (ir_kernel_scatters(c->l->row))
+    put_scatter(c);
   else
     put_list_kernel(c);
   ir_text_put(c->out, "};\n");

@@ -535,6 +535,22 @@ static spc_status check_room(selection *s) {
   return SPC_OK;
 }
 
+static spc_status select_scatter(selection *s, const ir_kernel_row *row) {
+  const ir_stmt *stmt = s->stage->stmts.count == 1 ? s->stage->stmts.at[0] : NULL;
+  cg_scatter scatter;
+  if (!stmt || !s->stage->funcs.count || !cg_scatter_read(s->arena, stmt, &scatter))
+    return unfit(s, row->name, "its rows are not sent where one vector says");
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  l->scatter = scatter;
+  l->buf_t = use_values(s, l, stmt->target);
+  l->scatter.buf_names = use_values(s, l, scatter.names);
+  if (scatter.m->offsets) l->scatter.buf_offsets = use_values(s, l, scatter.m->offsets);
+  l->func = s->stage->funcs.at[0];
+  for (int i = 0; i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
+  use_guard(s, l);
+  return SPC_OK;
+}
+
 static spc_status select_library(selection *s) {
   if (s->stage->stmts.count != 1) return unfit(s, CG_LIBRARY, "it has more than one statement");
   const char *why = cg_library_select(s->arena, s->kernel, launch_new(s, NULL, NULL, 0));
@@ -553,6 +569,7 @@ static spc_status select_launches(selection *s, const char *row_name, bool produ
     return SPC_OK;
   }
   if (row->multiply != IR_MULTIPLY_NONE) return select_product(s, row);
+  if (ir_kernel_scatters(row)) return select_scatter(s, row);
   if (!strcmp(row->name, "guard")) return select_guard(s, row);
   return select_detection(s, row, producer_detects);
 }
@@ -608,6 +625,11 @@ static ir_expr *regrouped_grid(ir_arena *a, const cg_launch *l) {
   return at_least_one(a, !strcmp(l->part, "order_rows") ? ir_ceil_div(a, rows, rows_a_block) : l->list->strips);
 }
 
+static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, ir_ceil_div(a, l->scatter.rows, l->row->m),
+                                  ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
+}
+
 /* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
@@ -661,6 +683,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     loop_shape(arena, launch, out);
   else
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
+                   : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
                                                              : list_grid(arena, launch);
   if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows")))
     out->capped = true;

@@ -55,6 +55,8 @@ bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOA
 
 bool ir_kernel_is_grouped(const ir_kernel_row *row) { return row->load_a == IR_LOADER_GROUPS; }
 
+bool ir_kernel_scatters(const ir_kernel_row *row) { return !strcmp(row->store, "scatter"); }
+
 bool ir_kernel_moves_boxes(const ir_kernel_row *row) { return !strcmp(row->store, "tma"); }
 
 int ir_kernel_split(const ir_kernel_row *row) {

@@ -51,6 +51,8 @@ bool ir_kernel_moves_boxes(
     const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Rows come in ragged groups, each multiplied by a matrix of its own; they may be gathered. */
 bool ir_kernel_is_grouped(const ir_kernel_row *row);
+/* No product: rows are sent to the places that a vector names, and combined there in order. */
+bool ir_kernel_scatters(const ir_kernel_row *row);
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */

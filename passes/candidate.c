@@ -57,18 +57,28 @@ static bool add_node(void *user, ir_expr *node) {
   return true;
 }
 
+/* Additions to one place are made in the order of this index. */
+static bool waits_along(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->axes.count; i++)
+    if (stmt->axes.at[i].index == index && !stmt->axes.at[i].invariant) return ir_is_scatter(stmt);
+  return false;
+}
+
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
   walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1, false};
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
     ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
-  double elements = 1;
-  for (int i = 0; i < stmt->free.count; i++)
-    elements *= pass_index_assumed(context, stmt->free.at[i]);
+  double elements = 1, side_by_side = 1;
+  for (int i = 0; i < stmt->free.count; i++) {
+    double extent = pass_index_assumed(context, stmt->free.at[i]);
+    elements *= extent;
+    if (!waits_along(stmt, stmt->free.at[i])) side_by_side *= extent;
+  }
   bool alone = walk.by_places && walk.density < 1;
   if (pass_target_of(context)->kind == IR_TARGET_CUDA && walk.extent > 1 && !alone && !ir_is_scatter(stmt))
     return pass_cost_sums(context->profile, elements, walk.extent * walk.density, walk.density < 1, walk.bytes);
-  double share = pass_thread_share(context->profile, pass_target_of(context), elements);
+  double share = pass_thread_share(context->profile, pass_target_of(context), side_by_side);
   double iterations = walk.extent * elements * walk.density / share;
   return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
                           : pass_cost_loops(context->profile, iterations, 0, walk.bytes);
@@ -289,6 +299,7 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   bool listed = candidate->operand && candidate->axis;
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  if (row && ir_kernel_scatters(row)) return *index = 0, pass_scatter_cost(context, candidate->target->def, row);
   if (sum && sum->grouped && row) return *index = 0, pass_groups_cost(context, sum, row);
   if (pass_is_library(candidate) && sum && sum->matrices)
     return *index = 0, pass_library_cost(context, sum);

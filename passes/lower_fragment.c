@@ -43,8 +43,33 @@ static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, 
   return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
 }
 
+/* Of rows that are sent somewhere: m is the row's number, n the column's. */
+static void scatter_fragment(lower_state *s) {
+  ir_func *func = pass_code_function(s, "value");
+  func->kind = IR_FUNC_FRAGMENT;
+  parameter(s, func, "acc", IR_F32);
+  ir_expr *m = parameter(s, func, "m", IR_I64), *n = parameter(s, func, "n", IR_I64);
+  parameter(s, func, "batch", IR_I64);
+  ir_expr *root = ir_cast(s->arena, IR_F32, s->stmt->value);
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  lower_env *env = pass_env_new(s);
+  for (int i = 0; i < s->stmt->free.count; i++) {
+    const ir_index *index = s->stmt->free.at[i];
+    bool column = ir_is_bare(s->stmt->subs[0], index) || ir_is_bare(s->stmt->subs[1], index);
+    pass_env_bind(env, index, column ? n : m);
+  }
+  pass_level_resolve(s, env);
+  func->result = pass_value(s, env, root);
+}
+
 void pass_lower_fragment(lower_state *s) {
   pass_contraction_info info;
+  if (ir_is_scatter(s->stmt)) {
+    scatter_fragment(s);
+    return;
+  }
   if (!pass_contraction(s->arena, s->stmt, &info)) return;
   if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
   ir_func *func = pass_code_function(s, "epilogue");
