@@ -235,10 +235,45 @@ static void add(bench *b, const product_case *p, const array *A, const array *B,
   s->magnitude += fabs(x * y);
 }
 
+/* ---- rows in groups -------------------------------------------------------------------------- */
+/* Offsets that ascend, with gaps before and behind, empty groups, and ends that are out of range. */
+static void fill_groups(bench *b) {
+  array *offsets = find(b, "offsets"), *names = find(b, "names");
+  int64_t rows = b->size[CASE_M], at = (int64_t)(uniform(b) * 9) - 4;
+  for (int64_t g = 0; offsets && g < offsets->count; g++) {
+    ((int32_t *)offsets->host)[g] = (int32_t)at;
+    if (uniform(b) < 0.7) at += (int64_t)(uniform(b) * (double)(2 * rows) / (double)offsets->count) + 1;
+  }
+  for (int64_t m = 0; names && m < names->count; m++)
+    ((int32_t *)names->host)[m] = (int32_t)(uniform(b) * (double)(rows + 4)) - 2;
+}
+
+/* -1: in none. */
+static int64_t group_of(bench *b, int64_t m) {
+  array *offsets = find(b, "offsets");
+  for (int64_t g = 0; g + 1 < offsets->count; g++)
+    if (m >= ((int32_t *)offsets->host)[g] && m < ((int32_t *)offsets->host)[g + 1]) return g;
+  return -1;
+}
+
+static sums group_reference(bench *b, const product_case *p, int64_t m, int64_t n) {
+  array *A = find(b, "A"), *B = find(b, "B"), *names = find(b, "names");
+  int64_t g = group_of(b, m), row = names ? ((int32_t *)names->host)[m] : m;
+  sums s = {0, 0};
+  for (int64_t k = 0; row >= 0 && row < b->size[CASE_M] && k < b->size[CASE_K]; k++) {
+    double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, 0, row, k, CASE_M, CASE_K));
+    double y = ir_dtype_load(p->in, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+    s.sum += x * y;
+    s.magnitude += fabs(x * y);
+  }
+  return s;
+}
+
 static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t g, int64_t m,
                       int64_t n) {
   array *A = find(b, "A"), *B = find(b, "B");
   sums s = {0, 0};
+  if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
   bool all = (ir_kernel_k_blocks(ir_kernel_row_named(p->row)) && b->unfit) || /* a dense one ran */
              (p->way == CASE_BOTH && ((int32_t *)array_of(b, l->verdict)->host)[0]);
   if (!l || all || cuda_case_samples(p) || cuda_case_picks(p)) {
@@ -302,6 +337,7 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
     int64_t masked = element(b, p->layout_t, g, m, n, CASE_M, CASE_N);
     if (!ir_dtype_load_int(IR_B1, find(b, "mask")->host, masked)) want = CASE_FILL;
   }
+  if (cuda_case_groups(p) && group_of(b, m) < 0) want = 0;
   if (cuda_case_picks(p) && !b->unfit && !is_picked(b, s->reads.at[0], m, n)) want = CASE_FILL;
   int64_t at = element(b, p->layout_t, g, m, place, CASE_M, CASE_N);
   double got = ir_dtype_load(p->out, find(b, "T")->host, at);
@@ -403,6 +439,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   fill_values(b, find(b, "residual"));
   fill_values(b, find(b, "scale"));
   fill_values(b, find(b, "gate"));
+  fill_groups(b);
   array *mask = find(b, "mask");
   for (int64_t i = 0; mask && i < mask->count; i++)
     ir_dtype_store_int(IR_B1, mask->host, i, uniform(b) < 0.5);
@@ -604,7 +641,7 @@ static void compile(bench *b) {
 /* Blocks of such a row walk many tiles: it takes a large result to see the second one. */
 static bool walks_tiles(const product_case *p) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_moves_boxes(row);
+  return row && (ir_kernel_moves_boxes(row) || ir_kernel_is_grouped(row));
 }
 
 static void products(bench *b, bool small, const char *named) {

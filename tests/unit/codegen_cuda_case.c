@@ -32,6 +32,26 @@ const product_case cuda_product_cases[] = {
     {"gemm_stream_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
      .way = CASE_TURNED},
     {"gemm_stream_8x16x256", IR_F16, IR_F16, 'r', 'c', 'r', .epilogue = CASE_PLAIN, .guard = 2},
+    {"gemm_group_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
+     .way = CASE_NAMED},
+    {"gemm_group_wgmma_128x256x64", IR_F16, IR_F32, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
+     .way = CASE_GROUPS},
+    {"gemm_group_wgmma_64x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', .epilogue = CASE_PLAIN,
+     .way = CASE_NAMED},
+    {"gemm_group_wgmma_64x256x64", IR_BF16, IR_F32, 'r', 'r', 'r', .epilogue = CASE_PLAIN, .guard = 1,
+     .way = CASE_GROUPS},
+    {"gemm_group_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_SCALES,
+     .way = CASE_GROUPS},
+    {"gemm_group_mma_128x128x32", IR_F16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_BIAS_RELU,
+     .way = CASE_NAMED},
+    {"gemm_group_mma_64x64x32", IR_BF16, IR_F32, 'r', 'r', 'r', .epilogue = CASE_PLAIN,
+     .way = CASE_NAMED},
+    {"gemm_group_mma_64x64x32", IR_F16, IR_F16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL, .guard = 2,
+     .way = CASE_GROUPS},
+    {"gemm_group_fma_64x64x16", IR_F32, IR_F32, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
+     .way = CASE_NAMED},
+    {"gemm_group_fma_64x64x16", IR_F32, IR_F32, 'r', 'c', 'c', .epilogue = CASE_PLAIN,
+     .way = CASE_GROUPS},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 64, 1, CASE_BIAS_RELU,
      0, false},
     {"gemm_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 128, 1, CASE_PLAIN, 0,
@@ -285,6 +305,8 @@ const list_case cuda_list_cases[] = {
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
+bool cuda_case_groups(const product_case *p) { return p->way == CASE_GROUPS || p->way == CASE_NAMED; }
+
 bool cuda_case_samples(const product_case *p) {
   return ir_kernel_samples(ir_kernel_row_named(p->row));
 }
@@ -493,28 +515,47 @@ static void writer(cuda_cases *c, const product_case *p, ir_tensor *at, ir_index
   IR_PUSH(a, &s->reads, over);
 }
 
+/* m becomes the rows of the groups g. */
+static void group_rows(cuda_cases *c, ir_index *m, ir_index *g) {
+  ir_tensor *offsets = tensor(c, "offsets", IR_I32, 'r', 1, (int[]){CASE_BATCH});
+  offsets->dim[0] = ir_apply(c->arena, IR_OP_ADD, size(c, CASE_BATCH), ir_int(c->arena, 1));
+  m->offsets = offsets;
+  m->segment = g;
+}
+
+static ir_expr *rows_of_a(cuda_cases *c, const product_case *p, ir_tensor *at, ir_index *g, ir_index *m, ir_index *k) {
+  ir_arena *a = c->arena;
+  if (p->way != CASE_NAMED) return access2(c, at, cuda_case_groups(p) ? NULL : g, m, k);
+  ir_tensor *names = tensor(c, "names", IR_I32, 'r', 1, (int[]){CASE_M});
+  ir_expr *row = ir_cast(a, IR_I64, ir_access(a, names, (ir_expr *[]){ir_index_ref(a, m)}));
+  return ir_access(a, at, (ir_expr *[]){row, ir_index_ref(a, k)});
+}
+
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
+  bool grouped = cuda_case_groups(p);
   int rank = p->batched ? 3 : 2, skip = p->batched ? 0 : 1;
   ir_tensor *at =
       tensor(c, "A", p->in, p->layout_a, rank, (int[]){CASE_BATCH, CASE_M, CASE_K} + skip);
   ir_tensor *bt =
-      tensor(c, "B", p->in, p->layout_b, rank, (int[]){CASE_BATCH, CASE_K, CASE_N} + skip);
+      tensor(c, "B", p->in, p->layout_b, grouped ? 3 : rank,
+             (int[]){CASE_BATCH, CASE_K, CASE_N} + (grouped ? 0 : skip));
   ir_tensor *tt =
       tensor(c, "T", p->out, p->layout_t, rank, (int[]){CASE_BATCH, CASE_M, CASE_N} + skip);
-  ir_index *g = p->batched ? ir_index_new(c->kernel, "g", size(c, CASE_BATCH)) : NULL;
+  ir_index *g = p->batched || grouped ? ir_index_new(c->kernel, "g", size(c, CASE_BATCH)) : NULL;
   ir_index *m = ir_index_new(c->kernel, "i", size(c, CASE_M)),
            *n = ir_index_new(c->kernel, "j", size(c, CASE_N));
   ir_index *k = ir_index_new(c->kernel, "k", size(c, CASE_K));
   ir_stmt *stmt = ir_stmt_new(c->kernel, tt);
-  ir_expr *target = access2(c, tt, g, m, n);
+  if (grouped) group_rows(c, m, g);
+  ir_expr *target = access2(c, tt, grouped ? NULL : g, m, n);
   for (int d = 0; d < rank; d++) stmt->subs[d] = target->args[d];
   stmt->combine = IR_RED_COUNT;
   stmt->acc = sum_dtype(p);
-  if (g) IR_PUSH(a, &stmt->free, g);
+  if (p->batched) IR_PUSH(a, &stmt->free, g);
   IR_PUSH(a, &stmt->free, m);
   IR_PUSH(a, &stmt->free, n);
-  ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, stmt->acc, access2(c, at, g, m, k)),
+  ir_expr *product = ir_apply(a, IR_OP_MUL, ir_cast(a, stmt->acc, rows_of_a(c, p, at, g, m, k)),
                               ir_cast(a, stmt->acc, access2(c, bt, g, k, n)));
   stmt->value = ir_reduce(a, IR_RED_SUM, &k, 1, product);
   ir_tensor *gate = p->epilogue == CASE_GATE

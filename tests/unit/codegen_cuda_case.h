@@ -20,7 +20,9 @@ typedef enum case_way {
   CASE_STRAIGHT,
   CASE_TURNED, /* the stage's tiles say that its n runs along the row's m */
   CASE_PACKED, /* A is in the order of its list: the stage before writes it so */
-  CASE_BOTH    /* a stage behind it is the dense branch, with the same tile: one launch is both */
+  CASE_BOTH,   /* a stage behind it is the dense branch, with the same tile: one launch is both */
+  CASE_GROUPS, /* m is ragged, CASE_BATCH groups, each with a B of its own */
+  CASE_NAMED   /* the same, and a vector names the row of A for each m */
 } case_way;
 
 /* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
@@ -66,6 +68,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
  * t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
+bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
