@@ -26,7 +26,6 @@ typedef struct pass_sum {
    * but a, b, k, m_index (ragged) and n_index are set */
   bool grouped;
   ir_index *segment;
-  const char *not_grouped; /* rows are ragged, and why no kernel takes them */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);

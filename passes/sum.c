@@ -95,11 +95,11 @@ static const char *matrices_misfit(const pass_operand *b, const pass_contraction
 }
 
 /* Rows in ragged groups: what the kernels of such rows can run. */
-static const char *take_groups(pass_sum *sum, const pass_contraction_info *info) {
+static const char *take_groups(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
   const char *ragged = "its rows come in ragged groups", *misfit = NULL;
   const ir_index *segment = info->ragged->segment;
-  sum->not_grouped = "its indices are not one row, one column and the group";
-  if (only(&info->m) != info->ragged || !only(&info->n) || only(&info->batch) != segment) return ragged;
+  if (only(&info->m) != info->ragged || !only(&info->n) || only(&info->batch) != segment)
+    return "its rows come in ragged groups, and its indices are not one row, one column and the group";
   const ir_stmt *stmt = sum->stmt;
   ir_index *column = only(&info->n);
   if ((misfit = rows_misfit(&info->a, sum->k, info->ragged)) || (misfit = matrices_misfit(&info->b, info, sum)) ||
@@ -108,8 +108,8 @@ static const char *take_groups(pass_sum *sum, const pass_contraction_info *info)
   else if (stmt->cond || stmt->sample) misfit = "a condition says where it is computed";
   else if (info->a.tensor->dtype != info->b.tensor->dtype) misfit = "the operands have different dtypes";
   else if (stmt->target->rank != 2 || stmt->free.count != 2 || column->offsets) misfit = "its result is no matrix";
-  sum->not_grouped = misfit;
-  sum->grouped = !misfit;
+  if (misfit) return ir_format_text(context->arena, "%s, and %s", ragged, misfit);
+  sum->grouped = true;
   sum->a = info->a.access;
   sum->b = info->b.access;
   sum->m_index = info->ragged;
@@ -125,7 +125,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
     return "it is not a product of two operands";
   if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
-  if (info.ragged) return take_groups(sum, &info);
+  if (info.ragged) return take_groups(context, sum, &info);
   if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
     return misfit;
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
