@@ -69,19 +69,21 @@ double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
     ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
-  double elements = 1, side_by_side = 1;
+  double elements = 1, side_by_side = 1, in_line = 0;
   for (int i = 0; i < stmt->free.count; i++) {
     double extent = pass_index_assumed(context, stmt->free.at[i]);
     elements *= extent;
-    if (!waits_along(stmt, stmt->free.at[i])) side_by_side *= extent;
+    if (waits_along(stmt, stmt->free.at[i])) in_line += extent;
+    else side_by_side *= extent;
   }
   bool alone = walk.by_places && walk.density < 1;
   if (pass_target_of(context)->kind == IR_TARGET_CUDA && walk.extent > 1 && !alone && !ir_is_scatter(stmt))
     return pass_cost_sums(context->profile, elements, walk.extent * walk.density, walk.density < 1, walk.bytes);
   double share = pass_thread_share(context->profile, pass_target_of(context), side_by_side);
   double iterations = walk.extent * elements * walk.density / share;
-  return walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
-                          : pass_cost_loops(context->profile, iterations, 0, walk.bytes);
+  double waits = in_line * context->profile->ordered_us;
+  return waits + (walk.density < 1 ? pass_cost_loops(context->profile, 0, iterations, walk.bytes)
+                                   : pass_cost_loops(context->profile, iterations, 0, walk.bytes));
 }
 
 static const ir_expr *factor_of(const pass_sum *sum, const ir_tensor *tensor) {

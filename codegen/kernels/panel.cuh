@@ -111,12 +111,13 @@ template <class T, int Rows, int Columns, int Threads, bool RowsAreK> struct spc
         for (int s = 0; s < share::slabs; s++)
           ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), from + s * share::step, 16);
     } else if (aligned) {
-#pragma unroll 1
+      spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
+#pragma unroll 2
       for (int p = 0; p < share::passes; p++, from += share::pass_rows * source.pitch)
-#pragma unroll 1
+#pragma unroll
         for (int s = 0; s < share::slabs; s++) {
           int bytes = row + p * share::pass_rows < rows ? inside(s) * (int)sizeof(T) : 0;
-          ptx_copy_async_16(share::at(shared, first, chunk, p, s), bytes ? from + s * share::step : source.origin, bytes);
+          ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), bytes ? from + s * share::step : source.origin, bytes);
         }
     } else {
 #pragma unroll 1

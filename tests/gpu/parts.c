@@ -745,6 +745,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   fill_values(b, find(b, "scale"));
   fill_values(b, find(b, "residual"));
   fill_values(b, find(b, "gate"));
+  fill_groups(b);
   if (s->reads.count) {
     const ir_list *l = s->reads.at[0];
     int64_t strips = array_of(b, l->counts)->count, capacity = array_of(b, l->ids)->count / strips;
