@@ -32,7 +32,7 @@ static int budget(const char *label) {
   if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
   if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
   if (strstr(label, "skip")) return 128; /* two blocks of 256 threads */
-  if (strstr(label, "group_mma_64") || strstr(label, "group_fma")) return 128;
+  if (strstr(label, "group_mma_16") || strstr(label, "group_mma_64") || strstr(label, "group_fma")) return 128;
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
   if (strstr(label, "wgmma_128x128")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "mma32_128")) return 255;
