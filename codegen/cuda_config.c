@@ -339,7 +339,7 @@ static void put_value(const config *c) {
   const char *param[4];
   for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
   line(c, "SPC_DEVICE float value(const spc_args &args, long long %s, long long %s) {", param[1], param[2]);
-  cg_printer printer = {c->out, f, c->l, 2, 0};
+  cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
   cg_print_fragment(&printer);
   line(c, "}");
 }
