@@ -400,6 +400,7 @@ bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
   if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)
     return false;
   if (tensor->format && !ir_format_is_dense(tensor->format)) return false;
+  if (tensor->format && tensor->format->level[tensor->format->level_count - 1].dim != tensor->rank - 1) return false;
   return !pass_schedule_find(kernel, IR_DO_FORMAT, tensor->name);
 }
 

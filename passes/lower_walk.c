@@ -13,6 +13,7 @@
  * one in other blocks or in none, element by element: a position and a place in its block.  What is
  * not walked here is located by its coordinate.  Bodies are written once, operands that are absent
  * at a point read their fill there. */
+#include "passes/expr.h"
 #include "passes/lower_walk.h"
 
 /* ---- which operands -------------------------------------------------------------------------- */
@@ -402,9 +403,11 @@ static void walk_heads(lower_walk *k, lower_walker *w, lower_walker *steady, int
   ir_close(&s->b, outer);
 }
 
-/* The leaf is met at every entry: each level from here on has an index of the nest. */
+/* The leaf is met at every entry: each level from here on has an index of the nest, and nothing at the leaf goes
+ * through the row once more (topk). */
 static bool entries_are_points(const lower_walk *k) {
   const lower_access *access = pass_walker_access(k, &k->w[0]);
+  if (!pass_is_elementwise(k->nest->root)) return false;
   for (int l = k->w[0].level; l < access->format->level_count; l++) {
     const ir_expr *sub = access->expr->args[access->format->level[l].dim];
     bool found = false;
@@ -427,7 +430,7 @@ static bool can_cut(const lower_walk *k) {
  * share a coordinate is not asked. */
 static bool is_flat(const lower_walk *k, const lower_walker *w) {
   const lower_access *access = pass_walker_access(k, w);
-  if (k->nest->spatial || k->factor || pass_walker_cursor(k, w)->end) return false;
+  if (k->nest->spatial || k->factor || pass_walker_cursor(k, w)->end || !pass_is_elementwise(k->nest->root)) return false;
   for (int l = w->level + 1; l < access->format->level_count; l++) {
     const ir_level *level = &access->format->level[l];
     bool inside = false;

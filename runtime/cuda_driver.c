@@ -28,6 +28,14 @@ spc_status rt_driver_enter(rt_cuda *cuda) {
   return rt_driver_check(cuda, "context_set", cuda->driver.context_set(cuda->context));
 }
 
+int rt_driver_relax(rt_cuda *cuda) {
+  enum { RELAXED = 2 };
+  int mode = RELAXED;
+  return RT_CUDA(cuda, capture_mode, &mode) ? RELAXED : mode;
+}
+
+void rt_driver_restore(rt_cuda *cuda, int mode) { (void)RT_CUDA(cuda, capture_mode, &mode); }
+
 spc_status rt_cuda_enter(rt_cuda *cuda) { return rt_driver_enter(cuda); }
 
 /* ---- the library ----------------------------------------------------------------------------- */

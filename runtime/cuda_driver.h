@@ -69,6 +69,7 @@ typedef struct cu_launch_config {
   F(stream_new, "cuStreamCreate", (cu_stream * *stream, unsigned flags))                           \
   F(stream_free, "cuStreamDestroy_v2", (cu_stream * stream))                                       \
   F(stream_wait, "cuStreamSynchronize", (cu_stream * stream))                                      \
+  F(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                \
   F(capture_begin, "cuStreamBeginCapture_v2", (cu_stream * stream, int mode))                      \
   F(capture_end, "cuStreamEndCapture", (cu_stream * stream, cu_graph * *graph))                    \
   F(graph_instantiate, "cuGraphInstantiateWithFlags",                                              \
@@ -115,6 +116,10 @@ struct rt_cuda_module {
   (rt_driver_enter(cuda) ? SPC_INTERNAL                                                            \
                          : rt_driver_check((cuda), #FIELD, (cuda)->driver.FIELD(__VA_ARGS__)))
 spc_status rt_driver_enter(rt_cuda *cuda);
+/* What frees device memory would break a capture that is under way, of any stream: a collector of garbage
+ * frees when it likes.  Between the two this thread may. */
+int rt_driver_relax(rt_cuda *cuda);
+void rt_driver_restore(rt_cuda *cuda, int mode);
 void rt_cublaslt_close(rt_cuda *cuda); /* cublaslt.c; the context is current */
 spc_status rt_driver_check(rt_cuda *cuda, const char *what, cu_result result);
 

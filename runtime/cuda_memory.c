@@ -31,10 +31,12 @@ spc_status rt_cuda_alloc(rt_cuda *cuda, size_t bytes, void **device) {
 
 void rt_cuda_release(rt_cuda *cuda, void *device) {
   if (!device) return;
+  int mode = rt_driver_relax(cuda);
   if (cuda->allocator)
     give_back(cuda, SPC_MEMORY_DEVICE, device);
   else
     (void)RT_CUDA(cuda, release, rt_address(device));
+  rt_driver_restore(cuda, mode);
 }
 
 enum { HOST_PORTABLE = 1, HOST_MAPPED = 2 };
@@ -59,10 +61,12 @@ spc_status rt_cuda_alloc_mapped(rt_cuda *cuda, size_t bytes, void **host, void *
 
 void rt_cuda_release_mapped(rt_cuda *cuda, void *host) {
   if (!host) return;
+  int mode = rt_driver_relax(cuda);
   if (cuda->allocator)
     give_back(cuda, SPC_MEMORY_PINNED, host);
   else
     (void)RT_CUDA(cuda, host_release, host);
+  rt_driver_restore(cuda, mode);
 }
 
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes) {

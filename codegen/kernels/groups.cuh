@@ -111,9 +111,10 @@ template <class Config> SPC_DEVICE void spc_load_groups(char *shared, const spc_
 #pragma unroll 1
   for (spc_u32 number = blockIdx.x; spc_place_in_groups<Config>(args, number, place); number += gridDim.x) {
     if (!spc_is_in_a_group<Config>(args, place)) continue;
-    spc_init_ring<Config>(shared);
+    spc_begin_ring<Config>(shared);
+    ptx_sync_roles<Config::threads>();
     spc_load_role<Config>(place, shared, args);
-    __syncthreads();
+    ptx_sync_roles<Config::threads>();
   }
 }
 
@@ -125,14 +126,15 @@ template <class Config, class Sums> SPC_DEVICE void spc_work_groups(char *shared
       spc_store_no_group<Config>(place, args);
       continue;
     }
-    spc_init_ring<Config>(shared);
+    spc_begin_ring<Config>(shared);
+    ptx_sync_roles<Config::threads>();
     Sums sums;
     spc_work_role<Config>(sums, place, shared, args);
     ptx_sync_workers<Config::workers>();
     spc_stage_sums<Config>(shared, sums);
     ptx_sync_workers<Config::workers>();
     spc_store_tile<Config>(shared, place, args);
-    __syncthreads();
+    ptx_sync_roles<Config::threads>();
     spc_end_ring<Config>(shared);
   }
 }

@@ -23,7 +23,7 @@ template <class Config> struct spc_ring {
   }
 };
 
-template <class Config> SPC_DEVICE void spc_init_ring(char *shared) {
+template <class Config> SPC_DEVICE void spc_begin_ring(char *shared) {
   using ring = spc_ring<Config>;
   if (threadIdx.x == 0) {
     for (int s = 0; s < Config::depth; s++) {
@@ -32,6 +32,10 @@ template <class Config> SPC_DEVICE void spc_init_ring(char *shared) {
     }
     ptx_fence_barrier_init();
   }
+}
+
+template <class Config> SPC_DEVICE void spc_init_ring(char *shared) {
+  spc_begin_ring<Config>(shared);
   __syncthreads();
 }
 

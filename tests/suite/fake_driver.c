@@ -143,6 +143,7 @@ cu_result fake_stream_new(cu_stream **stream, unsigned flags) {
 }
 cu_result fake_stream_free(cu_stream *stream) { UNLESS_FAILS("cuStreamDestroy_v2", (void)stream); }
 cu_result fake_stream_wait(cu_stream *stream) { UNLESS_FAILS("cuStreamSynchronize", (void)stream); }
+cu_result fake_capture_mode(int *mode) { UNLESS_FAILS("cuThreadExchangeStreamCaptureMode", *mode = 0); }
 cu_result fake_capture_begin(cu_stream *stream, int mode) {
   (void)mode;
   UNLESS_FAILS("cuStreamBeginCapture_v2", (void)stream);
