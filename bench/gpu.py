@@ -47,7 +47,7 @@ class Program:
     def stages(self):
         torch.cuda.synchronize()
         text = lib.bench_stages(self.handle, pointer(torch.cuda.current_stream().cuda_stream)).decode()
-        return [(s, k, ran == "1", float(c), float(ms)) for s, k, ran, c, ms in (line.split() for line in text.splitlines())]
+        return [(s, k, ran == "1", float(c), float(ms)) for s, k, ran, c, ms in (line.split(" ") for line in text.splitlines())]
 
     def jit(self):
         return lib.bench_milliseconds(self.handle, 0), lib.bench_milliseconds(self.handle, 1)
@@ -656,7 +656,8 @@ def reduce():
         shape = [dict(i=m, j=n)[a] for a in out.split(",") if a]
         y = torch.zeros(shape, device="cuda", dtype=dtype)
         dims = "dim M = %d; dim N = %d;" % (m, n)
-        p = Program("spx 1; %s kernel k { %s }" % (dims, body.replace("T[", t + "["))).bind(y=y, **data)
+        wide = body.rstrip().rstrip(";") + " : i32;" if t == "i8" else body
+        p = Program("spx 1; %s kernel k { %s }" % (dims, wide.replace("T[", t + "["))).bind(y=y, **data)
         ask = lambda: peer(*data.values())
         (us, spread), (ref, _) = compare([p, ask], before=sweep)
         wide = [d.double() if d.is_floating_point() else d.long() for d in data.values()]

@@ -209,8 +209,6 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double cover = listed ? tiling->cover : 1;
   double m = tiling->rows ? cover * q->m : q->m;
   double k = tiling->rows || tiling->columns || !listed ? q->k : cover * q->k;
-  if (t->kind == IR_TARGET_CUDA && !tiling->row && (q->n == 1 || m == 1))
-    return pass_cost_sums(p, q->batch * m * q->n, k, false, product_bytes(q, tiling, m, cover));
   if (t->kind == IR_TARGET_CUDA && !tiling->row)
     return pass_cost_loops(p,
                            q->batch * m * q->n * k / pass_thread_share(p, t, q->batch * m * q->n),
