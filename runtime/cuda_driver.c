@@ -107,9 +107,11 @@ spc_status rt_cuda_open(rt_cuda **out, const char **why) {
 void rt_cuda_close(rt_cuda *cuda) {
   if (!cuda) return;
   if (!rt_driver_enter(cuda)) {
+    int mode = rt_driver_relax(cuda);
     rt_cublaslt_close(cuda);
     if (cuda->begin) cuda->driver.event_free(cuda->begin);
     if (cuda->end) cuda->driver.event_free(cuda->end);
+    rt_driver_restore(cuda, mode);
   }
   cuda->driver.context_release(cuda->device);
   dlclose(cuda->library);
