@@ -9,6 +9,7 @@
  * Where the strip's index comes last, its strips are opened first of all: what a strip's list names
  * stays near while the other loops run, and they give the rows of register tiles. */
 #include "passes/lower.h"
+#include "passes/storage.h"
 
 static ir_run run_of(const lower_nest *nest, const lower_env *env) {
   return nest->parallel && pass_env_is_outermost(env) ? IR_RUN_PARALLEL : IR_RUN_SEQUENTIAL;
@@ -150,6 +151,7 @@ static int decisive_access(const lower_nest *nest, lower_env *env) {
   bool *absent = IR_NEW_ARRAY(s->arena, bool, s->accesses.count + 1);
   for (int i = 0; !nest->spatial && i < s->accesses.count; i++) {
     if (!env->cursor[i].present || s->accesses.at[i].target) continue;
+    if (!pass_tensor_is_sparse(s->accesses.at[i].expr->tensor)) continue; /* out of range: too rare to ask before a loop */
     absent[i] = true;
     if (pass_nest_skips(nest, env, absent, NULL)) return i;
     absent[i] = false;
