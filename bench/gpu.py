@@ -668,12 +668,17 @@ def reduce():
         p.close()
 
 
-def main():
+def run_parts(**parts):
+    """Those that the command line names, or all; NAME/SHARE runs one share of a part that can be shared."""
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, reduce=reduce, jit=jit)
     for name in sys.argv[2:] or parts:
-        parts[name]()
+        name, _, share = name.partition("/")
+        parts[name](*[share] if share else [])
+
+
+def main():
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked regrouped
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
-import sys
 import torch
 import gpu
 from gpu import Program, bf16, compare, error, head, rate, row, stage_line, wanted
@@ -174,12 +173,5 @@ def edges():
         p.close()
 
 
-def main():
-    torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped)
-    for name in sys.argv[2:] or parts:
-        parts[name]()
-
-
-main()
+if __name__ == "__main__":
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped)

@@ -6,7 +6,6 @@ Offsets are read on the device by both sides; which tokens take which expert is 
 lengths are skewed and some groups empty.  Peers: grouped products with the gather, the gate and the scatter that they need
 around them (`torch._grouped_mm`), and the same padded to the longest group (`torch.bmm`), which is given its padded rows.
 What is measured, and how, is gpu.py's; the weights alone, read once, are the bound that is printed."""
-import sys
 import torch
 import gpu
 from gpu import Program, bf16, compare, error, head, rate, row, stage_line
@@ -134,8 +133,4 @@ def lengths():
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    parts = {"experts": experts, "lengths": lengths}
-    for name in sys.argv[2:] or parts:
-        parts[name]()
+    gpu.run_parts(experts=experts, lengths=lengths)

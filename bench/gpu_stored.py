@@ -5,7 +5,7 @@ Usage: gpu_stored.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges 
 (edges/0 .. edges/3: a quarter of the formats each)
 Weights are constant: what depends on them alone (a dense copy, its lists) is made once, before the turns, and its time stands
 in a column of its own. What is measured, and how, is gpu.py's; a peer that refuses is `-`."""
-import ctypes, sys
+import ctypes
 import torch
 import gpu
 from gpu import Program, compare, error, head, lib, pointer, row, stage_line
@@ -82,12 +82,12 @@ HINTS = {"walk": "~ zeros(static, density=0.0005)", "copy": "~ zeros(static, den
 FORMS = {"rows": (ROWS, "KT", lambda W, x: W @ x), "linear": (LINEAR, "TK", lambda W, x: x @ W.t()), "vector": (VECTOR, "K", lambda W, x: W @ x)}
 
 
-def edges(share="0", of=1):
-    """share of so many: some formats, for processes that run side by side."""
+def edges(share=None):
+    """share, of four: some formats, for processes that run side by side."""
     print("\n### every format, odd sizes, empty rows and columns: the largest error beside the largest value\n")
     head("format", *(" ".join(way) for way in WAYS))
     sizes = dict(O=133, K=92, T=167)
-    for fmt in FORMATS[int(share)::of]:
+    for fmt in FORMATS[int(share)::4] if share else FORMATS:
         cells = []
         for name, dtype, way in WAYS:
             form, axes, product = FORMS[name]
@@ -186,13 +186,5 @@ def copies():
         p.close()
 
 
-def main():
-    torch.manual_seed(1)
-    torch.backends.cuda.matmul.allow_tf32 = False
-    parts = dict(edges=edges, blocks=blocks, entries=entries, vectors=vectors, copies=copies)
-    for name in sys.argv[2:] or parts:
-        name, slash, share = name.partition("/")
-        parts[name](share, 4) if slash else parts[name]()
-
-
-main()
+if __name__ == "__main__":
+    gpu.run_parts(edges=edges, blocks=blocks, entries=entries, vectors=vectors, copies=copies)

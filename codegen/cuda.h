@@ -47,6 +47,9 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out);
 /* Exchanges the roles of m and n: T transposed = B transposed * A transposed. */
 void cg_product_swap(cg_product *p);
+/* The stride of the dimension that the index is the bare subscript of; NULL: of none, or there is no index. */
+ir_expr *cg_stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank, const ir_index *index);
+void cg_take_layouts(cg_product *p); /* layouts and pitches of A, B and T, from their strides */
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 

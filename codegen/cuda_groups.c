@@ -27,10 +27,10 @@ static bool uses_bare(const ir_expr *access, const ir_index *index) {
 /* The subscript of A that says which row: r itself, or p[r]. */
 static bool take_row(const ir_expr *sub, const ir_index *r, cg_groups *groups) {
   if (ir_is_bare(sub, r)) return true;
-  const ir_expr *named = through_casts((ir_expr *)sub);
-  if (named->kind != IR_ACCESS || named->arg_count != 1 || !ir_is_bare(named->args[0], r)) return false;
-  groups->rows = named->tensor;
-  return !ir_dtype_is_float(named->tensor->dtype);
+  const ir_expr *name = ir_row_name(sub);
+  if (!name || !ir_is_bare(name->args[0], r)) return false;
+  groups->rows = name->tensor;
+  return true;
 }
 
 static bool take_a(ir_arena *arena, const ir_expr *a, cg_product *p, cg_groups *groups) {
@@ -44,40 +44,25 @@ static bool take_a(ir_arena *arena, const ir_expr *a, cg_product *p, cg_groups *
   return true;
 }
 
-static ir_expr *stride_of(const ir_expr *const *subs, ir_expr *const *strides, int rank, const ir_index *index) {
-  for (int d = 0; d < rank; d++)
-    if (ir_is_bare(subs[d], index)) return strides[d];
-  return NULL;
-}
-
 static bool take_b(ir_arena *arena, const ir_expr *b, cg_product *p, const ir_index *segment) {
   ir_expr *strides[IR_MAX_RANK];
-  const ir_expr *const *subs = (const ir_expr *const *)b->args;
   if (b->arg_count != 3 || !cg_dense_strides(arena, b->tensor, strides)) return false;
   p->b = (cg_operand){.tensor = b->tensor, .subs = b->args};
-  p->b.stride_k = stride_of(subs, strides, 3, p->k);
-  p->b.stride_n = stride_of(subs, strides, 3, p->n);
-  p->b.stride_batch[0] = stride_of(subs, strides, 3, segment);
+  p->b.stride_k = cg_stride_of(strides, b->args, 3, p->k);
+  p->b.stride_n = cg_stride_of(strides, b->args, 3, p->n);
+  p->b.stride_batch[0] = cg_stride_of(strides, b->args, 3, segment);
   return p->b.stride_k && p->b.stride_n && p->b.stride_batch[0];
 }
 
 static bool take_t(ir_arena *arena, cg_product *p) {
   ir_expr *strides[IR_MAX_RANK];
   const ir_tensor *target = p->stmt->target;
-  const ir_expr *const *subs = (const ir_expr *const *)p->stmt->subs;
   if (target->rank != 2 || !cg_dense_strides(arena, target, strides)) return false;
   p->t = (cg_operand){.tensor = target, .subs = p->stmt->subs};
-  p->t.stride_m = stride_of(subs, strides, 2, p->m);
-  p->t.stride_n = stride_of(subs, strides, 2, p->n);
+  p->t.stride_m = cg_stride_of(strides, p->stmt->subs, 2, p->m);
+  p->t.stride_n = cg_stride_of(strides, p->stmt->subs, 2, p->n);
   p->t.stride_batch[0] = ir_int(arena, 0);
   return p->t.stride_m && p->t.stride_n;
-}
-
-/* 'r' when `fast` is contiguous, 'c' when `slow` is, 0 when neither is. */
-static void take_layout(cg_operand *o, ir_expr *fast, ir_expr *slow) {
-  bool row = fast->kind == IR_CONST && fast->i == 1, column = slow->kind == IR_CONST && slow->i == 1;
-  o->layout = row ? 'r' : column ? 'c' : 0;
-  o->pitch = row ? slow : fast;
 }
 
 static bool take_indices(cg_product *p) {
@@ -110,9 +95,7 @@ bool cg_groups_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, cg_groups *
   }
   *why = "an operand does not lie as its kernel reads it";
   if (!take_a(arena, a, out, groups) || !take_b(arena, b, out, segment) || !take_t(arena, out)) return false;
-  take_layout(&out->a, out->a.stride_k, out->a.stride_m);
-  take_layout(&out->b, out->b.stride_n, out->b.stride_k);
-  take_layout(&out->t, out->t.stride_n, out->t.stride_m);
+  cg_take_layouts(out);
   out->batch[out->batch_count++] = segment;
   groups->segment = segment;
   groups->offsets = out->m->offsets;

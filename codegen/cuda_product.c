@@ -115,8 +115,8 @@ static bool take_roles(cg_product *p, ir_expr **a, ir_expr **b, const char **why
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
-static ir_expr *stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank,
-                          const ir_index *index) {
+ir_expr *cg_stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank,
+                      const ir_index *index) {
   int d = index ? place_of(subs, rank, index) : -1;
   return d >= 0 ? strides[d] : NULL;
 }
@@ -128,11 +128,11 @@ static bool take_operand(ir_arena *arena, const cg_product *p, const ir_tensor *
   out->subs = subs;
   *why = ir_format_text(arena, "`%s` is not stored dense", tensor->name);
   if (!cg_dense_strides(arena, tensor, strides)) return false;
-  out->stride_m = stride_of(strides, subs, tensor->rank, p->m);
-  out->stride_n = stride_of(strides, subs, tensor->rank, p->n);
-  out->stride_k = stride_of(strides, subs, tensor->rank, p->k);
+  out->stride_m = cg_stride_of(strides, subs, tensor->rank, p->m);
+  out->stride_n = cg_stride_of(strides, subs, tensor->rank, p->n);
+  out->stride_k = cg_stride_of(strides, subs, tensor->rank, p->k);
   for (int i = 0; i < p->batch_count; i++)
-    out->stride_batch[i] = stride_of(strides, subs, tensor->rank, p->batch[i]);
+    out->stride_batch[i] = cg_stride_of(strides, subs, tensor->rank, p->batch[i]);
   return true;
 }
 
@@ -142,7 +142,7 @@ static void take_layout(cg_operand *o, ir_expr *fast, ir_expr *slow) {
   o->pitch = o->layout == 'r' ? slow : fast;
 }
 
-static void take_layouts(cg_product *p) {
+void cg_take_layouts(cg_product *p) {
   take_layout(&p->a, p->a.stride_k, p->a.stride_m);
   take_layout(&p->b, p->b.stride_n, p->b.stride_k);
   take_layout(&p->t, p->t.stride_n, p->t.stride_m);
@@ -160,7 +160,7 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
       !take_operand(arena, out, b->tensor, b->args, &out->b, why) ||
       !take_operand(arena, out, stmt->target, stmt->subs, &out->t, why))
     return false;
-  take_layouts(out);
+  cg_take_layouts(out);
   const cg_operand *bad = !out->a.layout ? &out->a : !out->b.layout ? &out->b : &out->t;
   *why = ir_format_text(arena, "neither matrix index of `%s` is contiguous in memory",
                         bad->tensor->name);
@@ -190,6 +190,6 @@ void cg_product_swap(cg_product *p) {
   exchange_operand(&p->a);
   exchange_operand(&p->b);
   exchange_operand(&p->t);
-  take_layouts(p);
+  cg_take_layouts(p);
   p->swapped = !p->swapped;
 }

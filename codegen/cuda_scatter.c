@@ -3,19 +3,13 @@
  *     T[p[m], n] += e(m, n)          p a vector of integers; m may be ragged: then rows of segments alone */
 #include "codegen/cuda.h"
 
-static const ir_expr *named_by(const ir_expr *sub) {
-  while (sub->kind == IR_CAST) sub = sub->args[0];
-  bool vector = sub->kind == IR_ACCESS && sub->arg_count == 1 && sub->args[0]->kind == IR_INDEX;
-  return vector && !ir_dtype_is_float(sub->tensor->dtype) ? sub : NULL;
-}
-
 bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out) {
   ir_expr *strides[IR_MAX_RANK];
   *out = (cg_scatter){.buf_names = -1, .buf_offsets = -1};
   const ir_tensor *t = stmt->target;
   if (t->rank != 2 || !cg_dense_strides(arena, t, strides)) return false;
   int column = stmt->subs[1]->kind == IR_INDEX ? 1 : 0;
-  const ir_expr *names = named_by(stmt->subs[1 - column]);
+  const ir_expr *names = ir_row_name(stmt->subs[1 - column]);
   if (!names || stmt->subs[column]->kind != IR_INDEX) return false;
   out->m = names->args[0]->index;
   out->n = stmt->subs[column]->index;

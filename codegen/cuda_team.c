@@ -180,6 +180,17 @@ static int moving(const cg_printer *p) {
   return count;
 }
 
+/* Of a lambda that a team's threads share, behind its opening brace. */
+static void put_shared_body(cg_printer *p, const ir_block *body) {
+  p->depth++;
+  p->shared++;
+  cg_print_block(p, body);
+  p->shared--;
+  p->depth--;
+  cg_print_indent(p);
+  ir_text_put(p->out, "}");
+}
+
 static void put_share(cg_printer *p, const ir_code *c) {
   put_fixed(p, c);
   cg_print_indent(p);
@@ -191,13 +202,7 @@ static void put_share(cg_printer *p, const ir_code *c) {
   for (int i = 0; i < p->near_count; i++)
     if (!p->near[i].fixed) ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
   ir_text_put(p->out, ") {\n");
-  p->depth++;
-  p->shared++;
-  cg_print_block(p, &c->body);
-  p->shared--;
-  p->depth--;
-  cg_print_indent(p);
-  ir_text_put(p->out, "}");
+  put_shared_body(p, &c->body);
   int count = p->near_count;
   p->near_count = 0; /* starts are not elements */
   for (int i = 0; i < count; i++) {
@@ -272,13 +277,7 @@ void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
   for (int i = 0; i < p->near_count; i++)
     ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
   ir_text_put(p->out, ") {\n");
-  p->depth++;
-  p->shared++;
-  cg_print_block(p, &lanes->body);
-  p->shared--;
-  p->depth--;
-  cg_print_indent(p);
-  ir_text_put(p->out, "}");
+  put_shared_body(p, &lanes->body);
   int count = p->near_count;
   p->near_count = 0;
   for (int i = 0; i < count; i++) {

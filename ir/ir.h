@@ -312,6 +312,8 @@ bool ir_expr_uses_dim(const ir_expr *e, const ir_dim *dim);
  * is false; NULL: none. */
 const ir_expr *ir_asked_matrix(const ir_stmt *stmt);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
+/* p[i], casts aside, with p a dense vector of integers: what names a row for each i.  NULL: it is none. */
+const ir_expr *ir_row_name(const ir_expr *sub);
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */
 bool ir_is_scatter(const ir_stmt *stmt);
 ir_dim *ir_dim_named(const ir_program *program, const char *name);

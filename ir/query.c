@@ -165,6 +165,14 @@ bool ir_expr_walk(ir_expr *e, bool (*visit)(void *user, ir_expr *node), void *us
   return true;
 }
 
+const ir_expr *ir_row_name(const ir_expr *sub) {
+  while (sub->kind == IR_CAST) sub = sub->args[0];
+  if (sub->kind != IR_ACCESS || sub->arg_count != 1 || sub->args[0]->kind != IR_INDEX) return NULL;
+  const ir_tensor *names = sub->tensor;
+  bool dense = !names->like && (!names->format || ir_format_is_dense(names->format));
+  return dense && names->dtype != IR_NONE && !ir_dtype_is_float(names->dtype) ? sub : NULL;
+}
+
 bool ir_is_bare(const ir_expr *sub, const ir_index *index) {
   return sub->kind == IR_INDEX && sub->index == index;
 }

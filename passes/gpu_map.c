@@ -21,24 +21,6 @@
 #include "passes/gpu_walk.h"
 
 /* ---- questions ------------------------------------------------------------------------------- */
-static bool loads_from(const ir_expr *e, const ir_buf *buf) {
-  if (e->kind == IR_LOAD && e->buf == buf) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (loads_from(e->args[i], buf)) return true;
-  return false;
-}
-
-static bool block_loads(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, c->value, c->offset};
-    for (int k = 0; k < IR_COUNT(parts); k++)
-      if (parts[k] && loads_from(parts[k], buf)) return true;
-    if (block_loads(&c->body, buf) || block_loads(&c->orelse, buf)) return true;
-  }
-  return false;
-}
-
 static bool is_positive(const ir_expr *e) {
   return (e->kind == IR_CONST && e->i > 0) || (e->kind == IR_DIM);
 }
@@ -63,7 +45,7 @@ static bool stores_are_private(const ir_block *block, const ir_var *var, const i
     if (c->kind == IR_BARRIER) return false;
     if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
         (c->combine != IR_OP_COUNT || c->atomic || !is_injective(c->offset, var) ||
-         block_loads(whole, c->buf)))
+         gpu_block_loads(whole, c->buf)))
       return false;
     if (!stores_are_private(&c->body, var, whole) || !stores_are_private(&c->orelse, var, whole))
       return false;
@@ -101,7 +83,7 @@ static bool offsets_are_plain(const ir_block *block, const ir_block *whole) {
 }
 
 static bool is_independent(const ir_code *loop) {
-  if (loop->step && !(loop->step->kind == IR_CONST && loop->step->i == 1)) return false;
+  if (!gpu_steps_by_one(loop)) return false;
   if (loop->run == IR_RUN_PARALLEL) return true;
   return stores_are_private(&loop->body, loop->var, &loop->body) &&
          carries_nothing(&loop->body, &loop->body) && offsets_are_plain(&loop->body, &loop->body);
@@ -111,18 +93,6 @@ static bool starts_at_zero(const ir_code *loop) {
   return loop->lo->kind == IR_CONST && loop->lo->i == 0;
 }
 
-/* The loop that is all there is in the body (comments aside), or NULL. */
-static ir_code *only_loop(const ir_code *loop) {
-  ir_code *found = NULL;
-  for (int i = 0; i < loop->body.codes.count; i++) {
-    ir_code *c = loop->body.codes.at[i];
-    if (c->kind == IR_COMMENT) continue;
-    if (found || c->kind != IR_FOR) return NULL;
-    found = c;
-  }
-  return found;
-}
-
 /* ---- rewriting ------------------------------------------------------------------------------- */
 enum { MOST_LOOPS = 6 };
 
@@ -130,7 +100,7 @@ static int nest_of(ir_code *outer, ir_code **loops) {
   int count = 0;
   loops[count++] = outer;
   while (count < MOST_LOOPS) {
-    ir_code *inner = only_loop(loops[count - 1]);
+    ir_code *inner = gpu_only_loop(loops[count - 1]);
     if (!inner || !starts_at_zero(inner) || !gpu_is_size(inner->hi) || !is_independent(inner)) break;
     loops[count++] = inner;
   }

@@ -19,6 +19,9 @@ typedef struct gpu_rows {
 
 /* ---- questions (gpu_rows.c) ------------------------------------------------------------------ */
 bool gpu_is_size(const ir_expr *e); /* of constants and dims alone */
+bool gpu_steps_by_one(const ir_code *loop);
+bool gpu_block_loads(const ir_block *block, const ir_buf *buf); /* anywhere in it */
+ir_code *gpu_only_loop(const ir_code *loop); /* all there is in its body, comments aside; or NULL */
 /* The loops of a row that hold its work, each one that can be shared; false where one cannot.  Nests are made one loop
  * where that is the same. */
 bool gpu_find_shared(gpu_rows *r);

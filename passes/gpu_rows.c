@@ -120,7 +120,7 @@ static void flatten_block(flattening *f, ir_block *block) {
   }
 }
 
-static ir_code *only_loop(const ir_code *loop) {
+ir_code *gpu_only_loop(const ir_code *loop) {
   ir_code *found = NULL;
   for (int i = 0; i < loop->body.codes.count; i++) {
     ir_code *c = loop->body.codes.at[i];
@@ -131,7 +131,7 @@ static ir_code *only_loop(const ir_code *loop) {
   return found;
 }
 
-static bool steps_by_one(const ir_code *c) { return !c->step || is_int(c->step, 1); }
+bool gpu_steps_by_one(const ir_code *c) { return !c->step || is_int(c->step, 1); }
 
 /* for i in 0 .. M { for j in 0 .. N { x[i*N + j] } }      for i in 0 .. M*N { x[i] } */
 static bool join_dense(gpu_rows *r, ir_code *outer, ir_code *inner) {
@@ -187,8 +187,8 @@ static bool join_segments(gpu_rows *r, ir_code *outer, ir_code *inner) {
 
 /* Inner nests first: offsets are ((i*J) + j)*K + k, and the outer pair is one factor of it. */
 static void join_nest(gpu_rows *r, ir_code *outer) {
-  ir_code *inner = only_loop(outer);
-  bool joined = inner && steps_by_one(outer) && steps_by_one(inner) &&
+  ir_code *inner = gpu_only_loop(outer);
+  bool joined = inner && gpu_steps_by_one(outer) && gpu_steps_by_one(inner) &&
                 (join_dense(r, outer, inner) || join_segments(r, outer, inner));
   if (joined)
     join_nest(r, outer);
@@ -222,7 +222,7 @@ static ir_code *inner_loop(const ir_block *block) {
 static ir_code *best_of_nest(gpu_rows *r, ir_code *outer) {
   const double few = 32;
   ir_code *inner = inner_loop(&outer->body);
-  if (!inner || !steps_by_one(inner)) return outer;
+  if (!inner || !gpu_steps_by_one(inner)) return outer;
   ir_code *best = best_of_nest(r, inner);
   ir_loop_sums sums;
   if (!ir_loop_sums_of(r->context->arena, best, false, &sums)) return outer;
@@ -233,7 +233,7 @@ static ir_code *best_of_nest(gpu_rows *r, ir_code *outer) {
 static bool find_loop(gpu_rows *r, ir_code *loop) {
   ir_loop_sums sums;
   if (loop->run != IR_RUN_SEQUENTIAL) return false;
-  if (steps_by_one(loop) && ir_loop_sums_of(r->context->arena, loop, false, &sums) && sums.at.count) {
+  if (gpu_steps_by_one(loop) && ir_loop_sums_of(r->context->arena, loop, false, &sums) && sums.at.count) {
     join_nest(r, loop);
     IR_PUSH(r->context->arena, &r->shared, best_of_nest(r, loop));
     return true;
@@ -270,12 +270,12 @@ static bool loads_from(const ir_expr *e, const ir_buf *buf) {
   return false;
 }
 
-static bool block_loads(const ir_block *block, const ir_buf *buf) {
+bool gpu_block_loads(const ir_block *block, const ir_buf *buf) {
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *c = block->codes.at[i];
     for (int k = 0; part_of(c, k); k++)
       if (*part_of(c, k) && loads_from(*part_of(c, k), buf)) return true;
-    if (block_loads(&c->body, buf) || block_loads(&c->orelse, buf)) return true;
+    if (gpu_block_loads(&c->body, buf) || gpu_block_loads(&c->orelse, buf)) return true;
   }
   return false;
 }
@@ -285,7 +285,7 @@ static bool stores_fit(const gpu_rows *r, const ir_block *block, bool inside) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
-        (inside || c->atomic || c->combine != IR_OP_COUNT || c->value->lanes > 1 || block_loads(r->block, c->buf)))
+        (inside || c->atomic || c->combine != IR_OP_COUNT || c->value->lanes > 1 || gpu_block_loads(r->block, c->buf)))
       return false;
     bool loop = inside || c->kind == IR_FOR || c->kind == IR_WHILE;
     if (!stores_fit(r, &c->body, loop) || !stores_fit(r, &c->orelse, loop)) return false;

@@ -25,6 +25,7 @@
 #include <math.h>
 
 #include "passes/cost.h"
+#include "passes/gpu_map.h"
 #include "passes/storage.h"
 #include "passes/vectorise.h"
 
@@ -199,24 +200,9 @@ static bool is_own(const ir_block *block, const vec_region *g, int *stores) {
   return true;
 }
 
-static bool loads_stored(const vec_region *g, const ir_block *block);
-
-static bool expr_loads_stored(const vec_region *g, const ir_expr *e) {
-  for (int i = 0; e->kind == IR_LOAD && i < g->stores.count; i++)
-    if (g->stores.at[i]->buf == e->buf) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (expr_loads_stored(g, e->args[i])) return true;
-  return false;
-}
-
 static bool loads_stored(const vec_region *g, const ir_block *block) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, c->value, c->offset};
-    for (int k = 0; k < IR_COUNT(parts); k++)
-      if (parts[k] && expr_loads_stored(g, parts[k])) return true;
-    if (loads_stored(g, &c->body) || loads_stored(g, &c->orelse)) return true;
-  }
+  for (int i = 0; i < g->stores.count; i++)
+    if (gpu_block_loads(block, g->stores.at[i]->buf)) return true;
   return false;
 }
 
@@ -228,10 +214,6 @@ static ir_code *last_loop(const ir_block *block) {
   for (int i = 0; i < count - 1; i++)
     if (!is_definition(block->codes.at[i])) return NULL;
   return count && block->codes.at[count - 1]->kind == IR_FOR ? block->codes.at[count - 1] : NULL;
-}
-
-static bool steps_by_one(const ir_code *loop) {
-  return !loop->step || (loop->step->kind == IR_CONST && loop->step->i == 1);
 }
 
 /* lo .. lo + n, or 0 .. min(n, rest): the most iterations it has; 0: not known. */
@@ -250,7 +232,7 @@ static int64_t most_trips(const ir_code *loop) {
 /* `for p { lets; for c = lo .. lo + n { .. } }` is one loop over p*n + c. */
 static void write_lanes(const walk_map *m, ir_builder *b, const ir_code *loop, ir_expr *lane) {
   ir_code *in = last_loop(&loop->body);
-  int64_t slots = in && steps_by_one(in) ? most_trips(in) : 0;
+  int64_t slots = in && gpu_steps_by_one(in) ? most_trips(in) : 0;
   if (slots < 2) slots = 0;
   ir_expr *each = number(m, slots ? slots : 1);
   ir_expr *lo = ir_var_ref(m->arena, ir_let(b, "first", IR_I64, apply(m, IR_OP_MUL, loop->lo, each)));
@@ -306,7 +288,7 @@ static bool can_copy(const walk_map *m, const ir_code *loop) {
 static bool map_copy(const walk_map *m, const ir_stage *stage) {
   const ir_block *body = innermost(m);
   const ir_code *loop = loop_at_end(body);
-  if (!loop || !stores_once(stage) || !steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+  if (!loop || !stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
     return false;
   ir_block made = {{NULL, 0, 0}};
   ir_builder b;

@@ -69,10 +69,8 @@ static void take_roles(pass_context *context, pass_sum *sum, const pass_contract
 
 /* The row of A: the ragged index, or what a vector of integers names for it. */
 static bool is_row(const ir_expr *sub, const ir_index *ragged) {
-  if (ir_is_bare(sub, ragged)) return true;
-  while (sub->kind == IR_CAST) sub = sub->args[0];
-  return sub->kind == IR_ACCESS && sub->arg_count == 1 && ir_is_bare(sub->args[0], ragged) &&
-         !pass_tensor_is_sparse(sub->tensor) && !ir_dtype_is_float(sub->tensor->dtype);
+  const ir_expr *name = ir_row_name(sub);
+  return ir_is_bare(sub, ragged) || (name && ir_is_bare(name->args[0], ragged));
 }
 
 static const char *rows_misfit(const pass_operand *a, const ir_index *k, const ir_index *ragged) {

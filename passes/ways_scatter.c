@@ -15,18 +15,12 @@ typedef struct scatter {
   const ir_index *row, *column;
 } scatter;
 
-static const ir_index *named_row(const ir_expr *sub) {
-  while (sub->kind == IR_CAST) sub = sub->args[0];
-  bool vector = sub->kind == IR_ACCESS && sub->arg_count == 1 && sub->args[0]->kind == IR_INDEX &&
-                !pass_tensor_is_sparse(sub->tensor) && !ir_dtype_is_float(sub->tensor->dtype);
-  return vector ? sub->args[0]->index : NULL;
-}
-
 static bool scatter_of(const ir_stmt *stmt, scatter *out) {
   if (stmt->target->rank != 2 || stmt->free.count != 2) return false;
   int column = stmt->subs[1]->kind == IR_INDEX ? 1 : 0;
   if (stmt->subs[column]->kind != IR_INDEX) return false;
-  *out = (scatter){named_row(stmt->subs[1 - column]), stmt->subs[column]->index};
+  const ir_expr *name = ir_row_name(stmt->subs[1 - column]);
+  *out = (scatter){name ? name->args[0]->index : NULL, stmt->subs[column]->index};
   return out->row && out->row != out->column && !out->column->offsets;
 }
 
