@@ -102,14 +102,21 @@ static void share(cg_launch *l) {
   l->shared_bytes = ring + l->store_boxes * box;
 }
 
-/* Narrow slabs load nothing in vain but are slower: where the ring would be shallow without. */
+/* A quarter or more of what slabs of 64 load is beside the operand's tile. */
+static bool loads_in_vain(const cg_launch *l, int free, bool rows_are_k) {
+  const int wide = 64, rest = free % wide;
+  return rows_are_k && element_bytes(l) == 2 && rest == wide / 2 && 4 * (wide - rest) >= free + wide - rest;
+}
+
+/* Narrow slabs load nothing in vain but are slower: where the ring would be shallow without, or wide ones load much in vain. */
 void cg_boxes_share(cg_launch *l) {
   share(l);
   int wide = l->depth;
-  if (wide >= GOOD_DEPTH) return;
+  bool vain = loads_in_vain(l, l->row->m, l->product.a.layout == 'c') || loads_in_vain(l, l->row->n, l->product.b.layout == 'r');
+  if (wide >= GOOD_DEPTH && !vain) return;
   l->narrow_slabs = true;
   share(l);
-  if (l->depth > wide) return;
+  if (l->depth > wide || vain) return;
   l->narrow_slabs = false;
   share(l);
 }

@@ -3,7 +3,7 @@
 #include "spc/tma.cuh"
 
 // One operand's share of a slot: slabs, a box each.  Where the rows are k a slab is 64 m or n wide, or 32 (slower)
-// where slabs of 64 would leave too few slots; else it is 128 bytes of k's wide.  `width` in elements.  An operand of 1 or 4
+// where slabs of 64 would leave too few slots or load much in vain (cuda_boxes.c); else it is 128 bytes of k's wide.  `width` in elements.  An operand of 1 or 4
 // bytes whose rows are k comes in boxes of 128 x 128 bytes; those that are turned (turned.cuh) are then read as one slab, 128
 // bytes of k's wide.
 template <class Config, int Free, bool RowsAreK> struct spc_box_panel {

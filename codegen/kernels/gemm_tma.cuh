@@ -417,9 +417,10 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   spc_u32 shared = spc_shared_address(spc_shared);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
   if (!late) spc_box_init<Config>(shared, lists);
-  if (!lists && threadIdx.x == Config::workers) {
-    ptx_tma_prefetch(&maps.map[0]);
-    ptx_tma_prefetch(&maps.map[1]);
+  if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
+    if (!lists) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
+    if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
+    if (Config::reads_place && !lists) ptx_tma_prefetch(&maps.map[3]);
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
