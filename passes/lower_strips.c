@@ -31,14 +31,29 @@ static const ir_format *strip_format(lower_state *s, const ir_expr *e, int colum
   return format;
 }
 
+/* No strip is narrower than the others, as far as the sizes tell. */
+static bool all_are_whole(const lower_strips *strips) {
+  const ir_expr *columns = strips->index->extent;
+  int64_t known = columns->kind == IR_CONST ? columns->i
+                  : columns->kind != IR_DIM ? 1
+                  : columns->dim->value >= 0 ? columns->dim->value
+                                             : columns->dim->multiple;
+  return known % strips->width == 0;
+}
+
+static ir_expr *places_of(lower_state *s, ir_expr *first) {
+  const lower_strips *strips = &s->strips;
+  ir_expr *width = pass_code_int(s, strips->width);
+  if (all_are_whole(strips)) return width;
+  return pass_code_op(s, IR_OP_MIN, width, pass_code_sub(s, strips->index->extent, first));
+}
+
 /* The columns of the strip that is open; the innermost loop of the left side. */
 static ir_expr *open_places(lower_state *s, lower_env *env, ir_block **outer) {
   const lower_strips *strips = &s->strips;
   ir_expr *first = pass_code_mul(s, strips->number, pass_code_int(s, strips->width));
-  ir_expr *room = pass_code_sub(s, strips->index->extent, first);
-  ir_var *place = ir_open_for(
-      &s->b, ir_format_text(s->arena, "%s_in", strips->index->name), pass_code_int(s, 0),
-      pass_code_op(s, IR_OP_MIN, pass_code_int(s, strips->width), room), IR_RUN_SEQUENTIAL, outer);
+  ir_var *place = ir_open_for(&s->b, ir_format_text(s->arena, "%s_in", strips->index->name),
+                              pass_code_int(s, 0), places_of(s, first), IR_RUN_SEQUENTIAL, outer);
   ir_expr *rest = pass_code_ref(s, place);
   pass_env_bind(env, strips->index, pass_code_add(s, first, rest));
   lower_bound *bound = pass_env_find(env, strips->index);

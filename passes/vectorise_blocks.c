@@ -32,20 +32,28 @@ static ir_expr *strips_of(panel *p) {
   return ir_ceil_div(p->a, columns, p->width);
 }
 
-/* Rows of a block: as many as there is room for, fewer where threads would find too few blocks. */
-static ir_expr *rows_a_block(panel *p) {
-  int64_t tile = p->t->shape.rows;
-  ir_expr *tiles = pass_panel_op(p, IR_OP_MUL, rows_of(p), strips_of(p));
-  tiles = pass_panel_op(p, IR_OP_DIV, tiles, pass_panel_number(p, tile * PANEL_PARTS));
-  tiles = pass_panel_op(p, IR_OP_MIN, pass_panel_op(p, IR_OP_MAX, tiles, pass_panel_number(p, 4)),
-                        pass_panel_number(p, p->rows / tile));
-  return pass_panel_op(p, IR_OP_MUL, tiles, pass_panel_number(p, tile));
+static ir_expr *rounded_up(panel *p, ir_expr *x, ir_expr *y) {
+  ir_expr *rest = pass_panel_op(p, IR_OP_SUB, y, pass_panel_number(p, 1));
+  return pass_panel_op(p, IR_OP_DIV, pass_panel_op(p, IR_OP_ADD, x, rest), y);
 }
 
-static ir_expr *blocks_of(panel *p, ir_expr *rows) {
-  ir_expr *up = pass_panel_op(p, IR_OP_ADD, rows_of(p),
-                              pass_panel_op(p, IR_OP_SUB, rows, pass_panel_number(p, 1)));
-  return pass_panel_op(p, IR_OP_DIV, up, rows);
+static ir_expr *tiles_of(panel *p) { return ir_ceil_div(p->a, rows_of(p), p->t->shape.rows); }
+
+/* Blocks of rows: each as large as there is room for, smaller where threads would find too few. */
+static ir_expr *blocks_of(panel *p) {
+  int64_t tile = p->t->shape.rows;
+  ir_expr *most = pass_panel_op(p, IR_OP_MUL, rows_of(p), strips_of(p));
+  most = pass_panel_op(p, IR_OP_DIV, most, pass_panel_number(p, tile * PANEL_PARTS));
+  most = pass_panel_op(p, IR_OP_MIN, pass_panel_op(p, IR_OP_MAX, most, pass_panel_number(p, 4)),
+                       pass_panel_number(p, p->rows / tile));
+  return rounded_up(p, tiles_of(p), most);
+}
+
+/* As many in each: every block packs all columns, also one of few rows. */
+static ir_expr *rows_a_block(panel *p) {
+  ir_expr *blocks = pass_panel_let(p, "blocks", blocks_of(p));
+  ir_expr *tiles = rounded_up(p, tiles_of(p), blocks);
+  return pass_panel_op(p, IR_OP_MUL, tiles, pass_panel_number(p, p->t->shape.rows));
 }
 
 static void set_columns(panel *p, ir_expr *strip) {
@@ -111,7 +119,7 @@ static bool always_many(const panel *p) {
 static void write_parallel(panel *p, ir_expr *k_lo, ir_expr *k_hi) {
   ir_block *outer, *branch;
   ir_builder *b = p->t->b;
-  ir_expr *parts = pass_panel_op(p, IR_OP_MUL, blocks_of(p, rows_a_block(p)), strips_of(p));
+  ir_expr *parts = pass_panel_op(p, IR_OP_MUL, blocks_of(p), strips_of(p));
   ir_expr *part =
       pass_panel_ref(p, ir_open_for(b, ir_format_text(p->a, "part_%d", b->func->vars.count),
                                     pass_panel_number(p, 0), parts, IR_RUN_PARALLEL, &outer));

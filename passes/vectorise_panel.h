@@ -9,7 +9,7 @@ enum {
   PANEL_DEPTH = 512,
   PANEL_AHEAD = 8,              /* steps of k that a panel's lines are asked for before */
   PANEL_EARLY_ROWS = 64,        /* lines of so many rows of a result wait in the first cache */
-  PANEL_MOST_ROWS = 512,        /* sums of a block: 128 KiB in AVX-512 */
+  PANEL_MOST_ROWS = 516,        /* sums of a block: 129 KiB in AVX-512; tiles of 6 hold 512 rows */
   PANEL_MOST_PACKED_ROWS = 144, /* where rows are packed too */
   PANEL_FEW_ROWS = 16,          /* fewer are not packed for */
   PANEL_SCATTERED_ROWS = 96,    /* the same where columns are turned element by element */
