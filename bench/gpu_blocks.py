@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked regrouped
+Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked regrouped whole
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
@@ -88,32 +88,36 @@ def single(kept):
     return lambda rows, blocks: torch.rand(rows, blocks, device="cuda") < kept
 
 
-def regrouped():
-    print("\n### rows that are alike, wherever they lie; blocks of A of 1 x 64, %d³, bf16; microseconds\n" % SIZE)
-    head("rows", "hint", "nominal", "cover as they lie", "regrouped", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "error spc")
+def rows_table(title, hint, cases):
+    print("\n### %s, %d³, bf16; microseconds\n" % (title, SIZE))
+    head("rows", "hint", "nominal", "cover as they lie", "found", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "error spc")
     a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
     full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
     blocks = SIZE // 64
-    def case(name, hint, mask, straight, blocks_of="", kept=0):
+    p = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint)).bind(A=a, B=b, C=c)
+    straight = Program(LEFT % (SIZE, SIZE, SIZE, HINT % (0.1, 128, 64))).bind(A=a, B=b, C=d)
+    for name, mask, *aim in cases:
         fresh = lambda: torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64))
         fresh()
         (us, spread), (lying, _), (ref, ref_spread) = compare([p, straight, lambda: torch.mm(a, b, out=z)], fresh)
         c.fill_(float("nan"))
         p()
         live, stages = a.view(SIZE, blocks, 64).ne(0).any(2), p.stages()
-        row(name, hint, "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
-            "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(blocks_of, kept), "%.1e" % error(c, a.float() @ b.float()))
-        if name.startswith(("8 kinds", "whole rows, 10")):
+        row(name, hint.split("gran=")[1], "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
+            "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(*(aim or ("", 0))), "%.1e" % error(c, a.float() @ b.float()))
+        if name.startswith(("8 kinds", "whole rows, 10", "whole rows, 1 ")):
             print("<!-- %s -->" % stage_line(p))
-    for hint, cases in (("density=0.1, gran=1x64", [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))] +
-                         [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in (1.0, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001)] + [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)]),
-                        ("density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in (1.0, 0.5, 0.25, 0.1, 0.05, 0.01, 0.001)])):
-        text = LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint)
-        p = Program(text).bind(A=a, B=b, C=c)
-        straight = Program(LEFT % (SIZE, SIZE, SIZE, HINT % (0.1, 128, 64))).bind(A=a, B=b, C=d)
-        for name, mask, *aim in cases:
-            case(name, hint.split("gran=")[1], mask, straight, *aim)
-        p.close(), straight.close()
+    p.close(), straight.close()
+
+
+def regrouped():
+    rows_table("rows that are alike, wherever they lie; blocks of A of 1 x 64", "density=0.1, gran=1x64",
+               [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))] +
+               [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in KEPT] + [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)])
+
+
+def whole():
+    rows_table("whole rows of A", "density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in KEPT])
 
 
 def right():
@@ -154,12 +158,12 @@ def edges():
     M, K, N = 4104, 3992, 4072
     masks = (lambda w: w.zero_(), lambda w: w.fill_(1), lambda w: w.zero_()[w.shape[0] // 2, w.shape[1] // 3].fill_(1),
              lambda w: w.zero_()[:128].fill_(1), lambda w: w.copy_(torch.rand(w.shape, device="cuda") < 0.01), lambda w: w.zero_()[:, -1].fill_(1))
-    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("B", RIGHT), ("C", ASKED)):
+    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("A rows", LEFT), ("B", RIGHT), ("C", ASKED)):
         a, c = bf16(M, K), torch.empty(M, N, device="cuda", dtype=torch.bfloat16)
         b, w = (bf16(N, K) if name == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
         listed = {"A": a, "B": b, "C": w}[name[0]]
         full, errors = listed.clone(), []
-        p = Program(text % (M, K, N, HINT % ((0.02, 128, 128) if len(name) == 1 else (0.02, 1, 64)))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
+        p = Program(text % (M, K, N, HINT % ((0.02, 128, 128) if len(name) == 1 else (0.02, 1, K if name == "A rows" else 64)))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
         for mask in masks:
             kept = torch.empty(listed.shape, device="cuda", dtype=torch.uint8)
             mask(kept)
@@ -174,4 +178,4 @@ def edges():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped)
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped, whole=whole)

@@ -97,6 +97,7 @@ typedef struct cg_launch {
   bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */
+  bool live;                   /* rows of A are those that a list has packed, T's others are filled */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
@@ -109,7 +110,7 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
-  int buf_marks, buf_order;
+  int buf_marks, buf_order, buf_packed;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
@@ -146,7 +147,7 @@ void cg_boxes_bring(cg_launch *launch); /* sets brought */
 void cg_boxes_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes */
 /* Number of tiles of the whole result. */
 ir_expr *cg_product_tiles(ir_arena *arena, const cg_launch *launch);
-/* Maps of A, B, T and what is read at T's place, in this order. */
+/* Maps of A, B, T and what is read at T's place, or A's packed rows, in this order. */
 void cg_boxes_maps(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 
 /* ---- text ------------------------------------------------------------------------------------ */

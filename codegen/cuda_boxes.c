@@ -81,7 +81,8 @@ static int word_bytes(const cg_launch *l) {
 
 /* Where tiles of listed columns lie, a note a slot, and two barriers; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
-  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists ? 64 : 0);
+  const int more_slots = 64; /* of smaller tiles: their barriers */
+  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists ? 64 : 0) + (l->live ? more_slots : 0);
 }
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
@@ -209,7 +210,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
                box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups &&
+  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
       barrier_bytes(l) == 16 &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;
@@ -274,8 +275,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   int share = box_columns(l->row);
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
-  add_operand(arena, l, &p->a, l->buf_a, l->row->m, p->m->extent, p->a.layout == 'c', out);
-  add_operand(arena, l, &p->b, l->buf_b, l->n_blocks ? BOX_ROWS : l->row->n, p->n->extent,
+  add_operand(arena, l, &p->a, l->buf_a, l->live ? BOX_ROWS : l->row->m, p->m->extent, p->a.layout == 'c', out);
+  add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->n->extent,
               p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
   for (int i = 0; i < 2; i++)
@@ -283,4 +284,7 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
             result[i] < 0 ? p->t.tensor->dtype : l->bufs.at[result[i]]->dtype,
             rows ? p->n->extent : p->m->extent, rows ? p->m->extent : p->n->extent,
             rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);
+  if (!l->live) return;
+  out->maps.count--; /* nothing is read at T's place */
+  add_operand(arena, l, &p->a, l->buf_packed, BOX_ROWS, p->m->extent, false, out);
 }

@@ -110,7 +110,7 @@ static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
  * included. */
 static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
-  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen));
+  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen));
   bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
   ir_precision precision = chosen ? ir_kernel_precision(chosen) : IR_PRECISION_FULL;
   if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||

@@ -224,15 +224,15 @@ static void put_fill(const config *c, float fill) {
 
 static void put_lists(const config *c) {
   const cg_launch *l = c->l;
-  const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks ? l->list : NULL;
+  const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks || l->live ? l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
   line(c, "static constexpr bool grouped = %s;", l->groups.segment ? "true" : "false");
-  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, own_dense = %s;",
+  line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, live = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
-       l->regroups ? "true" : "false", l->own_dense ? "true" : "false");
+       l->regroups || l->live ? "true" : "false", l->live ? "true" : "false", l->own_dense ? "true" : "false");
   line(c, "static constexpr bool own_lists = %s;", l->own_lists ? "true" : "false");
   put_pointer(c, "order", "const int", l->buf_order);
   if (read) {
@@ -252,7 +252,7 @@ static void put_lists(const config *c) {
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
   }
   if (l->noted) read = l->noted;
-  if (!made && !l->n_blocks && !l->own_lists && !l->noted) return;
+  if (!made && !l->n_blocks && !l->own_lists && !l->noted && !l->live) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
@@ -385,11 +385,15 @@ static void put_scatter(const config *c) {
 }
 
 /* ---- detection, lists, guard ----------------------------------------------------------------- */
+/* The dimension that strips are cut from; of whole rows, along them. */
+static int strip_dim(const cg_launch *l) { return l->live ? 1 - l->list->axis_dim : l->list->strip_dim; }
+
 static void put_is_set(const config *c) {
   const ir_list *list = c->l->list;
   ir_expr *stride[IR_MAX_RANK];
   cg_dense_strides(c->arena, list->tensor, stride);
-  ir_expr *across = list->strip_dim >= 0 ? stride[list->strip_dim] : ir_int(c->arena, 0);
+  int across_dim = strip_dim(c->l);
+  ir_expr *across = across_dim >= 0 ? stride[across_dim] : ir_int(c->arena, 0);
   ir_expr *along = stride[list->axis_dim];
   bool by_strip = across->kind == IR_CONST && across->i == 1;
   bool by_axis = along->kind == IR_CONST && along->i == 1;
@@ -414,12 +418,13 @@ static void put_list_kernel(const config *c) {
   put_size(c, "strips", list->strips);
   put_size(c, "capacity", list->capacity);
   put_size(c, "strip_extent",
-           list->strip_dim >= 0 ? list->tensor->dim[list->strip_dim] : ir_int(c->arena, 1));
+           strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
   put_pointer(c, "order", "int", c->l->buf_order);
+  put_pointer(c, "rows_packed", "V", c->l->buf_packed);
   put_pointer(c, "ids", "int", c->l->buf_ids);
   put_pointer(c, "counts", "int", c->l->buf_counts);
   bool decides = c->l->buf_threshold >= 0;
@@ -486,8 +491,9 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
     cg_loop_print(arena, kernel, launch, out);
     return;
   }
-  bool rows = launch->regroups && launch->row->multiply == IR_MULTIPLY_NONE;
-  ir_text_printf(out, "#include \"spc/%s.cuh\"\n", rows ? "regroup" : launch->row->skeleton);
+  bool makes = launch->row->multiply == IR_MULTIPLY_NONE;
+  const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
+  ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
   ir_text_put(out, "\n");
   put_struct(&c, "Config");

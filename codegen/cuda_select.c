@@ -29,7 +29,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .brought = {.place = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
-  launch.buf_marks = launch.buf_order = -1;
+  launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
@@ -188,6 +188,21 @@ static const char *fit_regrouped(selection *s, cg_launch *l) {
   return NULL;
 }
 
+/* The list of rows that hold anything, and these rows. */
+static const char *fit_live(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  cg_product *p = &l->product;
+  if (p->batch_count) return "a list has no batch index";
+  if (list->axis == p->n) cg_product_swap(p);
+  if (list->axis != p->m || list->tensor != p->a.tensor || !list->packed)
+    return "its list does not pack the rows of a factor";
+  if (p->t.layout != 'r') return "the rows of the result are not contiguous";
+  l->list = list;
+  l->live = true;
+  return NULL;
+}
+
 /* The list of blocks of the result: runs of its contiguous index, whole boxes. */
 static const char *fit_n_blocks(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -238,6 +253,7 @@ static const char *fit_lists(selection *s, cg_launch *l) {
   if (ir_kernel_gathers(l->row)) return fit_list(s, l);
   if (ir_kernel_samples(l->row)) return fit_columns(s, l);
   if (ir_kernel_regroups(l->row)) return fit_regrouped(s, l);
+  if (ir_kernel_is_live(l->row)) return fit_live(s, l);
   if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
   if (ir_kernel_skips(l->row)) return fit_skipping(s, l);
   return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
@@ -355,12 +371,13 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->buf_counts = use(s, l, l->list->counts);
   }
   if (l->regroups) l->buf_order = use(s, l, l->list->order);
+  if (l->live) l->buf_order = l->buf_ids, l->buf_packed = use(s, l, l->list->packed), l->buf_bits = use(s, l, l->list->bits);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
   if (l->noted) l->buf_bits = use(s, l, l->noted->bits);
   if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor), l->ahead = 3;
   use_guard(s, l);
-  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks) && !l->packed &&
+  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && !l->packed &&
                  !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
@@ -454,6 +471,26 @@ static void select_regrouped(selection *s, const ir_kernel_row *row) {
   }
 }
 
+/* Values to bits of rows, these to a list and the rows themselves. */
+static void select_packing(selection *s, const ir_kernel_row *row) {
+  static const char *const parts[] = {"detect_live", "pack_live"};
+  const ir_list *list = s->stage->detects;
+  for (int i = 0; i < IR_COUNT(parts); i++) {
+    cg_launch *l = launch_new(s, row, parts[i], row->threads);
+    l->list = list;
+    l->live = true;
+    l->lists_guarded = is_guarded(s->kernel, list);
+    l->sampled = l->lists_guarded;
+    l->buf_a = use_values(s, l, list->tensor);
+    l->buf_bits = use(s, l, list->bits);
+    if (i > 0) l->buf_ids = use(s, l, list->ids);
+    if (i > 0) l->buf_counts = use(s, l, list->counts);
+    if (i > 0) l->buf_packed = use(s, l, list->packed);
+    if (list->verdict && list->threshold) use_verdict(s, l);
+    else use_guard(s, l);
+  }
+}
+
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -462,9 +499,10 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
   if (values && !cg_dense_strides(s->arena, list->tensor, strides))
     return unfit(s, row->name,
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
-  if (values && list->tensor->rank != (list->strip_dim >= 0 ? 2 : 1))
+  if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1))
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
   if (list->order) return select_regrouped(s, row), SPC_OK;
+  if (list->packed) return select_packing(s, row), SPC_OK;
   if (list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
   if (values) select_values(s, row);
@@ -636,6 +674,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "detect_lists")) return strips;
   if (l->regroups) return regrouped_grid(a, l);
+  if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
   if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list))
     return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
   if (!strcmp(l->part, "detect_bits"))
@@ -685,7 +724,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                    : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
                                                              : list_grid(arena, launch);
-  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows")))
+  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
     out->capped = true;
   if (launch->groups.segment) {
     out->capped = true;

@@ -51,6 +51,8 @@ bool ir_kernel_k_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOA
 
 bool ir_kernel_regroups(const ir_kernel_row *row) { return row->load_a == IR_LOADER_ROWS; }
 
+bool ir_kernel_is_live(const ir_kernel_row *row) { return row->load_a == IR_LOADER_LIVE; }
+
 bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NBLOCK; }
 
 bool ir_kernel_is_grouped(const ir_kernel_row *row) { return row->load_a == IR_LOADER_GROUPS; }
@@ -93,7 +95,7 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
   if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
-  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || row->m % strip || row->n % word ||
+  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || row->m % strip || row->n % word ||
       ir_kernel_streams(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;

@@ -10,6 +10,7 @@ typedef enum ir_load {
   IR_LOADER_KGATHER,
   IR_LOADER_NGATHER,
   IR_LOADER_ROWS,
+  IR_LOADER_LIVE,
   IR_LOADER_GROUPS,
   IR_LOADER_TMA,
   IR_LOADER_KBLOCK,
@@ -44,6 +45,7 @@ bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
 bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */
 bool ir_kernel_regroups(const ir_kernel_row *row); /* and its rows are those of the list's order */
+bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a list, packed; the result's others are filled */
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */

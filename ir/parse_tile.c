@@ -182,8 +182,9 @@ static const field list_fields[] = {
     FIELD(ir_list, counts, BUF),    FIELD(ir_list, ids, BUF),
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, starts, BUF),
     FIELD(ir_list, vals, BUF),      FIELD(ir_list, marks, BUF),
-    FIELD(ir_list, order, BUF),     FIELD(ir_list, verdict, BUF),
-    FIELD(ir_list, threshold, BUF), FIELD(ir_list, fused, FLAG)};
+    FIELD(ir_list, order, BUF),     FIELD(ir_list, packed, BUF),
+    FIELD(ir_list, verdict, BUF),   FIELD(ir_list, threshold, BUF),
+    FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {
   ir_list *list = IR_NEW(r->arena, ir_list);

@@ -13,6 +13,8 @@
  *     marks   u32 [rows][words]          the bits of single rows
  *     order   i32 [rows]                 the row at each place: strip s holds the rows at the places
  *                                        s * strip and following ones
+ * A list without strips, of single values of the axis, may bring what it names with it:
+ *     packed  [capacity][row]            the tensor's rows at the ids, one after the other
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
  *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
  *                                        after the other, from the first one's place on
@@ -39,6 +41,7 @@ struct ir_list {
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL; counts and ids are where bits alone are read */
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
+  ir_buf *packed;              /* of a list of whole rows: these, side by side; else NULL */
   ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written
                         by the guard stage, on CUDA by the one that makes the list; NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */

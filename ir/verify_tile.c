@@ -98,6 +98,9 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->starts, IR_I64, "starts");
   check_list_buf(c, list->marks, IR_I32, "marks");
   check_list_buf(c, list->order, IR_I32, "order");
+  if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
+  if (list->packed && (list->strip_index || list->gran != 1 || !list->bits || list->fused))
+    ir_fault(c, list->span, "only a list of single rows without strips, of values that are looked at, packs them");
   if (!list->marks != !list->order)
     ir_fault(c, list->span, "rows that are regrouped have marks and an order");
   if (list->order && (!list->strip_index || list->fused || list->vals || list->bits))
@@ -121,6 +124,15 @@ static void check_regrouped(ir_checker *c, const ir_stage *s) {
                                     : "its list is of regrouped rows, and its kernel takes rows as they lie");
   if (s->detects && s->detects->order && (!row || strcmp(row->name, "detect_values")))
     ir_fault(c, s->span, "rows are regrouped by `detect_values` alone");
+}
+
+/* Who multiplies the rows of a list finds them packed. */
+static void check_live(ir_checker *c, const ir_stage *s) {
+  const ir_kernel_row *row = s->row ? ir_kernel_row_named(s->row) : NULL;
+  if (row && s->kind == IR_STAGE_COMPUTE && ir_kernel_is_live(row) && (s->reads.count != 1 || !s->reads.at[0]->packed))
+    ir_fault(c, s->span, "its kernel multiplies rows that a list has packed, and it reads no such list");
+  if (s->detects && s->detects->packed && (!row || strcmp(row->name, "detect_values")))
+    ir_fault(c, s->span, "rows are packed by `detect_values` alone");
 }
 
 static void check_kind(ir_checker *c, const ir_stage *s) {
@@ -228,6 +240,7 @@ static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *n
   check_stage_parts(c, s);
   if (!c->faults) check_kind(c, s);
   if (!c->faults) check_regrouped(c, s);
+  if (!c->faults) check_live(c, s);
   if (s->assembled && s->funcs.count && s->funcs.count != 2)
     ir_fault(c, s->span, "an assembled stage has two functions: count and fill");
 }

@@ -143,10 +143,12 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   const ir_tensor *x = candidate->operand;
   double elements = 1, cols = pass_index_assumed(context, candidate->axis);
   for (int d = 0; d < x->rank; d++) elements *= pass_size_assumed(context, x->dim[d]);
-  looking cost = {.fused = detects_in_producer(context, x)};
-  cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, (double)candidate->strip,
+  bool live = pass_is_live(candidate);
+  looking cost = {.fused = !live && detects_in_producer(context, x)};
+  cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, live ? elements / cols : (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
                pass_cost_guard(p, 1);
+  if (live) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);
@@ -369,11 +371,19 @@ static bool rows_are_whole(const pass_context *context, const ir_candidate *cand
   return zeros.rows <= 1 && zeros.cols >= pass_index_assumed(context, candidate->axis);
 }
 
+/* Of the operand, across the listed axis. */
+static double row_length(const pass_context *context, const ir_candidate *candidate) {
+  double length = 1;
+  for (int d = 0; d < candidate->operand->rank; d++) length *= pass_size_assumed(context, candidate->operand->dim[d]);
+  return length / fmax(1, pass_index_assumed(context, candidate->axis));
+}
+
 /* A strip that is higher than the operand holds no more rows than there are. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *of, double density, double correlation) {
   pass_zeros seen = pass_zeros_across(candidate, of), *zeros = &seen;
-  double strip = (double)candidate->strip;
+  double strip = pass_is_live(candidate) ? row_length(context, candidate) : (double)candidate->strip;
+  if (pass_is_live(candidate)) correlation = 0; /* a hint says how long blocks along a row are */
   if (candidate->strip_index)
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
   if (candidate->regrouped && rows_are_whole(context, candidate)) return density;

@@ -161,6 +161,11 @@ void pass_ways_library(pass_context *context, ir_kernel *kernel, pass_ways *ways
 bool pass_is_library(const ir_candidate *candidate);
 /* Lists of blocks as wide as a box, over rows as they lie or regrouped: k tiles of a factor, and runs of the result's columns. */
 void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand);
+/* Lists of the rows of a factor that hold anything (ways_rows.c). */
+void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand);
+bool pass_is_live(const ir_candidate *candidate); /* it walks such a list */
+/* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
+const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
 void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 static inline bool pass_is_quick(const pass_context *context) {

@@ -163,6 +163,21 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
+/* Packed rows: the device takes, of a few tiles, the one whose turns take the least time for as many as there are. */
+static double live_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  static const char *const tiles[] = {"gemm_tma_128x256x64", "gemm_tma_128x128x64", "gemm_tma_128x64x64", "gemm_tma_64x64x128"};
+  double rows = tiling->cover * q->m, best = INFINITY, bytes = (double)ir_dtype_bytes(q->a);
+  for (int i = 0; i < IR_COUNT(tiles); i++) {
+    const ir_kernel_row *row = ir_kernel_row_named(tiles[i]);
+    double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
+    double turns = ceil(ceil(rows / row->m) * ceil(q->n / row->n) / p->units);
+    double flops = 2.0 * row->m * row->n * round_up(q->k, row->k);
+    best = fmin(best, turns * (flops / (rate * 1e6) + p->row_tile_us * row->n / 256));
+  }
+  double moved = bytes * (rows * q->k + (rows > 0 ? q->k * q->n : 0)) + q->m * q->n * (double)ir_dtype_bytes(q->c);
+  return p->launch_us + p->start_us + both_limits(best, microseconds_of_bytes(moved, p->bandwidth_gbs));
+}
+
 /* Blocks that read B once into registers: all of its bytes as fast as memory, and the units that
  * read, allow.  Each tile of the row's m reads it again. */
 static double stream_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
@@ -202,6 +217,7 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
 
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
+  if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);
@@ -230,6 +246,8 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   if (listed) return p->launch_us + p->start_us + fmax(compute + result, memory);
   return p->launch_us + p->start_us + both_limits(compute + result, memory);
 }
+
+double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
 
 static double library_tflops(const pass_profile *p, ir_dtype dtype, bool unaligned) {
   int bits = ir_dtype_rows[dtype].bits;

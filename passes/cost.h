@@ -86,6 +86,8 @@ double pass_cost_library(const pass_profile *p, const pass_product *product);
  */
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
                         double strip, double gran, double cover, bool fused);
+/* Rows of so many bytes brought side by side, on the way of making their list. */
+double pass_cost_pack(const pass_profile *p, double bytes);
 /* Rows compressed, so many elements in all: ids and values of what is not zero. */
 double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);
 double pass_cost_guard(const pass_profile *p, int skipped_launches);

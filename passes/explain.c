@@ -65,6 +65,11 @@ static void put_axes(const ir_stmt *stmt, ir_text *out) {
 }
 
 static void put_list(const ir_list *list, ir_text *out) {
+  if (list->packed) {
+    ir_text_printf(out, "    list      %s: each %s of which `%s` holds anything, detected from its values and packed\n",
+                   list->name, list->axis->name, list->tensor->name);
+    return;
+  }
   ir_text_printf(out, "    list      %s: micro-tiles of %lld", list->name, (long long)list->strip);
   if (list->strip_index) ir_text_printf(out, " %s", list->strip_index->name);
   ir_text_printf(

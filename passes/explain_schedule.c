@@ -88,7 +88,7 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
                      c->target->name);
       continue;
     }
-    if (c->regrouped) ir_text_printf(out, "  regroup %s;\n", c->target->name);
+    if (c->regrouped || pass_is_live(c)) ir_text_printf(out, "  regroup %s;\n", c->target->name);
     if (!listed && had_lists(kernel, c->target))
       ir_text_printf(out, "  dense %s;\n", c->target->name);
     put_tile(c, out);

@@ -88,7 +88,7 @@ static bool stands(const pass_way *way) { return !*way->candidate->why && !way->
 /* ---- compact --------------------------------------------------------------------------------- */
 static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip,
                           int64_t gran) {
-  return candidate->operand == tensor && candidate->axis && candidate->strip == strip &&
+  return candidate->operand == tensor && candidate->axis && !pass_is_live(candidate) && candidate->strip == strip &&
          candidate->gran == gran;
 }
 
@@ -400,11 +400,15 @@ static spc_status do_precision(pass_context *context, pass_ways *all, int count,
 }
 
 /* ---- regroup ------------------------------------------------------------------------------- */
+/* Rows are those of an order, or of a list: the cheaper way of the two serves. */
+static bool moves_rows(const ir_candidate *candidate) { return candidate->regrouped || pass_is_live(candidate); }
+
 static const char *not_regrouped(const pass_ways *ways) {
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
-    if (way->candidate->regrouped && *way->candidate->why) return way->candidate->why;
-    if (way->candidate->regrouped && way->struck) return way->struck;
+    if (!moves_rows(way->candidate)) continue;
+    if (*way->candidate->why) return way->candidate->why;
+    if (way->struck) return way->struck;
   }
   return "no kernel of this target walks blocks of a factor whose zeros are known at run time";
 }
@@ -418,7 +422,7 @@ static spc_status do_regroup(pass_context *context, pass_ways *all, int count, i
   bool any = false;
   for (int i = 0; i < ways->list.count; i++) {
     const pass_way *way = &ways->list.at[i];
-    if (!way->candidate->regrouped || !stands(way)) continue;
+    if (!moves_rows(way->candidate) || !stands(way)) continue;
     way->candidate->asked = any = true;
   }
   if (!any)

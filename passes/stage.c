@@ -98,7 +98,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 /* ---- lists ----------------------------------------------------------------------------------- */
 static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
   return list->tensor == candidate->operand && list->strip == candidate->strip &&
-         list->gran == candidate->gran && !list->order == !candidate->regrouped &&
+         list->gran == candidate->gran && !list->order == !candidate->regrouped && !list->packed == !pass_is_live(candidate) &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
@@ -153,7 +153,8 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   stage->microseconds = candidate->index_microseconds;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
-  stage->why = list->order ? "one read of the values at memory speed; rows that are alike are then regrouped"
+  stage->why = list->packed ? "one read of the values at memory speed, of rows that hold anything until that is seen; these are packed"
+               : list->order ? "one read of the values at memory speed; rows that are alike are then regrouped"
                : list->fused
                    ? "the epilogue that makes the zeros has left bits: no second read of the values"
                    : "one read of the values at memory speed";

@@ -78,8 +78,14 @@ static void add_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
   list->bits = part(context, kernel, list, "bits", IR_I32, ir_apply(context->arena, IR_OP_MUL, list->strips, words));
 }
 
+static ir_expr *elements_of(ir_arena *a, const ir_tensor *tensor) {
+  ir_expr *all = tensor->dim[0];
+  for (int d = 1; d < tensor->rank; d++) all = ir_apply(a, IR_OP_MUL, all, tensor->dim[d]);
+  return all;
+}
+
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits,
-                        bool regrouped) {
+                        bool regrouped, bool packed) {
   ir_arena *a = context->arena;
   list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
   list->ids = part(context, kernel, list, "ids", IR_I32,
@@ -88,6 +94,7 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
     list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
     list->vals = part(context, kernel, list, "values", list->tensor->dtype, list->ids->count);
   }
+  if (packed) list->packed = part(context, kernel, list, "packed", list->tensor->dtype, elements_of(a, list->tensor));
   if (bits && regrouped) {
     ir_expr *rows = list->strip_index->extent, *words = divided_up(a, list->capacity, 32);
     list->marks = part(context, kernel, list, "marks", IR_I32, ir_apply(a, IR_OP_MUL, rows, words));
@@ -120,7 +127,7 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits) {
   ir_list *list = list_new(context, kernel, candidate, candidate->target->def);
-  add_buffers(context, kernel, list, bits, candidate->regrouped);
+  add_buffers(context, kernel, list, bits, candidate->regrouped, pass_is_live(candidate));
   return list;
 }
 
@@ -151,6 +158,7 @@ static void live_list(ir_list *list, int stage) {
   live(list->vals, stage);
   live(list->marks, stage);
   live(list->order, stage);
+  live(list->packed, stage);
 }
 
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {

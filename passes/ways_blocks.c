@@ -29,19 +29,6 @@ static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel
   return candidate;
 }
 
-/* Rows move one by one: each must be contiguous, in the factor and in the result. */
-static const char *rows_misfit(const pass_ways *ways, const pass_listed *operand) {
-  const ir_stmt *stmt = ways->stmt;
-  const ir_tensor *result = stmt->target;
-  if (stmt->free.count != 2) return "rows are regrouped of one matrix, not of each of a batch";
-  if (pass_contiguous_index(operand->access, false) != operand->axis)
-    return "the factor is stored with its rows' index contiguous: a row cannot be moved";
-  int last = result->format ? result->format->level[result->format->level_count - 1].dim : 1;
-  return ir_is_bare(stmt->subs[last], operand->strip_index)
-             ? "the result is stored with its rows' index contiguous: a row cannot be moved"
-             : NULL;
-}
-
 static bool fits(pass_context *context, const pass_ways *ways, const ir_kernel_row *row) {
   return pass_row_fits(row, pass_target_of(context), &ways->sum);
 }
@@ -58,7 +45,7 @@ void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_liste
         ir_format_text(context->arena, "%s blocks of %s, %dx%d%s, tile %dx%dx%d boxes",
                        operand->axis->name, candidate->operand->name, row->m, BOX_COLUMNS,
                        candidate->regrouped ? ", rows regrouped" : "", row->m, row->n, row->k);
-    const char *misfit = candidate->regrouped ? rows_misfit(ways, operand) : NULL;
+    const char *misfit = candidate->regrouped ? pass_rows_misfit(ways, operand) : NULL;
     if (misfit && !*candidate->why) candidate->why = misfit;
     pass_candidate_estimate(context, sum, candidate);
   }

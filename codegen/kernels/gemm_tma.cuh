@@ -271,7 +271,7 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   using ring = spc_box_ring<Config>;
   const char *slot = base + at.slot * ring::slot_bytes;
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-  if constexpr (Config::gathers || Config::samples || Config::regroups) sums.publish();
+  if constexpr (Config::gathers || Config::samples || (Config::regroups && !Config::live)) sums.publish();
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 

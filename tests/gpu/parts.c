@@ -244,7 +244,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
   bool all = (ir_kernel_k_blocks(ir_kernel_row_named(p->row)) && b->unfit) || /* a dense one ran */
              (p->way == CASE_BOTH && ((int32_t *)array_of(b, l->verdict)->host)[0]);
-  if (!l || all || cuda_case_samples(p) || cuda_case_picks(p)) {
+  if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p)) { /* of live rows the others are zeros */
     for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, k, &s);
     return s;
   }
@@ -394,6 +394,8 @@ static void thin_out(bench *b, array *a, char layout, int dx, int dy) {
   }
 }
 
+#include "tests/gpu/rows.h"
+
 static bool skips(const product_case *p) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
   return row && ir_kernel_skips(row);
@@ -419,6 +421,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
     if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
   if (s->reads.count) fill_list(b, s->reads.at[0], kind);
   if (cuda_case_regroups(p)) fill_order(b, s->reads.at[0]);
+  if (cuda_case_is_live(p)) pack_rows(b, s->reads.at[0], p);
   if (p->way == CASE_PACKED) fill_behind(b, s->reads.at[0], p, find(b, "A"));
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = verdict;
   run(b, s);
@@ -481,8 +484,9 @@ static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool 
   const ir_list *l = s->detects;
   array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
   int64_t capacity = (b->size[CASE_N] + c->gran - 1) / c->gran, sum = 0;
-  if (c->regrouped && !check_order(b, s)) return 0;
-  const int32_t *order = c->regrouped ? array_of(b, s->detects->order)->host : NULL;
+  if (c->way == LIST_ROWS) return check_rows(b, s, c, counted);
+  if (c->way == LIST_REGROUPED && !check_order(b, s)) return 0;
+  const int32_t *order = c->way == LIST_REGROUPED ? array_of(b, s->detects->order)->host : NULL;
   for (int64_t t = 0; t < counts->count; t++) {
     int n = 0;
     for (int64_t tile = 0; tile < capacity; tile++) {
@@ -523,10 +527,11 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
   for (int t = 0; t < (c->guarded ? IR_COUNT(thresholds) : 1); t++) {
     collect(b, s);
     fill_sparse(b, values_of(b));
+    if (c->way == LIST_ROWS) empty_rows(b, c, values_of(b));
     if (c->guarded) ((double *)array_of(b, s->detects->threshold)->host)[0] = thresholds[t];
     run(b, s);
     bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] != 0;
-    bool unordered = dense && c->regrouped; /* a sample may have said so: there is no order then */
+    bool unordered = dense && c->way == LIST_REGROUPED; /* a sample may have said so: there is no order then */
     double cover = unordered ? 1 : check_lists(b, s, c, dense);
     if (unordered && thresholds[t] > 1) fail(b, s, s->row, "verdict", thresholds[t], 1, 0);
     else if (c->guarded && !unordered) check_verdict(b, s, cover, thresholds[t]);
@@ -649,7 +654,7 @@ static void list_kernels(bench *b, bool small) {
   /* The first two, rows that are aligned and rows that are not, are all of the small subset. */
   static const int64_t sizes[][4] = {{48, 53, 0, 0},    {37, 1030, 0, 0},  {300, 1030, 0, 0},
                                      {1, 1, 0, 0},      {129, 9000, 0, 0}, {64, 32, 0, 0},
-                                     {272, 9000, 0, 0}, {64, 0, 0, 0}};
+                                     {272, 9000, 0, 0}, {64, 0, 0, 0},    {5000, 72, 0, 0}};
   const ir_stage *stages[64];
   cuda_cases_new(&b->cases);
   b->shift = 0;

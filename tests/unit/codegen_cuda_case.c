@@ -134,6 +134,11 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_MASK, .guard = 1},
     {"gemm_rblock_tma_128x128x64", IR_F16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_BIAS_RELU},
+    {"gemm_live_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 1, 1, .epilogue = CASE_PLAIN},
+    {"gemm_live_tma_128x256x64", IR_F16, IR_F32, 'r', 'c', 'r', false, 1, 1, .epilogue = CASE_RESIDUAL, .guard = 1},
+    {"gemm_live_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 1, 1,
+     .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
+    {"gemm_live_tma_128x256x64", IR_BF16, IR_F16, 'r', 'c', 'r', false, 1, 1, .epilogue = CASE_MASK},
     {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_MASK},
     {"gemm_nblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 256, 128,
@@ -294,22 +299,24 @@ const product_case cuda_product_cases[] = {
 const int cuda_product_case_count = IR_COUNT(cuda_product_cases);
 
 const list_case cuda_list_cases[] = {
-    {IR_BF16, 'r', 64, 1, true, false, false},   {IR_BF16, 'c', 64, 1, true, true, false},
-    {IR_F32, 'r', 128, 1, true, true, false},    {IR_F32, 'c', 1, 1, true, false, false},
-    {IR_F16, 'r', 0, 1, true, false, false},     {IR_F64, 'r', 16, 4, true, false, false},
-    {IR_F16, 'c', 32, 32, true, true, false},    {IR_I8, 'r', 8, 3, true, false, false},
-    {IR_F8E4M3, 'r', 64, 1, true, false, false}, {IR_F8E5M2, 'c', 64, 2, true, false, false},
-    {IR_BF16, 'r', 64, 1, false, false, false},  {IR_BF16, 'c', 128, 1, false, false, false},
-    {IR_I32, 'r', 0, 5, false, false, false},    {IR_B1, 'r', 64, 1, true, false, false},
-    {IR_BF16, 'c', 128, 1, true, true, false},   {IR_F32, 'c', 128, 1, true, true, false},
-    {IR_F64, 'c', 16, 3, true, false, false},    {IR_I8, 'c', 128, 1, true, false, false},
-    {IR_F16, 'c', 8, 1, true, true, false},      {IR_F32, 'c', 256, 1, true, false, false},
-    {IR_BF16, 'c', 96, 1, true, false, false},    {IR_B1, 'r', 128, 64, true, true, false},
-    {IR_B1, 'r', 128, 1, true, true, false},      {IR_BF16, 'r', 64, 64, true, true, false},
-    {IR_F8E4M3, 'r', 128, 4, true, false, false}, {IR_F32, 'r', 96, 128, true, true, false},
-    {IR_F64, 'r', 64, 1, true, true, false},      {IR_BF16, 'r', 128, 64, .guarded = true, .regrouped = true},
-    {IR_F16, 'r', 128, 64, .regrouped = true}, {IR_F32, 'r', 64, 64, .guarded = true, .regrouped = true},
-    {IR_BF16, 'c', 128, 64, .guarded = true, .regrouped = true}, {IR_BF16, 'r', 256, 96, .regrouped = true},
+    {IR_BF16, 'r', 64, 1, true, false, LIST_LYING},   {IR_BF16, 'c', 64, 1, true, true, LIST_LYING},
+    {IR_F32, 'r', 128, 1, true, true, LIST_LYING},    {IR_F32, 'c', 1, 1, true, false, LIST_LYING},
+    {IR_F16, 'r', 0, 1, true, false, LIST_LYING},     {IR_F64, 'r', 16, 4, true, false, LIST_LYING},
+    {IR_F16, 'c', 32, 32, true, true, LIST_LYING},    {IR_I8, 'r', 8, 3, true, false, LIST_LYING},
+    {IR_F8E4M3, 'r', 64, 1, true, false, LIST_LYING}, {IR_F8E5M2, 'c', 64, 2, true, false, LIST_LYING},
+    {IR_BF16, 'r', 64, 1, false, false, LIST_LYING},  {IR_BF16, 'c', 128, 1, false, false, LIST_LYING},
+    {IR_I32, 'r', 0, 5, false, false, LIST_LYING},    {IR_B1, 'r', 64, 1, true, false, LIST_LYING},
+    {IR_BF16, 'c', 128, 1, true, true, LIST_LYING},   {IR_F32, 'c', 128, 1, true, true, LIST_LYING},
+    {IR_F64, 'c', 16, 3, true, false, LIST_LYING},    {IR_I8, 'c', 128, 1, true, false, LIST_LYING},
+    {IR_F16, 'c', 8, 1, true, true, LIST_LYING},      {IR_F32, 'c', 256, 1, true, false, LIST_LYING},
+    {IR_BF16, 'c', 96, 1, true, false, LIST_LYING},    {IR_B1, 'r', 128, 64, true, true, LIST_LYING},
+    {IR_B1, 'r', 128, 1, true, true, LIST_LYING},      {IR_BF16, 'r', 64, 64, true, true, LIST_LYING},
+    {IR_F8E4M3, 'r', 128, 4, true, false, LIST_LYING}, {IR_F32, 'r', 96, 128, true, true, LIST_LYING},
+    {IR_F64, 'r', 64, 1, true, true, LIST_LYING},      {IR_BF16, 'r', 128, 64, .guarded = true, .way = LIST_REGROUPED},
+    {IR_F16, 'r', 128, 64, .way = LIST_REGROUPED}, {IR_F32, 'r', 64, 64, .guarded = true, .way = LIST_REGROUPED},
+    {IR_BF16, 'c', 128, 64, .guarded = true, .way = LIST_REGROUPED}, {IR_BF16, 'r', 256, 96, .way = LIST_REGROUPED},
+    {IR_BF16, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F16, 'r', 1, 1, true, .way = LIST_ROWS},
+    {IR_BF16, 'c', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F32, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
@@ -322,6 +329,11 @@ bool cuda_case_samples(const product_case *p) {
 bool cuda_case_regroups(const product_case *p) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
   return row && ir_kernel_regroups(row);
+}
+
+bool cuda_case_is_live(const product_case *p) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return row && ir_kernel_is_live(row);
 }
 
 bool cuda_case_picks(const product_case *p) {
@@ -417,6 +429,13 @@ static void give_order(cuda_cases *c, ir_list *l) {
   l->marks = workspace(c, ir_format_text(a, "%s.marks", l->name), IR_I32,
                        ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, l->capacity, 32)));
   l->order = workspace(c, ir_format_text(a, "%s.order", l->name), IR_I32, rows);
+}
+
+/* The listed rows, one after the other. */
+static void give_rows(cuda_cases *c, ir_list *l) {
+  l->fused = false;
+  l->packed = workspace(c, ir_format_text(c->arena, "%s.packed", l->name), l->tensor->dtype,
+                        ir_apply(c->arena, IR_OP_MUL, l->tensor->dim[0], l->tensor->dim[1]));
 }
 
 static ir_stage *stage(cuda_cases *c, ir_stage_kind kind, const char *row) {
@@ -577,6 +596,8 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   if (cuda_case_picks(p)) stmt->fill = CASE_FILL;
   if (p->strip && (cuda_case_samples(p) || cuda_case_picks(p)))
     read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
+  else if (cuda_case_is_live(p))
+    give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
   else if (p->strip)
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
   if (cuda_case_regroups(p)) give_order(c, read);
@@ -610,10 +631,12 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
                         (int[]){CASE_M, CASE_N} + (l->strip ? 0 : 1));
   ir_index *r = ir_index_new(c->kernel, "r", size(c, CASE_M)),
            *f = ir_index_new(c->kernel, "f", size(c, CASE_N));
-  ir_list *made = list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
-                       l->strip ? 1 : 0, l->bits);
+  ir_list *made = l->way == LIST_ROWS ? list(c, "V", v, 1, 1, NULL, -1, r, 0, true)
+                           : list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
+                                  l->strip ? 1 : 0, l->bits);
   made->fused = false;
-  if (l->regrouped) give_order(c, made);
+  if (l->way == LIST_ROWS) give_rows(c, made);
+  if (l->way == LIST_REGROUPED) give_order(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));

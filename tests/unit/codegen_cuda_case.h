@@ -39,6 +39,12 @@ typedef struct product_case {
   case_way way;
 } product_case;
 
+typedef enum list_way {
+  LIST_LYING,
+  LIST_REGROUPED, /* strips are made of rows that are alike */
+  LIST_ROWS       /* whole rows along R, which are packed; strip and gran are 1 */
+} list_way;
+
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */
 typedef struct list_case {
   ir_dtype dtype;
@@ -46,7 +52,7 @@ typedef struct list_case {
   int strip, gran;
   bool bits;    /* through bits in memory */
   bool guarded; /* with a verdict: nothing reads the list where it is dense */
-  bool regrouped; /* strips are made of rows that are alike */
+  list_way way;
 } list_case;
 
 enum { CASE_FILL = -3 }; /* what T is where no list of such a row names it */
@@ -71,6 +77,7 @@ ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
+bool cuda_case_is_live(const product_case *p); /* its list is of A's rows, and has packed them */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 
