@@ -14,9 +14,8 @@ bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **stride
   if (tensor->like || (tensor->format && !ir_format_is_dense(tensor->format))) return false;
   for (int l = tensor->rank - 1; l >= 0; l--) {
     int d = tensor->format ? tensor->format->level[l].dim : l;
-    bool row = l == tensor->rank - 1 && tensor->pitch;
     strides[d] = stride;
-    stride = row ? tensor->pitch : ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
+    stride = l && tensor->pitch[0] ? tensor->pitch[l - 1] : ir_apply(arena, IR_OP_MUL, tensor->dim[d], stride);
   }
   return true;
 }

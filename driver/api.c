@@ -202,7 +202,10 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   SPC_TRY(drv_set_positions(&session));
   SPC_TRY(drv_set_padded(&session));
   p->images = IR_NEW_ARRAY(p->arena, ir_image *, p->ir->kernels.count + 1);
-  if (p->context->backend == DRV_INTERP) return SPC_OK;
+  if (p->context->backend == DRV_INTERP) {
+    drv_forget_padded(p->ir);
+    return SPC_OK;
+  }
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
   SPC_TRY(drv_run_passes(&session, target, NULL));
   for (int k = 0; k < p->ir->kernels.count; k++) {

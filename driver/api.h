@@ -110,15 +110,30 @@ spc_tensor *drv_tensor_at(const api_tensors *given, int i);               /* i <
 spc_tensor *drv_tensor_given(const api_tensors *given, const char *name); /* NULL: it is not */
 /* What the caller says of its positions; those of the kernel where it says nothing. */
 ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared);
-/* A dense tensor as rows: how many, how long, and how far apart. */
+/* A dense tensor as rows of `length` elements that follow one another; around them `levels` axes, from the slowest of
+ * its format to the fastest, whose places lie `step` elements apart. */
 typedef struct api_rows {
-  int64_t count, length, pitch;
+  int64_t count, length;
+  int64_t span; /* elements from the first to behind the last */
+  int levels;
+  int64_t extent[SPC_MAX_RANK], step[SPC_MAX_RANK];
+  bool padded; /* something lies between two rows, or they lie in another order */
 } api_rows;
+/* Whether its pitch or its strides are given in a way that its shape and its format allow. */
+spc_status drv_tensor_check_rows(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared);
+/* Of a tensor that was checked. */
 void drv_tensor_rows(const spc_tensor *t, const ir_tensor *declared, api_rows *rows);
-/* Elements from the first to behind the last. */
-static inline int64_t drv_rows_span(const api_rows *r) {
-  return r->count && r->length ? (r->count - 1) * r->pitch + r->length : 0;
-}
+/* As compiled code finds it in the memory of spc_run: without padding, but for what the declaration promises of pitches. */
+void drv_rows_kept(const int64_t *shape, const ir_tensor *declared, api_rows *rows);
+/* Of the same shape; what lies between rows is not written. */
+void drv_rows_copy(void *to, const api_rows *to_rows, const void *from, const api_rows *from_rows, size_t element);
+/* SPC_INVALID_INPUT where two elements have one place. */
+spc_status drv_rows_apart(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared,
+                          const api_rows *rows);
+/* Where row number `row` begins, counted in the order of the format. */
+int64_t drv_rows_at(const api_rows *rows, int64_t row);
+/* "`pitch` is 16 and a row has 13 elements": the first thing that is not as the shape says. */
+const char *drv_rows_text(const spc_tensor *t, const ir_tensor *declared, const api_rows *rows, char text[120]);
 spc_status drv_tensor_names(const api_tensors *given); /* each one is an input or an output */
 /* Where the one that is declared so stands; its rank, dtype, shape and pitch fit the declaration.
  */

@@ -94,36 +94,57 @@ static spc_status place_of(const dl_reading *r, const spc_dl_tensor *dl, ir_dtyp
   return SPC_OK;
 }
 
-/* order: the dimensions from the slowest to the fastest.  pitch (0, and set where rows are padded;
- * NULL: they may not be): from the first axis outside of a row to the next. */
-static spc_status check_strides(const dl_reading *r, const spc_dl_tensor *dl, const int *order,
-                                const char *format, int64_t *pitch) {
-  int64_t stride = 1, whole = 1;
-  for (int d = 0; d < dl->ndim; d++) whole *= dl->shape[d];
-  for (int i = dl->ndim - 1; i >= 0 && whole > 0; i--) {
-    int d = order[i];
-    int64_t row_major = 1;
-    for (int k = d + 1; k < dl->ndim; k++) row_major *= dl->shape[k];
-    int64_t have = dl->strides ? dl->strides[d] : row_major;
-    bool row = pitch && i < dl->ndim - 1 && stride == dl->shape[order[dl->ndim - 1]] && !*pitch;
-    if (row && dl->shape[d] > 1 && have > stride) stride = *pitch = have;
-    if (dl->shape[d] > 1 && have != stride)
-      return fault(r, SPC_INVALID_INPUT,
-                   "`strides[%d]` is %lld%s, and `%s` has %lld along axis %d%s", d, (long long)have,
-                   dl->strides ? "" : " (NULL: row-major)", format, (long long)stride, d,
-                   have > stride && stride > 1 && pitch ? ": padding lies between rows alone" : "");
+static int64_t stride_of(const spc_dl_tensor *dl, int axis) {
+  int64_t row_major = 1;
+  for (int k = axis + 1; k < dl->ndim; k++) row_major *= dl->shape[k];
+  return dl->strides ? dl->strides[axis] : row_major;
+}
+
+static spc_status wrong_stride(const dl_reading *r, const spc_dl_tensor *dl, int axis, const char *format,
+                               int64_t want) {
+  return fault(r, SPC_INVALID_INPUT, "`strides[%d]` is %lld%s, and `%s` has %lld along axis %d", axis,
+               (long long)stride_of(dl, axis), dl->strides ? "" : " (NULL: row-major)", format, (long long)want, axis);
+}
+
+/* Of an array whose elements follow one another. */
+static spc_status check_flat(const dl_reading *r, const spc_dl_tensor *dl, int64_t count) {
+  int64_t stride = 1;
+  for (int d = dl->ndim - 1; d >= 0 && count > 0; d--) {
+    if (dl->shape[d] > 1 && stride_of(dl, d) != stride) return wrong_stride(r, dl, d, "an array", stride);
     stride *= dl->shape[d];
   }
+  return SPC_OK;
+}
+
+/* order: the dimensions from the slowest to the fastest.  Sets pitch where rows alone are padded, strides where more
+ * is not as the shape says. */
+static spc_status take_strides(const dl_reading *r, const spc_dl_tensor *dl, const int *order, const char *format,
+                               int64_t count, spc_tensor *t) {
+  int64_t stride = 1;
+  bool padded = false, rows_alone = true;
+  for (int i = dl->ndim - 1; i >= 0 && count > 0; i--) {
+    int d = order[i];
+    int64_t have = stride_of(dl, d);
+    bool last = i == dl->ndim - 1, row = i == dl->ndim - 2;
+    if (dl->shape[d] > 1 && (last ? have != 1 : have < 0)) return wrong_stride(r, dl, d, format, stride);
+    if (dl->shape[d] > 1 && have != stride) {
+      padded = true;
+      rows_alone = rows_alone && row && have > stride;
+      if (row) stride = have;
+    }
+    stride *= dl->shape[d];
+  }
+  for (int d = 0; d < dl->ndim && padded && !rows_alone; d++) t->strides[d] = dl->shape[d] > 1 ? stride_of(dl, d) : 1;
+  if (padded && rows_alone) t->pitch = stride_of(dl, order[dl->ndim - 2]);
   return SPC_OK;
 }
 
 /* An array whose elements follow one another, of any rank. */
 static spc_status read_flat(const dl_reading *r, const spc_dl_tensor *dl, ir_dtype dtype,
                             void **out, int64_t *count) {
-  static const int in_order[SPC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   SPC_TRY(check_kind(r, dl, dtype));
   SPC_TRY(count_elements(r, dl, count));
-  SPC_TRY(check_strides(r, dl, in_order, "an array", NULL));
+  SPC_TRY(check_flat(r, dl, *count));
   return place_of(r, dl, dtype, *count, out);
 }
 
@@ -181,17 +202,22 @@ spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_us
   for (int d = 0; d < t.rank; d++) order[d] = declared->format ? declared->format->level[d].dim : d;
   SPC_TRY(check_kind(&r, values, declared->dtype));
   SPC_TRY(count_elements(&r, values, &t.value_count));
-  SPC_TRY(check_strides(
-      &r, values, order,
-      declared->format && declared->format->name ? declared->format->name : "dense", &t.pitch));
-  if (t.pitch && tensor->struct_size < sizeof t)
-    return fault(&r, SPC_INVALID_INPUT,
-                 "its rows are padded, and `spc_tensor` is of an older header");
-  SPC_TRY(place_of(&r, values, declared->dtype, t.value_count, &t.values));
   for (int d = 0; d < t.rank; d++) t.shape[d] = values->shape[d];
+  SPC_TRY(take_strides(&r, values, order,
+                       declared->format && declared->format->name ? declared->format->name : "dense", t.value_count, &t));
+  bool strides = false;
+  for (int d = 0; d < t.rank; d++) strides = strides || t.strides[d];
+  if (tensor->struct_size < (strides ? sizeof t : t.pitch ? offsetof(spc_tensor, strides) : 0))
+    return fault(&r, SPC_INVALID_INPUT, "%s, and `spc_tensor` is of an older header",
+                 strides ? "it has strides of its own" : "its rows are padded");
+  api_tensors one = {r.call, plan->kernel, &t, 1, err, false};
+  SPC_TRY(drv_tensor_check_rows(&one, &t, declared));
+  SPC_TRY(place_of(&r, values, declared->dtype, t.value_count, &t.values));
   api_rows rows;
   drv_tensor_rows(&t, declared, &rows);
-  if (t.value_count) t.value_count = drv_rows_span(&rows);
+  bool copied = use == SPC_FOR_RUN && declared->role == IR_ROLE_IN;
+  if (!copied) SPC_TRY(drv_rows_apart(&one, &t, declared, &rows));
+  t.value_count = rows.span;
   give(tensor, &t);
   return SPC_OK;
 }
@@ -282,18 +308,18 @@ static void view_flat(spc_dl_view *view, void *data, int64_t count, ir_dtype dty
 }
 
 static void view_dense(spc_dl_view *view, const spc_tensor *t, const ir_tensor *declared) {
-  int64_t stride = 1, pitch = t->struct_size >= sizeof *t ? t->pitch : 0;
+  int64_t stride = 1;
+  api_rows rows;
+  drv_tensor_rows(t, declared, &rows);
   view->tensor.data = t->values;
   view->tensor.ndim = t->rank;
   view->tensor.dtype = dtype_of(declared->dtype);
   for (int i = t->rank - 1; i >= 0; i--) {
     int d = declared->format ? declared->format->level[i].dim : i;
     view->shape[d] = t->shape[d];
+    if (i < rows.levels && t->shape[d] > 1) stride = rows.step[i];
     view->strides[d] = stride;
-    if (i == t->rank - 1 && pitch)
-      stride = pitch;
-    else
-      stride *= t->shape[d] > 1 ? t->shape[d] : 1;
+    stride *= t->shape[d] > 1 ? t->shape[d] : 1;
   }
 }
 

@@ -20,9 +20,9 @@ struct api_prepared {
   rt_given *arrays;     /* one a tensor of the kernel */
   /* What the last run has found, so that the next one looks nothing up that is as it was. */
   int *place;       /* by tensor of the kernel: its place among those given */
-  int64_t *pitches; /* by tensor of the kernel */
+  int64_t (*steps)[SPC_MAX_RANK]; /* by tensor of the kernel, by level: of those that may be padded */
   int count;        /* of the tensors given, 0: places are not known */
-  bool solved;      /* `sizes` are those of the shapes in `bindings` and of `pitches` */
+  bool solved;      /* `sizes` are those of the shapes in `bindings` and of `steps` */
   void *workspace;  /* of spc_plan_reserve, NULL: there is none */
 };
 
@@ -81,7 +81,7 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   p->checked = IR_NEW_ARRAY(p->arena, int64_t, dims + 1);
   p->arrays = IR_NEW_ARRAY(p->arena, rt_given, tensors + 1);
   p->place = IR_NEW_ARRAY(p->arena, int, tensors + 1);
-  p->pitches = IR_NEW_ARRAY(p->arena, int64_t, tensors + 1);
+  p->steps = ir_alloc(p->arena, sizeof *p->steps * (size_t)(tensors + 1));
   for (int i = 0; i < tensors; i++)
     if (is_callers(plan->kernel->tensors.at[i]))
       IR_PUSH(p->arena, &p->bindings.list, (ir_binding){.tensor = plan->kernel->tensors.at[i]});
@@ -142,8 +142,11 @@ static void take_tuned(spc_plan *plan) {
 spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
   if (!plan)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_prepare: `plan` is not valid");
+  int mode = rt_cuda_relax(plan->program->context->cuda);
   take_tuned(plan);
-  return prepare_now(drv_plan_now(plan), err);
+  spc_status status = prepare_now(drv_plan_now(plan), err);
+  rt_cuda_restore(plan->program->context->cuda, mode);
+  return status;
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
@@ -214,34 +217,41 @@ static spc_status stored_values(const enqueue *e, const spc_tensor *t, const ir_
   return SPC_OK;
 }
 
+/* The steps of a tensor that was compiled for padding, as sizes of this run. */
+static void take_steps(const enqueue *e, const api_rows *rows, int64_t *steps) {
+  for (int l = 0; l < rows->levels; l++) {
+    if (steps[l] == rows->step[l]) continue;
+    steps[l] = rows->step[l];
+    e->p->solved = false;
+  }
+}
+
 /* Rows further apart than the shape says: what was compiled for it, and what kernels can read. */
 static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
-                            int64_t *span, int64_t *pitch) {
+                            int64_t *span, int64_t *steps) {
   api_rows rows;
+  char text[120];
   int64_t bytes = (int64_t)ir_dtype_bytes(declared->dtype);
   drv_tensor_rows(t, declared, &rows);
-  *span = drv_rows_span(&rows);
-  *pitch = rows.pitch;
-  if (declared->pitch) {
-    if (!e->plan->program->context->cuda || rows.pitch == rows.length ||
-        rows.length * bytes % DEVICE_ALIGN == 0)
-      return SPC_OK;
-    return drv_api_fail(
-        e->given.err, SPC_INVALID_INPUT, NULL,
-        "%s: tensor `%s`: `pitch` is %lld and a row has %lld elements: on a GPU padded "
-        "rows hold a multiple of 16 bytes, %d elements of %s; spc_run copies others",
-        e->given.call, t->name, (long long)rows.pitch, (long long)rows.length,
-        (int)(DEVICE_ALIGN / bytes), ir_dtype_text(declared->dtype));
-  }
-  if (rows.pitch == rows.length || rows.count <= 1) return SPC_OK;
+  *span = rows.span;
+  if (declared->pitch[0]) take_steps(e, &rows, steps);
+  if (!rows.padded) return SPC_OK;
+  if (!declared->pitch[0])
+    return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
+                        "%s: tensor `%s`: %s: name it in spc_program_options.padded, or use spc_run, which copies "
+                        "padded rows",
+                        e->given.call, t->name, drv_rows_text(t, declared, &rows, text));
+  SPC_TRY(drv_rows_apart(&e->given, t, declared, &rows));
+  if (!e->plan->program->context->cuda || rows.length * bytes % DEVICE_ALIGN == 0) return SPC_OK;
   return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,
-                      "%s: tensor `%s`: `pitch` is %lld and a row has %lld elements: name it in "
-                      "spc_program_options.padded, or use spc_run, which copies padded rows",
-                      e->given.call, t->name, (long long)rows.pitch, (long long)rows.length);
+                      "%s: tensor `%s`: %s: on a GPU padded rows hold a multiple of 16 bytes, %d elements of %s; "
+                      "spc_run copies others",
+                      e->given.call, t->name, drv_rows_text(t, declared, &rows, text), (int)(DEVICE_ALIGN / bytes),
+                      ir_dtype_text(declared->dtype));
 }
 
 static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
-                              rt_given *out, int64_t *pitch) {
+                              rt_given *out, int64_t *steps) {
   bool shared = declared->like != NULL; /* its pattern is its model's */
   int64_t count = 1;
   ir_dtype index = ir_index_dtype(e->plan->kernel, declared);
@@ -258,7 +268,7 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
   if (declared->format && !ir_format_is_dense(declared->format) && !shared)
     SPC_TRY(stored_values(e, t, declared, &count));
   if (!shared && ir_format_is_dense(declared->format) && declared->dtype != IR_NONE)
-    SPC_TRY(take_rows(e, t, declared, &count, pitch));
+    SPC_TRY(take_rows(e, t, declared, &count, steps));
   bool output = declared->role == IR_ROLE_OUT,
        sparse = shared || !ir_format_is_dense(declared->format);
   out->vals = t->values;
@@ -337,13 +347,11 @@ static spc_status find_places(const enqueue *e) {
   return SPC_OK;
 }
 
-/* A shape or a pitch that is not the last one's is bound anew. */
-static void bind_shape(const enqueue *e, const spc_tensor *t, int64_t pitch, int64_t *last_pitch,
-                       ir_binding *binding) {
+/* A shape that is not the last one's is bound anew. */
+static void bind_shape(const enqueue *e, const spc_tensor *t, ir_binding *binding) {
   size_t bytes = sizeof *t->shape * (size_t)t->rank;
-  if (e->p->solved && *last_pitch == pitch && !memcmp(binding->view.dim, t->shape, bytes)) return;
+  if (e->p->solved && !memcmp(binding->view.dim, t->shape, bytes)) return;
   e->p->solved = false;
-  *last_pitch = pitch;
   drv_tensor_view(&e->given, t, binding->tensor, &binding->view);
 }
 
@@ -356,10 +364,9 @@ static spc_status take_tensors(enqueue *e) {
     const ir_tensor *declared = kernel->tensors.at[i];
     if (!is_callers(declared)) continue;
     const spc_tensor *t = drv_tensor_at(&e->given, p->place[i]);
-    int64_t pitch = 0;
     SPC_TRY(drv_tensor_check(&e->given, t, declared));
-    SPC_TRY(take_arrays(e, t, declared, &p->arrays[i], &pitch));
-    bind_shape(e, t, pitch, &p->pitches[i], &p->bindings.list.at[bound++]);
+    SPC_TRY(take_arrays(e, t, declared, &p->arrays[i], p->steps[i]));
+    bind_shape(e, t, &p->bindings.list.at[bound++]);
   }
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_OUT && kernel->tensors.at[i]->like)
@@ -373,9 +380,11 @@ static spc_status solve(enqueue *e) {
   size_t bytes = sizeof(int64_t) * (size_t)e->plan->program->ir->dims.count;
   if (p->solved) return SPC_OK;
   memcpy(p->sizes, e->plan->given, bytes);
-  for (int i = 0; i < kernel->tensors.count; i++)
-    if (kernel->tensors.at[i]->pitch)
-      p->sizes[kernel->tensors.at[i]->pitch->dim->number] = p->pitches[i];
+  for (int i = 0; i < kernel->tensors.count; i++) {
+    const ir_tensor *t = kernel->tensors.at[i];
+    for (int l = 0; l + 1 < t->rank && t->pitch[0]; l++)
+      p->sizes[t->pitch[l]->dim->number] = p->steps[i][l];
+  }
   SPC_TRY(ir_solve_sizes(kernel, &p->bindings, p->sizes, p->sink));
   if (!p->fitted || memcmp(p->sizes, p->checked, bytes) != 0)
     SPC_TRY(ir_check_sizes(kernel, p->sizes, p->sink));
@@ -459,6 +468,15 @@ spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, v
   return status;
 }
 
+/* Settles calls of the library on the way. */
+static spc_status sizes_needed(enqueue *e, size_t *bytes) {
+  rt_cuda *cuda = e->plan->program->context->cuda;
+  int mode = rt_cuda_relax(cuda);
+  spc_status status = end(e, guarded(e, NULL, 0, NULL, bytes));
+  rt_cuda_restore(cuda, mode);
+  return status;
+}
+
 spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                          spc_error *err) {
   plan = drv_plan_now(plan);
@@ -471,7 +489,7 @@ spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, s
   enqueue e = {.plan = plan, .purpose = FOR_SIZES};
   e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
-  return end(&e, guarded(&e, NULL, 0, NULL, bytes));
+  return sizes_needed(&e, bytes);
 }
 
 /* As large as `bytes`; what there was is kept until the new one is there. */
@@ -506,8 +524,11 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
   e.given =
       (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
-  SPC_TRY(end(&e, guarded(&e, NULL, 0, NULL, &bytes)));
-  return reserve(plan, bytes, err);
+  SPC_TRY(sizes_needed(&e, &bytes));
+  int mode = rt_cuda_relax(plan->program->context->cuda);
+  spc_status status = reserve(plan, bytes, err);
+  rt_cuda_restore(plan->program->context->cuda, mode);
+  return status;
 }
 
 spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,

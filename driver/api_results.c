@@ -35,7 +35,14 @@ static int64_t with_padding(const spc_tensor *t, const ir_tensor *declared, int6
   api_rows rows;
   if (declared->like || !ir_format_is_dense(declared->format) || count <= 0) return count;
   drv_tensor_rows(t, declared, &rows);
-  return drv_rows_span(&rows);
+  return rows.span;
+}
+
+static spc_status check_apart(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared) {
+  api_rows rows;
+  if (declared->like || !ir_format_is_dense(declared->format)) return SPC_OK;
+  drv_tensor_rows(t, declared, &rows);
+  return drv_rows_apart(given, t, declared, &rows);
 }
 
 /* How many values its model has; -1: the model's pattern is computed, or has none. */
@@ -58,6 +65,7 @@ spc_status drv_results_expect(const api_tensors *given, const ir_bindings *input
     SPC_TRY(check_shape(given, declared, sizes, t, &count));
     if (is_assembled(declared)) continue;
     if (declared->like) count = model_count(inputs, declared);
+    SPC_TRY(check_apart(given, t, declared));
     count = with_padding(t, declared, count);
     if (count > 0 && !t->values && t->value_count >= count)
       return drv_tensor_misuse(given, t, "`values` is NULL");
@@ -103,17 +111,14 @@ static void copy_out(void *to, const ir_array *from) {
 /* Row by row where the caller's are padded: padding is not written. */
 static void copy_values(const spc_tensor *t, const ir_binding *result) {
   const ir_array *from = &result->view.vals;
-  bool rows = !result->tensor->like && ir_format_is_dense(result->tensor->format);
-  api_rows to = {0};
-  if (rows) drv_tensor_rows(t, result->tensor, &to);
-  if (to.pitch == to.length) {
+  if (result->tensor->like || !ir_format_is_dense(result->tensor->format)) {
     copy_out(t->values, from);
     return;
   }
-  size_t element = ir_dtype_bytes(from->dtype), row = (size_t)to.length * element;
-  for (int64_t i = 0; i < to.count && from->count; i++)
-    memcpy((char *)t->values + (size_t)(i * to.pitch) * element,
-           (const char *)from->data + (size_t)i * row, row);
+  api_rows to, made;
+  drv_tensor_rows(t, result->tensor, &to);
+  drv_rows_kept(t->shape, result->tensor, &made);
+  if (from->count) drv_rows_copy(t->values, &to, from->data, &made, ir_dtype_bytes(from->dtype));
 }
 
 static void write_arrays(const spc_tensor *t, const ir_binding *result) {

@@ -36,10 +36,14 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
     plan->given = ir_take(from, sizeof *plan->given * ((size_t)dims + 1), IR_TAKE_ALIGN);
   }
   spc_status status = plan && plan->given ? SPC_OK : SPC_OUT_OF_MEMORY;
-  if (!status) status = rt_report_new(program->context->cuda, from, plan->kernel, &plan->report);
+  rt_cuda *cuda = program->context->cuda;
+  int mode = rt_cuda_relax(cuda);
+  if (!status) status = rt_report_new(cuda, from, plan->kernel, &plan->report);
+  rt_cuda_restore(cuda, mode);
   if (status) {
     spc_plan_free(plan);
-    return drv_api_fail(err, status, NULL, "spc_plan_new: no memory for a plan");
+    return drv_api_fail(err, status, NULL, "spc_plan_new: %s",
+                        cuda && status != SPC_OUT_OF_MEMORY ? rt_cuda_error(cuda) : "no memory for a plan");
   }
   for (int d = 0; d < dims; d++) plan->given[d] = program->ir->dims.at[d]->value;
   for (int i = 0; i < size_count; i++) {
@@ -101,13 +105,16 @@ typedef struct api_run {
   rt_plan *rt; /* NULL until there is one; outlives what ends in the arena's handler */
 } api_run;
 
-/* Rows that are padded, without the padding. */
-static void *copy_rows(ir_arena *arena, const spc_tensor *t, const api_rows *rows, size_t element) {
-  size_t row = (size_t)rows->length * element, pitch = (size_t)rows->pitch * element;
-  char *copy = ir_alloc(arena, (size_t)rows->count * row);
-  for (int64_t i = 0; i < rows->count; i++)
-    memcpy(copy + (size_t)i * row, (const char *)t->values + (size_t)i * pitch, row);
-  return copy;
+/* A dense tensor as code or the interpreter reads it: in place where it lies so, else copied. */
+static void take_rows(api_run *run, const spc_tensor *t, const ir_tensor *declared, ir_array *values) {
+  api_rows given, kept;
+  size_t element = ir_dtype_bytes(declared->dtype);
+  drv_tensor_rows(t, declared, &given);
+  drv_rows_kept(t->shape, declared, &kept);
+  values->count = kept.span;
+  if (!given.padded && !kept.padded) return;
+  values->data = ir_alloc(run->arena, (size_t)kept.span * element);
+  drv_rows_copy(values->data, &kept, t->values, &given, element);
 }
 
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
@@ -120,10 +127,7 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
     int64_t elements = ir_view_elements(&binding.view);
     if (elements && !t->values) return drv_tensor_misuse(&run->given, t, "`values` is NULL");
     binding.view.vals.count = elements;
-    api_rows rows;
-    drv_tensor_rows(t, declared, &rows);
-    if (elements && rows.pitch != rows.length)
-      binding.view.vals.data = copy_rows(run->arena, t, &rows, ir_dtype_bytes(declared->dtype));
+    if (elements) take_rows(run, t, declared, &binding.view.vals);
   } else if (ir_view_check(run->arena, &binding.view, &why)) {
     return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
                         "tensor `%s` breaks its format: %s", t->name, why);
@@ -166,13 +170,15 @@ static spc_status set_index_dtypes(api_run *run) {
   return SPC_OK;
 }
 
-/* In the copies of a run rows have no padding. */
-static void compact_pitches(const ir_kernel *kernel, int64_t *sizes) {
+static void set_pitches(const ir_kernel *kernel, int64_t *sizes) {
   for (int i = 0; i < kernel->tensors.count; i++) {
     const ir_tensor *t = kernel->tensors.at[i];
-    int last = t->format && t->rank ? t->format->level[t->rank - 1].dim : t->rank - 1;
-    if (t->pitch && !ir_size_value(t->dim[last], sizes, &sizes[t->pitch->dim->number]))
-      sizes[t->pitch->dim->number] = 0;
+    int64_t shape[IR_MAX_RANK];
+    api_rows rows;
+    for (int d = 0; d < t->rank && t->pitch[0]; d++)
+      if (!ir_size_value(t->dim[d], sizes, &shape[d])) shape[d] = 0;
+    if (t->pitch[0]) drv_rows_kept(shape, t, &rows);
+    for (int l = 0; l + 1 < t->rank && t->pitch[0]; l++) sizes[t->pitch[l]->dim->number] = rows.step[l];
   }
 }
 
@@ -182,7 +188,7 @@ static spc_status run_all(api_run *run) {
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i]->role == IR_ROLE_IN) SPC_TRY(bind_input(run, kernel->tensors.at[i]));
   spc_status status = ir_solve_sizes(kernel, &run->bindings, run->sizes, run->sink);
-  if (!status) compact_pitches(kernel, run->sizes);
+  if (!status) set_pitches(kernel, run->sizes);
   if (!status) status = ir_check_sizes(kernel, run->sizes, run->sink);
   if (status) return drv_api_fail(run->given.err, status, run->sink, NULL);
   if (!run->counts) SPC_TRY(drv_results_expect(&run->given, &run->bindings, run->sizes));

@@ -16,45 +16,6 @@ static const char *index_text(const spc_tensor *t) {
   return t->struct_size >= offsetof(spc_tensor, pitch) ? t->index_dtype : NULL;
 }
 
-static int64_t given_pitch(const spc_tensor *t) {
-  return t->struct_size >= sizeof(spc_tensor) ? t->pitch : 0;
-}
-
-/* The axis along which elements of a dense tensor follow one another. */
-static int row_axis(const ir_tensor *declared) {
-  return declared->format ? declared->format->level[declared->rank - 1].dim : declared->rank - 1;
-}
-
-void drv_tensor_rows(const spc_tensor *t, const ir_tensor *declared, api_rows *rows) {
-  *rows = (api_rows){.count = 1, .length = 1};
-  for (int d = 0; d < declared->rank; d++)
-    if (d != row_axis(declared)) rows->count *= t->shape[d];
-  if (declared->rank) rows->length = t->shape[row_axis(declared)];
-  int64_t pitch = given_pitch(t);
-  rows->pitch = pitch && declared->rank ? pitch : rows->length;
-}
-
-static spc_status check_pitch(const api_tensors *run, const spc_tensor *t,
-                              const ir_tensor *declared) {
-  int64_t pitch = given_pitch(t);
-  if (!pitch) return SPC_OK;
-  if (declared->like || (declared->format && !ir_format_is_dense(declared->format)) ||
-      declared->rank < 1)
-    return drv_tensor_misuse(run, t, "`pitch` is given, and it has no rows: it is not dense");
-  int axis = row_axis(declared);
-  if (pitch < t->shape[axis])
-    return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL,
-                        "%s: tensor `%s`: `pitch` is %lld, and a row has %lld elements (axis %d)",
-                        run->call, t->name, (long long)pitch, (long long)t->shape[axis], axis);
-  int64_t rows = 1;
-  for (int d = 0; d < declared->rank; d++) {
-    if (d == axis) continue;
-    if (t->shape[d] && rows > INT64_MAX / pitch / t->shape[d])
-      return drv_tensor_misuse(run, t, "its `shape` and `pitch` have too many elements");
-    rows *= t->shape[d];
-  }
-  return SPC_OK;
-}
 
 ir_dtype drv_tensor_index(const api_tensors *given, const spc_tensor *t,
                           const ir_tensor *declared) {
@@ -83,7 +44,7 @@ spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
                         t->name, t->dtype ? t->dtype : "(none)", want ? want : "pattern");
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] < 0) return drv_tensor_misuse(run, t, "a size in `shape` is negative");
-  return check_pitch(run, t, declared);
+  return drv_tensor_check_rows(run, t, declared);
 }
 
 spc_status drv_tensor_place(const api_tensors *given, const ir_tensor *declared, int *place) {

@@ -109,6 +109,7 @@ spc_status drv_set_positions(drv_session *s);
 /* --padded=NAME,...: pitches of these tensors become dims (padded.c); before a pass runs.  Twice is
  * once. */
 spc_status drv_set_padded(drv_session *s);
+void drv_forget_padded(ir_program *program); /* for the interpreter, which reads no padding */
 /* CUDA: the image when all of it is in the cache, else SPC_UNAVAILABLE and nothing said. */
 spc_status drv_recall(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                       ir_image **image);

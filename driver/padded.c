@@ -1,7 +1,7 @@
-/* padded.c - operands whose rows may be padded: --padded=x,y%8.
+/* padded.c - operands that may lie with padding: --padded=x,y%8.
  *
- * Such a tensor's pitch, from one row of its storage to the next, is a dim of its own that no shape
- * settles: the caller's tensors do.  Nothing changes for tensors that are not named. */
+ * How far places of such a tensor lie apart, row from row, matrix of a batch from matrix, are dims of their own that no
+ * shape settles: the caller's tensors do.  Nothing changes for tensors that are not named. */
 #include <stdlib.h>
 
 #include "driver/driver.h"
@@ -17,10 +17,15 @@ static bool can_be_padded(const ir_tensor *t) {
 }
 
 static void pad(ir_program *program, const ir_kernel *kernel, ir_tensor *t, int64_t multiple) {
-  const char *name = ir_format_text(program->arena, "%s.%s.pitch", kernel->name, t->name);
-  ir_dim *dim = ir_dim_new(program, name);
-  dim->multiple = multiple;
-  t->pitch = ir_dim_ref(program->arena, dim);
+  for (int l = 0; l + 1 < t->rank; l++) {
+    int axis = t->format ? t->format->level[l].dim : l;
+    const char *name = l + 2 < t->rank
+                           ? ir_format_text(program->arena, "%s.%s.stride%d", kernel->name, t->name, axis)
+                           : ir_format_text(program->arena, "%s.%s.pitch", kernel->name, t->name);
+    ir_dim *dim = ir_dim_new(program, name);
+    dim->multiple = multiple;
+    t->pitch[l] = ir_dim_ref(program->arena, dim);
+  }
 }
 
 /* In every kernel that has it and is not lowered yet; false: none has. */
@@ -31,7 +36,7 @@ static bool pad_named(ir_program *program, const char *name, int64_t multiple) {
     ir_tensor *t = kernel->stages.count ? NULL : ir_tensor_named(kernel, name);
     if (!t || !can_be_padded(t)) continue;
     found = true;
-    if (!t->pitch) pad(program, kernel, t, multiple);
+    if (!t->pitch[0]) pad(program, kernel, t, multiple);
   }
   return found;
 }
@@ -55,4 +60,10 @@ spc_status drv_set_padded(drv_session *s) {
     return SPC_INVALID_INPUT;
   }
   return SPC_OK;
+}
+
+void drv_forget_padded(ir_program *program) {
+  for (int k = 0; k < program->kernels.count; k++)
+    for (int i = 0; i < program->kernels.at[k]->tensors.count; i++)
+      memset(program->kernels.at[k]->tensors.at[i]->pitch, 0, sizeof(ir_expr *[IR_MAX_RANK]));
 }

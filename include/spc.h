@@ -148,9 +148,10 @@ typedef struct spc_program_options {
   int reproducible, batch_invariant, strict_nan; /* as the command's options of these names */
   const char *positions; /* "i32" (or NULL) or "i64": positions and coordinates of sparse tensors in what is
                           * compiled; "i64" on the CPU and the interpreter only, else SPC_UNAVAILABLE */
-  const char *padded; /* "x, y%8": dense inputs and outputs of two axes or more whose rows may be padded when they are
-                       * enqueued (spc_tensor.pitch), those of y to a multiple of 8 elements; kernels are given their
-                       * pitches at each run, the others' code is what it is without.  NULL: none */
+  const char *padded; /* "x, y%8": dense inputs and outputs of two axes or more that may lie with padding when they are
+                       * enqueued (spc_tensor.pitch and strides), those of y with strides that are multiples of 8
+                       * elements; kernels are given these at each run, the others' code is what it is without.
+                       * NULL: none */
   int tiered; /* 1: answers as soon as generic code is there, and compiles the tuned one in the background
                * (spc_program_tuned).  On CUDA what the cache has is tuned at once.  On the interpreter, in
                * jobs and of bundles it says nothing */
@@ -335,6 +336,11 @@ typedef struct spc_tensor {
   int64_t pitch; /* of a dense tensor whose rows are padded: elements from one row to the next (of dense_t, from one
                   * column); 0: what the shape says.  Padding is neither read nor written.  spc_run copies such rows;
                   * spc_enqueue takes them where the program was compiled for it (spc_program_options.padded) */
+  int64_t strides[SPC_MAX_RANK]; /* of a dense tensor, in the place of pitch: elements from one place of each axis to
+                                  * the next, for batches that lie apart, heads between the columns of a projection, any
+                                  * order of the axes around the rows.  1 along the rows (of dense_t, the columns), of an
+                                  * axis of one place anything; elements share no place, but in inputs of spc_run.  All
+                                  * 0: what shape and pitch say */
 } spc_tensor;
 
 /* Runs once: every input and every output of the kernel, by name, in any order.  Returns when the
@@ -406,9 +412,9 @@ typedef enum spc_use { SPC_FOR_RUN = 0, SPC_FOR_ENQUEUE = 1 } spc_use;
 
 /* *tensor becomes input or output `name` of the plan's kernel on the memory of a DLPack tensor, which
  * must outlive it; nothing is copied.  The caller sets tensor->struct_size.  Checked: rank, dtype, device,
- * alignment, `data` (NULL only where nothing is stored), and strides, which must be those of the declared format: row-major for `dense`,
- * column-major for `dense_t`, any permutation for a format that says so.  Sizes of 1 may have any stride.
- * Rows may be padded, which becomes tensor->pitch; nothing else may.  i4 and u4 are 8-bit integers.
+ * alignment, `data` (NULL only where nothing is stored), and strides: 1 along the axis that the declared format has last
+ * (rows of `dense`, columns of `dense_t`), any that are not negative along the others: what is not as the shape says
+ * becomes tensor->pitch, or tensor->strides.  Sizes of 1 may have any stride.  i4 and u4 are 8-bit integers.
  * SPC_INVALID_INPUT names the tensor, the field and the axis; *tensor is not written then.  Whether sizes
  * agree between tensors is what spc_run and spc_enqueue check. */
 SPC_API spc_status spc_tensor_from_dlpack(const spc_plan *plan, const char *name, spc_use use,
@@ -451,7 +457,10 @@ SPC_API spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *
  * this way, nor can the interpreter's: spc_plan_prepare answers SPC_UNAVAILABLE with the reason, and
  * spc_run runs them. */
 
-/* Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens, settles
+/* A capture of another thread's goes on beside this, spc_plan_new, spc_workspace, spc_plan_reserve and spc_plan_free, in whatever
+ * mode it was begun; beside spc_run, which uses the default stream, only where captures allow that.
+ *
+ * Makes what runs need and keeps it until spc_plan_free: loads the kernels, uploads break-evens, settles
  * library calls where every size is known (see spc_workspace).  Done twice it does nothing, unless the
  * program is tiered and its tuned code has come: the plan runs that from then on.  Its workspace is another
  * (spc_workspace, spc_plan_reserve), and what spc_plan_pack made is made again. */
@@ -479,7 +488,7 @@ SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
 SPC_API spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
                                  size_t *bytes, void *stream, spc_error *err);
 static inline spc_tensor spc_packed(void *packed, size_t bytes) {
-  spc_tensor tensor = {sizeof(spc_tensor), SPC_PACKED, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, 0, 0};
+  spc_tensor tensor = {sizeof(spc_tensor), SPC_PACKED, 0, 0, {0}, 0, 0, {0}, {0}, {0}, {0}, 0, 0, {0}};
   tensor.values = packed;
   tensor.value_count = (int64_t)bytes;
   return tensor;
@@ -488,8 +497,8 @@ static inline spc_tensor spc_packed(void *packed, size_t bytes) {
 /* Bytes of workspace that runs with tensors of these shapes, `value_count`, `pos_count` and `crd_count`
  * take; pointers may be NULL.  No smaller run takes more.
  * Where the plan calls cuBLASLt, this also settles its calls for these sizes, which allocates: runs of the
- * last 8 sizes that were asked about call the library, at other sizes the kernel beside it runs.  Not
- * during a capture. */
+ * last 8 sizes that were asked about call the library, at other sizes the kernel beside it runs.  Beside a
+ * capture of a plan's own runs only at sizes that it does not use. */
 SPC_API spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                                  spc_error *err);
 

@@ -114,6 +114,13 @@ public:
     pitch = elements;
     return *this;
   }
+  /* Elements from one place of each axis to the next, for anything else that lies with padding. */
+  tensor &with_strides(const std::vector<std::int64_t> &elements) {
+    if (elements.size() != static_cast<std::size_t>(rank))
+      throw error(SPC_INVALID_ARGUMENT, std::string("tensor `") + name + "` has a stride for each axis", "");
+    for (std::size_t i = 0; i < elements.size(); i++) strides[i] = elements[i];
+    return *this;
+  }
   tensor &with_pos(int level, std::int32_t *at, std::int64_t count) {
     pos[level_of(level)] = at;
     pos_count[level] = count;

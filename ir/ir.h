@@ -128,7 +128,8 @@ struct ir_tensor {
   int rank;
   ir_expr *dim[IR_MAX_RANK];
   const ir_format *format; /* NULL: the compiler chooses (pass `format`) */
-  ir_expr *pitch; /* a dim: elements from a row (of the last level) to the next; NULL: no padding */
+  ir_expr *pitch[IR_MAX_RANK]; /* dims: elements from a place of a level to the next, but for the last level, whose
+                                  places follow one another; pitch[0] NULL: as the sizes say */
   ir_tensor *like; /* as like(X): shares X's level arrays */
   bool by_value;   /* its sparse format stores what is not 0: no operand's storage bounds it */
   bool constant;   /* `const`: values do not change between packings */

@@ -47,7 +47,8 @@ static int contiguous_dim(const ir_tensor *tensor) {
 
 static bool same_layout(const ir_tensor *a, const ir_tensor *b) {
   if (a->rank != b->rank || contiguous_dim(a) != contiguous_dim(b)) return false;
-  if (a->pitch || b->pitch) return a->pitch && b->pitch && ir_expr_equal(a->pitch, b->pitch);
+  for (int l = 0; l + 1 < a->rank && (a->pitch[l] || b->pitch[l]); l++)
+    if (!a->pitch[l] || !b->pitch[l] || !ir_expr_equal(a->pitch[l], b->pitch[l])) return false;
   for (int d = 0; d < a->rank; d++)
     if (!ir_expr_equal(a->dim[d], b->dim[d])) return false;
   int levels = a->format && b->format ? a->format->level_count : 0;

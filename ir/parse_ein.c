@@ -44,7 +44,11 @@ static void read_tensor_clauses(ir_reader *r, ir_tensor *t) {
   t->constant = ir_read_if(r, "const");
   if (ir_read_if(r, "as")) t->format = ir_read_format(r, t->rank);
   if (ir_read_if(r, "like")) ir_read_later(r, IR_LATER_LIKE, t);
-  if (ir_read_if(r, "pitch")) t->pitch = ir_read_expr(r);
+  bool pitch = ir_read_if(r, "pitch");
+  for (int l = 0; pitch && l < IR_MAX_RANK; l++) {
+    t->pitch[l] = ir_read_expr(r);
+    pitch = ir_read_if(r, ",");
+  }
   if (t->role == IR_ROLE_IN && ir_read_if(r, "positions")) {
     ir_read_expect(r, "i64");
     ir_widen(r->kernel, t);

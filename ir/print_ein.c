@@ -89,9 +89,9 @@ static void put_tensor(ir_writer *w, const ir_tensor *t) {
     ir_text_put(w->out, " like ");
     ir_put_name(w->out, t->like->name);
   }
-  if (t->pitch) {
-    ir_text_put(w->out, " pitch ");
-    ir_put_name(w->out, t->pitch->dim->name);
+  for (int l = 0; l + 1 < t->rank && t->pitch[l]; l++) {
+    ir_text_put(w->out, l ? ", " : " pitch ");
+    ir_put_name(w->out, t->pitch[l]->dim->name);
   }
   if (t->wide) ir_text_put(w->out, " positions i64");
   if (t->by_value) ir_text_put(w->out, " by value");

@@ -48,11 +48,14 @@ static void check_format(ir_checker *c, const ir_tensor *t) {
 
 static void check_pitch(ir_checker *c, const ir_tensor *t) {
   bool callers = t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
-  if (!t->pitch) return;
+  if (!t->pitch[0]) return;
   if (!callers || t->rank < 2 || t->like || (t->format && !ir_format_is_dense(t->format)))
     ir_fault(c, t->span, "only a dense input or output with rows has a pitch");
-  if (t->pitch->kind != IR_DIM) ir_fault(c, t->span, "its pitch is not a dim");
-  ir_check_size(c, t->pitch, "the pitch");
+  for (int l = 0; l + 1 < t->rank; l++) {
+    if (!t->pitch[l] || t->pitch[l]->kind != IR_DIM)
+      ir_fault(c, t->span, "its pitch is not a dim for every axis that lies around its rows");
+    if (t->pitch[l]) ir_check_size(c, t->pitch[l], "the pitch");
+  }
 }
 
 static void check_def(ir_checker *c, const ir_tensor *t) {

@@ -125,30 +125,36 @@ static bool has_padding(const ir_format *format) {
   return false;
 }
 
-/* Every stored position; of padded rows the elements, row by row. */
+/* Every element of a tensor with padding. */
+static void fill_padded(lower_state *s, const ir_tensor *target, ir_expr *constant, ir_run run) {
+  const ir_format *format = pass_level_format(s, target);
+  ir_block *outer[IR_MAX_RANK];
+  ir_expr *at = pass_code_int(s, 0);
+  for (int l = 0; l < target->rank; l++) {
+    ir_expr *extent = target->dim[format->level[l].dim];
+    ir_var *n = ir_open_for(&s->b, "n", pass_code_int(s, 0), extent, l ? IR_RUN_SEQUENTIAL : run, &outer[l]);
+    ir_expr *here = pass_code_ref(s, n);
+    if (l + 1 < target->rank) here = pass_code_mul(s, here, target->pitch[l]);
+    at = pass_code_add(s, at, here);
+  }
+  pass_code_store(s, pass_code_buffer(s, target, IR_BUF_VALS, 0), at, constant);
+  for (int l = target->rank - 1; l >= 0; l--) ir_close(&s->b, outer[l]);
+}
+
+/* Every stored position. */
 static void fill_places(lower_state *s, const ir_tensor *target, double value) {
   ir_expr *zero = pass_code_int(s, 0), *constant = pass_value_const(s, target->dtype, value);
   ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
   const ir_target *machine = s->context->options->target;
   bool gpu = machine && machine->kind == IR_TARGET_CUDA; /* a CPU's parts come from sizes alone */
   ir_run run = is_like(s) && !gpu ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL;
-  ir_block *outer, *inner;
-  if (!target->pitch) {
-    ir_var *n = ir_open_for(&s->b, "n", zero, pass_level_stored(s, target), run, &outer);
-    pass_code_store(s, buf, pass_code_ref(s, n), constant);
-    ir_close(&s->b, outer);
+  if (target->pitch[0]) {
+    fill_padded(s, target, constant, run);
     return;
   }
-  const ir_format *format = pass_level_format(s, target);
-  ir_expr *rows = pass_code_int(s, 1);
-  for (int l = 0; l + 1 < target->rank; l++)
-    rows = pass_code_mul(s, rows, target->dim[format->level[l].dim]);
-  ir_var *row = ir_open_for(&s->b, "row", zero, rows, run, &outer);
-  ir_expr *first = pass_code_mul(s, pass_code_ref(s, row), target->pitch);
-  ir_var *n = ir_open_for(&s->b, "n", zero, target->dim[format->level[target->rank - 1].dim],
-                          IR_RUN_SEQUENTIAL, &inner);
-  pass_code_store(s, buf, pass_code_add(s, first, pass_code_ref(s, n)), constant);
-  ir_close(&s->b, inner);
+  ir_block *outer;
+  ir_var *n = ir_open_for(&s->b, "n", zero, pass_level_stored(s, target), run, &outer);
+  pass_code_store(s, buf, pass_code_ref(s, n), constant);
   ir_close(&s->b, outer);
 }
 

@@ -87,17 +87,13 @@ ir_expr *pass_level_coordinate(lower_state *s, const lower_access *access, int l
   return pass_code_load_int(s, level_buffer(s, access, IR_BUF_CRD, level), pos, mask);
 }
 
-/* Positions from one place of the level before to the next: the last level's rows may be padded. */
-static ir_expr *level_pitch(lower_state *s, const lower_access *access, int level) {
-  ir_expr *pitch =
-      access->buf ? NULL : access->expr->tensor->pitch; /* buf: packed, in a layout of its own */
-  bool last = level + 1 == access->format->level_count;
-  return pitch && last ? pitch : pass_level_extent(s, access, level);
-}
-
+/* Of a tensor with padding positions are offsets from its first element; buf: packed, in a layout of its own. */
 void pass_level_dense(lower_state *s, const lower_access *access, lower_cursor *c, ir_expr *at) {
-  ir_expr *pitch = level_pitch(s, access, c->next);
-  c->pos = c->pos ? pass_code_add(s, pass_code_mul(s, c->pos, pitch), at) : at;
+  ir_expr *const *pitch = access->expr->tensor->pitch;
+  bool padded = pitch[0] && !access->buf, last = c->next + 1 == access->format->level_count;
+  if (padded && !last) at = pass_code_mul(s, at, pitch[c->next]);
+  if (!padded && c->pos) c->pos = pass_code_mul(s, c->pos, pass_level_extent(s, access, c->next));
+  c->pos = c->pos ? pass_code_add(s, c->pos, at) : at;
   c->next++;
 }
 

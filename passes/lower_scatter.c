@@ -91,7 +91,7 @@ static void keep_sums_apart(lower_state *s, ir_dtype dtype) {
   sums->role = IR_ROLE_TEMP;
   sums->dtype = dtype;
   sums->like = NULL;
-  sums->pitch = NULL;
+  memset(sums->pitch, 0, sizeof sums->pitch);
   sums->fill = 0;
   sums->format = ir_format_builtin(s->arena, "dense", target->rank, NULL, 0, NULL);
   ir_expr *count = pass_code_int(s, 1);
@@ -110,7 +110,7 @@ static bool is_dense(const ir_format *format) {
  * write. */
 static bool is_direct(lower_state *s, bool plain, ir_dtype dtype) {
   const ir_tensor *target = s->stmt->target;
-  return plain && target->dtype == dtype && !target->pitch &&
+  return plain && target->dtype == dtype && !target->pitch[0] &&
          is_dense(pass_level_format(s, target));
 }
 

@@ -31,10 +31,17 @@ rt_cuda_counters *rt_cuda_count(rt_cuda *cuda);
 
 spc_status rt_cuda_alloc(rt_cuda *cuda, size_t bytes, void **device);
 void rt_cuda_release(rt_cuda *cuda, void *device);
+/* What takes or frees memory, or loads a module, would break a capture that is under way in any thread (of the global
+ * mode, the default): a request compiles and prepares, a collector of garbage frees, when they like.  Between the two
+ * this thread may; they nest, and a NULL handle is of no GPU. */
+int rt_cuda_relax(rt_cuda *cuda);
+void rt_cuda_restore(rt_cuda *cuda, int mode);
 /* Host memory that the device reads and writes too: its two addresses. */
 spc_status rt_cuda_alloc_mapped(rt_cuda *cuda, size_t bytes, void **host, void **device);
 void rt_cuda_release_mapped(rt_cuda *cuda, void *host);
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes);
+/* The same on a stream of its own, and waits: the default stream waits for others, which breaks their captures. */
+spc_status rt_cuda_upload_apart(rt_cuda *cuda, void *device, const void *host, size_t bytes);
 spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_t bytes);
 spc_status rt_cuda_zero(rt_cuda *cuda, void *device, size_t bytes, void *stream);
 spc_status rt_cuda_fill(rt_cuda *cuda, void *device, unsigned char byte, size_t bytes,

@@ -28,13 +28,16 @@ spc_status rt_driver_enter(rt_cuda *cuda) {
   return rt_driver_check(cuda, "context_set", cuda->driver.context_set(cuda->context));
 }
 
-int rt_driver_relax(rt_cuda *cuda) {
+int rt_cuda_relax(rt_cuda *cuda) {
   enum { RELAXED = 2 };
   int mode = RELAXED;
+  if (!cuda) return mode;
   return RT_CUDA(cuda, capture_mode, &mode) ? RELAXED : mode;
 }
 
-void rt_driver_restore(rt_cuda *cuda, int mode) { (void)RT_CUDA(cuda, capture_mode, &mode); }
+void rt_cuda_restore(rt_cuda *cuda, int mode) {
+  if (cuda) (void)RT_CUDA(cuda, capture_mode, &mode);
+}
 
 spc_status rt_cuda_enter(rt_cuda *cuda) { return rt_driver_enter(cuda); }
 
@@ -107,11 +110,11 @@ spc_status rt_cuda_open(rt_cuda **out, const char **why) {
 void rt_cuda_close(rt_cuda *cuda) {
   if (!cuda) return;
   if (!rt_driver_enter(cuda)) {
-    int mode = rt_driver_relax(cuda);
+    int mode = rt_cuda_relax(cuda);
     rt_cublaslt_close(cuda);
     if (cuda->begin) cuda->driver.event_free(cuda->begin);
     if (cuda->end) cuda->driver.event_free(cuda->end);
-    rt_driver_restore(cuda, mode);
+    rt_cuda_restore(cuda, mode);
   }
   cuda->driver.context_release(cuda->device);
   dlclose(cuda->library);

@@ -53,6 +53,8 @@ typedef struct cu_launch_config {
   F(host_address, "cuMemHostGetDevicePointer_v2",                                                  \
     (cu_address * address, void *host, unsigned flags))                                            \
   F(upload, "cuMemcpyHtoD_v2", (cu_address to, const void *from, size_t bytes))                    \
+  F(upload_on, "cuMemcpyHtoDAsync_v2",                                                             \
+    (cu_address to, const void *from, size_t bytes, cu_stream *stream))                            \
   F(download, "cuMemcpyDtoH_v2", (void *to, cu_address from, size_t bytes))                        \
   F(fill, "cuMemsetD8Async", (cu_address to, unsigned char byte, size_t bytes, cu_stream *stream)) \
   F(module_load, "cuModuleLoadData", (cu_module * *module, const void *image))                     \
@@ -116,10 +118,6 @@ struct rt_cuda_module {
   (rt_driver_enter(cuda) ? SPC_INTERNAL                                                            \
                          : rt_driver_check((cuda), #FIELD, (cuda)->driver.FIELD(__VA_ARGS__)))
 spc_status rt_driver_enter(rt_cuda *cuda);
-/* What frees device memory would break a capture that is under way, of any stream: a collector of garbage
- * frees when it likes.  Between the two this thread may. */
-int rt_driver_relax(rt_cuda *cuda);
-void rt_driver_restore(rt_cuda *cuda, int mode);
 void rt_cublaslt_close(rt_cuda *cuda); /* cublaslt.c; the context is current */
 spc_status rt_driver_check(rt_cuda *cuda, const char *what, cu_result result);
 

@@ -36,9 +36,9 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
 
 void rt_cuda_unload(rt_cuda *cuda, rt_cuda_module *module) {
   if (!module) return;
-  int mode = rt_driver_relax(cuda);
+  int mode = rt_cuda_relax(cuda);
   if (module->module) (void)RT_CUDA(cuda, module_unload, module->module);
-  rt_driver_restore(cuda, mode);
+  rt_cuda_restore(cuda, mode);
   ir_give_back(cuda->allocator, module);
 }
 

@@ -31,12 +31,12 @@ spc_status rt_cuda_alloc(rt_cuda *cuda, size_t bytes, void **device) {
 
 void rt_cuda_release(rt_cuda *cuda, void *device) {
   if (!device) return;
-  int mode = rt_driver_relax(cuda);
+  int mode = rt_cuda_relax(cuda);
   if (cuda->allocator)
     give_back(cuda, SPC_MEMORY_DEVICE, device);
   else
     (void)RT_CUDA(cuda, release, rt_address(device));
-  rt_driver_restore(cuda, mode);
+  rt_cuda_restore(cuda, mode);
 }
 
 enum { HOST_PORTABLE = 1, HOST_MAPPED = 2 };
@@ -61,18 +61,28 @@ spc_status rt_cuda_alloc_mapped(rt_cuda *cuda, size_t bytes, void **host, void *
 
 void rt_cuda_release_mapped(rt_cuda *cuda, void *host) {
   if (!host) return;
-  int mode = rt_driver_relax(cuda);
+  int mode = rt_cuda_relax(cuda);
   if (cuda->allocator)
     give_back(cuda, SPC_MEMORY_PINNED, host);
   else
     (void)RT_CUDA(cuda, host_release, host);
-  rt_driver_restore(cuda, mode);
+  rt_cuda_restore(cuda, mode);
 }
 
 spc_status rt_cuda_upload(rt_cuda *cuda, void *device, const void *host, size_t bytes) {
   if (!bytes) return SPC_OK;
   cuda->counters.to_device_bytes += (int64_t)bytes;
   return RT_CUDA(cuda, upload, rt_address(device), host, bytes);
+}
+
+spc_status rt_cuda_upload_apart(rt_cuda *cuda, void *device, const void *host, size_t bytes) {
+  void *stream;
+  SPC_TRY(rt_cuda_stream_new(cuda, &stream));
+  cuda->counters.to_device_bytes += (int64_t)bytes;
+  spc_status status = RT_CUDA(cuda, upload_on, rt_address(device), host, bytes, stream);
+  if (!status) status = rt_cuda_synchronise(cuda, stream);
+  rt_cuda_stream_free(cuda, stream);
+  return status;
 }
 
 spc_status rt_cuda_download(rt_cuda *cuda, void *host, const void *device, size_t bytes) {

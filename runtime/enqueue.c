@@ -178,8 +178,7 @@ static spc_status make_constants(rt_ready *r, ir_arena *arena, ir_sink *sink) {
   if (!r->plan->image->cuda) return SPC_OK;
   r->constants = NULL;
   spc_status status = rt_cuda_alloc(cuda, bytes, &r->constants);
-  if (!status) status = rt_cuda_upload(cuda, r->constants, values, bytes);
-  if (!status) status = rt_cuda_synchronise(cuda, NULL);
+  if (!status) status = rt_cuda_upload_apart(cuda, r->constants, values, bytes);
   if (status) (void)rt_driver_failed(r->plan, sink, "preparing a plan");
   return status;
 }

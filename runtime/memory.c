@@ -126,6 +126,21 @@ static bool all_dense(const ir_format *format) {
   return true;
 }
 
+/* Elements of a dense tensor's array; false: too many. */
+static bool stored_count(const rt_memory *memory, const rt_tensor_slots *t, int64_t *count) {
+  const ir_format *format = t->view.format;
+  *count = 1;
+  for (int l = format->level_count - 1; l >= 0; l--) {
+    int64_t extent = ir_format_extent(format, l, t->view.dim), step = *count;
+    if (extent > 1 && l + 1 < format->level_count && t->tensor->pitch[0] &&
+        !ir_size_value(t->tensor->pitch[l], memory->sizes, &step))
+      return false;
+    if (extent > 0 && step > INT64_MAX / extent) return false;
+    *count = extent * step;
+  }
+  return true;
+}
+
 spc_status rt_memory_need(rt_memory *memory, const ir_tensor *tensor, bool *there) {
   rt_tensor_slots *t = rt_memory_tensor(memory, tensor);
   *there = true;
@@ -141,11 +156,7 @@ spc_status rt_memory_need(rt_memory *memory, const ir_tensor *tensor, bool *ther
                        ? tensor->format
                        : ir_format_builtin(memory->arena, "dense", tensor->rank, NULL, 0, &why);
   int64_t count = 1;
-  for (int l = 0; l < t->view.format->level_count; l++) {
-    int64_t extent = ir_format_extent(t->view.format, l, t->view.dim);
-    if (extent > 0 && count > INT64_MAX / extent) return too_big(memory, tensor->name);
-    count *= extent;
-  }
+  if (!stored_count(memory, t, &count)) return too_big(memory, tensor->name);
   SPC_TRY(host_array(memory, tensor->name, tensor->dtype, count, &t->view.vals));
   t->vals = slot_new(memory, tensor->name, t->view.vals, false);
   t->ready = true;

@@ -64,25 +64,37 @@ def back(order):
     return [order.index(d) for d in range(len(order))]
 
 
-def span_of(shape, pitch):
-    """Elements from the first to behind the last, of an array as it is stored."""
-    size = int(np.prod(shape))
-    return (size // shape[-1] - 1) * pitch + shape[-1] if pitch and size else size
+def span_of(shape, steps):
+    """Elements from the first to behind the last, of an array as it is stored; steps: of steps_of."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(shape, steps)) if steps else int(np.prod(shape))
 
 
-def pitch_of(shape, strides):
-    """Of an array as it is stored, strides in elements: 0 where its elements follow one another, how far its rows are apart
-    where they alone are padded, None for any other."""
-    step, pitch = 1, 0
+def steps_of(shape, strides):
+    """Of an array as it is stored, strides in elements: [] where its elements follow one another, its strides where rows or
+    what lies around them are apart, None where the elements of a row are, or lie backwards."""
+    step, steps, padded = 1, [1] * len(shape), False
     for d in reversed(range(len(shape))):
-        if shape[d] == 0 or 0 in shape:
-            return 0
-        if shape[d] > 1 and strides[d] != step:
-            if pitch or d == len(shape) - 1 or step != shape[-1] or strides[d] < step:
+        if 0 in shape:
+            return []
+        if shape[d] > 1:
+            if strides[d] < 0 or d == len(shape) - 1 and strides[d] != 1:
                 return None
-            step = pitch = strides[d]
+            padded = padded or strides[d] != step
+            steps[d] = strides[d]
         step *= shape[d]
-    return pitch
+    return steps if padded else []
+
+
+def are_apart(shape, steps):
+    """Whether no two elements have one place."""
+    span = 1
+    for step, n in sorted((step, n) for n, step in zip(shape, steps) if n > 1):
+        if step < span:
+            return False
+        span += (n - 1) * step
+    return True
 
 
 def _from_scipy(name, x, info):
@@ -118,17 +130,23 @@ class Bound:
         self.tensor = Tensor(struct_size=c.sizeof(Tensor), name=info.name, dtype=info.dtype, rank=info.rank)
 
     def _place(self, array):
-        """A dense array in the declared order of axes; its rows may be padded, anything else is copied."""
+        """A dense array in the declared order of axes; rows and what lies around them may be apart, anything else is copied."""
         self._shape(array.shape)
         if array.ndim != self.info.rank:
             return  # the call says so
         array, size = array.transpose(self.order), array.itemsize
         whole = array.flags.aligned and not any(s % size for s in array.strides)
-        pitch = pitch_of(array.shape, [s // size for s in array.strides]) if whole else None
-        if pitch is None:
-            array, pitch = np.ascontiguousarray(array), 0
-        self.tensor.pitch, self.tensor.value_count = pitch, span_of(array.shape, pitch)
+        steps = steps_of(array.shape, [s // size for s in array.strides]) if whole else None
+        if steps is None:
+            array, steps = np.ascontiguousarray(array), []
+        self.lies(array.shape, steps)
         self.tensor.values = self._keep(array)
+
+    def lies(self, shape, steps):
+        """Sizes and strides as the array is stored."""
+        self.tensor.value_count = span_of(shape, steps)
+        for axis, step in zip(self.order, steps):
+            self.tensor.strides[axis] = step
 
     def storage(self, shape):
         """The shape that a dense tensor of this shape has in memory."""

@@ -49,7 +49,8 @@ class Tensor(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("name", c.c_char_p), ("dtype", c.c_char_p), ("rank", c.c_int),
                 ("shape", c.c_int64 * MAX_RANK), ("values", c.c_void_p), ("value_count", c.c_int64),
                 ("pos", c.c_void_p * MAX_LEVELS), ("crd", c.c_void_p * MAX_LEVELS),
-                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS), ("index_dtype", c.c_char_p), ("pitch", c.c_int64)]
+                ("pos_count", c.c_int64 * MAX_LEVELS), ("crd_count", c.c_int64 * MAX_LEVELS), ("index_dtype", c.c_char_p), ("pitch", c.c_int64),
+                ("strides", c.c_int64 * MAX_RANK)]
 
 
 class TensorInfo(c.Structure):

@@ -55,13 +55,13 @@ def empty(bound, shape, dtype, device):
 
 
 def _in_place(plan, b, x):
-    """The tensor as it is stored, and its pitch: x where kernels can read it as it lies, else a copy."""
+    """The tensor as it is stored, and its strides: x where kernels can read it as it lies, else a copy."""
     x = x.detach().permute(b.order)
-    pitch = _arrays.pitch_of(tuple(x.shape), x.stride())
-    apart = pitch and (b.name not in plan.padded or x.shape[-1] * x.element_size() % 16)
-    if pitch is None or apart or x.data_ptr() % 16:
-        return x.clone(memory_format=_contiguous()), 0
-    return x, pitch
+    steps = _arrays.steps_of(tuple(x.shape), x.stride())
+    refused = steps and (b.name not in plan.padded or x.shape[-1] * x.element_size() % 16 or not _arrays.are_apart(tuple(x.shape), steps))
+    if steps is None or refused or x.data_ptr() % 16:
+        return x.clone(memory_format=_contiguous()), []
+    return x, steps
 
 
 def _contiguous():
@@ -102,9 +102,10 @@ def run_on_device(plan, bounds, given):
         b._shape(tuple(x.shape))
         if x.dim() != b.info.rank:
             continue  # the call says so
-        x, pitch = _in_place(plan, b, x)
+        x, steps = _in_place(plan, b, x)
         b.kept.append(x)
-        b.tensor.values, b.tensor.pitch, b.tensor.value_count = x.data_ptr(), pitch, _arrays.span_of(tuple(x.shape), pitch)
+        b.tensor.values = x.data_ptr()
+        b.lies(tuple(x.shape), steps)
     tensors = plan.tensors(bounds)
     call("spc_plan_shapes", plan.handle, tensors, len(bounds))
     results = []
@@ -113,7 +114,7 @@ def run_on_device(plan, bounds, given):
             shape = tuple(tensors[i].shape[:tensors[i].rank])
             results.append(empty(b, shape, dtypes[b.info.dtype.decode()], device))
             tensors[i].values = results[-1].data_ptr()
-    need = _workspace(plan, tensors, len(bounds), tuple(tuple(t.shape[:t.rank]) for t in tensors))
+    need = _workspace(plan, tensors, len(bounds), tuple((*t.shape[:t.rank], *t.strides[:t.rank]) for t in tensors))
     workspace = torch.empty(need + 256, dtype=torch.uint8, device=device)
     at = (workspace.data_ptr() + 255) // 256 * 256
     stream = torch.cuda.current_stream(device).cuda_stream

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an engine does to the library for months, in seconds: tests/suite/endure.c; its allocator: allocator.c; without memory: nomemory.c; tiers on CUDA: tiers.c.
+# What an engine does to the library for months, in seconds: tests/suite/endure.c; its allocator: allocator.c; without memory: nomemory.c; tiers on CUDA: tiers.c; captures beside it: captures.c.
 # Usage: endure.sh BUILD
 # `script/test-sanitize` runs its threads under the thread sanitizer.
 set -u
@@ -42,6 +42,8 @@ if "$build/spc" doctor --json | grep -q '"what":"NVRTC","found":true'; then
   gcc -std=gnu11 -O1 -Iinclude tests/suite/tiers.c -o "$tmp/tiers" -L "$build" -lspc -lpthread || exit 1
   check "tiers (cuda, a driver that does nothing)" env SPC_CUDA_LIB="$tmp/libfake_driver.so" SPC_CACHE=on SPC_CACHE_DIR="$tmp/tiers.cache" "$tmp/tiers"
   check "tiers, without cuBLASLt" env SPC_CUDA_LIB="$tmp/libfake_driver.so" SPC_CUBLASLT_LIB=/none SPC_CACHE=on SPC_CACHE_DIR="$tmp/tiers.cache2" "$tmp/tiers"
-else skipped=$((skipped+1)); echo "skip: the allocator's device memory, and tiers on CUDA: NVRTC is not here"; fi
+  gcc -std=gnu11 -O1 -Iinclude tests/suite/captures.c -o "$tmp/captures" -L "$build" -lspc -lpthread -ldl || exit 1
+  check "captures beside plans (cuda, a driver that does nothing)" env SPC_CUDA_LIB="$tmp/libfake_driver.so" SPC_CUBLASLT_LIB=/none "$tmp/captures"
+else skipped=$((skipped+1)); echo "skip: the allocator's device memory, tiers and captures on CUDA: NVRTC is not here"; fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -3,7 +3,10 @@
  * here under its own name, with its prototype; one that is missing or differs does not compile.
  *   FAKE_FAILS=cuMemAlloc_v2   that function answers 719
  *   FAKE_MEMORY=none           all memory is refused: it must come from somewhere else
+ * A capture in the global mode ends with an error when a thread that is not relaxed makes a call that takes memory,
+ * loads or waits meanwhile, or when any thread uses the default stream.
  * Usage: SPC_CUDA_LIB=libfake_driver.so ... */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +28,18 @@ __attribute__((constructor)) static void read_environment(void) {
   failing = getenv("FAKE_FAILS");
   no_memory = memory && !strcmp(memory, "none");
 }
+
+/* ---- captures -------------------------------------------------------------------------------- */
+enum { GLOBAL = 0, RELAXED = 2, CAPTURE_BROKEN = 901, CAPTURE_UNSAFE = 900 };
+static atomic_int capturing, broken; /* under way in the global mode; spoilt */
+static _Thread_local __attribute__((tls_model("initial-exec"))) int own_mode = GLOBAL; /* asks for no memory */
+
+static cu_result unsafe(bool default_stream) {
+  if (!atomic_load(&capturing) || (own_mode == RELAXED && !default_stream)) return 0;
+  atomic_store(&broken, 1);
+  return CAPTURE_UNSAFE;
+}
+
 static cu_result result_of(const char *name) {
   return failing && !strcmp(failing, name) ? FAILED : 0;
 }
@@ -33,6 +48,8 @@ static cu_result result_of(const char *name) {
   if (result) return result;                                                                       \
   __VA_ARGS__;                                                                                     \
   return 0
+#define UNLESS_BREAKS(DEFAULT_STREAM)                                                              \
+  if (unsafe(DEFAULT_STREAM)) return CAPTURE_UNSAFE
 #define HANDLE(to) *(void **)(to) = (void *)(uintptr_t)SOME_HANDLE
 
 /* ---- the device
@@ -70,6 +87,7 @@ cu_result fake_context_set(cu_context *context) { UNLESS_FAILS("cuCtxSetCurrent"
 static cu_result allocate(const char *name, void *to, size_t bytes) {
   void *at = NULL;
   cu_result result = result_of(name);
+  if (!result) result = unsafe(false);
   if (result || no_memory) return result ? result : NO_MEMORY;
   if (posix_memalign(&at, 256, bytes)) return NO_MEMORY;
   memset(at, 0, bytes);
@@ -81,7 +99,8 @@ cu_result fake_allocate(cu_address *address, size_t bytes) {
 }
 cu_result fake_release(cu_address address) {
   free((void *)(uintptr_t)address);
-  return result_of("cuMemFree_v2");
+  cu_result result = unsafe(false);
+  return result ? result : result_of("cuMemFree_v2");
 }
 cu_result fake_host_allocate(void **host, size_t bytes, unsigned flags) {
   (void)flags;
@@ -89,16 +108,23 @@ cu_result fake_host_allocate(void **host, size_t bytes, unsigned flags) {
 }
 cu_result fake_host_release(void *host) {
   free(host);
-  return result_of("cuMemFreeHost");
+  cu_result result = unsafe(false);
+  return result ? result : result_of("cuMemFreeHost");
 }
 cu_result fake_host_address(cu_address *address, void *host, unsigned flags) {
   (void)flags;
   UNLESS_FAILS("cuMemHostGetDevicePointer_v2", *address = (cu_address)(uintptr_t)host);
 }
 cu_result fake_upload(cu_address to, const void *from, size_t bytes) {
+  UNLESS_BREAKS(true);
   UNLESS_FAILS("cuMemcpyHtoD_v2", memcpy((void *)(uintptr_t)to, from, bytes));
 }
+cu_result fake_upload_on(cu_address to, const void *from, size_t bytes, cu_stream *stream) {
+  UNLESS_BREAKS(!stream);
+  UNLESS_FAILS("cuMemcpyHtoDAsync_v2", memcpy((void *)(uintptr_t)to, from, bytes));
+}
 cu_result fake_download(void *to, cu_address from, size_t bytes) {
+  UNLESS_BREAKS(true);
   UNLESS_FAILS("cuMemcpyDtoH_v2", memcpy(to, (const void *)(uintptr_t)from, bytes));
 }
 cu_result fake_fill(cu_address to, unsigned char byte, size_t bytes, cu_stream *stream) {
@@ -110,9 +136,10 @@ cu_result fake_fill(cu_address to, unsigned char byte, size_t bytes, cu_stream *
  * --------------------------------------------------------------------- */
 cu_result fake_module_load(cu_module **module, const void *image) {
   (void)image;
+  UNLESS_BREAKS(false);
   UNLESS_FAILS("cuModuleLoadData", HANDLE(module));
 }
-cu_result fake_module_unload(cu_module *module) { UNLESS_FAILS("cuModuleUnload", (void)module); }
+cu_result fake_module_unload(cu_module *module) { UNLESS_BREAKS(false); UNLESS_FAILS("cuModuleUnload", (void)module); }
 cu_result fake_module_function(cu_function **function, cu_module *module, const char *name) {
   (void)module, (void)name;
   UNLESS_FAILS("cuModuleGetFunction", HANDLE(function));
@@ -142,14 +169,19 @@ cu_result fake_stream_new(cu_stream **stream, unsigned flags) {
   UNLESS_FAILS("cuStreamCreate", HANDLE(stream));
 }
 cu_result fake_stream_free(cu_stream *stream) { UNLESS_FAILS("cuStreamDestroy_v2", (void)stream); }
-cu_result fake_stream_wait(cu_stream *stream) { UNLESS_FAILS("cuStreamSynchronize", (void)stream); }
-cu_result fake_capture_mode(int *mode) { UNLESS_FAILS("cuThreadExchangeStreamCaptureMode", *mode = 0); }
+cu_result fake_stream_wait(cu_stream *stream) { UNLESS_BREAKS(!stream); UNLESS_FAILS("cuStreamSynchronize", (void)stream); }
+cu_result fake_capture_mode(int *mode) {
+  int before = own_mode;
+  own_mode = *mode;
+  UNLESS_FAILS("cuThreadExchangeStreamCaptureMode", *mode = before);
+}
 cu_result fake_capture_begin(cu_stream *stream, int mode) {
-  (void)mode;
+  if (mode == GLOBAL) atomic_fetch_add(&capturing, 1);
   UNLESS_FAILS("cuStreamBeginCapture_v2", (void)stream);
 }
 cu_result fake_capture_end(cu_stream *stream, cu_graph **graph) {
   (void)stream;
+  if (atomic_exchange(&capturing, 0) && atomic_exchange(&broken, 0)) return CAPTURE_BROKEN;
   UNLESS_FAILS("cuStreamEndCapture", HANDLE(graph));
 }
 cu_result fake_graph_instantiate(cu_graph_exec **exec, cu_graph *graph, unsigned long long flags) {

@@ -120,7 +120,16 @@ check("bf16 rounds to even and keeps what is not a number", (wide[:3] == bits[:3
 bound = package._arrays.Bound(package.compile("spx 1; dim N: dyn; dim M: dyn; kernel k { in x: f32[N,M]; out y[i] = sum[j] x[i,j]; }", backend="interp")._infos[0])
 view = np.ones((8, 16), "f4")[2:6, 4:12]
 bound.take(view)
-check("rows that lie apart are not copied", (bound.tensor.values, bound.tensor.pitch, bound.tensor.value_count) == (view.ctypes.data, 16, 3 * 16 + 8), bound.tensor.pitch)
+check("rows that lie apart are not copied", (bound.tensor.values, bound.tensor.strides[:2], bound.tensor.value_count) == (view.ctypes.data, [16, 1], 3 * 16 + 8), bound.tensor.strides[:2])
+batches = package.compile("spx 1; dim B: dyn; dim N: dyn; dim M: dyn; kernel k { in x: f32[B,N,M]; out y[b,i] = sum[j] x[b,i,j]; }", backend="interp")
+heads = np.arange(3 * 4 * 2 * 8, dtype="f4").reshape(3, 4, 2, 8)
+for what, view, strides in (("a part of each matrix", heads[:, :2, 1], [64, 16, 1]), ("heads", heads[1].transpose(1, 0, 2), [8, 16, 1]),
+                            ("one row for all", np.broadcast_to(heads[0, 0, 0], (2, 3, 8)), [0, 0, 1]), ("one of each", heads[:, :1, 0], [64, 1, 1])):
+    bound = package._arrays.Bound(batches._infos[0])
+    bound.take(view)
+    check("%s is not copied" % what, (bound.tensor.values, bound.tensor.strides[:3]) == (view.ctypes.data, strides) and (batches(view) == view.sum(2)).all(), bound.tensor.strides[:3])
+bound.take(heads[0, :, :, ::2])
+check("what steps inside a row is copied", bound.tensor.values != heads.ctypes.data)
 
 # ---- an allocator of the caller's ---------------------------------------------------------------------------------
 libc, live, asked = package._library.c.CDLL(None), {}, []
@@ -192,6 +201,13 @@ else:
         x, W = torch.randn(40, 64, device=device), torch.randn(48, 64, device=device)
         for v, w in ((x[:, :48], W[:, :48]), (x[:, 4:52], W[:, :48].contiguous()), (x[:8, 2:50], W[:, 1:49]), (x[:, 3:34], W[:31, :31])):
             near("padded rows in place", apart(v, w).cpu().numpy(), (v.double() @ w.double()).cpu().numpy(), 1e-5)
+        scores = package.compile("spx 1; dim H: dyn; dim N: dyn; dim D: dyn; kernel k { in q: bf16[H,N,D]; in p: bf16[H,N,D]; out y[h,i,j] = sum[d] q[h,i,d]*p[h,j,d] : f32; }", backend=backend, padded="q, p")
+        qkv = torch.randn(80, 3, 4, 64, device=device, dtype=torch.bfloat16)
+        q, k = qkv[:, 0].transpose(0, 1), qkv[:, 1].transpose(0, 1)
+        for v, w in ((q, k), (q[:, :48], k[:, 16:64]), (q[1:3], k[1:3]), (q.contiguous(), k), (q[:1].expand(4, 80, 64), k)):
+            near("heads in place", scores(v, w).cpu().numpy(), (v.double() @ w.double().transpose(1, 2)).cpu().numpy(), 1e-5)
+        bound = package._arrays.Bound(scores._infos[0])
+        check("heads are not copied", package._torch._in_place(scores, bound, q)[0].data_ptr() == q.data_ptr())
         before = torch.cuda.memory_allocated()
         kept = package.compile("spx 1; dim N: dyn; kernel k { in x: f32[N]; out y[i] = x[i] + 1; }", backend=backend, allocator=spc.torch.caching_allocator)
         check("what a plan keeps is counted by PyTorch", kept(x[0]).equal(x[0] + 1) and torch.cuda.memory_allocated() > before)

@@ -291,6 +291,10 @@ M_(enq_like_room, s->t[3].value_count--; return enqueue(s);)
 M_(run_pitch, s->t[1].pitch = M - 1; return run(s);)
 M_(run_pitch_sparse, s->t[0].pitch = M + 1; return run(s);)
 M_(enq_pitch, s->t[1].pitch = -4; return enqueue(s);)
+M_(run_strides, s->t[1].strides[0] = 2; return run(s);)
+M_(run_strides_sparse, s->t[0].strides[1] = 1; return run(s);)
+M_(run_strides_pitch, s->t[1].strides[0] = 1; s->t[1].pitch = M; return run(s);)
+M_(enq_strides, s->t[1].strides[0] = -1; return enqueue(s);)
 M_(prog_padded, spc_program_options o = {.struct_size = sizeof o, .padded = "A"}; return program_with(s, text, &o);)
 M_(enq_pos, s->t[0].pos_count[1]--; return enqueue(s);)
 M_(enq_pos_null, s->t[0].pos[1] = NULL; return enqueue(s);)
@@ -421,6 +425,10 @@ static const misuse table[] = {
     {"a pitch that is too short", "`x`: `pitch` is 4", SPC_INVALID_INPUT, run_pitch},
     {"a pitch of what has no rows", "`A`: `pitch`", SPC_INVALID_ARGUMENT, run_pitch_sparse},
     {"a negative pitch", "`x`: `pitch` is -4", SPC_INVALID_INPUT, enq_pitch},
+    {"a stride inside a row", "`x`: `strides[0]` is 2", SPC_INVALID_INPUT, run_strides},
+    {"strides of what is stored sparse", "`A`: `strides` are given", SPC_INVALID_ARGUMENT, run_strides_sparse},
+    {"a pitch and strides", "`x`: `pitch` and `strides`", SPC_INVALID_ARGUMENT, run_strides_pitch},
+    {"a row that goes backwards", "`x`: `strides[0]` is -1", SPC_INVALID_INPUT, enq_strides},
     {"padding of what has no rows", "`A`", SPC_INVALID_INPUT, prog_padded},
     {"too few positions", "`A`: `pos[1]`", SPC_INVALID_INPUT, enq_pos},
     {"no positions", "`A`: `pos[1]`", SPC_INVALID_ARGUMENT, enq_pos_null},
