@@ -98,6 +98,11 @@ static int pipeline_bytes(const cg_launch *l) {
   return row->depth * (slot + (ir_kernel_workers(row) < row->threads ? 16 : 0));
 }
 
+/* Its loads run on while a tile is stored: each warp stages 16 x 64 sums at a time behind the ring. */
+static bool keeps_ring(const ir_kernel_row *row) {
+  return ir_kernel_is_grouped(row) && ir_kernel_workers(row) < row->threads;
+}
+
 static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operand *b) {
   return (row->layout_a == '*' || row->layout_a == a->layout) &&
          (row->layout_b == '*' || row->layout_b == b->layout);
@@ -398,7 +403,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return SPC_OK;
   }
   int pipeline = pipeline_bytes(l), staged = staged_bytes(l);
-  l->shared_bytes = pipeline > staged ? pipeline : staged;
+  l->shared_bytes = keeps_ring(row) ? pipeline + ir_kernel_workers(row) * 128 : pipeline > staged ? pipeline : staged;
   return SPC_OK;
 }
 

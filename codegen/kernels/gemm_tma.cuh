@@ -35,6 +35,10 @@ template <class Config> struct spc_box_ring {
   static constexpr int decision_at = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
   static constexpr int bytes = decision_at + (Config::own_lists ? 64 : 0);
 
+  // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; each, where each read the slot's note.
+  static constexpr int givers = Config::samples ? Config::workers : Config::workers / 128;
+  SPC_DEVICE bool gives() { return Config::samples || threadIdx.x % 128 == 0; }
+
   int slot, phase; // of the next k tile
 
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
@@ -258,7 +262,6 @@ template <class Config> struct spc_work_walk<Config, true> {
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
-    ptx_sync_group((int)threadIdx.x / 128); // all have read it before one gives the slot back
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
     return note.w != 0;
   }
@@ -279,18 +282,18 @@ template <class Config>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                  spc_box_ring<Config> &at, int steps) {
   using ring = spc_box_ring<Config>;
-  bool leader = threadIdx.x % 128 == 0;
+  bool gives = ring::gives();
   int before = 0;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
     spc_box_issue<Config, 0>(sums, shared, base, at, i == 0);
     sums.template retire<1>();
-    if (i > 0 && leader) ptx_barrier_arrive(ring::empty(shared, before));
+    if (i > 0 && gives) ptx_barrier_arrive(ring::empty(shared, before));
     before = at.slot;
     at.advance();
   }
   sums.template retire<0>();
-  if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+  if (gives) ptx_barrier_arrive(ring::empty(shared, before));
 }
 
 // The same where the sums of each k tile are promoted: two tiles are under way, and those of the first are added up
@@ -300,7 +303,7 @@ template <class Config>
 SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                            spc_box_ring<Config> &at, int steps) {
   using ring = spc_box_ring<Config>;
-  bool leader = threadIdx.x % 128 == 0;
+  bool gives = ring::gives();
   sums.clear();
 #pragma unroll 1
   for (int i = 0; i + 1 < steps; i += 2) {
@@ -309,17 +312,17 @@ SPC_DEVICE void spc_box_multiply_promoting(spc_wgmma_sums<Config> &sums, spc_u32
     at.advance();
     spc_box_issue<Config, 1>(sums, shared, base, at, true);
     sums.template retire<1>();
-    if (leader) ptx_barrier_arrive(ring::empty(shared, before));
+    if (gives) ptx_barrier_arrive(ring::empty(shared, before));
     sums.template promote<0>();
     sums.template retire<0>();
-    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    if (gives) ptx_barrier_arrive(ring::empty(shared, at.slot));
     sums.template promote<1>();
     at.advance();
   }
   if (steps & 1) {
     spc_box_issue<Config, 0>(sums, shared, base, at, true);
     sums.template retire<0>();
-    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    if (gives) ptx_barrier_arrive(ring::empty(shared, at.slot));
     sums.template promote<0>();
     at.advance();
   }
@@ -330,7 +333,7 @@ template <class Config>
 SPC_DEVICE void spc_box_multiply_alone(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                                 spc_box_ring<Config> &at, int steps) {
   using ring = spc_box_ring<Config>;
-  bool leader = threadIdx.x % 128 == 0;
+  bool gives = ring::gives();
   if (sums.promotes) sums.clear();
 #pragma unroll 1
   for (int i = 0; i < steps; i++, at.advance()) {
@@ -342,7 +345,7 @@ SPC_DEVICE void spc_box_multiply_alone(spc_wgmma_sums<Config> &sums, spc_u32 sha
       spc_box_issue<Config, 0>(sums, shared, base, at, i == 0);
     }
     sums.template retire<0>();
-    if (leader) ptx_barrier_arrive(ring::empty(shared, at.slot));
+    if (gives) ptx_barrier_arrive(ring::empty(shared, at.slot));
     if constexpr (spc_wgmma_sums<Config>::promotes) sums.template promote<0>();
   }
 }
@@ -386,7 +389,7 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
     int arrivals = (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0);
     ptx_barrier_init(ring::full(shared, s), spc_prepares<Config>::any ? 2 : arrivals); // two warps of half a warpgroup
     if (spc_prepares<Config>::any) ptx_barrier_init(ring::raw(shared, s), 1);
-    ptx_barrier_init(ring::empty(shared, s), Config::workers / 128);
+    ptx_barrier_init(ring::empty(shared, s), ring::givers);
   }
   if (Config::samples) {
     ptx_barrier_init(ring::place_full(shared), 128);

@@ -23,7 +23,7 @@ template <class Config> struct spc_ring {
   }
 };
 
-template <class Config> SPC_DEVICE void spc_begin_ring(char *shared) {
+template <class Config> SPC_DEVICE void spc_init_ring(char *shared) {
   using ring = spc_ring<Config>;
   if (threadIdx.x == 0) {
     for (int s = 0; s < Config::depth; s++) {
@@ -32,17 +32,14 @@ template <class Config> SPC_DEVICE void spc_begin_ring(char *shared) {
     }
     ptx_fence_barrier_init();
   }
-}
-
-template <class Config> SPC_DEVICE void spc_init_ring(char *shared) {
-  spc_begin_ring<Config>(shared);
   __syncthreads();
 }
 
-template <class Config> SPC_DEVICE void spc_load_role(const spc_tile_place &place, char *shared, const spc_args &args) {
+// The k tiles of one tile of the result, into the slots from `at` on.
+template <class Config>
+SPC_DEVICE void spc_load_tiles(const spc_tile_place &place, char *shared, const spc_args &args, spc_ring<Config> &at) {
   using ring = spc_ring<Config>;
   spc_with_loaders<Config>(place, (int)threadIdx.x - Config::workers, args, [&](auto &a, auto &b, int tiles) {
-    ring at = {0, 1};
     bool copies = a.aligned && b.aligned;
 #pragma unroll 1
     for (int i = 0; i < tiles; i++, at.advance()) {
@@ -58,19 +55,22 @@ template <class Config> SPC_DEVICE void spc_load_role(const spc_tile_place &plac
         ptx_barrier_arrive(ring::full(shared, at.slot));
       }
     }
-    ptx_copy_async_commit();
-    ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
   });
 }
+// No thread may leave while its copies are under way.
+SPC_DEVICE void spc_end_loads() {
+  ptx_copy_async_commit();
+  ptx_copy_async_wait<0>();
+}
 
+// Multiplies them; the slot of the last one is the caller's to give back.  Returns how many there were.
 template <class Config, class Sums>
-SPC_DEVICE void spc_work_role(Sums &sums, const spc_tile_place &place, char *shared, const spc_args &args) {
+SPC_DEVICE int spc_multiply_tiles(Sums &sums, const spc_tile_place &place, char *shared, const spc_args &args, spc_ring<Config> &at) {
   using ring = spc_ring<Config>;
   using operands = spc_operands<Config>;
   using panel_a = typename operands::loader_a::panel;
   using panel_b = typename operands::loader_b::panel;
   int tiles = spc_k_tiles<Config>(place, args), before = 0;
-  ring at = {0, 0};
 #pragma unroll 1
   for (int i = 0; i < tiles; i++) {
     const char *slot = shared + at.slot * ring::slot_bytes;
@@ -84,6 +84,7 @@ SPC_DEVICE void spc_work_role(Sums &sums, const spc_tile_place &place, char *sha
   }
   sums.template retire<0>();
   if (tiles == 0) sums.clear();
+  return tiles;
 }
 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm_specialised(const spc_args &args) {
@@ -99,11 +100,14 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_specialised(const s
   spc_init_ring<Config>(spc_shared);
   if (threadIdx.x >= Config::workers) {
     ptx_give_registers<72>();
-    spc_load_role<Config>(place, spc_shared, args);
+    spc_ring<Config> at = {0, 1};
+    spc_load_tiles<Config>(place, spc_shared, args, at);
+    spc_end_loads();
   } else {
     ptx_take_registers<216>();
     Sums sums;
-    spc_work_role<Config>(sums, place, spc_shared, args);
+    spc_ring<Config> at = {0, 0};
+    spc_multiply_tiles<Config>(sums, place, spc_shared, args, at);
     ptx_sync_workers<Config::workers>(); // every slot is read: the ring becomes the staged tile
     spc_stage_sums<Config>(spc_shared, sums);
     ptx_sync_workers<Config::workers>();
