@@ -70,10 +70,12 @@ static int run_of(const gpu_rows *r, const ir_code *loop, bool cut) {
   return (int)(16 / bytes);
 }
 
-/* Each thread should have two runs to do. */
+/* Each thread should have two runs to do.  A block's threads wait for each other: where there are rows enough for warps
+ * on every multiprocessor, these do longer rows too. */
 static int team_of(const gpu_rows *r, const ir_code *loop, int run) {
+  const double few = 64, many = 256, warps_a_unit = 32;
   double threads = gpu_trips(r, loop) / (2.0 * run);
-  if (threads > 64) return BLOCK;
+  if (threads > (r->rows >= warps_a_unit * r->context->profile->units ? many : few)) return BLOCK;
   return power_of_two(threads, 4, 32);
 }
 

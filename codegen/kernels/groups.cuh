@@ -97,15 +97,30 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups(const spc_ar
   }
 }
 
-// What a warp stages at a time, behind the ring: 64 columns of its 16 rows of the tile, f32.  Chunks of 16 bytes are spread
-// over the banks by the row they are in, in pairs where rows are long.
+// What a warp stages at a time, behind the ring: 64 columns of its 16 rows of the tile, f32.  Chunks of 16 bytes lie so that
+// neither the fragments of the multiply nor lanes that take a pair of chunks each meet in a bank: in long rows the first
+// of all pairs before the second, turned by the row.
 template <class Config> struct spc_warp_stage {
   static constexpr bool by_rows = Config::layout_t == 'r';
   static constexpr int m = 16, n = 64, bytes = m * n * 4;
   static constexpr int rows = by_rows ? m : n, columns = by_rows ? n : m; // as stored
   SPC_DEVICE float *at(char *warp, int row, int column) {
-    int spread = by_rows ? row % 8 * 2 : row / 2 % 4;
-    return (float *)(warp + row * columns * 4 + ((column / 4 ^ spread) * 4 + column % 4) * 4);
+    int chunk = column / 4, place = by_rows ? (chunk / 2 ^ row % 8) + chunk % 2 * 8 : chunk ^ row / 2 % 4;
+    return (float *)(warp + row * columns * 4 + place * 16) + column % 4;
+  }
+  // Count sums side by side, which a chunk of the result is made of.
+  template <int Count> SPC_DEVICE void load(char *warp, int row, int column, float (&sum)[Count]) {
+#pragma unroll
+    for (int e = 0; e < Count; e += 4) {
+      const float *from = at(warp, row, column + e);
+      if constexpr (Count % 4 == 0) {
+        float4 four = *(const float4 *)from;
+        sum[e] = four.x, sum[e + 1] = four.y, sum[e + 2] = four.z, sum[e + 3] = four.w;
+      } else {
+#pragma unroll
+        for (int i = 0; i < Count; i++) sum[i] = from[i];
+      }
+    }
   }
 };
 
@@ -148,10 +163,12 @@ SPC_DEVICE void spc_store_part(char *warp, int row0, int column0, const spc_tile
 #pragma unroll
     for (int i = 0; i < together; i++) {
       int number = (begin + i) * 32 + (int)threadIdx.x % 32, row = number / chunks, column = number % chunks * chunk::count;
+      float sum[chunk::count];
+      stage::load(warp, row, column, sum);
 #pragma unroll
       for (int e = 0; e < chunk::count; e++) {
         int m = stage::by_rows ? row0 + row : column0 + column + e, n = stage::by_rows ? column0 + column + e : row0 + row;
-        values[i].element[e] = spc_put_as<T>::from(Config::epilogue(args, *stage::at(warp, row, column + e), min(m, place.m - 1),
+        values[i].element[e] = spc_put_as<T>::from(Config::epilogue(args, sum[e], min(m, place.m - 1),
                                                                     min(n, place.n - 1), place.batch));
       }
     }
