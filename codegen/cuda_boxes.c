@@ -211,6 +211,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
   if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
+      !l->groups.segment &&
       barrier_bytes(l) == 16 &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;
@@ -254,7 +255,8 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
   map.extent[0] = fast;
   map.extent[1] = slow;
   map.stride[1] = o->pitch;
-  for (int i = 0; i < p->batch_count; i++, map.rank++) {
+  bool batched = !l->groups.segment || buf == l->buf_b; /* a group's rows lie in one matrix */
+  for (int i = 0; batched && i < p->batch_count; i++, map.rank++) {
     map.extent[map.rank] = p->batch[i]->extent;
     map.stride[map.rank] = o->stride_batch[i];
     map.box[map.rank] = 1;

@@ -170,7 +170,7 @@ static void put_boxes(const config *c) {
   put_vectors(c, "column", b->column, b->columns);
   put_vectors(c, "row", b->row, b->rows);
   line(c, "static constexpr bool mixes = %s; // boxes of one operand beside rows of the other",
-       l->samples || l->packed || l->regroups ? "true" : "false");
+       l->samples || l->packed || l->regroups || l->groups.segment ? "true" : "false");
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
   put_batch_at(c);

@@ -359,6 +359,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   why = fit_lists(s, l);
   if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
     why = "it takes two batch indices at most";
+  if (ir_kernel_moves_boxes(row) && groups.segment && product.t.layout != 'r')
+    why = "the rows of the result are not contiguous";
   if (why) return unfit(s, row->name, why);
   l->groups = groups;
   bool turned = !l->list && !groups.segment && is_turned(s, l);

@@ -29,6 +29,16 @@ static bool takes(pass_context *context, const ir_kernel_row *row, const pass_su
   return ir_kernel_is_grouped(row) && pass_row_fits(row, pass_target_of(context), sum);
 }
 
+/* Rows are stored each contiguous where boxes are loaded. */
+static const char *misfit(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
+  const ir_tensor *result = sum->stmt->target;
+  int last = result->format ? result->format->level[result->format->level_count - 1].dim : result->rank - 1;
+  if (!ir_kernel_moves_boxes(row)) return "";
+  if (!pass_rows_aligned(sum, row->align))
+    return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+  return ir_is_bare(sum->stmt->subs[last], sum->m_index) ? "the result is stored with its rows' index contiguous" : "";
+}
+
 void pass_ways_groups(pass_context *context, pass_ways *ways) {
   const pass_sum *sum = &ways->sum;
   if (sum->stmt->acc == IR_F64) return;
@@ -36,8 +46,9 @@ void pass_ways_groups(pass_context *context, pass_ways *ways) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!takes(context, row, sum)) continue;
     ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-    candidate->label = ir_format_text(context->arena, "groups of %s, tile %dx%dx%d", sum->m_index->name, row->m,
-                                      row->n, row->k);
+    candidate->label = ir_format_text(context->arena, "groups of %s, tile %dx%dx%d%s", sum->m_index->name, row->m,
+                                      row->n, row->k, ir_kernel_moves_boxes(row) ? " boxes" : "");
+    candidate->why = misfit(context, sum, row);
     pass_candidate_tile(context, candidate, sum->m_index, row->m);
     pass_candidate_tile(context, candidate, sum->n_index, row->n);
     pass_candidate_tile(context, candidate, sum->k, row->k);

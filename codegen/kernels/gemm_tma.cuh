@@ -15,6 +15,8 @@
 #include "spc/blocks.cuh"
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
+#include "spc/group_place.cuh"
+#include "spc/group_rows.cuh"
 #include "spc/rows.cuh"
 #include "spc/sampled.cuh"
 #include "spc/split.cuh"
@@ -192,11 +194,12 @@ template <class Config> SPC_DEVICE void spc_box_prepare_role(spc_u32 shared, con
 
 // The same where a list names rows: every thread of the warpgroup copies its share of them, and one starts the boxes of
 // an operand that has no listed rows, or is packed.
-template <class Config, bool Samples = Config::samples, bool Regroups = Config::regroups> struct spc_rows_of {
+template <class Config, int Which = Config::samples ? 1 : Config::regroups ? 2 : Config::grouped ? 3 : 0> struct spc_rows_of {
   using loader = spc_gathered<Config>;
 };
-template <class Config> struct spc_rows_of<Config, true, false> { using loader = spc_sampled<Config>; };
-template <class Config> struct spc_rows_of<Config, false, true> { using loader = spc_ordered_rows<Config>; };
+template <class Config> struct spc_rows_of<Config, 1> { using loader = spc_sampled<Config>; };
+template <class Config> struct spc_rows_of<Config, 2> { using loader = spc_ordered_rows<Config>; };
+template <class Config> struct spc_rows_of<Config, 3> { using loader = spc_grouped_rows<Config>; };
 
 template <class Config>
 SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
@@ -214,9 +217,9 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       const int k = rows.box_k(i);
-      if (Config::regroups && first_thread) {
+      if ((Config::regroups || Config::grouped) && first_thread) {
         ptx_barrier_expect(full, ring::panel_b::bytes);
-        ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, {{0, 0}});
+        ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, spc_batch_of<Config>(args, place));
       } else if (Config::mixes && first_thread) {
         if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 1);
         ptx_barrier_expect(full, ring::panel_a::bytes);
@@ -274,7 +277,7 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   using ring = spc_box_ring<Config>;
   const char *slot = base + at.slot * ring::slot_bytes;
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-  if constexpr (Config::gathers || Config::samples || (Config::regroups && !Config::live)) sums.publish();
+  if constexpr (Config::gathers || Config::samples || (Config::regroups && !Config::live) || Config::grouped) sums.publish();
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
@@ -407,12 +410,12 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
-  static_assert((!Config::gathers && !Config::regroups && !spc_prepares<Config>::any) || !Config::reads_place,
+  static_assert((!Config::gathers && !Config::regroups && !Config::grouped && !spc_prepares<Config>::any) || !Config::reads_place,
                 "slots that are gathered into, or turned, hold nothing else");
   static_assert(Config::split == 1 || (!Config::gathers && !Config::samples && !Config::k_blocks && !Config::n_blocks &&
                                        !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
-  const bool lists = Config::gathers || Config::samples || Config::regroups, prepares = spc_prepares<Config>::any;
+  const bool lists = Config::gathers || Config::samples || Config::regroups || Config::grouped, prepares = spc_prepares<Config>::any;
   static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),
                 "what is turned or split comes by box, whole");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
@@ -433,8 +436,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;
-  const int loading = prepares ? 120 : Config::samples ? 72 : walks ? 56 : 40; // registers
-  const int working = prepares ? 192 : Config::samples ? 216 : walks ? 224 : 232;
+  const bool places = Config::samples || Config::grouped; // finds where tiles lie, beside the rows
+  const int loading = prepares ? 120 : places ? 72 : walks ? 56 : 40; // registers
+  const int working = prepares ? 192 : places ? 216 : walks ? 224 : 232;
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;

@@ -9,6 +9,7 @@
 #pragma once
 #include "spc/boxes.cuh"
 #include "spc/gemm.cuh"
+#include "spc/group_place.cuh"
 #include "spc/store_tma.cuh"
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
@@ -75,8 +76,11 @@ template <class Config> struct spc_tile_walk<Config, true> {
   }
 };
 
-template <class Config, bool Split = (Config::split > 1)> struct spc_walk_kind { typedef spc_tile_walk<Config> type; };
-template <class Config> struct spc_walk_kind<Config, true> { typedef spc_only_tile<Config> type; };
+template <class Config, bool Split = (Config::split > 1), bool Grouped = Config::grouped> struct spc_walk_kind {
+  typedef spc_tile_walk<Config> type;
+};
+template <class Config> struct spc_walk_kind<Config, true, false> { typedef spc_only_tile<Config> type; };
+template <class Config> struct spc_walk_kind<Config, false, true> { typedef spc_group_walk<Config> type; };
 template <class Config> using spc_walk_of = typename spc_walk_kind<Config>::type;
 
 // ---- what the warpgroup copies -----------------------------------------------------------------------------------

@@ -133,7 +133,8 @@ template <class Config> struct spc_box_store {
   static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
-  static_assert(!Config::regroups || !by_engine || (by_rows && share == 64 && sums::blocks == 1 && columns % 64 == 0 && boxes % held == 0),
+  static constexpr bool moves_rows = Config::regroups || Config::grouped; // a box of the engine would reach over their end
+  static_assert(!moves_rows || !by_engine || (by_rows && share == 64 && sums::blocks == 1 && columns % 64 == 0 && boxes % held == 0),
                 "rows of the result go one by one, 128 bytes at a time");
   static_assert(!Config::n_blocks || (by_engine && by_rows && share == spc_block_columns && columns % 64 == 0),
                 "listed columns go back to their places in boxes of 64");
@@ -291,7 +292,7 @@ template <class Config> struct spc_box_store {
     spc_u32 staged = shared + Ring::staged_at + group * held * panel::bytes;
     Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
     spc_row_store<Config, panel> rows;
-    if (Config::regroups && !e.all) rows.look(e.args, e.place, box_row(group, 0));
+    if (moves_rows && !e.all) rows.look(e.args, e.place, box_row(group, 0));
 #pragma unroll
     for (int i0 = 0; i0 < boxes; i0 += held) {
       if (spc_leads_group()) ptx_tma_store_wait_read<0>();
@@ -312,7 +313,7 @@ template <class Config> struct spc_box_store {
       }
       ptx_fence_async_shared();
       ptx_sync_group(group);
-      if (Config::regroups && !e.all) {
+      if (moves_rows && !e.all) {
         rows.template store<held>(e.args, e.place, staged, e.place.n0 + box_column(group, i0));
       } else if (spc_leads_group()) {
 #pragma unroll
