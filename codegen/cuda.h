@@ -54,10 +54,11 @@ void cg_take_layouts(cg_product *p); /* layouts and pitches of A, B and T, from 
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 
 /* Buffers of a fragment that a kernel brings along, by number; a buffer is read in one way only.
- * place: at the result's own place; column, row: element n or m of a vector, kernel's m and n. */
+ * place: at the result's own place, by box; fetched: there too, by the threads that want it, a box's worth at a time;
+ * column, row: element n or m of a vector, kernel's m and n. */
 enum { CG_VECTORS = 2 };
 typedef struct cg_brought {
-  int place, column[CG_VECTORS], row[CG_VECTORS]; /* place -1: none */
+  int place, fetched, column[CG_VECTORS], row[CG_VECTORS]; /* place, fetched: -1: none */
   int columns, rows;
   bool reads_more; /* the fragment reads other buffers too */
 } cg_brought;

@@ -203,6 +203,14 @@ static bool note_load(void *user, ir_expr *e) {
   return true;
 }
 
+/* A thread has registers for a box's share of it beside its sums, and boxes are rows of 64 columns. */
+static bool can_fetch(const cg_launch *l) {
+  const ir_kernel_row *row = l->row;
+  return stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS && part_columns(row) % BOX_ROWS == 0 &&
+         row->m * row->n <= 128 * ir_kernel_workers(row) && ir_kernel_split(row) == 1 && !l->gathers && !l->samples &&
+         !l->regroups && !l->n_blocks;
+}
+
 static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   cg_brought *b = &l->brought;
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
@@ -215,6 +223,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
       barrier_bytes(l) == 16 &&
       ir_kernel_split(l->row) == 1)
     return b->place = number, true;
+  if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
     return b->column[b->columns++] = number, true;
   if ((ways & BY_ROW) && floats && b->rows < CG_VECTORS) return b->row[b->rows++] = number, true;

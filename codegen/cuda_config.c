@@ -167,6 +167,12 @@ static void put_boxes(const config *c) {
        b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
   line(c, "using P = %s; // at T's place",
        cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));
+  line(c, "static constexpr bool fetches = %s;", b->fetched >= 0 ? "true" : "false");
+  if (b->fetched >= 0) {
+    const char *type = cuda_type(l->bufs.at[b->fetched]->dtype);
+    line(c, "using F = %s; // what threads fetch from T's place", type);
+    put_pointer(c, "fetched", ir_format_text(c->arena, "const %s", type), b->fetched);
+  }
   put_vectors(c, "column", b->column, b->columns);
   put_vectors(c, "row", b->row, b->rows);
   line(c, "static constexpr bool mixes = %s; // boxes of one operand beside rows of the other",

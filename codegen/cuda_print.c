@@ -171,6 +171,7 @@ static const char *brought_name(const cg_printer *p, const ir_buf *buf) {
   const cg_brought *b = &p->launch->brought;
   int number = cg_buffer_number(p->launch, buf);
   if (b->place >= 0 && b->place == number) return "spc_at.here";
+  if (b->fetched >= 0 && b->fetched == number) return "spc_at.fetched";
   for (int i = 0; i < b->columns; i++)
     if (b->column[i] == number) return columns[i];
   for (int i = 0; i < b->rows; i++)

@@ -26,7 +26,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .part = part,
                       .threads = threads,
                       .depth = row ? row->depth : 0,
-                      .brought = {.place = -1},
+                      .brought = {.place = -1, .fetched = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;

@@ -97,6 +97,34 @@ template <class Config> struct spc_box_detect<Config, true> {
 // Two neighbours, stored at once.
 template <class T> struct alignas(2 * sizeof(T)) spc_pair { T at[2]; };
 
+// What a thread fetches from the result's own place for the 64 x 64 elements of a box: its pairs, in the order of the sums.
+template <class Config, bool Fetches = Config::fetches> struct spc_box_fetch {
+  __device__ __forceinline__ void ask(int, int, const spc_tile_place &, const spc_args &) {}
+  __device__ __forceinline__ float operator[](int) const { return 0; }
+};
+template <class Config> struct spc_box_fetch<Config, true> {
+  using F = typename Config::F;
+  float at[32];
+  __device__ __forceinline__ float operator[](int i) const { return at[i]; }
+  // m, n: this lane's first element.  Rows and columns outside are read as the last ones inside.
+  __device__ __forceinline__ void ask(int m, int n, const spc_tile_place &place, const spc_args &args) {
+    long long pitch = Config::pitch_t(args), matrix = Config::t(args, place.batch) - Config::t(args, 0);
+    const F *row[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) row[h] = Config::fetched(args) + matrix + min(m + h * 8, place.m - 1) * pitch;
+    if ((((spc_u64)row[0] | (spc_u64)row[1]) & (2 * sizeof(F) - 1)) == 0) {
+#pragma unroll
+      for (int i = 0; i < 16; i++) {
+        spc_pair<F> pair = *(const spc_pair<F> *)(row[i % 2] + min(n + i / 2 * 8, place.n - 2));
+        at[2 * i] = spc_get(pair.at[0]), at[2 * i + 1] = spc_get(pair.at[1]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < 32; i++) at[i] = spc_get(row[i / 2 % 2][min(n + i / 4 * 8 + i % 2, place.n - 1)]);
+    }
+  }
+};
+
 // What an epilogue is given besides the sums.
 template <class Config> struct spc_box_epilogue {
   const spc_args &args;
@@ -192,8 +220,8 @@ template <class Config> struct spc_box_store {
   // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
   // where it starts in the warpgroup's part of the tile.
   template <bool Whole, class Found>
-  SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, const spc_u32 *here, spc_u32 *packed,
-                         const spc_box_epilogue<Config> &e, Found &found) {
+  SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, const spc_u32 *here,
+                         const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
     int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
@@ -204,6 +232,8 @@ template <class Config> struct spc_box_store {
       e.vectors.give(e.vectors_at, part + p / 2 * 8 + lane % 4 * 2, block * 2 + p % 2, brought);
       if constexpr (Config::reads_place)
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
+      if constexpr (Config::fetches)
+        for (int i = 0; i < 2; i++) brought[i].fetched = fetched[part % 64 / 2 + 2 * p + i];
       auto low = value<Whole>(v[2 * p], m + p % 2 * 8, n + p / 2 * 8, brought[0], e);
       auto high = value<Whole>(v[2 * p + 1], m + p % 2 * 8, n + p / 2 * 8 + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
@@ -227,20 +257,27 @@ template <class Config> struct spc_box_store {
   template <bool Whole, class Found>
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
                             const spc_box_epilogue<Config> &e, Found &found) {
+    spc_box_fetch<Config> fetched;
+    if constexpr (Config::fetches) {
+      static_assert(by_engine && by_rows && share == 64 && columns % 64 == 0, "what is fetched goes into boxes of 64 x 64");
+      int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
+      fetched.ask(e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4,
+                  e.place.n0 + sums::group_column() + part + lane % 4 * 2, e.place, e.args);
+    }
     if constexpr (share == 8) {
       spc_u32 packed[2];
-      values<Whole>(v, 1, block, part, nullptr, packed, e, found);
+      values<Whole>(v, 1, block, part, nullptr, fetched, packed, e, found);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4], here[4];
         if constexpr (Config::reads_place) load_here(here, here_box, step);
-        values<Whole>(v + step * 8, 2, block, part + step * 16, here, packed, e, found);
+        values<Whole>(v + step * 8, 2, block, part + step * 16, here, fetched, packed, e, found);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
         // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.
-        if (Config::fragment_reads && (!Whole || step % 2)) __syncwarp();
+        if (Config::fragment_reads && ((!Whole && !Config::grouped) || step % 2)) __syncwarp();
       }
     }
   }

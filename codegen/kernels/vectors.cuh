@@ -7,9 +7,9 @@
 #include "spc/multiply_wgmma.cuh"
 #include "spc/rows.cuh"
 
-// Of one element: what lies at the result's place, in its column, in its row.
+// Of one element: what lies at the result's place (by box; fetched), in its column, in its row.
 struct spc_brought {
-  float here, column[2], row[2];
+  float here, fetched, column[2], row[2];
 };
 
 template <class Config> struct spc_vectors {

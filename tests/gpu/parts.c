@@ -295,8 +295,9 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
     double scale = ir_dtype_load(IR_F16, find(b, "scale")->host, m);
     want = want * scale + ir_dtype_load(IR_F32, find(b, "bias")->host, n);
     r.magnitude *= fabs(scale);
-  } else if (p->epilogue == CASE_RESIDUAL) {
-    want += ir_dtype_load(IR_BF16, find(b, "residual")->host, m * b->size[CASE_N] + n);
+  } else if (p->epilogue == CASE_RESIDUAL || p->epilogue == CASE_FLOATS) {
+    ir_dtype dtype = p->epilogue == CASE_FLOATS ? IR_F32 : IR_BF16;
+    want += ir_dtype_load(dtype, find(b, "residual")->host, m * b->size[CASE_N] + n);
   } else if (p->epilogue == CASE_GATE) {
     double gate = ir_dtype_load(IR_BF16, find(b, "gate")->host, n * b->size[CASE_M] + m);
     want *= gate;

@@ -40,6 +40,8 @@ const product_case cuda_product_cases[] = {
      .way = CASE_GROUPS},
     {"gemm_group_tma_128x128x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL,
      .way = CASE_NAMED},
+    {"gemm_group_tma_128x256x64", IR_F16, IR_F16, 'r', 'r', 'r', .epilogue = CASE_FLOATS,
+     .way = CASE_NAMED},
     {"gemm_group_tma_128x128x64", IR_F16, IR_F32, 'r', 'r', 'r', .epilogue = CASE_PLAIN, .guard = 2,
      .way = CASE_GROUPS},
     {"gemm_group_wgmma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
@@ -164,6 +166,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_nblock_tma_64x256x64", IR_BF16, IR_F16, 'r', 'c', 'r', false, 128, 64,
      .epilogue = CASE_PLAIN},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_MASK},
+    {"gemm_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', .epilogue = CASE_FLOATS},
     {"gemm_tma_128x192x64", IR_BF16, IR_BF16, 'r', 'r', 'c', true, .epilogue = CASE_MASK},
     {"gemm_kskip_1x64x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_PLAIN},
     {"gemm_kskip_1x32x256", IR_BF16, IR_F16, 'r', 'r', 'r', .epilogue = CASE_SCALES},
@@ -513,7 +516,8 @@ static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate) 
     f->result = ir_apply3(a, IR_OP_WHERE, extra(c, f, IR_B1, mask, at), acc,
                           ir_const_f(a, value_dtype(p), CASE_FILL));
   } else {
-    ir_tensor *residual = tensor(c, "residual", IR_BF16, 'r', 2, (int[]){CASE_M, CASE_N});
+    ir_dtype dtype = p->epilogue == CASE_FLOATS ? IR_F32 : IR_BF16;
+    ir_tensor *residual = tensor(c, "residual", dtype, 'r', 2, (int[]){CASE_M, CASE_N});
     ir_expr *at = ir_apply(a, IR_OP_ADD, ir_apply(a, IR_OP_MUL, m, size(c, CASE_N)), n);
     f->result = ir_apply(a, IR_OP_ADD, acc, extra(c, f, value_dtype(p), residual, at));
   }

@@ -11,6 +11,7 @@ typedef enum case_epilogue {
   CASE_PLAIN,
   CASE_BIAS_RELU, /* relu(acc + bias[n]) */
   CASE_RESIDUAL,  /* acc + residual[m][n] */
+  CASE_FLOATS,    /* the same, of an f32 residual */
   CASE_SCALES,    /* acc * scale[m] + bias[n] */
   CASE_GATE,      /* acc * gate[m][n], which is stored transposed and says where T is asked for */
   CASE_MASK       /* mask[m][n] ? acc : -3, a byte an element, which lies like T */
