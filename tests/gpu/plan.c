@@ -4,8 +4,12 @@
  * against float64.  In the gated layer h says where the product with W3 is computed. Every array is
  * poisoned and fenced, the stream is not the default one,
  * enqueueing is held to launches alone, a captured graph is replayed on other masks, two threads
- * run plans of their own.  Usage: gpu-plan [small | bare] small  for compute-sanitizer        bare
- * the same without poison and fences (initcheck sees what is not written) */
+ * run plans of their own.
+ *
+ * Usage: gpu-plan [small | bare]
+ *   small  for compute-sanitizer
+ *   bare   the same without poison and fences: initcheck sees what is not written.  It takes what the copy engine stores
+ *          for unwritten (so a kernel of one such store shows), which leaves out sizes whose results go by box */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -391,6 +395,7 @@ static bool is_as_expected(layer *l, kind k) {
 /* One layer, compiled: every mask, a graph. */
 static void whole_layer(layer *total, int which, kind k, bool small) {
   layer l;
+  if (total->bare && (which == EVEN || which == EVEN_SMALL)) return;
   layer_new(&l, 3, which, k, total->bare);
   if (is_as_expected(&l, k)) {
     chain(&l, small);
