@@ -203,10 +203,11 @@ static bool note_load(void *user, ir_expr *e) {
   return true;
 }
 
-/* A thread has registers for a box's share of it beside its sums, and boxes are rows of 64 columns. */
+/* A thread has registers for a box's share of it beside its sums (operands of 16 bits take none), and boxes are rows of 64
+ * columns. */
 static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  return stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS && part_columns(row) % BOX_ROWS == 0 &&
+  return element_bytes(l) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS && part_columns(row) % BOX_ROWS == 0 &&
          row->m * row->n <= 128 * ir_kernel_workers(row) && ir_kernel_split(row) == 1 && !l->gathers && !l->samples &&
          !l->regroups && !l->n_blocks;
 }

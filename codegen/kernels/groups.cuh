@@ -91,7 +91,7 @@ SPC_DEVICE void spc_store_part(char *warp, int row0, int column0, const spc_tile
   using stage = spc_warp_stage<Config>;
   using T = typename Config::T;
   using chunk = spc_chunk<T>;
-  constexpr int chunks = stage::columns / chunk::count, each = stage::rows * chunks / 32, together = each < 4 ? each : 4;
+  constexpr int chunks = stage::columns / chunk::count, each = stage::rows * chunks / 32, together = each < 2 ? each : 2;
   static_assert(stage::columns % chunk::count == 0 && each % together == 0, "a warp's lanes share its chunks evenly");
   int rows = stage::by_rows ? place.m : place.n, columns = stage::by_rows ? place.n : place.m;
   long long pitch = Config::pitch_t(args);
