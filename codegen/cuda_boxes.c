@@ -207,9 +207,9 @@ static bool note_load(void *user, ir_expr *e) {
  * columns. */
 static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  return element_bytes(l) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS && part_columns(row) % BOX_ROWS == 0 &&
-         row->m * row->n <= 128 * ir_kernel_workers(row) && ir_kernel_split(row) == 1 && !l->gathers && !l->samples &&
-         !l->regroups && !l->n_blocks;
+  return element_bytes(l) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
+         part_columns(row) % BOX_ROWS == 0 && row->m * row->n <= 128 * ir_kernel_workers(row) &&
+         ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->n_blocks;
 }
 
 static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
@@ -220,9 +220,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
   if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
-      !l->groups.segment &&
-      barrier_bytes(l) == 16 &&
-      ir_kernel_split(l->row) == 1)
+      !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
