@@ -209,7 +209,7 @@ static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
   return element_bytes(l) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
          part_columns(row) % BOX_ROWS == 0 && row->m * row->n <= 128 * ir_kernel_workers(row) &&
-         ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->n_blocks;
+         ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->live && !l->n_blocks;
 }
 
 static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
