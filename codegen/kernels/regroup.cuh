@@ -73,42 +73,60 @@ template <class Config> SPC_DEVICE spc_u32 spc_mark_elements(const spc_args &arg
   return ptx_ballot(any);
 }
 
-// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
-// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
-// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
-// By one warp, lane i has row i's pattern of `columns` columns, out of `tiles`; `apart`: places in the sample that a strip takes.
-SPC_DEVICE float spc_cover_regrouped(uint2 pattern, int columns, float tiles, int apart) {
-  int lane = (int)threadIdx.x & 31, rank = 0, from = 0, none = 0, one = 0, two = 0;
-#pragma unroll
-  for (int j = 0; j < 64; j++) { // how many rows hold a column
-    int held = __popc(ptx_ballot((j < 32 ? pattern.x : pattern.y) >> j % 32 & 1));
-    if (j < columns) none += held == 0, one += held == 1, two += held == 2;
-  }
-#pragma unroll
-  for (int j = 0; j < 32; j++) {
-    uint2 other = make_uint2(__shfl_sync(~0u, pattern.x, j), __shfl_sync(~0u, pattern.y, j));
-    bool greater = other.x > pattern.x || (other.x == pattern.x && other.y > pattern.y);
-    bool equal = other.x == pattern.x && other.y == pattern.y;
-    rank += greater || (equal && j < lane) ? 1 : 0;
-  }
-#pragma unroll
-  for (int j = 0; j < 32; j++) // the lane whose pattern has this lane's rank
-    if (__shfl_sync(~0u, rank, j) == lane) from = j;
-  uint2 row = make_uint2(__shfl_sync(~0u, pattern.x, from), __shfl_sync(~0u, pattern.y, from));
-  uint2 next = make_uint2(__shfl_sync(~0u, row.x, (lane + apart) & 31), __shfl_sync(~0u, row.y, (lane + apart) & 31));
-  spc_u32 high = row.x ^ next.x, low = row.y ^ next.y; // columns from the highest bit on
-  int same = high ? __clz((int)high) : low ? 32 + __clz((int)low) : 64;
-  spc_u32 kept_high = same >= 32 ? ~0u : ~(~0u >> same), kept_low = same >= 64 ? ~0u : same > 32 ? ~(~0u >> (same - 32)) : 0;
-  float live = (float)(__popc(row.x & kept_high) + __popc(row.y & kept_low)), all = (float)columns;
-  float touched = (all - (float)none + fminf((float)none, (float)(one * one) / (float)(2 * (two + 1)))) / all;
-  float cover = same >= columns ? live / all : (live + (tiles - (float)same) * touched) / tiles;
+// Columns of a sample: those that few of its rows hold, which come first in an order, and those that many do.  The first column is
+// the highest bit.
+struct spc_sampled_columns {
+  spc_u64 rare, often;
+  float count, tiles, touched; // of blocks those that the columns stand for; the share that some row of a strip holds
+};
+
+// The mean over the rows of a sorted sample, a lane one, and those `apart` places on, of what a strip between them holds.
+SPC_DEVICE float spc_cover_between(spc_u64 row, const spc_sampled_columns &columns, int apart) {
+  int lane = (int)threadIdx.x & 31;
+  spc_u64 next = __shfl_sync(~0u, row, (lane + apart) & 31), rare = (row ^ next) & columns.rare, often = (row ^ next) & columns.often;
+  spc_u64 before = ~(~0ull >> __clzll((long long)(rare ? rare : often ? often : 1))); // the first in which they differ
+  spc_u64 alike = rare ? columns.rare & before : columns.rare | (often ? columns.often & before : columns.often);
+  float same = (float)__popcll(alike), live = (float)__popcll(row & alike);
+  float cover = rare || often ? (live + (columns.tiles - same) * columns.touched) / columns.tiles : live / columns.count;
   float sum = lane + apart < 32 ? cover : 0;
 #pragma unroll
   for (int d = 16; d; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
   return sum / (float)max(32 - apart, 1);
 }
 
-// Every block takes the same sample.  Of a block in it a quarter is looked at, two lanes one.
+// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
+// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
+// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
+// By one warp, lane i has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a strip takes.
+SPC_DEVICE float spc_cover_regrouped(spc_u64 pattern, int count, float tiles, int apart) {
+  const int many = 8; // of the 32 rows: fewer may be chance
+  int lane = (int)threadIdx.x & 31, rank = 0, from = 0, none = 0, one = 0, two = 0;
+  spc_sampled_columns columns = {0, 0, (float)count, tiles, 0};
+#pragma unroll
+  for (int j = 0; j < 64; j++) { // how many rows hold a column
+    int held = __popc(ptx_ballot(pattern >> (63 - j) & 1));
+    spc_u64 column = j < count ? 1ull << (63 - j) : 0;
+    if (j < count) none += held == 0, one += held == 1, two += held == 2;
+    if (held < many) columns.rare |= column;
+    else columns.often |= column;
+  }
+  columns.touched = (columns.count - (float)none + fminf((float)none, (float)(one * one) / (float)(2 * (two + 1)))) / columns.count;
+#pragma unroll
+  for (int j = 0; j < 32; j++) {
+    spc_u64 other = __shfl_sync(~0u, pattern, j), a = other & columns.rare, b = pattern & columns.rare;
+    bool greater = a > b || (a == b && other > pattern);
+    rank += greater || (other == pattern && j < lane) ? 1 : 0;
+  }
+#pragma unroll
+  for (int j = 0; j < 32; j++) // the lane whose pattern has this lane's rank
+    if (__shfl_sync(~0u, rank, j) == lane) from = j;
+  spc_u64 row = __shfl_sync(~0u, pattern, from);
+  const float further = 0.57f; // neighbours in a sample lie nearer than a strip's ends as often as not: of the next but one so much
+  return (1 - further) * spc_cover_between(row, columns, apart) + further * spc_cover_between(row, columns, apart + 1);
+}
+
+// Every block takes the same sample.  Of a block in it a quarter is looked at, two lanes one.  Who goes on and finds dense after
+// all has read all values and made an order in vain: the sample has to promise more than a tie.
 template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args, const spc_row_runs<Config> &runs) {
   using row_runs = spc_row_runs<Config>;
   const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, all = 32 * most * looks, least = 16 * 1024;
@@ -133,12 +151,13 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
   __syncthreads();
   if (threadIdx.x < 32) {
     spc_u32 strips = (spc_u32)Config::strips(args);
-    uint2 mine = make_uint2(pattern[threadIdx.x][0], pattern[threadIdx.x][1]);
+    spc_u64 mine = (spc_u64)pattern[threadIdx.x][0] << 32 | pattern[threadIdx.x][1];
     float cover = spc_cover_regrouped(mine, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
     if (threadIdx.x == 0) estimate = cover;
   }
   __syncthreads();
-  return spc_decide<Config>(args, estimate, 1, threshold);
+  const float promise = 1.08f;
+  return spc_decide<Config>(args, fminf(estimate * promise, 1.0f), 1, threshold);
 }
 
 template <class Config> SPC_DEVICE void spc_detect_rows(const spc_args &args) {
