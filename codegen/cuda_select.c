@@ -737,6 +737,8 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->capped = true;
     out->blocks_per_sm = group_blocks(launch);
   }
+  if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
+    out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;

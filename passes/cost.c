@@ -205,13 +205,14 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
   double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m), rows = fmin(q->m, row->m);
   double tiles = passes * ceil(q->n / row->n), live = tiling->cover * q->k * q->n;
   double looked = columns ? q->m * q->n : tiles * q->k * (tiling->noted ? 1.0 / 16 + rows * tiling->cover : rows);
-  double gbs = p->skip_gbs * fmin(tiles / blocks_a_unit, p->units);
+  double split = ir_kernel_split(row), meet = split > 1 ? p->meet_us : 0;
+  double gbs = (row->m == 1 ? p->unit_gbs : p->skip_gbs) * fmin(tiles * split / blocks_a_unit, p->units);
   double moved = microseconds_of_bytes((passes * live + looked) * bytes, gbs);
-  double turns = tiling->joined ? 1 : ceil(tiles / (blocks_a_unit * p->units)); /* others stream meanwhile */
+  double turns = tiling->joined ? 1 : ceil(tiles * split / (blocks_a_unit * p->units)); /* others stream meanwhile */
   double parts = columns ? fmax(1, tiling->cover * row->n / 16) : 1; /* of a tile, one after the other */
   double memory = microseconds_of_bytes(
       (fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes, p->bandwidth_gbs);
-  return (tiling->joined ? 0 : p->launch_us) + turns * (p->look_us + (parts - 1) * p->stream_us) +
+  return (tiling->joined ? 0 : p->launch_us) + turns * (p->look_us + meet + (parts - 1) * p->stream_us) +
          both_limits(moved, memory);
 }
 

@@ -38,8 +38,9 @@ static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel
   candidate->strip_index = sum->m_index;
   candidate->strip = row->m;
   candidate->gran = 1;
-  candidate->label = ir_format_text(context->arena, "%s `%s` is not 0, tile %dx%dx%d", label,
-                                    zeros->tensor->name, row->m, row->n, row->k);
+  const char *cluster = ir_kernel_split(row) > 1 ? ir_format_text(context->arena, ", k split in %d", ir_kernel_split(row)) : "";
+  candidate->label = ir_format_text(context->arena, "%s `%s` is not 0, tile %dx%dx%d%s", label,
+                                    zeros->tensor->name, row->m, row->n, row->k, cluster);
   pass_candidate_tile(context, candidate, sum->m_index, row->m);
   pass_candidate_tile(context, candidate, sum->n_index, row->n);
   pass_candidate_tile(context, candidate, sum->k, row->k);
@@ -92,7 +93,7 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (!pass_rows_are_few(context, &ways->sum)) return;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!ir_kernel_skips(row) ||
+    if (!ir_kernel_skips(row) || (row->m == 1 && ways->sum.m > 1) || /* each row would read B again */
         !pass_row_fits(row, pass_target_of(context), &ways->sum))
       continue;
     if (ir_kernel_skips_columns(row)) add_asked(context, kernel, ways, row);

@@ -5,12 +5,18 @@
 //                of them by turns instead, 16 at a time, and A is read at those k's alone
 //     multiply   of 8 rows: a warp takes 64 columns and 16 of the noted k's at a time by mma.sync; where the tile is wider,
 //                warps share what all of them noted.  Of one row: eight lanes take 64 columns of a k by multiply-adds
-//     the end    sums are added in shared memory in a fixed order, epilogue, store
+//     the end    sums are added in shared memory in a fixed order, epilogue, store.  Where the tile has a cluster of blocks their warps
+//                share k, and each block a part of the adding
 #pragma once
+#include "spc/cluster.cuh"
 #include "spc/skip.cuh"
 
 SPC_DEVICE int spc_warp() { return (int)threadIdx.x / 32; }
 SPC_DEVICE int spc_lane() { return (int)threadIdx.x % 32; }
+// Among the warps of all blocks that share the tile.
+template <class Config> SPC_DEVICE int spc_sharing_warp() {
+  return Config::split > 1 ? ptx_cluster_rank() * (Config::threads / 32) + spc_warp() : spc_warp();
+}
 
 // Eight elements, of which the first `valid` are inside; where rows are aligned all are, or none.  Which of the two is known
 // when it is compiled: loads between branches would wait for one another.
@@ -31,7 +37,7 @@ template <> struct spc_noted_values<1> { typedef unsigned short type; };
 
 template <class Config> struct spc_noted {
   using T = typename Config::A;
-  static constexpr int rows = Config::tile_m, warps = Config::threads / 32, step = 16;
+  static constexpr int rows = Config::tile_m, warps = Config::threads / 32, sharing = warps * Config::split, step = 16;
   using values_type = typename spc_noted_values<rows>::type;
   static constexpr int run = 256, runs_ahead = rows == 1 ? 4 : 2; // k's that a warp looks at; runs together
   static constexpr int room = 512;                           // k's that a warp has room for
@@ -127,12 +133,12 @@ template <class Config> struct spc_noted {
     const int words_a_turn = 16, words = ((int)Config::k(args) + 31) / 32; // a turn's k's always find room
     int count = 0;
     bool more = true, fits = true;
-    spc_u32 next = word_of(args, place, (turn * words_a_turn + spc_lane()) * warps + spc_warp());
+    spc_u32 next = word_of(args, place, (turn * words_a_turn + spc_lane()) * sharing + spc_sharing_warp<Config>());
 #pragma unroll 1
     while (more && fits) {
       spc_u32 set = spc_lane() < words_a_turn ? next : 0;
-      int word = (turn * words_a_turn + spc_lane()) * warps + spc_warp(), up_to = __popc(set);
-      next = word_of(args, place, word + words_a_turn * warps);
+      int word = (turn * words_a_turn + spc_lane()) * sharing + spc_sharing_warp<Config>(), up_to = __popc(set);
+      next = word_of(args, place, word + words_a_turn * sharing);
 #pragma unroll
       for (int d = 1; d < words_a_turn; d *= 2) {
         int other = __shfl_up_sync(~0u, up_to, d);
@@ -144,7 +150,7 @@ template <class Config> struct spc_noted {
 #pragma unroll 1
       for (; set; set &= set - 1) k_of[at++] = word * 32 + __ffs((int)set) - 1;
       count += all, turn++;
-      more = turn * words_a_turn * warps + spc_warp() < words;
+      more = turn * words_a_turn * sharing + spc_sharing_warp<Config>() < words;
     }
     __syncwarp();
     bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m &&
@@ -178,13 +184,13 @@ template <class Config> struct spc_noted {
       for (int i = 0; i < ahead; i++)
 #pragma unroll
         for (int r = 0; r < rows; r++) {
-          int at = k + i * warps * run;
+          int at = k + i * sharing * run;
           spc_fetch<Aligned, true>(chunk[i][r], a.origin + (place.m0 + r) * a.pitch + at, place.m0 + r < place.m ? extent - at : 0);
         }
 #pragma unroll
       for (int i = 0; i < ahead; i++)
         if (fits && more && (fits = note(chunk[i], k, count))) {
-          k += warps * run;
+          k += sharing * run;
           more = k - spc_lane() * 8 < extent;
         }
     }
@@ -330,6 +336,22 @@ template <class Config> struct spc_kskip_sums<Config, 1> {
   }
 };
 
+// The blocks' sums are added up in their order, a share of the tile by each of them.
+template <class Config> SPC_DEVICE void spc_skip_share(const spc_args &args, const spc_tile_place &place, spc_u32 sums) {
+  const int all = Config::tile_m * Config::tile_n;
+  ptx_cluster_sync();
+#pragma unroll 1
+  for (int i = ptx_cluster_rank() * Config::threads + (int)threadIdx.x; i < all; i += Config::split * Config::threads) {
+    int m = place.m0 + i / Config::tile_n, n = place.n0 + i % Config::tile_n;
+    if (m >= place.m || n >= place.n) continue;
+    float sum = 0;
+#pragma unroll
+    for (int r = 0; r < Config::split; r++) sum += ptx_cluster_load(ptx_cluster_address(sums + i * 4, r));
+    spc_skip_store<Config>(args, place, m, n, Config::epilogue(args, sum, m, n, place.batch));
+  }
+  ptx_cluster_sync(); // nobody reads here any more
+}
+
 template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   using noted_k = spc_noted<Config>;
   using all_sums = spc_kskip_sums<Config>;
@@ -339,10 +361,10 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   __shared__ int counts[noted_k::warps];
   if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
+  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
   noted_k noted(spc_shared, counts);
   all_sums sums;
-  int at = Config::noted ? 0 : spc_warp() * noted_k::run + spc_lane() * 8; // a turn, or a k
+  int at = Config::noted ? 0 : spc_sharing_warp<Config>() * noted_k::run + spc_lane() * 8; // a turn, or a k
   sums.clear();
 #pragma unroll 1
   for (bool more = true; more;) {
@@ -365,6 +387,8 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
     float sum = 0;
 #pragma unroll
     for (int g = 0; g < all_sums::groups; g++) sum += partial[g * all + i];
-    spc_skip_store<Config>(args, place, m, n, Config::epilogue(args, sum, m, n, place.batch));
+    if (Config::split > 1) partial[i] = sum;
+    else spc_skip_store<Config>(args, place, m, n, Config::epilogue(args, sum, m, n, place.batch));
   }
+  if constexpr (Config::split > 1) spc_skip_share<Config>(args, place, spc_shared_address(partial));
 }
