@@ -197,10 +197,12 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   session.options.batch_invariant = given->batch_invariant != 0;
   session.options.positions = given->positions; /* checked in program_new */
   session.options.padded = given->padded;
+  session.options.packed = given->packed ? "yes" : "no";
   session.options.tier = drv_is_generic(p) ? "generic" : "tuned";
   p->strict_nan = given->strict_nan != 0;
   SPC_TRY(drv_set_positions(&session));
   SPC_TRY(drv_set_padded(&session));
+  p->ir->unpacked |= !given->packed;
   p->images = IR_NEW_ARRAY(p->arena, ir_image *, p->ir->kernels.count + 1);
   if (p->context->backend == DRV_INTERP) {
     drv_forget_padded(p->ir);

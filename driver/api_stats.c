@@ -54,6 +54,7 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
   spc_plan_info full = {.kernel = plan->kernel->name,
                         .backend = spc_context_backend(plan->program->context),
                         .reproducible = plan->program->ir->reproducible,
+                        .packed = !plan->program->ir->unpacked,
                         .batch_invariant = plan->program->ir->batch_invariant,
                         .launch_count = image ? image->codes.count : 0,
                         .guard_count = guard_count(plan),

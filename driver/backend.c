@@ -205,6 +205,7 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
                           .strict_nan = o->strict_nan,
                           .reproducible = o->reproducible,
                           .batch_invariant = o->batch_invariant,
+                          .unpacked = o->packed && !strcmp(o->packed, "no"),
                           .pin = s->pin,
                           .ignore_schedule = s->pin != NULL,
                           .passes = o->passes,
@@ -221,6 +222,10 @@ spc_status drv_run_passes(drv_session *s, const ir_target *target, const int64_t
                           .print_user = s->print_user};
   if (o->force_guard && strcmp(o->force_guard, "sparse") && strcmp(o->force_guard, "dense")) {
     drv_usage_error(s, "--force-guard is sparse or dense, not `%s`", o->force_guard);
+    return SPC_INVALID_ARGUMENT;
+  }
+  if (o->packed && strcmp(o->packed, "yes") && strcmp(o->packed, "no")) {
+    drv_usage_error(s, "--packed is yes or no, not `%s`", o->packed);
     return SPC_INVALID_ARGUMENT;
   }
   if (o->fallback && !strcmp(o->fallback, "dense")) options.force_guard = 2;

@@ -20,7 +20,7 @@ typedef struct drv_options {
   const char *kernel, *backend, *target, *mcpu, *fallback, *stats, *force_guard, *profile, *emit,
       *output, *override_dir, *passes, *start_at, *stop_after, *disable, *print_before,
       *print_after, *reproducer, *diagnostics, *color, *sweep, *candidates, *json_file, *svg,
-      *measured, *library, *positions, *padded, *tier;
+      *measured, *library, *positions, *padded, *tier, *packed;
   drv_list defines, binds, outs;
   bool check_inputs, strict_nan, reproducible, batch_invariant, line_info, json, list_passes,
       print_before_all, print_after_all, print_after_change, verify_each, time_report, in_place,

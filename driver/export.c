@@ -157,6 +157,7 @@ int drv_export(drv_session *s) {
   exporting e = {.s = s, .path = s->arguments.items.at[0]};
   e.made.name = bundle_c_name(s->arena, e.path);
   e.made.version = SPC_VERSION;
+  if (!s->options.packed) s->options.packed = "no"; /* engines pack where they say so */
   const char *targets = s->options.target ? s->options.target : usual_targets(s);
   spc_status status = add_targets(&e, targets, s->options.mcpu);
   if (!status) status = write_files(&e);

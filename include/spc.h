@@ -155,6 +155,9 @@ typedef struct spc_program_options {
   int tiered; /* 1: answers as soon as generic code is there, and compiles the tuned one in the background
                * (spc_program_tuned).  On CUDA what the cache has is tuned at once.  On the interpreter, in
                * jobs and of bundles it says nothing */
+  int packed; /* 1: const inputs are packed (spc_plan_pack) before runs, so that what is made of them, lists or a dense
+               * copy of a stored weight, costs a run nothing and is chosen for that.  0: it counts in every run, and a
+               * caller who packs nothing is not slower for it.  Either way both are right */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.
@@ -482,7 +485,8 @@ SPC_API spc_status spc_plan_prepare(spc_plan *plan, spc_error *err);
  * which follows from the sizes of const inputs.  SPC_CAPACITY: the room is too small.
  * The contents belong to this plan's program and to these values and sizes of the const inputs: pack again
  * after a change of any, and keep one buffer for each set of weights.  Runs with it still read the const
- * inputs themselves.  The caller owns the buffer; it is read by runs, so pack on their stream, or wait.
+ * inputs themselves.  Programs of which const inputs are packed are best compiled for it (spc_program_options.packed).
+ * The caller owns the buffer; it is read by runs, so pack on their stream, or wait.
  * Like a run it may be captured. */
 #define SPC_PACKED "(packed)" /* the name that stands for it among tensors */
 SPC_API spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
@@ -542,6 +546,7 @@ typedef struct spc_plan_info {
   size_t reserved_bytes;    /* of the workspace that spc_plan_reserve made */
   spc_tier tier;            /* of what runs: generic until spc_plan_prepare has found tuned code */
   int tuned_ready;          /* it would find some now */
+  int packed; /* the choice of kernels assumes spc_plan_pack: it was asked for (spc_program_options) */
 } spc_plan_info;
 SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
 

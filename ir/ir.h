@@ -255,6 +255,7 @@ struct ir_program {
   int after;              /* number of the last pass that ran; 0: fresh from the front end */
   const char *after_name; /* its name, for the reader of a dump; may be NULL */
   bool strict_nan, reproducible, batch_invariant;
+  bool unpacked; /* what depends on const inputs alone is made in each run: nobody packs it before */
   IR_VEC(ir_dim *) dims;
   IR_VEC(const ir_format *) formats; /* the user's own, for printing */
   IR_VEC(ir_schedule *) schedules;

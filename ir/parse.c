@@ -37,7 +37,8 @@ static bool read_header_line(ir_reader *r) {
   }
   return read_flag(r, "strict_nan", &program->strict_nan) ||
          read_flag(r, "reproducible", &program->reproducible) ||
-         read_flag(r, "batch_invariant", &program->batch_invariant);
+         read_flag(r, "batch_invariant", &program->batch_invariant) ||
+         read_flag(r, "unpacked", &program->unpacked);
 }
 
 /* dim T : dyn % 8 <= 4096;   dim D = 64; */

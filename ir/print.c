@@ -20,6 +20,7 @@ static void put_header(ir_text *out, const ir_program *program) {
   if (program->strict_nan) ir_text_put(out, "strict_nan;\n");
   if (program->reproducible) ir_text_put(out, "reproducible;\n");
   if (program->batch_invariant) ir_text_put(out, "batch_invariant;\n");
+  if (program->unpacked) ir_text_put(out, "unpacked;\n");
 }
 
 static void put_dim(ir_text *out, const ir_dim *dim) {

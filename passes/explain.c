@@ -18,7 +18,7 @@ static void put_tiles(ir_text *out, const ir_tile_size *tiles, int count) {
 /* ---- one stage ------------------------------------------------------------------------------- */
 static const char *const kinds[] = {"computes", "builds the list of", "converts", "guards"};
 
-static void put_row(const ir_stage *stage, ir_text *out) {
+static void put_row(const ir_stage *stage, bool unpacked, ir_text *out) {
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
   ir_text_printf(out, "    kernel    %s",
                  !strcmp(stage->row, "loop")      ? "generated loops"
@@ -36,7 +36,8 @@ static void put_row(const ir_stage *stage, ir_text *out) {
     ir_text_printf(out, "; predicted %s", pass_time_text(out->arena, stage->microseconds));
   ir_text_put(out, "\n");
   if (stage->once)
-    ir_text_put(out, "    once      it reads `const` inputs alone: spc_plan_pack keeps what it makes\n");
+    ir_text_printf(out, "    once      it reads `const` inputs alone: spc_plan_pack keeps what it makes; %s\n",
+                   unpacked ? "assumed not to be called: the choice counts it in every run" : "assumed to be called");
   if (stage->why) ir_text_printf(out, "    because   %s\n", stage->why);
 }
 
@@ -200,7 +201,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   }
   const ir_stmt *stmt = stage->stmts.at[0];
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
-  put_row(stage, out);
+  put_row(stage, kernel->program->unpacked, out);
   if (stage->when.list && stage->when.above) return;
   if (chosen && chosen->measured > 0)
     ir_text_printf(out, "    measured  %s by `spc bench`, predicted %s\n",
@@ -230,7 +231,7 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
   if (stage->kind == IR_STAGE_COMPUTE)
     put_compute(kernel, stage, out);
   else
-    put_row(stage, out);
+    put_row(stage, kernel->program->unpacked, out);
 }
 
 void pass_explain_stages(const ir_kernel *kernel, ir_text *out) {

@@ -9,7 +9,7 @@
  * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
  * operand's rows one by one.  The copy is a product of matrices with zeros like any other: its
  * blocks are listed where that pays, and of `const` operands copy and lists are made once
- * (stage_once.c).  It costs the memory of a dense matrix: one that nothing bounds is copied only
+ * (stage_once.c), which counts as nothing where the caller packs (ir_program.unpacked: he does not).  It costs the memory of a dense matrix: one that nothing bounds is copied only
  * where a hint says how dense it is, for there may be very few entries. */
 #include <math.h>
 
@@ -135,10 +135,14 @@ static void describe_copy(whole *w, ir_tensor *copy) {
   copy->constant = !variable;
 }
 
+static bool is_made_once(const whole *w) {
+  return w->copy->constant && !w->context->program->unpacked;
+}
+
 static const char *why_copied(const whole *w, double break_even) {
   return ir_format_text(w->context->arena,
-                        "a dense copy of `%s`: %s are faster than a walk over its entries, from density %.2g on",
-                        w->stored->tensor->name,
+                        "a dense copy of `%s`, made %s: %s are faster than a walk over its entries, from density %.2g on",
+                        w->stored->tensor->name, is_made_once(w) ? "once (spc_plan_pack)" : "in every run",
                         ir_dtype_bytes(w->copy->dtype) == 2 ? "tensor cores" : "tiles of a whole matrix",
                         fmin(1, break_even));
 }
@@ -171,7 +175,7 @@ static double elements_of(const whole *w) {
 /* Cleared, then its entries put where they belong: sector by sector where the order is another. */
 static double copy_cost(const whole *w, bool turned) {
   const pass_profile *p = w->context->profile;
-  if (w->copy->constant) return 0;
+  if (is_made_once(w)) return 0;
   double entries = elements_of(w) * pass_zeros_of(w->context, w->stored->tensor).likely;
   double element = (double)ir_dtype_bytes(w->copy->dtype), sector = 32;
   double moved = 2 * elements_of(w) * element + entries * (element + 4);

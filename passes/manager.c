@@ -107,6 +107,7 @@ spc_status pass_manager_open(pass_manager *m, ir_program *program, const pass_op
   program->strict_nan |= options->strict_nan;
   program->reproducible |= options->reproducible;
   program->batch_invariant |= options->batch_invariant;
+  program->unpacked |= options->unpacked;
   choose_schedules(program, options->ignore_schedule);
   m->started = options->start_at == NULL;
   m->resumed_after = program->after;

@@ -19,6 +19,7 @@ typedef struct pass_options {
   const int64_t
       *sizes; /* by dim->number, -1 unknown; for estimates only, never a key; NULL: none */
   bool strict_nan, reproducible, batch_invariant;
+  bool unpacked; /* as ir_program.unpacked */
   bool ignore_schedule;
   bool quick; /* CUDA: kernels that compile soonest, whatever the schedule asks for; the CPU's quick
                * code is what comes without pass `vectorise` */

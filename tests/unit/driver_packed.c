@@ -215,3 +215,23 @@ Test(driver_packed, says_what_is_wrong) {
                l->err.message);
   close_layer(l);
 }
+
+Test(driver_packed, is_assumed_where_it_was_asked_for) {
+  static const char *const backends[] = {"interp", "cpu"};
+  for (int b = 0; b < (cg_cpu_available() ? 2 : 1); b++)
+    for (int packed = 0; packed < 2; packed++) {
+      spc_context *context;
+      spc_program *program;
+      spc_plan_info info = {.struct_size = sizeof info};
+      spc_program_options options = {.struct_size = sizeof options, .packed = packed};
+      spc_plan *plan = open_plan(backends[b], 1, sums, &options, &context, &program);
+      cr_assert_eq(spc_plan_describe(plan, &info, NULL), SPC_OK);
+      cr_expect_eq(info.packed, packed);
+      options.struct_size = offsetof(spc_program_options, packed); /* a caller of an older header packs nothing */
+      close_plan(plan, program, context);
+      plan = open_plan(backends[b], 1, sums, &options, &context, &program);
+      cr_assert_eq(spc_plan_describe(plan, &info, NULL), SPC_OK);
+      cr_expect_eq(info.packed, 0);
+      close_plan(plan, program, context);
+    }
+}
