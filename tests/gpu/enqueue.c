@@ -7,11 +7,14 @@
  * same calls bare and as many launches of a kernel that does nothing; JOB: a part of the names of
  * those that run.  Exit 77 without a GPU. */
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
+
 #include <string.h>
 #include <time.h>
 
 #include "driver/api.h"
+#include "runtime/cuda_driver.h"
 #include "ir/dtype.h"
 #include "tests/gpu/bare.h"
 #include "tests/gpu/empty.h"
@@ -51,6 +54,22 @@ static const product jobs[] = {
      "bf16[D,F]; let h[t,f] = relu(sum[d] x[t,d]*W[f,d]) : bf16 acc f32; out y[t,o] = sum[f] "
      "h[t,f]*V[o,f] : bf16 acc f32; }",
      2e-2, NULL},
+    {"padded batches",
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: bf16[2,T,D]; in W: bf16[2,F,D]; in V: bf16[2,D,F]; let "
+     "h[b,t,f] = relu(sum[d] x[b,t,d]*W[b,f,d]) : bf16 acc f32; out y[b,t,o] = sum[f] h[b,t,f]*V[b,o,f] : bf16 acc f32; }",
+     2e-2, "x,W,V,y"},
+    {"odd batches", /* apart by what is no multiple of 16 bytes */
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: bf16[2,T,D]; in W: bf16[2,F,D]; in V: bf16[2,D,F]; let "
+     "h[b,t,f] = relu(sum[d] x[b,t,d]*W[b,f,d]) : bf16 acc f32; out y[b,t,o] = sum[f] h[b,t,f]*V[b,o,f] : bf16 acc f32; }",
+     2e-2, "x,W,V,y"},
+    {"heads", /* rows of the two matrices by turns */
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: bf16[2,T,D]; in W: bf16[2,F,D]; in V: bf16[2,D,F]; let "
+     "h[b,t,f] = relu(sum[d] x[b,t,d]*W[b,f,d]) : bf16 acc f32; out y[b,t,o] = sum[f] h[b,t,f]*V[b,o,f] : bf16 acc f32; }",
+     2e-2, "x,W,V,y"},
+    {"a padded library's batches",
+     "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f64[2,T,D]; in W: f64[2,D,F]; in V: f64[2,F,D]; let "
+     "h[b,t,f] = sum[d] x[b,t,d]*W[b,d,f]; out y[b,t,o] = sum[f] h[b,t,f]*V[b,f,o]; }",
+     1e-12, "x,W,V,y"},
     {"a library's",
      "spx 1; dim T: dyn; dim D: dyn; dim F: dyn; kernel k { in x: f64[T,D]; in W: f64[D,F]; in V: "
      "f64[F,D]; let h[t,f] = sum[d] x[t,d]*W[d,f]; out y[t,o] = sum[f] h[t,f]*V[f,o]; }",
@@ -117,29 +136,62 @@ static spc_plan *plan_of(spc_context *context, const product *job, spc_program *
 
 enum { PAD = 24 };
 
+static int64_t columns_of(const spc_tensor *t) { return t->shape[t->rank - 1]; }
+static int64_t rows_of(const spc_tensor *t) { return t->rank == 3 ? t->shape[0] * t->shape[1] : t->shape[0]; }
+
+/* Where a row of the device's array begins. */
+static int64_t row_at(const spc_tensor *t, int64_t row) {
+  int64_t length = t->pitch ? t->pitch : columns_of(t);
+  if (t->rank == 2 || !t->strides[1]) return row * length;
+  return row / t->shape[1] * t->strides[0] + row % t->shape[1] * t->strides[1];
+}
+
 /* Elements that the device's array spans, padding behind the last row included. */
 static int64_t span(const spc_tensor *t) {
-  return t->pitch ? t->shape[0] * t->pitch : t->shape[0] * t->shape[1];
+  int64_t most = 0;
+  for (int64_t row = 0; row < rows_of(t); row++)
+    if (row_at(t, row) > most) most = row_at(t, row);
+  return most + columns_of(t) + (t->pitch || t->strides[0] ? PAD : 0);
+}
+
+static bool of_batches(const product *job) { return strstr(job->text, "[2,T,D]") != NULL; }
+
+static void lay_batches(const product *job, spc_tensor *t) {
+  int64_t row = t->shape[2] + PAD;
+  bool heads = !strcmp(job->name, "heads");
+  t->strides[0] = heads ? row : t->shape[1] * row + (job->name[0] == 'o' ? 3 : 16);
+  t->strides[1] = heads ? 2 * row : row;
+  t->strides[2] = 1;
+}
+
+static bool has_rows_of_d(const product *job) {
+  return strstr(job->text, "W: bf16[F,D]") || strstr(job->text, "W: bf16[2,F,D]");
 }
 
 static void set_shapes(stand *b, const int64_t *shape) {
   static const char *const names[4] = {"x", "W", "V", "y"};
-  bool nk = strstr(b->job->text, "W: bf16[F,D]") != NULL;
+  bool nk = has_rows_of_d(b->job);
   const char *dtype = strstr(b->job->text, "f64") ? "f64" : "bf16";
   int64_t t = shape[0], d = shape[1], f = shape[2];
   int64_t sizes[4][2] = {{t, d}, {nk ? f : d, nk ? d : f}, {nk ? d : f, nk ? f : d}, {t, d}};
   int64_t columns[4][2] = {{d, t}, {f, d}, {f, d}, {f, t}};
   if (of_weights(b->job)) memcpy(sizes, columns, sizeof sizes);
   for (int i = 0; i < 4; i++) {
-    spc_tensor one = {.struct_size = sizeof one, .name = names[i], .dtype = dtype, .rank = 2};
-    memcpy(one.shape, sizes[i], sizeof sizes[i]);
-    one.value_count = sizes[i][0] * sizes[i][1];
+    bool batches = of_batches(b->job);
+    spc_tensor one = {.struct_size = sizeof one, .name = names[i], .dtype = dtype, .rank = batches ? 3 : 2};
+    one.shape[0] = 2;
+    memcpy(one.shape + batches, sizes[i], sizeof sizes[i]);
+    one.value_count = rows_of(&one) * columns_of(&one);
     void *kept = b->host[i].values;
     b->host[i] = b->device[i] = one;
     b->host[i].values = kept;
     b->device[i].values = b->memory[i];
     int64_t element = dtype[0] == 'b' ? 2 : 8;
-    if (b->job->padded && sizes[i][1] * element % 16 == 0) b->device[i].pitch = sizes[i][1] + PAD;
+    bool padded = b->job->padded && sizes[i][1] * element % 16 == 0;
+    if (padded && batches)
+      lay_batches(b->job, &b->device[i]);
+    else if (padded)
+      b->device[i].pitch = sizes[i][1] + PAD;
     b->device[i].value_count = span(&b->device[i]);
   }
 }
@@ -150,12 +202,11 @@ static size_t bytes_of(const spc_tensor *t) {
 
 /* The values of a host's tensor as the device's has them; padding is NaNs. */
 static void *with_padding(const spc_tensor *host, const spc_tensor *device) {
-  size_t element = host->dtype[0] == 'b' ? 2 : 8, row = (size_t)host->shape[1] * element;
-  size_t pitch = device->pitch ? (size_t)device->pitch * element : row;
+  size_t element = host->dtype[0] == 'b' ? 2 : 8, row = (size_t)columns_of(host) * element;
   char *made = malloc(bytes_of(device) + 8);
   memset(made, 0xff, bytes_of(device));
-  for (int64_t r = 0; r < host->shape[0]; r++)
-    memcpy(made + (size_t)r * pitch, (const char *)host->values + (size_t)r * row, row);
+  for (int64_t r = 0; r < rows_of(host); r++)
+    memcpy(made + (size_t)row_at(device, r) * element, (const char *)host->values + (size_t)r * row, row);
   return made;
 }
 
@@ -204,10 +255,10 @@ static void fill(stand *b, int kept) {
   for (int i = 0; i < 3; i++) {
     spc_tensor *t = &b->host[i];
     ir_dtype dtype = t->dtype[0] == 'b' ? IR_BF16 : IR_F64;
-    bool nk = strstr(b->job->text, "W: bf16[F,D]") != NULL;
+    bool nk = has_rows_of_d(b->job);
     for (int64_t k = 0; k < t->value_count; k++) {
       double v = uniform(b);
-      int64_t neuron = nk ? k / t->shape[1] : k % t->shape[1];
+      int64_t neuron = nk ? k / columns_of(t) : k % columns_of(t);
       if (i == 0) v = fabs(v);
       if (i == 1 && of_weights(b->job))
         v = k / t->shape[0] * 37 % 100 < kept ? v
@@ -246,25 +297,27 @@ static void compare(stand *b, const char *what) {
   spc_tensor *y = &b->host[3];
   ir_dtype dtype = y->dtype[0] == 'b' ? IR_BF16 : IR_F64;
   const spc_tensor *device = &b->device[3];
-  int64_t length = y->shape[1], pitch = device->pitch ? device->pitch : length;
+  int64_t length = columns_of(y);
   unsigned char *got = malloc(bytes_of(device) + 8);
+  bool *is_element = calloc((size_t)span(device) + 1, sizeof *is_element);
   double error = 0, norm = 0;
   bool untouched = true;
   must(rt_cuda_synchronise(b->cuda, b->stream), NULL, what);
   must(rt_cuda_download(b->cuda, got, b->memory[3], bytes_of(device)), NULL, what);
   must(spc_run(b->want, b->host, 4, &err), &err, what);
   for (int64_t k = 0; k < y->value_count; k++) {
-    double w = ir_dtype_load(dtype, y->values, k),
-           d = ir_dtype_load(dtype, got, k / length * pitch + k % length) - w;
+    int64_t at = row_at(device, k / length) + k % length;
+    double w = ir_dtype_load(dtype, y->values, k), d = ir_dtype_load(dtype, got, at) - w;
+    is_element[at] = true;
     error += d * d;
     norm += w * w;
   }
   size_t element = (size_t)ir_dtype_bytes(dtype);
-  for (size_t row = 0; row < (size_t)y->shape[0]; row++)
-    for (size_t k = (size_t)length * element; k < (size_t)pitch * element; k++)
-      untouched = untouched && got[row * (size_t)pitch * element + k] == 0xff;
+  for (size_t k = 0; k < (size_t)span(device) * element; k++)
+    untouched = untouched && (is_element[k / element] || got[k] == 0xff);
   check(sqrt(error) <= b->job->bound * sqrt(norm), b->job->name, what); /* a NaN fails */
   check(untouched, b->job->name, "the padding is written");
+  free(is_element);
   free(got);
 }
 
@@ -313,6 +366,60 @@ static void captured(stand *b) {
   }
   rt_cuda_graph_free(b->cuda, graph);
   spc_plan_free(cold);
+}
+
+/* ---- beside a capture of another thread's, of the global mode --------------------------------- */
+typedef struct meanwhile {
+  stand *b;
+  spc_error err;
+  int status;
+} meanwhile;
+
+static void *bare_memory(void *user) {
+  meanwhile *m = user;
+  cu_address address = 0;
+  m->status = rt_cuda_enter(m->b->cuda) || m->b->cuda->driver.allocate(&address, 4096);
+  if (address) (void)m->b->cuda->driver.release(address);
+  return NULL;
+}
+
+static void *life_of_a_plan(void *user) {
+  meanwhile *m = user;
+  spc_plan *plan;
+  size_t bytes;
+  m->status = spc_plan_new(m->b->program, NULL, NULL, 0, &plan, &m->err);
+  if (!m->status) m->status = spc_plan_prepare(plan, &m->err);
+  if (!m->status) m->status = spc_workspace(plan, m->b->device, 4, &bytes, &m->err);
+  if (!m->status) m->status = spc_plan_reserve(plan, m->b->device, 4, &m->err);
+  spc_plan_free(plan);
+  return NULL;
+}
+
+static bool is_whole(stand *b, void *(*what)(void *), meanwhile *m, void **graph) {
+  enum { GLOBAL = 0 };
+  pthread_t other;
+  spc_error err = SPC_ERROR_INIT;
+  *m = (meanwhile){.b = b, .err = SPC_ERROR_INIT};
+  must(b->cuda->driver.capture_begin(b->stream, GLOBAL), NULL, "capturing");
+  if (pthread_create(&other, NULL, what, m) || pthread_join(other, NULL)) exit(3);
+  int status = spc_enqueue(b->plan, b->device, 4, b->workspace, b->room, b->stream, &err);
+  return !rt_cuda_capture_end(b->cuda, b->stream, graph) && !status;
+}
+
+static void beside(stand *b) {
+  meanwhile m;
+  void *graph;
+  set_shapes(b, shapes[0]);
+  fill(b, 5);
+  if (b->job == jobs) check(!is_whole(b, bare_memory, &m, &graph), b->job->name, "bare memory breaks a capture");
+  bool whole = is_whole(b, life_of_a_plan, &m, &graph);
+  check(!m.status, b->job->name, m.status ? m.err.message : "a plan lives beside a capture");
+  check(whole, b->job->name, "a capture beside which a plan lives");
+  if (!whole) return;
+  fill(b, 50);
+  must(rt_cuda_graph_launch(b->cuda, graph, b->stream), NULL, "a replay");
+  compare(b, "a replay of what was captured beside it");
+  rt_cuda_graph_free(b->cuda, graph);
 }
 
 /* Calls of the dense library: at sizes that were asked about, and at no others. */
@@ -494,8 +601,9 @@ static bare_calls *calls_of(stand *b) {
   for (int d = 0; d < program->dims.count; d++) {
     const char *name = program->dims.at[d]->name;
     sizes[d] = *name == 'T' ? shapes[0][0] : *name == 'D' ? shapes[0][1] : shapes[0][2];
-    if (strstr(name, ".pitch"))
-      sizes[d] = shapes[0][name[2] == 'V' || name[2] == 'x' || name[2] == 'y' ? 1 : 2] + PAD;
+    int64_t row = shapes[0][name[2] == 'W' ? 2 : 1] + PAD, rows = shapes[0][name[2] == 'W' ? 1 : name[2] == 'V' ? 2 : 0];
+    if (strstr(name, ".pitch")) sizes[d] = row;
+    if (strstr(name, ".stride")) sizes[d] = rows * row + 16;
   }
   bare_add_library(calls, b->program->images[0], sizes);
   return calls;
@@ -553,6 +661,7 @@ int main(int argc, char **argv) {
       timed(&b);
     } else {
       captured(&b); /* first: nothing of the plan has run yet */
+      beside(&b);
       library(&b);
       changing(&b);
       packed(&b);
