@@ -22,8 +22,9 @@
 
 enum { REPLAYS = 3 };
 
-/* FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of them are one launch */
-typedef enum kind { RELU, GATED, GATED_LOW, REGROUPED, FEW, JOINED } kind;
+/* GATED_F8: the gate is a product of 8-bit floats; FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of
+ * them are one launch */
+typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, FEW, JOINED } kind;
 
 #define RELU_TEXT                                                                                  \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
@@ -43,9 +44,19 @@ typedef enum kind { RELU, GATED, GATED_LOW, REGROUPED, FEW, JOINED } kind;
 
 #define GATED_TEXT GATED_LAYER("")
 
+/* x8 is x; scales are powers of two, so that h is exact. */
+#define GATED_F8_TEXT                                                                              \
+  "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
+  "kernel k {\n  in x: bf16[T,D]; in x8: f8e4m3[T,D]; in W1: f8e4m3[F,D]; in sx: f32[T]; in sw: f32[F];\n" \
+  "  in W2: bf16[F,O]; in W3: bf16[D,F] as dense_t;\n"                                             \
+  "  let h[t,f] = relu((sum[d] x8[t,d]*W1[f,d])*sx[t]*sw[f]) : bf16 acc f32 ~ zeros(dynamic, density=0.02..0.15);\n" \
+  "  let u[t,f] = sum[d] x[t,d]*W3[d,f] on h[t,f] : bf16 acc f32;\n"                               \
+  "  out y[t,o] = sum[f] h[t,f]*u[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
+
 static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
+                                    GATED_F8_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
                                     RELU_TEXT "schedule k { regroup y; }\n",
                                     GATED_TEXT, GATED_LAYER(" as dense_t")};
 
@@ -60,7 +71,11 @@ typedef struct layer { /* one thread's plan and data */
   ir_image *image;
   const ir_kernel *kernel;
   int64_t size[5]; /* T, D, F, O */
-  uint16_t *x, *w1, *w2, *w3;
+  uint16_t *x, *w2, *w3;
+  void *w1;                     /* of `gate` */
+  unsigned char *x8;            /* beside a gate of 8 bits: x, and scales that are 2 and 1/4 */
+  float *sx, *sw;
+  ir_dtype gate;
   double *want, *bound; /* y, and how far from it an element may be */
   ir_bindings inputs;
   uint64_t random;
@@ -90,13 +105,22 @@ static void must(layer *l, spc_status status, const char *what) {
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
-static void fill_input(layer *l, const char *name, uint16_t *values, int64_t rows,
-                       int64_t columns) {
+static void fill_input(layer *l, const char *name, void *values, int64_t rows, int64_t columns) {
   ir_binding b = {.tensor = ir_tensor_named(l->kernel, name)};
+  ir_dtype t = b.tensor->dtype;
   b.view =
-      (ir_view){.dtype = IR_BF16, .rank = 2, .format = b.tensor->format, .dim = {rows, columns}};
-  b.view.vals = (ir_array){values, rows * columns, IR_BF16};
+      (ir_view){.dtype = t, .rank = b.tensor->rank, .format = b.tensor->format, .dim = {rows, columns}};
+  b.view.vals = (ir_array){values, rows * columns, t};
   IR_PUSH(l->arena, &l->inputs.list, b);
+}
+
+/* Where the gate's weight of a token and a neuron lies, and what the gate lets through there. */
+static int64_t gate_place(const layer *l, int64_t t, int64_t f) {
+  return l->turned ? f * l->size[1] + t : t * l->size[2] + f;
+}
+static double gate_value(const layer *l, int64_t t, int64_t f) {
+  double value = fmax(0, ir_dtype_load(l->gate, l->w1, gate_place(l, t, f)));
+  return l->sx ? value * l->sx[t] * l->sw[f] : value;
 }
 
 static bool is_kept(layer *l, mask m, int64_t t, int64_t f) {
@@ -120,9 +144,8 @@ static void fill_mask(layer *l, mask m) {
   for (int64_t t = 0; t < T; t++)
     for (int64_t f = 0; f < F; f++) {
       double value = is_kept(l, m, t, f) ? 0.25 + uniform(l) : -uniform(l);
-      int64_t at = l->turned ? f * l->size[1] + t : t * F + f;
-      ir_dtype_store(IR_BF16, l->w1, at, value);
-      double h = fmax(0, ir_dtype_load(IR_BF16, l->w1, at));
+      ir_dtype_store(l->gate, l->w1, gate_place(l, t, f), value);
+      double h = gate_value(l, t, f);
       double u = l->gated ? ir_dtype_load(IR_BF16, l->w3, f * l->size[1] + t) : 1;
       double rounded = l->gated ? 1.01 * ir_dtype_epsilon(IR_BF16) : 0; /* h*u is stored */
       for (int64_t o = 0; h > 0 && o < O; o++) {
@@ -154,10 +177,25 @@ static const int64_t layer_sizes[][4] = {
     {300, 300, 700, 136}, {140, 140, 200, 40}, {304, 304, 1000, 136}, {136, 136, 200, 40},
     {7, 9, 700, 137},    {40, 64, 1000, 136},  {1, 8, 4000, 72}};
 
+/* What a gate of 8 bits has beside its weights. */
+static void fill_scaled(layer *l) {
+  int64_t T = l->size[0], D = l->size[1], F = l->size[2];
+  l->x8 = IR_NEW_ARRAY(l->arena, unsigned char, T * D);
+  l->sx = IR_NEW_ARRAY(l->arena, float, T);
+  l->sw = IR_NEW_ARRAY(l->arena, float, F);
+  for (int64_t t = 0; t < T; t++) ir_dtype_store(IR_F8E4M3, l->x8, t * D + t, 1);
+  for (int64_t t = 0; t < T; t++) l->sx[t] = t % 2 ? 2 : 0.25f;
+  for (int64_t f = 0; f < F; f++) l->sw[f] = f % 3 ? 0.25f : 2;
+  fill_input(l, "x8", l->x8, T, D);
+  fill_input(l, "sx", l->sx, T, 1);
+  fill_input(l, "sw", l->sw, F, 1);
+}
+
 static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   const char *why = "", *text = texts[k];
   bool gated = k != RELU && k != REGROUPED;
-  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated, .turned = k == JOINED};
+  *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated, .turned = k == JOINED || k == GATED_F8,
+               .gate = k == GATED_F8 ? IR_F8E4M3 : IR_BF16};
   l->sink = ir_sink_new(l->arena);
   memcpy(l->size, layer_sizes[which], sizeof layer_sizes[which]);
   if (rt_cuda_open(&l->cuda, &why)) {
@@ -190,9 +228,10 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   for (int64_t i = 0; i < F * O; i++) ir_dtype_store(IR_BF16, l->w2, i, 2 * uniform(l) - 1);
   for (int64_t i = 0; i < F * D; i++) ir_dtype_store(IR_BF16, l->w3, i, 2 * uniform(l) - 1);
   fill_input(l, "x", l->x, T, D);
-  fill_input(l, "W1", l->w1, D, F);
+  fill_input(l, "W1", l->w1, k == GATED_F8 ? F : D, k == GATED_F8 ? D : F);
   fill_input(l, "W2", l->w2, F, O);
   if (gated) fill_input(l, "W3", l->w3, D, F);
+  if (k == GATED_F8) fill_scaled(l);
 }
 
 static void layer_free(layer *l) {
@@ -215,7 +254,7 @@ static double cover_of_mask(const layer *l, const ir_list *list) {
       bool set = false;
       for (int64_t i = t; i < t + list->strip && i < T; i++)
         for (int64_t j = f; j < f + list->gran && j < F; j++)
-          set |= ir_dtype_load(IR_BF16, l->w1, i * F + j) > 0;
+          set |= gate_value(l, i, j) > 0;
       kept += set;
     }
   return (double)kept / (double)all;
@@ -414,6 +453,8 @@ int main(int argc, char **argv) {
   whole_layer(&total, small ? ODD_SMALL : ODD, GATED, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED, small);
   whole_layer(&total, small ? ODD_SMALL : ODD, GATED_LOW, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, GATED_F8, small);
+  whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_F8, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, REGROUPED, small);
   whole_layer(&total, small ? ODD_SMALL : ODD, REGROUPED, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_LOW, small);
