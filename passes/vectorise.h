@@ -120,6 +120,7 @@ typedef struct vec_tile {
   vec_shape shape;
   int units;  /* threads that parallel loops are shared by */
   bool whole; /* every tile has all its rows, also the last one */
+  bool even;  /* columns begin and end at multiples of a tile's, whatever their bounds look like */
 } vec_tile;
 
 void pass_vec_tile(vec_tile *t);

@@ -225,6 +225,12 @@ ir_code pass_panel_limited(const ir_code *loop, ir_expr *lo, ir_expr *hi) {
   return copy;
 }
 
+/* Strips are as wide as a tile: parts begin with one and end with one, or with the last column. */
+static bool are_even(const panel *p, vec_shape shape) {
+  return pass_vec_divides(p->t->col, (int64_t)shape.cols * shape.lanes) &&
+         p->t->shape.cols % shape.cols == 0 && p->t->shape.lanes % shape.lanes == 0;
+}
+
 /* rows: of the part, NULL: none */
 static void write_part(panel *p, const ir_block *before, const ir_block *body, const ir_code *rows,
                        const ir_code *col, vec_shape shape, bool whole) {
@@ -234,7 +240,8 @@ static void write_part(panel *p, const ir_block *before, const ir_block *body, c
                    .before = before,
                    .body = body,
                    .shape = shape,
-                   .whole = whole};
+                   .whole = whole,
+                   .even = col->var == p->t->col->var && are_even(p, shape)};
   part.g = pass_vec_region(p->a, rows ? rows->var : NULL, col->var, before, body);
   pass_vec_tile(&part);
 }

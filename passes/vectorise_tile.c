@@ -72,7 +72,7 @@ static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_block *outer, *branch;
   ir_run run = t->row ? IR_RUN_SEQUENTIAL : t->col->run;
   ir_expr *at = ir_var_ref(a, pass_vec_open(t->b, t->col, lo, hi, step, run, &outer));
-  if (pass_vec_divides(t->col, step)) {
+  if (t->even || pass_vec_divides(t->col, step)) {
     write_copies(t, &k, at, t->shape.cols, NULL);
   } else {
     ir_code *test = ir_open_if(t->b, ir_apply(a, IR_OP_LE, add(t, at, step), hi), &branch);
