@@ -198,10 +198,13 @@ static void put_stage(ir_writer *w, const ir_stage *s, const ir_map *places) {
   put_named(w, "detects", s->detects ? s->detects->name : NULL);
   put_named(w, "source", s->source ? s->source->name : NULL);
   put_named(w, "dest", s->dest ? s->dest->name : NULL);
+  put_named(w, "strips", s->strips ? s->strips->name : NULL);
   put_guard(w, &s->when);
   put_flag(w, "whole", s->whole);
   put_flag(w, "assembled", s->assembled);
   put_flag(w, "once", s->once);
+  put_flag(w, "kept", s->kept);
+  put_flag(w, "unkept", s->unkept);
   put_int(w, "stages_deep", s->stages_deep, 0);
   put_int(w, "warps", s->warps, 0);
   put_double(w, "microseconds", s->microseconds);

@@ -95,6 +95,9 @@ struct ir_stage {
   bool whole;     /* as the candidate's */
   bool assembled; /* sparse output whose pattern is computed: see below */
   bool once;      /* depends on `const` inputs alone: what it makes may be kept between runs */
+  bool kept;      /* runs only where what is made once is kept; it makes something for that, or reads it */
+  bool unkept;    /* runs only where nothing is kept */
+  ir_tensor *strips; /* a copy of the dense operand, laid out as the strips that the stage walks; or NULL */
   int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
   double microseconds;               /* predicted, at the sizes and density assumed */
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */

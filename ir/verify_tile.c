@@ -168,6 +168,8 @@ static void check_stage_parts(ir_checker *c, const ir_stage *s) {
   if (s->when.list && !ir_owns(c, s->when.list))
     ir_fault(c, s->span, "it is guarded by no list of the kernel");
   if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");
+  if (s->strips) need_tensor(c, s->strips, "the copy that it walks");
+  if (s->kept && s->unkept) ir_fault(c, s->span, "it runs neither with what is kept nor without");
 }
 
 /* ---- packed results ------------------------------------------------------------------------- */

@@ -202,7 +202,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   const ir_stmt *stmt = stage->stmts.at[0];
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
   put_row(stage, kernel->program->unpacked, out);
-  if (stage->when.list && stage->when.above) return;
+  if (stage->strips || (stage->when.list && stage->when.above)) return;
   if (chosen && chosen->measured > 0)
     ir_text_printf(out, "    measured  %s by `spc bench`, predicted %s\n",
                    pass_time_text(out->arena, chosen->measured),
@@ -227,6 +227,8 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
   if (stage->when.list)
     ir_text_printf(out, ", only when the cover of `%s` is %s %.3g", stage->when.list->name,
                    stage->when.above ? "at least" : "below", stage->when.threshold);
+  if (stage->unkept || stage->strips)
+    ir_text_put(out, stage->strips ? ", where spc_plan_pack's memory is there" : ", where nothing is kept");
   ir_text_put(out, "\n");
   if (stage->kind == IR_STAGE_COMPUTE)
     put_compute(kernel, stage, out);

@@ -97,6 +97,8 @@ static void put_stage(const ir_stage *stage, ir_text *out) {
   if (stage->when.list) number_field(out, "threshold", stage->when.threshold);
   flag_field(out, "assembled", stage->assembled);
   flag_field(out, "once", stage->once);
+  flag_field(out, "kept", stage->kept);
+  flag_field(out, "unkept", stage->unkept);
   number_field(out, "microseconds", stage->microseconds);
   text_field(out, "why", stage->why, false);
   ir_text_put(out, "}");

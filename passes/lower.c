@@ -80,6 +80,7 @@ static void lower_statement(lower_state *s) {
   lower_loops order = {0};
   s->sums = NULL;
   s->part_index = NULL;
+  if (pass_lower_strips(s)) return;
   if (is_assembled(s)) {
     s->stage->assembled = true;
     if (pass_stmt_appends(s->context, s->stmt))

@@ -263,6 +263,7 @@ void pass_loops_sort(lower_loops *o);
 /* Where the stage asks for strips: writes the packing function, makes the operand's access read
  * what it packs, and puts the strip's index inside. */
 bool pass_strips_open(lower_state *s, lower_loops *order);
+bool pass_lower_strips(lower_state *s);  /* the whole operand packed, where the stage is that copy */
 void pass_strips_nest(lower_nest *nest); /* blocks of rows, strips, then the nest */
 void pass_strips_columns(lower_nest *nest, lower_env *env, int n); /* the loop over a strip */
 

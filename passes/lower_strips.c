@@ -103,8 +103,8 @@ void pass_strips_columns(lower_nest *nest, lower_env *env, int n) {
   ir_close(&s->b, outer);
 }
 
-/* The strip that is open, before anything walks it. */
-static void write_packing(lower_state *s) {
+/* The strip that is open, before anything walks it.  first: where it begins, in rows. */
+static void write_packing(lower_state *s, ir_expr *first) {
   const lower_strips *strips = &s->strips;
   ir_block *depth, *places;
   ir_expr *at = pass_code_ref(s, ir_open_for(&s->b, strips->k->name, pass_code_int(s, 0),
@@ -114,7 +114,8 @@ static void write_packing(lower_state *s) {
   if (lies_by_rows(strips->packed, strips->index))
     ask_ahead(s, pass_code_buffer(s, strips->packed->tensor, IR_BUF_VALS, 0), at);
   ir_expr *place = open_places(s, env, &places);
-  ir_expr *to = pass_code_add(s, pass_code_mul(s, at, pass_code_int(s, strips->width)), place);
+  ir_expr *row = first ? pass_code_add(s, first, at) : at;
+  ir_expr *to = pass_code_add(s, pass_code_mul(s, row, pass_code_int(s, strips->width)), place);
   pass_code_store(s, strips->buf, to, pass_value(s, env, strips->packed));
   ir_close(&s->b, places);
   ir_close(&s->b, depth);
@@ -142,6 +143,15 @@ static const ir_tile_size *strip_tile(const ir_stage *stage) {
   return found;
 }
 
+/* Packed by the walk itself, a strip at a time; or all of it, by a stage before. */
+static ir_buf *strips_buffer(lower_state *s, const ir_expr *packed, ir_expr *count) {
+  if (s->stage->strips) return pass_code_buffer(s, s->stage->strips, IR_BUF_VALS, 0);
+  ir_buf *buf = pass_code_workspace(s, ir_format_text(s->arena, "%s.packed", s->stage->name),
+                                    pass_value_dtype(s, packed->tensor->dtype), count);
+  buf->each = true;
+  return buf;
+}
+
 bool pass_strips_open(lower_state *s, lower_loops *order) {
   const ir_tile_size *tile = strip_tile(s->stage);
   pass_sum sum;
@@ -153,16 +163,13 @@ bool pass_strips_open(lower_state *s, lower_loops *order) {
       pass_access_number(s, fit.packed) < 0)
     return false;
   ir_expr *count = pass_code_mul(s, sum.k->extent, pass_code_int(s, tile->size));
-  ir_buf *buf = pass_code_workspace(s, ir_format_text(s->arena, "%s.packed", s->stage->name),
-                                    pass_value_dtype(s, fit.packed->tensor->dtype), count);
-  buf->each = true;
   s->strips = (lower_strips){.index = tile->index,
                              .rows = fit.rows,
                              .k = sum.k,
                              .packed = fit.packed,
                              .column_dim = fit.column_dim,
                              .width = tile->size,
-                             .buf = buf};
+                             .buf = strips_buffer(s, fit.packed, count)};
   pass_loops_edge(order, fit.rows, tile->index);
   return true;
 }
@@ -186,12 +193,47 @@ void pass_strips_nest(lower_nest *nest) {
   s->part_lo = pass_code_let(s, "first", pass_code_mul(s, first, step));
   s->part_hi = pass_code_let(
       s, "end", pass_code_op(s, IR_OP_MIN, pass_code_add(s, s->part_lo, step), rows->extent));
-  write_packing(s);
+  if (!s->stage->strips) write_packing(s, NULL);
   s->accesses.at[number].buf = s->strips.buf;
-  s->accesses.at[number].format = strip_format(s, s->strips.packed, s->strips.column_dim);
+  s->accesses.at[number].format =
+      s->stage->strips ? s->stage->strips->format
+                       : strip_format(s, s->strips.packed, s->strips.column_dim);
   nest->parallel = false;
   pass_nest(nest, pass_env_new(s));
   ir_close(&s->b, part);
   s->part_index = NULL;
   s->strips = (lower_strips){0};
+}
+
+/* ---- all strips, for who keeps them ---------------------------------------------------------- */
+/* W_strips[k,o] = W[k,o], where the copy's levels are o/64, k, o%64: o, and the place of o. */
+static bool copies_strips(const lower_state *s, int *column_dim) {
+  const ir_format *format = s->stmt->target->format;
+  if (!s->stage->kept || s->stage->strips || !format || format->level_count != 3) return false;
+  *column_dim = format->level[0].dim;
+  return format->level[0].map == IR_MAP_DIV && format->level[2].map == IR_MAP_MOD &&
+         s->stmt->value->kind == IR_ACCESS;
+}
+
+bool pass_lower_strips(lower_state *s) {
+  int column_dim;
+  if (!copies_strips(s, &column_dim)) return false;
+  const ir_stmt *stmt = s->stmt;
+  s->accesses.count = 0;
+  pass_access_collect(s, stmt->value);
+  pass_code_function(s, NULL);
+  s->strips = (lower_strips){.index = stmt->subs[column_dim]->index,
+                             .k = stmt->subs[1 - column_dim]->index,
+                             .packed = stmt->value,
+                             .column_dim = column_dim,
+                             .width = stmt->target->format->level[0].factor,
+                             .buf = pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0)};
+  ir_block *outer;
+  ir_expr *count = ir_ceil_div(s->arena, s->strips.index->extent, s->strips.width);
+  s->strips.number = pass_code_ref(
+      s, ir_open_for(&s->b, "strip", pass_code_int(s, 0), count, IR_RUN_PARALLEL, &outer));
+  write_packing(s, pass_code_mul(s, s->strips.number, s->strips.k->extent));
+  ir_close(&s->b, outer);
+  s->strips = (lower_strips){0};
+  return true;
 }

@@ -210,15 +210,32 @@ static void read_bits(pass_context *context, ir_kernel *kernel, ir_stage *stage,
   IR_PUSH(context->arena, &stage->reads, producer->detects);
 }
 
+/* The same once more for runs that keep a copy of its packed operand. */
+static void kept_stage(pass_context *context, ir_kernel *kernel, ir_stage *stage, ir_tensor *strips) {
+  if (!strips) return;
+  ir_stage *twin = pass_stage_new(context, kernel, IR_STAGE_COMPUTE,
+                                  ir_format_text(context->arena, "%s.kept", stage->name));
+  int number = twin->number;
+  const char *name = twin->name;
+  *twin = *stage;
+  twin->number = number;
+  twin->name = name;
+  twin->strips = strips;
+  twin->kept = stage->unkept = true;
+  twin->why = ir_format_text(context->arena, "in place of `%s` where a run keeps `%s`: nothing is packed",
+                             stage->name, strips->name);
+}
+
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
-                          const ir_candidate *candidate) {
+                          const ir_candidate *candidate, ir_tensor *strips) {
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate->break_even);
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   IR_PUSH(context->arena, &stage->reads, list);
+  if (guarded) stage->when = (ir_guard){list, false, list->break_even};
+  kept_stage(context, kernel, stage, strips);
   if (!guarded) return;
-  stage->when = (ir_guard){list, false, list->break_even};
   const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
   ir_stage *twin =
       compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
@@ -226,6 +243,13 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   twin->why = ir_format_text(
       context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
       list->tensor->name, list->break_even);
+}
+
+static void plain_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
+                        const ir_candidate *candidate, ir_tensor *strips) {
+  ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+  read_bits(context, kernel, stage, candidate);
+  kept_stage(context, kernel, stage, strips);
 }
 
 /* A tensor may be converted twice, into other orders of levels. */
@@ -262,13 +286,20 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     const ir_candidate *candidate = pass_chosen(kernel, stmt->target);
     for (int n = pass_stage_expand(context, kernel, s, candidate); n > 0; n--, s++)
       compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
-    ir_tensor *source = pass_stmt_converts(stmt);
+    ir_tensor *strips, *source = pass_stmt_converts(stmt);
+    if (pass_stage_strips(context, kernel, s, candidate, &strips)) {
+      ir_stage *copy = compute_stage(context, kernel, strips->def, NULL, strips->name);
+      copy->kept = true;
+      copy->why = ir_format_text(context->arena, "`%s` walks strips of it, which lie so one after the other",
+                                 stmt->target->name);
+      s++;
+    }
     if (source && pass_tensor_is_sparse(stmt->target))
       convert_stage(context, kernel, stmt, source);
     else if (candidate && candidate->operand && candidate->axis)
-      sparse_stages(context, kernel, stmt, candidate);
+      sparse_stages(context, kernel, stmt, candidate, strips);
     else
-      read_bits(context, kernel, compute_stage(context, kernel, stmt, candidate, stmt->target->name), candidate);
+      plain_stage(context, kernel, stmt, candidate, strips);
   }
   pass_stage_once(context, kernel);
   pass_stage_lifetimes(kernel);

@@ -12,6 +12,11 @@ ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char 
  * then, which reads their results; returns how many there are. */
 int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
                       const ir_candidate *candidate);
+/* A copy of the const operand that the candidate packs over strips, laid out so: made once, for runs
+ * that keep it.  *out: the copy, NULL where there is none to make; returns how many statements stand
+ * before this one now. */
+int pass_stage_strips(pass_context *context, ir_kernel *kernel, int at,
+                      const ir_candidate *candidate, ir_tensor **out);
 /* Bits alone of the reader's operand, a bit an element of `axis` and `strip` rows. */
 ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candidate *reader,
                        ir_index *axis, int64_t strip);

@@ -316,14 +316,20 @@ static bool stores_something(const ir_block *block) {
   return false;
 }
 
+static bool asks_ahead(const ir_code *loop) {
+  for (int i = 0; i < loop->body.codes.count; i++)
+    if (loop->body.codes.at[i]->kind == IR_PREFETCH) return true;
+  return false;
+}
+
 static bool holds_steps(const ir_code *loop) {
-  int steps = 0; /* asking for memory ahead is one */
+  int steps = 0; /* asking for memory ahead is one, also inside */
   for (int i = 0; i < loop->body.codes.count; i++) {
     const ir_code *code = loop->body.codes.at[i];
     bool is_step = code->kind == IR_FOR || code->kind == IR_PREFETCH;
     if (code->kind != IR_LET && code->kind != IR_COMMENT && !is_step) return false;
     if (code->kind == IR_FOR && !stores_something(&code->body)) return false;
-    steps += is_step;
+    steps += is_step + (code->kind == IR_FOR && asks_ahead(code));
   }
   return steps > 1;
 }

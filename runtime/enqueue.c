@@ -15,6 +15,7 @@ typedef struct piece {
   const ir_tensor *tensor; /* the values of this */
   int like;                /* number of the tensor whose pattern it shares; -1: dense */
   bool once;               /* made by stages that depend on const inputs alone */
+  bool with, without;      /* stages use it that run where something is kept; where nothing is */
   size_t offset;           /* in the workspace, or in what is kept */
   size_t bytes;            /* of each of its copies: one, or one a thread (ir_buf.each) */
 } piece;
@@ -144,8 +145,11 @@ static void find_places(rt_ready *r, ir_arena *arena) {
     r->places[i] = IR_NEW_ARRAY(arena, place, count + 1);
     for (int b = 0; b < count; b++) {
       r->places[i][b] = place_of(r, arena, bufs[b]);
-      if (code->stage->once && r->places[i][b].kind == IN_PIECE)
-        r->pieces.at[r->places[i][b].number].once = true;
+      if (r->places[i][b].kind != IN_PIECE) continue;
+      piece *p = &r->pieces.at[r->places[i][b].number];
+      p->once |= code->stage->once;
+      p->with |= !code->stage->unkept;
+      p->without |= !code->stage->kept;
     }
     if (count > most) most = count;
   }
@@ -240,6 +244,7 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
     size_t *end = &units[keeps && p->once];
     size_t size = (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
     p->offset = *end * RT_WORKSPACE_ALIGN;
+    if (p->with != p->without && !(keeps ? p->with : p->without)) size = 0;
     p->bytes = size * RT_WORKSPACE_ALIGN;
     *end += size * (size_t)(p->buf && p->buf->each ? r->shared.count : 1);
   }

@@ -72,11 +72,12 @@ spc_status rt_plan_run(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, rt
 spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, ir_sink *sink);
 void rt_plan_free(rt_plan *plan);
 
-/* Which stages run: all, those that depend on const inputs alone (ir_stage.once), or the others,
- * after those. */
+/* Which stages run: all that a run by itself needs, those that depend on const inputs alone
+ * (ir_stage.once), or the others, after those. */
 typedef enum rt_share { RT_EVERY_STAGE, RT_ONCE, RT_EVERY_RUN } rt_share;
 static inline bool rt_takes(rt_share share, const ir_stage *stage) {
-  return share == RT_EVERY_STAGE || stage->once == (share == RT_ONCE);
+  if (share == RT_EVERY_STAGE) return !stage->kept;
+  return stage->once == (share == RT_ONCE) && !stage->unkept;
 }
 
 /* One run in steps.  It lives in `arena`, refers to the plan and to the inputs' arrays, and is used

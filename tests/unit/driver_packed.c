@@ -19,11 +19,18 @@ static const char sums[] =
     " let m[k] = max[n] W[k,n]; let s = sum[k] m[k]*m[k]; let l[t] = sum[k] x[t,k]*m[k];"
     " out y[t,n] = sum[k] x[t,k]*W[k,n]*m[k] + s*l[t]; }";
 
+/* The operand that rows of zeros meet, packed over strips of 64 columns. */
+static const char strips[] =
+    "spx 1; dim T: dyn; dim K: dyn; dim N: dyn; kernel k { in x: f32[T,K] ~ zeros(dynamic, "
+    "density=0.05); in W: f32[K,N] const; out y[t,n] = sum[k] x[t,k]*W[k,n]; }"
+    " schedule k { tile y t=1 n=64; }";
+
 typedef struct layer {
   spc_context *context;
   spc_program *program;
   spc_plan *plan;
   bool turned;     /* x[k,t], W[n,k], y[n,t] */
+  bool sparse;     /* most of x is zero */
   spc_tensor t[4]; /* x, W, y, and what was packed */
   float x[MOST * MOST], w[MOST * MOST], y[MOST * MOST], want[MOST * MOST];
   void *packed, *workspace;
@@ -71,7 +78,9 @@ static layer *open_layer(const char *text, int64_t k, int64_t n) {
   l->err = (spc_error)SPC_ERROR_INIT;
   l->random = 5;
   l->turned = text == lists;
-  l->plan = open_plan("cpu", 2, text, NULL, &l->context, &l->program);
+  l->sparse = text == strips;
+  spc_program_options options = {.struct_size = sizeof options, .packed = l->sparse};
+  l->plan = open_plan("cpu", 2, text, &options, &l->context, &l->program);
   cr_assert_eq(spc_plan_prepare(l->plan, &l->err), SPC_OK, "%s", l->err.message);
   shape(l, 33, k, n);
   draw_weight(l, 0.1);
@@ -114,7 +123,8 @@ static size_t enqueue(layer *l, int count) {
 
 static void same_with_what_was_packed(layer *l) {
   size_t bytes = sizeof(float) * (size_t)l->t[2].value_count;
-  for (int64_t i = 0; i < l->t[0].value_count; i++) l->x[i] = uniform(l);
+  for (int64_t i = 0; i < l->t[0].value_count; i++)
+    l->x[i] = l->sparse && i % 17 ? 0 : uniform(l);
   size_t whole = enqueue(l, 3);
   memcpy(l->want, l->y, bytes);
   size_t rest = enqueue(l, 4);
@@ -148,6 +158,11 @@ Test(driver_packed, lists_of_a_weight) {
 Test(driver_packed, sums_of_a_weight) {
   if (!cg_cpu_available()) cr_skip("no LLVM");
   packs(sums);
+}
+
+Test(driver_packed, strips_of_a_weight) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  packs(strips);
 }
 
 /* Were the lists made in each run, they would know of the new weights. */
