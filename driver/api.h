@@ -127,6 +127,8 @@ void drv_tensor_rows(const spc_tensor *t, const ir_tensor *declared, api_rows *r
 void drv_rows_kept(const int64_t *shape, const ir_tensor *declared, api_rows *rows);
 /* Of the same shape; what lies between rows is not written. */
 void drv_rows_copy(void *to, const api_rows *to_rows, const void *from, const api_rows *from_rows, size_t element);
+/* Of an input: SPC_INVALID_INPUT where its array is said to be shorter. */
+spc_status drv_rows_there(const api_tensors *given, const spc_tensor *t, const api_rows *rows);
 /* SPC_INVALID_INPUT where two elements have one place. */
 spc_status drv_rows_apart(const api_tensors *given, const spc_tensor *t, const ir_tensor *declared,
                           const api_rows *rows);

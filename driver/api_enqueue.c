@@ -235,6 +235,7 @@ static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tens
   drv_tensor_rows(t, declared, &rows);
   *span = rows.span;
   if (declared->pitch[0]) take_steps(e, &rows, steps);
+  if (declared->role == IR_ROLE_IN && takes_part(e, declared)) SPC_TRY(drv_rows_there(&e->given, t, &rows));
   if (!rows.padded) return SPC_OK;
   if (!declared->pitch[0])
     return drv_api_fail(e->given.err, SPC_INVALID_INPUT, NULL,

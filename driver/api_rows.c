@@ -151,6 +151,13 @@ spc_status drv_tensor_check_rows(const api_tensors *run, const spc_tensor *t, co
                                  : "its `shape` and `strides` have too many elements");
 }
 
+spc_status drv_rows_there(const api_tensors *run, const spc_tensor *t, const api_rows *rows) {
+  if (!t->value_count || t->value_count >= rows->span) return SPC_OK;
+  return drv_api_fail(run->err, SPC_INVALID_INPUT, NULL,
+                      "%s: tensor `%s`: `value_count` is %lld, %lld elements are read", run->call, t->name,
+                      (long long)t->value_count, (long long)rows->span);
+}
+
 /* Rows of axes from the nearest to the furthest: each holds the one before it. */
 spc_status drv_rows_apart(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared,
                           const api_rows *rows) {

@@ -106,15 +106,17 @@ typedef struct api_run {
 } api_run;
 
 /* A dense tensor as code or the interpreter reads it: in place where it lies so, else copied. */
-static void take_rows(api_run *run, const spc_tensor *t, const ir_tensor *declared, ir_array *values) {
+static spc_status take_rows(api_run *run, const spc_tensor *t, const ir_tensor *declared, ir_array *values) {
   api_rows given, kept;
   size_t element = ir_dtype_bytes(declared->dtype);
   drv_tensor_rows(t, declared, &given);
   drv_rows_kept(t->shape, declared, &kept);
+  SPC_TRY(drv_rows_there(&run->given, t, &given));
   values->count = kept.span;
-  if (!given.padded && !kept.padded) return;
+  if (!given.padded && !kept.padded) return SPC_OK;
   values->data = ir_alloc(run->arena, (size_t)kept.span * element);
   drv_rows_copy(values->data, &kept, t->values, &given, element);
+  return SPC_OK;
 }
 
 static spc_status bind_input(api_run *run, ir_tensor *declared) {
@@ -127,7 +129,7 @@ static spc_status bind_input(api_run *run, ir_tensor *declared) {
     int64_t elements = ir_view_elements(&binding.view);
     if (elements && !t->values) return drv_tensor_misuse(&run->given, t, "`values` is NULL");
     binding.view.vals.count = elements;
-    if (elements) take_rows(run, t, declared, &binding.view.vals);
+    if (elements) SPC_TRY(take_rows(run, t, declared, &binding.view.vals));
   } else if (ir_view_check(run->arena, &binding.view, &why)) {
     return drv_api_fail(run->given.err, SPC_INVALID_INPUT, NULL,
                         "tensor `%s` breaks its format: %s", t->name, why);

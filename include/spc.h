@@ -320,6 +320,7 @@ enum { SPC_MAX_RANK = 8, SPC_MAX_LEVELS = 12 };
 /* A tensor in host memory, row-major in the format that its declaration names.  Dense: `values` alone.
  * Sparse: the arrays of each level of the format, as docs/formats.md draws them; positions and
  * coordinates are of `index_dtype`.  The caller owns every array; inputs are only read.
+ * Inputs: `value_count` is how many elements `values` has; 0 of a dense one says nothing of it.
  * Outputs: dense ones, and those `as like(X)`, are written to `values` (room in `value_count` elements);
  * any other sparse output is written to the arrays given, whose rooms stand in pos_count, crd_count and
  * value_count; after a run these are what was needed.
