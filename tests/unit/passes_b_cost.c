@@ -130,6 +130,29 @@ static const pass_profile *with(const char *key, double factor) {
   return p;
 }
 
+/* Products of whole rows: as measured at 4096^3 (an H200, shares of rows), and never dearer for fewer of them. */
+Test(passes_b_cost, whole_rows_as_measured) {
+  static const struct {
+    double cover, microseconds;
+  } measured[] = {{0.096, 32}, {0.008, 26}};
+  const pass_profile *p = pass_profile_of(arena, target("sm_90a"));
+  const ir_kernel_row *row = ir_kernel_row_named("gemm_live_tma_128x256x64");
+  pass_product q = {.batch = 1, .m = 4096, .n = 4096, .k = 4096, .a = IR_BF16, .b = IR_BF16, .c = IR_BF16};
+  pass_tiling tiling = {.row = row, .m = row->m, .n = row->n, .k = row->k, .strip = 1, .gran = 1};
+  for (int i = 0; i < IR_COUNT(measured); i++) {
+    tiling.cover = measured[i].cover;
+    double time = pass_cost_product(p, target("sm_90a"), &q, &tiling), us = measured[i].microseconds;
+    cr_expect_float_eq(time, us, 0.12 * us, "cover %g: %g us, not %g", tiling.cover, time, us);
+  }
+  double before = 0;
+  for (int rows = 0; rows <= 4096; rows += 64) {
+    tiling.cover = rows / 4096.0;
+    double time = pass_cost_product(p, target("sm_90a"), &q, &tiling);
+    cr_expect_geq(time, before, "%d rows", rows);
+    before = time;
+  }
+}
+
 Test(passes_b_cost, directions) {
   const pass_profile *p = with("bandwidth_gbs", 1), *narrow = with("bandwidth_gbs", 0.1);
   const pass_profile *slow = with("launch_us", 10), *far = with("gather_gbs", 0.1);
