@@ -186,6 +186,8 @@ void cg_print_shared(cg_printer *p, const ir_code *loop);
 /* A loop over nothing but one of lanes, by a team of one thread: it has several iterations' elements under way. */
 bool cg_is_rows_of_lanes(const cg_printer *p, const ir_code *loop);
 void cg_print_rows_of_lanes(cg_printer *p, const ir_code *loop);
+/* A sum's loop by one thread, with several of its iterations' loads under way; false: it has none that can be asked for ahead. */
+bool cg_print_steps(cg_printer *p, const ir_code *loop);
 void cg_print_size(ir_arena *arena, const ir_expr *size,
                    ir_text *out);      /* an expression of dims alone */
 void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */

@@ -296,6 +296,7 @@ static void put_for(cg_printer *p, const ir_code *c) {
     cg_print_rows_of_lanes(p, c);
     return;
   }
+  if (cg_print_steps(p, c)) return;
   if (c->run == IR_RUN_TEAM) p->team = c->width;
   if (c->run == IR_RUN_UNROLL) {
     put(p, "#pragma unroll");
@@ -522,6 +523,12 @@ static bool has_thread_loop(const ir_func *func) {
   return false;
 }
 
+/* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under way. */
+static int blocks_beside(const cg_launch *launch) {
+  const int threads_a_unit = 512; /* at least: 128 registers */
+  return launch->threads < threads_a_unit ? threads_a_unit / launch->threads : 1;
+}
+
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                    ir_text *out) {
   cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
@@ -531,9 +538,9 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_printf(out,
-                 "extern \"C\" __global__ void __launch_bounds__(%d)\n%s(const __grid_constant__ "
+                 "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const __grid_constant__ "
                  "spc_args args) {\n  ptx_follow_grid();\n",
-                 launch->threads, launch->entry);
+                 launch->threads, blocks_beside(launch), launch->entry);
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args.buf[%d], %s)) return;\n", launch->buf_verdict,
                    launch->stage->when.above ? "true" : "false");

@@ -61,11 +61,13 @@ static bool asks_for_values(const ir_expr *e) {
 }
 
 /* Only what is loaded whatever the values are: behind a condition an element need not be there. */
-static void find_near(cg_printer *p, const ir_code *loop, const ir_expr *e) {
+typedef void adding(cg_printer *p, const ir_code *loop, const ir_expr *load);
+
+static void find_near(cg_printer *p, const ir_code *loop, const ir_expr *e, adding *add) {
   bool branches = e->kind == IR_OP && (e->op == IR_OP_AND || e->op == IR_OP_OR || e->op == IR_OP_WHERE);
   branches = branches && !asks_for_values(e);
-  if (e->kind == IR_LOAD && e->arg_count == 1 && e->buf->kind != IR_BUF_LOCAL) add_near(p, loop, e);
-  for (int i = 0; i < e->arg_count && (i == 0 || !branches) && e->kind != IR_LOAD; i++) find_near(p, loop, e->args[i]);
+  if (e->kind == IR_LOAD && e->arg_count == 1 && e->buf->kind != IR_BUF_LOCAL) add(p, loop, e);
+  for (int i = 0; i < e->arg_count && (i == 0 || !branches) && e->kind != IR_LOAD; i++) find_near(p, loop, e->args[i], add);
 }
 
 /* any and all ask no further than they must, but every element is there. */
@@ -76,12 +78,12 @@ static const ir_expr *combined_part(const ir_loop_sums *sums, const ir_code *c) 
   return c->value;
 }
 
-static void find_elements(cg_printer *p, const ir_code *loop, const ir_loop_sums *sums) {
+static void find_elements(cg_printer *p, const ir_code *loop, const ir_loop_sums *sums, adding *add) {
   for (int i = 0; i < loop->body.codes.count; i++) {
     const ir_code *c = loop->body.codes.at[i];
-    if (c->kind == IR_LET || c->kind == IR_SET) find_near(p, loop, combined_part(sums, c));
-    if (c->kind == IR_STORE && !c->cond) find_near(p, loop, c->value);
-    if (c->kind == IR_IF) find_near(p, loop, c->cond);
+    if (c->kind == IR_LET || c->kind == IR_SET) find_near(p, loop, combined_part(sums, c), add);
+    if (c->kind == IR_STORE && !c->cond) find_near(p, loop, c->value, add);
+    if (c->kind == IR_IF) find_near(p, loop, c->cond, add);
     if (c->kind == IR_IF || c->kind == IR_WHILE || c->kind == IR_FOR) break; /* what it sets may decide */
   }
 }
@@ -222,7 +224,7 @@ void cg_print_shared(cg_printer *p, const ir_code *c) {
   }
   ir_text_put(p->out, "{\n");
   p->depth++;
-  find_elements(p, c, &sums);
+  find_elements(p, c, &sums, add_near);
   for (int i = 0; i < sums.at.count; i++) open_sum(p, &sums.at.at[i]);
   put_share(p, c);
   for (int i = 0; i < sums.at.count; i++) close_sum(p, &sums.at.at[i]);
@@ -241,12 +243,12 @@ static bool is_affine(const ir_code *loop, const ir_expr *e) {
   return !both && is_affine(loop, e->args[0]) && is_affine(loop, e->args[1]);
 }
 
-/* Elements that begin elsewhere in every row, at the same distance; those that are the row's own stay where they are. */
+/* Elements that begin elsewhere in every row, at the same distance, and such as a row has one of; others stay where they are. */
 static void find_row_elements(cg_printer *p, const ir_code *rows, const ir_code *lanes, const ir_loop_sums *sums) {
-  find_elements(p, lanes, sums);
+  find_elements(p, lanes, sums, add_near);
   int kept = 0;
   for (int i = 0; i < p->near_count; i++)
-    if (!p->near[i].fixed && is_affine(rows, p->near[i].start)) p->near[kept++] = p->near[i];
+    if (is_affine(rows, p->near[i].start)) p->near[kept++] = p->near[i];
   p->near_count = kept;
 }
 
@@ -281,9 +283,50 @@ void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
   int count = p->near_count;
   p->near_count = 0;
   for (int i = 0; i < count; i++) {
+    ir_text_printf(p->out, ", %s[&](long long %s) { return %s + (", p->near[i].fixed ? "spc_one{" : "", name_of(p, c->var), cg_print_buffer(p, p->near[i].buf));
+    cg_print_expr(p, p->near[i].start);
+    ir_text_printf(p->out, "); }%s", p->near[i].fixed ? "}" : "");
+  }
+  ir_text_put(p->out, ");");
+}
+
+/* ---- steps of a thread ---------------------------------------------------------------------------- */
+/* Elements that lie at the same distance from one iteration to the next. */
+static void add_step(cg_printer *p, const ir_code *loop, const ir_expr *load) {
+  ir_expr *offset = load->args[0];
+  for (int i = 0; i < p->near_count; i++)
+    if (p->near[i].buf == load->buf && ir_expr_equal(p->near[i].offset, offset)) return;
+  if (!ir_expr_uses_var(offset, loop->var) || !is_affine(loop, offset) || p->near_count == CG_NEAR || offset->lanes > 1) return;
+  if (stores_to(&loop->body, load->buf)) return;
+  const char *name = ir_format_text(arena_of(p), "spc_%s_%d", cg_cuda_name(arena_of(p), load->buf->name), p->near_count);
+  p->near[p->near_count++] = (cg_near){load->buf, offset, offset, name, false};
+}
+
+bool cg_print_steps(cg_printer *p, const ir_code *c) {
+  ir_loop_sums sums;
+  if (c->run != IR_RUN_UNROLL || c->width < 2 || p->near_count || !ir_loop_sums_of(arena_of(p), c, true, &sums)) return false;
+  find_elements(p, c, &sums, add_step);
+  int count = p->near_count;
+  if (!count) return false;
+  p->near_count = 0;
+  ir_text_printf(p->out, "spc_take_steps<%d>(", c->width);
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, ", ");
+  cg_print_expr(p, c->hi);
+  ir_text_put(p->out, ", ");
+  cg_print_expr(p, c->step ? c->step : ir_int(arena_of(p), 1));
+  ir_text_printf(p->out, ", [&](long long %s", name_of(p, c->var));
+  for (int i = 0; i < count; i++)
+    ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
+  ir_text_put(p->out, ") {\n");
+  p->near_count = count;
+  put_shared_body(p, &c->body);
+  p->near_count = 0;
+  for (int i = 0; i < count; i++) {
     ir_text_printf(p->out, ", [&](long long %s) { return %s + (", name_of(p, c->var), cg_print_buffer(p, p->near[i].buf));
     cg_print_expr(p, p->near[i].start);
     ir_text_put(p->out, "); }");
   }
   ir_text_put(p->out, ");");
+  return true;
 }

@@ -49,6 +49,7 @@ typedef struct gpu_cut {
   ir_expr *parts;    /* how many, of sizes alone */
   int round;         /* a part is a multiple of so many iterations */
   int team, last_team; /* threads that make a part, that add a row's parts up; 1: a thread */
+  bool rows_inner;   /* threads that follow each other make parts of rows that follow each other, else of one row */
   bool rows_last;    /* the parts of all rows lie side by side: [part][row], else [row][part] */
   int wide;          /* consecutive rows that a thread takes together, whose elements it loads as words; 1: one */
 } gpu_cut;

@@ -14,7 +14,10 @@
 #include "passes/gpu_map.h"
 #include "passes/stage.h"
 
-enum { PARTS_PER_SUM = 2 }; /* arrays: the place of the largest has its value beside it */
+enum {
+  PARTS_PER_SUM = 2, /* arrays: the place of the largest has its value beside it */
+  PARTS_AHEAD = 32   /* that a thread loads at a time: few threads add up, each waits for memory */
+};
 
 typedef struct cutting {
   gpu_rows *r;
@@ -156,12 +159,12 @@ static void push_before(cutting *c, const ir_func *whole) {
 static ir_expr *bind_row(cutting *c, ir_expr *point, ir_expr **share) {
   const gpu_cut *cut = c->cut;
   if (!c->r->loop) return *share = point, NULL;
-  ir_expr *by = cut->rows_last ? rows(c) : cut->parts;
+  ir_expr *by = cut->rows_inner ? rows(c) : cut->parts;
   ir_expr *outer = op(c, IR_OP_DIV, point, by), *inner = op(c, IR_OP_MOD, point, by);
-  *share = let(c, "share", cut->rows_last ? outer : inner);
+  *share = let(c, "share", cut->rows_inner ? outer : inner);
   ir_code *row = IR_NEW(c->arena, ir_code);
   *row = (ir_code){.kind = IR_LET, .var = c->r->loop->var, .combine = IR_OP_COUNT};
-  row->value = cut->rows_last ? inner : outer;
+  row->value = cut->rows_inner ? inner : outer;
   push(c, row);
   return ref(c, c->r->loop->var);
 }
@@ -323,7 +326,7 @@ static void write_sums(cutting *c, ir_expr *row) {
   ir_close(&c->b, outer);
   ir_code *loop = c->b.block->codes.at[at];
   loop->run = c->cut->last_team > 1 ? IR_RUN_LANES : IR_RUN_UNROLL;
-  loop->width = c->cut->last_team > 1 ? 1 : 16;
+  loop->width = c->cut->last_team > 1 ? 1 : PARTS_AHEAD;
 }
 
 static void write_rows(cutting *c) {

@@ -152,6 +152,7 @@ static bool can_be_wide(const gpu_rows *r, const gpu_cut *cut) {
 }
 
 static void cut_for_threads(gpu_rows *r, gpu_cut *cut) {
+  cut->rows_inner = true; /* what they read lies side by side */
   cut->rows_last = r->rows >= MANY_ROWS;
   cut->loop = cut->nest;
   int64_t bytes = gpu_strides_of(r, cut->nest).row_bytes;

@@ -56,19 +56,33 @@ SPC_DEVICE void spc_each_far(long long j, Body &body, const spc_run<Run, T> &...
   for (int i = 0; i < Run; i++) body(j + i * Team, run.at[i]...);
 }
 
+// Rows of Run elements, `step` apart: all loads before the first is used.
+template <int Rows, int Run, class T> SPC_DEVICE auto spc_load_runs(const T *at, long long step) {
+  struct { spc_run<Run, T> row[Rows]; } all;
+#pragma unroll
+  for (int k = 0; k < Rows; k++) all.row[k] = spc_load_run<Run>(at + k * step);
+  return all;
+}
+
 // body(j, at[j]...) for all j in lo .. hi, shared by the team: a thread takes Run consecutive ones at a time, whose
 // elements it loads as words where they are aligned.
 template <int Team, int Run, class Body, class... T>
 SPC_DEVICE void spc_share(long long lo, long long hi, Body body, const T *...at) {
   long long j = lo + spc_lane<Team>() * Run;
   if constexpr (Run > 1) {
-    constexpr int ahead = Run < 16 ? 16 / Run : 1;
+    constexpr int ahead = 4, step = Team * Run;
     if ((spc_is_aligned<Run>(at + lo) && ...)) {
-#pragma unroll ahead
-      for (; j + Run <= hi; j += Team * Run) spc_each<Run>(j, body, spc_load_run<Run>(at + j)...);
+      auto four = [&](const auto &...runs) {
+#pragma unroll
+        for (int k = 0; k < ahead; k++) spc_each<Run>(j + k * step, body, runs.row[k]...);
+      };
+#pragma unroll 1
+      for (; j + (ahead - 1) * step + Run <= hi; j += ahead * step) four(spc_load_runs<ahead, Run>(at + j, step)...);
+#pragma unroll 1
+      for (; j + Run <= hi; j += step) spc_each<Run>(j, body, spc_load_run<Run>(at + j)...);
     }
 #pragma unroll 1
-    for (; j < hi; j += Team * Run) {
+    for (; j < hi; j += step) {
 #pragma unroll 4
       for (int i = 0; i < Run && j + i < hi; i++) body(j + i, at[j + i]...);
     }
@@ -82,11 +96,29 @@ SPC_DEVICE void spc_share(long long lo, long long hi, Body body, const T *...at)
   }
 }
 
+// Of a row one element, at(i)[0], for all that lies along it.
+template <class At> struct spc_one { At at; };
+template <class At> spc_one(At) -> spc_one<At>;
+
+template <int Run, class At> SPC_DEVICE auto spc_load_row(const At &at, long long i, long long lo) {
+  return spc_load_run<Run>(at(i) + lo);
+}
+template <int Run, class At> SPC_DEVICE auto spc_load_row(const spc_one<At> &one, long long i, long long) {
+  return spc_load_run<1>(one.at(i));
+}
+template <int Run, class At> SPC_DEVICE bool spc_rows_are_aligned(const At &at, long long i, long long step, long long lo) {
+  return spc_is_aligned<Run>(at(i) + lo) && spc_is_aligned<Run>(at(i + step) + lo);
+}
+template <int Run, class At> SPC_DEVICE bool spc_rows_are_aligned(const spc_one<At> &, long long, long long, long long) { return true; }
+template <class At> SPC_DEVICE auto spc_row_at(const At &at, long long i, long long j) { return at(i)[j]; }
+template <class At> SPC_DEVICE auto spc_row_at(const spc_one<At> &one, long long i, long long) { return one.at(i)[0]; }
+template <int Run, class T> SPC_DEVICE T spc_of_run(const spc_run<Run, T> &run, int v) { return run.at[Run > 1 ? v : 0]; }
+
 template <int Rows, int Run, class At> SPC_DEVICE auto spc_load_rows(At at, long long i, long long step, long long lo) {
-  typedef decltype(spc_load_run<Run>(at(i) + lo)) run;
+  typedef decltype(spc_load_row<Run>(at, i, lo)) run;
   struct { run row[Rows]; } all;
 #pragma unroll
-  for (int k = 0; k < Rows; k++) all.row[k] = spc_load_run<Run>(at(i + k * step) + lo);
+  for (int k = 0; k < Rows; k++) all.row[k] = spc_load_row<Run>(at, i + k * step, lo);
   return all;
 }
 
@@ -96,10 +128,10 @@ template <int Run, class Body, class... At>
 SPC_DEVICE void spc_share_rows(long long first, long long last, long long step, long long lo, long long hi, Body body, At... at) {
   constexpr int ahead = 4;
   long long i = first;
-  if (lo + Run <= hi && ((spc_is_aligned<Run>(at(first) + lo) && spc_is_aligned<Run>(at(first + step) + lo)) && ...)) {
+  if (lo + Run <= hi && (spc_rows_are_aligned<Run>(at, first, step, lo) && ...)) {
     auto row = [&](long long r, const auto &...run) {
 #pragma unroll
-      for (int v = 0; v < Run; v++) body(r, lo + v, run.at[v]...);
+      for (int v = 0; v < Run; v++) body(r, lo + v, spc_of_run(run, v)...);
     };
     auto rows = [&](auto... four) { // four rows of each operand
 #pragma unroll
@@ -108,14 +140,36 @@ SPC_DEVICE void spc_share_rows(long long first, long long last, long long step, 
 #pragma unroll 1
     for (; i + (ahead - 1) * step < last; i += ahead * step) rows(spc_load_rows<ahead, Run>(at, i, step, lo)...);
 #pragma unroll 1
-    for (; i < last; i += step) row(i, spc_load_run<Run>(at(i) + lo)...);
+    for (; i < last; i += step) row(i, spc_load_row<Run>(at, i, lo)...);
   }
 #pragma unroll 1
   for (; i < last; i += step) {
 #pragma unroll
     for (int v = 0; v < Run; v++)
-      if (lo + v < hi) body(i, lo + v, at(i)[lo + v]...);
+      if (lo + v < hi) body(i, lo + v, spc_row_at(at, i, lo + v)...);
   }
+}
+
+// body(i, at(i)[0]...) for i in lo .. hi by steps: by one thread, with Ahead of them under way.  (Of a loop that is unrolled
+// the assembler moves each load to its use.)
+template <int Ahead, class Body, class... At>
+SPC_DEVICE void spc_take_steps(long long lo, long long hi, long long step, Body body, At... at) {
+  long long i = lo;
+  auto some = [&](const auto &...of) {
+#pragma unroll
+    for (int k = 0; k < Ahead; k++) body(i + k * step, of.row[k].at[0]...);
+  };
+#pragma unroll 1
+  for (; i + (Ahead - 1) * step < hi; i += Ahead * step) some(spc_load_rows<Ahead, 1>(at, i, step, 0)...);
+  constexpr int rest = 4;
+  auto few = [&](const auto &...of) {
+#pragma unroll
+    for (int k = 0; k < rest; k++) body(i + k * step, of.row[k].at[0]...);
+  };
+#pragma unroll 1
+  for (; i + (rest - 1) * step < hi; i += rest * step) few(spc_load_rows<rest, 1>(at, i, step, 0)...);
+#pragma unroll 1
+  for (; i < hi; i += step) body(i, at(i)[0]...);
 }
 
 // ---- what the threads of a team have, combined -------------------------------------------------------------
