@@ -523,10 +523,23 @@ static bool has_thread_loop(const ir_func *func) {
   return false;
 }
 
-/* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under way. */
-static int blocks_beside(const cg_launch *launch) {
-  const int threads_a_unit = 512; /* at least: 128 registers */
-  return launch->threads < threads_a_unit ? threads_a_unit / launch->threads : 1;
+/* A loop of lanes, or of a thread's steps: team.cuh has several elements under way. */
+static bool asks_ahead(const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_FOR && (c->run == IR_RUN_LANES || (c->run == IR_RUN_UNROLL && c->width > 1))) return true;
+    if (asks_ahead(&c->body) || asks_ahead(&c->orelse)) return true;
+  }
+  return false;
+}
+
+/* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under
+ * way: 128 where there are to be several. */
+static void put_bounds(ir_text *out, const cg_launch *launch) {
+  const int threads_a_unit = 512;
+  if (asks_ahead(&launch->func->body) && launch->threads < threads_a_unit)
+    ir_text_printf(out, "__launch_bounds__(%d, %d)", launch->threads, threads_a_unit / launch->threads);
+  else ir_text_printf(out, "__launch_bounds__(%d)", launch->threads);
 }
 
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
@@ -537,10 +550,9 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
   ir_text_put(out, "#include \"spc/team.cuh\"\n\n");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
-  ir_text_printf(out,
-                 "extern \"C\" __global__ void __launch_bounds__(%d, %d)\n%s(const __grid_constant__ "
-                 "spc_args args) {\n  ptx_follow_grid();\n",
-                 launch->threads, blocks_beside(launch), launch->entry);
+  ir_text_put(out, "extern \"C\" __global__ void ");
+  put_bounds(out, launch);
+  ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n  ptx_follow_grid();\n", launch->entry);
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args.buf[%d], %s)) return;\n", launch->buf_verdict,
                    launch->stage->when.above ? "true" : "false");

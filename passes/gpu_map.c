@@ -37,6 +37,26 @@ static bool is_injective(const ir_expr *e, const ir_var *var) {
   return e->op == IR_OP_MUL && is_positive(without) && is_injective(with, var);
 }
 
+static const ir_code *loop_of(const ir_block *block, const ir_var *var) {
+  const ir_code *found = NULL;
+  for (int i = 0; i < block->codes.count && !found; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_FOR && c->var == var) return c;
+    if (c->kind == IR_FOR) found = loop_of(&c->body, var);
+  }
+  return found;
+}
+
+/* rest * N + j, of a loop over all j in 0 .. N inside: which `rest` it is says where all of them lie. */
+static const ir_expr *without_inner(const ir_expr *e, const ir_block *whole) {
+  while (e->kind == IR_OP && e->op == IR_OP_ADD && e->args[1]->kind == IR_VAR && e->args[0]->kind == IR_OP && e->args[0]->op == IR_OP_MUL) {
+    const ir_code *loop = loop_of(whole, e->args[1]->var);
+    if (!loop || !gpu_starts_at_zero(loop) || !gpu_steps_by_one(loop) || !ir_expr_equal(e->args[0]->args[1], loop->hi)) break;
+    e = e->args[0]->args[0];
+  }
+  return e;
+}
+
 /* Expressions must not reach the loop variable through a local: only offsets without locals made
  * from it count. */
 static bool stores_are_private(const ir_block *block, const ir_var *var, const ir_block *whole) {
@@ -44,7 +64,7 @@ static bool stores_are_private(const ir_block *block, const ir_var *var, const i
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_BARRIER) return false;
     if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
-        (c->combine != IR_OP_COUNT || c->atomic || !is_injective(c->offset, var) ||
+        (c->combine != IR_OP_COUNT || c->atomic || !is_injective(without_inner(c->offset, whole), var) ||
          gpu_block_loads(whole, c->buf)))
       return false;
     if (!stores_are_private(&c->body, var, whole) || !stores_are_private(&c->orelse, var, whole))
@@ -75,21 +95,21 @@ static bool offset_uses_lets(const ir_expr *e, const ir_block *whole) {
 static bool offsets_are_plain(const ir_block *block, const ir_block *whole) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL && offset_uses_lets(c->offset, whole))
+    if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL && offset_uses_lets(without_inner(c->offset, whole), whole))
       return false;
     if (!offsets_are_plain(&c->body, whole) || !offsets_are_plain(&c->orelse, whole)) return false;
   }
   return true;
 }
 
-static bool is_independent(const ir_code *loop) {
+bool gpu_is_independent(const ir_code *loop) {
   if (!gpu_steps_by_one(loop)) return false;
   if (loop->run == IR_RUN_PARALLEL) return true;
   return stores_are_private(&loop->body, loop->var, &loop->body) &&
          carries_nothing(&loop->body, &loop->body) && offsets_are_plain(&loop->body, &loop->body);
 }
 
-static bool starts_at_zero(const ir_code *loop) {
+bool gpu_starts_at_zero(const ir_code *loop) {
   return loop->lo->kind == IR_CONST && loop->lo->i == 0;
 }
 
@@ -101,10 +121,10 @@ static int nest_of(ir_code *outer, ir_code **loops) {
   loops[count++] = outer;
   while (count < MOST_LOOPS) {
     ir_code *inner = gpu_only_loop(loops[count - 1]);
-    if (!inner || !starts_at_zero(inner) || !gpu_is_size(inner->hi) || !is_independent(inner)) break;
+    if (!inner || !gpu_starts_at_zero(inner) || !gpu_is_size(inner->hi) || !gpu_is_independent(inner)) break;
     loops[count++] = inner;
   }
-  return starts_at_zero(outer) && gpu_is_size(outer->hi) ? count : 1;
+  return gpu_starts_at_zero(outer) && gpu_is_size(outer->hi) ? count : 1;
 }
 
 static ir_code *let_code(ir_arena *a, ir_var *var, ir_expr *value) {
@@ -138,13 +158,23 @@ static void join(pass_context *context, ir_func *func, ir_code *outer, ir_code *
 /* ---- points without loops of their own --------------------------------------------------------- */
 enum { POINTS = 8, LEAST_POINTS = 64, BLOCK = 256 }; /* of a thread; of the innermost index; threads */
 
-static bool is_leaf(const ir_block *block) {
+bool gpu_is_leaf(const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_FOR || c->kind == IR_WHILE || c->kind == IR_BARRIER || c->kind == IR_LOCAL) return false;
-    if (!is_leaf(&c->body) || !is_leaf(&c->orelse)) return false;
+    if (!gpu_is_leaf(&c->body) || !gpu_is_leaf(&c->orelse)) return false;
   }
   return true;
+}
+
+bool gpu_is_element_loop(const ir_code *loop) {
+  bool stores = false;
+  for (int i = 0; i < loop->body.codes.count; i++) {
+    const ir_code *c = loop->body.codes.at[i];
+    if (c->kind != IR_LET && c->kind != IR_STORE && c->kind != IR_COMMENT) return false;
+    stores = stores || c->kind == IR_STORE;
+  }
+  return stores && gpu_is_independent(loop);
 }
 
 /* The innermost index in runs of a team's: nothing is divided at a point, and a thread has several loads under way.
@@ -154,8 +184,8 @@ static bool is_leaf(const ir_block *block) {
 static bool deal_runs(pass_context *context, ir_func *func, ir_code *outer, ir_code **loops, int count) {
   ir_arena *a = context->arena;
   ir_code *inner = loops[count - 1];
-  double points = gpu_is_size(inner->hi) && starts_at_zero(inner) ? pass_size_assumed(context, inner->hi) : 0;
-  if (points < LEAST_POINTS || !is_leaf(&inner->body) || (inner->step && !(inner->step->kind == IR_CONST && inner->step->i == 1)))
+  double points = gpu_is_size(inner->hi) && gpu_starts_at_zero(inner) ? pass_size_assumed(context, inner->hi) : 0;
+  if (points < LEAST_POINTS || !gpu_is_leaf(&inner->body) || (inner->step && !(inner->step->kind == IR_CONST && inner->step->i == 1)))
     return false;
   int team = 32;
   while (team < BLOCK && team * POINTS < points) team *= 2;
@@ -213,6 +243,7 @@ static void map_function(pass_context *context, ir_kernel *kernel, ir_stage *sta
 spc_status pass_gpu_map(pass_context *context, ir_kernel *kernel) {
   if (context->options->target->kind != IR_TARGET_CUDA) return SPC_OK;
   pass_context_prepare(context);
+  gpu_join_rows(context, kernel);
   for (int s = 0; s < kernel->stages.count; s++) {
     ir_stage *stage = kernel->stages.at[s];
     IR_VEC(ir_func *) funcs = {0};

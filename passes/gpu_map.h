@@ -22,6 +22,12 @@ bool gpu_is_size(const ir_expr *e); /* of constants and dims alone */
 bool gpu_steps_by_one(const ir_code *loop);
 bool gpu_block_loads(const ir_block *block, const ir_buf *buf); /* anywhere in it */
 ir_code *gpu_only_loop(const ir_code *loop); /* all there is in its body, comments aside; or NULL */
+bool gpu_starts_at_zero(const ir_code *loop);
+bool gpu_is_leaf(const ir_block *block); /* no loop in it, nothing kept beside scalars */
+bool gpu_is_independent(const ir_code *loop); /* its iterations may run in any order, and at once */
+bool gpu_is_element_loop(const ir_code *loop); /* each iteration stores elements of its own, and nothing else is left of it */
+bool gpu_is_bounded(const ir_code *loop, int64_t most); /* it is at most so long whatever is bound */
+bool gpu_has_rows(const gpu_rows *r, double least);     /* so many there are for certain */
 /* The loops of a row that hold its work, each one that can be shared; false where one cannot.  Nests are made one loop
  * where that is the same. */
 bool gpu_find_shared(gpu_rows *r);
@@ -36,6 +42,9 @@ typedef struct gpu_strides {
   int64_t bytes, row_bytes; /* of the narrowest element that each iteration loads: along the loop, along the rows */
 } gpu_strides;
 gpu_strides gpu_strides_of(const gpu_rows *r, const ir_code *shared);
+
+/* ---- one launch for stages that go through the same rows (gpu_join.c) ------------------------- */
+void gpu_join_rows(pass_context *context, ir_kernel *kernel);
 
 /* ---- how rows run (gpu_team.c) --------------------------------------------------------------- */
 /* Gives the rows to teams of threads, or cuts their sums into parts; false: a thread a row will do. */
@@ -55,5 +64,7 @@ typedef struct gpu_cut {
 } gpu_cut;
 /* Two functions in place of one: what every part gives, then a row's parts in their order. */
 void gpu_cut_rows(gpu_rows *r, const gpu_cut *cut);
+/* Gives a function another body, and the arrays that this touches. */
+void gpu_finish(ir_func *func, ir_block body);
 
 #endif

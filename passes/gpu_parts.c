@@ -86,7 +86,7 @@ static void use_block(ir_func *func, const ir_block *block) {
   }
 }
 
-static void finish(ir_func *func, ir_block body) {
+void gpu_finish(ir_func *func, ir_block body) {
   func->body = body;
   func->bufs.count = 0;
   use_block(func, &body);
@@ -273,7 +273,7 @@ static ir_func *write_wide_parts(cutting *c) {
   c->b.block = block;
   store_sums(c, &w, column, share);
   ir_close(&c->b, outer);
-  finish(func, body);
+  gpu_finish(func, body);
   return func;
 }
 
@@ -295,7 +295,7 @@ static ir_func *write_parts(cutting *c) {
     if (parts[1]) ir_store(&c->b, parts[1], place_of(c, row, share), ref(c, sum->best));
   }
   ir_close(&c->b, outer);
-  finish(func, body);
+  gpu_finish(func, body);
   return func;
 }
 
@@ -343,7 +343,7 @@ static void write_rows(cutting *c) {
   write_sums(c, c->r->loop ? ref(c, loop->var) : NULL);
   for (int i = c->cut->at + 1; i < row_body.codes.count; i++) push(c, row_body.codes.at[i]);
   ir_close(&c->b, outer);
-  finish(func, body);
+  gpu_finish(func, body);
 }
 
 void gpu_cut_rows(gpu_rows *r, const gpu_cut *cut) {

@@ -252,7 +252,9 @@ static bool find_in(gpu_rows *r, ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *c = block->codes.at[i];
     if (c->kind == IR_BARRIER) return false;
-    if (c->kind == IR_FOR) {
+    if (c->kind == IR_FOR && r->shared.count && gpu_is_element_loop(c)) {
+      IR_PUSH(r->context->arena, &r->shared, c);
+    } else if (c->kind == IR_FOR) {
       if (!find_loop(r, c)) return false;
     } else if (c->kind == IR_WHILE && !has_loop(&c->body)) {
       if (!is_search(c)) return false;
@@ -280,14 +282,16 @@ bool gpu_block_loads(const ir_block *block, const ir_buf *buf) {
   return false;
 }
 
-/* One of a team's threads stores: no other one may wait for what it stored, and nothing is stored in loops. */
+/* One of a team's threads stores: no other one may wait for what it stored.  In loops nothing is stored but elements that an
+ * iteration has for itself, behind a sum. */
 static bool stores_fit(const gpu_rows *r, const ir_block *block, bool inside) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
     if (c->kind == IR_STORE && c->buf->kind != IR_BUF_LOCAL &&
         (inside || c->atomic || c->combine != IR_OP_COUNT || c->value->lanes > 1 || gpu_block_loads(r->block, c->buf)))
       return false;
-    bool loop = inside || c->kind == IR_FOR || c->kind == IR_WHILE;
+    bool elements = c->kind == IR_FOR && gpu_is_element_loop(c);
+    bool loop = inside || (c->kind == IR_FOR && !elements) || c->kind == IR_WHILE;
     if (!stores_fit(r, &c->body, loop) || !stores_fit(r, &c->orelse, loop)) return false;
   }
   return true;

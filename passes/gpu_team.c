@@ -28,8 +28,7 @@ static ir_expr *number(const gpu_rows *r, int64_t value) { return ir_int(r->cont
 
 static ir_expr *op(const gpu_rows *r, ir_op o, ir_expr *x, ir_expr *y) { return ir_apply(r->context->arena, o, x, y); }
 
-/* The length is at most so much whatever is bound. */
-static bool is_bounded(const ir_code *loop, int64_t most) {
+bool gpu_is_bounded(const ir_code *loop, int64_t most) {
   int64_t bound;
   return gpu_is_size(loop->hi) && ir_size_bound(loop->hi, &bound) && bound <= most;
 }
@@ -43,8 +42,7 @@ static bool fixed_value(const ir_expr *e, double *value) {
   return fixed_value(e->args[0], &x) && fixed_value(e->args[1], &y) && (*value = x * y, true);
 }
 
-/* So many rows there are for certain. */
-static bool has_rows(const gpu_rows *r, double least) {
+bool gpu_has_rows(const gpu_rows *r, double least) {
   double value;
   return r->loop && fixed_value(r->loop->hi, &value) && value >= least;
 }
@@ -83,14 +81,16 @@ static void share(const gpu_rows *r) {
   for (int i = 0; i < r->shared.count; i++) {
     ir_code *loop = r->shared.at[i];
     loop->run = IR_RUN_LANES;
-    loop->width = run_of(r, loop, false);
+    loop->width = gpu_is_element_loop(loop) ? 1 : run_of(r, loop, false); /* 1: stores side by side, too */
   }
 }
 
 static void give_to_teams(gpu_rows *r) {
   int team = 1;
   for (int i = 0; i < r->shared.count; i++) {
-    int wanted = team_of(r, r->shared.at[i], run_of(r, r->shared.at[i], false));
+    const ir_code *loop = r->shared.at[i];
+    const double elements = 4; /* of a thread, that it stores beside its neighbours' */
+    int wanted = gpu_is_element_loop(loop) ? power_of_two(gpu_trips(r, loop) / elements, 4, 32) : team_of(r, loop, run_of(r, loop, false));
     if (wanted > team) team = wanted;
   }
   share(r);
@@ -174,7 +174,7 @@ bool gpu_map_rows(gpu_rows *r) {
   gpu_strides strides = gpu_strides_of(r, first);
   bool by_rows = strides.along_rows && r->rows >= warp && (!strides.along_loop || r->rows >= units * of_a_unit / 2);
   if (by_rows) {
-    if (!cut.nest || cut.nest != first || !can_be_cut(r) || !gpu_is_size(first->hi) || has_rows(r, units * of_a_unit) || is_bounded(first, UNCUT_THREAD)) {
+    if (!cut.nest || cut.nest != first || !can_be_cut(r) || !gpu_is_size(first->hi) || gpu_has_rows(r, units * of_a_unit) || gpu_is_bounded(first, UNCUT_THREAD)) {
       if (r->shared.count == 1) first->run = IR_RUN_UNROLL, first->width = ROWS_AHEAD;
       return false;
     }
@@ -182,10 +182,10 @@ bool gpu_map_rows(gpu_rows *r) {
     gpu_cut_rows(r, &cut);
     return true;
   }
-  if (r->shared.count == 1 && cut.nest == first && is_bounded(first, 8)) return false;
-  bool cuts = cut.nest && can_be_cut(r) && !has_rows(r, 2 * units) &&
+  if (r->shared.count == 1 && cut.nest == first && gpu_is_bounded(first, 8)) return false;
+  bool cuts = cut.nest && can_be_cut(r) && !gpu_has_rows(r, 2 * units) &&
               (gpu_is_size(cut.nest->hi) || !r->loop || cut.nest != first) &&
-              !(cut.nest == first ? is_bounded(first, UNCUT) : is_bounded(cut.nest, 8) && is_bounded(first, UNCUT / 8));
+              !(cut.nest == first ? gpu_is_bounded(first, UNCUT) : gpu_is_bounded(cut.nest, 8) && gpu_is_bounded(first, UNCUT / 8));
   if (!cuts) {
     give_to_teams(r);
     return true;

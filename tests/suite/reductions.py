@@ -46,18 +46,23 @@ def kernels(t):
     if t in ("f64", "f32", "bf16"):
         yield "soft", "in x: %s[M,N]; out y[i,j] = softmax[j](x[i,j]);" % t, {"x": "rand(27)"}
         yield "norm", "in x: %s[M,N]; out y[i,j] = x[i,j] * rsqrt(1 + sum[k] x[i,k]*x[i,k]);" % t, {"x": "rand(28)"}
+        # Rows that are short for certain: the stages that go through them are one launch.
+        yield "short_soft", "in x: %s[M,L]; out y[i,j] = softmax[j](x[i,j]);" % t, {"x": "rand(29)"}
+        yield "short_soft_heads", "in x: %s[2,M,3,L]; out y[a,b,c,j] = softmax[j](x[a,b,c,j]);" % t, {"x": "rand(30)"}
+        yield "short_norm", "in x: %s[M,L]; in g: %s[L]; out y[i,j] = x[i,j] * g[j] * rsqrt(1 + sum[k] x[i,k]*x[i,k]);" % (t, t), {"x": "rand(31)", "g": "rand(32)"}
+        yield "short_soft_others", "in x: %s[L,L]; let m[i] = max[j] x[i,j]; out y[i,j] = x[i,j] - m[j];" % t, {"x": "rand(33)"}
 
 
 def program(t):
-    text, tests = ["spx 1; dim M: dyn; dim N: dyn;"], 0
+    text, tests = ["spx 1; dim M: dyn; dim N: dyn; dim L: dyn <= 4096;"], 0
     for name, body, data in kernels(t):
-        used = [d for d in "MN" if d in body.replace("NM", "")]
+        used = [d for d in "MNL" if d in body]
         text.append("kernel %s { %s }" % (name, body))
         seen = set()
         for m, n in SIZES:
-            sizes = tuple((d, s) for d, s in (("M", m), ("N", n)) if d in used)
+            sizes = tuple((d, s) for d, s in (("M", m), ("N", n), ("L", n)) if d in used)
             big = "soft" in name or "norm" in name or "3," in body
-            if sizes in seen or (big and m * n > 60000):
+            if sizes in seen or (big and m * n > 60000) or ("L" in used and (n > 4096 or n * n > 60000 and "L,L" in body)):
                 continue
             seen.add(sizes)
             sets = ["%s=%d" % s for s in sizes] + ["%s = %s" % d for d in data.items()]

@@ -20,7 +20,7 @@ Test(codegen_cuda_text, a_generic_kernel) {
   cuda_cases c;
   cuda_cases_new(&c);
   cuda_case_op(&c, IR_OP_RELU, IR_BF16);
-  has(text_of(&c, 0), "extern \"C\" __global__ void __launch_bounds__(128, 4)\n"
+  has(text_of(&c, 0), "extern \"C\" __global__ void __launch_bounds__(128)\n"
                       "relu_bf16(const __grid_constant__ spc_args args) {\n"
                       "  ptx_follow_grid();\n"
                       "  const spc_bf16 *x = (const spc_bf16 *)args.buf[0];\n"
