@@ -109,16 +109,28 @@ public:
     rank = static_cast<int>(sizes.size());
     for (std::size_t i = 0; i < sizes.size(); i++) shape[i] = sizes[i];
   }
-  /* Elements from one row to the next of a dense tensor whose rows are padded. */
+  /* Elements from one row to the next of a dense tensor whose rows are padded; its array is as long as that takes, by
+   * rows or (dense_t) by columns. */
   tensor &with_pitch(std::int64_t elements) {
     pitch = elements;
+    for (int axis = 0; axis < rank; axis += rank > 1 ? rank - 1 : 1) {
+      std::int64_t rows = 1;
+      for (int i = 0; i < rank; i++)
+        if (i != axis) rows *= shape[i];
+      if (rows > 0 && shape[axis] > 0 && elements >= shape[axis]) hold((rows - 1) * elements + shape[axis]);
+    }
     return *this;
   }
   /* Elements from one place of each axis to the next, for anything else that lies with padding. */
   tensor &with_strides(const std::vector<std::int64_t> &elements) {
     if (elements.size() != static_cast<std::size_t>(rank))
       throw error(SPC_INVALID_ARGUMENT, std::string("tensor `") + name + "` has a stride for each axis", "");
-    for (std::size_t i = 0; i < elements.size(); i++) strides[i] = elements[i];
+    std::int64_t last = 1;
+    for (std::size_t i = 0; i < elements.size(); i++) {
+      strides[i] = elements[i];
+      last += shape[i] > 1 ? (shape[i] - 1) * elements[i] : 0;
+    }
+    hold(last);
     return *this;
   }
   tensor &with_pos(int level, std::int32_t *at, std::int64_t count) {
@@ -133,6 +145,9 @@ public:
   }
 
 private:
+  void hold(std::int64_t elements) {
+    if (value_count && value_count < elements) value_count = elements;
+  }
   int level_of(int level) const {
     if (level < 0 || level >= SPC_MAX_LEVELS)
       throw error(SPC_INVALID_ARGUMENT, std::string("tensor `") + name + "` has no such level", "");
@@ -301,8 +316,9 @@ struct compile_options {
   sizes fixed;
   bool reproducible, batch_invariant, strict_nan;
   bool tiered;        /* generic code at once, tuned code when it has come: program.tuned() */
-  std::string padded; /* "x, y%8": tensors whose rows may be padded when they are enqueued */
-  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false) {}
+  bool packed;        /* const inputs are packed before runs */
+  std::string padded; /* "x, y%8": tensors that may lie with padding when they are enqueued */
+  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false), packed(false) {}
 };
 
 namespace detail {
@@ -317,6 +333,7 @@ struct options {
     c.batch_invariant = given.batch_invariant;
     c.strict_nan = given.strict_nan;
     c.tiered = given.tiered;
+    c.packed = given.packed;
     c.padded = given.padded.empty() ? nullptr : given.padded.c_str();
   }
 };

@@ -60,10 +60,20 @@ int main() {
   list[2] = spc::tensor("C", "f32", result_values.data(), 2, {2, 4}).with_pos(1, result_pos.data(), 3).with_crd(1, result_crd.data(), 2);
   EXPECT(sum.try_run(list) && result_values[1] == 12 && result_crd[1] == 3);
 
+  // what lies apart: rows, matrices of a batch, columns
+  spc::program apart = context.compile("spx 1; dim B: dyn; dim N: dyn; dim M: dyn; kernel k { in x: f32[B,N,M]; in w: f32[N,M] as dense_t;"
+                                       " out y[b,i,j] = x[b,i,j] + w[i,j]; }");
+  std::vector<float> cube(48), wide(12), made(48, -1);
+  for (int i = 0; i < 48; i++) cube[i] = static_cast<float>(i);
+  apart.plan().run({spc::dense("x", cube.data(), {2, 3, 2}).with_strides({24, 5, 1}), spc::dense("w", wide.data(), {3, 2}).with_pitch(4),
+                    spc::dense("y", made.data(), {2, 3, 2}).with_pitch(8)});
+  EXPECT(made[0] == 0 && made[1] == 1 && made[2] == -1 && made[8] == 5 && made[24] == 24 && made[41] == 35 && made[42] == -1);
+  EXPECT(status_of([&] { spc::dense("x", cube.data(), {2, 3, 2}).with_strides({24, 5}); }) == SPC_INVALID_ARGUMENT);
+
   // options
   spc::compile_options options;
   options.fixed = {{"M", 9}};
-  options.reproducible = true;
+  options.reproducible = options.packed = true;
   EXPECT(context.compile(two, options).kernel_count() == 2);
   EXPECT(status_of([&] { program.plan("one", {{"Q", 3}}); }) == SPC_INVALID_ARGUMENT);
 
