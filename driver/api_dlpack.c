@@ -332,6 +332,8 @@ spc_status spc_tensor_to_dlpack(const spc_plan *plan, const spc_tensor *tensor, 
   SPC_TRY(begin(&r, &declared, view, 0));
   if (tensor->rank != declared->rank)
     return fault(&r, SPC_INVALID_INPUT, "rank %d, declared %d", tensor->rank, declared->rank);
+  api_tensors one = {r.call, plan->kernel, (spc_tensor *)tensor, 1, err, false};
+  SPC_TRY(drv_tensor_check(&one, tensor, declared));
   bool whole = !declared->like && ir_format_is_dense(declared->format);
   int levels = declared->format ? declared->format->level_count : 0;
   memset(view, 0, sizeof *view);

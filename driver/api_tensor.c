@@ -31,6 +31,18 @@ spc_tensor *drv_tensor_given(const api_tensors *given, const char *name) {
   return NULL;
 }
 
+/* Sizes that arithmetic on them does not leave 64 bits for: each one, and of what is stored dense all together. */
+static bool is_countable(const spc_tensor *t, const ir_tensor *declared) {
+  const int64_t most = INT64_MAX / 64;
+  int64_t count = 1;
+  bool dense = !declared->like && ir_format_is_dense(declared->format);
+  for (int d = 0; d < t->rank; d++) {
+    if (t->shape[d] > (dense ? most / count : most)) return false;
+    if (dense && t->shape[d] > 1) count *= t->shape[d];
+  }
+  return true;
+}
+
 spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
                             const ir_tensor *declared) {
   if (index_text(t) && strcmp(index_text(t), "i32") && strcmp(index_text(t), "i64"))
@@ -44,6 +56,7 @@ spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
                         t->name, t->dtype ? t->dtype : "(none)", want ? want : "pattern");
   for (int d = 0; d < t->rank; d++)
     if (t->shape[d] < 0) return drv_tensor_misuse(run, t, "a size in `shape` is negative");
+  if (!is_countable(t, declared)) return drv_tensor_misuse(run, t, "its `shape` has too many elements");
   return drv_tensor_check_rows(run, t, declared);
 }
 
