@@ -51,8 +51,8 @@ static ir_expr *blocks_of(panel *p) {
 
 /* As many in each: every block packs all columns, also one of few rows. */
 static ir_expr *rows_a_block(panel *p) {
-  ir_expr *blocks = pass_panel_let(p, "blocks", blocks_of(p));
-  ir_expr *tiles = rounded_up(p, tiles_of(p), blocks);
+  ir_expr *shares = pass_panel_let(p, "shares", blocks_of(p));
+  ir_expr *tiles = rounded_up(p, tiles_of(p), shares);
   return pass_panel_op(p, IR_OP_MUL, tiles, pass_panel_number(p, p->t->shape.rows));
 }
 
