@@ -129,6 +129,7 @@ static spc_status use_layer(spc_program *program) {
   spc_tensor t[4] = {tensor("x", T, D, x, T * D), tensor("W", D, F, W, D * F),
                      tensor("V", F, D, V, F * D), tensor("y", T, D, y, T * D)};
   t[0].pitch = X_PITCH;
+  t[0].value_count = (T - 1) * X_PITCH + D;
   spc_status status = spc_plan_new(program, "layer", NULL, 0, &plan, &err);
   if (status) return status;
   status = spc_plan_shapes(plan, t, 4, &err);
