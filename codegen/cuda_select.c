@@ -426,6 +426,20 @@ static void use_verdict(selection *s, cg_launch *l) {
   l->buf_threshold = use(s, l, l->list->threshold);
 }
 
+/* A launch that makes a list decides whether it is meant; where the list has no guard of its own it heeds its stage's. */
+static void use_decision(selection *s, cg_launch *l) {
+  if (l->list->verdict && l->list->threshold) use_verdict(s, l);
+  else use_guard(s, l);
+}
+
+/* One of several launches from values to a list. */
+static cg_launch *list_launch(selection *s, const ir_kernel_row *row, const char *part) {
+  cg_launch *l = launch_new(s, row, part, row->threads);
+  l->list = s->stage->detects;
+  l->lists_guarded = l->sampled = is_guarded(s->kernel, l->list);
+  return l;
+}
+
 /* Values to bits; where the list is for nothing when the guard says dense, a sample may say so. */
 static void select_values(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
@@ -452,10 +466,7 @@ static void select_lists(selection *s, const ir_kernel_row *row, bool from_value
   l->buf_counts = use(s, l, list->counts);
   l->lists_guarded = is_guarded(s->kernel, list);
   l->sampled = from_values && l->lists_guarded;
-  if (list->verdict && list->threshold)
-    use_verdict(s, l);
-  else
-    use_guard(s, l);
+  use_decision(s, l);
 }
 
 /* Values to marks of rows, marks to an order of rows, both to lists. */
@@ -463,18 +474,14 @@ static void select_regrouped(selection *s, const ir_kernel_row *row) {
   static const char *const parts[] = {"detect_rows", "order_rows", "lists_of_rows"};
   const ir_list *list = s->stage->detects;
   for (int i = 0; i < IR_COUNT(parts); i++) {
-    cg_launch *l = launch_new(s, row, parts[i], row->threads);
-    l->list = list;
+    cg_launch *l = list_launch(s, row, parts[i]);
     l->regroups = true;
-    l->lists_guarded = is_guarded(s->kernel, list);
-    l->sampled = l->lists_guarded;
     if (i == 0) l->buf_a = use_values(s, l, list->tensor);
     l->buf_marks = use(s, l, list->marks);
     if (i > 0) l->buf_order = use(s, l, list->order);
     if (i > 1) l->buf_ids = use(s, l, list->ids);
     if (i > 1) l->buf_counts = use(s, l, list->counts);
-    if (list->verdict && list->threshold) use_verdict(s, l);
-    else use_guard(s, l);
+    use_decision(s, l);
   }
 }
 
@@ -483,18 +490,14 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
   static const char *const parts[] = {"detect_live", "pack_live"};
   const ir_list *list = s->stage->detects;
   for (int i = 0; i < IR_COUNT(parts); i++) {
-    cg_launch *l = launch_new(s, row, parts[i], row->threads);
-    l->list = list;
+    cg_launch *l = list_launch(s, row, parts[i]);
     l->live = true;
-    l->lists_guarded = is_guarded(s->kernel, list);
-    l->sampled = l->lists_guarded;
     l->buf_a = use_values(s, l, list->tensor);
     l->buf_bits = use(s, l, list->bits);
     if (i > 0) l->buf_ids = use(s, l, list->ids);
     if (i > 0) l->buf_counts = use(s, l, list->counts);
     if (i > 0) l->buf_packed = use(s, l, list->packed);
-    if (list->verdict && list->threshold) use_verdict(s, l);
-    else use_guard(s, l);
+    use_decision(s, l);
   }
 }
 

@@ -252,6 +252,33 @@ static void find_row_elements(cg_printer *p, const ir_code *rows, const ir_code 
   p->near_count = kept;
 }
 
+/* ---- what loops hand to team.cuh ------------------------------------------------------------------ */
+static void put_range(cg_printer *p, const ir_code *c) {
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, ", ");
+  cg_print_expr(p, c->hi);
+  ir_text_put(p->out, ", ");
+  cg_print_expr(p, c->step ? c->step : ir_int(arena_of(p), 1));
+}
+
+static void put_element_params(cg_printer *p, int count) {
+  for (int i = 0; i < count; i++)
+    ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
+}
+
+/* Where each element begins, by iteration.  Starts are not elements themselves: the caller's count is told apart. */
+static void put_starts(cg_printer *p, const ir_code *c, int count) {
+  p->near_count = 0;
+  for (int i = 0; i < count; i++) {
+    const cg_near *e = &p->near[i];
+    ir_text_printf(p->out, ", %s[&](long long %s) { return %s + (", e->fixed ? "spc_one{" : "", name_of(p, c->var),
+                   cg_print_buffer(p, e->buf));
+    cg_print_expr(p, e->start);
+    ir_text_printf(p->out, "); }%s", e->fixed ? "}" : "");
+  }
+  ir_text_put(p->out, ");");
+}
+
 bool cg_is_rows_of_lanes(const cg_printer *p, const ir_code *c) {
   return p->team == 1 && c->run == IR_RUN_SEQUENTIAL && c->body.codes.count == 1 &&
          c->body.codes.at[0]->kind == IR_FOR && c->body.codes.at[0]->run == IR_RUN_LANES;
@@ -266,28 +293,16 @@ void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
   }
   find_row_elements(p, c, lanes, &sums);
   ir_text_printf(p->out, "spc_share_rows<%d>(", lanes->width);
-  cg_print_expr(p, c->lo);
-  ir_text_put(p->out, ", ");
-  cg_print_expr(p, c->hi);
-  ir_text_put(p->out, ", ");
-  cg_print_expr(p, c->step ? c->step : ir_int(arena_of(p), 1));
+  put_range(p, c);
   ir_text_put(p->out, ", ");
   cg_print_expr(p, lanes->lo);
   ir_text_put(p->out, ", ");
   cg_print_expr(p, lanes->hi);
   ir_text_printf(p->out, ", [&](long long %s, long long %s", name_of(p, c->var), name_of(p, lanes->var));
-  for (int i = 0; i < p->near_count; i++)
-    ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
+  put_element_params(p, p->near_count);
   ir_text_put(p->out, ") {\n");
   put_shared_body(p, &lanes->body);
-  int count = p->near_count;
-  p->near_count = 0;
-  for (int i = 0; i < count; i++) {
-    ir_text_printf(p->out, ", %s[&](long long %s) { return %s + (", p->near[i].fixed ? "spc_one{" : "", name_of(p, c->var), cg_print_buffer(p, p->near[i].buf));
-    cg_print_expr(p, p->near[i].start);
-    ir_text_printf(p->out, "); }%s", p->near[i].fixed ? "}" : "");
-  }
-  ir_text_put(p->out, ");");
+  put_starts(p, c, p->near_count);
 }
 
 /* ---- steps of a thread ---------------------------------------------------------------------------- */
@@ -310,23 +325,12 @@ bool cg_print_steps(cg_printer *p, const ir_code *c) {
   if (!count) return false;
   p->near_count = 0;
   ir_text_printf(p->out, "spc_take_steps<%d>(", c->width);
-  cg_print_expr(p, c->lo);
-  ir_text_put(p->out, ", ");
-  cg_print_expr(p, c->hi);
-  ir_text_put(p->out, ", ");
-  cg_print_expr(p, c->step ? c->step : ir_int(arena_of(p), 1));
+  put_range(p, c);
   ir_text_printf(p->out, ", [&](long long %s", name_of(p, c->var));
-  for (int i = 0; i < count; i++)
-    ir_text_printf(p->out, ", %s %s", ir_dtype_rows[p->near[i].buf->dtype].cuda, p->near[i].name);
+  put_element_params(p, count);
   ir_text_put(p->out, ") {\n");
   p->near_count = count;
   put_shared_body(p, &c->body);
-  p->near_count = 0;
-  for (int i = 0; i < count; i++) {
-    ir_text_printf(p->out, ", [&](long long %s) { return %s + (", name_of(p, c->var), cg_print_buffer(p, p->near[i].buf));
-    cg_print_expr(p, p->near[i].start);
-    ir_text_put(p->out, "); }");
-  }
-  ir_text_put(p->out, ");");
+  put_starts(p, c, count);
   return true;
 }

@@ -114,6 +114,9 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
 double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate);
 /* Rows in memory are multiples of so many bytes, or may be at run time. */
 bool pass_rows_aligned(const pass_sum *sum, int align);
+const char *pass_alignment_why(const pass_context *context, const ir_kernel_row *row); /* where they are not */
+/* The index that the result's contiguous dimension is the bare subscript of is `index`: its elements lie side by side. */
+bool pass_result_ends_in(const ir_stmt *stmt, const ir_index *index);
 /* The same of the operands alone, whatever the result. */
 bool pass_operands_aligned(const pass_sum *sum, int align);
 bool pass_boxes_fit(const pass_sum *sum);

@@ -22,8 +22,7 @@ static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel
   pass_candidate_tile(context, candidate, across, row->n);
   pass_candidate_tile(context, candidate, ways->sum.k, row->k);
   if (!pass_rows_aligned(&ways->sum, row->align))
-    candidate->why =
-        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    candidate->why = pass_alignment_why(context, row);
   else if (ways->stmt->acc == IR_F64)
     candidate->why = "its sums are f32, and the statement's are f64";
   return candidate;

@@ -53,6 +53,10 @@ bool pass_operands_aligned(const pass_sum *sum, int align) {
   return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align);
 }
 
+const char *pass_alignment_why(const pass_context *context, const ir_kernel_row *row) {
+  return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+}
+
 bool pass_rows_aligned(const pass_sum *sum, int align) {
   const ir_tensor *result = sum->stmt->target;
   return pass_operands_aligned(sum, align) &&
@@ -118,8 +122,7 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   if (order_misfit(context, row)) return order_misfit(context, row);
   if (!takes_layouts(sum, row, turned)) return "an operand is stored the other way round";
   if (!pass_rows_aligned(sum, row->align))
-    return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes",
-                          row->align);
+    return pass_alignment_why(context, row);
   if (sums_are_short(row, pass_target_of(context), sum->a->tensor->dtype) &&
       ir_dtype_bytes(sum->stmt->target->dtype) > 2)
     return "tensor cores keep 14 bits of such sums: enough for results of 16 bits, not for this "
@@ -342,8 +345,7 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   const ir_tensor *result = ways->stmt->target;
   if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(result, row->align))
-    misfit =
-        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    misfit = pass_alignment_why(context, row);
   if (misfit)
     candidate->why = misfit;
   else
@@ -464,8 +466,7 @@ static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *way
   else if (strips_misfit(kernel, listed, row))
     candidate->why = strips_misfit(kernel, listed, row);
   else if (!pass_rows_aligned(sum, row->align))
-    candidate->why =
-        ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    candidate->why = pass_alignment_why(context, row);
   else
     settle_beside(context, kernel, listed, &ways->list.at[ways->list.count - 1]);
   pass_candidate_estimate(context, sum, candidate);

@@ -31,12 +31,10 @@ static bool takes(pass_context *context, const ir_kernel_row *row, const pass_su
 
 /* Rows are stored each contiguous where boxes are loaded. */
 static const char *misfit(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
-  const ir_tensor *result = sum->stmt->target;
-  int last = result->format ? result->format->level[result->format->level_count - 1].dim : result->rank - 1;
   if (!ir_kernel_moves_boxes(row)) return "";
   if (!pass_rows_aligned(sum, row->align))
-    return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
-  return ir_is_bare(sum->stmt->subs[last], sum->m_index) ? "the result is stored with its rows' index contiguous" : "";
+    return pass_alignment_why(context, row);
+  return pass_result_ends_in(sum->stmt, sum->m_index) ? "the result is stored with its rows' index contiguous" : "";
 }
 
 void pass_ways_groups(pass_context *context, pass_ways *ways) {

@@ -13,14 +13,18 @@ bool pass_is_live(const ir_candidate *candidate) {
   return row && candidate->operand && ir_kernel_is_live(row);
 }
 
+bool pass_result_ends_in(const ir_stmt *stmt, const ir_index *index) {
+  const ir_format *format = stmt->target->format;
+  int last = format ? format->level[format->level_count - 1].dim : stmt->target->rank - 1;
+  return ir_is_bare(stmt->subs[last], index);
+}
+
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand) {
   const ir_stmt *stmt = ways->stmt;
-  const ir_tensor *result = stmt->target;
   if (stmt->free.count != 2) return "rows are regrouped of one matrix, not of each of a batch";
   if (pass_contiguous_index(operand->access, false) != operand->axis)
     return "the factor is stored with its rows' index contiguous: a row cannot be moved";
-  int last = result->format ? result->format->level[result->format->level_count - 1].dim : 1;
-  return ir_is_bare(stmt->subs[last], operand->strip_index)
+  return pass_result_ends_in(stmt, operand->strip_index)
              ? "the result is stored with its rows' index contiguous: a row cannot be moved"
              : NULL;
 }
@@ -46,7 +50,7 @@ static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row
   if (misfit)
     candidate->why = misfit;
   else if (!pass_rows_aligned(sum, row->align))
-    candidate->why = ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+    candidate->why = pass_alignment_why(context, row);
   else if (ways->stmt->acc == IR_F64)
     candidate->why = "its sums are f32, and the statement's are f64";
   pass_candidate_estimate(context, sum, candidate);

@@ -1,15 +1,11 @@
 // group_rows.cuh - the loading warpgroup's share of A where rows come in ragged groups (sm_90a): each row, or the one that a
 // vector names for it, by cp.async, 8 threads for its 128 bytes of a k tile.  B comes by box, the group its batch.
 #pragma once
-#include "spc/boxes.cuh"
-#include "spc/place.cuh"
+#include "spc/rows.cuh"
 
-template <class Config> struct spc_grouped_rows {
-  using panel = typename spc_boxes<Config>::a;
-  static constexpr int wide = 8, step = 128 / wide, passes = Config::tile_m / step;
-  static constexpr int element = (int)sizeof(typename Config::A), chunk = 16 / element;
-  static_assert(Config::layout_a == 'r' && panel::boxes == 1 && panel::width * element == 128,
-                "rows of A must be contiguous, and 128 bytes of each a k tile");
+template <class Config> struct spc_grouped_rows : spc_row_copies<Config> {
+  using copies = spc_row_copies<Config>;
+  using copies::chunk, copies::element, copies::passes, copies::step, copies::wide;
 
   const char *from[passes]; // this thread's chunk in the next k tile; of no row: anywhere
   spc_u32 there;            // bit p: there is a row
@@ -19,7 +15,7 @@ template <class Config> struct spc_grouped_rows {
     int at = thread / wide, column = thread % wide * chunk;
     const char *a = (const char *)(Config::a(args, 0) + column);
     spc_u64 pitch = (spc_u64)Config::pitch_a(args) * element;
-    first = at * 128 + (thread % wide ^ at % 8) * 16;
+    first = copies::first_of(thread);
     extent = (int)Config::k(args), k = column, there = 0;
 #pragma unroll
     for (int p = 0; p < passes; p++) {

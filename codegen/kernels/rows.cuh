@@ -17,13 +17,21 @@ template <class Config> SPC_DEVICE int spc_row_at(const spc_args &args, int m, b
   else return m;
 }
 
-// The loading warpgroup's share of A.
-template <class Config> struct spc_ordered_rows {
+// How a warpgroup copies a k tile of A's rows: 8 threads a row, each 16 of its 128 bytes.
+template <class Config> struct spc_row_copies {
   using panel = typename spc_boxes<Config>::a;
   static constexpr int wide = 8, step = 128 / wide, passes = Config::tile_m / step;
   static constexpr int element = (int)sizeof(typename Config::A), chunk = 16 / element;
   static_assert(Config::layout_a == 'r' && panel::boxes == 1 && panel::width * element == 128,
                 "rows of A must be contiguous, and 128 bytes of each a k tile");
+  // Byte of a thread's first chunk in a panel; the next one lies `step` rows on.
+  SPC_DEVICE int first_of(int thread) { return thread / wide * 128 + (thread % wide ^ thread / wide % 8) * 16; }
+};
+
+// The loading warpgroup's share of A.
+template <class Config> struct spc_ordered_rows : spc_row_copies<Config> {
+  using copies = spc_row_copies<Config>;
+  using copies::chunk, copies::element, copies::passes, copies::step, copies::wide;
 
   const char *a;
   spc_u64 pitch; // bytes
@@ -37,7 +45,7 @@ template <class Config> struct spc_ordered_rows {
     column = thread % wide * chunk;
     a = (const char *)(Config::a(args, place.batch) + column);
     pitch = (spc_u64)Config::pitch_a(args) * element;
-    first = at * 128 + (thread % wide ^ at % 8) * 16;
+    first = copies::first_of(thread);
     extent = (int)Config::k(args);
     steps = max(spc_k_tiles<Config>(place, args), 1);
 #pragma unroll

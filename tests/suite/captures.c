@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spc.h"
+#include "matrix.h"
 
 enum { T = 64, D = 256, F = 512, BYTES = 2, GLOBAL = 0 };
 static const char text[] = "spx 1; dim T: dyn; dim D = 256; dim F = 512;"
@@ -37,15 +37,6 @@ static void *symbol(const char *name) {
 static void find(void *to, const char *name) {
   void *at = symbol(name);
   memcpy(to, &at, sizeof at);
-}
-
-static spc_tensor tensor(const char *name, int64_t rows, int64_t columns, void *at) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "bf16", .rank = 2};
-  t.shape[0] = rows;
-  t.shape[1] = columns;
-  t.values = at;
-  t.value_count = rows * columns;
-  return t;
 }
 
 /* ---- what another thread does meanwhile ------------------------------------------------------- */

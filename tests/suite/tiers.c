@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "spc.h"
+#include "matrix.h"
 
 enum { T = 64, D = 256, F = 512, BYTES = 2 }; /* of bf16 */
 static const char text[] =
@@ -26,15 +26,6 @@ static int failed, checked, compiled;
   (checked++, (CONDITION) ? 0                                                                      \
                           : (failed++, printf("FAIL line %d: ", __LINE__), printf(__VA_ARGS__),    \
                              putchar('\n')))
-
-static spc_tensor tensor(const char *name, int64_t rows, int64_t columns, void *at) {
-  spc_tensor t = {.struct_size = sizeof t, .name = name, .dtype = "bf16", .rank = 2};
-  t.shape[0] = rows;
-  t.shape[1] = columns;
-  t.values = at;
-  t.value_count = rows * columns;
-  return t;
-}
 
 typedef struct stand {
   spc_context *context;
