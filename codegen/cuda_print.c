@@ -447,21 +447,12 @@ void cg_print_block(cg_printer *p, const ir_block *block) { put_block(p, block);
 const char *cg_print_buffer(const cg_printer *p, const ir_buf *buf) { return buffer_name(p, buf); }
 
 /* ---- functions ------------------------------------------------------------------------------- */
-static bool block_stores(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_STORE && c->buf == buf) return true;
-    if (block_stores(&c->body, buf) || block_stores(&c->orelse, buf)) return true;
-  }
-  return false;
-}
-
 static void put_buffers(cg_printer *p) {
   for (int i = 0; i < p->func->bufs.count; i++) {
     const ir_buf *buf = p->func->bufs.at[i];
     if (brought_name(p, buf)) continue;
     const char *type = ir_dtype_rows[buf->dtype].cuda;
-    const char *constant = block_stores(&p->func->body, buf) ? "" : "const ";
+    const char *constant = ir_block_stores(&p->func->body, buf) ? "" : "const ";
     indent(p);
     ir_text_printf(p->out, "%s%s *%s = (%s%s *)args.buf[%d];\n", constant, type,
                    buffer_name(p, buf), constant, type, cg_buffer_number(p->launch, buf));

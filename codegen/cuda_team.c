@@ -35,21 +35,13 @@ static bool is_steady(const ir_code *loop, const ir_expr *e) {
   return true;
 }
 
-static bool stores_to(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if ((c->kind == IR_STORE && c->buf == buf) || stores_to(&c->body, buf) || stores_to(&c->orelse, buf)) return true;
-  }
-  return false;
-}
-
 static void add_near(cg_printer *p, const ir_code *loop, const ir_expr *load) {
   for (int i = 0; i < p->near_count; i++)
     if (p->near[i].buf == load->buf && ir_expr_equal(p->near[i].offset, load->args[0])) return;
   bool fixed = !ir_expr_uses_var(load->args[0], loop->var); /* one element for all iterations */
   ir_expr *start = fixed ? load->args[0] : start_of(p, loop, load->args[0]);
   if (!start || !is_steady(loop, start) || p->near_count == CG_NEAR || load->args[0]->lanes > 1) return;
-  if (stores_to(&loop->body, load->buf)) return;
+  if (ir_block_stores(&loop->body, load->buf)) return;
   const char *name = ir_format_text(arena_of(p), "spc_%s_%d", cg_cuda_name(arena_of(p), load->buf->name), p->near_count);
   p->near[p->near_count++] = (cg_near){load->buf, load->args[0], start, name, fixed};
 }
@@ -312,7 +304,7 @@ static void add_step(cg_printer *p, const ir_code *loop, const ir_expr *load) {
   for (int i = 0; i < p->near_count; i++)
     if (p->near[i].buf == load->buf && ir_expr_equal(p->near[i].offset, offset)) return;
   if (!ir_expr_uses_var(offset, loop->var) || !is_affine(loop, offset) || p->near_count == CG_NEAR || offset->lanes > 1) return;
-  if (stores_to(&loop->body, load->buf)) return;
+  if (ir_block_stores(&loop->body, load->buf)) return;
   const char *name = ir_format_text(arena_of(p), "spc_%s_%d", cg_cuda_name(arena_of(p), load->buf->name), p->near_count);
   p->near[p->near_count++] = (cg_near){load->buf, offset, offset, name, false};
 }

@@ -129,6 +129,7 @@ bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums
 ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place);
 bool ir_block_declares(const ir_block *block, const ir_var *var); /* by `let`, or as a loop's variable */
 bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf);
+bool ir_block_stores(const ir_block *block, const ir_buf *buf); /* anywhere in it */
 bool ir_expr_uses_var(const ir_expr *e, const ir_var *var);
 
 /* Building (ir/loop_build.c).  A builder keeps the block that is open.  Names of locals, parameters

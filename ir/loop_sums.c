@@ -24,6 +24,15 @@ bool ir_block_declares(const ir_block *block, const ir_var *var) {
   return false;
 }
 
+bool ir_block_stores(const ir_block *block, const ir_buf *buf) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (c->kind == IR_STORE && c->buf == buf) return true;
+    if (ir_block_stores(&c->body, buf) || ir_block_stores(&c->orelse, buf)) return true;
+  }
+  return false;
+}
+
 bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];

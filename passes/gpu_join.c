@@ -84,19 +84,11 @@ static bool keep_stores(joining *j, const ir_block *row) {
   return j->kept.count > 0;
 }
 
-static bool stores_to(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if ((c->kind == IR_STORE && c->buf == buf) || stores_to(&c->body, buf) || stores_to(&c->orelse, buf)) return true;
-  }
-  return false;
-}
-
 /* Nothing that one of them stores is stored by the other one, or read by the earlier one. */
 static bool keeps_apart(const joining *j, const ir_block *later) {
   for (int i = 0; i < later->codes.count; i++) {
     const ir_code *c = later->codes.at[i];
-    if (c->kind == IR_STORE && (stores_to(&j->row->body, c->buf) || gpu_block_loads(&j->row->body, c->buf))) return false;
+    if (c->kind == IR_STORE && (ir_block_stores(&j->row->body, c->buf) || gpu_block_loads(&j->row->body, c->buf))) return false;
     if (!keeps_apart(j, &c->body) || !keeps_apart(j, &c->orelse)) return false;
   }
   return true;
@@ -115,7 +107,7 @@ static ir_expr *moved(joining *j, ir_expr *e) {
   if (e->kind != IR_LOAD) return copy;
   for (int i = 0; i < j->kept.count; i++)
     if (j->kept.at[i]->buf == e->buf && ir_expr_equal(j->kept.at[i]->offset, copy->args[0])) return ir_var_ref(j->arena, j->value.at[i]);
-  j->fails = j->fails || stores_to(&j->row->body, e->buf); /* another row's */
+  j->fails = j->fails || ir_block_stores(&j->row->body, e->buf); /* another row's */
   return copy;
 }
 

@@ -185,7 +185,7 @@ static bool deal_runs(pass_context *context, ir_func *func, ir_code *outer, ir_c
   ir_arena *a = context->arena;
   ir_code *inner = loops[count - 1];
   double points = gpu_is_size(inner->hi) && gpu_starts_at_zero(inner) ? pass_size_assumed(context, inner->hi) : 0;
-  if (points < LEAST_POINTS || !gpu_is_leaf(&inner->body) || (inner->step && !(inner->step->kind == IR_CONST && inner->step->i == 1)))
+  if (points < LEAST_POINTS || !gpu_is_leaf(&inner->body) || !gpu_steps_by_one(inner))
     return false;
   int team = 32;
   while (team < BLOCK && team * POINTS < points) team *= 2;
