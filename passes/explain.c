@@ -85,14 +85,24 @@ static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chos
   return dense ? dense->label : "none";
 }
 
-/* Rows of a full strip, at the sizes that estimates took. */
+/* At the size that estimates took; 0 where they took none. */
+static int64_t assumed(const ir_expr *size) {
+  if (size && size->kind == IR_CONST) return size->i;
+  return size && size->kind == IR_DIM ? size->dim->assumed : 0;
+}
+
+/* Rows of a full strip; of a list of whole rows what one holds, which zeros must leave out together. */
 static double strip_rows(const ir_candidate *c) {
-  const ir_expr *extent = c->strip_index ? c->strip_index->extent : NULL;
-  int64_t rows = c->strip;
-  if (extent && extent->kind == IR_CONST && extent->i > 0 && extent->i < rows) rows = extent->i;
-  if (extent && extent->kind == IR_DIM && extent->dim->assumed > 0 && extent->dim->assumed < rows)
-    rows = extent->dim->assumed;
-  return (double)rows;
+  int64_t rows = assumed(c->strip_index ? c->strip_index->extent : NULL), length = 1;
+  for (int d = 0; d < c->operand->rank; d++) length *= assumed(c->operand->dim[d]);
+  int64_t listed = assumed(c->axis ? c->axis->extent : NULL);
+  if (pass_is_live(c)) return listed > 0 && length > listed ? (double)(length / listed) : (double)c->strip;
+  return rows > 0 && rows < c->strip ? (double)rows : (double)c->strip;
+}
+
+static void put_unit(const ir_candidate *c, ir_text *out) {
+  if (pass_is_live(c)) ir_text_printf(out, " of all %s", c->axis->name);
+  else ir_text_printf(out, " of the %lldx%lld micro-tiles", (long long)c->strip, (long long)c->gran);
 }
 
 /* Of the zeros that its lists leave out, as its strips meet them. */
@@ -128,13 +138,14 @@ static void put_cover(const ir_candidate *c, ir_text *out) {
   ir_text_put(out, "    cover     ");
   if (independent <= c->density * 1.001) {
     put_percent(out, independent);
-    ir_text_printf(out, " of the %lldx%lld micro-tiles\n", (long long)c->strip, (long long)c->gran);
+    put_unit(c, out);
+    ir_text_put(out, "\n");
     return;
   }
   ir_text_put(out, "independent zeros would cover ");
   put_percent(out, independent);
-  ir_text_printf(out, " of the %lldx%lld micro-tiles, aligned ones ", (long long)c->strip,
-                 (long long)c->gran);
+  put_unit(c, out);
+  ir_text_put(out, ", aligned ones ");
   put_percent(out, c->density);
   ir_text_put(out, c->guarded ? "; the guard measures\n" : "\n");
 }

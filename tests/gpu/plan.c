@@ -23,15 +23,17 @@
 enum { REPLAYS = 3 };
 
 /* GATED_F8: the gate is a product of 8-bit floats; FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of
- * them are one launch */
-typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, FEW, JOINED } kind;
+ * them are one launch; ROWS: lists of rows that hold anything */
+typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, ROWS, FEW, JOINED } kind;
 
-#define RELU_TEXT                                                                                  \
+#define RELU_LAYER(GRAN)                                                                           \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
   "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"                           \
   "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "                    \
-  "density=0.02..0.15);\n"                                                                         \
+  "density=0.02..0.15" GRAN ");\n"                                                                  \
   "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
+
+#define RELU_TEXT RELU_LAYER("")
 
 #define GATED_LAYER(LAYOUT)                                                                        \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
@@ -57,6 +59,7 @@ static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gra
                                     GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
                                     GATED_F8_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
+                                    RELU_LAYER(", gran=1x64") "schedule k { regroup y; }\n",
                                     RELU_TEXT "schedule k { regroup y; }\n",
                                     GATED_TEXT, GATED_LAYER(" as dense_t")};
 
@@ -193,7 +196,7 @@ static void fill_scaled(layer *l) {
 
 static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   const char *why = "", *text = texts[k];
-  bool gated = k != RELU && k != REGROUPED;
+  bool gated = k != RELU && k != REGROUPED && k != ROWS;
   *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated, .turned = k == JOINED || k == GATED_F8,
                .gate = k == GATED_F8 ? IR_F8E4M3 : IR_BF16};
   l->sink = ir_sink_new(l->arena);
@@ -246,14 +249,14 @@ static const ir_list *guarded_list(const layer *l) {
   return NULL;
 }
 
-/* The share of micro-tiles of the mask that W1 holds. */
+/* The share of micro-tiles, or of whole rows, of the mask that W1 holds. */
 static double cover_of_mask(const layer *l, const ir_list *list) {
-  int64_t T = l->size[0], F = l->size[2], kept = 0, all = 0;
+  int64_t T = l->size[0], F = l->size[2], kept = 0, all = 0, gran = list->packed ? F : list->gran;
   for (int64_t t = 0; t < T; t += list->strip)
-    for (int64_t f = 0; f < F; f += list->gran, all++) {
+    for (int64_t f = 0; f < F; f += gran, all++) {
       bool set = false;
       for (int64_t i = t; i < t + list->strip && i < T; i++)
-        for (int64_t j = f; j < f + list->gran && j < F; j++)
+        for (int64_t j = f; j < f + gran && j < F; j++)
           set |= gate_value(l, i, j) > 0;
       kept += set;
     }
@@ -426,6 +429,8 @@ static bool is_as_expected(layer *l, kind k) {
     printf("  %s: %s\n", stage->name, stage->row);
   }
   check(l, k >= FEW || list, "compiling", "no list with a guard was prepared");
+  check(l, !list || !list->packed == (k != ROWS), "compiling", "whole rows are packed, other lists are not");
+  check(l, !list || !list->order == (k != REGROUPED), "compiling", "rows that are regrouped have an order, others do not");
   check(l, k < FEW || (skipping == 2 && !list), "compiling", "few rows, and lists were prepared");
   check(l, k != JOINED || launches_of(l, "y.0") == 0, "compiling", "the gate's launch does not go on");
   return k >= FEW || list;
@@ -457,6 +462,8 @@ int main(int argc, char **argv) {
   whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_F8, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, REGROUPED, small);
   whole_layer(&total, small ? ODD_SMALL : ODD, REGROUPED, small);
+  whole_layer(&total, small ? EVEN_SMALL : EVEN, ROWS, small);
+  whole_layer(&total, small ? ODD_SMALL : ODD, ROWS, small);
   whole_layer(&total, small ? EVEN_SMALL : EVEN, GATED_LOW, small);
   for (int which = FEW_ODD; which <= FEW_ONE; which++) whole_layer(&total, which, FEW, small);
   for (int which = FEW_ODD; which <= FEW_ONE; which++) whole_layer(&total, which, JOINED, small);
