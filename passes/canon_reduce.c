@@ -2,7 +2,9 @@
  *
  *     sum[i] sum[j] e              sum[i,j] e
  *     sum[k] a[i] * b[i,k]         a[i] * sum[k] b[i,k]       floats: the order of rounding is free
+ *     sum[k] b[i,k] / a[i]         sum[k] b[i,k] / a[i]
  *     sum[k] -(a * b)              -(sum[k] a * b)
+ *     sum[k] cast[t](a * b)        cast[t](sum[k] a * b)      t: the accumulator's, where products are formed anyway
  * Integers narrower than their accumulator keep their factors inside, where products are formed at
  * the accumulator's width; strict_nan keeps them too, because a sum over nothing is 0 and 0 * Inf
  * is not.  A reduction over a ragged index is not merged with one over its segments. */
@@ -36,7 +38,7 @@ static ir_expr *merge(ir_arena *arena, ir_expr *e) {
 
 /* ---- factors --------------------------------------------------------------------------------- */
 typedef struct factors {
-  IR_VEC(ir_expr *) inside, outside;
+  IR_VEC(ir_expr *) inside, outside, below; /* below: divides */
   bool negative;
 } factors;
 
@@ -56,6 +58,21 @@ static bool depends_on(const ir_stmt *stmt, const ir_expr *e, const ir_expr *red
   return false;
 }
 
+static bool is_product(const ir_expr *e) {
+  return e->kind == IR_OP && (e->op == IR_OP_MUL || e->op == IR_OP_NEG || e->op == IR_OP_DIV);
+}
+
+/* Widens to the accumulator's dtype, exactly: products are formed there with or without it. */
+static bool is_widening(const ir_stmt *stmt, const ir_expr *e) {
+  if (e->kind != IR_CAST || e->dtype != stmt->acc || !ir_dtype_is_float(e->dtype)) return false;
+  ir_dtype narrow = e->args[0]->dtype;
+  return ir_dtype_is_float(narrow) && ir_dtype_rows[narrow].bits < ir_dtype_rows[e->dtype].bits;
+}
+
+static bool divides_by_steady(const ir_stmt *stmt, const ir_expr *e, const ir_expr *reduce) {
+  return e->kind == IR_OP && e->op == IR_OP_DIV && !depends_on(stmt, e->args[1], reduce);
+}
+
 static void collect(ir_arena *arena, const ir_stmt *stmt, ir_expr *e, const ir_expr *reduce,
                     factors *out) {
   if (e->kind == IR_OP && e->op == IR_OP_MUL) {
@@ -64,6 +81,11 @@ static void collect(ir_arena *arena, const ir_stmt *stmt, ir_expr *e, const ir_e
   } else if (e->kind == IR_OP && e->op == IR_OP_NEG) {
     out->negative = !out->negative;
     collect(arena, stmt, e->args[0], reduce, out);
+  } else if (ir_dtype_is_float(e->dtype) && divides_by_steady(stmt, e, reduce)) {
+    collect(arena, stmt, e->args[0], reduce, out);
+    IR_PUSH(arena, &out->below, e->args[1]);
+  } else if (is_widening(stmt, e) && is_product(e->args[0])) {
+    collect(arena, stmt, e->args[0], reduce, out);
   } else if (depends_on(stmt, e, reduce)) {
     IR_PUSH(arena, &out->inside, e);
   } else {
@@ -71,10 +93,21 @@ static void collect(ir_arena *arena, const ir_stmt *stmt, ir_expr *e, const ir_e
   }
 }
 
-static ir_expr *product(ir_arena *arena, ir_expr **factor, int count) {
-  ir_expr *all = factor[0];
-  for (int i = 1; i < count; i++) all = ir_apply(arena, IR_OP_MUL, all, factor[i]);
+/* Of factors of one dtype. */
+static ir_expr *product(ir_arena *arena, ir_dtype dtype, ir_expr **factor, int count) {
+  ir_expr *all = ir_cast(arena, dtype, factor[0]);
+  for (int i = 1; i < count; i++) all = ir_apply(arena, IR_OP_MUL, all, ir_cast(arena, dtype, factor[i]));
   return all;
+}
+
+static const ir_expr *narrow(const ir_stmt *stmt, const ir_expr *e) { return is_widening(stmt, e) ? e->args[0] : e; }
+
+/* The dtype that all factors have under their widening, if that is one. */
+static ir_dtype narrowest(const ir_stmt *stmt, const ir_expr *reduce, const factors *f) {
+  ir_dtype dtype = narrow(stmt, f->inside.at[0])->dtype;
+  for (int i = 1; i < f->inside.count; i++)
+    if (narrow(stmt, f->inside.at[i])->dtype != dtype) return reduce->dtype;
+  return f->inside.count > 1 ? dtype : reduce->dtype;
 }
 
 static bool may_hoist(const pass_context *c, const ir_stmt *stmt, const ir_expr *e) {
@@ -87,12 +120,17 @@ static ir_expr *hoist(const pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   factors f = {0};
   if (!may_hoist(c, stmt, e)) return e;
   collect(c->arena, stmt, e->args[0], e, &f);
-  if (f.inside.count == 0 || (f.outside.count == 0 && !f.negative)) return e;
-  ir_expr *body = product(c->arena, f.inside.at, f.inside.count);
-  ir_expr *all = ir_reduce(c->arena, IR_RED_SUM, e->bound, e->bound_count, body);
+  if (f.inside.count == 0) return e;
+  ir_dtype dtype = narrowest(stmt, e, &f);
+  if (f.outside.count == 0 && f.below.count == 0 && !f.negative && dtype == e->dtype) return e;
+  for (int i = 0; i < f.inside.count; i++)
+    if (f.inside.at[i]->dtype != dtype && is_widening(stmt, f.inside.at[i])) f.inside.at[i] = f.inside.at[i]->args[0];
+  ir_expr *body = product(c->arena, dtype, f.inside.at, f.inside.count);
+  ir_expr *all = ir_cast(c->arena, e->dtype, ir_reduce(c->arena, IR_RED_SUM, e->bound, e->bound_count, body));
   if (f.negative) all = ir_apply(c->arena, IR_OP_NEG, all, NULL);
+  for (int i = 0; i < f.below.count; i++) all = ir_apply(c->arena, IR_OP_DIV, all, ir_cast(c->arena, e->dtype, f.below.at[i]));
   if (f.outside.count == 0) return all;
-  return ir_apply(c->arena, IR_OP_MUL, product(c->arena, f.outside.at, f.outside.count), all);
+  return ir_apply(c->arena, IR_OP_MUL, product(c->arena, e->dtype, f.outside.at, f.outside.count), all);
 }
 
 typedef struct reduce_job {
