@@ -49,8 +49,8 @@ static spc_status compile_without(drv_session *s, const ir_target *target, const
 
 static void put_promise(drv_session *s, const promise *given, int k, ir_text *text) {
   if (!given->without || s->options.json) return;
-  double with = pass_explain_summary(s->program->kernels.at[k]).expected;
-  double without = pass_explain_summary(given->without->kernels.at[k]).expected;
+  double with = pass_explain_summary(s->program, s->program->kernels.at[k]).expected;
+  double without = pass_explain_summary(given->without, given->without->kernels.at[k]).expected;
   ir_text_printf(text, "\n  promised %s: ", given->name);
   if (without <= 0 || with <= without * 1.005)
     ir_text_put(text, "it costs nothing here\n");

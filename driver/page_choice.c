@@ -133,9 +133,10 @@ static void put_fact(page *p, const char *value, const char *what) {
 }
 
 static void put_facts(page *p, const ir_kernel *kernel) {
-  pass_summary s = pass_explain_summary(kernel);
+  pass_summary s = pass_explain_summary(p->s->program, kernel);
   page_raw(p, "<ul class=\"facts\">\n");
-  if (s.expected > 0) put_fact(p, page_time(p, s.expected), "expected, all stages");
+  if (s.expected > 0) put_fact(p, page_time(p, s.expected), "expected, all stages of a run");
+  if (s.once > 0) put_fact(p, page_time(p, s.once), "once, what is packed");
   if (s.dense > 0) put_fact(p, page_time(p, s.dense), "with every choice dense");
   if (s.expected > 0 && s.dense > 0)
     put_fact(p, ir_format_text(p->arena, "%.2f\xc3\x97", s.dense / s.expected), "against dense");

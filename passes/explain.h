@@ -15,15 +15,16 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
 void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_text *out);
 
 /* ---- the kernel as a whole (explain_summary.c) ----------------------------------------------- */
-/* Predicted microseconds of all stages.  Without lists every figure but `dense` is the same. */
+/* Predicted microseconds of a run's stages.  Without lists every figure but `dense` is the same. */
 typedef struct pass_summary {
   double expected;           /* the mean over the densities and their spread */
   double low, likely, high;  /* at the ends and in the middle of the range of densities */
   double dense;              /* every statement that has a choice by its dense kernel */
+  double once;               /* of stages beside all these: what they make is kept between runs */
   int listed;                /* statements that read lists */
   const ir_candidate *first; /* the first of them, or NULL */
 } pass_summary;
-pass_summary pass_explain_summary(const ir_kernel *kernel);
+pass_summary pass_explain_summary(const ir_program *program, const ir_kernel *kernel);
 double pass_explain_dense_time(const ir_kernel *kernel, const ir_candidate *chosen);
 void pass_explain_head(const ir_program *program, const ir_kernel *kernel,
                        ir_text *out); /* the first lines */

@@ -148,9 +148,10 @@ void pass_explain_json(const ir_program *program, const ir_kernel *kernel, ir_te
   ir_text_put(out, "{");
   text_field(out, "kernel", kernel->name, true);
   text_field(out, "target", program->target, false);
-  pass_summary summary = pass_explain_summary(kernel);
+  pass_summary summary = pass_explain_summary(program, kernel);
   number_field(out, "expected_microseconds", summary.expected);
   number_field(out, "dense_microseconds", summary.dense);
+  number_field(out, "once_microseconds", summary.once);
   number_field(out, "low_microseconds", summary.low);
   number_field(out, "likely_microseconds", summary.likely);
   number_field(out, "high_microseconds", summary.high);

@@ -34,11 +34,27 @@ static void add_everywhere(pass_summary *s, double microseconds) {
   s->high += microseconds;
 }
 
-pass_summary pass_explain_summary(const ir_kernel *kernel) {
+static bool computes(const ir_stage *stage, const ir_tensor *target) {
+  for (int i = 0; i < stage->stmts.count; i++)
+    if (stage->stmts.at[i]->target == target) return true;
+  return false;
+}
+
+static bool is_made_once(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->once && computes(kernel->stages.at[i], target)) return true;
+  return false;
+}
+
+pass_summary pass_explain_summary(const ir_program *program, const ir_kernel *kernel) {
   pass_summary s = {0};
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;
+    if (!program->unpacked && is_made_once(kernel, c->target)) {
+      s.once += c->expected;
+      continue;
+    }
     s.expected += c->expected;
     s.dense += pass_explain_dense_time(kernel, c);
     if (is_listed(c))
@@ -49,6 +65,10 @@ pass_summary pass_explain_summary(const ir_kernel *kernel) {
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
     if (stage->kind != IR_STAGE_CONVERT) continue;
+    if (!program->unpacked && stage->once) {
+      s.once += stage->microseconds;
+      continue;
+    }
     s.expected += stage->microseconds;
     add_everywhere(&s, stage->microseconds);
   }
@@ -103,7 +123,7 @@ static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *
 }
 
 static void put_estimate(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
-  pass_summary s = pass_explain_summary(kernel);
+  pass_summary s = pass_explain_summary(program, kernel);
   if (s.expected <= 0) return;
   ir_text_printf(out, "; %s %s", pass_time_text(out->arena, s.expected),
                  s.listed ? "expected" : "predicted");
@@ -111,6 +131,7 @@ static void put_estimate(const ir_program *program, const ir_kernel *kernel, ir_
   if (s.listed)
     ir_text_printf(out, ", dense %s (%.2fx)", pass_time_text(out->arena, s.dense),
                    s.dense / s.expected);
+  if (s.once > 0) ir_text_printf(out, "; once, by spc_plan_pack, %s more", pass_time_text(out->arena, s.once));
 }
 
 void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
@@ -154,8 +175,8 @@ static bool is_one_density(const ir_candidate *c) {
   return c->density_high <= c->density_low * 1.01;
 }
 
-static void put_speed_up(const ir_kernel *kernel, ir_text *out) {
-  pass_summary s = pass_explain_summary(kernel);
+static void put_speed_up(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
+  pass_summary s = pass_explain_summary(program, kernel);
   if (!s.listed) return;
   const ir_candidate *c = s.first;
   if (is_one_density(c))
@@ -173,5 +194,5 @@ void pass_explain_head(const ir_program *program, const ir_kernel *kernel, ir_te
   pass_explain_line(program, kernel, out);
   ir_text_put(out, "\n");
   put_sizes(program, kernel, out);
-  put_speed_up(kernel, out);
+  put_speed_up(program, kernel, out);
 }
