@@ -99,12 +99,13 @@ void *ir_alloc(ir_arena *arena, size_t bytes) {
   return at;
 }
 
+enum { LARGE = 1 << 21, PAGE = 4096, LINE = 64 };
+
 /* A hint: a large page is cleared at once, and found with one look. */
-static void ask_for_large_pages(char *at, size_t bytes) {
+static void advise_large_pages(char *at, size_t bytes) {
 #ifdef MADV_HUGEPAGE
-  enum { LARGE = 1 << 21, PAGE = 4096 };
   size_t ahead = (PAGE - (uintptr_t)at % PAGE) % PAGE;
-  if (bytes >= 2 * LARGE) (void)madvise(at + ahead, (bytes - ahead) / PAGE * PAGE, MADV_HUGEPAGE);
+  (void)madvise(at + ahead, (bytes - ahead) / PAGE * PAGE, MADV_HUGEPAGE);
 #else
   (void)at, (void)bytes;
 #endif
@@ -119,8 +120,17 @@ void *ir_alloc_room(ir_arena *arena, size_t bytes) {
   *c = (chunk){.next = first->next, .used = rounded, .size = rounded};
   first->next = c; /* behind the one that small things are taken from */
   arena->bytes += rounded;
-  ask_for_large_pages((char *)c + HEADER, rounded);
+  if (rounded >= 2 * LARGE) advise_large_pages((char *)c + HEADER, rounded);
   return (char *)c + HEADER;
+}
+
+void *ir_alloc_vectors(ir_arena *arena, size_t bytes) {
+  if (bytes < PAGE || bytes > SIZE_MAX / 2) return ir_alloc(arena, bytes ? bytes : 1);
+  size_t align = bytes >= LARGE ? LARGE : LINE;
+  char *room = ir_alloc(arena, bytes + align - 1);
+  room += (align - (uintptr_t)room % align) % align;
+  if (bytes >= LARGE) advise_large_pages(room, bytes);
+  return room;
 }
 
 ir_deferred *ir_arena_defer(ir_arena *arena, void (*release)(void *user)) {

@@ -64,6 +64,10 @@ size_t ir_arena_bytes(const ir_arena *arena);
 void *ir_alloc(ir_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
 /* The same of any content: large arrays that are written whole anyway are not cleared first. */
 void *ir_alloc_room(ir_arena *arena, size_t bytes);
+/* An array that vectors run over: it begins with a cache line, because a vector that crosses two is
+ * read twice, and where it is large with a large page, which is asked for: strips of columns touch
+ * another small page in every row. */
+void *ir_alloc_vectors(ir_arena *arena, size_t bytes);
 char *ir_strndup(ir_arena *arena, const char *text, size_t length);
 char *ir_strdup(ir_arena *arena, const char *text);
 char *ir_format_text(ir_arena *arena, const char *format, ...) IR_PRINTF(2, 3);

@@ -73,20 +73,11 @@ static spc_status too_big(rt_memory *memory, const char *name) {
   return SPC_INVALID_INPUT;
 }
 
-/* Arrays that vectors run over begin with a cache line: a vector that crosses two is read twice. */
-enum { LINE = 64, LARGE = 4096 };
-
-static void *line_aligned(ir_arena *arena, size_t bytes) {
-  if (bytes < LARGE) return ir_alloc(arena, bytes ? bytes : 1);
-  char *room = ir_alloc(arena, bytes + LINE - 1);
-  return room + (LINE - (uintptr_t)room % LINE) % LINE;
-}
-
 static spc_status host_array(rt_memory *memory, const char *name, ir_dtype dtype, int64_t count,
                              ir_array *out) {
   if (count < 0 || count > (int64_t)1 << 40) return too_big(memory, name);
   size_t bytes = (size_t)count * ir_dtype_bytes(dtype);
-  *out = (ir_array){.data = line_aligned(memory->arena, bytes), .count = count, .dtype = dtype};
+  *out = (ir_array){.data = ir_alloc_vectors(memory->arena, bytes), .count = count, .dtype = dtype};
   return SPC_OK;
 }
 
@@ -187,7 +178,7 @@ void *rt_memory_each(rt_memory *memory, const ir_buf *buf, int set, int sets) {
   if (!w->each) w->each = IR_NEW_ARRAY(memory->arena, void *, sets);
   if (!w->each[set]) {
     int64_t bytes = w->slot.host.count * (int64_t)ir_dtype_bytes(buf->dtype);
-    w->each[set] = line_aligned(memory->arena, (size_t)bytes);
+    w->each[set] = ir_alloc_vectors(memory->arena, (size_t)bytes);
     memory->workspace_bytes += bytes;
   }
   return w->each[set];
