@@ -44,10 +44,21 @@ static LLVMValueRef constant(cg_cpu *c, const ir_expr *e) {
                                      : cg_cpu_const_i(c, e->dtype, e->lanes, e->i);
 }
 
+/* Read once, where the function begins: behind a store or a branch it would be read again. */
+static LLVMValueRef read_size(cg_cpu *c, const ir_dim *d) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(c->builder);
+  LLVMPositionBuilderAtEnd(c->builder, c->entry);
+  LLVMValueRef size = cg_cpu_load(c, IR_I64, c->sizes, cg_cpu_i64(c, d->number), 1, NULL);
+  LLVMSetValueName2(size, d->name, strlen(d->name));
+  cg_cpu_bind(c, &c->names, (cg_cpu_bound){.key = d, .value = size});
+  LLVMPositionBuilderAtEnd(c->builder, here);
+  return size;
+}
+
 static LLVMValueRef dim(cg_cpu *c, const ir_dim *d) {
   if (d->value >= 0) return cg_cpu_i64(c, d->value);
   cg_cpu_bound *known = cg_cpu_find(&c->names, d);
-  return known ? known->value : cg_cpu_load(c, IR_I64, c->sizes, cg_cpu_i64(c, d->number), 1, NULL);
+  return known ? known->value : read_size(c, d);
 }
 
 static LLVMValueRef variable(cg_cpu *c, const ir_var *var) {
