@@ -272,8 +272,8 @@ static void prefetch(cg_cpu *c, const ir_code *code) {
   LLVMTypeRef memory = cg_cpu_memory_type(c, code->buf->dtype, 1);
   LLVMValueRef where = LLVMBuildGEP2(c->builder, memory, base->value, &offset, 1, "");
   LLVMTypeRef pointer = LLVMTypeOf(where);
-  LLVMValueRef args[4] = {where, cg_cpu_int(c, 32, 1, 0), cg_cpu_int(c, 32, 1, 3),
-                          cg_cpu_int(c, 32, 1, 1)}; /* to read, keep, data */
+  LLVMValueRef args[4] = {where, cg_cpu_int(c, 32, 1, 0), cg_cpu_int(c, 32, 1, code->early ? 2 : 3),
+                          cg_cpu_int(c, 32, 1, 1)}; /* to read, in the second cache or all, data */
   cg_cpu_intrinsic(c, "llvm.prefetch", &pointer, 1, args, 4);
 }
 

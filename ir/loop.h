@@ -84,6 +84,7 @@ struct ir_code {
   ir_expr *offset; /* elements; a vector value stores `lanes` consecutive ones */
   ir_op combine;   /* IR_STORE: IR_OP_COUNT for a plain store, else buf[o] = op(buf[o], value) */
   bool atomic;
+  bool early; /* IR_PREFETCH: into a core's second cache alone, for what is read much later */
   bool compressed; /* IR_STORE: the lanes that the mask keeps go one after the other from offset on
                     */
   ir_block body, orelse;
@@ -147,7 +148,7 @@ ir_var *ir_let_lanes(ir_builder *b, const char *name, ir_dtype dtype, int lanes,
 void ir_set(ir_builder *b, ir_var *var, ir_expr *value);
 ir_code *ir_store(ir_builder *b, ir_buf *buf, ir_expr *offset, ir_expr *value);
 ir_buf *ir_local(ir_builder *b, const char *name, ir_dtype dtype, int64_t count);
-void ir_prefetch(ir_builder *b, ir_buf *buf, ir_expr *offset);
+ir_code *ir_prefetch(ir_builder *b, ir_buf *buf, ir_expr *offset);
 void ir_comment(ir_builder *b, const char *format, ...) IR_PRINTF(2, 3);
 /* open_*: what follows goes inside, until the matching ir_close with the block that was open. */
 ir_var *ir_open_for(ir_builder *b, const char *name, ir_expr *lo, ir_expr *hi, ir_run run,

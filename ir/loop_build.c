@@ -93,10 +93,11 @@ ir_buf *ir_local(ir_builder *b, const char *name, ir_dtype dtype, int64_t count)
   return buf;
 }
 
-void ir_prefetch(ir_builder *b, ir_buf *buf, ir_expr *offset) {
+ir_code *ir_prefetch(ir_builder *b, ir_buf *buf, ir_expr *offset) {
   ir_code *code = append(b, IR_PREFETCH);
   code->buf = buf;
   code->offset = offset;
+  return code;
 }
 
 void ir_comment(ir_builder *b, const char *format, ...) {

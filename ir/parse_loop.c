@@ -141,6 +141,7 @@ static ir_code *read_prefetch(ir_reader *r) {
   ir_read_expect(r, "[");
   code->offset = ir_read_expr(r);
   ir_read_expect(r, "]");
+  code->early = ir_read_if(r, "early");
   ir_read_expect(r, ";");
   return code;
 }

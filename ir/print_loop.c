@@ -129,7 +129,7 @@ static void put_code(ir_writer *w, const ir_code *code, int depth) {
     ir_put_buf(w, code->buf);
     ir_text_put(w->out, "[");
     ir_put_expr(w, code->offset);
-    ir_text_put(w->out, "];");
+    ir_text_put(w->out, code->early ? "] early;" : "];");
     break;
   case IR_BARRIER: ir_text_put(w->out, "barrier;"); break;
   case IR_COMMENT:

@@ -64,18 +64,20 @@ static ir_expr *open_places(lower_state *s, lower_env *env, ir_block **outer) {
 }
 
 /* The lines of a strip in a matrix whose rows are consecutive, of a later row: a row's are too far
- * from those of the next one for a core to ask for them by itself. */
-enum { ROWS_AHEAD = 8, LINE_BYTES = 64 };
+ * from those of the next one for a core to ask for them by itself.  Rows are often a multiple of a
+ * page apart, so that all of a strip's lines share a few sets of the first cache: they wait in the
+ * second one.  To pack a row takes no time: what it reads is asked for long before. */
+enum { ROWS_AHEAD = 8, PACKED_AHEAD = 64, LINE_BYTES = 64 };
 
-static void ask_ahead(lower_state *s, ir_buf *buf, ir_expr *row) {
+static void ask_ahead(lower_state *s, ir_buf *buf, ir_expr *row, int64_t ahead) {
   const lower_strips *strips = &s->strips;
   int64_t bytes = (int64_t)ir_dtype_bytes(buf->dtype), line = bytes ? LINE_BYTES / bytes : 1;
   ir_expr *first = pass_code_mul(s, strips->number, pass_code_int(s, strips->width));
-  ir_expr *later = pass_code_add(s, row, pass_code_int(s, ROWS_AHEAD));
+  ir_expr *later = pass_code_add(s, row, pass_code_int(s, ahead));
   ir_expr *at = pass_code_add(s, pass_code_mul(s, later, strips->index->extent), first);
   ir_func_use(s->b.func, buf);
   for (int64_t place = 0; place < strips->width; place += line)
-    ir_prefetch(&s->b, buf, pass_code_add(s, at, pass_code_int(s, place)));
+    ir_prefetch(&s->b, buf, pass_code_add(s, at, pass_code_int(s, place)))->early = true;
 }
 
 static bool lies_by_rows(const ir_expr *access, const ir_index *columns) {
@@ -89,7 +91,7 @@ static void ask_for_result(lower_state *s, lower_env *env) {
   const ir_expr *target = ir_access(s->arena, stmt->target, (ir_expr **)stmt->subs);
   const lower_bound *row = pass_env_find(env, s->strips.rows);
   if (row && lies_by_rows(target, s->strips.index))
-    ask_ahead(s, pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0), row->value);
+    ask_ahead(s, pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0), row->value, ROWS_AHEAD);
 }
 
 void pass_strips_columns(lower_nest *nest, lower_env *env, int n) {
@@ -112,7 +114,7 @@ static void write_packing(lower_state *s, ir_expr *first) {
   lower_env *env = pass_env_new(s);
   pass_env_bind(env, strips->k, at);
   if (lies_by_rows(strips->packed, strips->index))
-    ask_ahead(s, pass_code_buffer(s, strips->packed->tensor, IR_BUF_VALS, 0), at);
+    ask_ahead(s, pass_code_buffer(s, strips->packed->tensor, IR_BUF_VALS, 0), at, PACKED_AHEAD);
   ir_expr *place = open_places(s, env, &places);
   ir_expr *row = first ? pass_code_add(s, first, at) : at;
   ir_expr *to = pass_code_add(s, pass_code_mul(s, row, pass_code_int(s, strips->width)), place);

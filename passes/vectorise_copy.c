@@ -216,7 +216,7 @@ static void copy_if(vec_copier *k, const ir_code *code, ir_expr *cond) {
  */
 static void copy_prefetch(vec_copier *k, const ir_code *code) {
   for (int c = 0; c < k->cols; c++)
-    ir_prefetch(k->b, code->buf, pass_vec_scalar(k, code->offset, 0, c));
+    ir_prefetch(k->b, code->buf, pass_vec_scalar(k, code->offset, 0, c))->early = code->early;
 }
 
 void pass_vec_block(vec_copier *k, const ir_block *block, ir_expr *cond) {

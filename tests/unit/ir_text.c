@@ -101,7 +101,7 @@ static const char whole[] =
     "3]);\n"
     "        if @M.pos[%k] == 0_i32 {\n          atomic @h.counts[%i / 64] += 1_i32;\n        } "
     "else {\n"
-    "          @tile[0] = sum[](%acc);\n          prefetch @h.counts[%k + 16];\n          barrier;\n        }\n      }\n      while %n < 3 "
+    "          @tile[0] = sum[](%acc);\n          prefetch @h.counts[%k + 16] early;\n          barrier;\n        }\n      }\n      while %n < 3 "
     "{\n        %n = %n + 1;\n      }\n"
     "      @tile[%i % 64] max= 1.0_f32 mask true;\n      note \"hello \\x01\";\n      vector for "
     "%v = 0 .. 8 {\n"
