@@ -169,6 +169,57 @@ static void fill_first(lower_state *s, int first_func, double value) {
   s->stage->funcs.at[first_func] = func;
 }
 
+/* The loop whose every iteration writes one row of the result, and does nothing else. */
+static ir_code *loop_of_rows(lower_state *s, const lower_loops *order) {
+  const ir_tensor *target = s->stmt->target;
+  const ir_target *machine = s->context->options->target;
+  const ir_format *format = pass_level_format(s, target);
+  if (!machine || machine->kind != IR_TARGET_CPU || target->rank < 2 || target->pitch[0] ||
+      is_like(s) || has_padding(format) || order->count < 1)
+    return NULL;
+  const ir_expr *row = s->stmt->subs[format->level[0].dim];
+  const ir_block *body = &s->b.func->body;
+  ir_code *loop = body->codes.count ? body->codes.at[body->codes.count - 1] : NULL;
+  if (!loop || loop->kind != IR_FOR || loop->run != IR_RUN_PARALLEL) return NULL;
+  bool all = loop->lo->kind == IR_CONST && loop->lo->i == 0 && loop->step->i == 1 &&
+             ir_expr_equal(loop->hi, target->dim[format->level[0].dim]);
+  return all && ir_is_bare(row, order->index[0]) ? loop : NULL;
+}
+
+/* What an iteration leaves out is written before it begins, so that its row waits in the first cache;
+ * the next row's lines are on their way meanwhile:
+ *
+ *     for i parallel { for n in row i + 1 step 16 { ask for C[n] }
+ *                      for n in row i { C[n] = 0 }
+ *                      for p in A.pos1[i] .. { C[i,A.crd1[p]] = A[p] } } */
+enum { LINE_BYTES = 64 };
+
+static void fill_row(lower_state *s, ir_code *loop, double value) {
+  const ir_tensor *target = s->stmt->target;
+  const ir_format *format = pass_level_format(s, target);
+  ir_block *outer = s->b.block, fill = {0};
+  ir_expr *length = target->dim[format->level[1].dim], *row = pass_code_ref(s, loop->var);
+  for (int l = 2; l < target->rank; l++)
+    length = pass_code_mul(s, length, target->dim[format->level[l].dim]);
+  ir_expr *first = pass_code_mul(s, row, length), *end = pass_code_add(s, first, length);
+  ir_buf *buf = pass_code_buffer(s, target, IR_BUF_VALS, 0);
+  ir_block *around;
+  s->b.block = &fill;
+  int64_t bytes = (int64_t)ir_dtype_bytes(target->dtype);
+  ir_expr *behind = pass_code_add(s, end, length);
+  ir_var *n = ir_open_for(&s->b, "next", end, behind, IR_RUN_SEQUENTIAL, &around);
+  around->codes.at[around->codes.count - 1]->step = pass_code_int(s, bytes ? LINE_BYTES / bytes : 1);
+  ir_prefetch(&s->b, buf, pass_code_ref(s, n))->early = true;
+  ir_close(&s->b, around);
+  n = ir_open_for(&s->b, "n", first, end, IR_RUN_SEQUENTIAL, &around);
+  pass_code_store(s, buf, pass_code_ref(s, n), pass_value_const(s, target->dtype, value));
+  ir_close(&s->b, around);
+  for (int i = 0; i < loop->body.codes.count; i++)
+    IR_PUSH(s->arena, &fill.codes, loop->body.codes.at[i]);
+  loop->body = fill;
+  s->b.block = outer;
+}
+
 /* Rows in no segment are 0: no loop visits them, and no condition is asked there. */
 static bool leaves_rows(const ir_stmt *stmt) {
   for (int i = 0; i < stmt->free.count; i++)
@@ -211,5 +262,9 @@ void pass_lower_gather(lower_state *s) {
   const ir_format *format = pass_level_format(s, s->stmt->target);
   double rest = rows ? 0 : nest.skips ? nest.skip : is_like(s) ? 0 : s->stmt->fill;
   bool fills = is_like(s) ? has_padding(format) : s->skipped || has_padding(format);
-  if (fills) fill_first(s, first_func, rest);
+  ir_code *rows_loop = fills ? loop_of_rows(s, &order) : NULL;
+  if (rows_loop)
+    fill_row(s, rows_loop, rest);
+  else if (fills)
+    fill_first(s, first_func, rest);
 }

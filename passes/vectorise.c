@@ -138,13 +138,15 @@ static double share_by_reductions(vectoriser *v, const ir_code *loop) {
 }
 
 /* ---- shapes of register tiles ---------------------------------------------------------------- */
+enum { ONE_TILE = 4 }; /* vectors: that few columns, as in a strip, are copied without a loop */
+
 static int at_most(int64_t a, int b) { return a < b ? (int)a : b; }
 
 static shape tile_shape(const vectoriser *v, const ir_code *row, const ir_code *col, int lanes,
                         int accumulators) {
   bool wide = v->bits == 512;
   int64_t rows = row ? pass_vec_most_trips(row) : 1, cols = pass_vec_most_trips(col);
-  shape s = {1, 2, lanes};
+  shape s = {1, cols > 0 && cols <= ONE_TILE * lanes ? ONE_TILE : 2, lanes};
   if (accumulators) {
     s = wide ? (shape){6, 4, lanes} : (shape){6, 2, lanes};
     if (rows == 1)
@@ -328,7 +330,7 @@ static bool holds_steps(const ir_code *loop) {
     const ir_code *code = loop->body.codes.at[i];
     bool is_step = code->kind == IR_FOR || code->kind == IR_PREFETCH;
     if (code->kind != IR_LET && code->kind != IR_COMMENT && !is_step) return false;
-    if (code->kind == IR_FOR && !stores_something(&code->body)) return false;
+    if (code->kind == IR_FOR && !stores_something(&code->body) && !asks_ahead(code)) return false;
     steps += is_step + (code->kind == IR_FOR && asks_ahead(code));
   }
   return steps > 1;

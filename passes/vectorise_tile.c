@@ -55,6 +55,24 @@ static void write_edge(vec_tile *t, vec_copier *k, ir_expr *from, ir_expr *hi) {
   ir_close(t->b, outer);
 }
 
+/* Columns lo .. hi, which are no more than one tile of them: no loop, so that what is read lies at
+ * constant distances from where the rows' addresses are. */
+static void write_only_tile(vec_tile *t, vec_copier *k, ir_expr *lo, ir_expr *hi, int64_t step) {
+  ir_block *branch;
+  ir_expr *whole = ir_apply(t->b->arena, IR_OP_LE, add(t, lo, step), hi);
+  ir_code *test = ir_open_if(t->b, whole, &branch);
+  write_copies(t, k, lo, t->shape.cols, NULL);
+  ir_open_else(t->b, test);
+  write_edge(t, k, lo, hi);
+  ir_close(t->b, branch);
+}
+
+static bool is_only_tile(const vec_tile *t, ir_run run, int64_t step) {
+  int64_t most = pass_vec_most_trips(t->col);
+  return run == IR_RUN_SEQUENTIAL && most >= 0 && most <= step && !t->even &&
+         !pass_vec_divides(t->col, step);
+}
+
 /* Bounds of the column loop may use what stands before it in the row: the same for all rows. */
 static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_arena *a = t->b->arena;
@@ -71,6 +89,10 @@ static void write_columns(vec_tile *t, int rows, ir_expr *row_at) {
   ir_expr *lo = pass_vec_scalar(&k, t->col->lo, 0, 0), *hi = pass_vec_scalar(&k, t->col->hi, 0, 0);
   ir_block *outer, *branch;
   ir_run run = t->row ? IR_RUN_SEQUENTIAL : t->col->run;
+  if (is_only_tile(t, run, step)) {
+    write_only_tile(t, &k, lo, hi, step);
+    return;
+  }
   ir_expr *at = ir_var_ref(a, pass_vec_open(t->b, t->col, lo, hi, step, run, &outer));
   if (t->even || pass_vec_divides(t->col, step)) {
     write_copies(t, &k, at, t->shape.cols, NULL);
