@@ -6,6 +6,9 @@
  * in length.  One run at a time owns the pool: a caller that finds it taken works alone, on its own
  * thread, and so does work that calls the pool again.
  *
+ * A thread that has nothing left looks for a moment before it sleeps: stages follow each other within
+ * microseconds, and a caller that slept would be woken as slowly as any other.
+ *
  * How long a thread takes from being woken to its first part is measured at every job, so that a
  * caller who knows how long its work takes can ask whether sharing it pays.  Where the other cores
  * are busy that is long, and less is shared. */
@@ -17,11 +20,12 @@
 
 #include "runtime/plan.h"
 
-enum { MOST_THREADS = 256, PARTS_A_THREAD = 4 };
+enum { MOST_THREADS = 256, PARTS_A_THREAD = 16 };
 enum {
   FIRST_WAKE_NS = 10000,
   LEAST_WAKE_NS = 1000,
   MOST_WAKE_NS = 200000, /* however busy the cores are: a job of a millisecond is shared */
+  LOOKS_NS = 30000, /* before it sleeps: about what waking it takes */
   WAKES_PAID = 2,
   TRIED_AGAIN = 256
 };
@@ -39,9 +43,9 @@ struct rt_pool {
   pthread_mutex_t lock;  /* guards what follows */
   pthread_cond_t begun, ended;
   job *current;        /* NULL between jobs */
-  uint64_t generation; /* counts jobs, so that a thread takes part in each once */
-  int busy;            /* threads inside the current job */
-  bool closing;
+  atomic_ullong generation; /* counts jobs, so that a thread takes part in each once */
+  atomic_int busy;          /* threads inside the current job */
+  atomic_bool closing;
   int threads, workers; /* workers = threads - 1: the caller is the last one */
   atomic_llong wake_ns; /* from waking to the first part, about the median of late */
   atomic_uint declined; /* jobs that were said not to pay, since the last one that ran */
@@ -69,9 +73,25 @@ static void take_parts(job *j) {
   }
 }
 
+static void rest(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+static void look_for_job(rt_pool *pool, unsigned long long seen) {
+  for (int64_t end = rt_now_ns() + LOOKS_NS; rt_now_ns() < end; rest())
+    if (atomic_load(&pool->generation) != seen || atomic_load(&pool->closing)) return;
+}
+
+static void look_for_end(rt_pool *pool) {
+  for (int64_t end = rt_now_ns() + LOOKS_NS; rt_now_ns() < end; rest())
+    if (!atomic_load(&pool->busy)) return;
+}
+
 static void *worker_main(void *user) {
   rt_pool *pool = user;
-  uint64_t seen = 0;
+  unsigned long long seen = 0;
   pthread_mutex_lock(&pool->lock);
   for (;;) {
     while (!pool->closing && (!pool->current || pool->generation == seen))
@@ -86,6 +106,9 @@ static void *worker_main(void *user) {
     take_parts(j);
     pthread_mutex_lock(&pool->lock);
     if (--pool->busy == 0) pthread_cond_signal(&pool->ended);
+    pthread_mutex_unlock(&pool->lock);
+    look_for_job(pool, seen);
+    pthread_mutex_lock(&pool->lock);
   }
   pthread_mutex_unlock(&pool->lock);
   return NULL;
@@ -113,7 +136,10 @@ static void run_job(rt_pool *pool, job *j) {
   pthread_mutex_unlock(&pool->lock);
   take_parts(j);
   pthread_mutex_lock(&pool->lock);
-  pool->current = NULL;
+  pool->current = NULL; /* nobody enters any more */
+  pthread_mutex_unlock(&pool->lock);
+  look_for_end(pool);
+  pthread_mutex_lock(&pool->lock);
   while (pool->busy) pthread_cond_wait(&pool->ended, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
   note_wake(pool, j, begun);
@@ -164,6 +190,9 @@ rt_pool *rt_pool_new(int threads) {
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begun, NULL);
   pthread_cond_init(&pool->ended, NULL);
+  atomic_init(&pool->generation, 0);
+  atomic_init(&pool->busy, 0);
+  atomic_init(&pool->closing, false);
   atomic_init(&pool->wake_ns, FIRST_WAKE_NS);
   atomic_init(&pool->declined, 0);
   while (pool->workers < threads - 1 &&
