@@ -11,7 +11,9 @@
  * which stay in the caches where the sums would not.
  *
  * Whether a word was empty is a question that nobody can foresee.  Where the row has few words it
- * is not asked: bits[1] and bits[2] stay empty, and all words are visited.
+ * is not asked: bits[1] and bits[2] stay empty, and all words are visited.  Nor is it asked how many
+ * bits a word has, where a look at some words says that they are few: two places of each are put on a
+ * list, and count if they are there.
  *
  * The workspaces belong to one thread each (ir_buf.each), zero before and after every row. */
 #include "passes/lower.h"
@@ -33,8 +35,20 @@ static bool counts_seen(const ir_expr *hole) {
   return hole->reducer == IR_RED_MAX || hole->reducer == IR_RED_MIN;
 }
 
+/* Empty words put a place on the list too, which nothing counts: behind the last one. */
+static ir_buf *places_workspace(lower_state *s, ir_expr *extent) {
+  const ir_target *machine = s->context->options->target;
+  if (machine && machine->kind == IR_TARGET_CUDA) return NULL;
+  ir_expr *most = pass_code_op(s, IR_OP_MIN, extent, pass_code_int(s, FLAT_VISITED));
+  const char *name = ir_format_text(s->arena, "%s.places", s->stmt->target->name);
+  ir_buf *buf = pass_code_workspace(s, name, IR_I32, pass_code_add(s, most, pass_code_int(s, 1)));
+  buf->each = true;
+  return buf;
+}
+
 void pass_row_open(lower_state *s, lower_row *row) {
   ir_expr *words = row->last->extent;
+  row->places = places_workspace(s, words);
   row->sums = workspace(s, "sums", pass_value_dtype(s, row->hole->dtype), words);
   if (counts_seen(row->hole)) row->seen = workspace(s, "seen", IR_I64, words);
   for (int d = 0; d < DEPTH; d++) {
@@ -213,18 +227,107 @@ static void visit_words(lower_state *s, flush *f, int depth) {
   ir_close(&s->b, outer);
 }
 
+/* ---- words that are all visited -------------------------------------------------------------- */
+enum { FEW = 2 };
+
+static ir_expr *lowest(lower_state *s, ir_expr *word, ir_expr *left) {
+  ir_expr *first = pass_code_mul(s, word, pass_code_int(s, WORD));
+  return pass_code_cast(s, IR_I32, pass_code_add(s, first, pass_code_op(s, IR_OP_CTZ, left, NULL)));
+}
+
+static void drop_lowest(lower_state *s, ir_var *left) {
+  ir_expr *rest = pass_code_ref(s, left);
+  ir_set(&s->b, left, pass_code_op(s, IR_OP_BAND, rest, pass_code_sub(s, rest, pass_code_int(s, 1))));
+}
+
+static void count_one(lower_state *s, ir_var *count, ir_expr *more) {
+  ir_set(&s->b, count, pass_code_add(s, pass_code_ref(s, count), more));
+}
+
+/* FEW places without a question, the others as long as there are any. */
+static void list_word(lower_state *s, const lower_row *row, ir_expr *word, ir_var *count) {
+  ir_block *outer;
+  ir_expr *one = pass_code_int(s, 1), *zero = pass_code_int(s, 0);
+  ir_var *left = ir_let(&s->b, "left", IR_I64, pass_code_load(s, row->bits[0], word, NULL));
+  ir_expr *rest = pass_code_ref(s, left), *more = pass_code_op(s, IR_OP_NE, rest, zero);
+  pass_code_store(s, row->bits[0], word, zero);
+  for (int i = 0; i < FEW; i++) {
+    pass_code_store(s, row->places, pass_code_ref(s, count), lowest(s, word, rest));
+    count_one(s, count, pass_code_where(s, more, one, zero));
+    drop_lowest(s, left);
+  }
+  ir_open_while(&s->b, more, &outer);
+  pass_code_store(s, row->places, pass_code_ref(s, count), lowest(s, word, rest));
+  count_one(s, count, one);
+  drop_lowest(s, left);
+  ir_close(&s->b, outer);
+}
+
+static void visit_listed(lower_state *s, flush *f) {
+  const lower_row *row = f->row;
+  ir_block *outer;
+  ir_expr *zero = pass_code_int(s, 0);
+  ir_var *count = ir_let(&s->b, "listed", IR_I64, zero);
+  ir_var *word = ir_open_for(&s->b, "word", zero, row->bits[0]->count, IR_RUN_SEQUENTIAL, &outer);
+  list_word(s, row, pass_code_ref(s, word), count);
+  ir_close(&s->b, outer);
+  ir_var *n = ir_open_for(&s->b, "n", zero, pass_code_ref(s, count), IR_RUN_SEQUENTIAL, &outer);
+  ir_expr *place = pass_code_load_int(s, row->places, pass_code_ref(s, n), NULL);
+  visit_place(s, f, pass_code_let(s, row->last->name, place));
+  ir_close(&s->b, outer);
+}
+
+/* 1: the word has more than FEW bits. */
+static ir_expr *has_many(lower_state *s, const lower_row *row, ir_expr *word) {
+  ir_expr *left = pass_code_let(s, "some", pass_code_load(s, row->bits[0], word, NULL));
+  ir_expr *one = pass_code_int(s, 1), *zero = pass_code_int(s, 0);
+  for (int i = 0; i < FEW; i++)
+    left = pass_code_let(s, "fewer", pass_code_op(s, IR_OP_BAND, left, pass_code_sub(s, left, one)));
+  return pass_code_where(s, pass_code_op(s, IR_OP_NE, left, zero), one, zero);
+}
+
+/* A look at SAMPLE words in equal distances: at most half of them have many bits. */
+static ir_expr *has_few(lower_state *s, const lower_row *row) {
+  enum { SAMPLE = 4 };
+  ir_block *outer;
+  ir_expr *words = row->bits[0]->count, *most = pass_code_int(s, SAMPLE), *many = pass_code_int(s, 0);
+  ir_var *few = ir_let(&s->b, "few", IR_B1, pass_code_bool(s, false));
+  ir_open_if(&s->b, pass_code_op(s, IR_OP_GE, words, most), &outer);
+  for (int i = 0; i < SAMPLE; i++) {
+    ir_expr *word = pass_code_mul(s, words, pass_code_int(s, i));
+    many = pass_code_add(s, many, has_many(s, row, pass_code_op(s, IR_OP_DIV, word, most)));
+  }
+  ir_set(&s->b, few, pass_code_op(s, IR_OP_LE, many, pass_code_int(s, SAMPLE / 2)));
+  ir_close(&s->b, outer);
+  return pass_code_ref(s, few);
+}
+
+/* The list has room for rows that are flat while sums are made. */
+static void visit_flat(lower_state *s, flush *f) {
+  ir_block *outer;
+  if (!f->entry || !f->row->places || !f->row->values) {
+    visit_words(s, f, 0);
+    return;
+  }
+  ir_code *either = ir_open_if(&s->b, has_few(s, f->row), &outer);
+  visit_listed(s, f);
+  ir_open_else(&s->b, either);
+  visit_words(s, f, 0);
+  ir_close(&s->b, outer);
+}
+
 void pass_row_flush(lower_state *s, lower_env *env, lower_row *row,
                     void (*entry)(void *user, lower_env *env), void *user) {
   flush f = {row, env, entry, user};
   ir_block *outer;
   if (row->deep && pass_code_is_false(row->deep)) {
-    visit_words(s, &f, 0);
+    visit_flat(s, &f);
     return;
   }
   ir_code *either = row->deep ? ir_open_if(&s->b, row->deep, &outer) : NULL;
   visit_words(s, &f, DEPTH - 1);
   if (!either) return;
   ir_open_else(&s->b, either);
-  visit_words(s, &f, 0);
+  visit_flat(s, &f);
   ir_close(&s->b, outer);
 }

@@ -254,6 +254,14 @@ for backend, got in small("in p: i32[K]; in x: f32[T]; out y[k] = x[p[k]];", {"p
 off, r = np.array([0, 3, 3, 8, 9], np.int32), integers(11, 5)
 for backend, got in small("in off: i32[N+1]; in x: f32[M,K]; ragged r in off[s]..off[s+1]; out y[s,k] = sum[r] x[r,k];", {"off": off, "x": r}):
     check("sums of ragged segments on " + backend, same(got, np.stack([r[a:b].sum(0) for a, b in zip(off, off[1:])])), got)
+# Rows of sums: few words of bits, many; places that are listed, visited one by one, looked for from above; empty rows and full ones.
+for n, density in ((64, 0.1), (255, 0.01), (256, 0.01), (1000, 0.003), (1000, 0.2), (4096, 0.001), (4097, 0.001)):
+    a, b = integers(40, 60, density=0.15), integers(60, n, density=density)
+    a[3], a[5], b[:, n // 2:n // 2 + 64] = 0, 1, integers(60, 64, density=0.5)[:, :b[:, n // 2:n // 2 + 64].shape[1]]
+    b[:, n - 1] = 1
+    for reducer, want in (("sum", a @ b), ("max", (a[:, :, None] * b[None]).max(1))):
+        for backend, got in small("in A: f32[T,K] as csr; in B: f32[K,N] as csr; out y[i,j] = %s[k] A[i,k]*B[k,j] as csr;" % reducer, {"A": a, "B": b}):
+            check("a %s of products as csr, %d columns, %g of them, on %s" % (reducer, n, density, backend), same(got, want), got)
 inf = np.zeros((5, 256), np.float32), np.full((256, 512), np.inf, np.float32)
 for backend in ON:
     got = run(FILES["masked"], {"h": inf[0], "W": inf[1]}, "y", backend, "--strict-nan")
