@@ -66,15 +66,23 @@ static ir_expr *open_places(lower_state *s, lower_env *env, ir_block **outer) {
 /* The lines of a strip in a matrix whose rows are consecutive, of a later row: a row's are too far
  * from those of the next one for a core to ask for them by itself.  Rows are often a multiple of a
  * page apart, so that all of a strip's lines share a few sets of the first cache: they wait in the
- * second one.  To pack a row takes no time: what it reads is asked for long before. */
+ * second one.  To pack a row takes no time: what it reads is asked for long before, at a strip's end
+ * in the next one. */
 enum { ROWS_AHEAD = 8, PACKED_AHEAD = 64, LINE_BYTES = 64 };
 
-static void ask_ahead(lower_state *s, ir_buf *buf, ir_expr *row, int64_t ahead) {
+/* rows: how many there are, where the next strip follows the last one; NULL: nothing does. */
+static void ask_ahead(lower_state *s, ir_buf *buf, ir_expr *row, int64_t ahead, ir_expr *rows) {
   const lower_strips *strips = &s->strips;
   int64_t bytes = (int64_t)ir_dtype_bytes(buf->dtype), line = bytes ? LINE_BYTES / bytes : 1;
   ir_expr *first = pass_code_mul(s, strips->number, pass_code_int(s, strips->width));
   ir_expr *later = pass_code_add(s, row, pass_code_int(s, ahead));
   ir_expr *at = pass_code_add(s, pass_code_mul(s, later, strips->index->extent), first);
+  if (rows) {
+    ir_expr *inside = pass_code_op(s, IR_OP_LT, later, rows), *width = pass_code_int(s, strips->width);
+    ir_expr *back = pass_code_sub(s, width, pass_code_mul(s, rows, strips->index->extent));
+    at = pass_code_add(s, at, pass_code_where(s, inside, pass_code_int(s, 0), back));
+    at = pass_code_let(s, "ahead", at);
+  }
   ir_func_use(s->b.func, buf);
   for (int64_t place = 0; place < strips->width; place += line)
     ir_prefetch(&s->b, buf, pass_code_add(s, at, pass_code_int(s, place)))->early = true;
@@ -91,7 +99,7 @@ static void ask_for_result(lower_state *s, lower_env *env) {
   const ir_expr *target = ir_access(s->arena, stmt->target, (ir_expr **)stmt->subs);
   const lower_bound *row = pass_env_find(env, s->strips.rows);
   if (row && lies_by_rows(target, s->strips.index))
-    ask_ahead(s, pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0), row->value, ROWS_AHEAD);
+    ask_ahead(s, pass_code_buffer(s, stmt->target, IR_BUF_VALS, 0), row->value, ROWS_AHEAD, NULL);
 }
 
 void pass_strips_columns(lower_nest *nest, lower_env *env, int n) {
@@ -114,7 +122,8 @@ static void write_packing(lower_state *s, ir_expr *first) {
   lower_env *env = pass_env_new(s);
   pass_env_bind(env, strips->k, at);
   if (lies_by_rows(strips->packed, strips->index))
-    ask_ahead(s, pass_code_buffer(s, strips->packed->tensor, IR_BUF_VALS, 0), at, PACKED_AHEAD);
+    ask_ahead(s, pass_code_buffer(s, strips->packed->tensor, IR_BUF_VALS, 0), at, PACKED_AHEAD,
+              strips->k->extent);
   ir_expr *place = open_places(s, env, &places);
   ir_expr *row = first ? pass_code_add(s, first, at) : at;
   ir_expr *to = pass_code_add(s, pass_code_mul(s, row, pass_code_int(s, strips->width)), place);
