@@ -109,8 +109,19 @@ static void print_ir(void *user, const char *title, const char *text) {
   fprintf(stderr, "// ---- %s\n%s", title, text);
 }
 
+/* What stands beside a measurement is of as many cores as ran; elsewhere a program's bits do not
+ * depend on how many threads there are. */
+static void set_cores(drv_session *s, pass_options *options) {
+  if (s->command != 'b' || s->options.threads <= 0 || options->target->kind != IR_TARGET_CPU) return;
+  const pass_profile *whole = pass_profile_of(s->arena, options->target);
+  options->profile = pass_profile_for_cores(s->arena, whole, (double)s->options.threads);
+}
+
 static spc_status load_profile(drv_session *s, pass_options *options) {
-  if (!s->options.profile) return SPC_OK;
+  if (!s->options.profile) {
+    set_cores(s, options);
+    return SPC_OK;
+  }
   char *text;
   size_t length;
   if (drv_read_file(s->arena, s->options.profile, &text, &length)) {

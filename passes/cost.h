@@ -31,6 +31,8 @@ const pass_profile *pass_profile_of(ir_arena *arena,
 spc_status pass_profile_parse(ir_arena *arena, const ir_target *target, const char *name,
                               const char *text, size_t length, ir_sink *sink,
                               const pass_profile **out);
+/* A CPU's profile with another number of cores: their own rates follow it. */
+const pass_profile *pass_profile_for_cores(ir_arena *arena, const pass_profile *profile, double cores);
 void pass_profile_print(const pass_profile *profile, ir_text *out); /* parses back */
 bool pass_profile_set(ir_arena *arena, pass_profile *profile, const char *key, double value);
 

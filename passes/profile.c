@@ -121,6 +121,19 @@ spc_status pass_profile_parse(ir_arena *arena, const ir_target *target, const ch
   return status;
 }
 
+/* Rates that cores have each for itself.  Memory's is not among them: one core alone takes nearly all
+ * that the figure says. */
+const pass_profile *pass_profile_for_cores(ir_arena *arena, const pass_profile *profile, double cores) {
+  pass_profile *scaled = IR_NEW(arena, pass_profile);
+  double *const own[] = {&scaled->gather_gbs,         &scaled->near_gbs,     &scaled->shared_gbs,
+                         &scaled->loop_gops,          &scaled->random_gbs,   &scaled->scan_gtiles,
+                         &scaled->loop_gathered_gops, &scaled->gathered_gops, &scaled->list_gids};
+  *scaled = *profile;
+  for (int i = 0; profile->units > 0 && i < IR_COUNT(own); i++) *own[i] *= cores / profile->units;
+  scaled->units = cores;
+  return scaled;
+}
+
 void pass_profile_print(const pass_profile *profile, ir_text *out) {
   ir_text_printf(out, "# device profile %s\n", profile->name);
   for (int i = 0; i < IR_COUNT(figures); i++) {
