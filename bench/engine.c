@@ -21,6 +21,7 @@ typedef struct bench_program {
   rt_run *run;
   ir_bindings inputs; /* arrays of the host, copied once: stored operands */
   int64_t *sizes;
+  rt_report report; /* as a plan of the public interface has one: the device writes to it in every run */
   bool own;                /* the library is no candidate */
   pass_pin pin;            /* the candidate of one result that is taken, if any */
   double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
@@ -100,7 +101,8 @@ int bench_compile(bench_program *p, const char *text, int count, const char *con
 }
 
 static spc_status open_run(bench_program *p) {
-  rt_plan_options options = {.cuda = p->cuda};
+  if (!p->report.words) SPC_TRY(rt_report_new(p->cuda, NULL, p->image->kernel, &p->report));
+  rt_plan_options options = {.cuda = p->cuda, .report = &p->report};
   SPC_TRY(rt_plan_new(p->image, p->sizes, &options, p->sink, &p->plan));
   return rt_run_new(p->plan, p->arena, &p->inputs, p->sink, &p->run);
 }
@@ -183,6 +185,7 @@ void bench_free(bench_program *p) {
   if (!p) return;
   rt_run_free(p->run);
   rt_plan_free(p->plan);
+  rt_report_free(&p->report);
   if (p->image && p->image->release) p->image->release(p->image->owner);
   rt_cuda_close(p->cuda);
   ir_arena_free(p->arena);

@@ -128,6 +128,7 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which the plan's report knows it; -1: none of the kernel's */
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);

@@ -81,7 +81,7 @@ static int word_bytes(const cg_launch *l) {
 
 /* Where tiles of listed columns lie, a note a slot, and two barriers; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
-  const int more_slots = 64; /* of smaller tiles: their barriers */
+  const int more_slots = 64 + 16; /* of smaller tiles: their barriers; which rows a block is at */
   return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists ? 64 : 0) + (l->live ? more_slots : 0);
 }
 

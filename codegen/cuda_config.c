@@ -75,15 +75,14 @@ static void put_pointer(const config *c, const char *name, const char *type, int
        type, buf);
 }
 
-static int list_number(const config *c) {
-  int number = 0;
-  while (c->kernel->lists.at[number] != c->l->list) number++;
-  return number;
+int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (kernel->lists.at[i] == list) return i;
+  return -1;
 }
 
 /* What who decides asks for. */
 static void put_decision(const config *c) {
-  line(c, "static constexpr int list_number = %d;", list_number(c));
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
   line(
       c,
@@ -92,9 +91,11 @@ static void put_decision(const config *c) {
 }
 
 static void put_guard(const config *c) {
-  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense;
+  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists;
+  bool computes = c->l->stage->kind == IR_STAGE_COMPUTE;
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
+  line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
   if (c->l->own_lists)
     put_decision(c);
   else if (guarded || c->l->own_dense)
@@ -444,6 +445,7 @@ static void put_list_kernel(const config *c) {
     return;
   }
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
+  line(c, "static constexpr int reported = -1; // by who comes behind");
   put_decision(c);
 }
 

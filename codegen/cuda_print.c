@@ -537,7 +537,6 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
                    ir_text *out) {
   cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
   (void)arena;
-  (void)kernel;
   ir_text_put(out, "#include \"spc/team.cuh\"\n\n");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
@@ -545,8 +544,8 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
   put_bounds(out, launch);
   ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n  ptx_follow_grid();\n", launch->entry);
   if (launch->buf_verdict >= 0)
-    ir_text_printf(out, "  if (spc_not_meant(args.buf[%d], %s)) return;\n", launch->buf_verdict,
-                   launch->stage->when.above ? "true" : "false");
+    ir_text_printf(out, "  if (spc_not_meant(args, args.buf[%d], %s, %d)) return;\n", launch->buf_verdict,
+                   launch->stage->when.above ? "true" : "false", cg_list_number(kernel, launch->stage->when.list));
   put_buffers(&p);
   put_sizes(&p);
   put_block(&p, &launch->func->body);

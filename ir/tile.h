@@ -42,8 +42,9 @@ struct ir_list {
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *packed;              /* of a list of whole rows: these, side by side; else NULL */
-  ir_buf *verdict;   /* i32 [1]: 0 sparse, else dense: on CUDA 1 + the cover in 65536ths; written
-                        by the guard stage, on CUDA by the one that makes the list; NULL: no guard */
+  ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
+                        before it is known; written by the guard stage, on CUDA by who makes the list or alone reads it;
+                        NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;

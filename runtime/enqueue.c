@@ -329,7 +329,7 @@ static spc_status run_device(rt_ready *r, rt_share share, void *stream, ir_sink 
 static bool is_allowed(const rt_ready *r, const ir_stage *stage, int verdict) {
   if (verdict < 0) return true;
   const int32_t *dense = piece_at(r, verdict);
-  return (*dense != 0) == stage->when.above;
+  return (*dense > 0) == stage->when.above;
 }
 
 static void report_guard(rt_ready *r, const guarded_list *guard) {
@@ -342,7 +342,7 @@ static void report_guard(rt_ready *r, const guarded_list *guard) {
   for (int64_t s = 0; s < strips; s++) sum += ((const int32_t *)counts)[s];
   double all = (double)strips * (double)capacity;
   rt_report_guard(r->plan->options.report, guard->list, all > 0 ? (double)sum / all : 0,
-                  *(const int32_t *)verdict != 0);
+                  *(const int32_t *)verdict > 0);
 }
 
 /* One set where all buffers are shared. */

@@ -70,7 +70,7 @@ static spc_status allowed(rt_run *run, const ir_stage *stage, bool *runs) {
   if (!stage->when.list || !stage->when.list->verdict) return SPC_OK;
   rt_slot *verdict;
   SPC_TRY(rt_run_bytes(run, stage->when.list->verdict, &verdict));
-  bool dense = ((const int32_t *)verdict->host.data)[0] != 0;
+  bool dense = ((const int32_t *)verdict->host.data)[0] > 0;
   *runs = dense == stage->when.above;
   return SPC_OK;
 }
@@ -359,7 +359,7 @@ static spc_status write_report(rt_run *run) {
     SPC_TRY(cover_of(run, list, &cover));
     SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
     rt_report_guard(run->plan->options.report, i, cover,
-                    ((const int32_t *)verdict->host.data)[0] != 0);
+                    ((const int32_t *)verdict->host.data)[0] > 0);
   }
   return SPC_OK;
 }

@@ -8,6 +8,10 @@
 SPC_DEVICE void ptx_barrier_init(spc_u32 barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+// Its memory may then be anything, a barrier again or not.
+SPC_DEVICE void ptx_barrier_end(spc_u32 barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
 SPC_DEVICE void ptx_barrier_arrive(spc_u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -47,6 +51,10 @@ template <int Registers> SPC_DEVICE void ptx_give_registers() {
 }
 // Barrier number 1 + group, of the 128 threads of a warpgroup.
 SPC_DEVICE void ptx_sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory"); }
+// Barrier 9, of so many threads, where the roles of a block meet in different places of the code.
+template <int Threads> SPC_DEVICE void ptx_sync_roles() {
+  asm volatile("bar.sync 9, %0;" ::"n"(Threads) : "memory");
+}
 // Barrier 8, of the first `Threads` threads of the block.
 template <int Threads> SPC_DEVICE void ptx_sync_workers() {
   asm volatile("bar.sync 8, %0;" ::"n"(Threads) : "memory");

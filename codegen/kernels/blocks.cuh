@@ -19,14 +19,18 @@ template <class Config> SPC_DEVICE bool spc_decide_from_bits(const spc_args &arg
   const spc_u32 warps = Config::threads / 32, most = Config::threads * 16;
   spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)Config::bit_words(args), all = strips * words;
   spc_u32 step = max((all + most - 1) / most, 1u), set = 0;
-  if (threadIdx.x == 0) room[0] = *(volatile const spc_u32 *)Config::verdict(args); // one thread, for another block may write it anew
+  int sample = threadIdx.x == 0 ? spc_verdict(Config::verdict(args)) : 0; // one thread, for another block may write it anew
+  if (threadIdx.x == 0) room[0] = sample > 0;
 #pragma unroll 4
   for (spc_u32 i = threadIdx.x * step; i < all; i += Config::threads * step) set += __popc(Config::bits(args)[i]);
 #pragma unroll
   for (int d = 16; d; d /= 2) set += __shfl_xor_sync(~0u, set, d);
   if (threadIdx.x % 32 == 0) room[1 + threadIdx.x / 32] = set;
   __syncthreads();
-  if (room[0]) return true;
+  if (room[0]) {
+    spc_report(args, Config::reported, sample);
+    return true;
+  }
   spc_u32 sum = 0;
 #pragma unroll
   for (spc_u32 w = 0; w < warps; w++) sum += room[1 + w];

@@ -8,10 +8,9 @@
 //     detect_bits       a sample first: where it is covered enough, dense is meant and nothing else is read
 //     lists_from_bits   the cover, from all bits or from many; where it is enough, dense is meant and no list is made
 //
-// A verdict is 0 (sparse), or 1 + the cover that decided for dense, in 65536ths.  All blocks see the same bits, so all
-// take the same decision and the first one writes it: nothing is counted in memory, nothing waits for another block.
-// What it measured goes to the plan's report as well, for a host that does not wait (runtime/report.c).
-// Config names: list_number (of a list with a guard); is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch.
+// All blocks see the same bits, so all take the same decision and the first one writes it (guard.cuh): nothing is counted in
+// memory, nothing waits for another block.
+// Config names: is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch.
 #pragma once
 #include "spc/guard.cuh"
 
@@ -321,7 +320,7 @@ template <class Config> SPC_DEVICE void spc_bits_of_tiles(const spc_args &args, 
 
 // values -> bits; one warp a word, neighbours take neighbouring strips.
 template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_strip_runs<Config> runs(args);
   if constexpr (Config::decides) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
@@ -389,7 +388,7 @@ template <class Config> struct spc_looked {
 
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
 template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
   spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)((Config::capacity(args) + 31) / 32);
   spc_u32 parts = words ? (words + 31) / 32 : 1, s = blockIdx.x / parts, part = blockIdx.x % parts;
@@ -397,7 +396,7 @@ template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args
   spc_u32 mine = s < strips && part * 32 + lane < words ? bits[part * 32 + lane] : 0;
   int verdict = 0; // of the sample
   if constexpr (Config::decides && Config::sampled)
-    if (threadIdx.x == 0) verdict = *(volatile const int *)Config::verdict(args);
+    if (threadIdx.x == 0) verdict = spc_verdict(Config::verdict(args));
   spc_looked<Config> looked(args, Config::decides ? strips * words : 0);
   spc_two found = {0, 0}; // before these words; in all that are looked at
 #pragma unroll 4
@@ -408,7 +407,7 @@ template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args
     if (threadIdx.x == 0) sampled = verdict;
     found.y = looked.set();
     found = spc_block_sums<Config>(found);
-    if (sampled) return;
+    if (sampled > 0) return;
     double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
     if (spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded) return;
   } else {
@@ -448,7 +447,7 @@ template <class Config> SPC_DEVICE int spc_append(int *ids, int count, int first
 template <class Config> SPC_DEVICE void spc_detect_lists(const spc_args &args) {
   __shared__ int warp_sums[Config::threads / 32];
   __shared__ spc_u32 found[Config::threads];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   long long s = blockIdx.x;
   int words = (int)((Config::capacity(args) + 31) / 32), count = 0;
   int *ids = Config::ids(args) + s * Config::capacity(args);

@@ -148,7 +148,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the pipeline or the staged tile needs");
   extern __shared__ __align__(1024) char spc_shared[];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   if constexpr (Config::samples) {
     int strip = place.m0 / Config::strip;

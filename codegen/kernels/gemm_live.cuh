@@ -3,47 +3,63 @@
 //     packed rows --box--> slot        B --box--> slot        tile --16 bytes a thread--> T[ids[m]][n]        (swrite)
 //     rows that are not listed: e(0), by warps that load nothing
 //
-// How many rows there are is known on the device alone, and so is the tile that keeps it busy: each block takes, of a few, the
-// one whose turns take the least time.  A hundred rows in tiles of 128 x 256 would leave most multiprocessors without one, and
-// those that have one with all of k.  All tiles sum in the same order, so the choice changes no bit.  Boxes are 64 x 64 for all.
+// How many rows there are is known on the device alone, and so are the tiles that keep it busy.  A hundred rows in tiles of
+// 128 x 256 would leave most multiprocessors without one, and a few rows more than whole turns of them would take a turn more.
+// So rows are cut in two: whole turns of one tile, and what is left in another; each block takes, of all pairs of a few tiles, the
+// one that takes the least time.  All tiles sum in the same order, so the choice changes no bit.  Boxes are 64 x 64 for all.
 // Where dense is meant (Config::own_dense) A comes as it lies, in the largest tile.
 #pragma once
 #include "spc/gemm_tma.cuh"
 
+// Rows [begin, end).
+struct spc_live_part { int begin, end, unused[2]; };
+
+// The part that a block is at, in the last bytes of its shared memory.
+template <class Config> SPC_DEVICE spc_live_part *spc_live_now() {
+  extern __shared__ __align__(1024) char spc_shared[];
+  return (spc_live_part *)(spc_shared + Config::shared_bytes - sizeof(spc_live_part));
+}
+
 // Tiles of Config's product by `Groups` warpgroups, one above the other; what there is shared memory for.
-template <class Config, int M, int N, int K, int Groups> struct spc_live_tile : Config {
+template <class Config, int M, int N, int K, int Groups, bool Part = true> struct spc_live_tile : Config {
   static constexpr int tile_m = M, tile_n = N, tile_k = K, warps_m = Groups, warps_n = 1, workers = Groups * 128;
   static constexpr int depth = Config::depth * (Config::tile_m + Config::tile_n) * Config::tile_k / ((M + N) * K);
   static constexpr int store_boxes = Config::store_boxes < N / 64 ? Config::store_boxes : N / 64;
+  SPC_DEVICE int first_row() { return Part ? spc_live_now<Config>()->begin : 0; }
   SPC_DEVICE long long m(const spc_args &args) {
-    if (Config::own_dense && __ldg(Config::verdict(args)) != 0) return Config::m(args);
-    return __ldg(Config::counts(args));
+    return Part ? spc_live_now<Config>()->end - spc_live_now<Config>()->begin : Config::m(args);
   }
-  SPC_DEVICE spc_u32 tiles_of(const spc_args &args, long long rows) {
-    return (spc_u32)((rows + M - 1) / M) * (spc_u32)((Config::n(args) + N - 1) / N);
-  }
-  SPC_DEVICE long long tiles(const spc_args &args) { return tiles_of(args, m(args)); }
+  SPC_DEVICE long long tiles(const spc_args &args) { return ((m(args) + M - 1) / M) * ((Config::n(args) + N - 1) / N); }
 };
 template <class Config> using spc_live_large = spc_live_tile<Config, Config::tile_m, Config::tile_n, Config::tile_k, 2>;
+template <class Config> using spc_live_whole = spc_live_tile<Config, Config::tile_m, Config::tile_n, Config::tile_k, 2, false>; // all rows
 template <class Config> using spc_live_square = spc_live_tile<Config, 128, 128, 64, 2>;
 template <class Config> using spc_live_narrow = spc_live_tile<Config, 128, 64, 64, 2>;
 template <class Config> using spc_live_small = spc_live_tile<Config, 64, 64, 128, 1>;
-
 enum spc_live_size { spc_large, spc_square, spc_narrow, spc_small };
 
-// Turns times what a tile takes, in the same unit for all: from the rates of dense products in such tiles.
-template <class Config> SPC_DEVICE spc_live_size spc_live_choice(const spc_args &args, long long rows) {
-  const spc_u32 time[] = {40, 21, 16, 9};
-  spc_u32 tiles[] = {spc_live_large<Config>::tiles_of(args, rows), spc_live_square<Config>::tiles_of(args, rows),
-                     spc_live_narrow<Config>::tiles_of(args, rows), spc_live_small<Config>::tiles_of(args, rows)};
-  int best = 0;
-  spc_u32 least = ~0u;
+// Microseconds of a tile of 4096 k's, its rows sent to their places: measured; what matters is how they compare.
+SPC_DEVICE spc_u32 spc_live_time(int size) { return size == spc_large ? 47 : size == spc_square ? 27 : size == spc_narrow ? 19 : 12; }
+SPC_DEVICE spc_u32 spc_live_tall(int size) { return size == spc_small ? 64 : 128; }
+SPC_DEVICE spc_u32 spc_live_wide(int size) { return size == spc_large ? 256 : size == spc_square ? 128 : 64; }
+
+// Rows before `cut` go in large or square tiles, the others in narrow or small ones; a lane a pair of tiles, and whether the first takes
+// none, whole turns, or all.  By whole warps.
+struct spc_live_choice { int cut, first, second; };
+SPC_DEVICE spc_live_choice spc_choose_live(spc_u32 rows, spc_u32 columns) {
+  const spc_u32 change = 2; // from one tile to another
+  spc_u32 lane = threadIdx.x & 31, how = lane / 2 % 4;
+  int first = lane & 8 ? spc_square : spc_large, second = lane & 1 ? spc_small : spc_narrow;
+  spc_u32 tall = spc_live_tall(first), wide = (columns + spc_live_wide(first) - 1) / spc_live_wide(first);
+  spc_u32 turns = ((rows + tall - 1) / tall * wide + (how > 1 ? gridDim.x - 1 : 0)) / gridDim.x;
+  spc_u32 cut = how == 0 ? 0 : how > 1 ? rows : min(rows, turns * gridDim.x / max(wide, 1u) * tall);
+  spc_u32 left = (rows - cut + spc_live_tall(second) - 1) / spc_live_tall(second) * ((columns + spc_live_wide(second) - 1) / spc_live_wide(second));
+  spc_u32 time = (cut ? turns : 0) * spc_live_time(first) + (left + gridDim.x - 1) / gridDim.x * spc_live_time(second);
+  spc_u32 best = (time + (cut && left ? change : 0)) * 32 + lane % 16;
 #pragma unroll
-  for (int i = 0; i < 4; i++) {
-    spc_u32 all = (tiles[i] + gridDim.x - 1) / gridDim.x * time[i];
-    if (all < least) least = all, best = i;
-  }
-  return (spc_live_size)best;
+  for (int d = 16; d; d /= 2) best = min(best, __shfl_xor_sync(0xffffffffu, best, d));
+  int who = (int)(best % 32);
+  return {(int)__shfl_sync(0xffffffffu, cut, who), __shfl_sync(0xffffffffu, first, who), __shfl_sync(0xffffffffu, second, who)};
 }
 
 // The loads of all tiles, by one thread.
@@ -115,19 +131,37 @@ template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int 
   }
 }
 
-// Calls use(a tile of that size).
-template <class Config, class Use> SPC_DEVICE void spc_with_live_tile(spc_live_size size, Use use) {
+// Calls use(a tile of that size), of the two that a part has.
+template <class Config, class Use> SPC_DEVICE void spc_with_first(int size, Use use) {
   if (size == spc_large) use(spc_live_large<Config>());
-  else if (size == spc_square) use(spc_live_square<Config>());
-  else if (size == spc_narrow) use(spc_live_narrow<Config>());
+  else use(spc_live_square<Config>());
+}
+template <class Config, class Use> SPC_DEVICE void spc_with_second(int size, Use use) {
+  if (size == spc_narrow) use(spc_live_narrow<Config>());
   else use(spc_live_small<Config>());
 }
 
+// Who multiplies and who loads meet between the parts; those that fill go on.
+template <class Config> SPC_DEVICE void spc_live_meet() { ptx_sync_roles<Config::workers + 32>(); }
+
+template <class Tile> SPC_DEVICE void spc_live_end(spc_u32 shared) {
+  for (int s = 0; s < Tile::depth; s++) {
+    ptx_barrier_end(spc_box_ring<Tile>::full(shared, s));
+    ptx_barrier_end(spc_box_ring<Tile>::empty(shared, s));
+  }
+}
+
+// A part's rows and barriers, by one thread.
+template <class Tile> SPC_DEVICE void spc_live_begin(spc_u32 shared, int begin, int end) {
+  if (threadIdx.x > 0) return;
+  spc_live_now<Tile>()->begin = begin, spc_live_now<Tile>()->end = end;
+  spc_box_init<Tile>(shared, false);
+}
+
 template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, const spc_tensor_maps &maps) {
-  static_assert(Config::shared_bytes >= spc_box_ring<spc_live_large<Config>>::bytes &&
-                    Config::shared_bytes >= spc_box_ring<spc_live_square<Config>>::bytes &&
-                    Config::shared_bytes >= spc_box_ring<spc_live_narrow<Config>>::bytes &&
-                    Config::shared_bytes >= spc_box_ring<spc_live_small<Config>>::bytes,
+  const int room = Config::shared_bytes - (int)sizeof(spc_live_part);
+  static_assert(room % 16 == 0 && room >= spc_box_ring<spc_live_large<Config>>::bytes && room >= spc_box_ring<spc_live_square<Config>>::bytes &&
+                    room >= spc_box_ring<spc_live_narrow<Config>>::bytes && room >= spc_box_ring<spc_live_small<Config>>::bytes,
                 "shared_bytes is less than the rings and the staged tiles need");
   static_assert(Config::threads == 384 && Config::workers == 256, "two warpgroups multiply, the last one loads and fills");
   extern __shared__ __align__(1024) char spc_shared[];
@@ -135,23 +169,43 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   if (threadIdx.x == Config::workers)
     for (int i = 0; i < 4; i++) ptx_tma_prefetch(&maps.map[i]);
   ptx_follow_grid(); // nothing in global memory was touched before
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
-  const bool all = Config::own_dense && *(const volatile int *)Config::verdict(args) != 0;
-  const spc_live_size size = all ? spc_large : spc_live_choice<Config>(args, __ldg(Config::counts(args)));
-  spc_with_live_tile<Config>(size, [&](auto tile) { spc_box_init<decltype(tile)>(shared, false); });
+  if (spc_not_meant<Config>(args)) return;
+  const bool all = spc_dense_is_meant<Config>(args);
+  using whole = spc_live_whole<Config>;
+  const int rows = all ? 0 : __ldg(Config::counts(args));
+  const spc_live_choice choice = spc_choose_live((spc_u32)rows, (spc_u32)Config::n(args));
+  const bool first = choice.cut > 0, second = choice.cut < rows;
+  if (all) spc_box_init<whole>(shared, false);
+  else if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, choice.cut); });
+  else if (second) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, rows); });
   __syncthreads();
   if (threadIdx.x >= Config::workers) {
     ptx_give_registers<72>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if (warp > 0) {
       if (!all) spc_fill_rows<Config>(args, warp - 1, 3);
-    } else if (ptx_elect()) {
-      spc_with_live_tile<Config>(size, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, all); });
+    } else {
+      const bool loads = ptx_elect();
+      if (all && loads) spc_live_load_role<whole>(shared, args, maps, true);
+      if (first && loads) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, false); });
+      __syncwarp();
+      if (first && second) spc_live_meet<Config>(), spc_live_meet<Config>();
+      if (second && loads) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, false); });
     }
   } else {
     ptx_take_registers<216>();
-    spc_with_live_tile<Config>(size, [&](auto tile) {
-      if (threadIdx.x < decltype(tile)::workers) spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, all);
-    });
+    if (all) spc_box_work_role<whole>(shared, spc_shared, args, maps, true);
+    if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, false); });
+    if (first && second) {
+      ptx_fence_async_shared(); // what was staged, before boxes come there
+      spc_live_meet<Config>();
+      if (threadIdx.x == 0) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_end<decltype(tile)>(shared); });
+      spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, choice.cut, rows); });
+      spc_live_meet<Config>();
+    }
+    if (second)
+      spc_with_second<Config>(choice.second, [&](auto tile) {
+        if (threadIdx.x < decltype(tile)::workers) spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, false);
+      });
   }
 }

@@ -424,15 +424,15 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
   if (!late) spc_box_init<Config>(shared, lists);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
-    if (!lists) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
+    if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
     if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
     if (Config::reads_place && !lists) ptx_tma_prefetch(&maps.map[3]);
   }
   ptx_follow_grid(); // nothing in global memory was touched before
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
-  else all = Config::own_dense && *(const volatile int *)Config::verdict(args) != 0;
+  else all = spc_dense_is_meant<Config>(args);
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;

@@ -20,7 +20,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups(const spc_ar
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the pipeline or the staged tile needs");
   extern __shared__ __align__(1024) char spc_shared[];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_group_walk<Config> walk(args, false);
   spc_tile_place place;
 #pragma unroll 1
@@ -173,7 +173,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups_specialised(
   static_assert(Config::shared_bytes >= spc_ring<Config>::bytes + Config::workers / 32 * spc_warp_stage<Config>::bytes,
                 "shared_bytes is less than the ring and what is staged need");
   extern __shared__ __align__(1024) char spc_shared[];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_init_ring<Config>(spc_shared);
   if (threadIdx.x >= Config::workers) {
     ptx_give_registers<72>();

@@ -1,22 +1,51 @@
 // guard.cuh - what a stage that a guard controls does first: read the verdict and leave if it is not meant.
 //
-// All branches are enqueued; the device decides (no host in the loop).  Verdict 0: sparse, 1: dense.
+// All branches are enqueued; the device decides (no host in the loop).  A verdict says what was measured, too:
+//
+//     0, or minus one less the cover in 65536ths     sparse
+//     1 + the cover in 65536ths                      dense
+//
+// It goes on to the plan's report, for a host that does not wait (runtime/report.c).  The host's memory is far, and a launch has
+// not ended before what it wrote there has arrived: whoever computes reports, early on, and not who decides in front of it.
 #pragma once
 #include "spc/prelude.cuh"
 
-// True when this launch must do nothing: `dense` says which branch the kernel is.
-SPC_DEVICE bool spc_not_meant(const void *verdict, bool dense) {
-  return (*(const volatile int *)verdict != 0) != dense;
+SPC_DEVICE int spc_verdict(const void *from) { return *(const volatile int *)from; }
+SPC_DEVICE bool spc_says_dense(const void *from) { return spc_verdict(from) > 0; }
+
+// list: its number in the kernel, -1: somebody else reports.
+SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
+  if (list < 0 || verdict == 0 || !args.status || blockIdx.x > 0 || threadIdx.x > 0) return;
+  args.status[1 + list] = verdict > 0 ? (spc_u32)verdict | 0x80000000u : (spc_u32)-verdict;
+}
+
+// True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
+SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense, int list) {
+  int verdict = spc_verdict(from);
+  if ((verdict > 0) != dense) return true;
+  spc_report(args, list, verdict);
+  return false;
+}
+template <class Config> SPC_DEVICE bool spc_not_meant(const spc_args &args) {
+  return Config::guarded && spc_not_meant(args, Config::verdict(args), Config::dense_branch, Config::reported);
+}
+
+// Of a kernel that is both branches: whether it is to be the dense one.
+template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args) {
+  if (!Config::own_dense) return false;
+  int verdict = spc_verdict(Config::verdict(args));
+  spc_report(args, Config::reported, verdict);
+  return verdict > 0;
 }
 
 // Whether so many of so many micro-tiles are enough for dense; writes the verdict.
 template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold) {
-  double cover = all > 0 ? covered / all : 0;
-  bool dense = cover >= threshold;
+  bool dense = all > 0 ? covered >= threshold * all : 0 >= threshold; // a division would take longer
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    spc_u32 measured = 1 + (spc_u32)(fmin(cover, 1.0) * 65536);
-    *Config::verdict(args) = dense ? (int)measured : 0;
-    if (args.status) args.status[1 + Config::list_number] = measured | (dense ? 0x80000000u : 0);
+    double cover = all > 0 ? covered / all : 0;
+    int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured : -measured;
+    *Config::verdict(args) = verdict;
+    spc_report(args, Config::reported, verdict);
   }
   return dense;
 }

@@ -360,7 +360,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   static_assert(Config::shared_bytes >= noted_k::bytes && noted_k::bytes >= all_sums::groups * all * 4, "what is noted and the sums need room");
   extern __shared__ __align__(1024) char spc_shared[];
   __shared__ int counts[noted_k::warps];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
   noted_k noted(spc_shared, counts);
   all_sums sums;

@@ -80,7 +80,7 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
 template <class Config> SPC_DEVICE void spc_detect_live(const spc_args &args) {
   static_assert(Config::threads == 32 * 32, "a block has as many warps as a word has bits");
   __shared__ bool live[32];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_whole_rows<Config> rows(args);
   int warp = (int)threadIdx.x / 32, row = (int)blockIdx.x * 32 + warp;
   uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
@@ -130,11 +130,11 @@ template <class Config> SPC_DEVICE void spc_pack_row(const spc_args &args, const
 // A block a word of bits, which counts those before it; all blocks see the same bits and take the same decision.
 template <class Config> SPC_DEVICE void spc_pack_live(const spc_args &args) {
   __shared__ int before_sums[32], all_sums[32], sampled;
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_whole_rows<Config> rows(args);
   int warp = (int)threadIdx.x / 32, words = (rows.rows + 31) / 32, mine = (int)blockIdx.x, before = 0, all = 0;
   if constexpr (Config::decides)
-    if (threadIdx.x == 0) sampled = *(volatile const int *)Config::verdict(args); // one thread, for another block may write it anew
+    if (threadIdx.x == 0) sampled = spc_says_dense(Config::verdict(args)); // one thread, for another block may write it anew
 #pragma unroll 1
   for (int w = (int)threadIdx.x; w < words; w += Config::threads) {
     int set = __popc(Config::bits(args)[w]);

@@ -111,7 +111,7 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   float *partial = (float *)spc_shared; // [warp][row][column]
   int *listed = (int *)(partial + stream::warps * tile);
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   int count = spc_find_columns<Config>(args, place, listed), g = (int)threadIdx.x % 32 / 4;
   bool aligned = ((((spc_u64)Config::a(args, place.batch) | (spc_u64)Config::b(args, place.batch)) & 15) |

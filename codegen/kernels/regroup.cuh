@@ -161,7 +161,7 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
 }
 
 template <class Config> SPC_DEVICE void spc_detect_rows(const spc_args &args) {
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_row_runs<Config> runs(args);
   if constexpr (Config::decides) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
@@ -203,9 +203,9 @@ template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
   __shared__ spc_u64 moved[columns / 4][16]; // four columns of a pattern to their places in the key
   __shared__ int held[columns], place[columns], greater[warps][32];
   static_assert(threads >= 256 && window % (2 * warps) == 0, "a block makes the whole table at once");
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   if constexpr (Config::decides)
-    if (*(const volatile int *)Config::verdict(args) != 0) return; // of the sample
+    if (spc_says_dense(Config::verdict(args))) return; // of the sample
   spc_u32 tiles = (spc_u32)Config::capacity(args), words = spc_mark_words<Config>(args), run = (tiles + columns - 1) / columns;
   int first = (int)blockIdx.x * rows_here / window * window, rows = min(window, (int)Config::strip_extent(args) - first);
 #pragma unroll 4
@@ -287,11 +287,11 @@ template <class Config> SPC_DEVICE void spc_lists_of_rows(const spc_args &args) 
   const int warps = Config::threads / 32, warp = (int)threadIdx.x / 32, most = 32;
   __shared__ spc_u32 room[Config::threads];
   __shared__ int warp_sums[warps], sampled;
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_u32 strips = (spc_u32)Config::strips(args), words = spc_mark_words<Config>(args), s = blockIdx.x;
   bool there = false; // the strip's words, in `room`
   if constexpr (Config::decides) {
-    if (threadIdx.x == 0) sampled = *(volatile const int *)Config::verdict(args);
+    if (threadIdx.x == 0) sampled = spc_says_dense(Config::verdict(args));
     __syncthreads();
     if (sampled) return; // one thread has read it, for another block may write it anew
     double threshold = Config::threshold(args);

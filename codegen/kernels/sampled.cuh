@@ -14,7 +14,7 @@
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
 // Every gridDim.x'th of them; where k is split a cluster has one.  Called by whole warps.
-template <class Config, bool Listed = Config::samples || Config::n_blocks> struct spc_tile_walk {
+template <class Config, bool Listed = Config::samples || Config::n_blocks, bool Dealt = Config::regroups && !Config::live> struct spc_tile_walk {
   spc_u32 next_tile, tiles;
   bool all; // of a kernel that is its own dense branch: what the guard says
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
@@ -22,8 +22,58 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks> struc
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (next_tile >= tiles) return false;
     place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
+    if constexpr (Config::live) place.m0 += Config::first_row(), place.m += Config::first_row();
     next_tile += gridDim.x;
     return true;
+  }
+};
+
+// Strips of rows in an order have lists of very different lengths: they are dealt longest first, and back and forth, so that a
+// block whose first tile was among the longest has one of the shortest later.  A lane a strip ranks a window of 32 of them.
+template <class Config> struct spc_tile_walk<Config, false, true> {
+  spc_u32 turn;
+  int first, rank; // strip of lane 0, -1: none yet; of this lane's strip in its window
+  bool all, even;  // even: the strips of the first window are about as long as each other, and are taken as they lie
+  static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
+  static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
+
+  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole) : turn(0), first(-1), rank(0), all(Config::own_dense && whole), even(false) {
+    if (all) return;
+    int strips = ((int)Config::m(args) + Config::strip - 1) / Config::strip, here = min(strips, 32), lane = (int)threadIdx.x & 31;
+    spc_u32 count = lane < here ? (spc_u32)Config::counts(args)[lane] : 0;
+    spc_u32 most = __reduce_max_sync(0xffffffffu, count), sum = __reduce_add_sync(0xffffffffu, count);
+    even = most * (spc_u32)here * 4 <= sum * 5;
+  }
+  __device__ __forceinline__ void rank_strips(const spc_args &args, int strips) {
+    int strip = first + ((int)threadIdx.x & 31), count = strip < strips ? Config::counts(args)[strip] : -1;
+    rank = 0;
+#pragma unroll
+    for (int j = 0; j < 32; j++) {
+      int other = __shfl_sync(0xffffffffu, count, j);
+      rank += other > count || (other == count && first + j < strip) ? 1 : 0;
+    }
+  }
+  __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    const int m = (int)Config::m(args), n = (int)Config::n(args);
+    const spc_u32 strips = (spc_u32)(m + Config::strip - 1) / Config::strip, wide = (spc_u32)(n + Config::tile_n - 1) / Config::tile_n;
+#pragma unroll 1
+    for (;;) {
+      const bool lies = all || even;
+      spc_u32 number = turn * gridDim.x + (turn % 2 && !lies ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+      turn++;
+      if (lies) {
+        if (number >= (spc_u32)Config::tiles(args)) return false;
+        place = spc_place_tile<Config>(args, number, Config::own_dense && all ? 8 : Config::raster);
+        return true;
+      }
+      if (number >= strips * tall * wide) return false;
+      int row = (int)(number / wide), window = row / (32 * tall) * 32, within = row - window * tall;
+      if (window != first) first = window, rank_strips(args, (int)strips);
+      int who = __ffs((int)__ballot_sync(0xffffffffu, rank == within / tall)) - 1;
+      place.m0 = (first + who) * Config::strip + within % tall * Config::tile_m, place.n0 = (int)(number % wide) * Config::tile_n;
+      place.m = m, place.n = n, place.batch = 0;
+      if (place.m0 < m) return true; // the last strip may have fewer tiles than the others
+    }
   }
 };
 
@@ -38,7 +88,7 @@ template <class Config> struct spc_only_tile {
 };
 
 // Of a list only the tiles that hold something: a lane a strip counts them.
-template <class Config> struct spc_tile_walk<Config, true> {
+template <class Config> struct spc_tile_walk<Config, true, false> {
   spc_u32 next_tile, before; // number of the next tile; of tiles in the strips before `first`
   int first;                 // strip of lane 0
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip

@@ -76,7 +76,7 @@ template <class Config> struct spc_scatter_sums {
 template <class Config> SPC_DEVICE void spc_scatter(const spc_args &args) {
   static_assert(Config::tile_n % Config::threads == 0, "a thread has whole columns");
   __shared__ spc_scatter_room<Config> room;
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   long long all = Config::m(args), n = Config::n(args);
   int tiles_n = (int)((n + Config::tile_n - 1) / Config::tile_n), turn = 0;
   int row0 = (int)blockIdx.x / tiles_n * Config::tile_m;

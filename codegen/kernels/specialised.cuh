@@ -95,7 +95,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_specialised(const s
                     Config::shared_bytes >= spc_staged_tile<Config>::bytes,
                 "shared_bytes is less than the ring or the staged tile needs");
   extern __shared__ __align__(1024) char spc_shared[];
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   spc_init_ring<Config>(spc_shared);
   if (threadIdx.x >= Config::workers) {

@@ -98,7 +98,7 @@ template <class Config> SPC_DEVICE void spc_stream(const spc_args &args) {
   static_assert(!Config::gathers && !Config::detects, "a streaming product has no list and makes no bits");
   extern __shared__ __align__(1024) char spc_shared[];
   float *partial = (float *)spc_shared; // [warp][row][column]
-  if (Config::guarded && spc_not_meant(Config::verdict(args), Config::dense_branch)) return;
+  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   stream sums;
   spc_stream_k<Config>(sums, place, args);

@@ -243,7 +243,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   sums s = {0, 0};
   if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
   bool all = (ir_kernel_k_blocks(ir_kernel_row_named(p->row)) && b->unfit) || /* a dense one ran */
-             (p->way == CASE_BOTH && ((int32_t *)array_of(b, l->verdict)->host)[0]);
+             (p->way == CASE_BOTH && ((int32_t *)array_of(b, l->verdict)->host)[0] > 0);
   if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p)) { /* of live rows the others are zeros */
     for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, k, &s);
     return s;
@@ -508,11 +508,12 @@ static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool 
 static void check_verdict(bench *b, const ir_stage *s, double cover, double threshold) {
   const double near = 0.15;
   int verdict = ((int32_t *)array_of(b, s->detects->verdict)->host)[0];
-  if (verdict < 0 || verdict > 65537) fail(b, s, s->row, "verdict", threshold, verdict, cover);
+  int measured = verdict < 0 ? -verdict : verdict; /* 1 + in 65536ths */
+  if (measured < 1 || measured > 65537) fail(b, s, s->row, "verdict", threshold, verdict, cover);
   if ((verdict > 0) != (cover >= threshold) && fabs(cover - threshold) > near)
     fail(b, s, s->row, "verdict", threshold, verdict, cover);
-  double found = (verdict - 1) / 65536.0;
-  if (verdict > 0 && (found > cover + near || (found < cover - near && found < threshold)))
+  double found = (measured - 1) / 65536.0;
+  if (found > cover + near || (found < cover - near && found < threshold))
     fail(b, s, s->row, "cover in the verdict", threshold, found, cover);
 }
 
@@ -531,7 +532,7 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
     if (c->way == LIST_ROWS) empty_rows(b, c, values_of(b));
     if (c->guarded) ((double *)array_of(b, s->detects->threshold)->host)[0] = thresholds[t];
     run(b, s);
-    bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] != 0;
+    bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] > 0;
     bool unordered = dense && c->way == LIST_REGROUPED; /* a sample may have said so: there is no order then */
     double cover = unordered ? 1 : check_lists(b, s, c, dense);
     if (unordered && thresholds[t] > 1) fail(b, s, s->row, "verdict", thresholds[t], 1, 0);
