@@ -23,6 +23,7 @@ typedef struct bench_program {
   int64_t *sizes;
   rt_report report; /* as a plan of the public interface has one: the device writes to it in every run */
   bool own;                /* the library is no candidate */
+  int promise;             /* 1 reproducible, 2 batch invariant */
   pass_pin pin;            /* the candidate of one result that is taken, if any */
   double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
 } bench_program;
@@ -30,6 +31,7 @@ typedef struct bench_program {
 /* The symbols that Python calls. */
 bench_program *bench_new(void);
 void bench_own(bench_program *p);
+void bench_promise(bench_program *p, int promise);
 void bench_pin(bench_program *p, const char *target, const char *label);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
@@ -62,6 +64,9 @@ bench_program *bench_new(void) {
 /* Before compiling: kernels of our own alone. */
 void bench_own(bench_program *p) { p->own = true; }
 
+/* Before compiling: 1 the same bits for the same input, 2 rows whose bits do not depend on other rows. */
+void bench_promise(bench_program *p, int promise) { p->promise = promise; }
+
 /* Before compiling: of `target`, the candidate that `explain` calls so.  The words stay the caller's. */
 void bench_pin(bench_program *p, const char *target, const char *label) {
   p->pin = (pass_pin){target, label};
@@ -81,6 +86,8 @@ static spc_status front(bench_program *p, const char *text, const ir_target *tar
       .target = target,
       .sizes = p->sizes,
       .pin = p->pin.target ? &p->pin : NULL,
+      .reproducible = p->promise == 1,
+      .batch_invariant = p->promise == 2,
       .library_missing = p->own ? NULL : rt_cublaslt_missing};
   return pass_pipeline(*program, &options, p->sink);
 }

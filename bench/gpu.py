@@ -19,8 +19,9 @@ pointer = ctypes.c_void_p
 
 
 class Program:
-    def __init__(self, text, own=False, pin=None, **sizes):
+    def __init__(self, text, own=False, pin=None, promise=0, **sizes):
         self.handle = pointer(lib.bench_new())
+        lib.bench_promise(self.handle, promise)
         if own:
             lib.bench_own(self.handle)
         if pin:
