@@ -5,7 +5,7 @@
  * statement it computes, the choice that was made and its reason. */
 #include "codegen/cuda.h"
 
-enum { THREADS_A_UNIT = 2048 };
+enum { THREADS_A_UNIT = 2048, REGISTERS_A_UNIT = 65536 };
 
 typedef struct config {
   ir_arena *arena;
@@ -451,11 +451,19 @@ static void put_list_kernel(const config *c) {
 
 /* ---- whole sources --------------------------------------------------------------------------- */
 /* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
- * waits for memory more than once: another one computes meanwhile.  Joined stages keep what the first of them needs
+ * waits for memory more than once: another one computes meanwhile, as it does while one of plain multiply-adds waits for
+ * its own threads.  Joined stages keep what the first of them needs
  * to keep memory busy. */
+static int plain_blocks(const ir_kernel_row *row) {
+  const int addresses = 88; /* and what is under way; of fragments there are as many as of sums */
+  int blocks = REGISTERS_A_UNIT / (2 * row->m * row->n + addresses * row->threads);
+  return blocks > 0 ? blocks : 1;
+}
+
 static int blocks_beside(const cg_launch *l) {
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
+  if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);
   return ir_kernel_skips(l->row) ? 2 : 1;
 }
 

@@ -43,6 +43,7 @@ static int budget(const char *label) {
   if (strstr(label, "mma_128") || strstr(label, "mma8_128")) return 255;
   if (strstr(label, "mma_64x128") || strstr(label, "wgmma_64")) return 168;
   if (strstr(label, "mma_64")) return 128;
+  if (strstr(label, "fma_128") || strstr(label, "fma_64x128")) return 255; /* 64 sums a thread, 256 threads in all */
   if (strstr(label, "fma")) return 128;
   return 64;
 }
