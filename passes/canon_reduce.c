@@ -5,6 +5,7 @@
  *     sum[k] b[i,k] / a[i]         sum[k] b[i,k] / a[i]
  *     sum[k] -(a * b)              -(sum[k] a * b)
  *     sum[k] cast[t](a * b)        cast[t](sum[k] a * b)      t: the accumulator's, where products are formed anyway
+ *     sum[k] cast[t](a) * cast[t](i)     cast[t](sum[k] a * cast[u](i))     i of 8 bits is exact in u, a's dtype
  * Integers narrower than their accumulator keep their factors inside, where products are formed at
  * the accumulator's width; strict_nan keeps them too, because a sum over nothing is 0 and 0 * Inf
  * is not.  A reduction over a ragged index is not merged with one over its segments. */
@@ -100,14 +101,27 @@ static ir_expr *product(ir_arena *arena, ir_dtype dtype, ir_expr **factor, int c
   return all;
 }
 
-static const ir_expr *narrow(const ir_stmt *stmt, const ir_expr *e) { return is_widening(stmt, e) ? e->args[0] : e; }
+/* Bytes made floats: exact in every float of 16 bits or more. */
+static bool is_byte(const ir_expr *e) { return e->kind == IR_CAST && ir_dtype_is_float(e->dtype) && e->args[0]->dtype == IR_I8; }
 
-/* The dtype that all factors have under their widening, if that is one. */
+/* The float that factors have under their widening, if that is one of 16 bits or more. */
 static ir_dtype narrowest(const ir_stmt *stmt, const ir_expr *reduce, const factors *f) {
-  ir_dtype dtype = narrow(stmt, f->inside.at[0])->dtype;
-  for (int i = 1; i < f->inside.count; i++)
-    if (narrow(stmt, f->inside.at[i])->dtype != dtype) return reduce->dtype;
-  return f->inside.count > 1 ? dtype : reduce->dtype;
+  ir_dtype dtype = reduce->dtype;
+  int floats = 0;
+  for (int i = 0; i < f->inside.count; i++) {
+    const ir_expr *e = f->inside.at[i];
+    if (is_byte(e)) continue;
+    ir_dtype own = is_widening(stmt, e) ? e->args[0]->dtype : e->dtype;
+    if (floats++ && own != dtype) return reduce->dtype;
+    dtype = own;
+  }
+  bool bytes = floats < f->inside.count, wide = ir_dtype_rows[dtype].bits >= 16;
+  return f->inside.count > 1 && floats && (wide || !bytes) ? dtype : reduce->dtype;
+}
+
+static ir_expr *narrowed(ir_arena *arena, const ir_stmt *stmt, ir_dtype dtype, ir_expr *e) {
+  if (e->dtype == dtype) return e;
+  return is_widening(stmt, e) || is_byte(e) ? ir_cast(arena, dtype, e->args[0]) : e;
 }
 
 static bool may_hoist(const pass_context *c, const ir_stmt *stmt, const ir_expr *e) {
@@ -123,8 +137,7 @@ static ir_expr *hoist(const pass_context *c, const ir_stmt *stmt, ir_expr *e) {
   if (f.inside.count == 0) return e;
   ir_dtype dtype = narrowest(stmt, e, &f);
   if (f.outside.count == 0 && f.below.count == 0 && !f.negative && dtype == e->dtype) return e;
-  for (int i = 0; i < f.inside.count; i++)
-    if (f.inside.at[i]->dtype != dtype && is_widening(stmt, f.inside.at[i])) f.inside.at[i] = f.inside.at[i]->args[0];
+  for (int i = 0; i < f.inside.count; i++) f.inside.at[i] = narrowed(c->arena, stmt, dtype, f.inside.at[i]);
   ir_expr *body = product(c->arena, dtype, f.inside.at, f.inside.count);
   ir_expr *all = ir_cast(c->arena, e->dtype, ir_reduce(c->arena, IR_RED_SUM, e->bound, e->bound_count, body));
   if (f.negative) all = ir_apply(c->arena, IR_OP_NEG, all, NULL);

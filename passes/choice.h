@@ -156,6 +156,8 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_groups(pass_context *context, pass_ways *ways);
 /* Predicted microseconds of such a product, groups being as long as one another. */
 double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
+/* Says what would make a product of two matrices of one that is none (ways_missed.c). */
+void pass_ways_missed(pass_context *context, const pass_ways *ways);
 /* Rows that are sent where a vector says, and combined there in order (ways_scatter.c). */
 void pass_ways_scatter(pass_context *context, pass_ways *ways);
 double pass_scatter_cost(pass_context *context, const ir_stmt *stmt, const ir_kernel_row *row);

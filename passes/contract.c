@@ -120,13 +120,17 @@ static bool knows(const deal *d, bool side_b, const ir_index *index) {
   return false;
 }
 
-/* More is better: shared k first, then free indices on one side only, then few factors apart. */
+/* More is better: shared k first, then free indices on one side only, some on each, then few factors apart. */
 static int score(const deal *d, const pass_indices *free, const ir_expr *reduce) {
-  int value = 0, on_b = 0;
+  int value = 0, on_b = 0, alone[2] = {0, 0};
   for (int i = 0; i < reduce->bound_count; i++)
     value += carries(d, false, reduce->bound[i]) && carries(d, true, reduce->bound[i]) ? 10000 : 0;
-  for (int i = 0; i < free->list.count; i++)
-    value += knows(d, false, free->list.at[i]) != knows(d, true, free->list.at[i]) ? 100 : 0;
+  for (int i = 0; i < free->list.count; i++) {
+    bool a = knows(d, false, free->list.at[i]), b = knows(d, true, free->list.at[i]);
+    alone[0] += a && !b;
+    alone[1] += b && !a;
+  }
+  value += 100 * (alone[0] + alone[1]) + (alone[0] && alone[1] ? 50 : 0);
   for (int i = 0; i < d->factors->count; i++) on_b += (d->side_b >> i & 1) != 0;
   int apart = 2 * on_b - d->factors->count;
   return value - (apart < 0 ? -apart : apart);

@@ -6,10 +6,14 @@
  *     y[t,j] = sum[k] x[t,k]*(s[j,k/128]*q[j,k])   ->  q_whole[j,k] = s[j,k/128]*q[j,k]
  *       (q i8, nm(2,4))                                y[t,j] = sum[k] x[t,k]*q_whole[j,k]
  *
+ *     y[t,n] = sum[k] x[t,k]*cast[bf16](q[k,n])    q_wide[k,n] = cast[bf16](q[k,n])
+ *       (q i8, stored whole)                         y[t,n] = sum[k] x[t,k]*q_wide[k,n]
+ *
  * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
- * operand's rows one by one.  The copy is a product of matrices with zeros like any other: its
+ * operand's rows one by one; nor do the loops that convert on the way in.  The copy is a product of matrices with zeros like any other: its
  * blocks are listed where that pays, and of `const` operands copy and lists are made once
- * (stage_once.c), which counts as nothing where the caller packs (ir_program.unpacked: he does not).  It costs the memory of a dense matrix: one that nothing bounds is copied only
+ * (stage_once.c), which counts as nothing where the caller packs (ir_program.unpacked: he does not).  It costs the
+ * memory of a dense matrix: one that nothing bounds is copied only
  * where a hint says how dense it is, for there may be very few entries. */
 #include <math.h>
 
@@ -27,7 +31,8 @@ typedef struct whole {
   const pass_operand *side, *other; /* what is copied, and what it is multiplied with */
   ir_expr *stored;                  /* the side's operand that leaves elements out */
   ir_tensor *copy;
-  bool plain; /* the side is that operand and nothing else */
+  bool plain;   /* the side is that operand and nothing else */
+  bool widened; /* it leaves nothing out: its dtype is what keeps it from being multiplied as it lies */
 } whole;
 
 /* ---- which products -------------------------------------------------------------------------- */
@@ -46,8 +51,8 @@ static bool side_fits(const whole *w) {
   const ir_expr *e = w->side->access;
   int stored = 0;
   ir_expr_walk(w->side->value, count_stored, &stored);
-  if (stored != 1 || e->kind != IR_ACCESS || e->tensor->role != IR_ROLE_IN) return false;
-  if (!pass_tensor_is_sparse(e->tensor)) return false;
+  if (e->kind != IR_ACCESS || e->tensor->role != IR_ROLE_IN) return false;
+  if (w->widened ? stored != 0 : stored != 1 || !pass_tensor_is_sparse(e->tensor)) return false;
   if (e->arg_count != 2 || !pass_bare_access(e) || pass_dim_of(e, w->sum.k) < 0) return false;
   const ir_index *free = e->args[1 - pass_dim_of(e, w->sum.k)]->index;
   if (free->offsets || e->tensor->dtype == IR_NONE || !pass_is_elementwise(w->side->value)) return false;
@@ -55,6 +60,13 @@ static bool side_fits(const whole *w) {
     if (w->side->indices.list.at[i] != free && w->side->indices.list.at[i] != w->sum.k) return false;
   const ir_expr *f = w->side->prologue;
   return !f || (f->kind == IR_CAST && f->args[0] == e);
+}
+
+/* Whole as it is stored, of another dtype than it is multiplied in; what it is converted to holds all of it. */
+static bool is_widened(const pass_operand *side) {
+  const ir_expr *f = side->prologue;
+  return side->factor_count == 1 && f && f->kind == IR_CAST && f->args[0] == side->access && ir_dtype_is_float(f->dtype) &&
+         ir_dtype_rows[side->access->dtype].bits < ir_dtype_rows[f->dtype].bits;
 }
 
 static bool other_fits(const whole *w) {
@@ -72,10 +84,13 @@ static bool fits(whole *w, pass_contraction_info *info) {
   if (info->guard || info->factor || info->negative || info->ragged || info->batch.list.count)
     return false;
   bool first = pass_expr_reads_sparse(info->a.value);
+  w->widened = !first && !pass_expr_reads_sparse(info->b.value);
+  if (w->widened) first = is_widened(&info->a);
   w->side = first ? &info->a : &info->b;
   w->other = first ? &info->b : &info->a;
   w->stored = w->side->access;
   w->plain = w->side->value == w->stored;
+  if (w->widened && !is_widened(w->side)) return false;
   return is_copied(w->side->value->dtype) && side_fits(w) && other_fits(w) &&
          (stmt->acc == IR_F64) == (w->side->value->dtype == IR_F64);
 }
@@ -100,7 +115,8 @@ static bool has_hint(const ir_tensor *tensor) {
 /* Dense, its dimensions in the order in which the levels of the source meet them, or turned. */
 static const ir_format *dense_format(const whole *w, bool turned) {
   const char *why = "";
-  bool crossed = w->stored->tensor->format->level[0].dim == 1;
+  const ir_format *format = w->stored->tensor->format;
+  bool crossed = format && format->level[0].dim == 1;
   return ir_format_builtin(w->context->arena, crossed != turned ? "dense_t" : "dense", 2, NULL, 0, &why);
 }
 
@@ -140,6 +156,9 @@ static bool is_made_once(const whole *w) {
 }
 
 static const char *why_copied(const whole *w, double break_even) {
+  if (w->widened)
+    return ir_format_text(w->context->arena, "`%s` in %s, which holds all of its values, made %s: products are of operands of one dtype",
+                          w->stored->tensor->name, ir_dtype_text(w->copy->dtype), is_made_once(w) ? "once (spc_plan_pack)" : "in every run");
   return ir_format_text(w->context->arena,
                         "a dense copy of `%s`, made %s: %s are faster than a walk over its entries, from density %.2g on",
                         w->stored->tensor->name, is_made_once(w) ? "once (spc_plan_pack)" : "in every run",
@@ -208,7 +227,7 @@ static bool is_bounded(const whole *w) {
 
 static bool pays(whole *w) {
   const ir_tensor *source = w->stored->tensor;
-  if (!has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
+  if (!w->widened && !has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
   if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
   double turned = whole_cost(w, true), straight = whole_cost(w, false);
   double walked = pass_walk_cost(w->context, &w->sum);
@@ -257,7 +276,7 @@ static ir_tensor *copy_there(const whole *w, const ir_kernel *kernel, int at) {
 static ir_tensor *make_copy(const whole *w, ir_kernel *kernel, int at) {
   ir_arena *arena = w->context->arena;
   const char *name =
-      ir_fresh_name(kernel, ir_format_text(arena, "%s_whole", w->stored->tensor->name));
+      ir_fresh_name(kernel, ir_format_text(arena, w->widened ? "%s_wide" : "%s_whole", w->stored->tensor->name));
   ir_tensor *copy = ir_tensor_new(kernel, name, IR_ROLE_TEMP, w->copy->dtype);
   name = copy->name;
   *copy = *w->copy;

@@ -49,3 +49,10 @@ for options in ("", "--reproducible", "--batch-invariant", "--strict-nan", "--fo
     case("the same values under `%s`" % options, program("T D F", """in x: f32[T,D]; in W: f32[D,F] const; in V: f32[F,D]; in A: f32[T,D] as csr;
   let h[t,f] = relu(sum[d] x[t,d]*W[d,f]) ~ zeros(dynamic, density=0.05);  out y[t,o] = sum[f] h[t,f]*V[f,o];  out z[t,f] = sum[d] A[t,d]*W[d,f];  out s[t,d] = A[t,d]*x[t,d] as csr;  out a[t,f] = softmax[f](h[t,f]);"""),
          dict(x=X, W=W1, V=W2, A=M), dict(y=H @ W2, z=f64(M.toarray()) @ W1, s=M.toarray() * X, a=soft / soft.sum(1, keepdims=True)), options=options.split(), rtol=1e-4)
+x, g, q, h = bf16(normal(96, 512)), bf16(normal(512, 192)), rng.integers(-128, 128, (512, 192)).astype(np.int8), normal(96, 512)
+s, r, one = normal(192), 1 + rng.random(96).astype(np.float32), np.float32([3])
+X, G, Q = f64(x), f64(g), f64(q)
+case("factors that leave a sum, and operands of two dtypes", program("T K N", """in x: bf16[T,K]; in g: bf16[K,N]; in q: i8[K,N] const; in h: f32[T,K]; in s: f32[N]; in r: f32[T]; in c: f32[1];
+  out a[t,n] = sum[k] c[0]*x[t,k]*g[k,n] : f32;  out b[t,n] = sum[k] x[t,k]*g[k,n]*s[n]/r[t] : f32;  out d[t,n] = sum[k] x[t,k]*(q[k,n]*s[n]) : f32;
+  out e[t,n] = sum[k] x[t,k]*q[k,n] : f32 acc f32;  out f[t,n] = sum[k] h[t,k]*g[k,n] : f32;"""),
+     dict(x=x, g=g, q=q, h=h, s=s, r=r, c=one), dict(a=3 * X @ G, b=X @ G * s / r[:, None], d=X @ (Q * s), e=X @ Q, f=f64(h) @ G), rtol=1e-4)
