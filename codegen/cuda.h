@@ -96,6 +96,8 @@ typedef struct cg_launch {
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */
+  bool own_verdict;            /* it decides, from the counts of a list that one launch has made */
+  int cluster;                 /* blocks that share a strip; 0: no cluster */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */
   bool live;                   /* rows of A are those that a list has packed, T's others are filled */

@@ -82,7 +82,7 @@ static int word_bytes(const cg_launch *l) {
 /* Where tiles of listed columns lie, a note a slot, and two barriers; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
   const int more_slots = 64 + 16; /* of smaller tiles: their barriers; which rows a block is at */
-  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists ? 64 : 0) + (l->live ? more_slots : 0);
+  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
 }
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */

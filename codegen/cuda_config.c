@@ -91,12 +91,12 @@ static void put_decision(const config *c) {
 }
 
 static void put_guard(const config *c) {
-  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists;
+  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict;
   bool computes = c->l->stage->kind == IR_STAGE_COMPUTE;
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
-  if (c->l->own_lists)
+  if (c->l->own_lists || c->l->own_verdict)
     put_decision(c);
   else if (guarded || c->l->own_dense)
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);
@@ -240,7 +240,7 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, live = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
        l->regroups || l->live ? "true" : "false", l->live ? "true" : "false", l->own_dense ? "true" : "false");
-  line(c, "static constexpr bool own_lists = %s;", l->own_lists ? "true" : "false");
+  line(c, "static constexpr bool own_lists = %s, own_verdict = %s;", l->own_lists ? "true" : "false", l->own_verdict ? "true" : "false");
   put_pointer(c, "order", "const int", l->buf_order);
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
@@ -253,7 +253,7 @@ static void put_lists(const config *c) {
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
-  if (l->own_lists) put_size(c, "strips", read->strips);
+  if (l->own_lists || l->own_verdict) put_size(c, "strips", read->strips);
   if (ir_kernel_skips(l->row) && !ir_kernel_skips_columns(l->row)) {
     line(c, "static constexpr bool noted = %s; // bits say where A is not zero", l->noted ? "true" : "false");
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
@@ -429,6 +429,7 @@ static void put_list_kernel(const config *c) {
   put_size(c, "strip_extent",
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
+  if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -461,6 +462,7 @@ static int plain_blocks(const ir_kernel_row *row) {
 }
 
 static int blocks_beside(const cg_launch *l) {
+  if (l->cluster) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);
@@ -493,7 +495,7 @@ static void put_entry(const config *c) {
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)%s\n"
                  "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n",
                  blocks_beside(c->l),
-                 cluster ? " __cluster_dims__(Config::split)" : "", c->l->entry,
+                 cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
   put_next(c);
@@ -511,6 +513,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   }
   bool makes = launch->row->multiply == IR_MULTIPLY_NONE;
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
+  if (launch->cluster) file = "strips";
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
   ir_text_put(out, "\n");

@@ -9,6 +9,7 @@
 
 enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
 enum { THREADS_A_STRIP = 256 }; /* of the kernels whose blocks make lists */
+enum { THREADS_IN_A_CLUSTER = 512 }; /* and of a cluster's: two blocks fit a multiprocessor, so that clusters find room */
 
 typedef struct selection {
   ir_arena *arena;
@@ -333,13 +334,47 @@ static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
   return false;
 }
 
+/* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL. */
+static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = only_reader(kernel, list);
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->fused && !is_made_once(kernel, list) &&
+               list->verdict && list->threshold;
+  return alone ? reader : NULL;
+}
+
 /* Lists of blocks are short: where one kernel alone reads them, and is its own dense branch, it walks the bits and decides
  * itself.  Another one that could stand in for it would need the list. */
 static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
-  const ir_stage *reader = only_reader(kernel, list);
-  const ir_kernel_row *row = reader && reader->row ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && !reader->detects &&
-         list->bits && !list->fused && !is_made_once(kernel, list) && list->verdict && list->threshold && has_dense_twin(kernel, reader, row);
+  const ir_stage *reader = alone_reader(kernel, list);
+  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
+  return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
+}
+
+/* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
+ * else a warp does. */
+static bool detects_by_blocks(const ir_list *list) {
+  const int64_t long_gran = 8;
+  const ir_format *format = list->tensor->format;
+  int last = format && format->level_count ? format->level[format->level_count - 1].dim
+                                           : list->tensor->rank - 1;
+  return list->gran >= long_gran || last == list->axis_dim;
+}
+
+/* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
+ * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
+ * Narrow strips lose by it where much is kept (docs/performance.md). */
+static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
+  const int64_t least_strip = 128;
+  const ir_stage *reader = alone_reader(kernel, list);
+  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !detects_by_blocks(list);
+}
+
+/* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
+static int strip_cluster(const ir_list *list) {
+  const int64_t many_strips = 64;
+  int64_t strips = 0;
+  return ir_size_bound(list->strips, &strips) && strips >= many_strips ? 2 : 4;
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
@@ -387,8 +422,9 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && !l->packed &&
                  !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
+  l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
-  if (l->own_lists) l->buf_threshold = use(s, l, l->list->threshold);
+  if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
   l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
@@ -443,15 +479,16 @@ static cg_launch *list_launch(selection *s, const ir_kernel_row *row, const char
 /* Values to bits; where the list is for nothing when the guard says dense, a sample may say so. */
 static void select_values(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
-  bool bits = list->bits != NULL;
-  cg_launch *l = launch_new(s, row, bits ? "detect_bits" : "detect_lists",
-                            bits ? row->threads : THREADS_A_STRIP);
+  bool strips = reads_counts(s->kernel, list), bits = list->bits != NULL && !strips;
+  cg_launch *l = launch_new(s, row, strips ? "detect_strips" : bits ? "detect_bits" : "detect_lists",
+                            strips ? THREADS_IN_A_CLUSTER : bits ? row->threads : THREADS_A_STRIP);
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
-  l->buf_bits = use(s, l, list->bits);
+  if (strips) l->cluster = strip_cluster(list), l->sampled = true;
+  if (bits) l->buf_bits = use(s, l, list->bits);
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);
-  if (bits && is_guarded(s->kernel, list))
+  if ((bits || strips) && is_guarded(s->kernel, list))
     use_verdict(s, l);
   else
     use_guard(s, l);
@@ -516,7 +553,7 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
   if (list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
   if (values) select_values(s, row);
-  if (list->bits && !walks_bits(s->kernel, list)) select_lists(s, row, values);
+  if (list->bits && !walks_bits(s->kernel, list) && !reads_counts(s->kernel, list)) select_lists(s, row, values);
   return SPC_OK;
 }
 
@@ -654,16 +691,6 @@ static ir_expr *at_least_one(ir_arena *a, ir_expr *e) {
   return ir_apply(a, IR_OP_MAX, e, ir_int(a, 1));
 }
 
-/* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
- * else a warp does. */
-static bool detects_by_blocks(const ir_list *list) {
-  const int64_t long_gran = 8;
-  const ir_format *format = list->tensor->format;
-  int last = format && format->level_count ? format->level[format->level_count - 1].dim
-                                           : list->tensor->rank - 1;
-  return list->gran >= long_gran || last == list->axis_dim;
-}
-
 /* A warp makes a word of a row's marks, a lane of a block finds a row's place, a block lists a strip's blocks. */
 static ir_expr *regrouped_grid(ir_arena *a, const cg_launch *l) {
   const int rows_a_block = 32;
@@ -683,6 +710,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "detect_lists")) return strips;
+  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
   if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list))
@@ -736,6 +764,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                                              : list_grid(arena, launch);
   if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
     out->capped = true;
+  if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
   if (launch->groups.segment) {
     out->capped = true;
     out->blocks_per_sm = group_blocks(launch);

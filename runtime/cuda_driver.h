@@ -109,7 +109,7 @@ struct rt_cuda {
 struct rt_cuda_module {
   cu_module *module;
   cu_function *function;
-  int threads, shared_bytes, blocks_per_sm;
+  int threads, shared_bytes, blocks_per_sm, cluster;
   bool capped, follows; /* follows: it waits for the grid before it by itself */
 };
 

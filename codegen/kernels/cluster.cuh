@@ -9,9 +9,11 @@ SPC_DEVICE int ptx_cluster_rank() {
 }
 // All threads of the cluster that have not left; what was written to any block's shared memory before the one is visible
 // after the other.
+SPC_DEVICE void ptx_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+SPC_DEVICE void ptx_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 SPC_DEVICE void ptx_cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  ptx_cluster_arrive();
+  ptx_cluster_wait();
 }
 // The address, in the cluster's window, of another block's shared memory.
 SPC_DEVICE spc_u32 ptx_cluster_address(spc_u32 shared, int rank) {
@@ -21,6 +23,9 @@ SPC_DEVICE spc_u32 ptx_cluster_address(spc_u32 shared, int rank) {
 }
 SPC_DEVICE void ptx_cluster_store_16(spc_u32 to, float a, float b, float c, float d) {
   asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+SPC_DEVICE void ptx_cluster_store(spc_u32 to, int value) {
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
 }
 SPC_DEVICE float ptx_cluster_load(spc_u32 from) {
   float v;

@@ -223,11 +223,12 @@ template <class Config> SPC_DEVICE spc_u32 spc_find_word(const spc_args &args, l
 // reads all of it, from the shared cache but for the first.  Returns whether the guard takes it for dense.
 template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_strip_runs<Config> &runs) {
   using strip = spc_strip_runs<Config>;
-  const int warps = Config::threads / 32, wanted = 256, at_least = 16; // samples; how many times as much is worth it
+  const int looks = Config::gran < 2 ? 1 : 2;                                  // of a long one a part
+  const int warps = Config::threads / 32, wanted = 256 / looks, at_least = 16; // samples; how many times as much is worth it
   const int loads = wanted > warps * strip::rows ? wanted / (warps * strip::rows) : 1;
   const int samples = loads * warps * strip::rows;
   spc_u64 tiles = (spc_u64)runs.strips * (spc_u64)Config::capacity(args);
-  if (tiles < (spc_u64)samples * at_least || tiles >> 32) return false;
+  if (tiles < (spc_u64)samples || tiles * Config::gran < (spc_u64)samples * looks * at_least || tiles >> 32) return false;
   bool set[loads] = {};
   double threshold = Config::threshold(args);
   spc_u32 share = (spc_u32)tiles / (spc_u32)samples, strips = (spc_u32)runs.strips;
@@ -235,7 +236,6 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   for (int l = 0; l < loads; l++) {
     spc_u32 number = (spc_u32)(l * warps + (int)threadIdx.x / 32) * strip::rows + (spc_u32)(strip::lane() / strip::lanes_here());
     spc_u32 tile = number * share + (number * 2654435761u >> 8) % share;
-    const int looks = Config::gran < 4 ? Config::gran : 4; // of a long one a part
 #pragma unroll
     for (int c = 0; c < looks; c++)
       set[l] |= strip::any(runs.load(args, tile % strips, (long long)(tile / strips) * Config::gran + c * (Config::gran / looks)));
@@ -255,11 +255,11 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 // empty may not be: the cover is at least what was found, so dense is not said in vain; what the sample misses the bits tell.
 template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
-  const int samples = 256, looks = 8, at_least = 16, turns = samples * looks / Config::threads;
-  static_assert(samples * looks % Config::threads == 0, "lanes share the samples evenly");
+  const int samples = 128, looks = 4, at_least = 64, turns = (samples * looks + Config::threads - 1) / Config::threads;
   spc_u32 strips = (spc_u32)Config::strips(args);
   spc_u64 tiles = (spc_u64)strips * (spc_u64)Config::capacity(args);
-  if (tiles < (spc_u64)samples * at_least || tiles >> 32) return false;
+  spc_u64 chunks = (spc_u64)(axis::each > 1 ? 1 : axis::gran / axis::chunk) * Config::strip * tiles / axis::each; // of 16 bytes
+  if (tiles < (spc_u64)samples || chunks < (spc_u64)samples * looks * at_least || tiles >> 32) return false;
   double threshold = Config::threshold(args);
   spc_u32 share = (spc_u32)tiles / samples;
   int covered = 0;
@@ -269,7 +269,7 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
     spc_u32 tile = number * share + hash % share, at = tile / strips * axis::gran;
     long long row = (long long)(tile % strips) * Config::strip + (hash + look * 37) % Config::strip;
     if (axis::each == 1) at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
-    spc_u32 found = axis::bits(runs.at(row, runs.rows, at / axis::chunk * axis::chunk));
+    spc_u32 found = number < samples ? axis::bits(runs.at(row, runs.rows, at / axis::chunk * axis::chunk)) : 0;
     spc_u32 votes = ptx_ballot(found >> at % axis::chunk / axis::gran & 1);
     if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;
   }

@@ -35,7 +35,7 @@ template <class Config> struct spc_box_ring {
   // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int decision_at = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
-  static constexpr int bytes = decision_at + (Config::own_lists ? 64 : 0);
+  static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; each, where each read the slot's note.
   static constexpr int givers = Config::samples ? Config::workers : Config::workers / 128;
@@ -432,7 +432,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
+  else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
+  if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks;

@@ -49,3 +49,26 @@ template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double 
   }
   return dense;
 }
+
+// The cover of a list that nobody else reads against the break-even, from the counts of all strips or of every `step`-th: by every
+// block for itself.  A sample may have said dense, and made no list then.  `room`: a word a warp, of shared memory.
+template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &args, spc_u32 *room) {
+  const spc_u32 warps = Config::threads / 32, each = 2, most = Config::threads * each;
+  spc_u32 strips = (spc_u32)Config::strips(args), step = max((strips + most - 1) / most, 1u), set = 0;
+  double threshold = Config::threshold(args), sum = 0;
+  int sample = spc_verdict(Config::verdict(args)); // or what another block has written anew meanwhile: the same branch
+#pragma unroll
+  for (spc_u32 i = 0; i < each; i++) {
+    spc_u32 at = (threadIdx.x + i * Config::threads) * step;
+    if (sample <= 0 && at < strips) set += (spc_u32)Config::counts(args)[at];
+  }
+  set = __reduce_add_sync(~0u, set);
+  if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = set;
+  if (__syncthreads_or(sample > 0)) {
+    spc_report(args, Config::reported, sample);
+    return true;
+  }
+#pragma unroll
+  for (spc_u32 w = 0; w < warps; w++) sum += room[w];
+  return spc_decide<Config>(args, sum, (double)((strips + step - 1) / step) * (double)Config::capacity(args), threshold);
+}

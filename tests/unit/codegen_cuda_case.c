@@ -136,6 +136,16 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_BIAS_RELU, .guard = 1, .way = CASE_BOTH},
     {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
      .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
+    {"gemm_kgather_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_BIAS_RELU, .guard = 1, .way = CASE_ALONE},
+    {"gemm_kgather_tma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 256, 4,
+     .epilogue = CASE_RESIDUAL, .guard = 1, .way = CASE_ALONE},
+    {"gemm_kgather_tma_64x512x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 128, 1,
+     .epilogue = CASE_PLAIN, .guard = 1, .way = CASE_ALONE},
+    {"gemm_kgather_tma_64x512x32", IR_F16, IR_F16, 'c', 'r', 'r', false, 128, 2,
+     .epilogue = CASE_SCALES, .guard = 1, .way = CASE_ALONE},
+    {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64,
+     .epilogue = CASE_BIAS_RELU, .guard = 1, .way = CASE_ALONE},
     {"gemm_rblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64,
      .epilogue = CASE_SCALES},
     {"gemm_rblock_tma_128x256x64", IR_F16, IR_F32, 'r', 'c', 'r', false, 256, 128,
@@ -343,6 +353,8 @@ const list_case cuda_list_cases[] = {
     {IR_F64, 'r', 64, 1, true, true, LIST_LYING},      {IR_BF16, 'r', 128, 64, .guarded = true, .way = LIST_REGROUPED},
     {IR_F16, 'r', 128, 64, .way = LIST_REGROUPED}, {IR_F32, 'r', 64, 64, .guarded = true, .way = LIST_REGROUPED},
     {IR_BF16, 'c', 128, 64, .guarded = true, .way = LIST_REGROUPED}, {IR_BF16, 'r', 256, 96, .way = LIST_REGROUPED},
+    {IR_BF16, 'c', 128, 1, true, true, LIST_ALONE},   {IR_F16, 'c', 256, 2, true, true, LIST_ALONE},
+    {IR_BF16, 'c', 128, 4, true, true, LIST_ALONE},
     {IR_BF16, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F16, 'r', 1, 1, true, .way = LIST_ROWS},
     {IR_BF16, 'c', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F32, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS},
 };
@@ -628,13 +640,16 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   else if (cuda_case_is_live(p))
     give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
   else if (p->strip)
-    read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, false);
+    read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (cuda_case_regroups(p)) give_order(c, read);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
-  ir_list *guarded = p->way == CASE_BOTH ? read
+  bool both = p->way == CASE_BOTH || p->way == CASE_ALONE;
+  ir_list *guarded = both                ? read
                      : p->guard          ? list(c, "W", at, 64, 1, m, 0, k, 1, false) : NULL;
   if (guarded) guarded->verdict = workspace(c, "W.verdict", IR_I32, ir_int(a, 1));
+  if (p->way == CASE_ALONE) read->threshold = workspace(c, "W.threshold", IR_F64, ir_int(a, 1));
+  if (p->way == CASE_ALONE) read->fused = false;
   if (p->way == CASE_PACKED) writer(c, p, at, m, k, read);
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
   IR_PUSH(a, &s->stmts, stmt);
@@ -647,12 +662,36 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     IR_PUSH(a, &s->tiles, ((ir_tile_size){m, row->n}));
     IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));
   }
-  if (p->way == CASE_BOTH) {
+  if (both) {
     ir_stage *twin = stage(c, IR_STAGE_COMPUTE, "gemm_tma_128x256x64"); /* the tile of all such rows */
     IR_PUSH(a, &twin->stmts, stmt);
     twin->when = (ir_guard){guarded, true, 0.5};
   }
   return s;
+}
+
+/* T = V * B, behind a guard with its dense branch: who alone reads a list along F. */
+static void alone_reader(cuda_cases *c, ir_list *read, ir_index *r, ir_index *f) {
+  ir_arena *a = c->arena;
+  ir_tensor *b = tensor(c, "B", read->tensor->dtype, 'r', 2, (int[]){CASE_N, CASE_K});
+  ir_tensor *t = tensor(c, "T", read->tensor->dtype, 'r', 2, (int[]){CASE_M, CASE_K});
+  ir_index *n = ir_index_new(c->kernel, "n", size(c, CASE_K));
+  ir_stmt *stmt = ir_stmt_new(c->kernel, t);
+  ir_expr *target = access2(c, t, NULL, r, n);
+  for (int d = 0; d < 2; d++) stmt->subs[d] = target->args[d];
+  stmt->combine = IR_RED_COUNT;
+  stmt->acc = IR_F32;
+  IR_PUSH(a, &stmt->free, r);
+  IR_PUSH(a, &stmt->free, n);
+  stmt->value = ir_reduce(a, IR_RED_SUM, &f, 1,
+                          ir_apply(a, IR_OP_MUL, ir_cast(a, IR_F32, access2(c, read->tensor, NULL, r, f)),
+                                   ir_cast(a, IR_F32, access2(c, b, NULL, f, n))));
+  for (int dense = 0; dense < 2; dense++) {
+    ir_stage *s = stage(c, IR_STAGE_COMPUTE, dense ? "gemm_tma_128x256x64" : "gemm_kgather_tma_128x256x64");
+    IR_PUSH(a, &s->stmts, stmt);
+    if (!dense) IR_PUSH(a, &s->reads, read);
+    s->when = (ir_guard){read, dense, 0.5};
+  }
 }
 
 ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
@@ -672,6 +711,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   }
   ir_stage *s = stage(c, IR_STAGE_DETECT, "detect_values");
   s->detects = made;
+  if (l->way == LIST_ALONE) alone_reader(c, made, r, f);
   return s;
 }
 

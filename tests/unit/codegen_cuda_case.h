@@ -22,6 +22,7 @@ typedef enum case_way {
   CASE_TURNED, /* the stage's tiles say that its n runs along the row's m */
   CASE_PACKED, /* A is in the order of its list: the stage before writes it so */
   CASE_BOTH,   /* a stage behind it is the dense branch, with the same tile: one launch is both */
+  CASE_ALONE,  /* the same, and the kernel decides: it walks bits, or has the counts of a list of k's */
   CASE_GROUPS, /* m is ragged, CASE_BATCH groups, each with a B of its own */
   CASE_NAMED   /* the same, and a vector names the row of A for each m */
 } case_way;
@@ -43,6 +44,7 @@ typedef struct product_case {
 typedef enum list_way {
   LIST_LYING,
   LIST_REGROUPED, /* strips are made of rows that are alike */
+  LIST_ALONE,     /* one kernel alone reads it, and decides; in one launch */
   LIST_ROWS       /* whole rows along R, which are packed; strip and gran are 1 */
 } list_way;
 

@@ -1,0 +1,83 @@
+// strips.cuh - values to lists in one launch: the blocks of a cluster share a strip.
+//
+//     each block      finds the bits of its share of the strip's words, in shared memory
+//     all of them     tell each other how many they found, and meet
+//     each block      leaves its entries behind those of the blocks before it
+//
+// Long strips take several rounds.  Who reads the list decides, from the counts (bits.cuh): a sample alone is looked at here.
+// Config names: those of detect.cuh; cluster (blocks that share a strip).
+#pragma once
+#include "spc/cluster.cuh"
+#include "spc/detect.cuh"
+
+template <class Config> struct spc_shared_strip {
+  static constexpr int cluster = Config::cluster, warps = Config::threads / 32, most = 128; // words of a block in a round
+  spc_u32 word[most];
+  int found[2][cluster]; // by each block, in this round and the one before
+
+  // Bits of so many words from `first` on, a warp a word.
+  __device__ __forceinline__ void find(const spc_args &args, const spc_strip_runs<Config> &runs, int strip, int first, int share, int words) {
+    for (int i = (int)threadIdx.x / 32; i < most; i += warps) {
+      spc_u32 bits = i < share && first + i < words ? spc_word_of<Config>(args, runs, strip, first + i) : 0;
+      if (runs.lane() == 0) word[i] = bits;
+    }
+  }
+  // Entries before word i of these, by whole warps; i: the same for all lanes.
+  __device__ __forceinline__ int before(int i) const {
+    int lane = (int)threadIdx.x & 31, sum = 0;
+#pragma unroll
+    for (int j = 0; j < most / 32; j++) sum += j * 32 + lane < i ? __popc(word[j * 32 + lane]) : 0;
+    return (int)__reduce_add_sync(~0u, (spc_u32)sum);
+  }
+  // Tells all blocks, this one included.
+  __device__ __forceinline__ void tell(int parity, int rank, int count) {
+    if (threadIdx.x < cluster) ptx_cluster_store(ptx_cluster_address(spc_shared_address(&found[parity][rank]), (int)threadIdx.x), count);
+  }
+  __device__ __forceinline__ void leave(int *ids, int first, int share) const {
+    const int lane = (int)threadIdx.x & 31;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x / 32; i < share; i += warps) {
+      spc_u32 bits = word[i];
+      int at = before(i) + __popc(bits & ptx_lanes_below());
+      if (bits >> lane & 1) ids[at] = (first + i) * 32 + lane;
+    }
+  }
+};
+
+template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) {
+  using shared_strip = spc_shared_strip<Config>;
+  __shared__ shared_strip strip;
+  spc_strip_runs<Config> runs(args);
+  if constexpr (Config::decides) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+    if constexpr (Config::sampled && spc_strip_runs<Config>::fit)
+      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
+  }
+  const int cluster = Config::cluster, rank = ptx_cluster_rank();
+  const int words = (int)((Config::capacity(args) + 31) / 32), strips = (int)Config::strips(args);
+  const int share = min((words + cluster - 1) / cluster, (int)shared_strip::most);
+  int parity = 0;
+  bool met = false; // the others' shared memory is there when they have begun
+#pragma unroll 1
+  for (int s = (int)blockIdx.x / cluster; s < strips; s += (int)gridDim.x / cluster) {
+    int *ids = Config::ids(args) + (long long)s * Config::capacity(args), count = 0;
+#pragma unroll 1
+    for (int first = rank * share; first - rank * share < words; first += cluster * share, parity ^= 1) {
+      if (!met) ptx_cluster_arrive();
+      strip.find(args, runs, s, first, share, words);
+      __syncthreads();
+      if (!met) ptx_cluster_wait(), met = true;
+      strip.tell(parity, rank, strip.before(shared_strip::most));
+      ptx_cluster_sync();
+      int mine = count;
+#pragma unroll
+      for (int r = 0; r < cluster; r++) {
+        int found = strip.found[parity][r];
+        count += found, mine += r < rank ? found : 0;
+      }
+      strip.leave(ids + mine, first, share);
+      __syncthreads(); // before the words are found anew
+    }
+    if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
+  }
+}
