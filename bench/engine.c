@@ -24,6 +24,7 @@ typedef struct bench_program {
   rt_report report; /* as a plan of the public interface has one: the device writes to it in every run */
   bool own;                /* the library is no candidate */
   int promise;             /* 1 reproducible, 2 batch invariant */
+  int force;               /* 1: guards say sparse, 2: dense */
   pass_pin pin;            /* the candidate of one result that is taken, if any */
   double pass_ms, code_ms; /* front end and passes; code generation with NVRTC */
 } bench_program;
@@ -33,6 +34,7 @@ bench_program *bench_new(void);
 void bench_own(bench_program *p);
 void bench_promise(bench_program *p, int promise);
 void bench_pin(bench_program *p, const char *target, const char *label);
+void bench_force(bench_program *p, int verdict);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
 int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *dense, int64_t *bytes);
@@ -72,6 +74,9 @@ void bench_pin(bench_program *p, const char *target, const char *label) {
   p->pin = (pass_pin){target, label};
 }
 
+/* Before memory is placed: what every guard says, 1 sparse, 2 dense. */
+void bench_force(bench_program *p, int verdict) { p->force = verdict; }
+
 static spc_status front(bench_program *p, const char *text, const ir_target *target, int count,
                         const char *const *names, const int64_t *values, ir_program **program) {
   fe_options none = {0};
@@ -97,7 +102,7 @@ int bench_compile(bench_program *p, const char *text, int count, const char *con
   const char *why = "";
   if (rt_cuda_open(&p->cuda, &why)) return SPC_UNAVAILABLE;
   ir_program *program;
-  cg_options code = {.target = ir_target_find(rt_cuda_arch(p->cuda))};
+  cg_options code = {.target = ir_target_find(rt_cuda_arch(p->cuda)), .override_dir = getenv("SPC_OVERRIDE_DIR")};
   double begin = now_ms();
   SPC_TRY(front(p, text, code.target, count, names, values, &program));
   double middle = now_ms();
@@ -109,7 +114,7 @@ int bench_compile(bench_program *p, const char *text, int count, const char *con
 
 static spc_status open_run(bench_program *p) {
   if (!p->report.words) SPC_TRY(rt_report_new(p->cuda, NULL, p->image->kernel, &p->report));
-  rt_plan_options options = {.cuda = p->cuda, .report = &p->report};
+  rt_plan_options options = {.cuda = p->cuda, .report = &p->report, .force_guard = p->force};
   SPC_TRY(rt_plan_new(p->image, p->sizes, &options, p->sink, &p->plan));
   return rt_run_new(p->plan, p->arena, &p->inputs, p->sink, &p->run);
 }

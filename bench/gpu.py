@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library precision turned few tiles gather ffn gated sizes decode reduce jit
+       library precision turned few tiles gather ffn gated sizes decode floor reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -19,11 +19,13 @@ pointer = ctypes.c_void_p
 
 
 class Program:
-    def __init__(self, text, own=False, pin=None, promise=0, **sizes):
+    def __init__(self, text, own=False, pin=None, promise=0, force=0, **sizes):
         self.handle = pointer(lib.bench_new())
         lib.bench_promise(self.handle, promise)
         if own:
             lib.bench_own(self.handle)
+        if force:
+            lib.bench_force(self.handle, force)
         if pin:
             self.pin = [word.encode() for word in pin]
             lib.bench_pin(self.handle, *self.pin)
@@ -602,6 +604,35 @@ def decode():
                 p.close()
 
 
+def floor():
+    """Few tokens at any share of live neurons: a program that is hinted 0.5 %, and the guard's floor."""
+    print("\n### gated layers of few tokens by live neurons, bf16, replayed graphs, hint 0.5 %; microseconds, L2 cold\n")
+    print("The floor: the library's layer, and 3 % or 3 us, whichever is more.\n")
+    head("tokens × D × H", "live", "spc (spread)", "torch (spread)", "torch / spc", "over the floor", "branch", "error spc")
+    for D, F, tokens in ((2048, 5632, (9, 16, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
+        for T in tokens:
+            layer, wgt = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16)
+            text = (GATED % (T, D, F, 0.005)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
+            p = Program(text).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
+            sides = [graph_of(p), graph_of(layer.layer)]
+            for share in (0.005, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9, 1):
+                layer.fresh("random", min(share, 0.99999) * F)
+                wgt.copy_(layer.wg.t())
+                (us, spread), (ref, other) = compare(sides, before=sweep)
+                layer.y.fill_(float("nan"))
+                sides[0]()
+                wrong, live = layer.error(False)
+                row("%d × %d × %d" % (T, D, F), "%.1f %%" % (100 * live / F), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f (%.1f)" % (ref * 1e3, other * 1e3), "%.2f" % (ref / us),
+                    "%+.1f" % ((us - ref - max(0.03 * ref, 3e-3)) * 1e3), branch_of(p), "%.1e" % wrong)
+            print("<!-- %s -->" % stage_line(p))
+            p.close()
+
+
+def branch_of(p):
+    """Of a program with one guard: what ran last."""
+    return "dense" if any(s.endswith(".dense") and ran for s, k, ran, c, ms in p.stages()) else "sparse"
+
+
 def jit():
     print("\n### compile time: NVRTC on all cores, nothing cached\n")
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
@@ -679,7 +710,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

@@ -116,6 +116,7 @@ typedef struct cg_launch {
   int buf_marks, buf_order, buf_packed;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
+  bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 

@@ -90,13 +90,24 @@ static void put_decision(const config *c) {
       c->l->buf_threshold);
 }
 
+/* Another statement takes the branch that this one decides for. */
+static bool is_heeded(const config *c) {
+  const ir_stage *stage = c->l->stage;
+  for (int i = 0; i < c->kernel->stages.count; i++) {
+    const ir_stage *other = c->kernel->stages.at[i];
+    if (other->kind == IR_STAGE_COMPUTE && other->when.list == stage->when.list && other->stmts.at[0] != stage->stmts.at[0]) return true;
+  }
+  return false;
+}
+
 static void put_guard(const config *c) {
-  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict;
-  bool computes = c->l->stage->kind == IR_STAGE_COMPUTE;
+  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict && !c->l->decides;
+  bool computes = c->l->stage->kind == IR_STAGE_COMPUTE && !(c->l->decides && is_heeded(c));
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
-  if (c->l->own_lists || c->l->own_verdict)
+  line(c, "static constexpr bool takes_sample = %s; // of what is asked for, and decides", c->l->decides ? "true" : "false");
+  if (c->l->own_lists || c->l->own_verdict || c->l->decides)
     put_decision(c);
   else if (guarded || c->l->own_dense)
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);

@@ -377,6 +377,13 @@ static int strip_cluster(const ir_list *list) {
   return ir_size_bound(list->strips, &strips) && strips >= many_strips ? 2 : 4;
 }
 
+/* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
+static bool decides_itself(const selection *s, const cg_launch *l) {
+  const ir_list *list = s->stage->when.list;
+  return list && !s->stage->when.above && !list->bits && !list->ids && list->verdict && list->threshold &&
+         l->asked.tensor && l->asked.tensor == list->tensor;
+}
+
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
   const char *why = NULL;
   cg_product product;
@@ -419,6 +426,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->noted) l->buf_bits = use(s, l, l->noted->bits);
   if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor), l->ahead = 3;
   use_guard(s, l);
+  l->decides = decides_itself(s, l);
+  if (l->decides) l->buf_threshold = use(s, l, s->stage->when.list->threshold);
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && !l->packed &&
                  !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
@@ -562,6 +571,7 @@ static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->reads.count ? s->stage->reads.at[0] : NULL;
   if (!list || !list->verdict || !list->threshold)
     return unfit(s, row->name, "its list has no verdict to write");
+  if (!list->bits && !list->ids) return SPC_OK; /* the first stage behind it samples */
   for (int i = 0; i < s->kernel->stages.count; i++)
     if (s->kernel->stages.at[i]->kind == IR_STAGE_DETECT &&
         s->kernel->stages.at[i]->detects == list)

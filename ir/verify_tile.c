@@ -89,8 +89,8 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
     ir_fault(c, list->span, "its strip and gran are at least 1");
   ir_check_size(c, list->strips, "the number of strips");
   ir_check_size(c, list->capacity, "the capacity of a strip");
-  if (!list->counts != !list->ids || (!list->ids && !list->bits))
-    ir_fault(c, list->span, "it has counts and ids, or bits alone");
+  if (!list->counts != !list->ids || (!list->ids && !list->bits && !list->verdict))
+    ir_fault(c, list->span, "it has counts and ids, or bits alone, or of a sample a verdict alone");
   check_list_buf(c, list->counts, IR_I32, "counts");
   check_list_buf(c, list->ids, IR_I32, "ids");
   check_list_buf(c, list->bits, IR_I32, "bits");

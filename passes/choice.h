@@ -152,6 +152,10 @@ bool pass_rows_are_few(pass_context *context, const pass_sum *sum);
 /* Who reads the result looks at its zeros itself: nobody asks for their bits. */
 bool pass_readers_look(pass_context *context, const pass_sum *sum);
 void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
+/* The rows of the result are several tiles of the candidate's row: each of them reads the other operand again. */
+bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate);
+/* A chosen candidate that skips the k's of what `asks`, which skips columns, computes: it takes the same branch. */
+bool pass_heeds(const ir_candidate *candidate, const ir_candidate *asks);
 /* Products whose rows come in ragged groups (ways_groups.c). */
 void pass_ways_groups(pass_context *context, pass_ways *ways);
 /* Predicted microseconds of such a product, groups being as long as one another. */

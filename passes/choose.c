@@ -144,12 +144,14 @@ static void expect_listed(forecast *f, ir_candidate *candidate) {
   candidate->microseconds_high = at_density(f, f->zeros.high);
 }
 
-/* No guard stands behind rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row
- * takes where nothing is zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row. */
-static double unguarded(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
+/* Rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row takes where nothing is
+ * zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row.  Where a guard will stand
+ * before them it costs what dense does. */
+static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
   double index, wrong = context->profile->hint_wrong;
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
-  return (1 - wrong) * candidate->microseconds + wrong * fmin(full, 2 * dense);
+  bool guarded = pass_is_several_tiles(&ways->sum, candidate);
+  return (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
@@ -159,7 +161,7 @@ static void expect_all(pass_context *context, pass_ways *ways) {
     forecast f = {.context = context, .ways = ways, .candidate = candidate, .dense = dense};
     const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
     bool looks = row && ir_kernel_skips(row);
-    candidate->expected = looks ? unguarded(context, ways, candidate, dense) : candidate->microseconds;
+    candidate->expected = looks ? looking(context, ways, candidate, dense) : candidate->microseconds;
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
     f.look = pass_candidate_look(context, candidate);
@@ -374,6 +376,12 @@ static bool join(pass_context *context, const pass_ways *all, int *winner, int s
   return false;
 }
 
+static bool is_always_multiple(const ir_expr *extent, int64_t step) {
+  if (extent->kind == IR_CONST) return extent->i % step == 0;
+  if (extent->kind != IR_DIM) return false;
+  return (extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple) % step == 0;
+}
+
 /* Rows that skip k's behind columns that were asked for: bits say which k's there are (stage.c), and values are read at
  * those alone.  Where nothing else reads it the tensor lies so that the rows of a k are side by side. */
 static void settle_noted(pass_context *context, const ir_kernel *kernel, const pass_ways *all, int count,
@@ -392,6 +400,8 @@ static void settle_noted(pass_context *context, const ir_kernel *kernel, const p
     known |= all[i].stmt->target == tensor && made_by && ir_kernel_skips_columns(made_by);
   }
   if (!known || readers != 1 || !pass_layout_is_free(kernel, tensor) || pass_dim_of(sum->a, sum->k) != 1) return;
+  if (pass_is_several_tiles(sum, way->candidate) && !is_always_multiple(tensor->dim[0], 16 / (int64_t)ir_dtype_bytes(tensor->dtype)))
+    return; /* the dense branch moves boxes of it */
   const char *why = NULL;
   tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
   tensor->format_why = "its consumer reads it where bits say, all rows of a tile at once";

@@ -133,6 +133,16 @@ static bool turns_operand(const pass_product *q, const pass_tiling *tiling) {
   return b || (a && ir_dtype_bytes(q->a) == 1);
 }
 
+/* What a unit fetches for a tile narrower than a box of 64: where the narrow operand's rows are k boxes are loaded whole, and their other
+ * columns in vain; where few rows are several narrow tiles each fetches the other operand.  0: other things bound it. */
+static double narrow_bytes(const pass_product *q, const pass_tiling *tiling, double k) {
+  const double box = 64;
+  bool exchanged = tiling->m != tiling->row->m, outer = exchanged ? q->k_rows_a : q->k_rows_b;
+  bool again = exchanged && q->m > tiling->row->n && q->m <= box;
+  if (ir_dtype_bytes(q->a) != 2 || tiling->row->n >= box || (!outer && !again)) return 0;
+  return (tiling->row->m + (outer ? box : tiling->row->n)) * k * 2;
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
@@ -154,7 +164,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                                      : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
-  double compute = turns * (flops / (rate * 1e6) + rest);
+  double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
+  double compute = turns * (fmax(flops / (rate * 1e6), fetched) + rest);
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
   if (split > 1)
     compute += turns * (p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs)) +
@@ -201,7 +212,8 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
 static double skip_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
   const ir_kernel_row *row = tiling->row;
   bool columns = ir_kernel_skips_columns(row);
-  const double blocks_a_unit = columns ? 3 : 2; /* as registers allow; one alone keeps a part of the loads under way */
+  /* As registers allow; one alone keeps a part of the loads under way. */
+  const double blocks_a_unit = columns ? 3 : 2;
   double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m), rows = fmin(q->m, row->m);
   double tiles = passes * ceil(q->n / row->n), live = tiling->cover * q->k * q->n;
   double looked = columns ? q->m * q->n : tiles * q->k * (tiling->noted ? 1.0 / 16 + rows * tiling->cover : rows);
@@ -209,7 +221,8 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
   double gbs = (row->m == 1 ? p->unit_gbs : p->skip_gbs) * fmin(tiles * split / blocks_a_unit, p->units);
   double moved = microseconds_of_bytes((passes * live + looked) * bytes, gbs);
   double turns = tiling->joined ? 1 : ceil(tiles * split / (blocks_a_unit * p->units)); /* others stream meanwhile */
-  double parts = columns ? fmax(1, tiling->cover * row->n / 16) : 1; /* of a tile, one after the other */
+  double wanted = tiling->cover * row->n; /* columns of a tile; of the tile that asks for most, as zeros fall */
+  double parts = columns ? fmax(1, fmin(row->n, wanted + 2 * sqrt(wanted)) / 16) : 1; /* of a tile, one after the other */
   double memory = microseconds_of_bytes(
       (fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes, p->bandwidth_gbs);
   return (tiling->joined ? 0 : p->launch_us) + turns * (p->look_us + meet + (parts - 1) * p->stream_us) +

@@ -10,7 +10,11 @@
  * A hint is never a promise, so a list that was chosen because of one gets a guard: the measured
  * cover is compared with the cover at which dense would have been as fast, all costs of looking
  * included; where a sample decides, looking is what either branch costs.  A plan that is batch
- * invariant has no lists and therefore no guards. */
+ * invariant has no lists and therefore no guards.
+ *
+ * Products of few rows whose kernels look at zeros themselves read the other matrix once for each of their tiles.  Where the
+ * rows are several tiles, dense reads it once for all of them: the kernel that asks where its result is wanted takes a sample
+ * first, and its readers heed what it found. */
 #include "passes/choice.h"
 #include "passes/stage.h"
 
@@ -88,12 +92,66 @@ static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candid
   candidate->break_even = break_even(context, &b);
 }
 
+/* ---- few rows -------------------------------------------------------------------------------- */
+/* Microseconds of the kernel that asks and of those that read what it has computed, at this cover of a tile's rows; negative: one
+ * of these has no dense branch.  `dense`: of the branches. */
+static double looking_time(pass_context *context, const ir_kernel *kernel, const ir_candidate *asks, double cover, double *dense) {
+  double index, time = 0;
+  *dense = 0;
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    pass_sum sum;
+    if (c != asks && !pass_heeds(c, asks)) continue;
+    const ir_candidate *branch = pass_dense_branch(kernel, c->target);
+    if (!branch || !pass_sum_of(context, c->target->def, &sum)) return -1;
+    time += pass_candidate_cost(context, &sum, c, cover, &index);
+    *dense += branch->microseconds;
+  }
+  return time;
+}
+
+static double looking_break_even(pass_context *context, const ir_kernel *kernel, const ir_candidate *asks) {
+  const int halvings = 24;
+  double low = 0, high = 1, dense;
+  if (context->options && context->options->force_guard == 1) return 2;
+  if (context->options && context->options->force_guard == 2) return 0;
+  if (looking_time(context, kernel, asks, 0, &dense) >= dense) return 0;
+  if (looking_time(context, kernel, asks, 1, &dense) <= dense) return 2;
+  for (int i = 0; i < halvings; i++) {
+    double middle = (low + high) / 2;
+    if (looking_time(context, kernel, asks, middle, &dense) < dense) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+static void guard_looking(pass_context *context, ir_kernel *kernel, ir_candidate *asks) {
+  pass_sum sum;
+  double dense;
+  if (!pass_sum_of(context, asks->target->def, &sum) || !pass_is_several_tiles(&sum, asks) ||
+      looking_time(context, kernel, asks, 0, &dense) < 0)
+    return;
+  double even = looking_break_even(context, kernel, asks);
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    ir_candidate *c = kernel->candidates.at[i];
+    if (c != asks && !pass_heeds(c, asks)) continue;
+    c->guarded = true;
+    c->break_even = even;
+  }
+}
+
+static bool asks(const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_skips_columns(row);
+}
+
 spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
-    if (candidate->verdict != IR_CHOSEN || !candidate->operand || !candidate->axis) continue;
-    guard(context, kernel, candidate);
+    if (candidate->verdict != IR_CHOSEN || !candidate->operand) continue;
+    if (candidate->axis) guard(context, kernel, candidate);
+    else if (asks(candidate)) guard_looking(context, kernel, candidate);
   }
   return SPC_OK;
 }

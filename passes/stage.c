@@ -172,8 +172,9 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
       pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
   IR_PUSH(a, &stage->reads, list);
   if (pass_target_of(context)->kind == IR_TARGET_CUDA) stage->row = "guard";
-  stage->microseconds = pass_cost_guard(context->profile, 0);
-  stage->why = ir_format_text(a, "measured cover decides: dense from %.3g on", break_even);
+  bool sampled = !list->bits && !list->ids; /* by the kernel that asks */
+  stage->microseconds = sampled ? 0 : pass_cost_guard(context->profile, 0);
+  stage->why = ir_format_text(a, "%s cover decides: dense from %.3g on", sampled ? "the sampled" : "measured", break_even);
 }
 
 /* The list that the operand is written over: swrite and sread cancel. */
@@ -226,6 +227,15 @@ static void kept_stage(pass_context *context, ir_kernel *kernel, ir_stage *stage
                              stage->name, strips->name);
 }
 
+static void dense_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, ir_list *list) {
+  const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
+  ir_stage *twin = compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
+  twin->when = (ir_guard){list, true, list->break_even};
+  twin->why = ir_format_text(
+      context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
+      list->tensor->name, list->break_even);
+}
+
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate, ir_tensor *strips) {
   ir_list *list = list_for(context, kernel, candidate);
@@ -235,14 +245,27 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   IR_PUSH(context->arena, &stage->reads, list);
   if (guarded) stage->when = (ir_guard){list, false, list->break_even};
   kept_stage(context, kernel, stage, strips);
-  if (!guarded) return;
-  const char *name = ir_format_text(context->arena, "%s.dense", stmt->target->name);
-  ir_stage *twin =
-      compute_stage(context, kernel, stmt, pass_dense_branch(kernel, stmt->target), name);
-  twin->when = (ir_guard){list, true, list->break_even};
-  twin->why = ir_format_text(
-      context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more",
-      list->tensor->name, list->break_even);
+  if (guarded) dense_stage(context, kernel, stmt, list);
+}
+
+/* The verdict that stands before kernels which look at zeros themselves: of the one that asks, and of those that read what it
+ * computes. */
+static ir_list *sample_for(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *candidate) {
+  pass_sum sum;
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  if (!ir_kernel_skips_columns(row)) return stage_of(kernel, candidate->operand)->when.list;
+  pass_sum_of(context, stmt, &sum);
+  ir_list *list = pass_sample_new(context, kernel, candidate, sum.n_index);
+  guard_stage(context, kernel, list, candidate->break_even);
+  return list;
+}
+
+static void looking_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *candidate) {
+  ir_list *list = sample_for(context, kernel, stmt, candidate);
+  ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
+  stage->when = (ir_guard){list, false, list->break_even};
+  read_bits(context, kernel, stage, candidate);
+  dense_stage(context, kernel, stmt, list);
 }
 
 static void plain_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
@@ -298,6 +321,8 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
       convert_stage(context, kernel, stmt, source);
     else if (candidate && candidate->operand && candidate->axis)
       sparse_stages(context, kernel, stmt, candidate, strips);
+    else if (candidate && candidate->guarded)
+      looking_stages(context, kernel, stmt, candidate);
     else
       plain_stage(context, kernel, stmt, candidate, strips);
   }

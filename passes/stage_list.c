@@ -142,6 +142,12 @@ ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candid
   return list;
 }
 
+ir_list *pass_sample_new(pass_context *context, ir_kernel *kernel, const ir_candidate *asks, ir_index *axis) {
+  ir_candidate like = *asks;
+  like.axis = axis;
+  return list_new(context, kernel, &like, asks->target->def);
+}
+
 /* ---- life times ------------------------------------------------------------------------------ */
 static void live(ir_buf *buf, int stage) {
   if (!buf) return;

@@ -150,19 +150,23 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
 
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
-  pass_product q = {
-      sum->batch,          sum->m, sum->n, sum->k_size, stmt->target->dtype, stmt->target->dtype,
-      stmt->target->dtype, false,  false, false, false};
+  ir_dtype dtype = stmt->target->dtype;
+  pass_product q = {.batch = sum->batch, .m = sum->m, .n = sum->n, .k = sum->k_size, .a = dtype, .b = dtype, .c = dtype};
   if (!sum->matrices) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);
   q.operands_unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_operands_aligned(sum, 16);
   q.outer_a = ir_dtype_bytes(q.a) != 2 && pass_contiguous_index(sum->a, false) != sum->k;
+  q.k_rows_a = pass_contiguous_index(sum->a, false) != sum->k;
+  q.k_rows_b = pass_contiguous_index(sum->b, false) != sum->k;
   q.outer_b = ir_dtype_bytes(q.b) != 2 && pass_contiguous_index(sum->b, false) != sum->k;
   if (listed != sum->b) return q;
+  bool k_rows = q.k_rows_a;
   q.m = sum->n;
   q.n = sum->m;
+  q.k_rows_a = q.k_rows_b;
+  q.k_rows_b = k_rows;
   return q;
 }
 

@@ -93,10 +93,24 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (!pass_rows_are_few(context, &ways->sum)) return;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!ir_kernel_skips(row) || (row->m == 1 && ways->sum.m > 1) || /* each row would read B again */
+    bool several = ways->sum.m > row->m;
+    if (!ir_kernel_skips(row) || (row->m == 1 && several) || /* each row would read B again */
+        (several && ir_kernel_split(row) > 1) || /* clusters are for much that is live, where the guard takes dense */
         !pass_row_fits(row, pass_target_of(context), &ways->sum))
       continue;
     if (ir_kernel_skips_columns(row)) add_asked(context, kernel, ways, row);
     else add_terms(context, kernel, ways, row);
   }
+}
+
+bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_skips(row) && sum->m > row->m;
+}
+
+/* Of what is not looked at by a kernel of its own every branch leaves the whole. */
+bool pass_heeds(const ir_candidate *candidate, const ir_candidate *asks) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return candidate->verdict == IR_CHOSEN && candidate->operand == asks->target && row && ir_kernel_skips(row) &&
+         !ir_kernel_skips_columns(row);
 }

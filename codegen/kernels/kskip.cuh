@@ -152,13 +152,16 @@ template <class Config> struct spc_noted {
       count += all, turn++;
       more = turn * words_a_turn * sharing + spc_sharing_warp<Config>() < words;
     }
+    end_list(count);
     __syncwarp();
+    return more;
+  }
+  // A at what bits have noted: after the first rows of B have been asked for, which do not wait for it.
+  __device__ __forceinline__ void bring_values(const spc_args &args, const spc_tile_place &place) const {
     bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m &&
                  spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
-    if (whole) take_values<true>(args, place, count);
-    else take_values<false>(args, place, count);
-    end_list(count);
-    return more;
+    if (whole) take_values<true>(args, place, counts[spc_warp()]);
+    else take_values<false>(args, place, counts[spc_warp()]);
   }
   // Zeros up to the next sixteen.
   __device__ __forceinline__ void end_list(int count) const {
@@ -239,12 +242,12 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
   }
   __device__ __forceinline__ void multiply(const noted_k &noted, const spc_args &args, const spc_tile_place &place) {
     spc_matrix<T> b = {Config::b(args, place.batch), Config::pitch_b(args)};
-    if (spc_matrix<T>::is_aligned(b)) multiply_lists<true>(noted, b, place);
-    else multiply_lists<false>(noted, b, place);
+    if (spc_matrix<T>::is_aligned(b)) multiply_lists<true>(noted, args, b, place);
+    else multiply_lists<false>(noted, args, b, place);
   }
   // What this warp has noted, or where warps lie side by side, every so many'th of them, one list after the other.
   template <bool Aligned>
-  __device__ __forceinline__ void multiply_lists(const noted_k &noted, const spc_matrix<T> &b, const spc_tile_place &place) {
+  __device__ __forceinline__ void multiply_lists(const noted_k &noted, const spc_args &args, const spc_matrix<T> &b, const spc_tile_place &place) {
     const int ahead = Aligned ? steps : 1;
     int t = spc_lane() % 4, n = place.n0 + spc_warp() % across * width + spc_lane() / 4 * 8, before[across], all = 0;
 #pragma unroll
@@ -270,6 +273,9 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
     };
 #pragma unroll
     for (int i = 0; i < ahead; i++) load(i, i);
+    if constexpr (Config::noted) noted.bring_values(args, place);
+    if (across > 1) __syncthreads();
+    else __syncwarp();
 #pragma unroll 1
     for (int number = 0; number < all; number += ahead) {
 #pragma unroll
@@ -302,6 +308,8 @@ template <class Config> struct spc_kskip_sums<Config, 1> {
     for (int c = 0; c < 8; c++) sum[c] = 0;
   }
   __device__ __forceinline__ void multiply(const noted_k &noted, const spc_args &args, const spc_tile_place &place) {
+    if constexpr (Config::noted) noted.bring_values(args, place);
+    __syncwarp();
     spc_matrix<T> b = {Config::b(args, place.batch), Config::pitch_b(args)};
     if (spc_matrix<T>::is_aligned(b)) multiply_list<true>(noted, b, place);
     else multiply_list<false>(noted, b, place);

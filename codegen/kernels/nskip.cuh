@@ -29,23 +29,60 @@ template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, con
   }
 }
 
-// The tile's columns that are asked for, in order; the others are zeros.  Returns how many.
+// Whether so much is asked for that all columns should be computed: from runs of 8 columns of a tile's rows, one out of each of as many
+// equal shares of the result.  All blocks ask at the same places, so all come to the same verdict and none waits for another.
+template <class Config> struct spc_asked_sample {
+  static constexpr int run = 8, runs = Config::threads / run, warps = Config::threads / 32;
+  bool inside, asked; // the one column of a tile that this thread looks at
+
+  __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
+    const int m = (int)Config::m(args), n = (int)Config::n(args), strips = (m + Config::tile_m - 1) / Config::tile_m, wide = (n + run - 1) / run;
+    const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / run, first = (spc_u32)((spc_u64)all * share / runs);
+    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / runs), spread = (share * 2654435761u) >> 16; // anywhere in the share
+    const spc_u32 at = first + (last > first ? spread % (last - first) : 0);
+    const int m0 = (int)(at % (spc_u32)strips) * Config::tile_m, column = (int)(at / (spc_u32)strips) * run + (int)threadIdx.x % run;
+    inside = last > first && column < n, asked = false;
+#pragma unroll
+    for (int r = 0; r < Config::tile_m; r++) asked |= Config::asked(args, min(m0 + r, m - 1), min(column, n - 1));
+    asked &= inside;
+  }
+  // What a warp has found, for all: how many are asked for, of how many in the upper half.
+  __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
+};
+
+// The tile's columns that are asked for, in order; the others are zeros.  Returns how many; none, and nothing is stored, where dense is meant.
 template <class Config> SPC_DEVICE int spc_find_columns(const spc_args &args, const spc_tile_place &place, int *listed) {
   static_assert(Config::tile_n == 16 || Config::tile_n % 32 == 0, "a tile is words of bits, or half of one");
   static_assert(Config::tile_n <= Config::threads, "a thread asks about one column");
-  __shared__ int counts[Config::threads / 32];
+  const int warps = Config::threads / 32;
+  __shared__ int counts[warps];
+  __shared__ spc_u32 sampled[warps];
+  double threshold = 0;
+  if constexpr (Config::takes_sample) threshold = Config::threshold(args); // with the values: it comes from memory too
   int column = (int)threadIdx.x, n = place.n0 + column, warp = column / 32, before = 0, all = 0;
   bool inside = column < Config::tile_n && n < place.n, asked = false;
 #pragma unroll
   for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
     asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
+  if constexpr (Config::takes_sample) {
+    spc_asked_sample<Config> sample(args);
+    spc_u32 found = sample.found();
+    if (column % 32 == 0) sampled[warp] = found;
+  }
   asked &= inside;
   spc_u32 bits = ptx_ballot(asked);
-  if (column % 32 == 0) counts[warp] = __popc(bits), spc_leave_bits<Config>(args, place, n, bits);
-  if (inside && !asked) spc_clear_column<Config>(args, place, n);
+  if (column % 32 == 0) counts[warp] = __popc(bits);
   __syncthreads();
+  if constexpr (Config::takes_sample) {
+    spc_u32 found = 0;
 #pragma unroll
-  for (int w = 0; w < Config::threads / 32; w++) {
+    for (int w = 0; w < warps; w++) found += sampled[w];
+    if (spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return 0;
+  }
+  if (column % 32 == 0) spc_leave_bits<Config>(args, place, n, bits);
+  if (inside && !asked) spc_clear_column<Config>(args, place, n);
+#pragma unroll
+  for (int w = 0; w < warps; w++) {
     if (w < warp) before += counts[w];
     all += counts[w];
   }

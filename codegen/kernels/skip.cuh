@@ -4,9 +4,10 @@
 //     nskip    T[m][n] = e(sum[k] A[m][k] * B[n][k])     rows of B where one of the tile's rows says that T is asked for;
 //                                                        what nobody asks for is zero
 //
-// There is no list in memory, no verdict and no other branch: with few rows of A looking is a small part of reading B, and
-// where nothing is zero all of B is read, as it would be without looking.  The rows that were found keep their order, so the
-// same input gives the same bits.
+// There is no list in memory: with few rows of A looking is a small part of reading B, and where nothing is zero all of B is read, as it
+// would be without looking.  Each tile of rows reads B for itself, though: where there are several a dense branch stands behind them,
+// and a sample of what is asked for decides.  The rows that were found keep their order, so the same input gives the
+// same bits.
 #pragma once
 #include "spc/stream.cuh"
 

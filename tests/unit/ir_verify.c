@@ -101,7 +101,7 @@ Test(ir_verify, tile_dialect) {
        "y; tile i=0; }",
        "a tile size is at least 1"},
       {"list l { tensor a; axis j; axis_dim 1; strip 1; gran 1; strips N; capacity M; }",
-       "it has counts and ids, or bits alone"},
+       "it has counts and ids, or bits alone, or of a sample a verdict alone"},
       {"buf @c : i64[N] workspace; list l { tensor a; axis j; axis_dim 1; strip 1; gran 1; strips "
        "N; capacity M; "
        "counts @c; ids @c; }",

@@ -69,7 +69,7 @@ Test(passes_b_cost, cover_inverse) {
 }
 
 static double product_time(const pass_profile *p, const char *row, double strip, double cover) {
-  pass_product q = {1, 4096, 4096, 4096, IR_BF16, IR_BF16, IR_BF16, false, false, false, false};
+  pass_product q = {.batch = 1, .m = 4096, .n = 4096, .k = 4096, .a = IR_BF16, .b = IR_BF16, .c = IR_BF16};
   const ir_kernel_row *r = ir_kernel_row_named(row);
   pass_tiling tiling = {
       .row = r, .m = r->m, .n = r->n, .k = r->k, .strip = strip, .gran = 1, .cover = cover};
@@ -97,7 +97,7 @@ typedef struct measured_cover {
 static void columns_as_measured(const char *name, const measured_cover *measured, int count) {
   const pass_profile *p = pass_profile_of(arena, target("sm_90a"));
   const ir_kernel_row *r = ir_kernel_row_named(name);
-  pass_product q = {1, 16384, 5632, 2048, IR_BF16, IR_BF16, IR_BF16, false, false, false, false};
+  pass_product q = {.batch = 1, .m = 16384, .n = 5632, .k = 2048, .a = IR_BF16, .b = IR_BF16, .c = IR_BF16};
   for (int i = 0; i < count; i++) {
     pass_tiling tiling = {.row = r, .m = r->m, .n = r->n, .k = r->k, .strip = r->m, .gran = 1};
     tiling.cover = measured[i].cover;
