@@ -3,8 +3,9 @@
  * Results against the interpreter's over sizes and masks that change from run to run; the driver
  * calls of each run are counted; a captured graph is replayed on other data; a cold plan inside a
  * capture leaves it whole.  The workspace is poisoned before each run.
- * Usage: gpu-enqueue [time] [JOB]: with `time` it prints the host's time of a run, beside the
- * same calls bare and as many launches of a kernel that does nothing; JOB: a part of the names of
+ * Usage: gpu-enqueue [time | alone] [JOB]: with `time` it prints the host's time of a run, beside the
+ * same calls bare and as many launches of a kernel that does nothing; with `alone` no plan is made beside
+ * another thread's capture, which a tool that allocates by itself would break; JOB: a part of the names of
  * those that run.  Exit 77 without a GPU. */
 #include <math.h>
 #include <pthread.h>
@@ -652,7 +653,8 @@ static void timed(stand *b) {
 
 int main(int argc, char **argv) {
   bool time = argc > 1 && !strcmp(argv[1], "time");
-  const char *only = argc > 1 + time ? argv[1 + time] : "";
+  bool alone = argc > 1 && !strcmp(argv[1], "alone");
+  const char *only = argc > 1 + (time || alone) ? argv[1 + (time || alone)] : "";
   for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
     if (!strstr(jobs[j].name, only)) continue;
     stand b;
@@ -661,7 +663,7 @@ int main(int argc, char **argv) {
       timed(&b);
     } else {
       captured(&b); /* first: nothing of the plan has run yet */
-      beside(&b);
+      if (!alone) beside(&b);
       library(&b);
       changing(&b);
       packed(&b);

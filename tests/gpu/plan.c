@@ -179,10 +179,11 @@ static void check_result(layer *l, const char *test, const ir_bindings *outputs)
 
 /* ---- compiling ------------------------------------------------------------------------------- */
 /* With rows that are multiples of 16 bytes and with others. */
-enum { ODD, ODD_SMALL, EVEN, EVEN_SMALL, FEW_ODD, FEW_EVEN, FEW_ONE, SEVERAL_ODD, SEVERAL_EVEN };
+enum { ODD, ODD_SMALL, EVEN, EVEN_SMALL, FEW_ODD, FEW_EVEN, FEW_ONE, SEVERAL_ODD, SEVERAL_EVEN, NO_BOXES };
 static const int64_t layer_sizes[][4] = {
     {300, 300, 700, 136}, {140, 140, 200, 40}, {304, 304, 1000, 136}, {136, 136, 200, 40},
-    {7, 9, 700, 137},    {40, 64, 1000, 136},  {1, 8, 4000, 72},   {37, 41, 700, 137}, {61, 72, 5000, 264}};
+    {7, 9, 700, 137},    {40, 64, 1000, 136},  {1, 8, 4000, 72},   {37, 41, 700, 137}, {61, 72, 5000, 264},
+    {140, 140, 203, 41}};
 
 /* What a gate of 8 bits has beside its weights. */
 static void fill_scaled(layer *l) {
@@ -403,7 +404,7 @@ static void threads(layer *total, bool small) {
   layer pair[2];
   pthread_t thread[2];
   for (int i = 0; i < 2; i++)
-    layer_new(&pair[i], 77 + (uint64_t)i, small ? ODD_SMALL : ODD, i == 1 ? GATED : RELU, total->bare);
+    layer_new(&pair[i], 77 + (uint64_t)i, total->bare ? NO_BOXES : small ? ODD_SMALL : ODD, i == 1 ? GATED : RELU, total->bare);
   for (int i = 0; i < 2; i++)
     if (pthread_create(&thread[i], NULL, thread_main, &pair[i])) exit(3);
   for (int i = 0; i < 2; i++) {
@@ -445,9 +446,9 @@ static bool is_as_expected(layer *l, kind k) {
 /* One layer, compiled: every mask, a graph. */
 static void whole_layer(layer *total, int which, kind k, bool small) {
   layer l;
-  bool boxes = which == EVEN || which == EVEN_SMALL || (k >= SEVERAL && which != FEW_ODD && which != SEVERAL_ODD);
-  if (total->bare && boxes) return;
-  layer_new(&l, 3, which, k, total->bare);
+  bool odd = which == FEW_ODD || which == SEVERAL_ODD;
+  if (total->bare && !odd && which != ODD_SMALL) return;
+  layer_new(&l, 3, total->bare && !odd ? NO_BOXES : which, k, total->bare);
   if (is_as_expected(&l, k)) {
     chain(&l, small);
     graph(&l);
