@@ -515,20 +515,16 @@ static bool has_thread_loop(const ir_func *func) {
 }
 
 /* A loop of lanes, or of a thread's steps: team.cuh has several elements under way. */
-static bool asks_ahead(const ir_block *block) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_FOR && (c->run == IR_RUN_LANES || (c->run == IR_RUN_UNROLL && c->width > 1))) return true;
-    if (asks_ahead(&c->body) || asks_ahead(&c->orelse)) return true;
-  }
-  return false;
+static bool asks_ahead(const ir_code *c, const void *what) {
+  (void)what;
+  return c->kind == IR_FOR && (c->run == IR_RUN_LANES || (c->run == IR_RUN_UNROLL && c->width > 1));
 }
 
 /* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under
  * way: 128 where there are to be several. */
 static void put_bounds(ir_text *out, const cg_launch *launch) {
   const int threads_a_unit = 512;
-  if (asks_ahead(&launch->func->body) && launch->threads < threads_a_unit)
+  if (ir_block_any(&launch->func->body, asks_ahead, NULL) && launch->threads < threads_a_unit)
     ir_text_printf(out, "__launch_bounds__(%d, %d)", launch->threads, threads_a_unit / launch->threads);
   else ir_text_printf(out, "__launch_bounds__(%d)", launch->threads);
 }

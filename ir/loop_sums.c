@@ -15,32 +15,21 @@ bool ir_expr_uses_var(const ir_expr *e, const ir_var *var) {
   return false;
 }
 
-bool ir_block_declares(const ir_block *block, const ir_var *var) {
+bool ir_block_any(const ir_block *block, bool (*is)(const ir_code *, const void *), const void *what) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *c = block->codes.at[i];
-    if ((c->kind == IR_LET || c->kind == IR_FOR) && c->var == var) return true;
-    if (ir_block_declares(&c->body, var) || ir_block_declares(&c->orelse, var)) return true;
+    if (is(c, what) || ir_block_any(&c->body, is, what) || ir_block_any(&c->orelse, is, what)) return true;
   }
   return false;
 }
 
-bool ir_block_stores(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_STORE && c->buf == buf) return true;
-    if (ir_block_stores(&c->body, buf) || ir_block_stores(&c->orelse, buf)) return true;
-  }
-  return false;
-}
+static bool declares(const ir_code *c, const void *var) { return (c->kind == IR_LET || c->kind == IR_FOR) && c->var == var; }
+static bool stores(const ir_code *c, const void *buf) { return c->kind == IR_STORE && c->buf == buf; }
+static bool declares_buf(const ir_code *c, const void *buf) { return c->kind == IR_LOCAL && c->buf == buf; }
 
-bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_LOCAL && c->buf == buf) return true;
-    if (ir_block_declares_buf(&c->body, buf) || ir_block_declares_buf(&c->orelse, buf)) return true;
-  }
-  return false;
-}
+bool ir_block_declares(const ir_block *block, const ir_var *var) { return ir_block_any(block, declares, var); }
+bool ir_block_stores(const ir_block *block, const ir_buf *buf) { return ir_block_any(block, stores, buf); }
+bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf) { return ir_block_any(block, declares_buf, buf); }
 
 ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place) {
   ir_expr *none = ir_apply(a, IR_OP_LT, place, ir_int(a, 0));

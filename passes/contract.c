@@ -180,6 +180,11 @@ static ir_expr *times(ir_arena *arena, ir_expr *a, ir_expr *b) {
   return a == NULL ? b : ir_apply(arena, IR_OP_MUL, a, b);
 }
 
+bool pass_side_is_access(const pass_operand *side) {
+  const ir_expr *f = side->prologue;
+  return side->factor_count == 1 && (!f || (f->kind == IR_CAST && f->args[0] == side->access));
+}
+
 static void make_side(ir_arena *arena, const deal *d, bool side_b, pass_operand *out) {
   int main = -1, best = -2;
   for (int i = 0; i < d->factors->count; i++) {

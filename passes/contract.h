@@ -42,6 +42,9 @@ typedef struct pass_operand {
   pass_indices indices;
 } pass_operand;
 
+/* The side is its main access, converted at most. */
+bool pass_side_is_access(const pass_operand *side);
+
 typedef struct pass_contraction_info {
   ir_expr *reduce;   /* the sum; the hole of the epilogue */
   ir_expr *epilogue; /* the statement's value, which holds `reduce` once */

@@ -65,7 +65,7 @@ static bool side_fits(const whole *w) {
 /* Whole as it is stored, of another dtype than it is multiplied in; what it is converted to holds all of it. */
 static bool is_widened(const pass_operand *side) {
   const ir_expr *f = side->prologue;
-  return side->factor_count == 1 && f && f->kind == IR_CAST && f->args[0] == side->access && ir_dtype_is_float(f->dtype) &&
+  return f && pass_side_is_access(side) && ir_dtype_is_float(f->dtype) &&
          ir_dtype_rows[side->access->dtype].bits < ir_dtype_rows[f->dtype].bits;
 }
 

@@ -15,26 +15,21 @@ static bool reads_dense(const ir_expr *e) {
   return true;
 }
 
-static bool is_plain(const pass_operand *side) {
-  const ir_expr *e = side->prologue;
-  return side->factor_count == 1 && (!e || (e->kind == IR_CAST && e->args[0] == side->access));
-}
-
 static bool may_be_matrix(const pass_operand *side) {
   return side->access && side->access->kind == IR_ACCESS && side->indices.list.count >= 2 && reads_dense(side->value) &&
          pass_is_elementwise(side->value);
 }
 
 static bool is_large(pass_context *context, const pass_contraction_info *info) {
-  const double few_microseconds = 1 << 27; /* multiply-adds */
+  const double worth_a_word = 1 << 27; /* multiply-adds */
   double work = 1;
   const pass_indices *all[] = {&info->batch, &info->m, &info->n, &info->k};
   for (int i = 0; i < IR_COUNT(all); i++)
     for (int j = 0; j < all[i]->list.count; j++) work *= pass_index_assumed(context, all[i]->list.at[j]);
-  return work >= few_microseconds;
+  return work >= worth_a_word;
 }
 
-/* `A_scaled[m,k] = A[m,k]*w[k] : bf16` */
+/* `let A_1[m,k] = A[m, k] * w[k] : bf16;` */
 static const char *as_let(pass_context *context, const pass_operand *side) {
   ir_text text = ir_text_new(context->arena);
   ir_text_printf(&text, "let %s_1[", side->tensor->name);
@@ -51,8 +46,8 @@ void pass_ways_missed(pass_context *context, const pass_ways *ways) {
   if (!ways->is_sum || ways->sum.matrices || ir_is_scatter(stmt) || pass_tensor_is_sparse(stmt->target)) return;
   if (!pass_contraction(context->arena, stmt, &info) || info.guard || info.ragged || info.k.list.count != 1) return;
   if (!info.m.list.count || !info.n.list.count || !may_be_matrix(&info.a) || !may_be_matrix(&info.b)) return;
-  bool first = !is_plain(&info.a);
-  if (first == !is_plain(&info.b) || !is_large(context, &info)) return;
+  bool first = !pass_side_is_access(&info.a);
+  if (first == !pass_side_is_access(&info.b) || !is_large(context, &info)) return;
   const pass_operand *side = first ? &info.a : &info.b;
   ir_diag_add(context->sink, IR_DIAG_SIDE_COMPUTED, stmt->span,
               "`%s` sums products of a side that is computed on the way in, so generated loops do, far from what a product "
