@@ -91,6 +91,24 @@ def spmm(peers):
                   targets=SPMM_TARGETS.get(density, []) if n == 1024 else [], best=("spc dense", "OpenBLAS", "MLIR"))
 
 
+HINTS = [(0.05, d) for d in (0.75, 0.5, 0.35, 0.25, 0.05)] + [(0.5, d) for d in (0.25, 0.05, 0.01)] + [(None, 0.5)]
+
+
+def hints(peers):
+    """A hint that is wrong, or none: beside the same program with the right one, and dense."""
+    n = 1024
+    hint = lambda d: " as csr" + (" ~ zeros(static, density=%g)" % d if d else "")
+    for told, density in HINTS:
+        sets = [dict(A=random_csr(n, n, density), B=random(n, n), out=np.empty((n, n), np.float32)) for _ in range(SETS)]
+        for s in sets:
+            s["full"] = s["A"].toarray()
+        yield Row("1024³, %s zeros, %s" % (percent(density), "hinted %s" % percent(told) if told else "no hint"), dict(I=n, K=n, N=n), sets,
+                  {"spc": SPMM % hint(told), "spc told": SPMM % hint(density), "spc dense": (SPMM % "", dict(A="full"))},
+                  peers_of(peers, OpenBLAS=lambda p, s: p.gemm(s["full"], s["B"], s["out"])),
+                  lambda s: s["A"].astype(np.float64) @ s["B"].astype(np.float64), ("C", (n, n)), int(n * density) + 1, flop=2 * n ** 3 * density,
+                  best=("spc dense", "OpenBLAS"))
+
+
 SPMV = "spx 1; dim I: dyn; dim K: dyn;\nkernel k { in A: f32[I,K] as csr; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }"
 
 
@@ -359,7 +377,7 @@ def conversions(peers):
                   lambda s, f=convert or into["csr"]: f(s["S"]), ("C", (n, n), dest), 1, best=("SciPy",))
 
 
-GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
+GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
           "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
           "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),

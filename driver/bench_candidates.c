@@ -3,6 +3,8 @@
  * Each is compiled anew with the choice pinned to it and its guard held at sparse, and timed on the
  * same operands: zeros of the density and granularity that the estimates took.  The time of a
  * candidate is that of its statement's stages: detection, guard and product. */
+#include <math.h>
+
 #include "driver/bench.h"
 
 enum { STAGE_RUNS = 7 };
@@ -84,9 +86,22 @@ static spc_status measure(bench *b, const ir_candidate *candidate) {
   return status;
 }
 
+/* What the hint of an input says that estimates go by; false: it has none. */
+static bool hinted_mask(const ir_tensor *tensor, bench_mask *mask) {
+  const ir_pattern *pattern = &tensor->pattern;
+  double low = pattern->density_low, high = pattern->density_high;
+  if (tensor->role != IR_ROLE_IN || high <= 0) return false;
+  mask->density = low > 0 ? sqrt(low * high) : high / 2;
+  mask->rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1;
+  mask->cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1;
+  return true;
+}
+
 /* What the estimates took, where they took anything. */
 static bench_mask assumed_mask(const ir_kernel *kernel) {
   bench_mask mask = {.density = 0.1, .rows = 1, .cols = 1};
+  for (int i = 0; i < kernel->tensors.count; i++)
+    if (hinted_mask(kernel->tensors.at[i], &mask)) break;
   for (int i = kernel->candidates.count; i-- > 0;) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (!c->operand || !c->axis) continue;

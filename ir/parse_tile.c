@@ -184,7 +184,7 @@ static const field list_fields[] = {
     FIELD(ir_list, vals, BUF),      FIELD(ir_list, marks, BUF),
     FIELD(ir_list, order, BUF),     FIELD(ir_list, packed, BUF),
     FIELD(ir_list, verdict, BUF),   FIELD(ir_list, threshold, BUF),
-    FIELD(ir_list, fused, FLAG)};
+    FIELD(ir_list, most, INT64),    FIELD(ir_list, fused, FLAG)};
 
 void ir_read_list(ir_reader *r) {
   ir_list *list = IR_NEW(r->arena, ir_list);
@@ -217,6 +217,7 @@ static const field stage_fields[] = {[STAGE_COMPUTES] = {"computes", VALUE_OTHER
                                      FIELD(ir_stage, kept, FLAG),
                                      FIELD(ir_stage, unkept, FLAG),
                                      FIELD(ir_stage, strips, TENSOR),
+                                     FIELD(ir_stage, full, TENSOR),
                                      FIELD(ir_stage, stages_deep, INT),
                                      FIELD(ir_stage, warps, INT),
                                      FIELD(ir_stage, microseconds, NUMBER),

@@ -140,6 +140,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
   put_double(w, "break_even", list->break_even);
+  put_int(w, "most", list->most, 0);
   put_flag(w, "fused", list->fused);
   ir_text_put(w->out, "  }\n");
 }
@@ -199,6 +200,7 @@ static void put_stage(ir_writer *w, const ir_stage *s, const ir_map *places) {
   put_named(w, "source", s->source ? s->source->name : NULL);
   put_named(w, "dest", s->dest ? s->dest->name : NULL);
   put_named(w, "strips", s->strips ? s->strips->name : NULL);
+  put_named(w, "full", s->full ? s->full->name : NULL);
   put_guard(w, &s->when);
   put_flag(w, "whole", s->whole);
   put_flag(w, "assembled", s->assembled);

@@ -13,6 +13,9 @@
  *     marks   u32 [rows][words]          the bits of single rows
  *     order   i32 [rows]                 the row at each place: strip s holds the rows at the places
  *                                        s * strip and following ones
+ * A list that has none of these is of a verdict alone: a sample's, or, of a tensor that is stored sparse, one by the share of
+ * its elements that is stored, which is known before anything is read:
+ *     most    i64                        how many elements it may have for all of them to be written out; 0: any number
  * A list without strips, of single values of the axis, may bring what it names with it:
  *     packed  [capacity][row]            the tensor's rows at the ids, one after the other
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
@@ -43,13 +46,14 @@ struct ir_list {
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *packed;              /* of a list of whole rows: these, side by side; else NULL */
   ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
-                        before it is known; written by the guard stage, on CUDA by who makes the list or alone reads it;
+                        before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;
   double break_even; /* covered density from which dense is as fast: what the plan writes to
                         `threshold` */
+  int64_t most;
 };
 
 /* Where a stage's `when` looks: the measured cover of a list against a break-even. */
@@ -99,6 +103,7 @@ struct ir_stage {
   bool kept;      /* runs only where what is made once is kept; it makes something for that, or reads it */
   bool unkept;    /* runs only where nothing is kept */
   ir_tensor *strips; /* a copy of the dense operand, laid out as the strips that the stage walks; or NULL */
+  ir_tensor *full;   /* a copy of the operand that is stored sparse, written out: read in its place; or NULL */
   int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
   double microseconds;               /* predicted, at the sizes and density assumed */
   IR_VEC(ir_candidate *) runners_up; /* at most three, in order */

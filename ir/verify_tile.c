@@ -169,6 +169,7 @@ static void check_stage_parts(ir_checker *c, const ir_stage *s) {
     ir_fault(c, s->span, "it is guarded by no list of the kernel");
   if (isnan(s->when.threshold)) ir_fault(c, s->span, "its break-even is no number");
   if (s->strips) need_tensor(c, s->strips, "the copy that it walks");
+  if (s->full) need_tensor(c, s->full, "the copy that it reads");
   if (s->kept && s->unkept) ir_fault(c, s->span, "it runs neither with what is kept nor without");
 }
 

@@ -227,20 +227,24 @@ static ir_index *strip_columns(const ir_candidate *candidate) {
   return strips ? candidate->tiles.at[0].index : NULL;
 }
 
-static double stored_cost(pass_context *context, const pass_sum *sum,
-                          const ir_candidate *candidate) {
+double pass_stored_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, double density) {
   pass_strips strips;
   ir_index *columns = strip_columns(candidate);
   for (int i = 0; candidate->expanded && i < sum->stmt->free.count; i++)
     if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
-      return pass_expanded_cost(context, sum, &strips);
+      return pass_expanded_cost(context, sum, &strips, density);
   if (columns && pass_strips_fit(sum, columns, NULL, &strips))
-    return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size,
-                            pass_stored_density(context, &strips));
+    return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size, density);
   for (int i = 0; i < sum->stmt->free.count; i++)
     if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
-      return pass_straight_cost(context, sum, &strips, pass_stored_density(context, &strips));
+      return pass_straight_cost(context, sum, &strips, density);
   return pass_loops_cost(context, sum->stmt);
+}
+
+/* As the hint says, or the lack of one. */
+static double stored_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate) {
+  const ir_expr *stored = pass_stored_operand(sum);
+  return pass_stored_cost(context, sum, candidate, stored ? pass_zeros_of(context, stored->tensor).likely : 1);
 }
 
 /* A list of single rows is walked as a stored operand is; negative: it is not one of those. */

@@ -96,9 +96,20 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
 /* Loops over the entries as they lie, for comparison. */
 double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
                           double density);
+/* A candidate that walks the stored operand, or writes it out, at this density of it. */
+double pass_stored_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, double density);
 double pass_stored_density(pass_context *context, const pass_strips *strips);
 /* The operand that is stored sparse written out, then the product of two dense matrices. */
-double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips);
+double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips, double density);
+
+/* ---- how much is stored (guard_stored.c) ------------------------------------------------------ */
+/* The operand of a product that can be walked over strips, or written out; NULL: it has none. */
+ir_expr *pass_stored_operand(const pass_sum *sum);
+/* Beside a chosen candidate that walks it the one that writes it out, and the other way round; NULL: none. */
+ir_candidate *pass_stored_branch(const ir_kernel *kernel, const ir_candidate *chosen);
+/* Elements up to which the branch beside a chosen candidate writes it out; 0: however many. */
+int64_t pass_stored_most(const pass_context *context, const ir_tensor *stored, const ir_candidate *chosen);
+void pass_guard_stored(pass_context *context, ir_kernel *kernel, ir_candidate *chosen);
 
 const ir_target *pass_target_of(const pass_context *context);
 void pass_context_prepare(pass_context *context); /* the built-in profile, where none was given */

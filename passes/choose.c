@@ -314,12 +314,23 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
   return best != NULL;
 }
 
+/* Whichever of the two is chosen, a guard may want the other: an operand that is walked, or written out. */
+static int stored_branch(pass_ways *ways, const ir_candidate *chosen) {
+  for (int i = 0; i < ways->list.count && !chosen->expanded && !chosen->operand; i++) {
+    const pass_way *way = &ways->list.at[i];
+    if (!way->candidate->expanded || *way->candidate->why || way->struck) continue;
+    way->candidate->verdict = IR_RUNNER_UP;
+    return 1;
+  }
+  return 0;
+}
+
 static void rank(pass_context *context, pass_ways *ways, const turned_set *set, unsigned turned,
                  int winner) {
   ir_candidate *chosen = ways->list.at[winner].candidate;
   chosen->why = chosen_why(context, ways, &ways->list.at[winner]);
   chosen->verdict = IR_CHOSEN;
-  int place = 0;
+  int place = stored_branch(ways, chosen);
   if (chosen->operand && next_best(ways, set, turned, NULL)) place++; /* the dense branch */
   while (place < MOST_RUNNERS_UP && next_best(ways, set, turned, chosen)) place++;
   for (int i = 0; i < ways->list.count; i++) {

@@ -150,6 +150,14 @@ static void put_cover(const ir_candidate *c, ir_text *out) {
   ir_text_put(out, c->guarded ? "; the guard measures\n" : "\n");
 }
 
+static void put_weighed(const ir_kernel *kernel, const ir_stage *stage, const ir_candidate *chosen, ir_text *out) {
+  const ir_candidate *other = pass_stored_branch(kernel, chosen);
+  const char *name = stage->when.list->tensor->name;
+  ir_text_printf(out, "    guard     where %.3g or more of `%s` is stored it is written out and multiplied as dense; ", stage->when.threshold, name);
+  ir_text_printf(out, "as expected %s, and the other branch %s: %s\n", pass_time_text(out->arena, chosen->microseconds),
+                 pass_time_text(out->arena, other ? other->microseconds : 0), other ? other->label : "none");
+}
+
 static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *out) {
   put_density(c, out);
   put_cover(c, out);
@@ -223,6 +231,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   if (stmt->fused_why) ir_text_printf(out, "    fusion    %s\n", stmt->fused_why);
   for (int i = 0; i < stage->reads.count; i++) put_list(stage->reads.at[i], out);
   if (chosen && chosen->operand && chosen->axis) put_sparse(kernel, chosen, out);
+  if (chosen && stage->when.list && pass_weighs_store(stage->when.list)) put_weighed(kernel, stage, chosen, out);
   put_others(kernel, stmt->target, out);
 }
 
@@ -233,9 +242,14 @@ static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *o
     ir_text_printf(out, " `%s` into ", stage->source->name);
     ir_format_print(stage->dest->format, out);
   }
+  bool weighs = stage->when.list && pass_weighs_store(stage->when.list);
   if (stage->kind == IR_STAGE_GUARD)
-    ir_text_printf(out, " the list `%s`", stage->reads.at[0]->name);
-  if (stage->when.list)
+    ir_text_printf(out, pass_weighs_store(stage->reads.at[0]) ? " how much of `%s` is stored" : " the list `%s`",
+                   pass_weighs_store(stage->reads.at[0]) ? stage->reads.at[0]->tensor->name : stage->reads.at[0]->name);
+  if (weighs)
+    ir_text_printf(out, ", only where %s %.3g of `%s` is stored", stage->when.above ? "at least" : "less than",
+                   stage->when.threshold, stage->when.list->tensor->name);
+  else if (stage->when.list)
     ir_text_printf(out, ", only when the cover of `%s` is %s %.3g", stage->when.list->name,
                    stage->when.above ? "at least" : "below", stage->when.threshold);
   if (stage->unkept || stage->strips)

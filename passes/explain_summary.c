@@ -4,13 +4,14 @@
  *     ffn for sm_90a: h dense 128x256x64; y f lists of h, 128x1, tile 128x256x64 below cover 0.93,
  * else dense 128x256x64; 720 us expected, dense 884 us (1.23x) */
 #include "passes/cost.h"
+#include "passes/choice.h"
 #include "passes/explain.h"
 #include "passes/stage.h"
 
 static bool is_listed(const ir_candidate *c) { return c->operand && c->axis; }
 
 double pass_explain_dense_time(const ir_kernel *kernel, const ir_candidate *chosen) {
-  const ir_candidate *branch = chosen->guarded ? pass_dense_branch(kernel, chosen->target) : NULL;
+  const ir_candidate *branch = chosen->guarded && chosen->operand ? pass_dense_branch(kernel, chosen->target) : NULL;
   double least = branch ? branch->microseconds : -1;
   for (int i = 0; i < kernel->candidates.count && !branch; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
@@ -106,8 +107,21 @@ static const char *why_no_list(const ir_kernel *kernel, const ir_tensor *target,
   return ir_format_text(arena, "lists of %s: %s", best->operand->name, best->why);
 }
 
+/* Where a guard asks how much of an operand is stored: what walks it, and what writes it out. */
+static void put_weighed(const ir_kernel *kernel, const ir_stage *stage, const ir_candidate *chosen, ir_text *out) {
+  const ir_candidate *other = pass_stored_branch(kernel, chosen);
+  const ir_candidate *walks = chosen->expanded ? other : chosen, *whole = chosen->expanded ? chosen : other;
+  ir_text_printf(out, "%s %s below %.2g of it, else %s", stage->name, walks ? walks->label : "nothing", chosen->break_even,
+                 whole ? whole->label : "nothing");
+}
+
 static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
   const ir_candidate *chosen = pass_chosen(kernel, stage->stmts.at[0]->target);
+  bool weighs = chosen && chosen->guarded && !chosen->operand;
+  if (weighs) {
+    put_weighed(kernel, stage, chosen, out);
+    return;
+  }
   const char *what = chosen                       ? chosen->label
                      : strcmp(stage->row, "loop") ? stage->row
                                                   : "generated loops";

@@ -12,6 +12,8 @@
  * included; where a sample decides, looking is what either branch costs.  A plan that is batch
  * invariant has no lists and therefore no guards.
  *
+ * An operand that is stored sparse has a guard by how much of it is stored (guard_stored.c).
+ *
  * Products of few rows whose kernels look at zeros themselves read the other matrix once for each of their tiles.  Where the
  * rows are several tiles, dense reads it once for all of them: the kernel that asks where its result is wanted takes a sample
  * first, and its readers heed what it found. */
@@ -149,8 +151,9 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
-    if (candidate->verdict != IR_CHOSEN || !candidate->operand) continue;
-    if (candidate->axis) guard(context, kernel, candidate);
+    if (candidate->verdict != IR_CHOSEN) continue;
+    if (!candidate->operand) pass_guard_stored(context, kernel, candidate);
+    else if (candidate->axis) guard(context, kernel, candidate);
     else if (asks(candidate)) guard_looking(context, kernel, candidate);
   }
   return SPC_OK;

@@ -111,10 +111,22 @@ static bool loops_stand_in(const lower_state *s) {
   return true;
 }
 
+/* With the copy that the stage reads in the place of its stored operand. */
+static ir_stmt *statement_of(lower_state *s, ir_stmt *stmt) {
+  pass_sum sum;
+  ir_expr *stored = s->stage->full && pass_sum_of(s->context, stmt, &sum) ? pass_stored_operand(&sum) : NULL;
+  if (!stored) return stmt;
+  ir_stmt *copy = IR_NEW(s->arena, ir_stmt);
+  *copy = *stmt;
+  copy->value = pass_replace_node(s->arena, stmt->value, stored, ir_access(s->arena, s->stage->full, stored->args));
+  copy->stores = NULL;
+  return copy;
+}
+
 static void lower_compute(lower_state *s) {
   const ir_target *target = s->context->options->target;
   for (int i = 0; i < s->stage->stmts.count; i++) {
-    s->stmt = s->stage->stmts.at[i];
+    s->stmt = statement_of(s, s->stage->stmts.at[i]);
     if (is_loop(s->stage) || loops_stand_in(s)) {
       s->stmt = pass_lower_sampled(s, is_assembled(s));
       lower_statement(s);

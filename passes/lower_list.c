@@ -2,7 +2,7 @@
  *
  *     detect   for strip parallel { flags = 0; for t, f { flags[f/gran] |= h[t,f] != 0 }; pack them
  * } for row parallel { for f { if h[t,f] != 0 { append f and h[t,f] } } }    single rows guard
- * verdict = sum(counts) / (strips * capacity) >= threshold
+ * verdict = sum(counts) / (strips * capacity) >= threshold; of an operand that is stored sparse what it stores is counted
  *
  * The flags of a strip are kept where its ids go: packing moves entries to the left only. */
 #include "passes/lower.h"
@@ -152,10 +152,7 @@ void pass_lower_detect(lower_state *s) {
 }
 
 /* ---- the guard ------------------------------------------------------------------------------- */
-void pass_lower_guard(lower_state *s) {
-  const ir_list *list = s->stage->reads.at[0];
-  pass_code_function(s, NULL);
-  ir_comment(&s->b, "cover of %s against its break-even: 1 is dense", list->name);
+static ir_expr *counted(lower_state *s, const ir_list *list) {
   ir_var *total = ir_let(&s->b, "total", IR_I64, pass_code_int(s, 0));
   ir_block *outer;
   ir_var *strip =
@@ -163,11 +160,33 @@ void pass_lower_guard(lower_state *s) {
   ir_expr *count = pass_code_load_int(s, list->counts, pass_code_ref(s, strip), NULL);
   ir_set(&s->b, total, pass_code_add(s, pass_code_ref(s, total), count));
   ir_close(&s->b, outer);
-  ir_expr *all = pass_code_op(s, IR_OP_MAX, pass_code_mul(s, list->strips, list->capacity),
-                              pass_code_int(s, 1));
-  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, pass_code_ref(s, total)),
-                                pass_code_cast(s, IR_F64, all));
+  return pass_code_ref(s, total);
+}
+
+/* With its cover where nothing else tells it: 1 + the cover in 65536ths, negative where entries are walked. */
+static void store_verdict(lower_state *s, const ir_list *list, ir_expr *cover, ir_expr *dense) {
+  const double parts = 65536;
+  if (list->counts) {
+    pass_code_store(s, list->verdict, pass_code_int(s, 0), pass_code_cast(s, IR_I32, dense));
+    return;
+  }
+  ir_expr *most = pass_value_const(s, IR_F64, 1);
+  ir_expr *share = pass_code_op(s, IR_OP_MUL, pass_code_op(s, IR_OP_MIN, cover, most), pass_value_const(s, IR_F64, parts));
+  ir_expr *told = pass_code_let(s, "told", pass_code_add(s, pass_code_cast(s, IR_I64, share), pass_code_int(s, 1)));
+  ir_expr *signed_told = pass_code_where(s, dense, told, pass_code_sub(s, pass_code_int(s, 0), told));
+  pass_code_store(s, list->verdict, pass_code_int(s, 0), pass_code_cast(s, IR_I32, signed_told));
+}
+
+void pass_lower_guard(lower_state *s) {
+  const ir_list *list = s->stage->reads.at[0];
+  pass_code_function(s, NULL);
+  ir_comment(&s->b, "cover of %s against its break-even: %s is dense", list->name, list->counts ? "1" : "above 0");
+  ir_expr *total = list->counts ? counted(s, list) : pass_code_let(s, "stored", pass_level_stored(s, list->tensor));
+  ir_expr *elements = pass_code_mul(s, list->strips, list->capacity);
+  ir_expr *all = pass_code_op(s, IR_OP_MAX, elements, pass_code_int(s, 1));
+  ir_expr *cover = pass_code_op(s, IR_OP_DIV, pass_code_cast(s, IR_F64, total), pass_code_cast(s, IR_F64, all));
   ir_expr *limit = pass_code_load(s, list->threshold, pass_code_int(s, 0), NULL);
   ir_expr *dense = pass_code_op(s, IR_OP_GE, cover, pass_code_cast(s, IR_F64, limit));
-  pass_code_store(s, list->verdict, pass_code_int(s, 0), pass_code_cast(s, IR_I32, dense));
+  if (list->most) dense = pass_code_and(s, dense, pass_code_op(s, IR_OP_LE, elements, pass_code_int(s, list->most)));
+  store_verdict(s, list, cover, dense);
 }

@@ -268,6 +268,50 @@ static void looking_stages(pass_context *context, ir_kernel *kernel, ir_stmt *st
   dense_stage(context, kernel, stmt, list);
 }
 
+/* ---- how much of an operand is stored --------------------------------------------------------- */
+static ir_list *stored_list(pass_context *context, ir_kernel *kernel, const ir_candidate *chosen, const ir_expr *stored) {
+  for (int i = 0; i < kernel->lists.count; i++)
+    if (pass_weighs_store(kernel->lists.at[i]) && kernel->lists.at[i]->tensor == stored->tensor) return kernel->lists.at[i];
+  ir_list *list = pass_stored_list_new(context, kernel, chosen, stored);
+  guard_stage(context, kernel, list, chosen->break_even);
+  ir_stage *guard = kernel->stages.at[kernel->stages.count - 1];
+  guard->microseconds = 0;
+  guard->why = ir_format_text(context->arena, "how much of `%s` is stored decides: %.3g and more is written out and multiplied as dense",
+                              stored->tensor->name, chosen->break_even);
+  return list;
+}
+
+static void written_stage(pass_context *context, ir_kernel *kernel, const ir_stmt *stmt, ir_tensor *full, const ir_list *list) {
+  ir_stage *stage = compute_stage(context, kernel, full->def, NULL, full->name);
+  stage->when = (ir_guard){(ir_list *)list, true, list->break_even};
+  stage->why = ir_format_text(context->arena, "`%s` written out, for `%s.dense`", list->tensor->name, stmt->target->name);
+}
+
+/* Returns how many statements stand before this one now. */
+static int stored_stages(pass_context *context, ir_kernel *kernel, int at, const ir_candidate *chosen, ir_tensor *strips) {
+  ir_stmt *stmt = kernel->stmts.at[at];
+  pass_sum sum;
+  pass_sum_of(context, stmt, &sum);
+  const ir_expr *stored = pass_stored_operand(&sum);
+  const ir_candidate *other = pass_stored_branch(kernel, chosen);
+  ir_list *list = stored_list(context, kernel, chosen, stored);
+  ir_tensor *full;
+  int made = pass_stage_full(context, kernel, at, stored->tensor, list, &full);
+  if (made) written_stage(context, kernel, stmt, full, list);
+  ir_stage *walks = compute_stage(context, kernel, stmt, chosen->expanded ? other : chosen, stmt->target->name);
+  walks->when = (ir_guard){list, false, list->break_even};
+  kept_stage(context, kernel, walks, strips);
+  ir_stage *twin = compute_stage(context, kernel, stmt, chosen->expanded ? chosen : other,
+                                 ir_format_text(context->arena, "%s.dense", stmt->target->name));
+  twin->full = full;
+  twin->when = (ir_guard){list, true, list->break_even};
+  twin->why = ir_format_text(context->arena, "the dense branch: runs where %.3g or more of `%s` is stored, and reads `%s` in its place",
+                             list->break_even, stored->tensor->name, full->name);
+  return made;
+}
+
+static bool weighs_store(const ir_candidate *candidate) { return candidate && candidate->guarded && !candidate->operand; }
+
 static void plain_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                         const ir_candidate *candidate, ir_tensor *strips) {
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
@@ -310,7 +354,9 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     for (int n = pass_stage_expand(context, kernel, s, candidate); n > 0; n--, s++)
       compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
     ir_tensor *strips, *source = pass_stmt_converts(stmt);
-    if (pass_stage_strips(context, kernel, s, candidate, &strips)) {
+    bool weighs = weighs_store(candidate);
+    const ir_candidate *walks = weighs && candidate->expanded ? pass_stored_branch(kernel, candidate) : candidate;
+    if (pass_stage_strips(context, kernel, s, walks, &strips)) {
       ir_stage *copy = compute_stage(context, kernel, strips->def, NULL, strips->name);
       copy->kept = true;
       copy->why = ir_format_text(context->arena, "`%s` walks strips of it, which lie so one after the other",
@@ -321,6 +367,8 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
       convert_stage(context, kernel, stmt, source);
     else if (candidate && candidate->operand && candidate->axis)
       sparse_stages(context, kernel, stmt, candidate, strips);
+    else if (weighs)
+      s += stored_stages(context, kernel, s, candidate, strips);
     else if (candidate && candidate->guarded)
       looking_stages(context, kernel, stmt, candidate);
     else

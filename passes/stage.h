@@ -12,6 +12,9 @@ ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char 
  * then, which reads their results; returns how many there are. */
 int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
                       const ir_candidate *candidate);
+/* A copy of the stored operand, written out where the list's verdict asks for it, or always; returns how many statements stand
+ * before this one now. */
+int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, ir_tensor *source, const ir_list *list, ir_tensor **out);
 /* A copy of the const operand that the candidate packs over strips, laid out so: made once, for runs
  * that keep it.  *out: the copy, NULL where there is none to make; returns how many statements stand
  * before this one now. */
@@ -25,6 +28,9 @@ ir_list *pass_sample_new(pass_context *context, ir_kernel *kernel, const ir_cand
 /* A list with its buffers for the micro-tiles that a candidate walks. */
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits);
+/* The same of the operand that is stored sparse: its share that is stored decides. */
+ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *chosen, const ir_expr *stored);
+bool pass_weighs_store(const ir_list *list); /* it is one of those */
 /* Marks stages that depend on `const` inputs alone. */
 void pass_stage_once(pass_context *context, ir_kernel *kernel);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */

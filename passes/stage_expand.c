@@ -5,17 +5,27 @@
  *     candidate y: W written out        ->   y[t,o] = sum[k] x[t,k]*W_full[o,k]
  *
  * Statements that want the same operand read one copy; where it is const, spc_plan_pack keeps it
- * (stage_once.c). */
+ * (stage_once.c).  Where a guard decides between that and walking its entries, two stages compute one
+ * statement, and the one that is asked for the dense product names the copy (ir_stage.full). */
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/stage.h"
 #include "passes/storage.h"
 
-static ir_tensor *copy_there(const ir_kernel *kernel, const ir_tensor *source, int at) {
+/* Whether it is there when this list, or NULL, is asked first. */
+static bool is_written(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    if (stage->stmts.count && stage->stmts.at[0] == stmt && (!stage->when.list || stage->when.list == list)) return true;
+  }
+  return false;
+}
+
+static ir_tensor *copy_there(const ir_kernel *kernel, const ir_tensor *source, int at, const ir_list *list) {
   for (int i = 0; i < at; i++) {
     const ir_stmt *stmt = kernel->stmts.at[i];
     if (stmt->target->role == IR_ROLE_TEMP && !pass_tensor_is_sparse(stmt->target) &&
-        pass_stmt_converts(stmt) == source)
+        pass_stmt_converts(stmt) == source && is_written(kernel, stmt, list))
       return stmt->target;
   }
   return NULL;
@@ -34,26 +44,23 @@ static ir_tensor *full_copy(pass_context *context, ir_kernel *kernel, const ir_t
   return copy;
 }
 
-static ir_expr *stored_in(pass_context *context, ir_stmt *stmt) {
-  pass_sum sum;
-  pass_strips fit;
-  if (!pass_sum_of(context, stmt, &sum)) return NULL;
-  for (int i = 0; i < stmt->free.count; i++)
-    if (pass_strips_fit(&sum, stmt->free.at[i], NULL, &fit)) return fit.stored;
-  return NULL;
+int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, ir_tensor *source, const ir_list *list, ir_tensor **out) {
+  *out = copy_there(kernel, source, at, list);
+  if (*out) return 0;
+  *out = full_copy(context, kernel, source);
+  pass_format_insert(context->arena, kernel, at, pass_format_copy(context, kernel, source, *out));
+  return 1;
 }
 
 int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
                       const ir_candidate *candidate) {
   ir_stmt *stmt = kernel->stmts.at[at];
-  ir_expr *stored = candidate && candidate->expanded ? stored_in(context, stmt) : NULL;
+  pass_sum sum;
+  ir_tensor *copy;
+  if (!candidate || !candidate->expanded || candidate->guarded || !pass_sum_of(context, stmt, &sum)) return 0;
+  const ir_expr *stored = pass_stored_operand(&sum);
   if (!stored) return 0;
-  ir_tensor *source = stored->tensor, *copy = copy_there(kernel, source, at);
-  bool made = !copy;
-  if (made) {
-    copy = full_copy(context, kernel, source);
-    pass_format_insert(context->arena, kernel, at, pass_format_copy(context, kernel, source, copy));
-  }
+  int made = pass_stage_full(context, kernel, at, stored->tensor, NULL, &copy);
   ir_expr *access = ir_access(context->arena, copy, stored->args);
   stmt->value = pass_replace_node(context->arena, stmt->value, stored, access);
   stmt->stores = NULL;

@@ -148,6 +148,17 @@ ir_list *pass_sample_new(pass_context *context, ir_kernel *kernel, const ir_cand
   return list_new(context, kernel, &like, asks->target->def);
 }
 
+ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *chosen, const ir_expr *stored) {
+  ir_candidate like = *chosen;
+  like.operand = stored->tensor;
+  like.strip_index = stored->args[0]->index;
+  like.axis = stored->args[1]->index;
+  like.strip = like.gran = 1;
+  ir_list *list = list_new(context, kernel, &like, chosen->target->def);
+  list->most = pass_stored_most(context, stored->tensor, chosen);
+  return list;
+}
+
 /* ---- life times ------------------------------------------------------------------------------ */
 static void live(ir_buf *buf, int stage) {
   if (!buf) return;

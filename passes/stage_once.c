@@ -62,6 +62,7 @@ static bool reads_kept(const once *o, const ir_expr *e) {
 }
 
 static bool list_is_kept(const once *o, const ir_list *list) {
+  if (pass_weighs_store(list)) return is_kept(o, list->tensor);
   for (int i = 0; i < o->lists.count; i++)
     if (o->lists.at[i] == list) return true;
   return false;

@@ -169,10 +169,10 @@ double pass_strips_cost(pass_context *context, const pass_sum *sum, const pass_s
   return p->launch_us + pack + walk + store;
 }
 
-double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips) {
+double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips, double density) {
   const pass_profile *p = context->profile;
   const ir_target *target = pass_target_of(context);
-  sizes z = sizes_of(context, sum, strips, pass_stored_density(context, strips));
+  sizes z = sizes_of(context, sum, strips, density);
   const ir_tensor *stored = strips->stored->tensor, *packed = strips->packed->tensor;
   pass_product q = {.batch = 1,
                     .m = z.columns,

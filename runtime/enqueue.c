@@ -16,6 +16,7 @@ typedef struct piece {
   int like;                /* number of the tensor whose pattern it shares; -1: dense */
   bool once;               /* made by stages that depend on const inputs alone */
   bool with, without;      /* stages use it that run where something is kept; where nothing is */
+  const ir_list *asked;    /* written where its verdict is dense, which it never is at too many elements; NULL: always */
   size_t offset;           /* in the workspace, or in what is kept */
   size_t bytes;            /* of each of its copies: one, or one a thread (ir_buf.each) */
 } piece;
@@ -34,7 +35,7 @@ typedef struct place {
 } place;
 
 typedef struct guarded_list {
-  int list, counts, verdict; /* its number; pieces */
+  int list, counts, verdict; /* its number; pieces, of counts -1 where the verdict stands alone */
 } guarded_list;
 
 struct rt_ready {
@@ -107,6 +108,11 @@ static int piece_of(rt_ready *r, ir_arena *arena, const ir_buf *buf, const ir_te
   return r->pieces.count - 1;
 }
 
+static bool is_copy(const ir_stage *stage, const ir_tensor *tensor) {
+  return tensor && stage->when.list && stage->when.above && stage->stmts.count && stage->stmts.at[0]->target == tensor &&
+         tensor->role == IR_ROLE_TEMP;
+}
+
 static bool is_callers(const ir_tensor *tensor) {
   return tensor->role == IR_ROLE_IN || tensor->role == IR_ROLE_OUT;
 }
@@ -147,6 +153,7 @@ static void find_places(rt_ready *r, ir_arena *arena) {
       r->places[i][b] = place_of(r, arena, bufs[b]);
       if (r->places[i][b].kind != IN_PIECE) continue;
       piece *p = &r->pieces.at[r->places[i][b].number];
+      if (is_copy(code->stage, p->tensor)) p->asked = code->stage->when.list;
       p->once |= code->stage->once;
       p->with |= !code->stage->unkept;
       p->without |= !code->stage->kept;
@@ -164,7 +171,7 @@ static void find_places(rt_ready *r, ir_arena *arena) {
   for (int i = 0; i < image->kernel->lists.count && !image->cuda; i++) {
     const ir_list *list = image->kernel->lists.at[i];
     if (!list->verdict || !list->threshold || !r->plan->options.report) continue;
-    guarded_list guard = {i, piece_of(r, arena, list->counts, NULL),
+    guarded_list guard = {i, list->counts ? piece_of(r, arena, list->counts, NULL) : -1,
                           piece_of(r, arena, list->verdict, NULL)};
     IR_PUSH(arena, &r->guards, guard);
   }
@@ -225,6 +232,15 @@ static bool elements_of(const piece *p, const int64_t *sizes, const rt_given *gi
   return true;
 }
 
+/* The guard's function says the same of its list's elements. */
+static bool is_never_written(const piece *p, const int64_t *sizes) {
+  int64_t strips, capacity;
+  if (!p->asked || !p->asked->most || !ir_size_value(p->asked->strips, sizes, &strips) ||
+      !ir_size_value(p->asked->capacity, sizes, &capacity))
+    return false;
+  return strips > 0 && capacity > p->asked->most / strips;
+}
+
 static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, bool keeps,
                           ir_sink *sink, rt_need *need) {
   enum { MOST = 1 << 30 };  /* units of alignment: 256 GiB */
@@ -235,6 +251,7 @@ static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *giv
     int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
     bool good = elements_of(p, sizes, given, &count) &&
                 count <= (int64_t)MOST * RT_WORKSPACE_ALIGN / (element ? element : 1);
+    if (is_never_written(p, sizes)) good = true, count = 0;
     if (!good) {
       ir_diag_add(sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE,
                   "the size of `%s` is unknown or too large for memory at the sizes given",
@@ -334,7 +351,13 @@ static bool is_allowed(const rt_ready *r, const ir_stage *stage, int verdict) {
 
 static void report_guard(rt_ready *r, const guarded_list *guard) {
   const ir_list *list = r->plan->image->kernel->lists.at[guard->list];
-  const void *counts = piece_at(r, guard->counts), *verdict = piece_at(r, guard->verdict);
+  const void *verdict = piece_at(r, guard->verdict);
+  if (guard->counts < 0) {
+    int32_t told = *(const int32_t *)verdict;
+    rt_report_guard(r->plan->options.report, guard->list, rt_verdict_cover(told), told > 0);
+    return;
+  }
+  const void *counts = piece_at(r, guard->counts);
   int64_t strips = 0, capacity = 0, sum = 0;
   if (!ir_size_value(list->strips, r->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, r->plan->sizes, &capacity))

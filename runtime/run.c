@@ -16,14 +16,16 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot) {
   return rt_slot_to_host(&run->memory, *slot);
 }
 
-/* Where a device's guard says dense the list was not made, and the verdict has the cover. */
+double rt_verdict_cover(int32_t verdict) { return verdict ? (fabs((double)verdict) - 1) / 65536 : 0; }
+
+/* Where a device's guard says dense the list was not made, and the verdict has the cover; so it has where it stands alone. */
 static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover) {
   rt_slot *verdict;
   *cover = -1;
-  if (!list->verdict || !run->plan->image->cuda) return SPC_OK;
+  if (!list->verdict || (list->counts && !run->plan->image->cuda)) return SPC_OK;
   SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
   int32_t dense = ((const int32_t *)verdict->host.data)[0];
-  if (dense > 0) *cover = (dense - 1) / 65536.0;
+  if (dense > 0 || !list->counts) *cover = rt_verdict_cover(dense);
   return SPC_OK;
 }
 
@@ -325,7 +327,8 @@ static spc_status complete_stats(rt_run *run, rt_stats *stats) {
                           : stage->detects   ? stage->detects
                                              : stage->when.list;
     if (stage->when.list) SPC_TRY(allowed(run, stage, &row->ran));
-    if (list && list->counts) SPC_TRY(cover_of(run, list, &row->cover));
+    bool told = list && (list->counts || (list->verdict && !image->cuda));
+    if (told) SPC_TRY(cover_of(run, list, &row->cover));
   }
   stats->workspace_bytes = run->memory.workspace_bytes;
   stats->backend = image->cuda                                    ? "cuda"

@@ -93,6 +93,8 @@ spc_status rt_driver_failed(const rt_plan *plan, ir_sink *sink, const char *what
 spc_status rt_plan_check_lists(const rt_plan *plan, ir_sink *sink);
 
 /* The break-even cover that the plan's guards compare with. */
+/* What a verdict that stands alone tells beside its sign (ir/tile.h). */
+double rt_verdict_cover(int32_t verdict);
 double rt_plan_threshold(const rt_plan *plan, const ir_list *list);
 
 /* The newest bytes of a buffer on the host. */

@@ -278,6 +278,24 @@ for backend in ON[1:]:
         ran = [s["stage"] for s in stats.get("stages", []) if s["ran"] and s["stage"].startswith("y")]
         check("the stage of that verdict ran on " + backend, ran == (["y"] if what == "sparse" else ["y.dense"]), stats)
 
+# The same of an operand that is stored: its hint, or the lack of one, is no promise.
+for backend in ON[1:]:
+    if backend != "cpu":
+        continue
+    for hint in ("", " ~ zeros(static, density=0.05)", " ~ zeros(static, density=0.8)", " const", " ~ zeros(static, density=0.8) const"):
+        for form in ("csr", "dcsr", "bsr(4,4)", "bitmap(8,8)", "csc"):
+            program = write("stored.spx", HEAD.replace("K: dyn", "K = 256").replace("N: dyn", "N = 512") + "kernel k { in A: f32[T,K] as %s%s; in W: f32[K,N]; out y[t,o] = sum[k] A[t,k]*W[k,o]; }\n" % (form, hint))
+            for what, kept in (("sparse", 0.001), ("dense", 0.9)):
+                a, w = integers(64, 256, density=kept), integers(256, 512)
+                for name, value in (("A", a), ("W", w)):
+                    np.save(path(name + ".npy"), value.astype(np.float32))
+                r = spc("run", program, *[x for n in "AW" for x in ("--bind", n + "=" + path(n + ".npy"))], "--backend=cpu", "--stats=" + path("stats.json"), "--out", "y=" + path("y.npy"))
+                check("%s%s, %g stored: the product" % (form, hint, kept), r.returncode == 0 and same(np.load(path("y.npy")), a @ w), r.stderr)
+                stats = json.load(open(path("stats.json"))) if r.returncode == 0 else {}
+                guards, ran = stats.get("guards", []), [s["stage"] for s in stats.get("stages", []) if s["ran"] and s["stage"].startswith("y")]
+                if form == "csr" or guards:  # entries that are not walked row by row have no strips, and no guard
+                    check("%s%s, %g stored: its branch" % (form, hint, kept), [g["verdict"] for g in guards] == [what] and all(("dense" in s) == (what == "dense") for s in ran) and ran, stats)
+
 # One huge value in each micro-tile position in turn: every row of a strip and of the ragged last one.
 for backend in ON[1:]:
     for row in range(13):

@@ -80,6 +80,107 @@ Test(driver_stats, covers_and_branches_of_the_last_run) {
   scene_free(&s);
 }
 
+/* ---- how much of an operand is stored --------------------------------------------------------------- */
+enum { R = 48, C = 40, P = 24 };
+
+/* The first `kept` columns of every row; the result of a product with ones. */
+static spc_tensor set_stored(const char *name, int kept) {
+  static int32_t pos[R + 1], crd[R * C];
+  static float vals[R * C];
+  spc_tensor t = f32_matrix(name, vals, R, C);
+  for (int i = 0; i <= R; i++) pos[i] = i * kept;
+  for (int i = 0; i < R * kept; i++) crd[i] = i % kept, vals[i] = (float)(i % 7 - 3);
+  t.value_count = t.crd_count[1] = R * kept;
+  t.pos[1] = pos;
+  t.crd[1] = crd;
+  t.pos_count[1] = R + 1;
+  return t;
+}
+
+static void expect_rows(const spc_tensor *a, const float *y, const char *what) {
+  const int32_t *pos = a->pos[1];
+  const float *vals = a->values;
+  for (int i = 0; i < R; i++) {
+    float want = 0;
+    for (int p = pos[i]; p < pos[i + 1]; p++) want += vals[p];
+    for (int o = 0; o < P; o++) cr_assert_eq(y[i * P + o], want, "%s: %d, %d: %g", what, i, o, y[i * P + o]);
+  }
+}
+
+static void expect_share(spc_plan *plan, double cover, bool *taken) {
+  spc_guard_info g = {.struct_size = sizeof g};
+  cr_assert_eq(spc_plan_guard(plan, 0, &g, NULL), SPC_OK);
+  cr_expect_str_eq(g.tensor, "A");
+  cr_expect_float_eq(g.cover, cover, 2e-5, "%g: %g", cover, g.cover);
+  cr_expect_eq(g.branch, cover >= g.break_even ? SPC_BRANCH_DENSE : SPC_BRANCH_SPARSE, "%g", cover);
+  taken[g.branch] = true;
+}
+
+Test(driver_stats, a_hint_of_what_is_stored_is_never_a_promise) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  static const char *const hints[] = {"", "~ zeros(static, density=0.05)", "~ zeros(static, density=0.9)", "~ zeros(static, density=0.05) const"};
+  static float b[C * P], y[R * P];
+  for (int i = 0; i < C * P; i++) b[i] = 1;
+  for (int h = 0; h < IR_COUNT(hints); h++) {
+    char text[256];
+    spc_context *context;
+    spc_program *program;
+    snprintf(text, sizeof text, "spx 1; dim I: dyn; dim K: dyn; dim N: dyn; kernel k { in A: f32[I,K] as csr %s; in B: f32[K,N];"
+             " out y[i,n] = sum[k] A[i,k]*B[k,n]; }", hints[h]);
+    spc_plan *plan = open_plan("cpu", 2, text, NULL, &context, &program);
+    spc_error err = SPC_ERROR_INIT;
+    bool taken[3] = {0};
+    cr_assert_eq(spc_plan_prepare(plan, &err), SPC_OK);
+    for (int kept = 0; kept <= C; kept += 4) {
+      spc_tensor t[] = {set_stored("A", kept), f32_matrix("B", b, C, P), f32_matrix("y", y, R, P)};
+      size_t bytes;
+      memset(y, 0xff, sizeof y);
+      cr_assert_eq(spc_run(plan, t, 3, &err), SPC_OK, "%s", err.message);
+      expect_rows(&t[0], y, "spc_run");
+      expect_share(plan, (double)kept / C, taken);
+      memset(y, 0xff, sizeof y);
+      cr_assert_eq(spc_workspace(plan, t, 3, &bytes, &err), SPC_OK);
+      cr_expect_geq(bytes, sizeof(float) * R * C, "A written out has its place: %zu", bytes);
+      void *room = aligned_alloc(256, bytes + 256 - bytes % 256);
+      memset(room, 0xff, bytes);
+      cr_assert_eq(spc_enqueue(plan, t, 3, room, bytes, NULL, &err), SPC_OK, "%s", err.message);
+      free(room);
+      expect_rows(&t[0], y, "spc_enqueue");
+      expect_share(plan, (double)kept / C, taken);
+    }
+    cr_expect(taken[SPC_BRANCH_SPARSE] && taken[SPC_BRANCH_DENSE], "%s: both were taken", hints[h]);
+    close_plan(plan, program, context);
+  }
+}
+
+Test(driver_stats, what_takes_too_much_scratch_is_not_written_out) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  enum { ROWS = 1 << 20, COLUMNS = 1 << 20 };
+  static int32_t pos[ROWS + 1], crd[1] = {7};
+  static float vals[1] = {2}, b[COLUMNS], y[ROWS];
+  spc_context *context;
+  spc_program *program;
+  spc_plan *plan = open_plan("cpu", 1, "spx 1; dim I: dyn; dim K: dyn; dim N: dyn; kernel k { in A: f32[I,K] as csr; in B: f32[K,N];"
+                             " out y[i,n] = sum[k] A[i,k]*B[k,n]; }", NULL, &context, &program);
+  spc_error err = SPC_ERROR_INIT;
+  spc_tensor t[] = {f32_matrix("A", vals, ROWS, COLUMNS), f32_matrix("B", b, COLUMNS, 1), f32_matrix("y", y, ROWS, 1)};
+  size_t bytes;
+  for (int i = 4; i <= ROWS; i++) pos[i] = 1;
+  b[7] = 21;
+  t[0].value_count = t[0].crd_count[1] = 1;
+  t[0].pos[1] = pos;
+  t[0].crd[1] = crd;
+  t[0].pos_count[1] = ROWS + 1;
+  cr_assert_eq(spc_plan_prepare(plan, &err), SPC_OK);
+  cr_assert_eq(spc_workspace(plan, t, 3, &bytes, &err), SPC_OK, "%s", err.message);
+  cr_expect_lt(bytes, (size_t)1 << 30, "%zu", bytes);
+  void *room = aligned_alloc(256, bytes + 256 - bytes % 256);
+  cr_assert_eq(spc_enqueue(plan, t, 3, room, bytes, NULL, &err), SPC_OK, "%s", err.message);
+  cr_expect(y[2] == 0 && y[3] == 42 && y[4] == 0);
+  free(room);
+  close_plan(plan, program, context);
+}
+
 Test(driver_stats, a_plan_describes_itself) {
   if (!cg_cpu_available()) cr_skip("no LLVM");
   spc_program_options options = {
