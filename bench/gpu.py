@@ -236,7 +236,6 @@ def library():
     head("M × N × K", "dtype", "chosen", "spc (spread)", "our own", "spc", "torch", "against torch", "TFLOP/s", "error")
     cases = [(2048, 2048, 2048, t) for t in ("f32", "f64")] + [(4096, 4096, 4096, "f32")]
     cases += [(m, n, k, t) for t in ("f8e4m3", "i8") for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (32, 14336, 4096), (256, 14336, 4096), (1024, 5632, 2048))]
-    cases += [(4095, 4095, 4095, "bf16"), (1023, 5631, 2047, "bf16"), (16, 5632, 2046, "f16")]
     kinds = {"f32": (torch.float32, "f32", "f32"), "f64": (torch.float64, "f64", "f64"), "i8": (torch.int8, "i32", "i32"),
              "bf16": (torch.bfloat16, "bf16", "f32"), "f16": (torch.float16, "f16", "f32"),
              "f8e4m3": (torch.float8_e4m3fn, "bf16", "f32")}
@@ -257,6 +256,32 @@ def library():
         row("%d × %d × %d" % (m, n, k), name, "`%s`" % chosen.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "`%s`" % own.stages()[0][1],
             "%.1f" % (ours * 1e3), "%.1f" % (ref * 1e3), "%.3f" % (ref / us), "%.0f" % rate(2 * m * n * k, us), "%.1e, %.1e" % (error(c, want), error(d, want)))
         chosen.close(), own.close()
+
+
+ODD = [(4095, 4095, 4095, "bf16", "k,n"), (4095, 4095, 4095, "bf16", "n,k"), (1023, 5631, 2047, "bf16", "k,n"), (1024, 50257, 768, "bf16", "k,n"),
+       (1024, 50257, 768, "bf16", "n,k"), (1000, 1001, 2047, "f16", "k,n"), (300, 301, 1023, "f16", "k,n"), (64, 5631, 2047, "bf16", "n,k"),
+       (16, 5632, 2046, "f16", "k,n"), (1, 5631, 2047, "bf16", "n,k")]
+
+
+def odd():
+    """Rows that are no multiples of 16 bytes: with nothing packed, with a const B packed, PyTorch, and the stages' own times."""
+    print("\n### rows that are no multiples of 16 bytes; microseconds, L2 cold\n")
+    head("M × N × K", "dtype", "B stored", "kernel", "spc (spread)", "B const and packed", "torch", "against torch", "packed", "stages", "error")
+    for m, n, k, name, lies in ODD:
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[name]
+        a, stored = torch.randn(m, k, device="cuda").to(dtype), torch.randn(*((k, n) if lies == "k,n" else (n, k)), device="cuda").to(dtype)
+        b = stored if lies == "k,n" else stored.t()
+        c, d, e = (torch.zeros(m, n, device="cuda", dtype=dtype) for _ in range(3))
+        text = (PLAIN % (m, n, k, lies.upper(), lies, name, "f32")).replace("TYPE", name)
+        each = Program(text).bind(A=a, B=stored, C=c)
+        kept = Program(text.replace("%s[%s];" % (name, lies.upper()), "%s[%s] const;" % (name, lies.upper()))).bind(A=a, B=stored, C=d)
+        (us, spread), (packed, _), (ref, _) = compare([each, kept, lambda: torch.mm(a, b, out=e)], before=sweep)
+        want = a.double() @ b.double()
+        stages = each.stages()
+        kernel = next((s[1] for s in stages if s[1] != "loop"), stages[0][1])
+        row("%d × %d × %d" % (m, n, k), name, "[%s]" % lies, "`%s`" % kernel, "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (packed * 1e3), "%.1f" % (ref * 1e3),
+            "%.2f" % (ref / us), "%.2f" % (ref / packed), ", ".join("%s %.1f" % (s[0], s[4] * 1e3) for s in stages), "%.1e, %.1e" % (error(c, want), error(d, want)))
+        each.close(), kept.close()
 
 
 def by_tensor_cores(allowed, *operands):
@@ -710,7 +735,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

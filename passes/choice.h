@@ -137,6 +137,8 @@ double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kern
                        bool turned);
 /* The least of the dense rows that take the operands as they lie (GPU); infinite: none does. */
 double pass_dense_best(pass_context *context, const pass_sum *sum);
+/* The same, or the library's where a GPU is known. */
+double pass_matrix_cost(pass_context *context, const pass_sum *sum);
 /* Generated loops: their iterations, and what they touch. */
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt);
 /* A product that walks the entries of one stored operand, on a GPU (walk.c). */
@@ -208,6 +210,8 @@ bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, 
                         int64_t *strip, int64_t *gran);
 /* How the products of a statement, and of temporaries that were split off it, are formed. */
 ir_precision pass_schedule_precision(const ir_program *program, const ir_tensor *target);
+/* What shapes the computation of `from` speaks of `to`, which is computed in its place. */
+void pass_schedule_rename(ir_kernel *kernel, const char *from, const char *to);
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor);
 

@@ -9,16 +9,6 @@
 #include "passes/choice.h"
 #include "passes/storage.h"
 
-/* What shapes the computation speaks of the tensor that is computed. */
-static void move_directives(ir_kernel *kernel, const char *from, const char *to) {
-  for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {
-    ir_directive *d = &kernel->schedule->directives.at[i];
-    bool shapes = d->kind == IR_DO_TILE || d->kind == IR_DO_SPLIT || d->kind == IR_DO_LIBRARY ||
-                  d->kind == IR_DO_DENSE || d->kind == IR_DO_REGROUP;
-    if (shapes && d->tensor && !strcmp(d->tensor, from)) d->tensor = to;
-  }
-}
-
 static void split(pass_context *context, ir_kernel *kernel, int at) {
   ir_stmt *stmt = kernel->stmts.at[at];
   ir_tensor *packed = stmt->target;
@@ -37,7 +27,7 @@ static void split(pass_context *context, ir_kernel *kernel, int at) {
   stmt->target = dense;
   pass_format_insert(context->arena, kernel, at + 1,
                      pass_format_copy(context, kernel, dense, packed));
-  move_directives(kernel, packed->name, name);
+  pass_schedule_rename(kernel, packed->name, name);
 }
 
 void pass_format_by_value(pass_context *context, ir_kernel *kernel) {

@@ -202,20 +202,12 @@ static double copy_cost(const whole *w, bool turned) {
          (turned ? entries * sector / (p->random_gbs * 1e3) : 0);
 }
 
-/* By a row of ours, or by the library where a GPU is known. */
-static double product_cost(pass_context *context, const pass_sum *sum) {
-  double own = pass_dense_best(context, sum);
-  bool known = context->options && context->options->library_missing;
-  bool free = !context->program->reproducible && !context->program->batch_invariant;
-  return known && free && isfinite(own) ? fmin(own, pass_library_cost(context, sum)) : own;
-}
-
 /* Copy and product, with the copy's dimensions in one order; infinite where no kernel takes it. */
 static double whole_cost(whole *w, bool turned) {
   pass_sum sum;
   w->copy->format = dense_format(w, turned);
   if (!pass_sum_of(w->context, reading(w, w->copy), &sum) || !sum.matrices) return INFINITY;
-  return product_cost(w->context, &sum) + copy_cost(w, turned);
+  return pass_matrix_cost(w->context, &sum) + copy_cost(w, turned);
 }
 
 static bool is_bounded(const whole *w) {

@@ -7,6 +7,15 @@
 #include "passes/contract.h"
 #include "passes/storage.h"
 
+void pass_schedule_rename(ir_kernel *kernel, const char *from, const char *to) {
+  for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {
+    ir_directive *d = &kernel->schedule->directives.at[i];
+    bool shapes = d->kind == IR_DO_TILE || d->kind == IR_DO_SPLIT || d->kind == IR_DO_LIBRARY ||
+                  d->kind == IR_DO_DENSE || d->kind == IR_DO_REGROUP;
+    if (shapes && d->tensor && !strcmp(d->tensor, from)) d->tensor = to;
+  }
+}
+
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor) {
   for (int i = 0; kernel->schedule && i < kernel->schedule->directives.count; i++) {

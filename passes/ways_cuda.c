@@ -145,6 +145,13 @@ double pass_dense_best(pass_context *context, const pass_sum *sum) {
   return best;
 }
 
+double pass_matrix_cost(pass_context *context, const pass_sum *sum) {
+  double own = pass_dense_best(context, sum);
+  bool known = context->options && context->options->library_missing;
+  bool free = !context->program->reproducible && !context->program->batch_invariant;
+  return known && free && isfinite(own) ? fmin(own, pass_library_cost(context, sum)) : own;
+}
+
 static const char *dense_label(pass_context *context, const ir_kernel_row *row, bool turned) {
   int split = ir_kernel_split(row);
   const char *label = ir_format_text(context->arena, "dense %dx%dx%d%s", turned ? row->n : row->m,

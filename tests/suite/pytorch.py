@@ -137,6 +137,28 @@ for device, backend in KINDS:
         losses.append(float(loss.detach()))
     check(say("it can be trained"), losses[-1] < 0.6 * losses[0], (losses[0], losses[-1]))
 
+    # ---- rows that are no multiples of 16 bytes: copies in front of products and behind them, on a GPU ------------------------
+    def whole(shape, dtype=torch.bfloat16, zeros=None):
+        x = torch.randn(shape, device=device)
+        return (x if zeros is None else x * (torch.rand(shape, device=device) > zeros)).to(dtype)
+
+    odd = "spx 1; dim B = 3; dim T = 520; dim D = 1001; dim F = 1023; kernel odd { %s }"
+    x, w, v, batch = whole((520, 1001)), whole((1001, 1023)), whole((1023, 1001)), whole((3, 520, 1001))
+    bias, rest, few = whole((1023,), torch.float32), whole((520, 1023)), whole((520, 1001), zeros=0.97)
+    f = lambda t: t.float()
+    for what, text, operands, want in (
+            ("a product", "in x: bf16[T,D]; in w: bf16[D,F] const; out y[t,f] = sum[d] x[t,d]*w[d,f] : bf16 acc f32;", (x, w), lambda: f(x) @ f(w)),
+            ("W turned, in f32", "in x: bf16[T,D]; in v: bf16[F,D]; out y[t,f] = sum[d] x[t,d]*v[f,d] : f32;", (x, v), lambda: f(x) @ f(v).t()),
+            ("an epilogue", "in x: bf16[T,D]; in w: bf16[D,F]; in b: f32[F]; in r: bf16[T,F]; out y[t,f] = r[t,f] + relu(b[f] + sum[d] x[t,d]*w[d,f]) : bf16 acc f32;",
+             (x, w, bias, rest), lambda: f(rest) + torch.relu(bias + f(x) @ f(w))),
+            ("a matrix by itself", "in x: bf16[T,D]; out y[t,s] = sum[d] x[t,d]*x[s,d] : bf16 acc f32;", (x,), lambda: f(x) @ f(x).t()),
+            ("batches", "in x: bf16[B,T,D]; in w: bf16[D,F]; out y[b,t,f] = sum[d] x[b,t,d]*w[d,f] : bf16 acc f32;", (batch, w), lambda: f(batch) @ f(w)),
+            ("zeros known at run time", "in x: bf16[T,D] ~ zeros(dynamic, density=0.01..0.05); in w: bf16[D,F]; out y[t,f] = sum[d] x[t,d]*w[d,f] : bf16 acc f32;",
+             (few, w), lambda: f(few) @ f(w)),
+            ("a layer", "in x: bf16[T,D]; in w: bf16[D,F]; in v: bf16[F,D]; let h[t,f] = relu(sum[d] x[t,d]*w[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.5); "
+             "out y[t,d] = sum[f] h[t,f]*v[f,d] : bf16 acc f32;", (x, w, v), lambda: torch.relu(f(x) @ f(w)).bfloat16().float() @ f(v))):
+        near(say("rows of 1001 and 1023 elements, " + what), operators.compile(odd % text, backend=backend)(*operands), want(), 1e-2)
+
     # ---- threads; what is wrong -------------------------------------------------------------------------------------------
     results = [None] * 4
     def work(i):
