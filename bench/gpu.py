@@ -284,6 +284,27 @@ def odd():
         each.close(), kept.close()
 
 
+FLAT = [("tokens in batches", "in x: bf16[8,512,D]; in w: bf16[D,4096]; out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] : bf16 acc f32;", "btd,do->bto", (8, 512, 4096), (4096, 4096), (8, 512, 4096)),
+        ("one token a batch", "in x: bf16[64,1,D]; in w: bf16[D,4096]; out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] : bf16 acc f32;", "btd,do->bto", (64, 1, 4096), (4096, 4096), (64, 1, 4096)),
+        ("heads side by side", "in x: bf16[2048,D]; in w: bf16[D,32,128]; out y[t,h,e] = sum[d] x[t,d]*w[d,h,e] : bf16 acc f32;", "td,dhe->the", (2048, 4096), (4096, 32, 128), (2048, 32, 128)),
+        ("heads in front", "in x: bf16[2048,D]; in w: bf16[D,32,128]; out y[h,t,e] = sum[d] x[t,d]*w[d,h,e] : bf16 acc f32;", "td,dhe->hte", (2048, 4096), (4096, 32, 128), (32, 2048, 128)),
+        ("heads summed", "in x: bf16[2048,32,128]; in w: bf16[32,128,D]; out y[t,d] = sum[h,e] x[t,h,e]*w[h,e,d] : bf16 acc f32;", "the,hed->td", (2048, 32, 128), (32, 128, 4096), (2048, 4096))]
+
+
+def flat():
+    """Products of more indices than matrices have, as layers are written; beside torch.einsum."""
+    print("\n### products of more than three indices; microseconds, L2 cold\n")
+    head("what", "einsum", "kernel", "spc (spread)", "torch.einsum", "against torch", "TFLOP/s", "error")
+    for what, text, einsum, *shapes in FLAT:
+        x, w, y = (torch.randn(s, device="cuda").bfloat16() for s in shapes)
+        program = Program("spx 1; dim D = 4096; kernel k { %s }" % text).bind(x=x, w=w, y=y)
+        (us, spread), (ref, _) = compare([program, lambda: torch.einsum(einsum, x, w)], before=sweep)
+        flops = 2 * x.numel() * w.numel() / 4096
+        row(what, "`%s`" % einsum, "`%s`" % program.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (ref * 1e3), "%.2f" % (ref / us),
+            "%.0f" % rate(flops, us), "%.1e" % error(y, torch.einsum(einsum, x.double(), w.double())))
+        program.close()
+
+
 def by_tensor_cores(allowed, *operands):
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.mm(*operands[:2], out=operands[2])
@@ -735,7 +756,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

@@ -20,22 +20,25 @@
 
 #include "codegen/codegen.h"
 #include "ir/kernels.h"
+#include "ir/roles.h"
 
 /* ---- matrix products (cuda_product.c) -------------------------------------------------------- */
 typedef struct cg_operand {
   const ir_tensor *tensor;
   ir_expr *const *subs;                    /* bare indices */
   ir_expr *stride_m, *stride_n, *stride_k; /* elements; NULL where the operand lacks the index */
-  ir_expr *stride_batch[IR_MAX_RANK];
+  ir_expr *stride_batch[IR_MAX_RANK];      /* 0 of a batch index that it lacks */
+  int batches;                             /* batch indices that it has: the first ones */
   char layout; /* A: 'r' [m][k], 'c' [k][m]; B: 'r' [k][n], 'c' [n][k]; T: 'r' [m][n], 'c' [n][m] */
   ir_expr *pitch; /* stride of the index that is not contiguous */
 } cg_operand;
 
 typedef struct cg_product {
   ir_stmt *stmt;
-  ir_index *m, *n, *k;
+  ir_index *m, *n, *k;                /* of several that are one (ir/roles.h) the last */
+  ir_expr *size_m, *size_n, *size_k;  /* of all of them together */
   int batch_count;
-  ir_index *batch[IR_MAX_RANK];
+  ir_index *batch[IR_MAX_RANK];       /* those that A and B both have come first */
   cg_operand a, b, t;
   bool swapped; /* the fragment's m and n are ours exchanged */
 } cg_product;

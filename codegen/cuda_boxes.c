@@ -263,8 +263,7 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
   map.extent[0] = fast;
   map.extent[1] = slow;
   map.stride[1] = o->pitch;
-  bool batched = !l->groups.segment || buf == l->buf_b; /* a group's rows lie in one matrix */
-  for (int i = 0; batched && i < p->batch_count; i++, map.rank++) {
+  for (int i = 0; i < o->batches; i++, map.rank++) {
     map.extent[map.rank] = p->batch[i]->extent;
     map.stride[map.rank] = o->stride_batch[i];
     map.box[map.rank] = 1;
@@ -274,7 +273,7 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
 
 static void add_operand(ir_arena *arena, const cg_launch *l, const cg_operand *o, int buf, int free,
                         ir_expr *extent, bool rows_are_k, ir_code_image *out) {
-  ir_expr *k = l->product.k->extent;
+  ir_expr *k = l->product.size_k;
   add_map(arena, l, o, buf, o->tensor->dtype, rows_are_k ? extent : k, rows_are_k ? k : extent,
           panel_width(l, free, rows_are_k), rows_are_k ? l->row->k : free, out);
 }
@@ -285,16 +284,16 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   int share = box_columns(l->row);
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
-  add_operand(arena, l, &p->a, l->buf_a, l->live ? BOX_ROWS : l->row->m, p->m->extent, p->a.layout == 'c', out);
-  add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->n->extent,
+  add_operand(arena, l, &p->a, l->buf_a, l->live ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+  add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->size_n,
               p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
   for (int i = 0; i < 2; i++)
     add_map(arena, l, &p->t, result[i],
             result[i] < 0 ? p->t.tensor->dtype : l->bufs.at[result[i]]->dtype,
-            rows ? p->n->extent : p->m->extent, rows ? p->m->extent : p->n->extent,
+            rows ? p->size_n : p->size_m, rows ? p->size_m : p->size_n,
             rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);
   if (!l->live) return;
   out->maps.count--; /* nothing is read at T's place */
-  add_operand(arena, l, &p->a, l->buf_packed, BOX_ROWS, p->m->extent, false, out);
+  add_operand(arena, l, &p->a, l->buf_packed, BOX_ROWS, p->size_m, false, out);
 }

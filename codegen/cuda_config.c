@@ -155,7 +155,8 @@ static void put_vectors(const config *c, const char *name, const int *bufs, int 
 
 static void put_batch_at(const config *c) {
   const cg_product *p = &c->l->product;
-  line(c, "static constexpr int batches_mapped = %d;", p->batch_count);
+  line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", p->batch_count,
+       p->a.batches, p->b.batches);
   line(c, "SPC_DEVICE long long batch_at(const spc_args &args, long long batch, int d) {");
   for (int i = 0; i < p->batch_count; i++) {
     ir_expr *inner = ir_int(c->arena, 1);
@@ -334,9 +335,9 @@ static void put_product(const config *c) {
   const cg_product *p = &c->l->product;
   put_tile(c);
   line(c, "// m = %s, n = %s, k = %s", p->m->name, p->n->name, p->k->name);
-  put_size(c, "m", p->m->extent);
-  put_size(c, "n", p->n->extent);
-  put_size(c, "k", p->k->extent);
+  put_size(c, "m", p->size_m);
+  put_size(c, "n", p->size_n);
+  put_size(c, "k", p->size_k);
   put_operand(c, "a", "const ", &p->a, c->l->buf_a);
   put_operand(c, "b", "const ", &p->b, c->l->buf_b);
   put_operand(c, "t", "", &p->t, c->l->buf_t);

@@ -51,6 +51,7 @@ static bool take_b(ir_arena *arena, const ir_expr *b, cg_product *p, const ir_in
   p->b.stride_k = cg_stride_of(strides, b->args, 3, p->k);
   p->b.stride_n = cg_stride_of(strides, b->args, 3, p->n);
   p->b.stride_batch[0] = cg_stride_of(strides, b->args, 3, segment);
+  p->b.batches = 1;
   return p->b.stride_k && p->b.stride_n && p->b.stride_batch[0];
 }
 
@@ -72,7 +73,11 @@ static bool take_indices(cg_product *p) {
     else if (!index->offsets && !p->n) p->n = index;
     else return false;
   }
-  return p->m && p->n;
+  if (!p->m || !p->n) return false;
+  p->size_m = p->m->extent;
+  p->size_n = p->n->extent;
+  p->size_k = p->k->extent;
+  return true;
 }
 
 bool cg_groups_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, cg_groups *groups, const char **why) {

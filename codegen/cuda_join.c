@@ -18,8 +18,8 @@ static bool is_simple(const cg_launches *launches) {
 
 static bool same_tiles(const cg_launch *a, const cg_launch *b) {
   return a->row->m == b->row->m && a->row->n == b->row->n && a->row->threads == b->row->threads &&
-         ir_expr_equal(a->product.m->extent, b->product.m->extent) &&
-         ir_expr_equal(a->product.n->extent, b->product.n->extent);
+         ir_expr_equal(a->product.size_m, b->product.size_m) &&
+         ir_expr_equal(a->product.size_n, b->product.size_n);
 }
 
 typedef struct reading {

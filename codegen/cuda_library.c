@@ -38,9 +38,9 @@ const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launc
   if (!workspace || !workspace->count || !ir_size_value(workspace->count, NULL, &bytes))
     return "it has no workspace";
   ir_library_call *call = IR_NEW(arena, ir_library_call);
-  call->m = p->m->extent;
-  call->n = p->n->extent;
-  call->k = p->k->extent;
+  call->m = p->size_m;
+  call->n = p->size_n;
+  call->k = p->size_k;
   call->batch = p->batch_count ? p->batch[0]->extent : NULL;
   call->a = matrix_of(arena, l, &p->a);
   call->b = matrix_of(arena, l, &p->b);

@@ -3,7 +3,7 @@
  *     T[.., m, .., n, ..] = e(sum[k] A[.., m, .., k, ..] * B[.., k, .., n, ..])
  *
  * An index in A and T only is m, in B and T only is n, in A, B and T a batch index, in A and B only
- * k. A is the factor that holds the first index of T that only one factor has: the order of the
+ * k; several that follow one another are one (ir/roles.h). A is the factor that holds the first index of T that only one factor has: the order of the
  * factors in the text says nothing.  Strides come from the dense formats of the tensors, whatever
  * their order of dimensions; the layout is which of the two indices of an operand has stride 1. */
 #include "codegen/cuda.h"
@@ -63,54 +63,49 @@ static bool has(const ir_expr *access, const ir_index *index) {
   return place_of(access->args, access->arg_count, index) >= 0;
 }
 
-static bool take_factors(ir_stmt *stmt, ir_expr **a, ir_expr **b, ir_index **k, const char **why) {
+static bool take_factors(ir_stmt *stmt, ir_expr **a, ir_expr **b, ir_expr **sum, const char **why) {
   found f = {0};
   ir_expr_walk(stmt->value, note_reduction, &f);
   *why = "its value has not exactly one reduction";
   if (f.count != 1) return false;
-  *why = "its reduction is not a sum over one index";
-  if (f.reduce->reducer != IR_RED_SUM || f.reduce->bound_count != 1) return false;
+  *why = "its reduction is not a sum";
+  if (f.reduce->reducer != IR_RED_SUM || !f.reduce->bound_count) return false;
   ir_expr *product = through_casts(f.reduce->args[0]);
   *why = "what it sums is not the product of two tensors";
   if (product->kind != IR_OP || product->op != IR_OP_MUL) return false;
   *a = through_casts(product->args[0]);
   *b = through_casts(product->args[1]);
   if ((*a)->kind != IR_ACCESS || (*b)->kind != IR_ACCESS) return false;
-  *k = f.reduce->bound[0];
+  *sum = f.reduce;
   *why = "a subscript is not a bare index";
-  if (!all_bare((*a)->args, (*a)->arg_count) || !all_bare((*b)->args, (*b)->arg_count))
-    return false;
-  return all_bare(stmt->subs, stmt->target->rank) && has(*a, *k) && has(*b, *k);
+  return all_bare((*a)->args, (*a)->arg_count) && all_bare((*b)->args, (*b)->arg_count) && all_bare(stmt->subs, stmt->target->rank);
 }
 
-/* Which factor is A, and the roles of T's indices. */
-static bool take_roles(cg_product *p, ir_expr **a, ir_expr **b, const char **why) {
-  *why = "its indices are not one m, one n, one k and batches";
-  for (int d = 0; d < p->stmt->target->rank && !p->m; d++) {
-    ir_index *index = p->stmt->subs[d]->index;
-    bool in_a = has(*a, index), in_b = has(*b, index);
+/* A is the factor that holds the first index of T that only one has. */
+static void take_sides(const ir_stmt *stmt, ir_expr **a, ir_expr **b) {
+  for (int d = 0; d < stmt->target->rank; d++) {
+    bool in_a = has(*a, stmt->subs[d]->index), in_b = has(*b, stmt->subs[d]->index);
     if (in_a == in_b) continue;
-    if (in_b) {
-      ir_expr *swap = *a;
-      *a = *b;
-      *b = swap;
-    }
-    p->m = index;
+    ir_expr *first = in_a ? *a : *b;
+    if (in_b) *b = *a;
+    *a = first;
+    return;
   }
-  for (int i = 0; i < p->stmt->free.count; i++) {
-    ir_index *index = p->stmt->free.at[i];
-    bool in_a = has(*a, index), in_b = has(*b, index);
-    if (place_of(p->stmt->subs, p->stmt->target->rank, index) < 0 || index->offsets) return false;
-    if (in_a && in_b)
-      p->batch[p->batch_count++] = index;
-    else if (in_b && !p->n)
-      p->n = index;
-    else if (!in_a || index != p->m)
-      return false;
-  }
-  int ranks = p->batch_count + 2;
-  return p->m && p->n && !p->k->offsets && (*a)->arg_count == ranks && (*b)->arg_count == ranks &&
-         p->stmt->target->rank == ranks;
+}
+
+static bool take_roles(ir_arena *arena, cg_product *p, const ir_expr *a, const ir_expr *b, const ir_expr *sum, const char **why) {
+  ir_roles roles;
+  *why = "its indices are not one m, one n, one k and batches, nor such as follow one another";
+  if (!ir_roles_of(p->stmt, a, b, sum->bound, sum->bound_count, &roles)) return false;
+  p->m = ir_flat_last(&roles.m);
+  p->n = ir_flat_last(&roles.n);
+  p->k = ir_flat_last(&roles.k);
+  p->size_m = ir_flat_size(arena, &roles.m);
+  p->size_n = ir_flat_size(arena, &roles.n);
+  p->size_k = ir_flat_size(arena, &roles.k);
+  p->batch_count = roles.batch.count;
+  memcpy(p->batch, roles.batch.at, sizeof p->batch);
+  return true;
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -130,8 +125,12 @@ static bool take_operand(ir_arena *arena, const cg_product *p, const ir_tensor *
   out->stride_m = cg_stride_of(strides, subs, tensor->rank, p->m);
   out->stride_n = cg_stride_of(strides, subs, tensor->rank, p->n);
   out->stride_k = cg_stride_of(strides, subs, tensor->rank, p->k);
-  for (int i = 0; i < p->batch_count; i++)
-    out->stride_batch[i] = cg_stride_of(strides, subs, tensor->rank, p->batch[i]);
+  out->batches = 0;
+  for (int i = 0; i < p->batch_count; i++) {
+    ir_expr *stride = cg_stride_of(strides, subs, tensor->rank, p->batch[i]);
+    out->stride_batch[i] = stride ? stride : ir_int(arena, 0);
+    out->batches += stride != NULL;
+  }
   return true;
 }
 
@@ -148,13 +147,15 @@ void cg_take_layouts(cg_product *p) {
 }
 
 bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why) {
-  ir_expr *a, *b;
+  ir_expr *a, *b, *sum;
   *out = (cg_product){.stmt = stmt};
   if (ir_is_scatter(stmt)) {
     *why = "it is a scatter";
     return false;
   }
-  if (!take_factors(stmt, &a, &b, &out->k, why) || !take_roles(out, &a, &b, why)) return false;
+  if (!take_factors(stmt, &a, &b, &sum, why)) return false;
+  take_sides(stmt, &a, &b);
+  if (!take_roles(arena, out, a, b, sum, why)) return false;
   if (!take_operand(arena, out, a->tensor, a->args, &out->a, why) ||
       !take_operand(arena, out, b->tensor, b->args, &out->b, why) ||
       !take_operand(arena, out, stmt->target, stmt->subs, &out->t, why))
@@ -182,10 +183,13 @@ static void exchange_operand(cg_operand *o) {
 void cg_product_swap(cg_product *p) {
   cg_operand a = p->a;
   ir_index *m = p->m;
+  ir_expr *size = p->size_m;
   p->a = p->b;
   p->b = a;
   p->m = p->n;
   p->n = m;
+  p->size_m = p->size_n;
+  p->size_n = size;
   exchange_operand(&p->a);
   exchange_operand(&p->b);
   exchange_operand(&p->t);

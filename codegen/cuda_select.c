@@ -682,16 +682,16 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 /* At most: every group may end in a tile that is not full, and rows may lie before and behind all. */
 static ir_expr *group_tiles(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
-  ir_expr *rows = ir_apply(a, IR_OP_ADD, ir_ceil_div(a, p->m->extent, l->row->m),
+  ir_expr *rows = ir_apply(a, IR_OP_ADD, ir_ceil_div(a, p->size_m, l->row->m),
                            ir_apply(a, IR_OP_ADD, l->groups.segment->extent, ir_int(a, 2)));
-  return ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, p->n->extent, l->row->n));
+  return ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, p->size_n, l->row->n));
 }
 
 ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
   if (l->groups.segment) return group_tiles(a, l);
-  ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->m->extent, l->row->m),
-                             ir_ceil_div(a, p->n->extent, l->row->n));
+  ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->size_m, l->row->m),
+                             ir_ceil_div(a, p->size_n, l->row->n));
   for (int i = 0; i < p->batch_count; i++)
     blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
   return blocks;

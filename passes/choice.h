@@ -20,7 +20,9 @@ typedef struct pass_sum {
   ir_expr *a, *b;              /* a holds the result's rows */
   ir_index *k;                 /* the only summed index, NULL when there are several */
   double batch, m, n, k_size;  /* assumed sizes; set when matrices, else m = all free, n = 1 */
-  ir_index *m_index, *n_index; /* NULL when there is not exactly one */
+  ir_index *m_index, *n_index; /* of several that are one (ir/roles.h) the last; on a CPU NULL when there are several */
+  int batches;                 /* indices of batch */
+  bool flattened;              /* several indices are one, or one operand lacks an index of batch */
   ir_precision precision;      /* what the schedule allows */
   /* or a product whose rows come in ragged groups, each with a matrix of its own: then not matrices,
    * but a, b, k, m_index (ragged) and n_index are set */

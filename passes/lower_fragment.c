@@ -2,9 +2,10 @@
  *
  *     y[t,o] = relu(b[o] + sum[k] x[t,k]*W[k,o])      fragment(acc, m, n, batch) = relu(b[n] + acc)
  *
- * acc is the finished sum, in f32 or i32; m, n and batch number the element, each group of indices
- * flattened row-major in the order of the left side.  Constant factors and the sign of the sum's
+ * acc is the finished sum, in f32 or i32; m, n and batch number the element, each role's indices
+ * flattened row-major (ir/roles.h).  Constant factors and the sign of the sum's
  * body are part of it. */
+#include "ir/roles.h"
 #include "passes/contract.h"
 #include "passes/lower.h"
 
@@ -15,21 +16,26 @@ static ir_expr *parameter(lower_state *s, ir_func *func, const char *name, ir_dt
   return pass_code_ref(s, var);
 }
 
-static bool has(const pass_indices *set, const ir_index *index) {
-  return pass_indices_has(set, index);
+/* Takes the flattened number apart, last index first. */
+static void bind_role(lower_state *s, lower_env *env, const ir_flat *role, ir_expr *number) {
+  for (int i = role->count - 1; i >= 0; i--) {
+    const ir_index *index = role->at[i];
+    pass_env_bind(env, index, i ? pass_code_op(s, IR_OP_MOD, number, index->extent) : number);
+    if (i) number = pass_code_op(s, IR_OP_DIV, number, index->extent);
+  }
 }
 
-/* Takes the flattened number apart, last index first. */
-static void bind_group(lower_state *s, lower_env *env, const pass_indices *group, ir_expr *number) {
-  int left = 0;
-  for (int i = 0; i < s->stmt->free.count; i++) left += has(group, s->stmt->free.at[i]);
-  for (int i = s->stmt->free.count - 1; i >= 0; i--) {
-    const ir_index *index = s->stmt->free.at[i];
-    if (!has(group, index)) continue;
-    ir_expr *value = --left ? pass_code_op(s, IR_OP_MOD, number, index->extent) : number;
-    pass_env_bind(env, index, value);
-    if (left) number = pass_code_op(s, IR_OP_DIV, number, index->extent);
+/* The roles by which the kernel is chosen; of rows in ragged groups there are one row, one column and the group. */
+static ir_roles roles_of(const lower_state *s, const pass_contraction_info *info) {
+  ir_roles roles;
+  if (ir_roles_of(s->stmt, info->a.access, info->b.access, info->reduce->bound, info->reduce->bound_count, &roles)) return roles;
+  roles = (ir_roles){.common = 0};
+  for (int i = 0; i < s->stmt->free.count; i++) {
+    ir_index *index = s->stmt->free.at[i];
+      ir_flat *role = pass_indices_has(&info->m, index) ? &roles.m : pass_indices_has(&info->n, index) ? &roles.n : &roles.batch;
+    role->at[role->count++] = index;
   }
+  return roles;
 }
 
 /* What the kernels keep sums in: f32, or the integer that narrow ones are widened to. */
@@ -86,9 +92,10 @@ void pass_lower_fragment(lower_state *s) {
   s->memo_room = 0;
   pass_access_collect(s, root);
   lower_env *env = pass_env_new(s);
-  bind_group(s, env, &info.m, m);
-  bind_group(s, env, &info.n, n);
-  bind_group(s, env, &info.batch, batch);
+  ir_roles roles = roles_of(s, &info);
+  bind_role(s, env, &roles.m, m);
+  bind_role(s, env, &roles.n, n);
+  bind_role(s, env, &roles.batch, batch);
   if (info.ragged) pass_env_bind(env, info.ragged->segment, batch);
   pass_level_resolve(s, env);
   func->result = pass_value(s, env, root);

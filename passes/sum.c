@@ -3,6 +3,7 @@
  *
  * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it
  * occurs (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
+#include "ir/roles.h"
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/storage.h"
@@ -65,6 +66,31 @@ static void take_roles(pass_context *context, pass_sum *sum, const pass_contract
   sum->n = size_of(context, &info->n);
   sum->m_index = only(&info->m);
   sum->n_index = only(&info->n);
+  sum->batches = info->batch.list.count;
+}
+
+static double role_size(pass_context *context, const ir_flat *role) {
+  double size = 1;
+  for (int i = 0; i < role->count; i++) size *= pass_index_assumed(context, role->at[i]);
+  return size;
+}
+
+/* Indices that a GPU's kernels take as one. */
+static const char *take_flattened(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
+  ir_roles roles;
+  bool several = info->k.list.count != 1, one = info->m.list.count == 1 && info->n.list.count == 1;
+  if (!several && one) return NULL;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !ir_roles_of(sum->stmt, sum->a, sum->b, sum->reduce->bound, sum->reduce->bound_count, &roles))
+    return several ? "it sums over several indices at once, which do not follow one another in both operands" : NULL;
+  sum->flattened = true;
+  sum->k = ir_flat_last(&roles.k);
+  sum->batch = role_size(context, &roles.batch);
+  sum->m = role_size(context, &roles.m);
+  sum->n = role_size(context, &roles.n);
+  sum->m_index = ir_flat_last(&roles.m);
+  sum->n_index = ir_flat_last(&roles.n);
+  sum->batches = roles.batch.count;
+  return NULL;
 }
 
 /* The row of A: the ragged index, or what a vector of integers names for it. */
@@ -121,7 +147,9 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   const char *misfit;
   if (!pass_contraction(context->arena, sum->stmt, &info))
     return "it is not a product of two operands";
-  if (!sum->k || info.k.list.count != 1) return "it sums over several indices at once";
+  bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
+  if (!cuda && (!sum->k || info.k.list.count != 1)) return "it sums over several indices at once";
+  if (info.k.list.count != sum->reduce->bound_count) return "an index that it sums over is not in both operands";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
   if (info.ragged) return take_groups(context, sum, &info);
   if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
@@ -129,7 +157,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
   if (info.a.tensor->dtype != info.b.tensor->dtype) return "the operands have different dtypes";
   take_roles(context, sum, &info);
-  return NULL;
+  return take_flattened(context, sum, &info);
 }
 
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
@@ -188,6 +216,7 @@ static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
 static const char *cannot_list(pass_context *context, const pass_sum *sum,
                                const pass_listed *operand) {
   if (!sum->k) return "the statement sums over several indices at once";
+  if (sum->flattened) return "several of the product's indices are one: lists are of a matrix whose rows and columns are an index each";
   if (sum->k->offsets)
     return "the summed index is ragged: a list runs along the whole axis, not along a segment";
   if (!sum->stmt->target->like && pass_tensor_is_sparse(sum->stmt->target))

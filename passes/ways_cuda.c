@@ -65,7 +65,7 @@ bool pass_rows_aligned(const pass_sum *sum, int align) {
 
 bool pass_boxes_fit(const pass_sum *sum) {
   const int align = 16, most_batches = 2;
-  return pass_rows_aligned(sum, align) && sum->stmt->free.count <= most_batches + 2;
+  return pass_rows_aligned(sum, align) && sum->batches <= most_batches;
 }
 
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
@@ -127,7 +127,7 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
       ir_dtype_bytes(sum->stmt->target->dtype) > 2)
     return "tensor cores keep 14 bits of such sums: enough for results of 16 bits, not for this "
            "one";
-  if (ir_kernel_moves_boxes(row) && sum->stmt->free.count > most_batches + 2)
+  if (ir_kernel_moves_boxes(row) && sum->batches > most_batches)
     return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
   return "";
 }
@@ -539,12 +539,12 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_streamed(context, kernel, ways);
   add_boxes(context, kernel, ways);
   pass_ways_library(context, kernel, ways);
-  pass_ways_skip(context, kernel, ways);
+  if (!ways->sum.flattened) pass_ways_skip(context, kernel, ways);
   for (int i = 0; i < ways->sum.factors.count; i++)
     if (pass_factor_dynamic(kernel, ways->sum.factors.at[i]) &&
         !needs_no_list(kernel, ways, ways->sum.factors.at[i]->tensor))
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
-  columns_of(context, kernel, ways);
-  pass_ways_n_blocks(context, kernel, ways);
+  if (!ways->sum.flattened) columns_of(context, kernel, ways);
+  if (!ways->sum.flattened) pass_ways_n_blocks(context, kernel, ways);
   add_named_boxes(context, kernel, ways);
 }

@@ -25,7 +25,7 @@ static const char *shape_misfit(pass_context *context, const ir_kernel *kernel,
               result->pattern.zeros != IR_ZEROS_UNKNOWN && !pass_readers_look(context, sum);
   bool asked = pass_schedule_compact(kernel, result) && !pass_is_quick(context);
   if (read || asked) return "it cannot note where its result is zero, which is asked for";
-  if (sum->stmt->free.count > 3) return "it takes one batch index at most";
+  if (sum->batches > 1) return "it takes one batch index at most";
   if (sum->a->tensor->dtype == IR_I8 && (pass_contiguous_index(sum->a, false) != sum->k ||
                                          pass_contiguous_index(sum->b, false) != sum->k))
     return "of 8-bit operands it wants the summed index contiguous";
@@ -36,6 +36,7 @@ static const char *misfit(pass_context *context, const ir_kernel *kernel, const 
   ir_library_product product;
   const char *why = mode_misfit(context);
   if (why || !ir_library_read(sum->stmt, &product, &why)) return why;
+  if (product.bias && sum->flattened) return "of several indices that are one a bias is no vector along all";
   return shape_misfit(context, kernel, sum);
 }
 

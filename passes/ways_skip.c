@@ -14,7 +14,7 @@
 bool pass_rows_are_few(pass_context *context, const pass_sum *sum) {
   const double few = 64;
   bool batched = sum->stmt->free.count > 2; /* also where there is one of a batch */
-  return sum->m <= few && !batched && pass_target_of(context)->kind == IR_TARGET_CUDA;
+  return sum->m <= few && !batched && !sum->flattened && pass_target_of(context)->kind == IR_TARGET_CUDA;
 }
 
 bool pass_readers_look(pass_context *context, const pass_sum *sum) {

@@ -6,7 +6,7 @@
 // where slabs of 64 would leave too few slots or load much in vain (cuda_boxes.c); else it is 128 bytes of k's wide.  `width` in elements.  An operand of 1 or 4
 // bytes whose rows are k comes in boxes of 128 x 128 bytes; those that are turned (turned.cuh) are then read as one slab, 128
 // bytes of k's wide.
-template <class Config, int Free, bool RowsAreK> struct spc_box_panel {
+template <class Config, int Free, bool RowsAreK, int Batches> struct spc_box_panel {
   static constexpr int element = (int)sizeof(typename Config::A);
   static constexpr int width = RowsAreK && Config::narrow_slabs && Free % 64 == 32 ? 32 : 128 / element;
   static constexpr bool turned = RowsAreK && element != 2;
@@ -19,14 +19,13 @@ template <class Config, int Free, bool RowsAreK> struct spc_box_panel {
   SPC_DEVICE void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, spc_box_batch batch) {
 #pragma unroll
     for (int s = 0; s < boxes; s++)
-      ptx_tma_load<Config::batches_mapped>(to + s * box_bytes, map, full, (RowsAreK ? free : k) + s * width,
-                                           RowsAreK ? k : free, batch);
+      ptx_tma_load<Batches>(to + s * box_bytes, map, full, (RowsAreK ? free : k) + s * width, RowsAreK ? k : free, batch);
   }
 };
 
 template <class Config> struct spc_boxes {
-  using a = spc_box_panel<Config, Config::tile_m, Config::layout_a == 'c'>;
-  using b = spc_box_panel<Config, Config::tile_n, Config::layout_b == 'r'>;
+  using a = spc_box_panel<Config, Config::tile_m, Config::layout_a == 'c', Config::batches_a>;
+  using b = spc_box_panel<Config, Config::tile_n, Config::layout_b == 'r', Config::batches_b>;
   static constexpr int brought_bytes = a::bytes + b::bytes, slot_bytes = a::bytes + Config::parts * b::bytes;
   static_assert(a::bytes % 1024 == 0 && b::bytes % 1024 == 0, "a panel must start at a multiple of 1024");
 };
