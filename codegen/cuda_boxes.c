@@ -192,7 +192,7 @@ static bool note_load(void *user, ir_expr *e) {
   const ir_program *program = f->l->program;
   int64_t *sizes = IR_NEW_ARRAY(program->arena, int64_t, program->dims.count + 1);
   for (int n = 0; n < TRIALS; n++) {
-    trial t = {f->l, sizes, {0, 3 + 5 * n, 11 + 2 * n, n}};
+    trial t = {f->l, sizes, {0, 3 + 100019 * n, 11 + 70001 * n, n}}; /* far ones tell a flattened number from its last index */
     for (int d = 0; d < program->dims.count; d++) {
       int64_t fixed = program->dims.at[d]->value;
       sizes[d] = fixed >= 0 ? fixed : ir_size_sample(d, n);

@@ -208,6 +208,48 @@ static void put_share(cg_printer *p, const ir_code *c) {
   ir_text_put(p->out, ");\n");
 }
 
+typedef struct loads {
+  const ir_buf *buf; /* NULL: any */
+  bool found;
+} loads;
+
+static bool note_load(void *user, ir_expr *e) {
+  loads *l = user;
+  l->found |= e->kind == IR_LOAD && (!l->buf || e->buf == l->buf);
+  return !l->found;
+}
+
+static bool loads_of(ir_expr *e, const ir_buf *buf) {
+  loads l = {buf, false};
+  ir_expr_walk(e, note_load, &l);
+  return l.found;
+}
+
+/* One element is stored, of what is loaded elsewhere and not at a steady distance: values are asked for before stores. */
+static bool only_stores(const cg_printer *p, const ir_code *c) {
+  const ir_code *store = c->body.codes.count == 1 ? c->body.codes.at[0] : NULL;
+  if (!store || p->near_count || store->kind != IR_STORE || store->cond || store->atomic || store->value->lanes > 1) return false;
+  return store->combine == IR_OP_COUNT && !loads_of(store->value, store->buf) && loads_of(store->value, NULL) && !loads_of(store->offset, NULL);
+}
+
+static void put_stores(cg_printer *p, const ir_code *c) {
+  ir_code store = *c->body.codes.at[0];
+  ir_var value = {"spc_value", store.value->dtype, 1};
+  ir_block body = {.codes = {0}};
+  cg_print_indent(p);
+  ir_text_printf(p->out, "spc_share_stores<%d>(", p->team);
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, ", ");
+  cg_print_expr(p, c->hi);
+  ir_text_printf(p->out, ", [&](long long %s) { return ", name_of(p, c->var));
+  cg_print_expr(p, store.value);
+  ir_text_printf(p->out, "; }, [&](long long %s, %s %s) {\n", name_of(p, c->var), cg_value_type(value.dtype), value.name);
+  store.value = ir_var_ref(arena_of(p), &value);
+  IR_PUSH(arena_of(p), &body.codes, &store);
+  put_shared_body(p, &body);
+  ir_text_put(p->out, ");\n");
+}
+
 void cg_print_shared(cg_printer *p, const ir_code *c) {
   ir_loop_sums sums;
   if (!ir_loop_sums_of(arena_of(p), c, true, &sums)) {
@@ -218,7 +260,8 @@ void cg_print_shared(cg_printer *p, const ir_code *c) {
   p->depth++;
   find_elements(p, c, &sums, add_near);
   for (int i = 0; i < sums.at.count; i++) open_sum(p, &sums.at.at[i]);
-  put_share(p, c);
+  if (only_stores(p, c)) put_stores(p, c);
+  else put_share(p, c);
   for (int i = 0; i < sums.at.count; i++) close_sum(p, &sums.at.at[i]);
   p->depth--;
   cg_print_indent(p);

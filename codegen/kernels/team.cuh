@@ -96,6 +96,22 @@ SPC_DEVICE void spc_share(long long lo, long long hi, Body body, const T *...at)
   }
 }
 
+// store(j, value(j)) for all j in lo .. hi, shared by the team: several values are on their way before the first is stored.
+template <int Team, class Value, class Store> SPC_DEVICE void spc_share_stores(long long lo, long long hi, Value value, Store store) {
+  constexpr int ahead = 8;
+  long long j = lo + spc_lane<Team>();
+#pragma unroll 1
+  for (; j + (ahead - 1) * Team < hi; j += ahead * Team) {
+    decltype(value(j)) v[ahead];
+#pragma unroll
+    for (int k = 0; k < ahead; k++) v[k] = value(j + k * Team);
+#pragma unroll
+    for (int k = 0; k < ahead; k++) store(j + k * Team, v[k]);
+  }
+#pragma unroll 1
+  for (; j < hi; j += Team) store(j, value(j));
+}
+
 // Of a row one element, at(i)[0], for all that lies along it.
 template <class At> struct spc_one { At at; };
 template <class At> spc_one(At) -> spc_one<At>;

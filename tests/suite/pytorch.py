@@ -160,7 +160,7 @@ for device, backend in KINDS:
         near(say("rows of 1001 and 1023 elements, " + what), operators.compile(odd % text, backend=backend)(*operands), want(), 1e-2)
 
     # ---- products of more indices than matrices have ---------------------------------------------------------------------------
-    flat = "spx 1; dim B: dyn; dim T: dyn; dim D: dyn %% 8; dim H: dyn; dim E: dyn %% 8; kernel flat { %s }"
+    flat = "spx 1; dim B: dyn; dim T: dyn; dim D: dyn %% 8; dim H: dyn; dim E: dyn %% 8; dim O: dyn %% 8; kernel flat { %s }"
     for b_, t_, d_, h_, e_ in ((3, 50, 64, 4, 24), (2, 129, 72, 3, 128), (1, 1, 40, 5, 8), (5, 7, 8, 1, 16), (2, 64, 1000, 2, 64)):
         x3, x2, w3, wo = whole((b_, t_, d_)), whole((t_, d_)), whole((d_, h_, e_)), whole((h_, e_, d_))
         o3, o4, wb = whole((t_, h_, e_)), whole((b_, h_, t_, e_)), whole((b_, d_, h_, e_))
@@ -168,8 +168,8 @@ for device, backend in KINDS:
         n3, near_e = whole((b_, t_), torch.float32), whole((e_,), torch.bfloat16)
         sizes = " (%d, %d, %d, %d, %d)" % (b_, t_, d_, h_, e_)
         for what, text, operands, want in (
-                ("tokens in batches", "in x: bf16[B,T,D]; in w: bf16[D,H*E]; out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] : bf16 acc f32;", (x3, long), lambda: f(x3) @ f(long)),
-                ("tokens in batches, an epilogue", "in x: bf16[B,T,D]; in w: bf16[D,H*E]; in r: bf16[B,T,H*E]; in s: f32[B,T]; "
+                ("tokens in batches", "in x: bf16[B,T,D]; in w: bf16[D,O]; out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] : bf16 acc f32;", (x3, long), lambda: f(x3) @ f(long)),
+                ("tokens in batches, an epilogue", "in x: bf16[B,T,D]; in w: bf16[D,O]; in r: bf16[B,T,O]; in s: f32[B,T]; "
                  "out y[b,t,o] = r[b,t,o] + relu(s[b,t]*sum[d] x[b,t,d]*w[d,o]) : bf16 acc f32;", (x3, long, r3, n3), lambda: f(r3) + torch.relu(n3[..., None] * (f(x3) @ f(long)))),
                 ("heads side by side", "in x: bf16[T,D]; in w: bf16[D,H,E]; in c: f32[H,E]; out y[t,h,e] = c[h,e] + sum[d] x[t,d]*w[d,h,e] : bf16 acc f32;",
                  (x2, w3, bias), lambda: bias + torch.einsum("td,dhe->the", f(x2), f(w3))),
