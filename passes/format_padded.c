@@ -16,7 +16,7 @@
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-static const double MOST_BYTES = 1 << 30, MARGIN = 1.1;
+static const double MOST_BYTES = 1 << 30, MARGIN = 1.1, COPY_SHARE = 0.6; /* of the bandwidth, as measured: docs/performance.md */
 static const int64_t BOX_BYTES = 16;
 
 enum { SIDE_A, SIDE_B, SIDE_RESULT, SIDES };
@@ -77,7 +77,7 @@ static bool is_made_once(const padded *p, const ir_tensor *copy) { return copy->
 static double copy_cost(const padded *p, int side, const ir_tensor *source) {
   const pass_profile *profile = p->context->profile;
   if (side != SIDE_RESULT && is_made_once(p, p->copy[side])) return 0;
-  return profile->launch_us + 2 * bytes_of(p, source) / (profile->bandwidth_gbs * profile->detect_share * 1e3);
+  return profile->launch_us + 2 * bytes_of(p, source) / (profile->bandwidth_gbs * COPY_SHARE * 1e3);
 }
 
 /* The statement on padded matrices. */
