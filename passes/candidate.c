@@ -43,12 +43,14 @@ typedef struct walk_cost {
   double bytes;
   double extent;  /* of the indices bound inside */
   bool by_places; /* argmax: of a stored operand it is found by one thread */
+  bool multiplies; /* floats are summed, which takes one instruction with their product */
 } walk_cost;
 
 static bool add_node(void *user, ir_expr *node) {
   walk_cost *walk = user;
   for (int i = 0; i < node->bound_count && node->kind == IR_REDUCE; i++)
     walk->extent *= pass_index_assumed(walk->context, node->bound[i]);
+  if (node->kind == IR_REDUCE) walk->multiplies = node->reducer == IR_RED_SUM && ir_dtype_is_float(node->dtype);
   walk->by_places |= node->kind == IR_TOPK || (node->kind == IR_REDUCE && node->reducer == IR_RED_ARGMAX);
   if (node->kind != IR_ACCESS) return true;
   walk->bytes += pass_tensor_bytes(walk->context, node->tensor);
@@ -64,8 +66,32 @@ static bool waits_along(const ir_stmt *stmt, const ir_index *index) {
   return false;
 }
 
+static bool is_segment_of(const ir_stmt *stmt, const ir_index *index) {
+  for (int i = 0; i < stmt->axes.count; i++)
+    if (stmt->axes.at[i].index->offsets && stmt->axes.at[i].index->segment == index) return true;
+  return false;
+}
+
+/* Dense operands, reduced on a CPU in vectors.  Where two indices of the result are met for each reduced one, what is loaded is used
+ * often, from registers; else all of it comes from a cache. */
+static double reduced_cost(pass_context *context, const ir_stmt *stmt, const walk_cost *walk, double iterations) {
+  const double others = 2.5; /* instructions of another reducer, or of integers */
+  const pass_profile *p = context->profile;
+  ir_dtype dtype = stmt->acc != IR_NONE ? stmt->acc : stmt->target->dtype;
+  double compute = pass_cost_multiply_adds(p, pass_target_of(context), iterations * (walk->multiplies ? 1 : others), dtype);
+  double moved = stmt->free.count < 2 ? iterations * (double)ir_dtype_bytes(dtype) / (p->shared_gbs * 1e3) : 0;
+  return p->launch_us + fmax(fmax(compute, moved), walk->bytes / (p->bandwidth_gbs * 1e3));
+}
+
+/* Rows of all segments are as many as the ragged index has. */
+static double indices_met(pass_context *context, const ir_stmt *stmt, double elements) {
+  for (int i = 0; i < stmt->free.count; i++)
+    if (is_segment_of(stmt, stmt->free.at[i])) elements /= pass_index_assumed(context, stmt->free.at[i]);
+  return elements;
+}
+
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
-  walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1, false};
+  walk_cost walk = {context, 1, pass_tensor_bytes(context, stmt->target), 1, false, true};
   ir_expr_walk(stmt->value, add_node, &walk);
   if (stmt->sample || stmt->cond)
     ir_expr_walk(stmt->sample ? stmt->sample : stmt->cond, add_node, &walk);
@@ -76,6 +102,10 @@ double pass_loops_cost(pass_context *context, const ir_stmt *stmt) {
     if (waits_along(stmt, stmt->free.at[i])) in_line += extent;
     else side_by_side *= extent;
   }
+  bool cpu = pass_target_of(context)->kind == IR_TARGET_CPU;
+  if (cpu) elements = indices_met(context, stmt, elements);
+  if (cpu && walk.extent > 1 && walk.density == 1 && !walk.by_places && !ir_is_scatter(stmt))
+    return reduced_cost(context, stmt, &walk, elements * walk.extent);
   bool alone = walk.by_places && walk.density < 1;
   if (pass_target_of(context)->kind == IR_TARGET_CUDA && walk.extent > 1 && !alone && !ir_is_scatter(stmt))
     return pass_cost_sums(context->profile, elements, walk.extent * walk.density, walk.density < 1, walk.bytes);
@@ -277,7 +307,7 @@ static bool find_share(void *user, ir_expr *node) {
 static double conditional_cost(pass_context *context, const pass_sum *sum) {
   const double unknown = 0.5;
   ir_expr *asked = sum->stmt->cond ? sum->stmt->cond : sum->stmt->sample;
-  walk_cost walk = {context, 1, 0, 1, false};
+  walk_cost walk = {context, 1, 0, 1, false, true};
   ir_expr_walk(asked, find_share, &walk);
   double share = walk.density < 1 ? walk.density : unknown;
   return pass_cost_loops(context->profile, 0, share * sum->batch * sum->m * sum->n * sum->k_size,

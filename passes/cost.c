@@ -319,6 +319,10 @@ double pass_cost_loops(const pass_profile *p, double iterations, double sparse_i
   return p->launch_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
 }
 
+double pass_cost_multiply_adds(const pass_profile *p, const ir_target *t, double count, ir_dtype dtype) {
+  return 2 * count / (p->tile_share * p->units * core_peak_gflops(p, t, dtype) * 1e3);
+}
+
 double pass_cost_sums(const pass_profile *p, double rows, double length, bool sparse, double bytes) {
   const double threads_a_unit = 1024, of_a_thread = 16, uncut = 16384;
   double share = fmin(1, rows * fmax(1, length / of_a_thread) / (p->units * threads_a_unit));

@@ -100,6 +100,8 @@ double pass_cost_look(const pass_profile *p, double index, bool fused, int skipp
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes);
+/* So many multiply-adds by the vectors of all cores, at the rate of dense products. */
+double pass_cost_multiply_adds(const pass_profile *p, const ir_target *t, double count, ir_dtype dtype);
 /* Sums of a GPU's loops: so many rows of such a length, shared by the threads of warps and blocks, and
  * cut into parts where there are few. */
 double pass_cost_sums(const pass_profile *p, double rows, double length, bool sparse, double bytes);
