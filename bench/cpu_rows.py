@@ -325,7 +325,7 @@ PAIRS = (("A + B", "I,J", "I,J", "A[i,j] + B[i,j]", 0, lambda a, b: a + b), ("A 
 
 
 def pairs(peers):
-    for (title, left, right, formula, which, by_scipy), n, density in ((PAIRS[0], 2048, 0.1), (PAIRS[0], 4096, 0.01), (PAIRS[1], 2048, 0.1), (PAIRS[1], 4096, 0.01), (PAIRS[2], 1024, 0.02), (PAIRS[2], 4096, 0.002)):
+    for (title, left, right, formula, which, by_scipy), n, density in ((PAIRS[0], 2048, 0.1), (PAIRS[0], 4096, 0.01), (PAIRS[1], 2048, 0.1), (PAIRS[1], 4096, 0.01), (PAIRS[2], 1024, 0.02), (PAIRS[2], 4096, 0.002), (PAIRS[2], 4096, 0.001), (PAIRS[2], 4096, 0.0005)):
         sets = [dict(A=random_csr(n, n, density), B=random_csr(n, n, density)) for _ in range(SETS)]
 
         def by_eigen(p, s, which=which):

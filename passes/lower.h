@@ -231,6 +231,7 @@ struct lower_row {
   ir_buf *sums, *seen, *bits[3];
   ir_buf *places; /* of a row whose words are all visited, before any of them is; NULL: one by one */
   ir_expr *deep;   /* whether the upper two of bits are kept; NULL: they are */
+  ir_var *words;   /* a bit a word of bits[0] that holds something, of rows that are visited whole; NULL: nobody asks */
   bool values;     /* sums are made; else only places are taken */
   ir_var *counter; /* counts places as they are taken; NULL: nobody asks */
 };

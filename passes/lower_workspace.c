@@ -15,6 +15,9 @@
  * bits a word has, where a look at some words says that they are few: two places of each are put on a
  * list, and count if they are there.
  *
+ * A row of as many words as a word has bits keeps in a register which of them hold something: where these are few, they alone are
+ * visited.
+ *
  * The workspaces belong to one thread each (ir_buf.each), zero before and after every row. */
 #include "passes/lower.h"
 
@@ -92,6 +95,7 @@ static ir_expr *take(lower_state *s, lower_row *row, ir_expr *place) {
   ir_expr *bit = pass_code_let(s, "bit", bit_at(s, place)), *zero = pass_code_int(s, 0);
   ir_expr *old = pass_code_let(s, "old", pass_code_load(s, row->bits[0], at, NULL));
   pass_code_store(s, row->bits[0], at, pass_code_op(s, IR_OP_BOR, old, bit));
+  if (row->words) ir_set(&s->b, row->words, pass_code_op(s, IR_OP_BOR, pass_code_ref(s, row->words), bit_at(s, at)));
   if (!row->deep || !pass_code_is_false(row->deep)) {
     ir_open_if(&s->b, pass_code_and(s, row->deep, pass_code_op(s, IR_OP_EQ, old, zero)), &outer);
     set_bit(s, row->bits[1], at);
@@ -156,6 +160,7 @@ void pass_row_accumulate(lower_state *s, lower_env *env, lower_row *row) {
                      .user = row};
   row->deep = is_deep(s, row);
   if (row->deep && !pass_code_is_false(row->deep)) row->deep = pass_code_let(s, "deep", row->deep);
+  row->words = row->places && row->values ? ir_let(&s->b, "words", IR_I64, pass_code_int(s, 0)) : NULL;
   pass_nest_from(&nest, pass_env_copy(s, env), 0);
 }
 
@@ -263,14 +268,30 @@ static void list_word(lower_state *s, const lower_row *row, ir_expr *word, ir_va
   ir_close(&s->b, outer);
 }
 
-static void visit_listed(lower_state *s, flush *f) {
+static void list_all(lower_state *s, const lower_row *row, ir_var *count) {
+  ir_block *outer;
+  ir_var *word = ir_open_for(&s->b, "word", pass_code_int(s, 0), row->bits[0]->count, IR_RUN_SEQUENTIAL, &outer);
+  list_word(s, row, pass_code_ref(s, word), count);
+  ir_close(&s->b, outer);
+}
+
+/* Those that hold something. */
+static void list_taken(lower_state *s, const lower_row *row, ir_var *count) {
+  ir_block *outer;
+  ir_expr *left = pass_code_ref(s, row->words);
+  ir_open_while(&s->b, pass_code_op(s, IR_OP_NE, left, pass_code_int(s, 0)), &outer);
+  ir_expr *word = pass_code_let(s, "word", pass_code_op(s, IR_OP_CTZ, left, NULL));
+  drop_lowest(s, row->words);
+  list_word(s, row, word, count);
+  ir_close(&s->b, outer);
+}
+
+static void visit_listed(lower_state *s, flush *f, void (*list)(lower_state *s, const lower_row *row, ir_var *count)) {
   const lower_row *row = f->row;
   ir_block *outer;
   ir_expr *zero = pass_code_int(s, 0);
   ir_var *count = ir_let(&s->b, "listed", IR_I64, zero);
-  ir_var *word = ir_open_for(&s->b, "word", zero, row->bits[0]->count, IR_RUN_SEQUENTIAL, &outer);
-  list_word(s, row, pass_code_ref(s, word), count);
-  ir_close(&s->b, outer);
+  list(s, row, count);
   ir_var *n = ir_open_for(&s->b, "n", zero, pass_code_ref(s, count), IR_RUN_SEQUENTIAL, &outer);
   ir_expr *place = pass_code_load_int(s, row->places, pass_code_ref(s, n), NULL);
   visit_place(s, f, pass_code_let(s, row->last->name, place));
@@ -302,6 +323,16 @@ static ir_expr *has_few(lower_state *s, const lower_row *row) {
   return pass_code_ref(s, few);
 }
 
+/* No more of them than MOST, dropped one by one without a question, and the row has others. */
+static ir_expr *takes_few_words(lower_state *s, const lower_row *row) {
+  enum { MOST = 20 };
+  ir_expr *left = pass_code_ref(s, row->words), *one = pass_code_int(s, 1);
+  for (int i = 0; i < MOST; i++)
+    left = pass_code_let(s, "fewer", pass_code_op(s, IR_OP_BAND, left, pass_code_sub(s, left, one)));
+  ir_expr *few = pass_code_op(s, IR_OP_EQ, left, pass_code_int(s, 0));
+  return pass_code_and(s, pass_code_op(s, IR_OP_GT, row->bits[0]->count, pass_code_int(s, MOST)), few);
+}
+
 /* The list has room for rows that are flat while sums are made. */
 static void visit_flat(lower_state *s, flush *f) {
   ir_block *outer;
@@ -309,10 +340,15 @@ static void visit_flat(lower_state *s, flush *f) {
     visit_words(s, f, 0);
     return;
   }
-  ir_code *either = ir_open_if(&s->b, has_few(s, f->row), &outer);
-  visit_listed(s, f);
+  ir_code *taken = ir_open_if(&s->b, takes_few_words(s, f->row), &outer);
+  visit_listed(s, f, list_taken);
+  ir_open_else(&s->b, taken);
+  ir_block *within;
+  ir_code *either = ir_open_if(&s->b, has_few(s, f->row), &within);
+  visit_listed(s, f, list_all);
   ir_open_else(&s->b, either);
   visit_words(s, f, 0);
+  ir_close(&s->b, within);
   ir_close(&s->b, outer);
 }
 
