@@ -109,6 +109,26 @@ def hints(peers):
                   best=("spc dense", "OpenBLAS"))
 
 
+ACROSS = ("x[t,k]*W[k,n], csr by k", "x: f32[I,K]; in A: f32[K,N] as csr", "x[i,k]*A[k,n]", False), ("x[t,k]*W[k,n], csc", "x: f32[I,K]; in A: f32[K,N] as csc", "x[i,k]*A[k,n]", True)
+
+
+def across(peers):
+    """Weights whose entries lie along k, or along the columns of the result."""
+    n = 1024
+    for (title, operands, product, csc), density in itertools.product(ACROSS, (0.5, 0.05)):
+        sets = [dict(A=random_csr(n, n, density), x=random(n, n), out=np.empty((n, n), np.float32)) for _ in range(SETS)]
+        for s in sets:
+            s["full"] = s["A"].toarray()
+            s["stored"] = s["A"].tocsc() if csc else s["A"]
+        text = "spx 1; dim I: dyn; dim K: dyn; dim N: dyn;\nkernel k { in %s; out C[i,n] = sum[k] %s; }"
+        hint = " ~ zeros(static, density=%g)" % density
+        yield Row("%s, %s zeros" % (title, percent(density)), dict(I=n, K=n, N=n), sets,
+                  {"spc": (text % (operands + hint, product), dict(A="stored")), "spc dense": (text % (operands.split(" as ")[0], product), dict(A="full"))},
+                  peers_of(peers, OpenBLAS=lambda p, s: p.gemm(s["x"], s["full"], s["out"]), SciPy=lambda p, s: lambda: s["x"] @ s["A"]),
+                  lambda s: s["x"].astype(np.float64) @ s["full"].astype(np.float64), ("C", (n, n)), int(n * density) + 1, flop=2 * n ** 3 * density,
+                  best=("spc dense", "OpenBLAS"))
+
+
 SPMV = "spx 1; dim I: dyn; dim K: dyn;\nkernel k { in A: f32[I,K] as csr; in x: f32[K]; out y[i] = sum[k] A[i,k]*x[k]; }"
 
 
@@ -377,7 +397,7 @@ def conversions(peers):
                   lambda s, f=convert or into["csr"]: f(s["S"]), ("C", (n, n), dest), 1, best=("SciPy",))
 
 
-GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
+GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "across": (across, "Dense × stored sparse"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
           "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
           "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),

@@ -260,15 +260,10 @@ static ir_index *strip_columns(const ir_candidate *candidate) {
 double pass_stored_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, double density) {
   pass_strips strips;
   ir_index *columns = strip_columns(candidate);
-  for (int i = 0; candidate->expanded && i < sum->stmt->free.count; i++)
-    if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
-      return pass_expanded_cost(context, sum, &strips, density);
   if (columns && pass_strips_fit(sum, columns, NULL, &strips))
     return pass_strips_cost(context, sum, &strips, candidate->tiles.at[0].size, density);
-  for (int i = 0; i < sum->stmt->free.count; i++)
-    if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &strips))
-      return pass_straight_cost(context, sum, &strips, density);
-  return pass_loops_cost(context, sum->stmt);
+  if (!pass_stored_fit(sum, &strips)) return pass_loops_cost(context, sum->stmt);
+  return candidate->expanded ? pass_expanded_cost(context, sum, &strips, density) : pass_straight_cost(context, sum, &strips, density);
 }
 
 /* As the hint says, or the lack of one. */

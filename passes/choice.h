@@ -105,7 +105,9 @@ double pass_stored_density(pass_context *context, const pass_strips *strips);
 double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips, double density);
 
 /* ---- how much is stored (guard_stored.c) ------------------------------------------------------ */
-/* The operand of a product that can be walked over strips, or written out; NULL: it has none. */
+/* A product of two matrices of which one is stored sparse, in whatever order. */
+bool pass_stored_fit(const pass_sum *sum, pass_strips *out);
+/* The operand of a product that can be walked, or written out; NULL: it has none. */
 ir_expr *pass_stored_operand(const pass_sum *sum);
 /* Beside a chosen candidate that walks it the one that writes it out, and the other way round; NULL: none. */
 ir_candidate *pass_stored_branch(const ir_kernel *kernel, const ir_candidate *chosen);

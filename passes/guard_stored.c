@@ -27,9 +27,7 @@ bool pass_weighs_store(const ir_list *list) {
 
 ir_expr *pass_stored_operand(const pass_sum *sum) {
   pass_strips fit;
-  for (int i = 0; i < sum->stmt->free.count; i++)
-    if (pass_strips_fit(sum, sum->stmt->free.at[i], NULL, &fit)) return fit.stored;
-  return NULL;
+  return pass_stored_fit(sum, &fit) ? fit.stored : NULL;
 }
 
 /* Else its sizes say how much of it is stored. */

@@ -296,7 +296,7 @@ static int stored_stages(pass_context *context, ir_kernel *kernel, int at, const
   const ir_candidate *other = pass_stored_branch(kernel, chosen);
   ir_list *list = stored_list(context, kernel, chosen, stored);
   ir_tensor *full;
-  int made = pass_stage_full(context, kernel, at, stored->tensor, list, &full);
+  int made = pass_stage_full(context, kernel, at, stored, list, &full);
   if (made) written_stage(context, kernel, stmt, full, list);
   ir_stage *walks = compute_stage(context, kernel, stmt, chosen->expanded ? other : chosen, stmt->target->name);
   walks->when = (ir_guard){list, false, list->break_even};

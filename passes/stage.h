@@ -14,7 +14,7 @@ int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
                       const ir_candidate *candidate);
 /* A copy of the stored operand, written out where the list's verdict asks for it, or always; returns how many statements stand
  * before this one now. */
-int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, ir_tensor *source, const ir_list *list, ir_tensor **out);
+int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, const ir_expr *stored, const ir_list *list, ir_tensor **out);
 /* A copy of the const operand that the candidate packs over strips, laid out so: made once, for runs
  * that keep it.  *out: the copy, NULL where there is none to make; returns how many statements stand
  * before this one now. */

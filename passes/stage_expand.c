@@ -31,23 +31,34 @@ static ir_tensor *copy_there(const ir_kernel *kernel, const ir_tensor *source, i
   return NULL;
 }
 
-static ir_tensor *full_copy(pass_context *context, ir_kernel *kernel, const ir_tensor *source) {
+/* Written in the order in which it is read, where it is the operand that a product turns on the way into its panels: the one along
+ * the rows of the result. */
+static bool is_by_columns(pass_context *context, const ir_stmt *stmt, const ir_expr *stored) {
+  const ir_format *format = stored->tensor->format;
+  const ir_index *last = pass_contiguous_index(ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs), false);
+  bool along = last && (ir_is_bare(stored->args[0], last) || ir_is_bare(stored->args[1], last));
+  return along && format->level_count && format->level[0].dim == 1;
+}
+
+static ir_tensor *full_copy(pass_context *context, ir_kernel *kernel, const ir_tensor *source, const char *layout) {
   const char *why;
   const char *stem = ir_format_text(context->arena, "%s_full", source->name);
   ir_tensor *copy = ir_tensor_new(kernel, ir_fresh_name(kernel, stem), IR_ROLE_TEMP, source->dtype);
   copy->rank = source->rank;
   memcpy(copy->dim, source->dim, sizeof copy->dim);
-  copy->format = ir_format_builtin(context->arena, "dense", copy->rank, NULL, 0, &why);
+  copy->format = ir_format_builtin(context->arena, layout, copy->rank, NULL, 0, &why);
   copy->constant = source->constant;
   copy->format_why =
       ir_format_text(context->arena, "`%s` written out: most of it is stored", source->name);
   return copy;
 }
 
-int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, ir_tensor *source, const ir_list *list, ir_tensor **out) {
+int pass_stage_full(pass_context *context, ir_kernel *kernel, int at, const ir_expr *stored, const ir_list *list, ir_tensor **out) {
+  ir_tensor *source = stored->tensor;
+  const char *layout = is_by_columns(context, kernel->stmts.at[at], stored) ? "dense_t" : "dense";
   *out = copy_there(kernel, source, at, list);
   if (*out) return 0;
-  *out = full_copy(context, kernel, source);
+  *out = full_copy(context, kernel, source, layout);
   pass_format_insert(context->arena, kernel, at, pass_format_copy(context, kernel, source, *out));
   return 1;
 }
@@ -60,7 +71,7 @@ int pass_stage_expand(pass_context *context, ir_kernel *kernel, int at,
   if (!candidate || !candidate->expanded || candidate->guarded || !pass_sum_of(context, stmt, &sum)) return 0;
   const ir_expr *stored = pass_stored_operand(&sum);
   if (!stored) return 0;
-  int made = pass_stage_full(context, kernel, at, stored->tensor, NULL, &copy);
+  int made = pass_stage_full(context, kernel, at, stored, NULL, &copy);
   ir_expr *access = ir_access(context->arena, copy, stored->args);
   stmt->value = pass_replace_node(context->arena, stmt->value, stored, access);
   stmt->stores = NULL;

@@ -74,8 +74,8 @@ static ir_expr *listed_factor(const pass_sum *sum, const ir_tensor *listed) {
   return found;
 }
 
-bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *listed,
-                     pass_strips *out) {
+/* The operands of a product of two matrices, one of them stored sparse or listed. */
+static bool operands_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *listed, pass_strips *out) {
   *out = (pass_strips){.columns = columns};
   if (!sum->k || sum->k->offsets || sum->factors.count != 2 || !is_plain(sum->stmt)) return false;
   out->rows = sum->stmt->free.at[sum->stmt->free.at[0] == columns];
@@ -92,8 +92,18 @@ bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *li
   const ir_expr *const *at = (const ir_expr *const *)out->stored->args;
   bool both = (ir_is_bare(at[0], out->rows) && ir_is_bare(at[1], sum->k)) ||
               (ir_is_bare(at[1], out->rows) && ir_is_bare(at[0], sum->k));
-  return pair && both && (listed || walked_by_rows(out->stored, out->rows)) &&
-         !walks_another(sum->stmt, out->stored);
+  return pair && both && !walks_another(sum->stmt, out->stored);
+}
+
+bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *listed, pass_strips *out) {
+  return operands_fit(sum, columns, listed, out) && (listed || walked_by_rows(out->stored, out->rows));
+}
+
+bool pass_stored_fit(const pass_sum *sum, pass_strips *out) {
+  bool fits = false;
+  for (int i = 0; i < sum->stmt->free.count && !fits; i++)
+    fits = operands_fit(sum, sum->stmt->free.at[i], NULL, out) && out->stored->tensor->format && !out->stored->tensor->like;
+  return fits;
 }
 
 /* Every block packs its strip anew: there is one, unless the strips alone are too few for all
@@ -195,6 +205,12 @@ double pass_expanded_cost(pass_context *context, const pass_sum *sum, const pass
   return p->launch_us + write + pass_cost_product(p, target, &q, &whole);
 }
 
+/* Whether the entries of a row come one after the other; else its sums are fetched and stored for each. */
+static bool comes_by_rows(const ir_expr *stored, const ir_index *rows) {
+  const ir_format *format = stored->tensor->format;
+  return !format || !format->level_count || ir_is_bare(stored->args[format->level[0].dim], rows);
+}
+
 double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass_strips *strips,
                           double density) {
   const pass_profile *p = context->profile;
@@ -202,6 +218,6 @@ double pass_straight_cost(pass_context *context, const pass_sum *sum, const pass
   double products = z.entries * z.columns;
   double walk = products / (p->loop_gathered_gops * 1e3);
   if (is_contiguous(strips->packed, strips->columns))
-    walk = us(products * z.bytes, p->shared_gbs) + z.entries * p->entry_ns / (1e3 * p->units);
+    walk = us(products * z.bytes * (comes_by_rows(strips->stored, strips->rows) ? 1 : 2), p->shared_gbs) + z.entries * p->entry_ns / (1e3 * p->units);
   return p->launch_us + walk + us(z.entries * 8 + z.rows * z.columns * 4, p->bandwidth_gbs);
 }

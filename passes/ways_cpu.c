@@ -77,10 +77,7 @@ static void add_strips(pass_context *context, pass_ways *ways) {
  * met. */
 static void add_expanded(pass_context *context, pass_ways *ways) {
   pass_strips fit;
-  bool fits = false;
-  for (int i = 0; i < ways->stmt->free.count && !fits; i++)
-    fits = pass_strips_fit(&ways->sum, ways->stmt->free.at[i], NULL, &fit);
-  if (!fits || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan) return;
+  if (!pass_stored_fit(&ways->sum, &fit) || fit.stored->tensor->dtype == IR_NONE || context->program->strict_nan) return;
   ir_candidate *candidate = pass_candidate_new(context, ways, "loop");
   candidate->label =
       ir_format_text(context->arena, "%s written out, dense loops", fit.stored->tensor->name);
