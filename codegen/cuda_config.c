@@ -476,6 +476,7 @@ static int plain_blocks(const ir_kernel_row *row) {
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);
   return ir_kernel_skips(l->row) ? 2 : 1;

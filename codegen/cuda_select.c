@@ -251,6 +251,7 @@ static int skipping_bytes(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
   const int at_once = 16, room = 512;
   int warps = row->threads / 32;
+  if (ir_kernel_brings_rows(row)) return 224 << 10; /* as many slots as there is room for (nbulk.cuh) */
   return ir_kernel_skips_columns(row) ? warps * row->m * at_once * 4 + row->n * 4
                                       : warps * room * (4 + row->m * 2);
 }
@@ -779,6 +780,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->capped = true;
     out->blocks_per_sm = group_blocks(launch);
   }
+  if (launch->row && ir_kernel_brings_rows(launch->row)) out->capped = true;
   if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
     out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {

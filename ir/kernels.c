@@ -79,6 +79,10 @@ bool ir_kernel_skips_columns(const ir_kernel_row *row) {
   return ir_kernel_skips(row) && row->layout_b == 'c';
 }
 
+bool ir_kernel_brings_rows(const ir_kernel_row *row) {
+  return ir_kernel_skips(row) && !strcmp(row->schedule, "persistent");
+}
+
 int ir_kernel_workers(const ir_kernel_row *row) {
   bool specialised =
       ir_kernel_moves_boxes(row) || (row->multiply == IR_MULTIPLY_WGMMA && row->threads == 384);

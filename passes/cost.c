@@ -207,6 +207,17 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
          both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }
 
+/* The same where rows of B come by bulk copies: blocks share the columns evenly, and a unit has one of them. */
+static double bulk_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m);
+  double blocks = fmin(passes * ceil(q->n / row->n), p->units), wanted = tiling->cover * q->n * passes / blocks;
+  double parts = ceil((wanted + sqrt(wanted)) / 16); /* of the block that asks for most, one after the other */
+  double moved = microseconds_of_bytes((passes * tiling->cover * q->n + row->m * blocks) * q->k * bytes, p->bulk_gbs * blocks);
+  double memory = microseconds_of_bytes((fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes, p->bandwidth_gbs);
+  return p->launch_us + p->bulk_us + (parts - 1) * p->part_us + both_limits(moved, memory);
+}
+
 /* Few rows of A, and of B what their zeros leave.  Every tile looks at its rows' zeros first; each
  * pass over B reads its rows again, from near. */
 static double skip_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
@@ -233,6 +244,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_brings_rows(tiling->row)) return bulk_time(p, q, tiling);
   if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;

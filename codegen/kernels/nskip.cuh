@@ -5,6 +5,7 @@
 // ---- columns that a row of the result asks for -----------------------------------------------------------------
 template <class Config> struct spc_skip_part : Config {
   static constexpr int tile_n = 16; // columns that are multiplied at once
+  static constexpr int tile_k = Config::threads; // k's of all warps' turn
 };
 
 // Zeros in column n of the tile.
@@ -18,11 +19,11 @@ template <class Config> SPC_DEVICE void spc_clear_column(const spc_args &args, c
     for (int m = place.m0; m < last; m++) spc_skip_store<Config>(args, place, m, n, 0.0f);
 }
 
-// Which of 32 columns from n on are asked for; where a tile is narrower than a word, half of one.
-template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, const spc_tile_place &place, int n, spc_u32 bits) {
+// Which of 32 columns from n on, before `end`, are asked for; where a tile is narrower than a word, half of one.
+template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, const spc_tile_place &place, int n, int end, spc_u32 bits) {
   if constexpr (Config::detects) {
     static_assert(Config::detect_strip == Config::tile_m && Config::detect_gran == 1, "a bit is a column of the tile's rows");
-    if (n - place.n0 >= Config::tile_n || n >= place.n) return;
+    if (n >= end) return;
     spc_u32 *words = Config::bits(args) + place.m0 / Config::tile_m * Config::bit_words(args);
     if constexpr (Config::tile_n % 32 == 0) words[n / 32] = bits;
     else ((unsigned short *)words)[n / 16] = (unsigned short)bits;
@@ -50,45 +51,75 @@ template <class Config> struct spc_asked_sample {
   __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
 };
 
-// The tile's columns that are asked for, in order; the others are zeros.  Returns how many; none, and nothing is stored, where dense is meant.
-template <class Config> SPC_DEVICE int spc_find_columns(const spc_args &args, const spc_tile_place &place, int *listed) {
+// What a thread has found of the `Each` columns that it asks about.
+template <int Each> struct spc_found {
+  int count;        // of all threads together; -1: dense is meant, and nothing is stored
+  bool asked[Each]; // this thread's own
+};
+
+// Columns of the tile's rows from place.n0 on, before `end`, that are asked for, in order.  Samples: this is the first time, and a sample
+// says whether dense is meant.
+template <class Config, int Each, bool Samples>
+SPC_DEVICE spc_found<Each> spc_find_columns(const spc_args &args, const spc_tile_place &place, int end, int *listed) {
   static_assert(Config::tile_n == 16 || Config::tile_n % 32 == 0, "a tile is words of bits, or half of one");
-  static_assert(Config::tile_n <= Config::threads, "a thread asks about one column");
   const int warps = Config::threads / 32;
-  __shared__ int counts[warps];
+  __shared__ int counts[Each * warps];
   __shared__ spc_u32 sampled[warps];
   double threshold = 0;
-  if constexpr (Config::takes_sample) threshold = Config::threshold(args); // with the values: it comes from memory too
-  int column = (int)threadIdx.x, n = place.n0 + column, warp = column / 32, before = 0, all = 0;
-  bool inside = column < Config::tile_n && n < place.n, asked = false;
+  if constexpr (Samples) threshold = Config::threshold(args); // with the values: it comes from memory too
+  const int first = place.n0 + (int)threadIdx.x, warp = (int)threadIdx.x / 32;
+  const bool leads = threadIdx.x % 32 == 0;
+  spc_found<Each> f = {0};
+  spc_u32 bits[Each];
 #pragma unroll
-  for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
-    asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
-  if constexpr (Config::takes_sample) {
+  for (int i = 0; i < Each; i++) {
+#pragma unroll
+    for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
+      f.asked[i] |= Config::asked(args, min(place.m0 + r, place.m - 1), min(first + i * Config::threads, place.n - 1));
+  }
+  if constexpr (Samples) {
     spc_asked_sample<Config> sample(args);
     spc_u32 found = sample.found();
-    if (column % 32 == 0) sampled[warp] = found;
+    if (leads) sampled[warp] = found;
   }
-  asked &= inside;
-  spc_u32 bits = ptx_ballot(asked);
-  if (column % 32 == 0) counts[warp] = __popc(bits);
+#pragma unroll
+  for (int i = 0; i < Each; i++) {
+    f.asked[i] &= first + i * Config::threads < end;
+    bits[i] = ptx_ballot(f.asked[i]);
+    if (leads) counts[i * warps + warp] = __popc(bits[i]);
+  }
   __syncthreads();
-  if constexpr (Config::takes_sample) {
+  if constexpr (Samples) {
     spc_u32 found = 0;
 #pragma unroll
     for (int w = 0; w < warps; w++) found += sampled[w];
-    if (spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return 0;
+    if (spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) {
+      f.count = -1;
+      return f;
+    }
   }
-  if (column % 32 == 0) spc_leave_bits<Config>(args, place, n, bits);
-  if (inside && !asked) spc_clear_column<Config>(args, place, n);
 #pragma unroll
-  for (int w = 0; w < warps; w++) {
-    if (w < warp) before += counts[w];
-    all += counts[w];
+  for (int i = 0; i < Each; i++) {
+    int n = first + i * Config::threads, before = f.count;
+#pragma unroll
+    for (int w = 0; w < warps; w++) {
+      int count = counts[i * warps + w];
+      if (w < warp) before += count;
+      f.count += count;
+    }
+    if (leads) spc_leave_bits<Config>(args, place, n, end, bits[i]);
+    if (f.asked[i]) listed[before + __popc(bits[i] & ptx_lanes_below())] = n;
   }
-  if (asked) listed[before + __popc(bits & ((1u << column % 32) - 1))] = n;
   __syncthreads();
-  return all;
+  return f;
+}
+// The others are zeros.
+template <class Config, int Each> SPC_DEVICE void spc_clear_columns(const spc_args &args, const spc_tile_place &place, int end, const spc_found<Each> &f) {
+#pragma unroll
+  for (int i = 0; i < Each; i++) {
+    int n = place.n0 + (int)threadIdx.x + i * Config::threads;
+    if (!f.asked[i] && n < end) spc_clear_column<Config>(args, place, n);
+  }
 }
 
 template <class Config> struct spc_nskip_part {
@@ -140,19 +171,33 @@ template <class Config> struct spc_nskip_part {
   }
 };
 
-template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
+// The sums of all warps for the listed columns from `first` on, as many as are multiplied at once, and what becomes of them.
+template <class Config>
+SPC_DEVICE void spc_store_listed(const spc_args &args, const spc_tile_place &place, const int *listed, int first, int count, const float *partial) {
+  const int width = spc_skip_part<Config>::tile_n, tile = Config::tile_m * width, warps = Config::threads / 32;
+#pragma unroll 1
+  for (int i = (int)threadIdx.x; i < tile; i += Config::threads) {
+    int row = Config::layout_t == 'r' ? i / width : i % Config::tile_m, column = Config::layout_t == 'r' ? i % width : i / Config::tile_m;
+    int m = place.m0 + row, at = first + column;
+    if (m >= place.m || at >= count) continue;
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < warps; w++) sum += partial[w * tile + row * width + column];
+    spc_skip_store<Config>(args, place, m, listed[at], Config::epilogue(args, sum, m, listed[at], place.batch));
+  }
+}
+
+template <class Config> SPC_DEVICE bool spc_rows_aligned(const spc_args &args, const spc_tile_place &place) {
+  return ((((spc_u64)Config::a(args, place.batch) | (spc_u64)Config::b(args, place.batch)) & 15) |
+          ((Config::pitch_a(args) | Config::pitch_b(args)) & 7)) == 0;
+}
+
+// The listed columns, one part after the other, by loads into registers; all threads have met since the list was made.
+template <class Config>
+SPC_DEVICE void spc_nskip_columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, bool aligned) {
   using skip = spc_nskip_part<Config>;
   using stream = typename skip::stream;
-  const int width = skip::part::tile_n, tile = Config::tile_m * width;
-  static_assert(Config::shared_bytes >= stream::warps * tile * 4 + Config::tile_n * 4, "the sums and the columns need room");
-  extern __shared__ __align__(1024) char spc_shared[];
-  float *partial = (float *)spc_shared; // [warp][row][column]
-  int *listed = (int *)(partial + stream::warps * tile);
-  if (spc_not_meant<Config>(args)) return;
-  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
-  int count = spc_find_columns<Config>(args, place, listed), g = (int)threadIdx.x % 32 / 4;
-  bool aligned = ((((spc_u64)Config::a(args, place.batch) | (spc_u64)Config::b(args, place.batch)) & 15) |
-                  ((Config::pitch_a(args) | Config::pitch_b(args)) & 7)) == 0;
+  const int width = skip::part::tile_n, tile = Config::tile_m * width, g = (int)threadIdx.x % 32 / 4;
 #pragma unroll 1
   for (int first = 0; first < count; first += width) {
     stream sums;
@@ -165,15 +210,24 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
     else skip::template run<1>(sums, args, place, row, false);
     sums.each([&](int r, int column, float sum) { partial[(int)threadIdx.x / 32 * tile + r * width + column] = sum; });
     __syncthreads();
-#pragma unroll 1
-    for (int i = (int)threadIdx.x; i < tile; i += Config::threads) {
-      int m = place.m0 + i / width, at = first + i % width;
-      if (m >= place.m || at >= count) continue;
-      float sum = 0;
-#pragma unroll
-      for (int w = 0; w < stream::warps; w++) sum += partial[w * tile + i];
-      spc_skip_store<Config>(args, place, m, listed[at], Config::epilogue(args, sum, m, listed[at], place.batch));
-    }
+    spc_store_listed<Config>(args, place, listed, first, count, partial);
     __syncthreads();
   }
+}
+
+template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
+  using stream = typename spc_nskip_part<Config>::stream;
+  const int tile = Config::tile_m * spc_skip_part<Config>::tile_n;
+  static_assert(Config::shared_bytes >= stream::warps * tile * 4 + Config::tile_n * 4, "the sums and the columns need room");
+  static_assert(Config::tile_n <= Config::threads, "a thread asks about one column");
+  extern __shared__ __align__(1024) char spc_shared[];
+  float *partial = (float *)spc_shared; // [warp][row][column]
+  int *listed = (int *)(partial + stream::warps * tile);
+  if (spc_not_meant<Config>(args)) return;
+  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
+  const int end = min(place.n0 + Config::tile_n, place.n);
+  auto found = spc_find_columns<Config, 1, Config::takes_sample>(args, place, end, listed);
+  if (found.count < 0) return;
+  spc_clear_columns<Config>(args, place, end, found);
+  spc_nskip_columns<Config>(args, place, listed, found.count, partial, spc_rows_aligned<Config>(args, place));
 }

@@ -10,6 +10,12 @@
 
 struct spc_box_batch { int at[2]; };
 
+// No box and no map: bytes of global memory to shared memory: both and the length are multiples of 16.
+SPC_DEVICE void ptx_bulk_load(spc_u32 to, const void *from, int bytes, spc_u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+
 SPC_DEVICE void ptx_tma_prefetch(const spc_tensor_map *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -190,6 +190,8 @@ const product_case cuda_product_cases[] = {
     {"gemm_nskip_8x128x256", IR_BF16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_GATE},
     {"gemm_nskip_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_GATE},
     {"gemm_nskip_8x256x256", IR_F16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_GATE},
+    {"gemm_nskip_8x32x1024", IR_BF16, IR_BF16, 'r', 'c', 'c', .epilogue = CASE_GATE},
+    {"gemm_nskip_8x32x1024", IR_F16, IR_F16, 'r', 'c', 'r', .epilogue = CASE_GATE},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 128, 1, CASE_BIAS_RELU, 0,
      false},
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 0, 0, 64, 2, CASE_BIAS_RELU, 0,
@@ -384,7 +386,7 @@ bool cuda_case_picks(const product_case *p) {
 bool cuda_case_fits(const product_case *p, const char *target) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
   const ir_target *t = ir_target_find(target);
-  if (row && t && t->arch < row->least_arch) return false;
+  if (row && t && (t->arch < row->least_arch || (row->most_arch && t->arch > row->most_arch))) return false;
   return !row || row->multiply != IR_MULTIPLY_WGMMA || !strcmp(target, "sm_90a");
 }
 

@@ -31,6 +31,7 @@ static int budget(const char *label) {
   if (strstr(label, "tma_64x8x") || strstr(label, "tma_64x16x")) return 64;
   if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
   if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
+  if (strstr(label, "nskip_8x32x")) return 255;   /* one block of 256 threads */
   if (strstr(label, "skip")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "group_mma_16") || strstr(label, "group_mma_64") || strstr(label, "group_fma")) return 128;
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */
