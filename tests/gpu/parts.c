@@ -631,19 +631,12 @@ static bool walks_tiles(const product_case *p) {
   return row && (ir_kernel_moves_boxes(row) || ir_kernel_is_grouped(row));
 }
 
-static bool brings_rows(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_brings_rows(row);
-}
-
 static void products(bench *b, bool small, const char *named) {
   /* The first two, rows that are not aligned and rows that are, are all of the small subset. */
-  static const int64_t sizes[][4] = {{37, 53, 29, 3},    {40, 24, 80, 3},     {300, 77, 515, 2},
-                                     {256, 256, 256, 2}, {1, 1, 1, 1},        {200, 136, 64, 1},
-                                     {64, 200, 0, 2},    {515, 264, 40, 1},   {129, 130, 131, 2},
-                                     {328, 520, 200, 2}, {312, 592, 136, 1},
-                                     {1032, 2056, 144, 2}, {9, 72, 6000, 1},   {61, 24, 20000, 1},
-                                     {40, 1040, 2064, 1},  {9, 300000, 16, 1}};
+  static const int64_t sizes[][4] = {{37, 53, 29, 3}, {40, 24, 80, 3}, {300, 77, 515, 2}, {256, 256, 256, 2}, {1, 1, 1, 1},
+                                     {200, 136, 64, 1}, {64, 200, 0, 2}, {515, 264, 40, 1}, {129, 130, 131, 2},
+                                     {328, 520, 200, 2}, {312, 592, 136, 1}, {1032, 2056, 144, 2}, {9, 72, 6000, 1},
+                                     {61, 24, 20000, 1}, {40, 1040, 2064, 1}, {9, 300000, 16, 1}};
   const ir_stage **stages = calloc((size_t)cuda_product_case_count, sizeof *stages);
   cuda_cases_new(&b->cases);
   for (int i = 0; i < cuda_product_case_count; i++)
@@ -658,8 +651,8 @@ static void products(bench *b, bool small, const char *named) {
       memcpy(b->size, sizes[z], sizeof b->size);
       const product_case *p = &cuda_product_cases[i];
       if (!stages[i] || (b->size[0] > 1000 && !walks_tiles(p))) continue;
-      if (b->size[2] > 5000 && !skips(p)) continue; /* a warp finds more than it has room for */
-      if (z >= IR_COUNT(sizes) - 2 && !brings_rows(p)) continue; /* several slots a row; several windows a block */
+      /* A warp finds more than it has room for; several slots a row, several windows a block. */
+      if ((b->size[2] > 5000 && !skips(p)) || (z > 13 && !ir_kernel_brings_rows(ir_kernel_row_named(p->row)))) continue;
       for (int kind = 0; kind < (p->strip ? 3 : 1); kind++)
         for (int verdict = 0; verdict < (p->guard ? 2 : 1); verdict++)
           for (b->shift = 0; b->shift < (small ? 1 : 2); b->shift++)
