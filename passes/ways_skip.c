@@ -93,8 +93,9 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (!pass_rows_are_few(context, &ways->sum)) return;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
+    const int tiles_that_share = 3; /* of fewer a block lists a handful of columns, which loads bring as soon */
     bool several = ways->sum.m > row->m;
-    if (!ir_kernel_skips(row) || (row->m == 1 && several) || /* each row would read B again */
+    if (!ir_kernel_skips(row) || (ir_kernel_brings_rows(row) && ways->sum.m <= tiles_that_share * row->m) || (row->m == 1 && several) || /* each row would read B again */
         (several && ir_kernel_split(row) > 1) || /* clusters are for much that is live, where the guard takes dense */
         !pass_row_fits(row, pass_target_of(context), &ways->sum))
       continue;

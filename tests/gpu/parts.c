@@ -636,7 +636,7 @@ static void products(bench *b, bool small, const char *named) {
   static const int64_t sizes[][4] = {{37, 53, 29, 3}, {40, 24, 80, 3}, {300, 77, 515, 2}, {256, 256, 256, 2}, {1, 1, 1, 1},
                                      {200, 136, 64, 1}, {64, 200, 0, 2}, {515, 264, 40, 1}, {129, 130, 131, 2},
                                      {328, 520, 200, 2}, {312, 592, 136, 1}, {1032, 2056, 144, 2}, {9, 72, 6000, 1},
-                                     {61, 24, 20000, 1}, {40, 1040, 2064, 1}, {9, 300000, 16, 1}};
+                                     {61, 24, 20000, 1}, {40, 1040, 2064, 1}, {9, 70000, 16, 1}};
   const ir_stage **stages = calloc((size_t)cuda_product_case_count, sizeof *stages);
   cuda_cases_new(&b->cases);
   for (int i = 0; i < cuda_product_case_count; i++)
