@@ -168,6 +168,24 @@ static bool compresses_rows(pass_context *context, const ir_candidate *candidate
          candidate->strip == 1 && candidate->gran == 1;
 }
 
+/* A kernel that moves boxes and alone reads a list of blocks, or of k's over wide strips, decides, and is the dense branch too: one launch
+ * makes what it reads, and none leaves. */
+static bool decides_alone(const ir_candidate *candidate, bool fused) {
+  const int64_t wide = 128;
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && !fused && !candidate->regrouped && ir_kernel_moves_boxes(row) &&
+         ((ir_kernel_gathers(row) && candidate->strip >= wide) || ir_kernel_k_blocks(row));
+}
+
+static double guard_cost(const pass_profile *p, const ir_candidate *candidate, bool fused) {
+  return pass_cost_guard(p, decides_alone(candidate, fused) ? 0 : 1);
+}
+
+double pass_candidate_guard(pass_context *context, const ir_candidate *candidate) {
+  bool fused = !pass_is_live(candidate) && detects_in_producer(context, candidate->operand);
+  return guard_cost(context->profile, candidate, fused);
+}
+
 static looking looking_cost(pass_context *context, const ir_candidate *candidate, double cover) {
   const pass_profile *p = context->profile;
   const ir_tensor *x = candidate->operand;
@@ -177,7 +195,8 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   looking cost = {.fused = !live && detects_in_producer(context, x)};
   cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, live ? elements / cols : (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
-               pass_cost_guard(p, 1);
+               guard_cost(p, candidate, cost.fused);
+  if (decides_alone(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (live) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
@@ -195,7 +214,9 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
 
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
   looking cost = looking_cost(context, candidate, 1);
-  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused, candidate->regrouped ? 2 : 1);
+  bool alone = decides_alone(candidate, cost.fused);
+  int leave = alone ? 0 : candidate->regrouped ? 2 : 1;
+  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || alone, leave);
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,

@@ -123,6 +123,8 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 /* What is lost when the guard says dense. */
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate);
+/* Of its lists and guard, what the guard takes. */
+double pass_candidate_guard(pass_context *context, const ir_candidate *candidate);
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
 /* The time that a row which looks at zeros itself adds to the launch before it, where its blocks are that launch's. */

@@ -11,6 +11,7 @@
  * One statement is one compute stage.  A list is made once and read by every stage that walks the
  * same micro-tiles: what one writes compact the next reads compact. */
 
+#include <math.h>
 #include "ir/loop.h"
 #include "passes/choice.h"
 #include "passes/stage.h"
@@ -150,7 +151,7 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_DETECT,
                                    ir_format_text(context->arena, "detect.%s", list->name));
   stage->detects = list;
-  stage->microseconds = candidate->index_microseconds;
+  stage->microseconds = fmax(0, candidate->index_microseconds - (candidate->guarded ? pass_candidate_guard(context, candidate) : 0));
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
   stage->why = list->packed ? "one read of the values at memory speed, of rows that hold anything until that is seen; these are packed"
@@ -160,8 +161,8 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
                    : "one read of the values at memory speed";
 }
 
-static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
-                        double break_even) {
+static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list, const ir_candidate *candidate) {
+  double break_even = candidate->break_even;
   ir_arena *a = context->arena;
   list->verdict = pass_workspace_new(context, kernel, ir_format_text(a, "%s.verdict", list->name),
                                      IR_I32, ir_int(a, 1));
@@ -173,7 +174,7 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
   IR_PUSH(a, &stage->reads, list);
   if (pass_target_of(context)->kind == IR_TARGET_CUDA) stage->row = "guard";
   bool sampled = !list->bits && !list->ids; /* by the kernel that asks */
-  stage->microseconds = sampled ? 0 : pass_cost_guard(context->profile, 0);
+  stage->microseconds = sampled ? 0 : pass_candidate_guard(context, candidate);
   stage->why = ir_format_text(a, "%s cover decides: dense from %.3g on", sampled ? "the sampled" : "measured", break_even);
 }
 
@@ -240,7 +241,7 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
                           const ir_candidate *candidate, ir_tensor *strips) {
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;
-  if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate->break_even);
+  if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   IR_PUSH(context->arena, &stage->reads, list);
   if (guarded) stage->when = (ir_guard){list, false, list->break_even};
@@ -256,7 +257,7 @@ static ir_list *sample_for(pass_context *context, ir_kernel *kernel, ir_stmt *st
   if (!ir_kernel_skips_columns(row)) return stage_of(kernel, candidate->operand)->when.list;
   pass_sum_of(context, stmt, &sum);
   ir_list *list = pass_sample_new(context, kernel, candidate, sum.n_index);
-  guard_stage(context, kernel, list, candidate->break_even);
+  guard_stage(context, kernel, list, candidate);
   return list;
 }
 
@@ -273,7 +274,7 @@ static ir_list *stored_list(pass_context *context, ir_kernel *kernel, const ir_c
   for (int i = 0; i < kernel->lists.count; i++)
     if (pass_weighs_store(kernel->lists.at[i]) && kernel->lists.at[i]->tensor == stored->tensor) return kernel->lists.at[i];
   ir_list *list = pass_stored_list_new(context, kernel, chosen, stored);
-  guard_stage(context, kernel, list, chosen->break_even);
+  guard_stage(context, kernel, list, chosen);
   ir_stage *guard = kernel->stages.at[kernel->stages.count - 1];
   guard->microseconds = 0;
   guard->why = ir_format_text(context->arena, "how much of `%s` is stored decides: %.3g and more is written out and multiplied as dense",

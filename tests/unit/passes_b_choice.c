@@ -224,7 +224,7 @@ Test(passes_b_choice, a_profile_moves_the_break_even) {
   narrow.bandwidth_gbs /= 10;
   double at = threshold(MASKED("4096"), NULL);
   cr_assert(at > 0.3 && at <= 1, "%g", at);
-  cr_assert_lt(threshold(MASKED("4096"), &slow), at, "lists bring launches");
+  cr_assert_float_eq(threshold(MASKED("4096"), &slow), at, 0.02, "one launch looks at the operand, whichever branch is meant");
   cr_assert_lt(threshold(MASKED("4096"), &narrow), at, "detection reads the operand");
   cr_assert_gt(threshold(MASKED("2048"), NULL), 0);
   cr_assert_eq(threshold(MASKED("2048"), &slow), 0, "not worth their launches any more: dense");
