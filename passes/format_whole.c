@@ -7,7 +7,7 @@
  *       (q i8, nm(2,4))                                y[t,j] = sum[k] x[t,k]*q_whole[j,k]
  *
  *     y[t,n] = sum[k] x[t,k]*cast[bf16](q[k,n])    q_wide[k,n] = cast[bf16](q[k,n])
- *       (q i8, stored whole)                         y[t,n] = sum[k] x[t,k]*q_wide[k,n]
+ *       (q i8, stored whole; also with scales)       y[t,n] = sum[k] x[t,k]*q_wide[k,n]
  *
  * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
  * operand's rows one by one; nor do the loops that convert on the way in.  The copy is a product of matrices with zeros like any other: its
@@ -62,17 +62,18 @@ static bool side_fits(const whole *w) {
   return !f || (f->kind == IR_CAST && f->args[0] == e);
 }
 
-/* Whole as it is stored, of another dtype than it is multiplied in; what it is converted to holds all of it. */
+/* Whole as it is stored, of fewer bits than it is multiplied in: what it is converted to holds all of it, or its values times
+ * their scales, as they are where it leaves elements out. */
 static bool is_widened(const pass_operand *side) {
   const ir_expr *f = side->prologue;
-  return f && pass_side_is_access(side) && ir_dtype_is_float(f->dtype) &&
+  return f && f->kind == IR_CAST && (pass_side_is_access(side) || side->scale) && ir_dtype_is_float(f->dtype) &&
          ir_dtype_rows[side->access->dtype].bits < ir_dtype_rows[f->dtype].bits;
 }
 
 static bool other_fits(const whole *w) {
   const ir_expr *e = w->other->access;
   return e->kind == IR_ACCESS && w->other->factor_count == 1 && !w->other->prologue &&
-         !pass_expr_reads_sparse(w->other->value) && pass_bare_access(e) && e->arg_count <= 2 &&
+         !pass_expr_reads_sparse(w->other->value) && pass_bare_access(e) &&
          e->tensor->dtype == w->side->value->dtype && pass_dim_of(e, w->sum.k) >= 0;
 }
 
@@ -157,8 +158,9 @@ static bool is_made_once(const whole *w) {
 
 static const char *why_copied(const whole *w, double break_even) {
   if (w->widened)
-    return ir_format_text(w->context->arena, "`%s` in %s, which holds all of its values, made %s: products are of operands of one dtype",
-                          w->stored->tensor->name, ir_dtype_text(w->copy->dtype), is_made_once(w) ? "once (spc_plan_pack)" : "in every run");
+    return ir_format_text(w->context->arena, "`%s`%s in %s%s, made %s: products are of operands of one dtype", w->stored->tensor->name,
+                          w->side->scale ? " times its scales" : "", ir_dtype_text(w->copy->dtype),
+                          w->side->scale ? "" : ", which holds all of its values", is_made_once(w) ? "once (spc_plan_pack)" : "in every run");
   return ir_format_text(w->context->arena,
                         "a dense copy of `%s`, made %s: %s are faster than a walk over its entries, from density %.2g on",
                         w->stored->tensor->name, is_made_once(w) ? "once (spc_plan_pack)" : "in every run",
