@@ -102,6 +102,7 @@ spc_status pass_format(pass_context *context, ir_kernel *kernel) {
   pass_format_by_value(context, kernel);
   pass_format_results(context, kernel);
   pass_format_whole(context, kernel);
+  pass_format_joined(context, kernel);
   pass_format_padded(context, kernel);
   pass_format_turn(context, kernel);
   return pass_format_orders(context, kernel);

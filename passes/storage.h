@@ -67,6 +67,8 @@ void pass_format_read(ir_arena *arena, ir_stmt *stmt, const ir_expr *access, ir_
 void pass_format_whole(pass_context *context, ir_kernel *kernel);
 /* Dense operands that walks over entries meet across their rows, turned in front (format_turn.c). */
 void pass_format_turn(pass_context *context, ir_kernel *kernel);
+/* Operands in which indices that are summed together lie apart, copied for a GPU (format_joined.c). */
+void pass_format_joined(pass_context *context, ir_kernel *kernel);
 /* Dense matrices whose rows are no multiples of 16 bytes, copied for a GPU to rows that are (format_padded.c). */
 void pass_format_padded(pass_context *context, ir_kernel *kernel);
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);

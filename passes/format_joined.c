@@ -1,0 +1,128 @@
+/* format_joined.c - operands in which indices that are summed together lie apart, copied so that they follow one another.
+ *
+ *     y[t,d] = sum[h,e] o[h,t,e]*W[h,e,d]      o_joined[t,h,e] = o[h,t,e]
+ *       (a GPU)                            ->  y[t,d] = sum[h,e] o_joined[t,h,e]*W[h,e,d]
+ *
+ * Kernels of matrices sum over one index, or over several that are one in both operands (ir/roles.h).  The copy has the
+ * result's indices in front, in the result's order, and then the summed ones as the other operand has them. */
+#include "passes/choice.h"
+#include "passes/contract.h"
+#include "passes/expr.h"
+#include "passes/storage.h"
+
+static const double MOST_BYTES = 1 << 30, MARGIN = 1.25;
+
+typedef struct joined {
+  pass_context *context;
+  ir_stmt *stmt;
+  ir_expr *access;         /* what is copied */
+  int from[IR_MAX_RANK];   /* dimension of the source, by dimension of the copy */
+  ir_tensor *copy;
+  double microseconds;
+} joined;
+
+/* ---- which copy ------------------------------------------------------------------------------ */
+static bool is_plain(const pass_operand *side) {
+  const ir_expr *e = side->access;
+  return e && e->kind == IR_ACCESS && side->value == e && pass_bare_access(e) && !pass_tensor_is_sparse(e->tensor) && !e->tensor->like &&
+         (!e->tensor->format || ir_format_is_row_major(e->tensor->format));
+}
+
+static bool place(joined *j, int *rank, const ir_index *index) {
+  int d = pass_dim_of(j->access, index);
+  if (d >= 0) j->from[(*rank)++] = d;
+  return d >= 0;
+}
+
+/* The result's indices, then the summed ones in the other operand's order; false: that is how it lies. */
+static bool order_of(joined *j, const ir_expr *other, const ir_expr *reduce) {
+  int rank = 0;
+  bool moved = false;
+  for (int d = 0; d < j->stmt->target->rank; d++)
+    if (j->stmt->subs[d]->kind == IR_INDEX) place(j, &rank, j->stmt->subs[d]->index);
+  for (int d = 0; d < other->arg_count; d++)
+    for (int i = 0; i < reduce->bound_count; i++)
+      if (ir_is_bare(other->args[d], reduce->bound[i])) place(j, &rank, reduce->bound[i]);
+  for (int d = 0; d < rank; d++) moved |= j->from[d] != d;
+  return moved && rank == j->access->tensor->rank;
+}
+
+static ir_tensor *copy_of(const joined *j) {
+  const char *why = "";
+  const ir_tensor *source = j->access->tensor;
+  ir_tensor *copy = IR_NEW(j->context->arena, ir_tensor);
+  copy->role = IR_ROLE_TEMP;
+  copy->dtype = source->dtype;
+  copy->rank = source->rank;
+  copy->pattern = source->pattern;
+  for (int d = 0; d < copy->rank; d++) copy->dim[d] = source->dim[j->from[d]];
+  copy->format = ir_format_builtin(j->context->arena, "dense", copy->rank, NULL, 0, &why);
+  copy->constant = source->constant;
+  copy->format_why = ir_format_text(j->context->arena, "`%s` with the indices that are summed together side by side: a product of matrices sums over one", source->name);
+  return copy;
+}
+
+static ir_stmt *reading(const joined *j, ir_tensor *copy) {
+  ir_arena *arena = j->context->arena;
+  ir_expr *args[IR_MAX_RANK];
+  ir_stmt *stmt = IR_NEW(arena, ir_stmt);
+  *stmt = *j->stmt;
+  for (int d = 0; d < copy->rank; d++) args[d] = j->access->args[j->from[d]];
+  stmt->value = pass_replace_node(arena, stmt->value, j->access, ir_access(arena, copy, args));
+  stmt->support = stmt->stores = NULL;
+  return stmt;
+}
+
+static bool settle(joined *j, const pass_operand *side, const pass_operand *other, const ir_expr *reduce) {
+  pass_sum sum;
+  j->access = side->access;
+  if (!is_plain(side) || !is_plain(other) || !order_of(j, other->access, reduce)) return false;
+  j->copy = copy_of(j);
+  double bytes = pass_tensor_bytes(j->context, j->access->tensor);
+  if (bytes > MOST_BYTES || !pass_sum_of(j->context, reading(j, j->copy), &sum) || !sum.matrices) return false;
+  bool once = j->copy->constant && !j->context->program->unpacked;
+  j->microseconds = pass_matrix_cost(j->context, &sum) + (once ? 0 : pass_turn_cost(j->context, j->access->tensor));
+  return j->microseconds * MARGIN < pass_loops_cost(j->context, j->stmt);
+}
+
+/* ---- rewriting ------------------------------------------------------------------------------- */
+static ir_stmt *copying(const joined *j, ir_kernel *kernel, ir_tensor *copy) {
+  ir_stmt *stmt = pass_format_copy(j->context, kernel, j->access->tensor, copy), plain = *stmt;
+  for (int d = 0; d < copy->rank; d++) {
+    stmt->subs[d] = plain.subs[j->from[d]];
+    stmt->free.at[d] = stmt->subs[d]->index;
+  }
+  return stmt;
+}
+
+static ir_tensor *make_copy(const joined *j, ir_kernel *kernel, int at) {
+  ir_arena *arena = j->context->arena;
+  ir_tensor *copy = ir_tensor_new(kernel, ir_fresh_name(kernel, ir_format_text(arena, "%s_joined", j->access->tensor->name)), IR_ROLE_TEMP, j->copy->dtype);
+  const char *name = copy->name;
+  *copy = *j->copy;
+  copy->name = name;
+  pass_format_insert(arena, kernel, at, copying(j, kernel, copy));
+  return copy;
+}
+
+static bool choose(pass_context *context, ir_stmt *stmt, joined *out) {
+  pass_sum sum;
+  pass_contraction_info info;
+  if (ir_is_scatter(stmt) || stmt->sample || !pass_sum_of(context, stmt, &sum) || sum.matrices || sum.reduce->bound_count < 2) return false;
+  if (!pass_contraction(context->arena, stmt, &info) || info.guard || info.factor || info.ragged) return false;
+  if (info.k.list.count != sum.reduce->bound_count || pass_tensor_is_sparse(stmt->target)) return false;
+  joined a = {.context = context, .stmt = stmt}, b = a;
+  bool by_a = settle(&a, &info.a, &info.b, sum.reduce), by_b = settle(&b, &info.b, &info.a, sum.reduce);
+  *out = by_a && (!by_b || a.microseconds <= b.microseconds) ? a : b;
+  return by_a || by_b;
+}
+
+void pass_format_joined(pass_context *context, ir_kernel *kernel) {
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA) return;
+  for (int s = 0; s < kernel->stmts.count; s++) {
+    joined j;
+    if (!choose(context, kernel->stmts.at[s], &j)) continue;
+    ir_tensor *copy = make_copy(&j, kernel, s++);
+    *kernel->stmts.at[s] = *reading(&j, copy);
+  }
+}
