@@ -492,7 +492,8 @@ static void put_sizes(cg_printer *p) {
     indent(p);
     put(p, "const long long ");
     put_dim(p, d.at[i]);
-    ir_text_printf(p->out, " = args.size[%d];\n", d.at[i]->number);
+    if (d.at[i]->value >= 0) ir_text_printf(p->out, " = %lld;\n", (long long)d.at[i]->value); /* divisions by it are multiplications */
+    else ir_text_printf(p->out, " = args.size[%d];\n", d.at[i]->number);
   }
 }
 

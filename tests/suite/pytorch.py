@@ -191,14 +191,14 @@ for device, backend in KINDS:
                      (x3, wb), lambda: torch.einsum("btd,bdhe->bhte", f(x3), f(wb)))):
                 near(say(what + sizes), operators.compile(flat % text, backend=backend)(*operands), want(), 1e-2)
 
-        fixed = "spx 1; dim B = 2; dim T = 300; dim D = 1024; dim H = 8; dim E = 64; kernel fixed { %s }"
+        kept = "spx 1; dim B = 2; dim T = 300; dim D = 1024; dim H = 8; dim E = 64; kernel kept { %s }"
         o, w, q = whole((2, 8, 300, 64)), whole((8, 64, 1024)), torch.randint(-128, 128, (1024, 512), device=device, dtype=torch.int8)
         x, s = whole((2, 300, 512)), whole((1024, 4))
-        near(say("heads summed that lie apart, copied"), operators.compile(fixed % "in o: bf16[B,H,T,E]; in w: bf16[H,E,D]; out y[b,t,d] = sum[h,e] o[b,h,t,e]*w[h,e,d] : bf16 acc f32;",
+        near(say("heads summed that lie apart, copied"), operators.compile(kept % "in o: bf16[B,H,T,E]; in w: bf16[H,E,D]; out y[b,t,d] = sum[h,e] o[b,h,t,e]*w[h,e,d] : bf16 acc f32;",
              backend=backend)(o, w), torch.einsum("bhte,hed->btd", f(o), f(w)), 1e-2)
-        near(say("weights summed that lie apart, copied"), operators.compile(fixed % "in o: bf16[B,T,H,E]; in w: bf16[E,H,D]; out y[b,t,d] = sum[h,e] o[b,t,h,e]*w[e,h,d] : bf16 acc f32;",
+        near(say("weights summed that lie apart, copied"), operators.compile(kept % "in o: bf16[B,T,H,E]; in w: bf16[E,H,D]; out y[b,t,d] = sum[h,e] o[b,t,h,e]*w[e,h,d] : bf16 acc f32;",
              backend=backend)(o.transpose(1, 2).contiguous(), w.transpose(0, 1).contiguous()), torch.einsum("bhte,hed->btd", f(o), f(w)), 1e-2)
-        near(say("quantised weights with scales of groups"), operators.compile(fixed % "in x: bf16[B,T,512]; in q: i8[D,512]; in s: bf16[D,4]; let W[d,c] = q[d,c]*s[d,c/128]; "
+        near(say("quantised weights with scales of groups"), operators.compile(kept % "in x: bf16[B,T,512]; in q: i8[D,512]; in s: bf16[D,4]; let W[d,c] = q[d,c]*s[d,c/128]; "
              "out y[b,t,d] = sum[c] x[b,t,c]*W[d,c] : bf16 acc f32;", backend=backend)(x, q, s), f(x) @ (q.float() * f(s).repeat_interleave(128, 1)).t(), 1e-2)
 
     more_indices()
