@@ -2,11 +2,11 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library precision turned few tiles gather ffn gated sizes decode floor reduce jit
+       library odd flat quantised precision turned few tiles gather ffn gated sizes decode floor reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
-import ctypes, statistics, sys
+import ctypes, math, statistics, sys
 import torch
 
 REPEATS = 21
@@ -285,7 +285,9 @@ FLAT = [("tokens in batches", "in x: bf16[8,512,D]; in w: bf16[D,4096]; out y[b,
         ("one token a batch", "in x: bf16[64,1,D]; in w: bf16[D,4096]; out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] : bf16 acc f32;", "btd,do->bto", (64, 1, 4096), (4096, 4096), (64, 1, 4096)),
         ("heads side by side", "in x: bf16[2048,D]; in w: bf16[D,32,128]; out y[t,h,e] = sum[d] x[t,d]*w[d,h,e] : bf16 acc f32;", "td,dhe->the", (2048, 4096), (4096, 32, 128), (2048, 32, 128)),
         ("heads in front", "in x: bf16[2048,D]; in w: bf16[D,32,128]; out y[h,t,e] = sum[d] x[t,d]*w[d,h,e] : bf16 acc f32;", "td,dhe->hte", (2048, 4096), (4096, 32, 128), (32, 2048, 128)),
-        ("heads summed", "in x: bf16[2048,32,128]; in w: bf16[32,128,D]; out y[t,d] = sum[h,e] x[t,h,e]*w[h,e,d] : bf16 acc f32;", "the,hed->td", (2048, 32, 128), (32, 128, 4096), (2048, 4096))]
+        ("heads summed", "in x: bf16[2048,32,128]; in w: bf16[32,128,D]; out y[t,d] = sum[h,e] x[t,h,e]*w[h,e,d] : bf16 acc f32;", "the,hed->td", (2048, 32, 128), (32, 128, 4096), (2048, 4096)),
+        ("heads summed that lie apart", "in x: bf16[4,16,1024,128]; in w: bf16[16,128,2048]; out y[b,t,d] = sum[h,e] x[b,h,t,e]*w[h,e,d] : bf16 acc f32;", "bhte,hed->btd",
+         (4, 16, 1024, 128), (16, 128, 2048), (4, 1024, 2048))]
 
 
 def flat():
@@ -296,9 +298,26 @@ def flat():
         x, w, y = (torch.randn(s, device="cuda").bfloat16() for s in shapes)
         program = Program("spx 1; dim D = 4096; kernel k { %s }" % text).bind(x=x, w=w, y=y)
         (us, spread), (ref, _) = compare([program, lambda: torch.einsum(einsum, x, w)], before=sweep)
-        flops = 2 * x.numel() * w.numel() / 4096
-        row(what, "`%s`" % einsum, "`%s`" % program.stages()[0][1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (ref * 1e3), "%.2f" % (ref / us),
+        summed = math.prod(n for n, i in zip(x.shape, einsum) if i not in einsum.split(">")[1])
+        flops, kernel = 2 * x.numel() * w.numel() / summed, next((s[1] for s in program.stages() if s[1] != "loop"), "loop")
+        row(what, "`%s`" % einsum, "`%s`" % kernel, "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (ref * 1e3), "%.2f" % (ref / us),
             "%.0f" % rate(flops, us), "%.1e" % error(y, torch.einsum(einsum, x.double(), w.double())))
+        program.close()
+
+
+def quantised():
+    """Weights in i8 with a scale for 128 of a row, activations in bf16; nothing is packed: they are scaled in every run, on both sides."""
+    print("\n### i8 weights with scales of groups; microseconds, L2 cold\n")
+    head("M × N × K", "spc (spread)", "its stages", "torch, scaling first", "torch, bf16 weights", "error")
+    for m, n, k in ((1024, 5632, 2048), (64, 14336, 4096), (8, 14336, 4096), (1, 5632, 2048), (1, 14336, 4096)):
+        x, q, s = torch.randn(m, k, device="cuda").bfloat16(), torch.randint(-128, 128, (n, k), device="cuda", dtype=torch.int8), torch.rand(n, k // 128, device="cuda").bfloat16()
+        y, wide, z = torch.zeros(m, n, device="cuda", dtype=torch.bfloat16), q.bfloat16() * s.repeat_interleave(128, 1), torch.zeros(m, n, device="cuda", dtype=torch.bfloat16)
+        program = Program("spx 1; dim M = %d; dim N = %d; dim K = %d; kernel k { in x: bf16[M,K]; in q: i8[N,K]; in s: bf16[N,K/128]; let W[n,k] = q[n,k]*s[n,k/128]; "
+                          "out y[m,n] = sum[k] x[m,k]*W[n,k] : bf16 acc f32; }" % (m, n, k)).bind(x=x, q=q, s=s, y=y)
+        scaling = lambda: torch.mm(x, (q.view(n, -1, 128) * s[:, :, None]).view(n, k).t(), out=z)
+        (us, spread), (first, _), (ref, _) = compare([program, scaling, lambda: torch.mm(x, wide.t(), out=z)], before=sweep)
+        row("%d × %d × %d" % (m, n, k), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), ", ".join("`%s` %.1f" % (s[1], s[4] * 1e3) for s in program.stages()), "%.1f" % (first * 1e3),
+            "%.1f" % (ref * 1e3), "%.1e" % error(y, x.double() @ (q.double() * s.double().repeat_interleave(128, 1)).t()))
         program.close()
 
 
@@ -753,7 +772,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":
