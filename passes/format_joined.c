@@ -1,4 +1,5 @@
-/* format_joined.c - operands in which indices that are summed together lie apart, copied so that they follow one another.
+/* format_joined.c - operands that no kernel of matrices reads as they lie, copied so that one does: indices that are summed
+ * together lie apart in them, or runs of memory are along neither index of a matrix.
  *
  *     y[t,d] = sum[h,e] o[h,t,e]*W[h,e,d]      o_joined[t,h,e] = o[h,t,e]
  *       (a GPU)                            ->  y[t,d] = sum[h,e] o_joined[t,h,e]*W[h,e,d]
@@ -58,7 +59,7 @@ static ir_tensor *copy_of(const joined *j) {
   for (int d = 0; d < copy->rank; d++) copy->dim[d] = source->dim[j->from[d]];
   copy->format = ir_format_builtin(j->context->arena, "dense", copy->rank, NULL, 0, &why);
   copy->constant = source->constant;
-  copy->format_why = ir_format_text(j->context->arena, "`%s` with the indices that are summed together side by side: a product of matrices sums over one", source->name);
+  copy->format_why = ir_format_text(j->context->arena, "`%s` with what is summed side by side: a product of matrices reads runs of that", source->name);
   return copy;
 }
 
@@ -108,7 +109,7 @@ static ir_tensor *make_copy(const joined *j, ir_kernel *kernel, int at) {
 static bool choose(pass_context *context, ir_stmt *stmt, joined *out) {
   pass_sum sum;
   pass_contraction_info info;
-  if (ir_is_scatter(stmt) || stmt->sample || !pass_sum_of(context, stmt, &sum) || sum.matrices || sum.reduce->bound_count < 2) return false;
+  if (ir_is_scatter(stmt) || stmt->sample || !pass_sum_of(context, stmt, &sum) || sum.matrices || sum.grouped || !sum.reduce->bound_count) return false;
   if (!pass_contraction(context->arena, stmt, &info) || info.guard || info.factor || info.ragged) return false;
   if (info.k.list.count != sum.reduce->bound_count || pass_tensor_is_sparse(stmt->target)) return false;
   joined a = {.context = context, .stmt = stmt}, b = a;

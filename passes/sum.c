@@ -142,6 +142,18 @@ static const char *take_groups(pass_context *context, pass_sum *sum, const pass_
   return ragged;
 }
 
+/* The kernels read runs of one of a matrix's two indices. */
+static const char *runs_misfit(pass_context *context, const pass_sum *sum) {
+  const ir_tensor *result = sum->stmt->target;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !sum->m_index || !sum->n_index) return NULL;
+  const ir_index *a = pass_contiguous_index(sum->a, false), *b = pass_contiguous_index(sum->b, false);
+  const ir_tensor *bad = a != sum->m_index && a != sum->k                                ? sum->a->tensor
+                         : b != sum->n_index && b != sum->k                              ? sum->b->tensor
+                         : !pass_result_ends_in(sum->stmt, sum->m_index) && !pass_result_ends_in(sum->stmt, sum->n_index) ? result
+                                                                                         : NULL;
+  return bad ? ir_format_text(context->arena, "neither matrix index of `%s` is contiguous in memory", bad->name) : NULL;
+}
+
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
@@ -157,7 +169,8 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
   if (info.a.tensor->dtype != info.b.tensor->dtype) return "the operands have different dtypes";
   take_roles(context, sum, &info);
-  return take_flattened(context, sum, &info);
+  misfit = take_flattened(context, sum, &info);
+  return misfit ? misfit : runs_misfit(context, sum);
 }
 
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {

@@ -1,6 +1,6 @@
 """Kernels as PyTorch operators: results, `opcheck`, `torch.compile` with sizes that change, gradients against PyTorch's own,
 streams, graphs and threads.  On the CPU, and on a GPU where one is; a device after the command's path: on that alone."""
-import re, threading
+import random, re, threading
 import numpy as np
 from harness_data import *
 
@@ -202,6 +202,32 @@ for device, backend in KINDS:
              "out y[b,t,d] = sum[c] x[b,t,c]*W[d,c] : bf16 acc f32;", backend=backend)(x, q, s), f(x) @ (q.float() * f(s).repeat_interleave(128, 1)).t(), 1e-2)
 
     more_indices()
+
+    # ---- products of any indices in any order, some of them alone in an operand ------------------------------------------------
+    def random_einsums(count):
+        f, draw = lambda t: t.float(), random.Random(20 if device == "cpu" else 21)
+        for n in range(count):
+            roles = [draw.randint(0, 1), draw.randint(1, 2), draw.randint(1, 2), draw.randint(1, 2)]  # batch, m, n, k
+            letters = iter("abdefghi")
+            batch, m, nn, k = ([next(letters) for _ in range(r)] for r in roles)
+            mixed = lambda *lists: (lambda all: draw.sample(all, len(all)) if draw.random() < 0.5 else all)(sum(lists, []))
+            a, b, t = mixed(batch, m, k), mixed(batch, k, nn), mixed(batch, m, nn)
+            size = {i: draw.choice((1, 3, 8, 16, 24, 40, 64, 130)) for i in batch + m + nn + k}
+            dtype, result = draw.choice((("bf16", "bf16"), ("f16", "f16"), ("bf16", "f32"), ("f32", "f32")))
+            kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+            x, w = whole([size[i] for i in a], kind[dtype]), whole([size[i] for i in b], kind[dtype])
+            c, r = whole([size[i] for i in t[-1:]], torch.float32), whole([size[i] for i in t], kind[result])
+            shape = lambda names: ",".join("%d" % size[i] for i in names)
+            ending = draw.randint(0, 3)
+            value = "sum[%s] x[%s]*w[%s]" % (",".join(draw.sample(k, len(k))), ",".join(a), ",".join(b))
+            value = (value, "bias[%s] + %s" % (t[-1], value), "rest[%s] + relu(%s)" % (",".join(t), value), "relu(bias[%s] + 0.5*%s) + rest[%s]" % (t[-1], value, ",".join(t)))[ending]
+            ins = "in x: %s[%s]; in w: %s[%s];" % (dtype, shape(a), dtype, shape(b)) + " in bias: f32[%s];" % shape(t[-1:]) * (ending in (1, 3)) + " in rest: %s[%s];" % (result, shape(t)) * (ending > 1)
+            text = "spx 1; kernel any_order { %s out y[%s] = %s : %s acc f32; }" % (ins, ",".join(t), value, result)
+            want = torch.einsum("%s,%s->%s" % ("".join(a), "".join(b), "".join(t)), f(x), f(w))
+            want = (lambda: want, lambda: c + want, lambda: f(r) + torch.relu(want), lambda: torch.relu(c + 0.5 * want) + f(r))[ending]()
+            near(say(text), operators.compile(text, backend=backend)(*([x, w] + [c] * (ending in (1, 3)) + [r] * (ending > 1))), want, 1e-2 if dtype != "f32" else 1e-4)
+
+    random_einsums(40)
 
     # ---- threads; what is wrong -------------------------------------------------------------------------------------------
     results = [None] * 4
