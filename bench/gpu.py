@@ -47,8 +47,11 @@ class Program:
     def __call__(self):
         self.ask(lib.bench_enqueue(self.handle, pointer(torch.cuda.current_stream().cuda_stream)))
 
-    def stages(self):
+    def stages(self, queued=False):
+        """queued: the first stage is launched behind a delay, as whole runs are; later ones wait for the one before, and for their launch."""
         torch.cuda.synchronize()
+        if queued:
+            torch.cuda._sleep(400000)
         text = lib.bench_stages(self.handle, pointer(torch.cuda.current_stream().cuda_stream)).decode()
         return [(s, k, ran == "1", float(c), float(ms)) for s, k, ran, c, ms in (line.split(" ") for line in text.splitlines())]
 

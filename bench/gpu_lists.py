@@ -2,7 +2,7 @@
 """What lists cost to build, products in plain f32, and what promises cost, on one GPU.
 
 Usage: gpu_lists.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: lists plain promises
-What is measured, and how, is gpu.py's; single stages are timed between two events each, launch included."""
+What is measured, and how, is gpu.py's; single stages are timed between two events each: the first of a program behind a delay, later ones with their launch."""
 import statistics
 import torch
 import gpu
@@ -17,7 +17,7 @@ def stage_times(p, fresh=lambda: None):
     for turn in range(TURNS):
         fresh()
         gpu.sweep()
-        for name, kernel, ran, cover, ms in p.stages():
+        for name, kernel, ran, cover, ms in p.stages(queued=True):
             times.setdefault((name, kernel), []).append(ms * 1e3)
     return {key: statistics.median(values) for key, values in times.items()}
 

@@ -41,6 +41,9 @@ template <class Config> struct spc_box_ring {
   static constexpr int givers = Config::samples ? Config::workers : Config::workers / 128;
   SPC_DEVICE bool gives() { return Config::samples || threadIdx.x % 128 == 0; }
 
+  // Threads copy into slots, unless dense is meant: who multiplies must make that visible to the tensor cores.
+  static constexpr bool by_rows = Config::gathers || Config::samples || (Config::regroups && !Config::live) || Config::grouped;
+
   int slot, phase; // of the next k tile
 
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
@@ -273,23 +276,24 @@ template <class Config> struct spc_work_walk<Config, true> {
 // The k tiles of one tile of the result, from the ring: the slot before is given back while one is multiplied.
 template <class Config, int Part>
 SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base, spc_box_ring<Config> &at,
-                              bool first) {
+                              bool first, bool copied = true) {
   using ring = spc_box_ring<Config>;
   const char *slot = base + at.slot * ring::slot_bytes;
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
-  if constexpr (Config::gathers || Config::samples || (Config::regroups && !Config::live) || Config::grouped) sums.publish();
+  if constexpr (ring::by_rows)
+    if (copied) sums.publish();
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
 template <class Config>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
-                                 spc_box_ring<Config> &at, int steps) {
+                                 spc_box_ring<Config> &at, int steps, bool copied) {
   using ring = spc_box_ring<Config>;
   bool gives = ring::gives();
   int before = 0;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
-    spc_box_issue<Config, 0>(sums, shared, base, at, i == 0);
+    spc_box_issue<Config, 0>(sums, shared, base, at, i == 0, copied);
     sums.template retire<1>();
     if (i > 0 && gives) ptx_barrier_arrive(ring::empty(shared, before));
     before = at.slot;
@@ -372,7 +376,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
-    else spc_box_multiply<Config>(sums, shared, base, at, steps);
+    else spc_box_multiply<Config>(sums, shared, base, at, steps, !all);
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> mine;
       spc_exchange_sums<Config>(sums, mine, shared);
