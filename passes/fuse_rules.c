@@ -4,6 +4,7 @@
  * LANGUAGE rule 3; other conversions stay as casts). Profit: nothing is computed more often than
  * before unless it is cheap, zeros that are skipped now stay skipped, a tensor whose zeros make
  * index lists stays a tensor. */
+#include "passes/choice.h"
 #include "passes/fuse.h"
 #include "passes/storage.h"
 #include "passes/stores.h"
@@ -96,11 +97,35 @@ static bool is_dequantisation(const ir_stmt *from, const ir_expr *e, int *operan
   return true;
 }
 
+typedef struct scales {
+  pass_context *c;
+  bool of_groups, enough;
+} scales;
+
+static bool find_groups(void *user, ir_expr *e) {
+  const double share = 0.25; /* stored, from which all of it may lie there */
+  scales *found = user;
+  if (e->kind != IR_ACCESS) return true;
+  found->of_groups |= !pass_bare_access(e);
+  found->enough &= !pass_tensor_is_sparse(e->tensor) || pass_zeros_of(found->c, e->tensor).likely >= share;
+  return true;
+}
+
+/* A processor meets scales of groups (`s[n,k/128]`) one by one, for every row again; once, written beside their operand, they cost
+ * less than a single row does. */
+static bool scales_groups(pass_context *c, const pass_pair *p) {
+  scales found = {c, false, true};
+  if (pass_target_of(c)->kind != IR_TARGET_CPU) return false;
+  pass_context_prepare(c);
+  ir_expr_walk(p->from->value, find_groups, &found);
+  return found.of_groups && found.enough;
+}
+
 static const char *prologue_refusal(pass_context *c, const pass_pair *p, const ir_index *over) {
   pass_contraction_info info;
   int operands = 0;
   if (pass_contraction(c->arena, p->into, &info)) {
-    if (is_dequantisation(p->from, p->from->value, &operands) && operands == 1) return NULL;
+    if (is_dequantisation(p->from, p->from->value, &operands) && operands == 1 && !scales_groups(c, p)) return NULL;
     return ir_format_text(c->arena,
                           "`%s` reads it once for every %s: one pass over memory is cheaper",
                           p->into->target->name, over->name);

@@ -27,7 +27,7 @@ static ir_expr *stored_factor(const pass_sum *sum) {
 
 /* Entries are found row by row: the rows' levels are full, and one of them is the outermost. */
 static bool walked_by_rows(const ir_expr *stored, const ir_index *rows) {
-  const ir_format *format = stored->tensor->like ? NULL : stored->tensor->format;
+  const ir_format *format = stored->tensor->format;
   if (!format) return false;
   for (int l = 0; l < format->level_count; l++) {
     bool of_rows = ir_is_bare(stored->args[format->level[l].dim], rows);
@@ -102,7 +102,7 @@ bool pass_strips_fit(const pass_sum *sum, ir_index *columns, const ir_tensor *li
 bool pass_stored_fit(const pass_sum *sum, pass_strips *out) {
   bool fits = false;
   for (int i = 0; i < sum->stmt->free.count && !fits; i++)
-    fits = operands_fit(sum, sum->stmt->free.at[i], NULL, out) && out->stored->tensor->format && !out->stored->tensor->like;
+    fits = operands_fit(sum, sum->stmt->free.at[i], NULL, out) && out->stored->tensor->format;
   return fits;
 }
 

@@ -42,7 +42,8 @@ static const fuse_case cases[] = {
     {"let u[i,j] = A[i,j] + x[j]; out y[i,j] = exp(u[i,j])", "u", true, "one pass with `u`"},
     {"let u[i,j] = exp(A[i,j]); out y[i] = sum[j] u[i,j]", "u", true, "prologue `u`"},
     {"let u[i] = exp(x[i]); out y[i,j] = A[i,j] * u[i]", "u", false, "again for every j"},
-    {"let u[j,k] = s[j,k/4]*q[j,k]; out y[i,j] = sum[k] A[i,k]*u[j,k]", "u", true, "prologue `u`"},
+    {"let u[j,k] = s[j,k/4]*q[j,k]; out y[i,j] = sum[k] A[i,k]*u[j,k]", "u", false, "one pass over memory"}, /* on a CPU */
+    {"let u[j,k] = x[j]*q[j,k]; out y[i,j] = sum[k] A[i,k]*u[j,k]", "u", true, "prologue `u`"},
     {"let u[i,k] = A[i,k]*x[k]; out y[i,j] = sum[k] u[i,k]*B[k,j]", "u", false,
      "one pass over memory"},
     {"let h[i,k] = relu(A[i,k]); out y[i,j] = sum[k] h[i,k]*B[k,j]", "h", false, "index list"},
