@@ -158,9 +158,19 @@ static void add_block_gran(bench *b) {
   }
 }
 
+/* Operands stored sparse that nothing was bound to: even without a sweep they are filled, as estimates take them. */
+static bool stores_unbound(const bench *b) {
+  for (int i = 0; i < b->operands.count; i++) {
+    const bench_operand *o = &b->operands.at[i];
+    if (o->kind == BENCH_MASKED && o->tensor->format && !ir_format_is_dense(o->tensor->format)) return true;
+  }
+  return false;
+}
+
 static void plan_points(bench *b) {
   if (!bench_sweeps(b) || !b->densities.count) {
-    IR_PUSH(b->arena, &b->points, ((bench_point){.swept = false}));
+    bench_point point = {.mask = bench_assumed_mask(b->kernel), .swept = stores_unbound(b)};
+    IR_PUSH(b->arena, &b->points, point);
     return;
   }
   add_block_gran(b);

@@ -160,6 +160,8 @@ double bench_side_predicted(bench_side *side, const ir_candidate *candidate, dou
 
 spc_status bench_point_measure(bench *b, bench_point *point, double seconds);
 spc_status bench_check(bench *b, bench_verdict *verdict);
+/* The density and granularity that the estimates took, where they took anything. */
+bench_mask bench_assumed_mask(const ir_kernel *kernel);
 spc_status bench_candidates(bench *b);
 
 /* ---- what is printed ------------------------------------------------------------------------- */

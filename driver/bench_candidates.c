@@ -98,7 +98,7 @@ static bool hinted_mask(const ir_tensor *tensor, bench_mask *mask) {
 }
 
 /* What the estimates took, where they took anything. */
-static bench_mask assumed_mask(const ir_kernel *kernel) {
+bench_mask bench_assumed_mask(const ir_kernel *kernel) {
   bench_mask mask = {.density = 0.1, .rows = 1, .cols = 1};
   for (int i = 0; i < kernel->tensors.count; i++)
     if (hinted_mask(kernel->tensors.at[i], &mask)) break;
@@ -114,7 +114,7 @@ static bench_mask assumed_mask(const ir_kernel *kernel) {
 }
 
 spc_status bench_candidates(bench *b) {
-  bench_mask mask = assumed_mask(b->ours->kernel);
+  bench_mask mask = bench_assumed_mask(b->ours->kernel);
   const char *why = "";
   if (bench_sweeps(b)) {
     if (bench_data_fill(b, &mask, true, &why)) {

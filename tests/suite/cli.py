@@ -105,6 +105,10 @@ if found("LLVM"):
     check("a damaged file of measurements is read as far as it goes", r.returncode == 0 and "measured: " in r.stdout, r.stdout + r.stderr)
     r = spc("bench", sparse, *sizes, "--backend=cpu", "--kernel=mm", "--sweep=0.5:1x1", "--seconds=1", "--measured=" + path("no/such/folder/kept"))
     check("measurements that cannot be kept are no failure", r.returncode == 0 and "not kept" in r.stdout, r.stdout + r.stderr)
+    stored = path("stored.spx")
+    open(stored, "w").write("spx 1; dim I: dyn; dim K: dyn; dim N: dyn; kernel k { in A: f32[I,K] as csr ~ zeros(static, density=0.2); in B: f32[K,N]; out y[i,n] = sum[k] A[i,k]*B[k,n]; }")
+    r = spc("bench", stored, "-D", "I=40", "-D", "K=40", "-D", "N=40", "--backend=cpu", "--sweep=none", "--seconds=1", "--candidates=all", "--measured=" + path("kept.stored"))
+    check("bench without a sweep fills what is stored sparse as its hint says", r.returncode == 0 and "20 %" in r.stdout and "written out" in r.stdout and "right" in r.stdout, r.stdout + r.stderr)
     r = spc("bench", sparse, *sizes, "--backend=cpu", "--kernel=mm", "--bind", "A=sparse:3:0.2", "--seconds=1", kept)
     check("an operand that is bound is not swept", r.returncode == 0 and "as bound" in r.stdout, r.stdout + r.stderr)
 
