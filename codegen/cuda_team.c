@@ -188,7 +188,8 @@ static void put_shared_body(cg_printer *p, const ir_block *body) {
 static void put_share(cg_printer *p, const ir_code *c) {
   put_fixed(p, c);
   cg_print_indent(p);
-  ir_text_printf(p->out, "spc_share<%d, %d>(", p->team, moving(p) ? c->width : 1);
+  if (ir_block_has_loop(&c->body)) ir_text_printf(p->out, "spc_share_each<%d>(", p->team);
+  else ir_text_printf(p->out, "spc_share<%d, %d>(", p->team, moving(p) ? c->width : 1);
   cg_print_expr(p, c->lo);
   ir_text_put(p->out, ", ");
   cg_print_expr(p, c->hi);
@@ -258,7 +259,7 @@ void cg_print_shared(cg_printer *p, const ir_code *c) {
   }
   ir_text_put(p->out, "{\n");
   p->depth++;
-  find_elements(p, c, &sums, add_near);
+  if (!ir_block_has_loop(&c->body)) find_elements(p, c, &sums, add_near);
   for (int i = 0; i < sums.at.count; i++) open_sum(p, &sums.at.at[i]);
   if (only_stores(p, c)) put_stores(p, c);
   else put_share(p, c);

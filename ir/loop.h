@@ -130,6 +130,7 @@ bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums
 ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place);
 /* Whether a code of the block is so, at any depth. */
 bool ir_block_any(const ir_block *block, bool (*is)(const ir_code *, const void *what), const void *what);
+bool ir_block_has_loop(const ir_block *block);
 bool ir_block_declares(const ir_block *block, const ir_var *var); /* by `let`, or as a loop's variable */
 bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf);
 bool ir_block_stores(const ir_block *block, const ir_buf *buf); /* anywhere in it */

@@ -25,8 +25,10 @@ bool ir_block_any(const ir_block *block, bool (*is)(const ir_code *, const void 
 
 static bool declares(const ir_code *c, const void *var) { return (c->kind == IR_LET || c->kind == IR_FOR) && c->var == var; }
 static bool stores(const ir_code *c, const void *buf) { return c->kind == IR_STORE && c->buf == buf; }
+static bool loops(const ir_code *c, const void *unused) { return (void)unused, c->kind == IR_FOR || c->kind == IR_WHILE; }
 static bool declares_buf(const ir_code *c, const void *buf) { return c->kind == IR_LOCAL && c->buf == buf; }
 
+bool ir_block_has_loop(const ir_block *block) { return ir_block_any(block, loops, NULL); }
 bool ir_block_declares(const ir_block *block, const ir_var *var) { return ir_block_any(block, declares, var); }
 bool ir_block_stores(const ir_block *block, const ir_buf *buf) { return ir_block_any(block, stores, buf); }
 bool ir_block_declares_buf(const ir_block *block, const ir_buf *buf) { return ir_block_any(block, declares_buf, buf); }

@@ -16,7 +16,7 @@
 
 enum {
   PARTS_PER_SUM = 2, /* arrays: the place of the largest has its value beside it */
-  PARTS_AHEAD = 32   /* that a thread loads at a time: few threads add up, each waits for memory */
+  PARTS_AHEAD = 64   /* that a thread loads at a time: few threads add up, each waits for memory */
 };
 
 typedef struct cutting {

@@ -197,14 +197,6 @@ static void join_nest(gpu_rows *r, ir_code *outer) {
 }
 
 /* ---- which loops can be shared ---------------------------------------------------------------- */
-static bool has_loop(const ir_block *block) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    if (c->kind == IR_FOR || c->kind == IR_WHILE || has_loop(&c->body) || has_loop(&c->orelse)) return true;
-  }
-  return false;
-}
-
 static bool find_in(gpu_rows *r, ir_block *block);
 
 static ir_code *inner_loop(const ir_block *block) {
@@ -213,7 +205,7 @@ static ir_code *inner_loop(const ir_block *block) {
     ir_code *c = block->codes.at[i];
     if (c->kind == IR_FOR && found) return NULL;
     if (c->kind == IR_FOR) found = c;
-    else if (has_loop(&c->body) || has_loop(&c->orelse)) return NULL;
+    else if (ir_block_has_loop(&c->body) || ir_block_has_loop(&c->orelse)) return NULL;
   }
   return found;
 }
@@ -238,7 +230,7 @@ static bool find_loop(gpu_rows *r, ir_code *loop) {
     IR_PUSH(r->context->arena, &r->shared, best_of_nest(r, loop));
     return true;
   }
-  return has_loop(&loop->body) && find_in(r, &loop->body);
+  return ir_block_has_loop(&loop->body) && find_in(r, &loop->body);
 }
 
 /* A search that halves what is left: all threads of a team may do it, at the cost of one. */
@@ -256,7 +248,7 @@ static bool find_in(gpu_rows *r, ir_block *block) {
       IR_PUSH(r->context->arena, &r->shared, c);
     } else if (c->kind == IR_FOR) {
       if (!find_loop(r, c)) return false;
-    } else if (c->kind == IR_WHILE && !has_loop(&c->body)) {
+    } else if (c->kind == IR_WHILE && !ir_block_has_loop(&c->body)) {
       if (!is_search(c)) return false;
     } else if (!find_in(r, &c->body) || !find_in(r, &c->orelse)) {
       return false;
@@ -329,7 +321,7 @@ ir_code *gpu_only_sum(const gpu_rows *r, int *at, ir_loop_sums *sums) {
   ir_code *nest = NULL;
   for (int i = 0; i < r->block->codes.count; i++) {
     ir_code *c = r->block->codes.at[i];
-    bool loop = c->kind == IR_FOR || c->kind == IR_WHILE || has_loop(&c->body) || has_loop(&c->orelse);
+    bool loop = c->kind == IR_FOR || c->kind == IR_WHILE || ir_block_has_loop(&c->body) || ir_block_has_loop(&c->orelse);
     if (loop && (nest || c->kind != IR_FOR)) return NULL;
     if (!nest && !loop && c->kind != IR_LET && c->kind != IR_COMMENT) return NULL;
     if (c->kind == IR_LOCAL) return NULL;

@@ -17,7 +17,7 @@ enum {
   UNCUT = 16384,      /* iterations that a block may do alone */
   UNCUT_THREAD = 256, /* that a thread may */
   PART = 8192,        /* iterations of a part that a block makes */
-  PART_THREAD = 64,
+  PART_THREAD = 16,
   MOST_PARTS = 1056, /* of a row: blocks that run at a time */
   MOST_THREAD_PARTS = 128,
   MANY_ROWS = 1024,
@@ -59,12 +59,12 @@ static int power_of_two(double least, int from, int most) {
 }
 
 /* ---- teams ------------------------------------------------------------------------------------ */
-/* Elements that a thread takes at a time: 16 bytes of the narrowest. */
+/* Elements that a thread takes at a time: 16 bytes of the narrowest; one, where it has a loop to do for each. */
 static int run_of(const gpu_rows *r, const ir_code *loop, bool cut) {
   const int worth_it = 512; /* where the first element is not known to be aligned */
   int64_t bytes = gpu_strides_of(r, loop).bytes;
   bool aligned = cut || (loop->lo->kind == IR_CONST && loop->lo->i == 0);
-  if (!bytes || bytes > 8 || (!aligned && gpu_trips(r, loop) < worth_it)) return 1;
+  if (!bytes || bytes > 8 || ir_block_has_loop(&loop->body) || (!aligned && gpu_trips(r, loop) < worth_it)) return 1;
   return (int)(16 / bytes);
 }
 

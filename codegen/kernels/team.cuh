@@ -112,6 +112,12 @@ template <int Team, class Value, class Store> SPC_DEVICE void spc_share_stores(l
   for (; j < hi; j += Team) store(j, value(j));
 }
 
+// body(j) for all j in lo .. hi, shared by the team, where a body is a loop: its text stands once.
+template <int Team, class Body> SPC_DEVICE void spc_share_each(long long lo, long long hi, Body body) {
+#pragma unroll 1
+  for (long long j = lo + spc_lane<Team>(); j < hi; j += Team) body(j);
+}
+
 // Of a row one element, at(i)[0], for all that lies along it.
 template <class At> struct spc_one { At at; };
 template <class At> spc_one(At) -> spc_one<At>;
