@@ -510,7 +510,7 @@ static void put_entry(const config *c) {
                  blocks_beside(c->l),
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
-                 boxes ? "" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
+                 boxes ? "" : ir_kernel_brings_rows(c->l->row) ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
   put_next(c);
   ir_text_put(c->out, "}\n");
 }

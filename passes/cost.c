@@ -230,7 +230,8 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
   double looked = columns ? q->m * q->n : tiles * q->k * (tiling->noted ? 1.0 / 16 + rows * tiling->cover : rows);
   double split = ir_kernel_split(row), meet = split > 1 ? p->meet_us : 0;
   double busy = fmin(tiles * split, p->units), beside = fmin(blocks_a_unit, tiles * split / busy); /* units; blocks in each */
-  double gbs = (row->m == 1 ? p->unit_gbs : p->skip_gbs) * busy * sqrt(beside / blocks_a_unit);
+  double pieces = columns || row->m == 1 ? 1 : 1 + 0.15 * log2(row->n / 64.0); /* longer ones take less of memory's time a byte */
+  double gbs = (row->m == 1 ? p->unit_gbs : p->skip_gbs) * pieces * busy * sqrt(beside / blocks_a_unit);
   double moved = microseconds_of_bytes((passes * live + looked) * bytes, gbs);
   double turns = tiling->joined ? 1 : ceil(tiles * split / (blocks_a_unit * p->units)); /* others stream meanwhile */
   double wanted = tiling->cover * row->n; /* columns of a tile; of the tile that asks for most, as zeros fall */

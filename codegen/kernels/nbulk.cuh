@@ -7,7 +7,9 @@
 //     multiply   warps take 32 k's of a slot by turns, 16 columns by 8 rows, mma.sync; sums in shared memory, in the warps' order
 //
 // Copies need rows of whole 16 bytes, and A's eight rows must leave room for two slots: else columns are read by loads into
-// registers.  A row's pitch in shared memory is 64 bytes more than a multiple of 128: what eight lanes read at once meets no bank twice.
+// registers.  The next launch may come when a block knows that dense is not meant, not before: a dense kernel has fewer blocks than there
+// are multiprocessors, and would get those that happen to be left first, which share their paths to memory.
+// A row's pitch in shared memory is 64 bytes more than a multiple of 128: what eight lanes read at once meets no bank twice.
 #pragma once
 #include "spc/nskip.cuh"
 #include "spc/tma.cuh"
@@ -132,6 +134,7 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   auto run = [&](auto found, int end, bool begins) {
     auto clear = [&] { spc_clear_columns<Config>(args, place, end, found); };
     if (found.count < 0) return false;
+    ptx_release_grid();
     if (all.slots) {
       all.columns(args, place, listed, found.count, partial, begins, clear);
     } else {

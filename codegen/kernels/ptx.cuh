@@ -15,14 +15,22 @@ SPC_DEVICE spc_u32 spc_shared_address(const void *p) {
 }
 
 // ---- grids that follow one another ---------------------------------------------------------------
-// What every kernel does before it touches global memory: waits until what was launched before has ended and its
-// memory is visible, and lets the next one be brought to the multiprocessors meanwhile, as far as there is room
-// (sm_90; else launches wait).
-SPC_DEVICE void ptx_follow_grid() {
+// Waits until what was launched before has ended and its memory is visible.
+SPC_DEVICE void ptx_wait_grid() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the next one be brought to the multiprocessors, as far as there is room; who leaves does, too (sm_90; else launches wait).
+SPC_DEVICE void ptx_release_grid() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+// What every kernel does before it touches global memory.
+SPC_DEVICE void ptx_follow_grid() {
+  ptx_wait_grid();
+  ptx_release_grid();
 }
 
 // ---- loads ----------------------------------------------------------------------------------------
