@@ -60,13 +60,13 @@ def explained_with(text, profile):
     return json.loads(r.stdout)[0] if r.returncode == 0 else {"lists": [], "candidates": []}
 def break_even(kernel):
     return kernel["lists"][0]["break_even_cover"] if kernel["lists"] else 0.0
-# Detection reads A: less bandwidth and dearer launches move the break-even down; a small product is not worth its launches at all.
+# Detection reads A: less bandwidth moves the break-even down.  Dearer launches leave it, since either branch takes as many; a small product is not worth its launches at all.
 MASKED = "spx 1; dim M = %d; kernel k { in A: bf16[M,M] as dense_t ~ zeros(dynamic, density=0.05, gran=128x1); in B: bf16[M,M]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
 at = {name: break_even(explained_with(MASKED % 4096, profile)) for name, profile in
       (("base", BASE), ("narrow", scaled("bandwidth_gbs", 0.1)), ("slow", scaled("launch_us", 10)))}
 check("lists pay with the built-in profile", 0.2 < at["base"] <= 1, at)
 check("a tenth of the bandwidth lowers the break-even", at["narrow"] < at["base"], at)
-check("ten times the launch cost lowers the break-even", at["slow"] < at["base"], at)
+check("ten times the launch cost does not raise the break-even", 0 < at["slow"] <= at["base"], at)
 small = [explained_with(MASKED % 2048, profile) for profile in (BASE, scaled("launch_us", 10))]
 check("a small product has lists, and with dearer launches it has none", small[0]["lists"] and not small[1]["lists"], [k["lists"] for k in small])
 figures = [explained_with(FFN, profile) for profile in (BASE, scaled("launch_us", 10))]
