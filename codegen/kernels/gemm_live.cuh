@@ -7,7 +7,7 @@
 // 128 x 256 would leave most multiprocessors without one, and a few rows more than whole turns of them would take a turn more.
 // So rows are cut in two: whole turns of one tile, and what is left in another; each block takes, of all pairs of a few tiles, the
 // one that takes the least time.  All tiles sum in the same order, so the choice changes no bit.  Boxes are 64 x 64 for all.
-// Where dense is meant (Config::own_dense) A comes as it lies, in the largest tile.
+// Where dense is meant (Config::own_dense) A comes as it lies, all rows one part of the largest tile: the text is that of listed rows.
 #pragma once
 #include "spc/gemm_tma.cuh"
 
@@ -21,18 +21,15 @@ template <class Config> SPC_DEVICE spc_live_part *spc_live_now() {
 }
 
 // Tiles of Config's product by `Groups` warpgroups, one above the other; what there is shared memory for.
-template <class Config, int M, int N, int K, int Groups, bool Part = true> struct spc_live_tile : Config {
+template <class Config, int M, int N, int K, int Groups> struct spc_live_tile : Config {
   static constexpr int tile_m = M, tile_n = N, tile_k = K, warps_m = Groups, warps_n = 1, workers = Groups * 128;
   static constexpr int depth = Config::depth * (Config::tile_m + Config::tile_n) * Config::tile_k / ((M + N) * K);
   static constexpr int store_boxes = Config::store_boxes < N / 64 ? Config::store_boxes : N / 64;
-  SPC_DEVICE int first_row() { return Part ? spc_live_now<Config>()->begin : 0; }
-  SPC_DEVICE long long m(const spc_args &args) {
-    return Part ? spc_live_now<Config>()->end - spc_live_now<Config>()->begin : Config::m(args);
-  }
+  SPC_DEVICE int first_row() { return spc_live_now<Config>()->begin; }
+  SPC_DEVICE long long m(const spc_args &) { return spc_live_now<Config>()->end - spc_live_now<Config>()->begin; }
   SPC_DEVICE long long tiles(const spc_args &args) { return ((m(args) + M - 1) / M) * ((Config::n(args) + N - 1) / N); }
 };
 template <class Config> using spc_live_large = spc_live_tile<Config, Config::tile_m, Config::tile_n, Config::tile_k, 2>;
-template <class Config> using spc_live_whole = spc_live_tile<Config, Config::tile_m, Config::tile_n, Config::tile_k, 2, false>; // all rows
 template <class Config> using spc_live_square = spc_live_tile<Config, 128, 128, 64, 2>;
 template <class Config> using spc_live_narrow = spc_live_tile<Config, 128, 64, 64, 2>;
 template <class Config> using spc_live_small = spc_live_tile<Config, 64, 64, 128, 1>;
@@ -171,12 +168,11 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   ptx_follow_grid(); // nothing in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
   const bool all = spc_dense_is_meant<Config>(args);
-  using whole = spc_live_whole<Config>;
-  const int rows = all ? 0 : __ldg(Config::counts(args));
-  const spc_live_choice choice = spc_choose_live((spc_u32)rows, (spc_u32)Config::n(args));
+  const int rows = all ? (int)Config::m(args) : __ldg(Config::counts(args));
+  spc_live_choice choice = {rows, spc_large, spc_small};
+  if (!all) choice = spc_choose_live((spc_u32)rows, (spc_u32)Config::n(args));
   const bool first = choice.cut > 0, second = choice.cut < rows;
-  if (all) spc_box_init<whole>(shared, false);
-  else if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, choice.cut); });
+  if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, choice.cut); });
   else if (second) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, rows); });
   __syncthreads();
   if (threadIdx.x >= Config::workers) {
@@ -186,16 +182,14 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
       if (!all) spc_fill_rows<Config>(args, warp - 1, 3);
     } else {
       const bool loads = ptx_elect();
-      if (all && loads) spc_live_load_role<whole>(shared, args, maps, true);
-      if (first && loads) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, false); });
+      if (first && loads) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, all); });
       __syncwarp();
       if (first && second) spc_live_meet<Config>(), spc_live_meet<Config>();
       if (second && loads) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, false); });
     }
   } else {
     ptx_take_registers<216>();
-    if (all) spc_box_work_role<whole>(shared, spc_shared, args, maps, true);
-    if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, false); });
+    if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, all); });
     if (first && second) {
       ptx_fence_async_shared(); // what was staged, before boxes come there
       spc_live_meet<Config>();
