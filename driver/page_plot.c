@@ -103,8 +103,14 @@ static bool count_node(void *user, ir_expr *e) {
   for (int i = 0; i < w->indices.count; i++)
     if (w->indices.at[i] == e->index) return true;
   IR_PUSH(w->context->arena, &w->indices, e->index);
-  w->points *= pass_index_assumed(w->context, e->index);
   return true;
+}
+
+/* All ragged rows together lie in the segments: who counts them does not count these. */
+static bool holds_ragged(const work *w, const ir_index *segment) {
+  for (int i = 0; i < w->indices.count; i++)
+    if (w->indices.at[i]->segment == segment) return true;
+  return false;
 }
 
 static work work_of(const pass_context *context, const ir_stmt *stmt) {
@@ -112,6 +118,8 @@ static work work_of(const pass_context *context, const ir_stmt *stmt) {
   count_tensor(&w, stmt->target);
   for (int d = 0; d < stmt->target->rank; d++) ir_expr_walk(stmt->subs[d], count_node, &w);
   ir_expr_walk(stmt->value, count_node, &w);
+  for (int i = 0; i < w.indices.count; i++)
+    if (!holds_ragged(&w, w.indices.at[i])) w.points *= pass_index_assumed(context, w.indices.at[i]);
   return w;
 }
 
@@ -177,6 +185,7 @@ static void put_roofline(page *p, const ir_kernel *kernel, const dot *dots, int 
     if (dots[i].intensity < x.low) x.low = dots[i].intensity / 2;
     if (dots[i].intensity > x.high) x.high = dots[i].intensity * 2;
     if (dots[i].rate < y.low) y.low = dots[i].rate / 2;
+    if (dots[i].rate > y.high) y.high = dots[i].rate * 2;
   }
   open_plot(p, &x, &y, "operations a byte of operands", "TFLOP/s", "roofline");
   double start = y.low / bandwidth > x.low ? y.low / bandwidth : x.low;
