@@ -428,7 +428,8 @@ static double row_length(const pass_context *context, const ir_candidate *candid
   return length / fmax(1, pass_index_assumed(context, candidate->axis));
 }
 
-/* A strip that is higher than the operand holds no more rows than there are. */
+/* A strip that is higher than the operand holds no more rows than there are.  Who names blocks knows of none that are higher:
+ * what lies above one another in such a strip is less alike than where nothing is said. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *of, double density, double correlation) {
   pass_zeros seen = pass_zeros_across(candidate, of), *zeros = &seen;
@@ -438,6 +439,7 @@ double pass_candidate_cover(const pass_context *context, const ir_candidate *can
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
   if (candidate->regrouped && rows_are_whole(context, candidate)) return density;
   if (candidate->regrouped) correlation = alike_regrouped(zeros, correlation);
+  else if (candidate->gran == 1 && zeros->rows > 1 && strip > zeros->rows) correlation /= 2;
   return pass_cover_alike(zeros, density, strip, (double)candidate->gran, correlation);
 }
 

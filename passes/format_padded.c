@@ -16,7 +16,7 @@
 #include "passes/expr.h"
 #include "passes/storage.h"
 
-static const double MOST_BYTES = 1 << 30, MARGIN = 1.1, COPY_SHARE = 0.6; /* of the bandwidth, as measured: docs/performance.md */
+static const double MOST_BYTES = 1 << 30, COPY_SHARE = 0.6; /* of the bandwidth, as measured: docs/performance.md */
 static const int64_t BOX_BYTES = 16;
 
 enum { SIDE_A, SIDE_B, SIDE_RESULT, SIDES };
@@ -101,7 +101,7 @@ static bool pays(const padded *p) {
   }
   pass_sum sum;
   if (bytes == 0 || bytes > MOST_BYTES || !pass_sum_of(p->context, on_copies(p), &sum) || !sum.matrices) return false;
-  return pass_matrix_cost(p->context, &p->sum) > MARGIN * (copies + pass_matrix_cost(p->context, &sum));
+  return pass_matrix_cost(p->context, &p->sum) > copies + pass_matrix_cost(p->context, &sum);
 }
 
 /* Who is padded: the operands, and the result where boxes of it are stored. */
