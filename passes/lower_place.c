@@ -46,7 +46,8 @@ ir_expr *pass_places_fit(lower_walk *k) {
 static ir_buf *places_of(lower_walk *k, const lower_walker *w) {
   lower_state *s = k->s;
   const ir_tensor *tensor = pass_walker_access(k, w)->expr->tensor;
-  const char *name = ir_format_text(s->arena, "%s.place%d", s->stmt->target->name, w->number);
+  /* Of its index: one walk may stand inside another one, along an index of another extent. */
+  const char *name = ir_format_text(s->arena, "%s.%s.place%d", s->stmt->target->name, k->index->name, w->number);
   ir_expr *count = pass_code_op(s, IR_OP_MIN, k->index->extent, pass_code_int(s, LIMIT));
   ir_buf *buf = pass_code_workspace(s, name, ir_index_dtype(s->kernel, tensor), count);
   buf->zeroed = buf->each = true;
