@@ -34,6 +34,7 @@ typedef struct place {
   const char *stem; /* temporaries are stem.0, stem.1, ... */
   int *next;
   pass_indices scope; /* the statement's free indices, then those bound around this place */
+  pass_indices loose; /* ragged ones of the scope whose segment is bound again inside of them */
   ir_expr *cond;      /* what of the statement's condition means the same here */
 } place;
 
@@ -79,7 +80,8 @@ static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr
     if (!follows_inside(p, &bound, used.list.at[i]))
       pass_indices_add(s->arena, &all, used.list.at[i]);
   for (int i = 0; i < all.list.count; i++)
-    if (!has_segment(&all, all.list.at[i])) pass_indices_add(s->arena, &needed, all.list.at[i]);
+    if (!has_segment(&all, all.list.at[i]) || has_segment(&p->loose, all.list.at[i]))
+      pass_indices_add(s->arena, &needed, all.list.at[i]);
   return needed;
 }
 
@@ -111,6 +113,22 @@ static ir_stmt *temporary_stmt(splitter *s, const place *p, const pass_indices *
   return stmt;
 }
 
+/* softmax[e](x[e,r]) looks at one r beside every segment e, not at its own alone: there r is a plain
+ * index. */
+static void free_loose_rows(splitter *s, const place *p, ir_stmt *stmt) {
+  for (int i = 0; i < stmt->free.count; i++) {
+    ir_index *row = stmt->free.at[i];
+    if (!pass_indices_has(&p->loose, row)) continue;
+    ir_index *plain = ir_index_new(s->kernel, ir_fresh_name(s->kernel, row->name), row->extent);
+    ir_expr *to = ir_index_ref(s->arena, plain);
+    plain->span = row->span;
+    stmt->value = ir_expr_substitute(s->arena, stmt->value, &row, &to, 1);
+    stmt->cond = ir_expr_substitute(s->arena, stmt->cond, &row, &to, 1);
+    stmt->subs[i] = to;
+    stmt->free.at[i] = plain;
+  }
+}
+
 static ir_expr *make_temporary(splitter *s, const place *p, ir_expr *value) {
   pass_indices over = temporary_indices(s, p, value);
   if (over.list.count > IR_MAX_RANK) return value;
@@ -118,6 +136,7 @@ static ir_expr *make_temporary(splitter *s, const place *p, ir_expr *value) {
   ir_expr *access = ir_access(s->arena, stmt->target, stmt->subs);
   access->span = value->span;
   stmt->stores = pass_stores_name(s->arena, p->stmt, value, access);
+  free_loose_rows(s, p, stmt);
   split_stmt(s, stmt, p->stem, p->next);
   return access;
 }
@@ -147,9 +166,18 @@ static ir_expr *cond_below(splitter *s, ir_expr *cond, const ir_expr *e) {
   return kept;
 }
 
+static void add_rows_of(splitter *s, const place *p, const ir_index *segment, pass_indices *rows) {
+  for (int i = 0; i < p->scope.list.count; i++)
+    if (p->scope.list.at[i]->segment == segment)
+      pass_indices_add(s->arena, rows, p->scope.list.at[i]);
+}
+
 static place place_below(splitter *s, const place *p, const ir_expr *e) {
   place below = *p;
-  below.scope = (pass_indices){0};
+  below.scope = below.loose = (pass_indices){0};
+  for (int i = 0; i < p->loose.list.count; i++)
+    pass_indices_add(s->arena, &below.loose, p->loose.list.at[i]);
+  for (int i = 0; i < e->bound_count; i++) add_rows_of(s, p, e->bound[i], &below.loose);
   for (int i = 0; i < p->scope.list.count; i++)
     pass_indices_add(s->arena, &below.scope, p->scope.list.at[i]);
   for (int i = 0; i < e->bound_count; i++) pass_indices_add(s->arena, &below.scope, e->bound[i]);

@@ -122,26 +122,15 @@ static bool is_asked_for(const void *user, const ir_tensor *tensor) {
   return ((const demand *)user)->tensor == tensor;
 }
 
-/* Terms of the condition in the indices of the reader's own elements: these it asks before it
- * computes one (lower_sample.c).  Inside a reduction it walks stored zeros too. */
-static ir_expr *asked_by_reader(demand *d, ir_expr *condition) {
-  pass_indices own = {0};
-  for (int i = 0; i < d->reader->free.count; i++)
-    pass_indices_add(d->c->arena, &own, d->reader->free.at[i]);
-  return pass_terms_within(d->c->arena, condition, &own);
-}
-
-/* The factor matters only where the others are not zero, if the reader skips those: one that
- * computes every element would meet 0 * (1 / 0), of a factor that was left out. */
+/* The factor matters only where the others are not zero. One that may turn infinite where the
+ * tensor was left out (0 * (1 / 0)) matters wherever the reader computes: what the reader asks
+ * before it computes an element is its sample, which `when` began with; a product inside of it, one
+ * term of a sum, is computed for stored zeros and absent ones too. */
 static void visit_factor(demand *d, ir_expr *factor, ir_expr *other, ir_expr *when) {
   if (!ir_expr_uses_tensor(factor, d->tensor)) return;
-  if (!may_sample(d->reader)) {
-    visit_uses(d, factor, when);
-    return;
-  }
-  ir_expr *support = pass_support_of(d->c, d->reader, other);
-  if (!pass_stays_finite(factor, is_asked_for, d)) support = asked_by_reader(d, support);
-  visit_uses(d, factor, pass_and(d->c->arena, when, support));
+  if (may_sample(d->reader) && pass_stays_finite(factor, is_asked_for, d))
+    when = pass_and(d->c->arena, when, pass_support_of(d->c, d->reader, other));
+  visit_uses(d, factor, when);
 }
 
 static void visit_where(demand *d, ir_expr *e, ir_expr *when) {
