@@ -31,6 +31,7 @@ typedef struct splitter {
 /* Where in a statement an expression stands. */
 typedef struct place {
   ir_stmt *stmt;
+  ir_dtype acc;     /* of the statement as it was written: an argmax in it has one of its own kind */
   const char *stem; /* temporaries are stem.0, stem.1, ... */
   int *next;
   pass_indices scope; /* the statement's free indices, then those bound around this place */
@@ -38,7 +39,7 @@ typedef struct place {
   ir_expr *cond;      /* what of the statement's condition means the same here */
 } place;
 
-static void split_stmt(splitter *s, ir_stmt *stmt, const char *stem, int *next);
+static void split_stmt(splitter *s, ir_stmt *stmt, ir_dtype acc, const char *stem, int *next);
 
 /* ---- temporaries ----------------------------------------------------------------------------- */
 static bool has_segment(const pass_indices *set, const ir_index *segment) {
@@ -66,7 +67,8 @@ static bool follows_inside(const place *p, const pass_indices *bound, const ir_i
 
 /* The indices that a temporary for e needs: those in scope that it uses, itself or as the segment
  * of a ragged index that it binds; and segments it uses that a ragged index outside determines. */
-static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr *e) {
+static pass_indices temporary_indices(splitter *s, const place *p, const pass_indices *loose,
+                                      const ir_expr *e) {
   pass_indices used = {0}, bound = {0}, all = {0}, needed = {0};
   pass_indices_of(s->arena, e, &used);
   pass_indices_bound(s->arena, e, &bound);
@@ -80,14 +82,14 @@ static pass_indices temporary_indices(splitter *s, const place *p, const ir_expr
     if (!follows_inside(p, &bound, used.list.at[i]))
       pass_indices_add(s->arena, &all, used.list.at[i]);
   for (int i = 0; i < all.list.count; i++)
-    if (!has_segment(&all, all.list.at[i]) || has_segment(&p->loose, all.list.at[i]))
+    if (!has_segment(&all, all.list.at[i]) || has_segment(loose, all.list.at[i]))
       pass_indices_add(s->arena, &needed, all.list.at[i]);
   return needed;
 }
 
 /* Wide enough that storing the value rounds no more than keeping it in the accumulator. */
-static ir_dtype temporary_dtype(const ir_stmt *stmt, const ir_expr *e) {
-  ir_dtype t = ir_dtype_rows[e->dtype].accumulator, acc = stmt->acc;
+static ir_dtype temporary_dtype(const place *p, const ir_expr *e) {
+  ir_dtype t = ir_dtype_rows[e->dtype].accumulator, acc = p->acc;
   if (e->dtype == IR_B1 || (e->kind == IR_REDUCE && e->reducer == IR_RED_ARGMAX)) return e->dtype;
   bool same_class = ir_dtype_is_float(t) == ir_dtype_is_float(acc) && acc != IR_B1;
   return same_class && ir_dtype_rows[acc].bits > ir_dtype_rows[t].bits ? acc : t;
@@ -97,7 +99,7 @@ static ir_stmt *temporary_stmt(splitter *s, const place *p, const pass_indices *
                                ir_expr *value) {
   const char *name = ir_format_text(s->arena, "%s.%d", p->stem, (*p->next)++);
   ir_tensor *tensor = ir_tensor_new(s->kernel, ir_fresh_name(s->kernel, name), IR_ROLE_TEMP,
-                                    temporary_dtype(p->stmt, value));
+                                    temporary_dtype(p, value));
   tensor->span = p->stmt->span;
   tensor->rank = over->list.count;
   ir_stmt *stmt = ir_stmt_new(s->kernel, tensor);
@@ -113,12 +115,22 @@ static ir_stmt *temporary_stmt(splitter *s, const place *p, const pass_indices *
   return stmt;
 }
 
+/* Those that the value does not go through again: topk[r] stays in its segment. */
+static pass_indices loose_rows(splitter *s, const place *p, const ir_expr *value) {
+  pass_indices bound = {0}, loose = {0};
+  pass_indices_bound(s->arena, value, &bound);
+  for (int i = 0; i < p->loose.list.count; i++)
+    if (!pass_indices_has(&bound, p->loose.list.at[i]))
+      pass_indices_add(s->arena, &loose, p->loose.list.at[i]);
+  return loose;
+}
+
 /* softmax[e](x[e,r]) looks at one r beside every segment e, not at its own alone: there r is a plain
  * index. */
-static void free_loose_rows(splitter *s, const place *p, ir_stmt *stmt) {
+static void free_loose_rows(splitter *s, const pass_indices *loose, ir_stmt *stmt) {
   for (int i = 0; i < stmt->free.count; i++) {
     ir_index *row = stmt->free.at[i];
-    if (!pass_indices_has(&p->loose, row)) continue;
+    if (!pass_indices_has(loose, row)) continue;
     ir_index *plain = ir_index_new(s->kernel, ir_fresh_name(s->kernel, row->name), row->extent);
     ir_expr *to = ir_index_ref(s->arena, plain);
     plain->span = row->span;
@@ -130,14 +142,14 @@ static void free_loose_rows(splitter *s, const place *p, ir_stmt *stmt) {
 }
 
 static ir_expr *make_temporary(splitter *s, const place *p, ir_expr *value) {
-  pass_indices over = temporary_indices(s, p, value);
+  pass_indices loose = loose_rows(s, p, value), over = temporary_indices(s, p, &loose, value);
   if (over.list.count > IR_MAX_RANK) return value;
   ir_stmt *stmt = temporary_stmt(s, p, &over, value);
   ir_expr *access = ir_access(s->arena, stmt->target, stmt->subs);
   access->span = value->span;
   stmt->stores = pass_stores_name(s->arena, p->stmt, value, access);
-  free_loose_rows(s, p, stmt);
-  split_stmt(s, stmt, p->stem, p->next);
+  free_loose_rows(s, &loose, stmt);
+  split_stmt(s, stmt, p->acc, p->stem, p->next);
   return access;
 }
 
@@ -216,7 +228,7 @@ static ir_expr *reduced(splitter *s, const place *p, ir_reducer r, ir_index *alo
 
 static ir_expr *expand_softmax(splitter *s, const place *p, ir_expr *e, ir_expr **mask) {
   ir_arena *arena = s->arena;
-  ir_dtype t = temporary_dtype(p->stmt, e);
+  ir_dtype t = temporary_dtype(p, e);
   ir_expr *x = pass_as_dtype(arena, t, e->args[0]);
   *mask = mask_of(s, e->args[0]);
   ir_expr *most = reduced(s, p, IR_RED_MAX, e->bound[0], guarded(arena, *mask, x, -INFINITY));
@@ -289,8 +301,8 @@ static ir_expr *open_stores(splitter *s, const place *p, ir_expr *e, const opene
   return pass_with_args(s->arena, e, args);
 }
 
-static void split_stmt(splitter *s, ir_stmt *stmt, const char *stem, int *next) {
-  place p = {.stmt = stmt, .stem = stem, .next = next};
+static void split_stmt(splitter *s, ir_stmt *stmt, ir_dtype acc, const char *stem, int *next) {
+  place p = {.stmt = stmt, .acc = acc, .stem = stem, .next = next};
   opened o = {.cond = stmt->cond, .value = stmt->value};
   for (int i = 0; i < stmt->free.count; i++) pass_indices_add(s->arena, &p.scope, stmt->free.at[i]);
   if (stmt->cond != NULL) stmt->cond = extract_all(s, &p, stmt->cond);
@@ -305,7 +317,8 @@ void pass_canon_split(pass_context *c, ir_kernel *kernel) {
   splitter s = {.context = c, .arena = c->arena, .kernel = kernel};
   for (int i = 0; i < kernel->stmts.count; i++) {
     int next = 0;
-    split_stmt(&s, kernel->stmts.at[i], kernel->stmts.at[i]->target->name, &next);
+    ir_stmt *stmt = kernel->stmts.at[i];
+    split_stmt(&s, stmt, stmt->acc, stmt->target->name, &next);
   }
   kernel->stmts.at = s.done.at;
   kernel->stmts.count = s.done.count;
