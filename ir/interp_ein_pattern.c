@@ -176,7 +176,12 @@ static bool visit_entry(void *user, const int64_t *at, int64_t position) {
   interp *r = v->s->r;
   bool agrees = ein_step(r);
   for (int a = 0; a < v->access->count; a++)
-    if (v->set[a]) r->at[v->access->sub_slot[a]] = at[a];
+    if (v->set[a]) {
+      int64_t end = 0; /* x[i+0] of a longer x: not all of its entries are looked at */
+      (void)ir_size_value(r->kernel->indices.at[v->access->sub_slot[a]]->extent, r->sizes, &end);
+      r->at[v->access->sub_slot[a]] = at[a];
+      agrees &= at[a] < end;
+    }
   for (int a = 0; a < v->access->count; a++) /* the same index twice: a diagonal */
     agrees &= v->access->sub_slot[a] < 0 || r->at[v->access->sub_slot[a]] == at[a];
   if (agrees) satisfy(v->s, v->next);

@@ -314,6 +314,9 @@ bool ir_expr_uses_dim(const ir_expr *e, const ir_dim *dim);
  * is false; NULL: none. */
 const ir_expr *ir_asked_matrix(const ir_stmt *stmt);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
+/* Subscript d of the access is just that index, which is as long as the dimension: it goes through all that is stored along it.
+ * x[i+0] of a longer x is bare and does not. */
+bool ir_goes_through(const ir_expr *access, int d, const ir_index *index);
 /* p[i], casts aside, with p a dense vector of integers: what names a row for each i.  NULL: it is none. */
 const ir_expr *ir_row_name(const ir_expr *sub);
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */
@@ -344,6 +347,8 @@ bool ir_count_value(const ir_expr *count, const int64_t *sizes, int64_t *value);
  * compared by trying points: no two dims have anything to do with each other, nor one dim at two
  * points. */
 int64_t ir_size_sample(int dim, int point);
+/* The two are one size, whatever the dims are: equal, or equal at a few such points.  False where that cannot be said. */
+bool ir_size_same(const ir_expr *a, const ir_expr *b);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);
 

@@ -177,6 +177,10 @@ bool ir_is_bare(const ir_expr *sub, const ir_index *index) {
   return sub->kind == IR_INDEX && sub->index == index;
 }
 
+bool ir_goes_through(const ir_expr *access, int d, const ir_index *index) {
+  return ir_is_bare(access->args[d], index) && ir_size_same(index->extent, access->tensor->dim[d]);
+}
+
 /* A term that is false, or zero, where the value is: `x != 0`, or x itself where it is b1. */
 static const ir_expr *asked_by(const ir_stmt *stmt, const ir_expr *term) {
   double zero = 1;
@@ -326,6 +330,29 @@ int64_t ir_size_sample(int dim,
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
   return (int64_t)(1 + (x ^ (x >> 31)) % most);
+}
+
+/* A dyn dim takes a value with many divisors. */
+static bool size_at_point(const ir_expr *e, int point, int64_t *value) {
+  const int64_t divisible = 322560;
+  int64_t x, y;
+  if (e->kind == IR_CONST) return *value = e->i, true;
+  if (e->kind == IR_DIM) {
+    *value = e->dim->value >= 0 ? e->dim->value : divisible * ir_size_sample(e->dim->number, point);
+    return true;
+  }
+  if (e->kind != IR_OP || e->arg_count != 2) return false;
+  return size_at_point(e->args[0], point, &x) && size_at_point(e->args[1], point, &y) && checked(e->op, x, y, value);
+}
+
+bool ir_size_same(const ir_expr *a, const ir_expr *b) {
+  enum { POINTS = 3 };
+  if (ir_expr_equal(a, b)) return true;
+  for (int point = 0; point < POINTS; point++) {
+    int64_t x, y;
+    if (!size_at_point(a, point, &x) || !size_at_point(b, point, &y) || x != y) return false;
+  }
+  return true;
 }
 
 typedef struct range {

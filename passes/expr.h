@@ -45,7 +45,8 @@ int pass_count_accesses(const ir_expr *e, const ir_tensor *tensor);
 ir_expr *pass_find_access(ir_expr *e, const ir_tensor *tensor);
 /* Subscripts of the statement's target are distinct bare indices: it is a plain assignment. */
 bool pass_plain_subs(const ir_stmt *stmt);
-/* The subscripts of an access are distinct bare indices. */
+/* The subscripts of an access are distinct bare indices, each as long as its dimension; of a
+ * temporary, whose padding holds zeros, also shorter ones. */
 bool pass_bare_access(const ir_expr *access);
 
 /* Whether e is finite when every tensor for which `absent` holds reads as 0 and the others as

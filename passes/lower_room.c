@@ -23,7 +23,7 @@ static bool tells(lower_state *s, const ir_expr *e, const ir_index *last) {
       return false;
   }
   return list->kind == IR_LEVEL_COMPRESSED && list->map == IR_MAP_WHOLE &&
-         ir_is_bare(access->expr->args[list->dim], last);
+         ir_goes_through(access->expr, list->dim, last);
 }
 
 static bool is(const ir_expr *e, ir_op op) { return e->kind == IR_OP && e->op == op; }

@@ -32,8 +32,8 @@ static void add_walker(lower_walk *k, int number) {
   for (int i = 0; i < k->count; i++)
     if (k->w[i].number == number) return;
   const ir_level *l = &access->format->level[level];
-  if (!ir_is_bare(access->expr->args[l->dim], k->index)) return;
   bool steps = !ir_level_rows[l->kind].full;
+  if (!ir_goes_through(access->expr, l->dim, k->index)) return;
   if (k->phase == PHASE_REST) {
     if (!steps || l->map != IR_MAP_MOD || l->factor != k->factor) return;
   } else if (l->map == IR_MAP_MOD ||

@@ -16,7 +16,8 @@ bool pass_tensor_is_sparse(const ir_tensor *tensor) {
 static bool same_subs_as_target(const ir_stmt *stmt, const ir_expr *access) {
   if (access->arg_count != stmt->target->rank) return false;
   for (int d = 0; d < access->arg_count; d++)
-    if (!ir_expr_equal(access->args[d], stmt->subs[d])) return false;
+    if (!ir_expr_equal(access->args[d], stmt->subs[d]) || !ir_size_same(access->tensor->dim[d], stmt->target->dim[d]))
+      return false;
   return true;
 }
 

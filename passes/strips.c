@@ -90,8 +90,8 @@ static bool operands_fit(const pass_sum *sum, ir_index *columns, const ir_tensor
   int d = out->column_dim;
   bool pair = ir_is_bare(e->args[d], columns) && ir_is_bare(e->args[1 - d], sum->k);
   const ir_expr *const *at = (const ir_expr *const *)out->stored->args;
-  bool both = (ir_is_bare(at[0], out->rows) && ir_is_bare(at[1], sum->k)) ||
-              (ir_is_bare(at[1], out->rows) && ir_is_bare(at[0], sum->k));
+  bool both = (ir_is_bare(at[0], out->rows) && ir_goes_through(out->stored, 1, sum->k)) ||
+              (ir_is_bare(at[1], out->rows) && ir_goes_through(out->stored, 0, sum->k));
   return pair && both && !walks_another(sum->stmt, out->stored);
 }
 

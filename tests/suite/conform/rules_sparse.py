@@ -150,3 +150,21 @@ def fed_back():
 
 
 job("11: fed back", fed_back)
+
+# ---- 2. an index that is shorter than the axis it goes along: entries beyond it are not met
+W = rand(11, 8, 0.5, 77).toarray()                      # [N+2, M] with N = 9
+P, Q, v = normal(8, 5), normal(9, 5), normal(9)
+for fmt in ("csr", "csc", "coo", "dcsr", "bsr(4,4)", "bitmap(4,4)", "ell(11)", "twell(8,2)", "dense"):
+    case("2: rows of a longer axis, %s" % fmt, program("N M D", """
+  in W: f32[N+2,M] as %s; in P: f32[M,D]; in v: f32[N];
+  out y[i,d] = sum[j] W[i+0,j]*P[j,d] : f32[N,D];  out t[j,i] = W[i+0,j] : f32[M,N];  out s[j] = sum[i] W[i+0,j]*v[i];""" % fmt),
+         dict(W=W, P=P, v=v), dict(y=f64(W[:9]) @ P, t=W[:9].T, s=f64(W[:9]).T @ v))
+    case("2: columns of a longer axis, %s" % fmt, program("N M D", """
+  in W: f32[M,N+2] as %s; in Q: f32[N,D]; in v: f32[N];
+  out y[j,d] = sum[i] W[j,i+0]*Q[i,d] : f32[M,D];  out t[i,j] = W[j,i+0] : f32[N,M];  out s[j] = sum[i] W[j,i+0]*v[i];""" % fmt),
+         dict(W=W.T.copy(), Q=Q, v=v), dict(y=f64(W[:9]).T @ Q, t=W[:9], s=f64(W[:9]).T @ v))
+for fmt in ("csr", "csc", "coo", "dcsr"):
+    case("2: a sparse result of a longer axis, %s" % fmt, program("N M D", """
+  in W: f32[N+2,M] as %s; in V: f32[N+2,M] as csc;
+  out y[i,j] = W[i+0,j] : f32[N,M] as csr;  out t[j,i] = W[i+0,j] : f32[M,N] as csr;  out a[i,j] = W[i+0,j] + V[i+1,j] : f32[N,M] as csr;""" % fmt),
+         dict(W=W, V=W[::-1].copy()), dict(y=W[:9], t=W[:9].T, a=W[:9] + W[::-1][1:10]))
