@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "passes/cost.h"
+#include "passes/expr.h"
 #include "passes/storage.h"
 
 static int64_t dim_assumed(const pass_context *context, const ir_dim *dim) {
@@ -61,11 +62,34 @@ static double stored_density(const pass_context *context, const ir_tensor *tenso
   return context->profile->density_stored;
 }
 
-pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
+/* Whose hint tells how much of the condition holds, of tensors that it looks at where the statement computes: g[t,f] != 0, or
+ * g[t,f] of b1. */
+static const ir_tensor *hinted_by(const ir_stmt *stmt, const ir_expr *condition) {
+  if (condition->kind == IR_OP && condition->op == IR_OP_AND) {
+    const ir_tensor *found = hinted_by(stmt, condition->args[0]);
+    return found ? found : hinted_by(stmt, condition->args[1]);
+  }
+  bool asks = condition->kind == IR_OP && condition->op == IR_OP_NE && pass_is_number(condition->args[1], 0);
+  const ir_expr *access = asks ? condition->args[0] : condition;
+  if (access->kind != IR_ACCESS || access->tensor == stmt->target || access->arg_count != stmt->target->rank) return NULL;
+  for (int d = 0; d < access->arg_count; d++)
+    if (!ir_expr_equal(access->args[d], stmt->subs[d])) return NULL;
+  return pass_hinted_tensor(access->tensor);
+}
+
+const ir_tensor *pass_hinted_tensor(const ir_tensor *tensor) {
   const ir_pattern *pattern = &tensor->pattern;
-  pass_zeros zeros;
   bool given = pattern->density_low > 0 || pattern->density_high > 0;
-  if (given && pattern->zeros != IR_ZEROS_UNKNOWN)
+  if (given && pattern->zeros != IR_ZEROS_UNKNOWN) return tensor;
+  bool asked = tensor->def && tensor->def->sample && !pass_tensor_is_sparse(tensor);
+  return asked ? hinted_by(tensor->def, tensor->def->sample) : NULL;
+}
+
+pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor) {
+  const ir_tensor *told = pass_hinted_tensor(tensor);
+  const ir_pattern *pattern = told ? &told->pattern : &tensor->pattern;
+  pass_zeros zeros;
+  if (told)
     zeros = hinted(pattern);
   else if (pass_tensor_is_sparse(tensor))
     zeros = assumed(stored_density(context, tensor), stored_density(context, tensor));

@@ -120,6 +120,9 @@ void pass_dims_assumed(const pass_context *context); /* notes on every dim what 
 double pass_size_assumed(const pass_context *context, const ir_expr *size);
 double pass_index_assumed(const pass_context *context, const ir_index *index);
 pass_zeros pass_zeros_of(const pass_context *context, const ir_tensor *tensor);
+/* Whose hint says how much of the tensor is not zero: its own, or that of what it is computed under at
+ * the same place (h[t,f] = .. on g[t,f]).  NULL: nobody's. */
+const ir_tensor *pass_hinted_tensor(const ir_tensor *tensor);
 double pass_tensor_bytes(const pass_context *context, const ir_tensor *tensor); /* as stored */
 
 #endif

@@ -107,7 +107,8 @@ static void put_unit(const ir_candidate *c, ir_text *out) {
 
 /* Of the zeros that its lists leave out, as its strips meet them. */
 static pass_zeros granularity(const ir_candidate *c) {
-  const ir_pattern *pattern = &c->operand->pattern;
+  const ir_tensor *told = pass_hinted_tensor(c->operand);
+  const ir_pattern *pattern = told ? &told->pattern : &c->operand->pattern;
   pass_zeros zeros = {.rows = pattern->gran_rows > 0 ? pattern->gran_rows : 1,
                       .cols = pattern->gran_cols > 0 ? pattern->gran_cols : 1};
   return pass_zeros_across(c, &zeros);
@@ -127,7 +128,7 @@ static void put_density(const ir_candidate *c, ir_text *out) {
   if (c->density_high > c->density_low * 1.01)
     ir_text_printf(out, "%.3g to %.3g, likely ", c->density_low, c->density_high);
   ir_text_printf(out, "%.3g, %s\n", c->density,
-                 c->operand->pattern.density_high > 0 ? "by the hint" : "assumed (no hint)");
+                 pass_hinted_tensor(c->operand) ? "by the hint" : "assumed (no hint)");
 }
 
 /* How much of the operand lists leave depends on how alike its rows are, which only the guard

@@ -19,17 +19,23 @@ bool pass_row_fits(const ir_kernel_row *row, const ir_target *target, const pass
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
+/* What the size is a multiple of, whatever the dyn dims are. */
+static int64_t known_multiple(const ir_expr *size) {
+  if (size->kind == IR_CONST) return size->i;
+  if (size->kind == IR_DIM) return size->dim->value >= 0 ? size->dim->value : size->dim->multiple;
+  if (size->kind != IR_OP || size->arg_count != 2) return 1;
+  int64_t x = known_multiple(size->args[0]), y = known_multiple(size->args[1]);
+  if (size->op == IR_OP_MUL) return x * y;
+  if (size->op != IR_OP_ADD && size->op != IR_OP_SUB) return 1;
+  for (int64_t rest; y != 0; y = rest) rest = x % y, x = y;
+  return x;
+}
+
 /* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
  * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
 static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
-  int64_t step = 1;
-  if (extent->kind == IR_CONST)
-    step = extent->i;
-  else if (extent->kind == IR_DIM && extent->dim->value >= 0)
-    step = extent->dim->value;
-  else if (extent->kind == IR_DIM)
-    return true;
-  return step * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
+  if (extent->kind == IR_DIM && extent->dim->value < 0) return true;
+  return known_multiple(extent) * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 
 static bool is_aligned(const ir_tensor *tensor, int align) {
