@@ -42,6 +42,12 @@ typedef struct pass_listed {
 /* Dense bytes, and zeros that are hinted, sampled or asked about by a `compact` directive. */
 bool pass_factor_dynamic(const ir_kernel *kernel, const ir_expr *factor);
 pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor);
+/* In how many ways a statement reads a tensor with the axis of a list, and the index of its strips (NULL: none), each along a
+ * dimension; and the first one's dimensions, -1 without any. */
+int pass_list_dims(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *axis, const ir_index *strip, int *axis_dim,
+                   int *strip_dim);
+/* Of several ways a list could be of any: why there is none; NULL: there is one way. */
+const char *pass_list_is_ambiguous(pass_context *context, const ir_stmt *stmt, const pass_listed *listed);
 
 /* The matrix whose zeros say which columns of a statement's result are not needed, and how a list
  * of the others would lie: along the index that all readers of the result sum over (columns.c).

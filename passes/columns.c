@@ -78,7 +78,7 @@ static const char *cannot_list(pass_context *context, const pass_sum *sum,
                           "%s` would make it a row",
                           across->tensor->name, listed->axis->name,
                           ir_is_bare(across->args[0], sum->k) ? "dense_t" : "dense");
-  return NULL;
+  return pass_list_is_ambiguous(context, sum->stmt, listed);
 }
 
 bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
@@ -106,13 +106,13 @@ bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_
 
 /* ---- runs of columns of a whole result ---------------------------------------------------------
  * Elsewhere it is the condition's fill, or 0 where a factor of the value is. */
-static const char *cannot_pick(const pass_context *context, const pass_sum *sum) {
+static const char *cannot_pick(pass_context *context, const pass_sum *sum, const pass_listed *listed) {
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
   if (context->program->batch_invariant)
     return "batch invariance: whether a density guard computes a row whole would depend on its "
            "neighbours";
   if (ir_dtype_bytes(sum->stmt->target->dtype) != 2) return "its boxes are of 16-bit results";
-  return NULL;
+  return pass_list_is_ambiguous(context, sum->stmt, listed);
 }
 
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
@@ -136,7 +136,7 @@ bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_s
     if (out->axis_dim >= 0 && out->strip_dim >= 0) out->access = access;
   }
   if (!out->access) return false;
-  out->cannot = cannot_pick(context, sum);
+  out->cannot = cannot_pick(context, sum, out);
   return true;
 }
 

@@ -23,28 +23,6 @@ static ir_expr *divided_up(ir_arena *a, ir_expr *size, int64_t step) {
   return ir_apply(a, IR_OP_DIV, padded, ir_int(a, step));
 }
 
-static int dim_with_index(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *index);
-
-static bool find_dim(const ir_expr *e, const ir_tensor *tensor, const ir_index *index, int *dim) {
-  if (e->kind == IR_ACCESS && e->tensor == tensor)
-    for (int d = 0; d < e->arg_count; d++)
-      if (ir_is_bare(e->args[d], index)) {
-        *dim = d;
-        return true;
-      }
-  for (int i = 0; i < e->arg_count; i++)
-    if (find_dim(e->args[i], tensor, index, dim)) return true;
-  return false;
-}
-
-static int dim_with_index(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *index) {
-  int dim = -1;
-  if (index && !find_dim(stmt->value, tensor, index, &dim) && stmt->sample)
-    find_dim(stmt->sample, tensor, index, &dim);
-  if (index && dim < 0 && stmt->cond) find_dim(stmt->cond, tensor, index, &dim);
-  return dim;
-}
-
 static bool list_name_taken(const ir_kernel *kernel, const char *name) {
   for (int i = 0; i < kernel->lists.count; i++)
     if (!strcmp(kernel->lists.at[i]->name, name)) return true;
@@ -113,9 +91,8 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
   list->strip_index = candidate->strip_index;
   list->strip = candidate->strip;
   list->gran = candidate->gran;
-  list->axis_dim = dim_with_index(reader, list->tensor, list->axis);
-  list->strip_dim = dim_with_index(reader, list->tensor, list->strip_index);
-  assert(list->axis_dim >= 0 && (!list->strip_index || list->strip_dim >= 0));
+  int ways = pass_list_dims(reader, list->tensor, list->axis, list->strip_index, &list->axis_dim, &list->strip_dim);
+  assert(ways > 0), (void)ways;
   list->strips = list->strip_index
                      ? divided_up(context->arena, list->strip_index->extent, list->strip)
                      : ir_int(context->arena, 1);

@@ -226,6 +226,45 @@ static const ir_axis *axis_of(const ir_stmt *stmt, const ir_index *index) {
   return NULL;
 }
 
+/* ---- which way a list lies ------------------------------------------------------------------- */
+typedef struct lying {
+  const ir_tensor *tensor;
+  const ir_index *axis, *strip;
+  int axis_dim, strip_dim, ways;
+} lying;
+
+static bool note_way(void *user, ir_expr *e) {
+  lying *l = user;
+  int axis = -1, strip = -1;
+  if (e->kind != IR_ACCESS || e->tensor != l->tensor) return true;
+  for (int d = e->arg_count - 1; d >= 0; d--) {
+    if (ir_is_bare(e->args[d], l->axis)) axis = d;
+    if (l->strip && ir_is_bare(e->args[d], l->strip)) strip = d;
+  }
+  if (axis < 0 || (l->strip && strip < 0)) return true;
+  if (l->ways && l->axis_dim == axis && l->strip_dim == strip) return true;
+  if (!l->ways++) l->axis_dim = axis, l->strip_dim = strip;
+  return true;
+}
+
+int pass_list_dims(const ir_stmt *stmt, const ir_tensor *tensor, const ir_index *axis, const ir_index *strip, int *axis_dim,
+                   int *strip_dim) {
+  lying l = {.tensor = tensor, .axis = axis, .strip = strip, .axis_dim = -1, .strip_dim = -1};
+  ir_expr *const in[] = {stmt->value, stmt->sample, stmt->cond};
+  for (size_t i = 0; i < sizeof in / sizeof *in; i++)
+    if (in[i]) (void)ir_expr_walk(in[i], note_way, &l);
+  *axis_dim = l.axis_dim;
+  *strip_dim = l.strip_dim;
+  return l.ways;
+}
+
+const char *pass_list_is_ambiguous(pass_context *context, const ir_stmt *stmt, const pass_listed *listed) {
+  int axis_dim, strip_dim;
+  if (pass_list_dims(stmt, listed->access->tensor, listed->axis, listed->strip_index, &axis_dim, &strip_dim) <= 1) return NULL;
+  return ir_format_text(context->arena, "`%s` is read along its rows and along its columns: a list would not say which",
+                        listed->access->tensor->name);
+}
+
 static const char *cannot_list(pass_context *context, const pass_sum *sum,
                                const pass_listed *operand) {
   if (!sum->k) return "the statement sums over several indices at once";
@@ -246,7 +285,7 @@ static const char *cannot_list(pass_context *context, const pass_sum *sum,
   if (operand->access->tensor->rank != 2)
     return "index lists are made of matrices; this operand has another rank";
   if (operand->strip_dim < 0) return "no index of the result runs along its strips";
-  return NULL;
+  return pass_list_is_ambiguous(context, sum->stmt, operand);
 }
 
 pass_listed pass_listed_of(pass_context *context, const pass_sum *sum, ir_expr *factor) {

@@ -168,3 +168,12 @@ for fmt in ("csr", "csc", "coo", "dcsr"):
   in W: f32[N+2,M] as %s; in V: f32[N+2,M] as csc;
   out y[i,j] = W[i+0,j] : f32[N,M] as csr;  out t[j,i] = W[i+0,j] : f32[M,N] as csr;  out a[i,j] = W[i+0,j] + V[i+1,j] : f32[N,M] as csr;""" % fmt),
          dict(W=W, V=W[::-1].copy()), dict(y=W[:9], t=W[:9].T, a=W[:9] + W[::-1][1:10]))
+
+# ---- 2. one tensor that a statement reads in several ways: the list is of the right one
+C = np.where(rng.random((9, 9)) < 0.2, normal(9, 9), 0).astype(np.float32)
+S9 = normal(9, 7)
+case("2: a list of a matrix whose diagonal is read too", program("N M", """
+  in C: f32[N,N] ~ zeros(dynamic, density=0.1); in S: f32[N,M];
+  out d[i] = max(C[i,i], sum[k] C[k,k]*C[k,i]) : f32[N];  out y[i,j] = sum[k] C[i,k]*S[k,j] : f32[N,M];  out t[i,j] = C[i,i] + sum[k] C[k,i]*S[k,j] : f32[N,M];
+  out r[i] = sum[k] C[i,k]*C[k,i] : f32[N];  out w[i,c] = C[i,c] + C[c,i] : f32[N,N];"""),
+     dict(C=C, S=S9), dict(d=np.maximum(np.diag(C), f64(C).T @ np.diag(C)), y=f64(C) @ S9, t=np.diag(C)[:, None] + f64(C).T @ S9, r=(f64(C) * C.T).sum(1), w=f64(C) + C.T))
