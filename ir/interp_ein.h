@@ -34,7 +34,8 @@ typedef struct node node;
 typedef struct row {
   int along;
   int64_t extent, begin, end;
-  double *value;
+  double *value;  /* of a row of floats; of integers: */
+  int64_t *whole;
   bool valid;
   int key_count;
   int *key_slot;

@@ -114,7 +114,7 @@ int64_t reduce_int(interp *r, node *n) {
 /* ---- softmax and topk: compile --------------------------------------------------------------- */
 typedef struct ranked {
   double value;
-  int64_t place;
+  int64_t whole, place; /* whole: of integers, whose value is 0 */
 } ranked;
 
 void ein_compile_row(interp *r, node *n, const ir_expr *e) {
@@ -128,7 +128,8 @@ void ein_compile_row(interp *r, node *n, const ir_expr *e) {
   n->loops = ein_loops(r, &along, 1);
   w->along = n->loops[0].slot;
   w->extent = n->loops[0].extent;
-  w->value = IR_NEW_ARRAY(r->arena, double, w->extent);
+  if (n->is_float) w->value = IR_NEW_ARRAY(r->arena, double, w->extent);
+  else w->whole = IR_NEW_ARRAY(r->arena, int64_t, w->extent);
   if (e->kind == IR_TOPK) w->scratch = IR_NEW_ARRAY(r->arena, ranked, w->extent);
   int count = r->kernel->indices.count;
   w->key = IR_NEW_ARRAY(r->arena, int64_t, count);
@@ -166,6 +167,7 @@ static int compare_ranked(const void *a, const void *b) {
   const ranked *x = a, *y = b;
   if (is_larger(x->value, y->value)) return -1;
   if (is_larger(y->value, x->value)) return 1;
+  if (x->whole != y->whole) return x->whole > y->whole ? -1 : 1;
   return (x->place > y->place) - (x->place < y->place);
 }
 
@@ -173,9 +175,12 @@ static void topk(row *w, int64_t k) {
   ranked *all = w->scratch;
   int64_t count = w->end - w->begin;
   if (count <= 0) return;
-  for (int64_t j = 0; j < count; j++) all[j] = (ranked){w->value[w->begin + j], w->begin + j};
+  for (int64_t i = 0, j = w->begin; i < count; i++, j++)
+    all[i] = (ranked){w->value ? w->value[j] : 0, w->whole ? w->whole[j] : 0, j};
   qsort(all, (size_t)count, sizeof *all, compare_ranked);
-  for (int64_t j = k > 0 ? k : 0; j < count; j++) w->value[all[j].place] = 0;
+  for (int64_t j = k > 0 ? k : 0; j < count; j++)
+    if (w->value) w->value[all[j].place] = 0;
+    else w->whole[all[j].place] = 0;
 }
 
 static void fill_row(interp *r, node *n) {
@@ -187,7 +192,8 @@ static void fill_row(interp *r, node *n) {
   ein_loop_range(r, &inside, &w->begin, &w->end);
   for (int64_t j = w->begin; j < w->end && ein_step(r); j++) {
     r->at[w->along] = j;
-    w->value[j] = node_float(r, n->args[0]);
+    if (w->value) w->value[j] = node_float(r, n->args[0]);
+    else w->whole[j] = node_int(r, n->args[0]);
   }
   r->at[w->along] = here;
   if (n->kind == IR_SOFTMAX)
@@ -199,8 +205,13 @@ static void fill_row(interp *r, node *n) {
 }
 
 double row_float(interp *r, node *n) {
-  if (!same_row(r, n->row)) fill_row(r, n);
-  return n->row->value[r->at[n->row->along]];
+  const row *w = n->row;
+  if (!same_row(r, w)) fill_row(r, n);
+  int64_t at = r->at[w->along];
+  return w->value ? w->value[at] : (double)w->whole[at];
 }
 
-int64_t row_int(interp *r, node *n) { return (int64_t)row_float(r, n); }
+int64_t row_int(interp *r, node *n) {
+  if (!same_row(r, n->row)) fill_row(r, n);
+  return n->row->whole[r->at[n->row->along]];
+}

@@ -80,4 +80,10 @@ case("15: topk of a product, and its product", program("N M K", "in A: f32[N,K];
      dict(A=ties[:3], B=W, W=W.T.copy()), dict(y=topk(f64(ties[:3]) @ f64(W), 2) @ f64(W.T)))
 S = sp.random(6, 12, 0.3, "csr", np.float32, 8)
 S.data -= 0.5
+whole = np.array([[2**62 + 1, 2**62 + 3, 3, 2**62 + 2], [-2**63, 5, 2**63 - 1, 7]], np.int64)
+case("15: topk of integers that no float tells apart", program("N M R E", """
+  in A: i64[N,M]; in off: i32[E+1]; in X: i64[R,M]; ragged r in off[e]..off[e+1];
+  out y[i,j] = topk[j](A[i,j], 2);  out s[i] = sum[j] topk[j](A[i,j], 1) : i64[N];  out z[e,j] = topk[e](min[r] X[r,j], 2) : i64[E,M];"""),
+     dict(A=whole, X=whole, off=np.array([0, 0, 2], np.int32)),
+     dict(y=np.array([[0, 2**62 + 3, 0, 2**62 + 2], [0, 0, 2**63 - 1, 7]]), s=np.array([2**62 + 3, 2**63 - 1]), z=np.array([[2**63 - 1] * 4, whole.min(0)])))
 case("15: topk over csr rows sees their zeros", program("N M", "in A: f32[N,M] as csr; out y[i,j] = topk[j](A[i,j], 4);"), dict(A=S), dict(y=topk(S.toarray(), 4)))
