@@ -281,6 +281,7 @@ static spc_status make(spc_context *context, api_tier tier, const api_source *so
   }
   p->context = context;
   p->tier = tier;
+  p->workspace_limit = (size_t)source->options->workspace_limit;
   spc_status status = build(p, source, cancelled);
   if (!status) {
     if (drv_is_generic(p) && !drv_tune(p, source->text, source->length, source->options))
@@ -308,6 +309,8 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
   if (given.fixed_count < 0 || (given.fixed_count && !given.fixed))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_options: `%s` is not valid",
                         given.fixed_count < 0 ? "fixed_count" : "fixed");
+  if (given.workspace_limit < 0)
+    return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_options: `workspace_limit` is negative");
   for (int i = 0; i < given.fixed_count; i++)
     if (!given.fixed[i].name)
       return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
@@ -348,6 +351,16 @@ static spc_status read_file(file_text *file, const char *path) {
   return status;
 }
 
+/* Of the options a bundle takes what is asked of runs: it is compiled. */
+static spc_status load_bundle(spc_context *context, const char *path, const file_text *file, const spc_program_options *options,
+                              spc_program **program, spc_error *err) {
+  spc_program_options given = {0};
+  SPC_TRY(drv_take_options("spc_program_options: `options`", options, &given, sizeof given, err));
+  SPC_TRY(drv_program_load(context, path, file->text, file->length, program, err));
+  if (given.workspace_limit > 0) (*program)->workspace_limit = (size_t)given.workspace_limit;
+  return SPC_OK;
+}
+
 spc_status spc_program_from_file(spc_context *context, const char *path,
                                  const spc_program_options *options, spc_program **program,
                                  spc_error *err) {
@@ -366,7 +379,7 @@ spc_status spc_program_from_file(spc_context *context, const char *path,
     drv_api_fail(err, status, NULL, "cannot read `%s`: %s", path,
                  status == SPC_IO ? strerror(errno) : "no memory");
   else if (bundle_looks_like(file.text, file.length))
-    status = drv_program_load(context, path, file.text, file.length, program, err);
+    status = load_bundle(context, path, &file, options, program, err);
   else
     status = drv_program_new(context, path, file.text, file.length, options, NULL, program, err);
   ir_arena_free(arena);

@@ -36,6 +36,7 @@ struct spc_program {
   ir_program *ir;    /* after the pipeline; checked statements for interp */
   ir_image **images; /* one a kernel; NULL entries for interp */
   bool strict_nan;
+  size_t workspace_limit; /* of enqueued runs; 0: as the runtime says */
   api_tier tier;
   _Atomic(spc_program *) tuned; /* the second, when it has come; freed with this one */
   spc_job *tuning;              /* NULL: none is on its way */

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 
 #include "driver/api.h"
+#include "runtime/chunks.h"
 
 enum { DEVICE_ALIGN = 16 }; /* bytes: what kernels read at once */
 
@@ -14,6 +15,7 @@ struct api_prepared {
   ir_sink *sink;
   rt_plan *plan;
   rt_ready *ready;
+  rt_chunks *chunks;
   int64_t *sizes, *checked; /* of this run; those that fitted last */
   bool fitted;
   ir_bindings bindings; /* one a tensor of the caller's, in the kernel's order */
@@ -91,6 +93,8 @@ static spc_status prepare(spc_plan *plan, api_prepared *p) {
   SPC_TRY(rt_plan_new(plan->program->images[plan->kernel_number], plan->given, &options, p->sink,
                       &p->plan));
   SPC_TRY(rt_ready_new(p->plan, p->arena, p->sink, &p->ready));
+  int units = context->cuda ? rt_cuda_multiprocessors(context->cuda) : 1;
+  p->chunks = rt_chunks_new(p->ready, plan->kernel, plan->program->workspace_limit, units, p->arena);
   bool known = true; /* sizes: nothing is left to tensors */
   for (int d = 0; d < dims; d++) known = known && plan->given[d] >= 0;
   if (known) SPC_TRY(rt_ready_settle(p->ready, plan->given));
@@ -437,10 +441,9 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
     return status == SPC_CAPACITY ? too_small(e, "`packed`", e->kept.bytes, *need, "") : status;
   }
   if (e->purpose == FOR_SIZES)
-    return rt_ready_workspace(p->ready, p->sizes, p->arrays, &e->kept, p->sink, need);
+    return rt_chunks_workspace(p->chunks, p->sizes, p->arrays, &e->kept, p->sink, need);
   rt_need both;
-  spc_status status = rt_ready_enqueue(p->ready, p->sizes, p->arrays, &e->kept, workspace, bytes,
-                                       stream, p->sink, &both);
+  spc_status status = rt_chunks_enqueue(p->chunks, p->sizes, p->arrays, &e->kept, workspace, bytes, stream, p->sink, &both);
   if (status != SPC_CAPACITY) return status;
   if (e->kept.bytes < both.kept)
     return too_small(e, "tensor `" SPC_PACKED "`", e->kept.bytes, both.kept, "");

@@ -158,6 +158,11 @@ typedef struct spc_program_options {
   int packed; /* 1: const inputs are packed (spc_plan_pack) before runs, so that what is made of them, lists or a dense
                * copy of a stored weight, costs a run nothing and is chosen for that.  0: it counts in every run, and a
                * caller who packs nothing is not slower for it.  Either way both are right */
+  int64_t workspace_limit; /* bytes.  A run that is enqueued and would take more workspace is enqueued as several, each of some
+                            * of the rows, where the rows of all results have one dynamic size and do not depend on each other
+                            * (tokens of a layer): what it computes is the same, guards decide for each by itself.  0: half a
+                            * gigabyte, but 16,384 rows at least; else 128 rows at least.  INT64_MAX: never.  The one option
+                            * that a bundle takes too */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.

@@ -317,8 +317,9 @@ struct compile_options {
   bool reproducible, batch_invariant, strict_nan;
   bool tiered;        /* generic code at once, tuned code when it has come: program.tuned() */
   bool packed;        /* const inputs are packed before runs */
+  std::int64_t workspace_limit; /* bytes: runs that would take more go by rows; 0: as the library says */
   std::string padded; /* "x, y%8": tensors that may lie with padding when they are enqueued */
-  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false), packed(false) {}
+  compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false), packed(false), workspace_limit(0) {}
 };
 
 namespace detail {
@@ -334,6 +335,7 @@ struct options {
     c.strict_nan = given.strict_nan;
     c.tiered = given.tiered;
     c.packed = given.packed;
+    c.workspace_limit = given.workspace_limit;
     c.padded = given.padded.empty() ? nullptr : given.padded.c_str();
   }
 };

@@ -331,6 +331,11 @@ ir_expr *ir_expr_substitute(ir_arena *a, const ir_expr *e, ir_index *const *from
 /* Calls visit on every node, parents first; stops early when it returns false. */
 bool ir_expr_walk(ir_expr *e, bool (*visit)(void *user, ir_expr *node), void *user);
 
+/* The dynamic size along which the kernel can be run piece by piece (ir/chunk.c): the first dimension of every result, whose rows
+ * depend on the same rows of the inputs that have it there, and on inputs that do not have it; all of these are dense.  NULL: there
+ * is none. */
+const ir_dim *ir_chunk_dim(const ir_kernel *kernel);
+
 /* Where a result stored sparse has an entry (ir/stores.c): a condition over IR_STORED, patterns and
  * what the program's own conditions look at.  NULL: everywhere. */
 ir_expr *ir_stores_of(ir_arena *arena, const ir_expr *e);

@@ -241,39 +241,48 @@ static bool is_never_written(const piece *p, const int64_t *sizes) {
   return strips > 0 && capacity > p->asked->most / strips;
 }
 
+/* Pieces made of const inputs come first, so that they lie where they lay at other sizes of the rest. */
+static spc_status place_piece(rt_ready *r, piece *p, const int64_t *sizes, const rt_given *given, bool keeps, ir_sink *sink,
+                              size_t *end) {
+  enum { MOST = 1 << 30 }; /* units of alignment: 256 GiB */
+  int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
+  bool good = elements_of(p, sizes, given, &count) && count <= (int64_t)MOST * RT_WORKSPACE_ALIGN / (element ? element : 1);
+  if (is_never_written(p, sizes)) good = true, count = 0;
+  if (!good) {
+    ir_diag_add(sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE, "the size of `%s` is unknown or too large for memory at the sizes given",
+                p->buf ? p->buf->name : p->tensor->name);
+    return SPC_INVALID_INPUT;
+  }
+  size_t size = (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
+  p->offset = *end * RT_WORKSPACE_ALIGN;
+  if (p->with != p->without && !(keeps ? p->with : p->without)) size = 0;
+  p->bytes = size * RT_WORKSPACE_ALIGN;
+  *end += size * (size_t)(p->buf && p->buf->each ? r->shared.count : 1);
+  return SPC_OK;
+}
+
 static spc_status lay_out(rt_ready *r, const int64_t *sizes, const rt_given *given, bool keeps,
                           ir_sink *sink, rt_need *need) {
-  enum { MOST = 1 << 30 };  /* units of alignment: 256 GiB */
   size_t units[2] = {0, 0}; /* of the workspace, of what is kept */
   r->laid = false;
-  for (int i = 0; i < r->pieces.count; i++) {
-    piece *p = &r->pieces.at[i];
-    int64_t count, element = (int64_t)ir_dtype_bytes(p->buf ? p->buf->dtype : p->tensor->dtype);
-    bool good = elements_of(p, sizes, given, &count) &&
-                count <= (int64_t)MOST * RT_WORKSPACE_ALIGN / (element ? element : 1);
-    if (is_never_written(p, sizes)) good = true, count = 0;
-    if (!good) {
-      ir_diag_add(sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE,
-                  "the size of `%s` is unknown or too large for memory at the sizes given",
-                  p->buf ? p->buf->name : p->tensor->name);
-      return SPC_INVALID_INPUT;
-    }
-    size_t *end = &units[keeps && p->once];
-    size_t size = (size_t)(count * element + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN;
-    p->offset = *end * RT_WORKSPACE_ALIGN;
-    if (p->with != p->without && !(keeps ? p->with : p->without)) size = 0;
-    p->bytes = size * RT_WORKSPACE_ALIGN;
-    *end += size * (size_t)(p->buf && p->buf->each ? r->shared.count : 1);
-  }
+  for (int once = 1; once >= 0; once--)
+    for (int i = 0; i < r->pieces.count; i++)
+      if (r->pieces.at[i].once == once) SPC_TRY(place_piece(r, &r->pieces.at[i], sizes, given, keeps, sink, &units[keeps && once]));
   *need = (rt_need){units[0] * RT_WORKSPACE_ALIGN, units[1] * RT_WORKSPACE_ALIGN};
+  return SPC_OK;
+}
+
+spc_status rt_ready_need(rt_ready *r, const int64_t *sizes, const rt_given *given, const rt_kept *kept, ir_sink *sink,
+                         size_t *bytes) {
+  rt_need need;
+  SPC_TRY(lay_out(r, sizes, given, kept->data != NULL, sink, &need));
+  *bytes = need.workspace;
   return SPC_OK;
 }
 
 spc_status rt_ready_workspace(rt_ready *r, const int64_t *sizes, const rt_given *given,
                               const rt_kept *kept, ir_sink *sink, size_t *bytes) {
-  rt_need need;
-  SPC_TRY(lay_out(r, sizes, given, kept->data != NULL, sink, &need));
-  *bytes = need.workspace;
+  SPC_TRY(rt_ready_need(r, sizes, given, kept, sink, bytes));
   return rt_ready_settle(r, sizes);
 }
 
@@ -461,10 +470,10 @@ static spc_status take_run(rt_ready *r, const int64_t *sizes, const rt_given *gi
 }
 
 spc_status rt_ready_enqueue(rt_ready *r, const int64_t *sizes, const rt_given *given,
-                            const rt_kept *kept, void *workspace, size_t bytes, void *stream,
+                            const rt_kept *kept, void *workspace, size_t bytes, bool again, void *stream,
                             ir_sink *sink, rt_need *need) {
   spc_status status = take_run(r, sizes, given, kept, workspace, bytes, sink);
   *need = r->need;
   SPC_TRY(status);
-  return run_share(r, kept->data ? RT_EVERY_RUN : RT_EVERY_STAGE, stream, sink);
+  return run_share(r, kept->data ? RT_EVERY_RUN : again ? RT_AGAIN : RT_EVERY_STAGE, stream, sink);
 }

@@ -42,14 +42,16 @@ spc_status rt_ready_keep(rt_ready *ready, const int64_t *sizes, const rt_given *
 spc_status rt_ready_workspace(rt_ready *ready, const int64_t *sizes, const rt_given *given,
                               const rt_kept *kept, ir_sink *sink, size_t *bytes);
 spc_status rt_ready_settle(rt_ready *ready, const int64_t *sizes); /* that part alone */
+spc_status rt_ready_need(rt_ready *ready, const int64_t *sizes, const rt_given *given, const rt_kept *kept, ir_sink *sink,
+                         size_t *bytes); /* the other part */
 /* workspace: aligned to RT_WORKSPACE_ALIGN; SPC_CAPACITY when it or what is kept is smaller
- * than `need` says. */
+ * than `need` says.  again: the last run was given this workspace too, and all const inputs are as they were. */
 enum { RT_WORKSPACE_ALIGN = 256 };
 typedef struct rt_need {
   size_t workspace, kept;
 } rt_need;
 spc_status rt_ready_enqueue(rt_ready *ready, const int64_t *sizes, const rt_given *given,
-                            const rt_kept *kept, void *workspace, size_t bytes, void *stream,
+                            const rt_kept *kept, void *workspace, size_t bytes, bool again, void *stream,
                             ir_sink *sink, rt_need *need);
 
 #endif

@@ -73,10 +73,12 @@ spc_status rt_plan_count(rt_plan *plan, ir_arena *arena, ir_bindings *bindings, 
 void rt_plan_free(rt_plan *plan);
 
 /* Which stages run: all that a run by itself needs, those that depend on const inputs alone
- * (ir_stage.once), or the others, after those. */
-typedef enum rt_share { RT_EVERY_STAGE, RT_ONCE, RT_EVERY_RUN } rt_share;
+ * (ir_stage.once), or the others, after those; or all that a run by itself needs but for what an earlier one left in the same
+ * workspace that depends on const inputs alone. */
+typedef enum rt_share { RT_EVERY_STAGE, RT_ONCE, RT_EVERY_RUN, RT_AGAIN } rt_share;
 static inline bool rt_takes(rt_share share, const ir_stage *stage) {
   if (share == RT_EVERY_STAGE) return !stage->kept;
+  if (share == RT_AGAIN) return !stage->kept && !stage->once;
   return stage->once == (share == RT_ONCE) && !stage->unkept;
 }
 

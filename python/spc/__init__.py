@@ -159,11 +159,11 @@ class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
     def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False,
-                 padded=None, allocator=None):
+                 padded=None, allocator=None, workspace_limit=0):
         context = _context(backend, threads, allocator)
         fixed = sizes_of(dims or {})
         options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(),
-                                 padded.encode() if padded else None, tiered)
+                                 padded.encode() if padded else None, tiered, workspace_limit=workspace_limit)
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
@@ -183,13 +183,15 @@ class Program:
 
 
 def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            positions="i32", tiered=False, padded=None, allocator=None, **dims):
+            positions="i32", tiered=False, padded=None, allocator=None, workspace_limit=0, **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
     positions: "i32", or "i64" for sparse tensors of more than 2**31 - 1 entries or places along an axis (not on a GPU).
     tiered: answers with generic code at once; calls run tuned code when that has come (kernel.tuned()).
     padded: "x, y%8": tensors on a GPU whose rows may lie apart (x[:, :k]): they are run in place, others are copied first.
+    workspace_limit: bytes; calls with tensors on a GPU that would take more go by rows, where those do not depend on each other
+    (0: half a gigabyte, but 16,384 rows at least).
     allocator: an Allocator; None: the C library's memory, and the driver's (spc.torch.caching_allocator: PyTorch's).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator, workspace_limit).kernel(kernel)

@@ -130,3 +130,43 @@ Test(frontend_lower, tests_are_data) {
   cr_assert_str_eq(t->expects.at[1].source.generator, "iota");
   ir_arena_free(arena);
 }
+
+/* ---- rows ---------------------------------------------------------------------------------------- */
+typedef struct by_rows {
+  const char *body, *dim; /* NULL: nothing */
+} by_rows;
+
+static const by_rows row_cases[] = {
+    {"out y[t,o] = sum[d] x[t,d]*W[d,o];", "T"},
+    {"let h[t,o] = relu(sum[d] x[t,d]*W[d,o]); out y[t,d] = sum[o] h[t,o]*W[d,o]; out q[t] = max[o] h[t,o];", "T"},
+    {"let s[d] = sum[o] W[d,o]; out y[t,d] = x[t,d]*s[d];", "T"},
+    {"out y[t,d] = softmax[d](x[t,d]) on x[t,d] > v[t];", "T"},
+    {"out y[t,o] = sum[d] x[t,d]*W[d,o]; out s[d] = max[t] x[t,d];", NULL}, /* a result without rows */
+    {"let s[d] = sum[t] x[t,d]; out y[t,d] = x[t,d]*s[d];", NULL},          /* rows summed */
+    {"out y[d,t] = x[t,d];", NULL},                                        /* not the first dimension */
+    {"out y[t,d] = x[t,d]/cast[f32](T);", NULL},                                      /* their number */
+    {"out y[t,d] = x[t,d] on d <= t;", NULL},                              /* a row's number */
+    {"out y[t,d] = softmax[t](x[t,d]);", NULL},
+    {"out y[t,r] = sum[d] x[t,d]*z[r,d];", NULL}, /* one row and all rows */
+    {"out y[t,d] = x[p[t],d];", NULL},            /* other rows */
+    {"out y[p[t],d] += x[t,d] : f32[T,D];", NULL},
+    {"in w: f32[T+1]; out y[t,d] = x[t,d]; out q[t] = v[t] + w[t+1];", NULL}, /* a dimension of T+1 */
+    {"out y[t,d] = x[t,d] : f32[T,D] as csr ~ zeros(dynamic);", NULL},
+    {"out y[t,d] = x[t,d] : f32[T,D] as dense_t;", NULL},
+    {"in c: f32[T,D] const; out y[t,o] = sum[d] c[t,d]*W[d,o];", NULL}, /* const rows are packed whole */
+    {"out y[d,o] = W[d,o];", NULL}, /* x has columns of that size */
+};
+
+Test(frontend_lower, the_size_along_which_rows_do_not_depend_on_each_other) {
+  for (size_t i = 0; i < sizeof row_cases / sizeof *row_cases; i++) {
+    char text[1000];
+    const by_rows *k = &row_cases[i];
+    snprintf(text, sizeof text, "spx 1; dim T: dyn; dim D: dyn; dim O: dyn; kernel k { in x: f32[T,D]; in z: f32[T,D]; in W: f32[D,O]; in v: f32[T]; "
+             "in p: i32[T]; %s }", k->body);
+    compiled c = compile(text);
+    cr_assert(c.program, "%s\n%s", k->body, messages(&c));
+    const ir_dim *dim = ir_chunk_dim(c.program->kernels.at[0]);
+    cr_expect(!dim == !k->dim && (!dim || !strcmp(dim->name, k->dim)), "%s: %s", k->body, dim ? dim->name : "none");
+    done(&c);
+  }
+}
