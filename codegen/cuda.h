@@ -100,7 +100,7 @@ typedef struct cg_launch {
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool own_verdict;            /* it decides, from the counts of a list that one launch has made */
-  int cluster;                 /* blocks that share a strip; 0: no cluster */
+  int cluster;                 /* blocks that share a strip, or columns; 0: no cluster */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */
   bool live;                   /* rows of A are those that a list has packed, T's others are filled */
@@ -180,6 +180,7 @@ typedef struct cg_printer {
   int depth; /* of indentation */
   int team;  /* threads that do a row together; 0: each for itself */
   int shared; /* inside a loop that they share */
+  const ir_code *columns; /* inside these */
   cg_near near[CG_NEAR];
   int near_count;
 } cg_printer;
@@ -195,6 +196,8 @@ bool cg_is_rows_of_lanes(const cg_printer *p, const ir_code *loop);
 void cg_print_rows_of_lanes(cg_printer *p, const ir_code *loop);
 /* A sum's loop by one thread, with several of its iterations' loads under way; false: it has none that can be asked for ahead. */
 bool cg_print_steps(cg_printer *p, const ir_code *loop);
+/* Columns that threads share the sums of, and the shares inside them. */
+void cg_print_columns(cg_printer *p, const ir_code *loop);
 void cg_print_size(ir_arena *arena, const ir_expr *size,
                    ir_text *out);      /* an expression of dims alone */
 void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */

@@ -288,6 +288,10 @@ static void put_dealt(const cg_printer *p, const ir_code *c, const char *thread,
 static void put_for(cg_printer *p, const ir_code *c) {
   bool threads = c->run == IR_RUN_THREAD || c->run == IR_RUN_TEAM ||
                  (c->run == IR_RUN_PARALLEL && p->depth == 1);
+  if (c->run == IR_RUN_COLUMNS || (c->run == IR_RUN_SHARES && p->columns)) {
+    cg_print_columns(p, c);
+    return;
+  }
   if (c->run == IR_RUN_LANES && p->team) {
     cg_print_shared(p, c);
     return;
@@ -373,6 +377,7 @@ static void put_atomic(const cg_printer *p, const ir_code *c) {
 }
 
 static void put_store(cg_printer *p, const ir_code *c) {
+  if (p->columns && c->buf->kind != IR_BUF_LOCAL) put(p, "if (spc_stores) ");
   if (p->team && !p->shared && c->buf->kind != IR_BUF_LOCAL) /* all threads of the team have the value */
     ir_text_printf(p->out, "if (spc_lane<%d>() == 0) ", p->team);
   if (c->cond) {
@@ -510,7 +515,7 @@ void cg_print_fragment(cg_printer *p) {
 static bool has_thread_loop(const ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *c = func->body.codes.at[i];
-    if (c->kind == IR_FOR && (c->run == IR_RUN_THREAD || c->run == IR_RUN_TEAM || c->run == IR_RUN_PARALLEL)) return true;
+    if (c->kind == IR_FOR && (c->run == IR_RUN_THREAD || c->run == IR_RUN_TEAM || c->run == IR_RUN_COLUMNS || c->run == IR_RUN_PARALLEL)) return true;
   }
   return false;
 }
@@ -523,18 +528,25 @@ static bool asks_ahead(const ir_code *c, const void *what) {
 
 /* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under
  * way: 128 where there are to be several. */
+static bool is_columns(const ir_code *c, const void *what) {
+  (void)what;
+  return c->kind == IR_FOR && c->run == IR_RUN_COLUMNS;
+}
+
 static void put_bounds(ir_text *out, const cg_launch *launch) {
-  const int threads_a_unit = 512;
+  const int threads_a_unit = ir_block_any(&launch->func->body, is_columns, NULL) ? 1024 : 512;
   if (ir_block_any(&launch->func->body, asks_ahead, NULL) && launch->threads < threads_a_unit)
     ir_text_printf(out, "__launch_bounds__(%d, %d)", launch->threads, threads_a_unit / launch->threads);
   else ir_text_printf(out, "__launch_bounds__(%d)", launch->threads);
+  if (launch->cluster) ir_text_printf(out, " __cluster_dims__(%d)", launch->cluster);
 }
 
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                    ir_text *out) {
   cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
   (void)arena;
-  ir_text_put(out, "#include \"spc/team.cuh\"\n\n");
+  bool columns = ir_block_any(&launch->func->body, is_columns, NULL);
+  ir_text_printf(out, "#include \"spc/%s.cuh\"\n\n", columns ? "columns" : "team");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_put(out, "extern \"C\" __global__ void ");

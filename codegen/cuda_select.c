@@ -593,7 +593,7 @@ static const ir_code *thread_loop(const ir_func *func) {
   for (int i = 0; i < func->body.codes.count; i++) {
     const ir_code *code = func->body.codes.at[i];
     if (code->kind == IR_FOR &&
-        (code->run == IR_RUN_THREAD || code->run == IR_RUN_TEAM || code->run == IR_RUN_PARALLEL))
+        (code->run == IR_RUN_THREAD || code->run == IR_RUN_TEAM || code->run == IR_RUN_COLUMNS || code->run == IR_RUN_PARALLEL))
       return code;
   }
   return NULL;
@@ -602,6 +602,7 @@ static const ir_code *thread_loop(const ir_func *func) {
 /* A team that is no part of a warp is a block. */
 static int loop_threads(const ir_code *loop) {
   const int threads = 128;
+  if (loop && loop->run == IR_RUN_COLUMNS) return ir_shape_of_columns(loop).threads;
   return !loop ? 1 : loop->run == IR_RUN_TEAM && loop->width > threads ? loop->width : threads;
 }
 
@@ -611,6 +612,9 @@ static void select_loops(selection *s) {
     cg_launch *l = launch_new(s, NULL, NULL, loop_threads(thread_loop(func)));
     l->func = func;
     l->entry = cg_cuda_name(s->arena, func->name);
+    const ir_code *loop = thread_loop(func);
+    int blocks = loop && loop->run == IR_RUN_COLUMNS ? ir_shape_of_columns(loop).blocks : 1;
+    l->cluster = blocks > 1 ? blocks : 0;
     for (int b = 0; b < func->bufs.count; b++) use(s, l, func->bufs.at[b]);
     use_guard(s, l);
   }
@@ -739,6 +743,10 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
   out->blocks_per_sm = 8;
   if (!loop) {
     out->grid[0] = ir_int(a, 1);
+  } else if (loop->run == IR_RUN_COLUMNS) {
+    int blocks = l->cluster ? l->cluster : 1;
+    if (only_sizes(loop->lo) && only_sizes(loop->hi))
+      out->grid[0] = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), loop->width), ir_int(a, blocks));
   } else if (only_sizes(loop->lo) && only_sizes(loop->hi)) {
     int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
     out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);

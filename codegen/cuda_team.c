@@ -320,17 +320,9 @@ bool cg_is_rows_of_lanes(const cg_printer *p, const ir_code *c) {
          c->body.codes.at[0]->kind == IR_FOR && c->body.codes.at[0]->run == IR_RUN_LANES;
 }
 
-void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
-  const ir_code *lanes = c->body.codes.at[0];
-  ir_loop_sums sums;
-  if (!ir_loop_sums_of(arena_of(p), lanes, true, &sums) || sums.at.count) {
-    ir_text_put(p->out, "/* a team of one sums in arrays */"); /* does not compile: a defect shows itself */
-    return;
-  }
-  find_row_elements(p, c, lanes, &sums);
-  ir_text_printf(p->out, "spc_share_rows<%d>(", lanes->width);
-  put_range(p, c);
-  ir_text_put(p->out, ", ");
+/* Behind the range of rows. */
+static void put_rows_of_lanes(cg_printer *p, const ir_code *c, const ir_code *lanes, const ir_loop_sums *sums) {
+  find_row_elements(p, c, lanes, sums);
   cg_print_expr(p, lanes->lo);
   ir_text_put(p->out, ", ");
   cg_print_expr(p, lanes->hi);
@@ -339,6 +331,100 @@ void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
   ir_text_put(p->out, ") {\n");
   put_shared_body(p, &lanes->body);
   put_starts(p, c, p->near_count);
+}
+
+void cg_print_rows_of_lanes(cg_printer *p, const ir_code *c) {
+  const ir_code *lanes = c->body.codes.at[0];
+  ir_loop_sums sums;
+  if (!ir_loop_sums_of(arena_of(p), lanes, true, &sums) || sums.at.count) {
+    ir_text_put(p->out, "/* a team of one sums in arrays */"); /* does not compile: a defect shows itself */
+    return;
+  }
+  ir_text_printf(p->out, "spc_share_rows<%d>(", lanes->width);
+  put_range(p, c);
+  ir_text_put(p->out, ", ");
+  put_rows_of_lanes(p, c, lanes, &sums);
+}
+
+/* ---- columns ------------------------------------------------------------------------------------- */
+static void put_shape(const cg_printer *p) {
+  ir_text_printf(p->out, "spc_columns<%d, %d>::", p->columns->width, ir_shape_of_columns(p->columns).shares->width);
+}
+
+/* Threads past the last column do what those of the last one do, for others wait for them, and store nothing. */
+static void open_columns(cg_printer *p, const ir_code *c) {
+  const char *name = name_of(p, c->var);
+  p->columns = c;
+  ir_text_put(p->out, "for (long long spc_base = ");
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, " + ");
+  put_shape(p);
+  ir_text_put(p->out, "first(); spc_base < (");
+  cg_print_expr(p, c->hi);
+  ir_text_put(p->out, "); spc_base += ");
+  put_shape(p);
+  ir_text_put(p->out, "step()) {\n");
+  p->depth++;
+  cg_print_indent(p);
+  ir_text_printf(p->out, "const long long spc_end = ");
+  cg_print_expr(p, c->hi);
+  ir_text_printf(p->out, ", %s = spc_min(spc_base + ", name);
+  put_shape(p);
+  ir_text_put(p->out, "lane(), spc_end - 1);\n");
+  cg_print_indent(p);
+  ir_text_put(p->out, "const bool spc_stores = ");
+  put_shape(p);
+  ir_text_put(p->out, "stores(spc_base + ");
+  put_shape(p);
+  ir_text_put(p->out, "lane() < spc_end);\n");
+}
+
+static void put_meeting(cg_printer *p, const ir_array_sum *sum) {
+  ir_dtype t = sum->buf->dtype;
+  const char *type = cg_value_type(t);
+  ir_text_put(p->out, "\n");
+  cg_print_indent(p);
+  put_shape(p);
+  ir_text_printf(p->out, "meet(%s, [](%s x, %s y) { return (%s)(", cg_print_buffer(p, sum->buf), type, type, type);
+  cg_print_expr(p, ir_apply(arena_of(p), sum->combine, named(p, "x", t), named(p, "y", t)));
+  ir_text_put(p->out, "); });");
+}
+
+static void put_shares(cg_printer *p, const ir_code *c) {
+  const ir_code *lanes = c->body.codes.count == 1 ? c->body.codes.at[0] : NULL;
+  ir_array_sums arrays;
+  ir_loop_sums sums;
+  if (!lanes || lanes->run != IR_RUN_LANES || !ir_array_sums_of(arena_of(p), c, &arrays) ||
+      !ir_loop_sums_of(arena_of(p), lanes, true, &sums) || sums.at.count) {
+    ir_text_put(p->out, "/* shares are rows of lanes */"); /* does not compile: a defect shows itself */
+    return;
+  }
+  ir_text_printf(p->out, "spc_share_rows<%d, 8>(", lanes->width);
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, " + ");
+  put_shape(p);
+  ir_text_put(p->out, "share(), ");
+  cg_print_expr(p, c->hi);
+  ir_text_printf(p->out, ", %dll, ", c->width);
+  put_rows_of_lanes(p, c, lanes, &sums);
+  for (int i = 0; i < arrays.at.count; i++) put_meeting(p, &arrays.at.at[i]);
+}
+
+void cg_print_columns(cg_printer *p, const ir_code *c) {
+  if (c->run == IR_RUN_SHARES) {
+    put_shares(p, c);
+    return;
+  }
+  if (!ir_shape_of_columns(c).shares) {
+    ir_text_put(p->out, "/* columns without shares */"); /* does not compile: a defect shows itself */
+    return;
+  }
+  open_columns(p, c);
+  cg_print_block(p, &c->body);
+  p->depth--;
+  p->columns = NULL;
+  cg_print_indent(p);
+  ir_text_put(p->out, "}");
 }
 
 /* ---- steps of a thread ---------------------------------------------------------------------------- */

@@ -64,7 +64,10 @@ typedef enum ir_run {
   IR_RUN_GRID_Y,
   IR_RUN_THREAD,
   IR_RUN_TEAM, /* of a function's body: `width` threads run an iteration together */
-  IR_RUN_LANES /* inside a team: its threads share the iterations, `width` consecutive ones at a time */
+  IR_RUN_LANES, /* inside a team: its threads share the iterations, `width` consecutive ones at a time */
+  IR_RUN_COLUMNS, /* of a function's body: `width` iterations lie side by side, each the work of as many threads as its shares */
+  IR_RUN_SHARES   /* directly inside columns: `width` threads take the iterations in turn; what they combine in arrays is combined
+                     along a tree, and one of them goes on */
 } ir_run;
 
 typedef struct ir_code ir_code;
@@ -126,6 +129,23 @@ typedef struct ir_loop_sums {
 /* False where an iteration depends on another one in any other way.  It may store to memory where `stores` says so: that
  * no two iterations meet there is for the caller to know. */
 bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums *out);
+/* The same of arrays: local buffers from outside the loop, each element of which iterations combine a value with, by one op, and do not
+ * read otherwise.  False where an iteration depends on another one in any other way, or stores anywhere else. */
+typedef struct ir_array_sum {
+  const ir_buf *buf;
+  ir_op combine;
+} ir_array_sum;
+typedef struct ir_array_sums {
+  IR_VEC(ir_array_sum) at;
+} ir_array_sums;
+bool ir_array_sums_of(ir_arena *a, const ir_code *loop, ir_array_sums *out);
+/* How columns are dealt out: threads of a block, blocks of a cluster (1: none is needed).  NULL in place of the loop of shares: there is
+ * not exactly one directly inside, or they are too many or too few. */
+typedef struct ir_columns_shape {
+  const ir_code *shares;
+  int threads, blocks;
+} ir_columns_shape;
+ir_columns_shape ir_shape_of_columns(const ir_code *columns);
 /* The value takes the place of the best one: it is larger, the first at all, or the first NaN. */
 ir_expr *ir_value_is_better(ir_arena *a, ir_expr *value, ir_expr *best, ir_expr *place);
 /* Whether a code of the block is so, at any depth. */

@@ -3,6 +3,7 @@
  *     for %j = 0 .. N { %acc = %acc + x[j]; %most = max(%most, x[j]); }      acc by +, most by max
  *     for %j = 0 .. N { if x[j] > %best .. { %best = x[j]; %at = j; } }      at, the place of the best
  *     for %j = 0 .. N { %acc = x[j] - %acc; }                                no sum: false
+ *     for %k = 0 .. M { for %j = 0 .. 8 { @acc[j] = @acc[j] + x[k, j]; } }   the array acc, by +
  *
  * An iteration may combine a value with a variable from outside, by an op whose order does not matter, as
  * often as it likes and behind conditions, but nothing else may ask for that variable. */
@@ -144,4 +145,83 @@ bool ir_loop_sums_of(ir_arena *a, const ir_code *loop, bool stores, ir_loop_sums
   scan s = {a, loop, stores, out};
   *out = (ir_loop_sums){0};
   return find_sums(&s, &loop->body) && !block_asks(&s, &loop->body);
+}
+
+/* ---- sums in arrays ---------------------------------------------------------------------------- */
+static bool loads_array(const ir_expr *e, const ir_buf *buf) {
+  if (e->kind == IR_LOAD && e->buf == buf) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (loads_array(e->args[i], buf)) return true;
+  return false;
+}
+
+static bool is_element(const ir_expr *e, const ir_code *store) {
+  return e->kind == IR_LOAD && e->buf == store->buf && ir_expr_equal(e->args[0], store->offset);
+}
+
+/* array[i] = array[i] op rest */
+static const ir_expr *combined_in(const ir_code *store, ir_op *op) {
+  const ir_expr *e = store->value;
+  if (store->cond || store->combine != IR_OP_COUNT || e->kind != IR_OP || e->arg_count != 2 || e->lanes != 1 || !in_any_order(e->op))
+    return NULL;
+  bool first = is_element(e->args[0], store);
+  *op = e->op;
+  return first || is_element(e->args[1], store) ? e->args[first ? 1 : 0] : NULL;
+}
+
+static bool find_array_sums(ir_arena *a, const ir_code *loop, const ir_block *block, ir_array_sums *out) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_array_sum sum = {.buf = c->buf};
+    if (c->kind == IR_BARRIER || c->kind == IR_WHILE) return false;
+    if (c->kind == IR_SET && !ir_block_declares(&loop->body, c->var)) return false;
+    if (c->kind == IR_STORE && !ir_block_declares_buf(&loop->body, c->buf)) {
+      if (c->buf->kind != IR_BUF_LOCAL || !combined_in(c, &sum.combine)) return false;
+      bool known = false;
+      for (int k = 0; k < out->at.count; k++) {
+        if (out->at.at[k].buf != sum.buf) continue;
+        if (out->at.at[k].combine != sum.combine) return false;
+        known = true;
+      }
+      if (!known) IR_PUSH(a, &out->at, sum);
+    }
+    if (!find_array_sums(a, loop, &c->body, out) || !find_array_sums(a, loop, &c->orelse, out)) return false;
+  }
+  return true;
+}
+
+static bool block_loads_array(const ir_block *block, const ir_buf *buf) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    ir_op op;
+    bool sums = c->kind == IR_STORE && c->buf == buf;
+    const ir_expr *parts[] = {c->lo, c->hi, c->step, c->cond, sums ? combined_in(c, &op) : c->value, c->offset};
+    for (int k = 0; k < IR_COUNT(parts); k++)
+      if (parts[k] && loads_array(parts[k], buf)) return true;
+    if (block_loads_array(&c->body, buf) || block_loads_array(&c->orelse, buf)) return true;
+  }
+  return false;
+}
+
+bool ir_array_sums_of(ir_arena *a, const ir_code *loop, ir_array_sums *out) {
+  *out = (ir_array_sums){0};
+  if (!find_array_sums(a, loop, &loop->body, out)) return false;
+  for (int i = 0; i < out->at.count; i++)
+    if (block_loads_array(&loop->body, out->at.at[i].buf)) return false;
+  return true;
+}
+
+ir_columns_shape ir_shape_of_columns(const ir_code *columns) {
+  const int block = 512, cluster = 8;
+  ir_columns_shape shape = {NULL, 0, 1};
+  int loops = 0;
+  for (int i = 0; i < columns->body.codes.count; i++) {
+    const ir_code *c = columns->body.codes.at[i];
+    if (c->kind == IR_FOR && c->run == IR_RUN_SHARES) shape.shares = c, loops++;
+  }
+  int threads = shape.shares ? shape.shares->width * columns->width : 0;
+  if (loops != 1 || threads < 32 || threads > block * cluster) return (ir_columns_shape){NULL, 0, 1};
+  shape.threads = threads < block ? threads : block;
+  shape.blocks = threads / shape.threads;
+  return shape;
 }

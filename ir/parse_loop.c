@@ -45,7 +45,7 @@ static void read_block(ir_reader *r, ir_block *block);
 static ir_code *read_for(ir_reader *r, ir_run run) {
   ir_code *code = new_code(r, IR_FOR);
   code->run = run;
-  bool wide = run == IR_RUN_TEAM || run == IR_RUN_LANES || (run == IR_RUN_UNROLL && !ir_read_at(r, "for"));
+  bool wide = run == IR_RUN_TEAM || run == IR_RUN_LANES || run == IR_RUN_COLUMNS || run == IR_RUN_SHARES || (run == IR_RUN_UNROLL && !ir_read_at(r, "for"));
   if (wide) code->width = (int)ir_read_int(r, 1, 1024);
   ir_read_expect(r, "for");
   code->var = new_var(r, read_new_name(r), IR_I64, 1);

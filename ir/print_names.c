@@ -15,7 +15,7 @@ const char *const ir_words_stage[] = {"compute", "detect", "convert", "guard", N
 const char *const ir_words_verdict[] = {"chosen", "runner_up", "rejected", NULL};
 const char *const ir_words_buf[] = {"vals", "pos", "crd", "workspace", "local", NULL};
 const char *const ir_words_run[] = {"sequential", "parallel", "vector", "unroll",
-                                    "grid_x",     "grid_y",   "thread", "team",   "lanes", NULL};
+                                    "grid_x",     "grid_y",   "thread", "team",   "lanes", "columns", "shares", NULL};
 
 /* ---- names and strings --------------------------------------------------------------------- */
 static bool is_letter(char c) {

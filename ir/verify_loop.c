@@ -53,9 +53,15 @@ static void check_nested(ir_checker *c, const ir_block *block, bool inside_paral
 /* An unrolled loop may have a width too: so many iterations at a time. */
 static void check_team(ir_checker *c, const ir_code *code) {
   bool team = code->run == IR_RUN_TEAM, lanes = code->run == IR_RUN_LANES;
-  if (!team && !lanes && code->run != IR_RUN_UNROLL && code->width) ir_fault(c, c->span, "a loop that is no team's has a width");
-  if ((team || lanes) && (code->width < 1 || code->width > 1024 || (code->width & (code->width - 1))))
-    ir_fault(c, c->span, "the width of a team or of lanes is a power of two up to 1024");
+  bool columns = code->run == IR_RUN_COLUMNS, shares = code->run == IR_RUN_SHARES;
+  if (!team && !lanes && !columns && !shares && code->run != IR_RUN_UNROLL && code->width) ir_fault(c, c->span, "a loop that is no team's has a width");
+  if ((team || lanes || columns || shares) && (code->width < 1 || code->width > 1024 || (code->width & (code->width - 1))))
+    ir_fault(c, c->span, "the width of a team, of lanes, of columns or of shares is a power of two up to 1024");
+  if (columns && !ir_shape_of_columns(code).shares)
+    ir_fault(c, c->span, "directly inside columns is one loop of shares, and both together are the work of 32 to 4096 threads");
+  ir_array_sums arrays;
+  if (shares && !ir_array_sums_of(c->arena, code, &arrays))
+    ir_fault(c, c->span, "shares combine values in arrays, and depend on one another in no other way");
   double step = 1;
   ir_loop_sums sums;
   if (lanes && !ir_loop_sums_of(c->arena, code, true, &sums))
@@ -67,7 +73,7 @@ static void check_team(ir_checker *c, const ir_code *code) {
 static void check_for(ir_checker *c, const ir_code *code, bool inside_parallel) {
   double step = 1;
   bool parallel = code->run == IR_RUN_PARALLEL;
-  if ((unsigned)code->run > IR_RUN_LANES) ir_fault(c, c->span, "a loop runs in no known way");
+  if ((unsigned)code->run > IR_RUN_SHARES) ir_fault(c, c->span, "a loop runs in no known way");
   if (parallel && inside_parallel) ir_fault(c, c->span, "a parallel loop inside another");
   check_team(c, code);
   check_scalar(c, code->lo, IR_I64, "the start of a loop");

@@ -61,8 +61,9 @@ typedef struct gpu_cut {
   bool rows_inner;   /* threads that follow each other make parts of rows that follow each other, else of one row */
   bool rows_last;    /* the parts of all rows lie side by side: [part][row], else [row][part] */
   int wide;          /* consecutive rows that a thread takes together, whose elements it loads as words; 1: one */
+  int columns, shares; /* so many such threads side by side, and so many of them for each: one launch; 0: parts */
 } gpu_cut;
-/* Two functions in place of one: what every part gives, then a row's parts in their order. */
+/* Two functions in place of one: what every part gives, then a row's parts in their order.  Columns that are shared stay one. */
 void gpu_cut_rows(gpu_rows *r, const gpu_cut *cut);
 /* Gives a function another body, and the arrays that this touches. */
 void gpu_finish(ir_func *func, ir_block body);

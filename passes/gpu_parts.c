@@ -10,7 +10,14 @@
  *                                            let acc = 0
  *                                            for share in 0 .. P { acc += parts[i * P + share] }
  *                                            y[i] = f(acc)
- *                                          } */
+ *                                          }
+ * or, where what lies along the rows is read as words, one function whose threads meet in shared memory:
+ *
+ *     columns C for run in 0 .. R / 8 {
+ *       let acc[8] = 0
+ *       shares S for j in 0 .. N { lanes 8 for i in run * 8 .. run * 8 + 8 { acc[i - run * 8] += .. } }
+ *       for w in 0 .. 8 { y[run * 8 + w] = f(acc[w]) }
+ *     } */
 #include "passes/gpu_map.h"
 #include "passes/stage.h"
 
@@ -179,6 +186,8 @@ typedef struct widening {
   const cutting *c;
   IR_VEC(ir_buf *) locals; /* one a sum */
   ir_expr *at;             /* which of the rows */
+  const ir_var *row_var;   /* stands for row, where that is not NULL */
+  ir_expr *row;
 } widening;
 
 static int sum_of(const widening *w, const ir_var *var) {
@@ -189,6 +198,7 @@ static int sum_of(const widening *w, const ir_var *var) {
 
 static ir_expr *widened(const widening *w, ir_expr *e) {
   if (!e) return NULL;
+  if (e->kind == IR_VAR && w->row && e->var == w->row_var) return w->row;
   if (e->kind == IR_VAR)
     return sum_of(w, e->var) < 0 ? e : ir_load(w->c->arena, w->locals.at[sum_of(w, e->var)], w->at);
   if (!e->arg_count) return e;
@@ -244,10 +254,25 @@ static void store_sums(cutting *c, const widening *w, ir_expr *column, ir_expr *
   }
 }
 
+/* The loop's body for the columns from `column` on. */
+static void widen_loop(cutting *c, widening *w, ir_code *loop, ir_expr *column) {
+  ir_block row = loop->body, *block = c->b.block, *inner;
+  loop->body = (ir_block){{NULL, 0, 0}};
+  c->b.block = &loop->body;
+  ir_expr *end = op(c, IR_OP_MIN, rows(c), op(c, IR_OP_ADD, column, number(c, c->cut->wide)));
+  ir_open_for(&c->b, "j", column, end, IR_RUN_LANES, &inner);
+  ir_code *lanes = loop->body.codes.at[0];
+  lanes->var = c->r->loop->var;
+  lanes->width = c->cut->wide;
+  w->at = op(c, IR_OP_SUB, ref(c, lanes->var), column);
+  widen_block(w, &row, &lanes->body);
+  c->b.block = block;
+}
+
 /* team 1 for part in 0 .. columns * P { for i in share .. M step P { lanes 8 for j in column .. column + 8 { .. } } } */
 static ir_func *write_wide_parts(cutting *c) {
   ir_func *func = parts_function(c);
-  ir_block body = {{NULL, 0, 0}}, *outer, *inner;
+  ir_block body = {{NULL, 0, 0}}, *outer;
   widening w = {.c = c};
   c->b = (ir_builder){c->arena, func, &body};
   push_before(c, c->r->func);
@@ -259,22 +284,47 @@ static ir_func *write_wide_parts(cutting *c) {
   column = let(c, "column", column);
   begin_sums(c, &w);
   cut_loop(c, c->cut->nest, share);
-  ir_code *loop = c->b.block->codes.at[c->b.block->codes.count - 1];
-  ir_block row = loop->body, *block = c->b.block;
-  loop->body = (ir_block){{NULL, 0, 0}};
-  c->b.block = &loop->body;
-  ir_expr *end = op(c, IR_OP_MIN, rows(c), op(c, IR_OP_ADD, column, number(c, c->cut->wide)));
-  ir_open_for(&c->b, "j", column, end, IR_RUN_LANES, &inner);
-  ir_code *lanes = loop->body.codes.at[0];
-  lanes->var = c->r->loop->var;
-  lanes->width = c->cut->wide;
-  w.at = op(c, IR_OP_SUB, ref(c, lanes->var), column);
-  widen_block(&w, &row, &lanes->body);
-  c->b.block = block;
+  widen_loop(c, &w, c->b.block->codes.at[c->b.block->codes.count - 1], column);
   store_sums(c, &w, column, share);
   ir_close(&c->b, outer);
   gpu_finish(func, body);
   return func;
+}
+
+/* What follows the sum, for each of a thread's columns. */
+static void widen_rest(cutting *c, widening *w, const ir_block *row, ir_expr *column) {
+  ir_block *outer, *inside, rest = {{NULL, 0, 0}};
+  ir_var *which = ir_open_for(&c->b, "w", number(c, 0), number(c, c->cut->wide), IR_RUN_UNROLL, &outer);
+  for (int i = c->cut->at + 1; i < row->codes.count; i++) IR_PUSH(c->arena, &rest.codes, row->codes.at[i]);
+  w->at = ref(c, which);
+  w->row_var = c->r->loop->var;
+  w->row = op(c, IR_OP_ADD, column, ref(c, which));
+  ir_open_if(&c->b, op(c, IR_OP_LT, w->row, rows(c)), &inside);
+  widen_block(w, &rest, c->b.block);
+  ir_close(&c->b, inside);
+  ir_close(&c->b, outer);
+}
+
+static void write_columns(cutting *c) {
+  ir_func *func = c->r->func;
+  const ir_block row = *c->r->block;
+  ir_block body = {{NULL, 0, 0}}, *outer;
+  widening w = {.c = c};
+  c->b = (ir_builder){c->arena, func, &body};
+  push_before(c, func);
+  ir_var *run = ir_open_for(&c->b, "run", number(c, 0), ir_ceil_div(c->arena, rows(c), c->cut->wide), IR_RUN_COLUMNS, &outer);
+  body.codes.at[body.codes.count - 1]->width = c->cut->columns;
+  ir_expr *column = let(c, "column", op(c, IR_OP_MUL, ref(c, run), number(c, c->cut->wide)));
+  begin_sums(c, &w);
+  ir_code *shares = IR_NEW(c->arena, ir_code);
+  *shares = *c->cut->nest;
+  shares->run = IR_RUN_SHARES;
+  shares->width = c->cut->shares;
+  push(c, shares);
+  widen_loop(c, &w, shares, column);
+  widen_rest(c, &w, &row, column);
+  ir_close(&c->b, outer);
+  gpu_finish(func, body);
 }
 
 static ir_func *write_parts(cutting *c) {
@@ -348,6 +398,10 @@ static void write_rows(cutting *c) {
 
 void gpu_cut_rows(gpu_rows *r, const gpu_cut *cut) {
   cutting c = {.r = r, .cut = cut, .arena = r->context->arena};
+  if (cut->columns) {
+    write_columns(&c);
+    return;
+  }
   make_parts(&c);
   ir_func *parts = cut->wide > 1 ? write_wide_parts(&c) : write_parts(&c);
   write_rows(&c);

@@ -4,7 +4,8 @@
  *     contiguous, or nothing is               many     a team: 4 .. 32 threads of a warp, or a block, by its length
  *                                             few      blocks that make parts, then one that adds them up
  *     only what lies along the rows is        many     a thread
- *                                             few      threads that make parts, then one
+ *                                             few      blocks or clusters that share the sums of some columns; where these
+ *                                                      are not read as words, threads that make parts, then one
  *
  * How many parts there are depends on the length of the sum alone, so a row's bits do not depend on how many rows
  * there are; they are added in a fixed order.  Lengths that sizes bound by a few thousand are not cut. */
@@ -21,6 +22,7 @@ enum {
   MOST_PARTS = 1056, /* of a row: blocks that run at a time */
   MOST_THREAD_PARTS = 128,
   MANY_ROWS = 1024,
+  LEAST_SHARED = 32, LONG_SHARED = 2048, /* iterations that threads of a block share, that those of a cluster do */
   ROWS_AHEAD = 16 /* loads that a thread has under way */
 };
 
@@ -151,7 +153,34 @@ static bool can_be_wide(const gpu_rows *r, const gpu_cut *cut) {
   return true;
 }
 
-static void cut_for_threads(gpu_rows *r, gpu_cut *cut) {
+/* Words, which the threads that share a column exchange; nothing but stores follows the sum. */
+static bool can_be_shared(const gpu_rows *r, const gpu_cut *cut) {
+  for (int s = 0; s < cut->sums.at.count; s++)
+    if (ir_dtype_rows[cut->sums.at.at[s].var->dtype].bits < 32) return false;
+  for (int i = cut->at + 1; i < r->block->codes.count; i++) {
+    ir_code_kind kind = r->block->codes.at[i]->kind;
+    if (kind != IR_COMMENT && kind != IR_LET && kind != IR_STORE) return false;
+  }
+  return gpu_trips(r, cut->nest) >= LEAST_SHARED;
+}
+
+/* How many threads share a column depends on the length of the sum alone, and so do its bits (but for columns that are threads enough).
+ * How many columns lie side by side depends on how many there are: a block a multiprocessor is wanted, which reads long pieces of a row.
+ * Clusters share long sums, large ones where their blocks all find room at once. */
+static void share_columns(const gpu_rows *r, gpu_cut *cut, bool many) {
+  const double length = gpu_trips(r, cut->nest), units = r->context->profile->units, runs = r->rows / cut->wide;
+  const int block = 512, most = 128, usual = 64, least = 8, most_columns = 32, least_columns = 4;
+  bool clusters = r->context->options->target->arch >= 90;
+  cut->shares = many ? least : length >= LONG_SHARED ? most : length >= usual ? usual : usual / 2;
+  cut->columns = most_columns;
+  if (cut->shares == most && clusters) {
+    if (runs * cut->shares / block > units) cut->columns = 8; /* of two blocks */
+    return;
+  }
+  while (cut->columns > least_columns && (cut->columns * cut->shares > block || runs / cut->columns < 0.9 * units)) cut->columns /= 2;
+}
+
+static void cut_for_threads(gpu_rows *r, gpu_cut *cut, bool many) {
   cut->rows_inner = true; /* what they read lies side by side */
   cut->rows_last = r->rows >= MANY_ROWS;
   cut->loop = cut->nest;
@@ -162,6 +191,7 @@ static void cut_for_threads(gpu_rows *r, gpu_cut *cut) {
   cut->team = cut->round = 1;
   cut->parts = parts_of(r, cut->loop, PART_THREAD, cut->rows_last ? MOST_THREAD_PARTS : 4096);
   cut->last_team = cut->rows_last ? 1 : r->rows < r->context->profile->units ? BLOCK : 32;
+  if (cut->wide > 1 && can_be_shared(r, cut)) share_columns(r, cut, many);
 }
 
 /* ---- the rule --------------------------------------------------------------------------------- */
@@ -174,11 +204,12 @@ bool gpu_map_rows(gpu_rows *r) {
   gpu_strides strides = gpu_strides_of(r, first);
   bool by_rows = strides.along_rows && r->rows >= warp && (!strides.along_loop || r->rows >= units * of_a_unit / 2);
   if (by_rows) {
-    if (!cut.nest || cut.nest != first || !can_be_cut(r) || !gpu_is_size(first->hi) || gpu_has_rows(r, units * of_a_unit) || gpu_is_bounded(first, UNCUT_THREAD)) {
+    bool can = cut.nest && cut.nest == first && can_be_cut(r) && gpu_is_size(first->hi), many = gpu_has_rows(r, units * of_a_unit);
+    if (can) cut_for_threads(r, &cut, many);
+    if (!can || (!cut.columns && (many || gpu_is_bounded(first, UNCUT_THREAD)))) {
       if (r->shared.count == 1) first->run = IR_RUN_UNROLL, first->width = ROWS_AHEAD;
       return false;
     }
-    cut_for_threads(r, &cut);
     gpu_cut_rows(r, &cut);
     return true;
   }

@@ -146,18 +146,18 @@ template <int Rows, int Run, class At> SPC_DEVICE auto spc_load_rows(At at, long
 
 // body(i, j, at(i)[j]...) for i in first .. last by steps, for j in lo .. hi, at most Run of them: by one thread, with
 // several i's under way.  What at gives moves on by the same distance from one i to the next.
-template <int Run, class Body, class... At>
+template <int Run, int Ahead = 4, class Body, class... At>
 SPC_DEVICE void spc_share_rows(long long first, long long last, long long step, long long lo, long long hi, Body body, At... at) {
-  constexpr int ahead = 4;
+  constexpr int ahead = Ahead;
   long long i = first;
   if (lo + Run <= hi && (spc_rows_are_aligned<Run>(at, first, step, lo) && ...)) {
     auto row = [&](long long r, const auto &...run) {
 #pragma unroll
       for (int v = 0; v < Run; v++) body(r, lo + v, spc_of_run(run, v)...);
     };
-    auto rows = [&](auto... four) { // four rows of each operand
+    auto rows = [&](auto... some) { // rows of each operand
 #pragma unroll
-      for (int k = 0; k < ahead; k++) row(i + k * step, four.row[k]...);
+      for (int k = 0; k < ahead; k++) row(i + k * step, some.row[k]...);
     };
 #pragma unroll 1
     for (; i + (ahead - 1) * step < last; i += ahead * step) rows(spc_load_rows<ahead, Run>(at, i, step, lo)...);
