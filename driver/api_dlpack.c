@@ -156,6 +156,7 @@ static const ir_tensor *declared_of(const spc_plan *plan, const char *name) {
 
 static spc_status begin(dl_reading *r, const ir_tensor **declared, const void *out, size_t least) {
   *declared = declared_of(r->plan, r->tensor);
+  if (*declared) *declared = ir_declared(*declared);
   if (out && *(const size_t *)out < least)
     return drv_api_fail(r->err, SPC_INVALID_ARGUMENT, NULL,
                         "%s: `tensor`: `struct_size` is %zu, not sizeof(spc_tensor)", r->call,

@@ -257,6 +257,7 @@ static spc_status take_rows(const enqueue *e, const spc_tensor *t, const ir_tens
 
 static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_tensor *declared,
                               rt_given *out, int64_t *steps) {
+  declared = ir_declared(declared);
   bool shared = declared->like != NULL; /* its pattern is its model's */
   int64_t count = 1;
   ir_dtype index = ir_index_dtype(e->plan->kernel, declared);

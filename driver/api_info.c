@@ -36,6 +36,7 @@ static void describe_format(const ir_format *f, spc_tensor_info *info) {
 
 spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info *info, spc_error *err) {
   const ir_tensor *t = plan ? nth(plan->kernel, i) : NULL;
+  if (t) t = ir_declared(t);
   if (!t || !info || info->struct_size < sizeof info->struct_size)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_tensor: `%s` is not valid",
                         !plan ? "plan"
@@ -83,6 +84,7 @@ static spc_status bind_shapes(shaping *s) {
 
 static spc_status shape_result(shaping *s, const ir_tensor *declared, spc_tensor *t) {
   int64_t count = 1;
+  declared = ir_declared(declared);
   t->rank = declared->rank;
   for (int d = 0; d < declared->rank; d++) {
     if (!ir_size_value(declared->dim[d], s->sizes, &t->shape[d]) || t->shape[d] < 0)

@@ -18,6 +18,7 @@ static spc_status no_room(const api_tensors *given, const spc_tensor *t) {
 static spc_status check_shape(const api_tensors *given, const ir_tensor *declared,
                               const int64_t *sizes, const spc_tensor *t, int64_t *count) {
   *count = 1;
+  declared = ir_declared(declared);
   for (int d = 0; d < declared->rank; d++) {
     int64_t size;
     if (!ir_size_value(declared->dim[d], sizes, &size)) return *count = -1, SPC_OK;
@@ -33,6 +34,7 @@ static spc_status check_shape(const api_tensors *given, const ir_tensor *declare
 /* Elements of the caller's array that a dense result of `count` spans; of another one `count`. */
 static int64_t with_padding(const spc_tensor *t, const ir_tensor *declared, int64_t count) {
   api_rows rows;
+  declared = ir_declared(declared);
   if (declared->like || !ir_format_is_dense(declared->format) || count <= 0) return count;
   drv_tensor_rows(t, declared, &rows);
   return rows.span;

@@ -60,11 +60,11 @@ static void rows_of(const int64_t *shape, const int64_t *strides, int64_t pitch,
 }
 
 void drv_tensor_rows(const spc_tensor *t, const ir_tensor *declared, api_rows *rows) {
-  rows_of(t->shape, given_strides(t), given_pitch(t), false, declared, rows);
+  rows_of(t->shape, given_strides(t), given_pitch(t), false, ir_declared(declared), rows);
 }
 
 void drv_rows_kept(const int64_t *shape, const ir_tensor *declared, api_rows *rows) {
-  rows_of(shape, NULL, 0, true, declared, rows);
+  rows_of(shape, NULL, 0, true, ir_declared(declared), rows);
 }
 
 void drv_rows_copy(void *to, const api_rows *to_rows, const void *from, const api_rows *from_rows, size_t element) {
@@ -87,6 +87,7 @@ int64_t drv_rows_at(const api_rows *rows, int64_t row) {
 }
 
 const char *drv_rows_text(const spc_tensor *t, const ir_tensor *declared, const api_rows *rows, char text[120]) {
+  declared = ir_declared(declared);
   int64_t whole = rows->length;
   int l = rows->levels - 1;
   for (; l > 0 && (rows->extent[l] <= 1 || rows->step[l] == whole); l--) whole *= rows->extent[l];
@@ -138,6 +139,7 @@ static bool is_countable(const spc_tensor *t, const ir_tensor *declared) {
 
 spc_status drv_tensor_check_rows(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared) {
   bool strides = given_strides(t) != NULL, pitch = given_pitch(t) != 0;
+  declared = ir_declared(declared);
   if (!strides && !pitch) return SPC_OK;
   if (declared->like || !ir_format_is_dense(declared->format) || declared->rank < 1)
     return drv_tensor_misuse(run, t,
@@ -162,6 +164,7 @@ spc_status drv_rows_there(const api_tensors *run, const spc_tensor *t, const api
 spc_status drv_rows_apart(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared,
                           const api_rows *rows) {
   int64_t span = rows->length, done = 0;
+  declared = ir_declared(declared);
   for (int n = 0; rows->padded && n < rows->levels; n++) {
     int next = -1;
     for (int l = 0; l < rows->levels; l++)

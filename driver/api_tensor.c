@@ -45,6 +45,7 @@ static bool is_countable(const spc_tensor *t, const ir_tensor *declared) {
 
 spc_status drv_tensor_check(const api_tensors *run, const spc_tensor *t,
                             const ir_tensor *declared) {
+  declared = ir_declared(declared);
   if (index_text(t) && strcmp(index_text(t), "i32") && strcmp(index_text(t), "i64"))
     return drv_tensor_misuse(run, t, "`index_dtype` is not i32 or i64");
   if (t->rank != declared->rank)
@@ -80,6 +81,7 @@ spc_status drv_tensor_find(const api_tensors *given, const ir_tensor *declared, 
 void drv_tensor_view(const api_tensors *run, const spc_tensor *t, const ir_tensor *declared,
                      ir_view *view) {
   ir_dtype index = drv_tensor_index(run, t, declared);
+  declared = ir_declared(declared);
   *view = (ir_view){.dtype = declared->dtype, .rank = t->rank, .format = declared->format};
   memcpy(view->dim, t->shape, sizeof(int64_t) * (size_t)t->rank);
   view->vals = (ir_array){t->values, t->value_count, declared->dtype};

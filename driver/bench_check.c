@@ -119,8 +119,8 @@ typedef struct slice {
 } slice;
 
 static int row_dim(const slice *s, const ir_tensor *tensor) {
-  for (int d = 0; s->dim && d < tensor->rank; d++)
-    if (is_dim(tensor->dim[d], s->dim)) return d;
+  for (int d = 0; s->dim && d < ir_declared(tensor)->rank; d++)
+    if (is_dim(ir_declared(tensor)->dim[d], s->dim)) return d;
   return -1;
 }
 

@@ -162,8 +162,9 @@ static bool bounds_ragged(const bench *b, const ir_tensor *tensor) {
 /* ---- making them ----------------------------------------------------------------------------- */
 static spc_status new_dense(bench *b, bench_operand *o) {
   int64_t dims[IR_MAX_RANK], elements = 1;
-  for (int d = 0; d < o->tensor->rank; d++) {
-    if (!ir_size_value(o->tensor->dim[d], b->sizes, &dims[d])) return SPC_INVALID_INPUT;
+  const ir_tensor *declared = ir_declared(o->tensor);
+  for (int d = 0; d < declared->rank; d++) {
+    if (!ir_size_value(declared->dim[d], b->sizes, &dims[d])) return SPC_INVALID_INPUT;
     if (dims[d] && elements > ((int64_t)1 << 34) / dims[d]) {
       ir_diag_add(b->s->sink, IR_DIAG_BUFFER_SIZE, o->tensor->span,
                   "`%s` is too large to be measured at these sizes", o->tensor->name);
@@ -172,7 +173,7 @@ static spc_status new_dense(bench *b, bench_operand *o) {
     elements *= dims[d];
   }
   ir_dtype dtype = o->tensor->dtype == IR_NONE ? IR_B1 : o->tensor->dtype;
-  ir_view_dense(b->arena, dtype, o->tensor->rank, dims, &o->dense);
+  ir_view_dense(b->arena, dtype, declared->rank, dims, &o->dense);
   return SPC_OK;
 }
 
@@ -253,7 +254,7 @@ static void fill_fixed(bench *b, bench_operand *o) {
 spc_status bench_data_dense(bench *b, bench_operand *o) {
   const char *why = "";
   if (o->dense.vals.data) return SPC_OK;
-  const ir_format *row_major = ir_format_builtin(b->arena, "dense", o->tensor->rank, NULL, 0, &why);
+  const ir_format *row_major = ir_format_builtin(b->arena, "dense", ir_declared(o->tensor)->rank, NULL, 0, &why);
   return ir_view_convert(b->arena, &o->stored, row_major, IR_I32, &o->dense, &why);
 }
 

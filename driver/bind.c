@@ -132,8 +132,8 @@ static spc_status read_source(drv_session *s, const ir_kernel *kernel, const sou
                               ir_view *view) {
   rt_wanted wanted = {.name = src->tensor->name,
                       .dtype = src->tensor->dtype,
-                      .rank = src->tensor->rank,
-                      .format = src->tensor->format,
+                      .rank = ir_declared(src->tensor)->rank,
+                      .format = ir_declared(src->tensor)->format,
                       .index_dtype = wanted_index(s, kernel, src->tensor)};
   return rt_file_read(s->arena, src->text, &wanted, s->sink, view);
 }
@@ -161,6 +161,8 @@ static spc_status unknown_size(drv_session *s, const ir_tensor *tensor, int axis
 spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kind,
                         const double *args, int count, const int64_t *sizes, ir_view *out) {
   int64_t dims[IR_MAX_RANK], elements = 1;
+  const ir_tensor *whole = tensor;
+  tensor = ir_declared(tensor);
   for (int d = 0; d < tensor->rank; d++) {
     if (!ir_size_value(tensor->dim[d], sizes, &dims[d])) return unknown_size(s, tensor, d);
     if (dims[d] < 0 || (dims[d] && elements > ((int64_t)1 << 34) / dims[d])) {
@@ -176,7 +178,7 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
   ir_view_dense(s->arena, dtype, tensor->rank, dims, &dense);
   ir_kernel *kernel = s->options.kernel ? ir_kernel_named(s->program, s->options.kernel)
                                         : s->program->kernels.at[0];
-  int64_t limit = ragged_limit(kernel, tensor, sizes);
+  int64_t limit = ragged_limit(kernel, whole, sizes);
   if (ir_generate(s->arena, kind, args, count, limit, &dense)) {
     drv_usage_error(s, "`%s` cannot make data for `%s`", kind, tensor->name);
     return SPC_INVALID_ARGUMENT;
@@ -238,7 +240,7 @@ spc_status drv_view_of(drv_session *s, const ir_kernel *kernel, const char *text
     drv_usage_error(s, "--bind %s: kernel `%s` has no tensor of that name", text, kernel->name);
     return SPC_INVALID_ARGUMENT;
   }
-  ir_tensor plain = **tensor;
+  ir_tensor plain = *ir_declared(*tensor);
   source src = {.tensor = &plain, .text = value, .generator = generator_of(value)};
   const char *why;
   if (plain.role != IR_ROLE_IN)

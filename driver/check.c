@@ -16,6 +16,7 @@ static spc_status literal_view(check_run *run, const ir_tensor *tensor, const fe
                                ir_view *out) {
   drv_session *s = run->s;
   int64_t dims[IR_MAX_RANK];
+  tensor = ir_declared(tensor);
   if (source->literal_rank != tensor->rank) {
     ir_diag_add(s->sink, IR_DIAG_BINDING, source->span,
                 "`%s` has rank %d, but the literal has rank %d", tensor->name, tensor->rank,

@@ -54,9 +54,10 @@ static spc_status read_mask(page *p, const char *text, int64_t *sizes) {
   SPC_TRY(drv_view_of(s, kernel, text, sizes, &tensor, &m.view));
   m.tensor = tensor;
   m.kernel = kernel->name;
-  for (int d = 0; d < tensor->rank; d++)
-    if (tensor->dim[d]->kind == IR_DIM && sizes[tensor->dim[d]->dim->number] < 0)
-      sizes[tensor->dim[d]->dim->number] = m.view.dim[d];
+  const ir_tensor *declared = ir_declared(tensor);
+  for (int d = 0; d < declared->rank; d++)
+    if (declared->dim[d]->kind == IR_DIM && sizes[declared->dim[d]->dim->number] < 0)
+      sizes[declared->dim[d]->dim->number] = m.view.dim[d];
   IR_PUSH(p->arena, &p->masks, m);
   return SPC_OK;
 }

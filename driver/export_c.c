@@ -15,6 +15,7 @@ const char *bundle_c_name(ir_arena *arena, const char *path) {
 
 /* ---- the header ------------------------------------------------------------------------------ */
 static void put_tensor(const ir_tensor *t, ir_text *out) {
+  t = ir_declared(t);
   ir_text_printf(out, "%s: %s[", t->name,
                  t->dtype == IR_NONE ? "pattern" : ir_dtype_text(t->dtype));
   for (int d = 0; d < t->rank; d++) {

@@ -13,6 +13,7 @@ static void copy_expr(ir_expr *to, const ir_expr *from) {
 static void copy_tensor(ir_tensor *to, const ir_tensor *from) {
   to->span = from->span;
   for (int i = 0; i < to->rank; i++) copy_expr(to->dim[i], from->dim[i]);
+  for (int i = 0; to->declared && i < to->declared->rank; i++) copy_expr(to->declared->dim[i], from->declared->dim[i]);
 }
 
 static void copy_stmt(ir_stmt *to, const ir_stmt *from) {

@@ -64,4 +64,9 @@ spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *s
 spc_status ir_generate(ir_arena *arena, const char *kind, const double *args, int count,
                        int64_t limit, ir_view *dense);
 
+/* A view of the shape that callers give or get (ir_declared) becomes one of the tensor's own, and back; the same arrays.  False: a size
+ * is not known. */
+bool ir_view_as_computed(const ir_tensor *t, const int64_t *sizes, ir_view *view);
+bool ir_view_as_declared(const ir_tensor *t, const int64_t *sizes, ir_view *view);
+
 #endif

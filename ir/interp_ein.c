@@ -92,12 +92,14 @@ static spc_status bind_input(interp *r, ir_tensor *tensor) {
     return refuse(r, tensor,
                   ir_format_text(r->arena, "is declared %s, the array has dtype %s",
                                  ir_dtype_text(tensor->dtype), ir_dtype_text(view->dtype)));
-  if (ir_view_check(r->arena, view, &why)) {
+  ir_view own = *view;
+  if (!ir_view_as_computed(tensor, r->sizes, &own)) return refuse(r, tensor, "has a size that is not known");
+  if (ir_view_check(r->arena, &own, &why)) {
     ir_diag_add(r->sink, IR_DIAG_STORAGE, tensor->span, "the arrays of `%s` break its format: %s",
                 tensor->name, why);
     return SPC_INVALID_INPUT;
   }
-  ein_store_new(r, tensor, view);
+  ein_store_new(r, tensor, &own);
   return SPC_OK;
 }
 

@@ -371,6 +371,7 @@ spc_status ein_statement(interp *r, const ir_stmt *stmt) {
   store *made = ein_store_new(r, w.target, &w.out);
   if (w.stores && made->dense) made->stored = asked_pattern(&w);
   ir_binding binding = {w.target, w.out};
+  (void)ir_view_as_declared(w.target, r->sizes, &binding.view); /* its own sizes were known */
   IR_PUSH(r->arena, &r->bindings->list, binding);
   return SPC_OK;
 }

@@ -131,6 +131,7 @@ struct ir_tensor {
   ir_expr *pitch[IR_MAX_RANK]; /* dims: elements from a place of a level to the next, but for the last level, whose
                                   places follow one another; pitch[0] NULL: as the sizes say */
   ir_tensor *like; /* as like(X): shares X's level arrays */
+  const ir_tensor *declared; /* how callers know it, where dimensions that follow one another have become one (pass `join`); NULL: as here */
   bool by_value;   /* its sparse format stores what is not 0: no operand's storage bounds it */
   bool constant;   /* `const`: values do not change between packings */
   bool wide;       /* an input whose positions and coordinates are i64 in memory */
@@ -342,6 +343,11 @@ ir_expr *ir_stores_of(ir_arena *arena, const ir_expr *e);
 ir_expr *ir_stores_of_stmt(ir_arena *arena, const ir_stmt *stmt);
 /* stores[i] for statement i, `true` for everywhere; NULL where no sparse result asks. */
 void ir_stores_of_kernel(ir_arena *arena, const ir_kernel *kernel, ir_expr **stores);
+
+/* The tensor as callers give or get it: names, rank, shape, format. */
+static inline const ir_tensor *ir_declared(const ir_tensor *tensor) { return tensor->declared ? tensor->declared : tensor; }
+/* The record of how t was declared: as it is now but for shape and format, which is row-major.  For those who join dimensions. */
+ir_tensor *ir_declare(ir_arena *a, ir_tensor *t, int rank, ir_expr *const *dims);
 
 /* Value of a size expression for given dim sizes (by dim->number; -1 unknown).  False when a dim is
  * unknown, a division is not exact (but ir_ceil_div's shape rounds up) or it overflows. */

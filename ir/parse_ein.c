@@ -3,18 +3,25 @@
 #include "ir/print.h"
 
 /* ---- tensors ------------------------------------------------------------------------------- */
-static void read_shape(ir_reader *r, ir_tensor *t) {
+static void read_shape(ir_reader *r, int *rank, ir_expr **dims) {
   ir_read_expect(r, "[");
   while (!ir_read_done(r, "]")) {
     ir_expr *dim = ir_read_expr(r);
-    if (t->rank == IR_MAX_RANK) {
+    if (*rank == IR_MAX_RANK) {
       ir_read_fail(r, r->token.span, "a tensor has at most %d dimensions", IR_MAX_RANK);
       return;
     }
-    t->dim[t->rank++] = dim;
+    dims[(*rank)++] = dim;
     if (!ir_read_at(r, "]")) ir_read_expect(r, ",");
   }
   ir_read_expect(r, "]");
+}
+
+static void read_given(ir_reader *r, ir_tensor *t) {
+  ir_expr *dims[IR_MAX_RANK];
+  int rank = 0;
+  read_shape(r, &rank, dims);
+  t->declared = ir_declare(r->arena, t, rank, dims);
 }
 
 static void read_density(ir_reader *r, ir_pattern *p) {
@@ -49,6 +56,7 @@ static void read_tensor_clauses(ir_reader *r, ir_tensor *t) {
     t->pitch[l] = ir_read_expr(r);
     pitch = ir_read_if(r, ",");
   }
+  if (ir_read_if(r, "given")) read_given(r, t);
   if (t->role == IR_ROLE_IN && ir_read_if(r, "positions")) {
     ir_read_expect(r, "i64");
     ir_widen(r->kernel, t);
@@ -72,7 +80,7 @@ void ir_read_tensor_line(ir_reader *r, ir_role role) {
   ir_dtype dtype = ir_read_dtype(r);
   ir_tensor *t = ir_tensor_new(r->kernel, name, role, dtype);
   t->span = span;
-  read_shape(r, t);
+  read_shape(r, &t->rank, t->dim);
   read_tensor_clauses(r, t);
 }
 

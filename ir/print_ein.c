@@ -93,6 +93,10 @@ static void put_tensor(ir_writer *w, const ir_tensor *t) {
     ir_text_put(w->out, l ? ", " : " pitch ");
     ir_put_name(w->out, t->pitch[l]->dim->name);
   }
+  if (t->declared) {
+    ir_text_put(w->out, " given ");
+    put_shape(w, t->declared);
+  }
   if (t->wide) ir_text_put(w->out, " positions i64");
   if (t->by_value) ir_text_put(w->out, " by value");
   put_pattern(w, &t->pattern);

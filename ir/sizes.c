@@ -83,10 +83,10 @@ static bool find_witness(const ir_bindings *bindings, const ir_dim *dim, const i
                          const ir_tensor *but, int but_axis, const ir_binding **by, int *axis) {
   for (int b = 0; b < bindings->list.count; b++) {
     const ir_binding *x = &bindings->list.at[b];
-    for (int d = 0; d < x->tensor->rank && d < x->view.rank; d++) {
+    for (int d = 0; d < ir_declared(x->tensor)->rank && d < x->view.rank; d++) {
       int64_t size;
-      if ((x->tensor == but && d == but_axis) || !ir_expr_uses_dim(x->tensor->dim[d], dim)) continue;
-      if (!ir_size_value(x->tensor->dim[d], sizes, &size) || size != x->view.dim[d]) continue;
+      if ((x->tensor == but && d == but_axis) || !ir_expr_uses_dim(ir_declared(x->tensor)->dim[d], dim)) continue;
+      if (!ir_size_value(ir_declared(x->tensor)->dim[d], sizes, &size) || size != x->view.dim[d]) continue;
       *by = x;
       *axis = d;
       return true;
@@ -97,11 +97,11 @@ static bool find_witness(const ir_bindings *bindings, const ir_dim *dim, const i
 
 static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int axis,
                            const int64_t *sizes, ir_sink *sink) {
-  const ir_dim *dim = first_dim(b->tensor->dim[axis]);
+  const ir_dim *dim = first_dim(ir_declared(b->tensor)->dim[axis]);
   const ir_binding *by = NULL;
   int by_axis = 0;
   if (!sink) return SPC_INVALID_INPUT;
-  const char *size = size_text(sink, b->tensor->dim[axis]);
+  const char *size = size_text(sink, ir_declared(b->tensor)->dim[axis]);
   if (dim && sizes[dim->number] < 0) {
     ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
                 "`%s` has size %lld along axis %d, but no size of `%s` makes `%s` that",
@@ -115,7 +115,7 @@ static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int
         sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
         "`%s` has size %lld along axis %d (`%s`), but `%s` has size %lld along axis %d (`%s`)",
         b->tensor->name, (long long)b->view.dim[axis], axis, size, by->tensor->name,
-        (long long)by->view.dim[by_axis], by_axis, size_text(sink, by->tensor->dim[by_axis]));
+        (long long)by->view.dim[by_axis], by_axis, size_text(sink, ir_declared(by->tensor)->dim[by_axis]));
   } else {
     ir_diag_add(sink, IR_DIAG_SIZE_DISAGREES, b->tensor->span,
                 "`%s` has size %lld along axis %d (`%s`), but `%s` is %lld", b->tensor->name,
@@ -126,10 +126,10 @@ static spc_status disagree(const ir_bindings *bindings, const ir_binding *b, int
 
 /* ---- the walk over bound tensors ----------------------------------------------------------- */
 static spc_status check_rank(const ir_binding *b, ir_sink *sink) {
-  if (b->tensor->rank == b->view.rank) return SPC_OK;
+  if (ir_declared(b->tensor)->rank == b->view.rank) return SPC_OK;
   ir_diag_add(sink, IR_DIAG_BINDING, b->tensor->span,
               "`%s` is declared with %d dimension%s, the array has %d", b->tensor->name,
-              b->tensor->rank, b->tensor->rank == 1 ? "" : "s", b->view.rank);
+              ir_declared(b->tensor)->rank, ir_declared(b->tensor)->rank == 1 ? "" : "s", b->view.rank);
   return SPC_INVALID_INPUT;
 }
 
@@ -137,10 +137,10 @@ static bool solve_some(const ir_bindings *bindings, int64_t *sizes) {
   bool progress = false;
   for (int b = 0; b < bindings->list.count; b++) {
     const ir_binding *x = &bindings->list.at[b];
-    for (int d = 0; d < x->tensor->rank; d++) {
+    for (int d = 0; d < ir_declared(x->tensor)->rank; d++) {
       equation found;
-      if (unknowns(x->tensor->dim[d], sizes) != 1) continue;
-      if (!solve(x->tensor->dim[d], x->view.dim[d], sizes, &found)) continue;
+      if (unknowns(ir_declared(x->tensor)->dim[d], sizes) != 1) continue;
+      if (!solve(ir_declared(x->tensor)->dim[d], x->view.dim[d], sizes, &found)) continue;
       sizes[found.dim->number] = found.value;
       progress = true;
     }
@@ -151,13 +151,13 @@ static bool solve_some(const ir_bindings *bindings, int64_t *sizes) {
 static spc_status check_shapes(const ir_bindings *bindings, const int64_t *sizes, ir_sink *sink) {
   for (int b = 0; b < bindings->list.count; b++) {
     const ir_binding *x = &bindings->list.at[b];
-    for (int d = 0; d < x->tensor->rank; d++) {
+    for (int d = 0; d < ir_declared(x->tensor)->rank; d++) {
       int64_t size;
-      int open = unknowns(x->tensor->dim[d], sizes);
+      int open = unknowns(ir_declared(x->tensor)->dim[d], sizes);
       if (open > 1 ||
-          (open == 1 && solve(x->tensor->dim[d], x->view.dim[d], sizes, &(equation){0})))
+          (open == 1 && solve(ir_declared(x->tensor)->dim[d], x->view.dim[d], sizes, &(equation){0})))
         continue;
-      if (open == 1 || !ir_size_value(x->tensor->dim[d], sizes, &size) || size != x->view.dim[d])
+      if (open == 1 || !ir_size_value(ir_declared(x->tensor)->dim[d], sizes, &size) || size != x->view.dim[d])
         return disagree(bindings, x, d, sizes, sink);
     }
   }

@@ -58,6 +58,17 @@ static void check_pitch(ir_checker *c, const ir_tensor *t) {
   }
 }
 
+static void check_declared(ir_checker *c, const ir_tensor *t) {
+  const ir_tensor *given = t->declared;
+  bool callers = t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
+  if (!given) return;
+  if (!callers || t->like || t->pitch[0] || !t->format || !ir_format_is_row_major(t->format) || given->declared || given->rank <= t->rank) {
+    ir_fault(c, t->span, "only a dense, row-major input or output without a pitch is given with more dimensions than it has");
+    return;
+  }
+  for (int d = 0; d < given->rank; d++) ir_check_size(c, given->dim[d], "the size of a dimension as given");
+}
+
 static void check_def(ir_checker *c, const ir_tensor *t) {
   if (t->def && t->role == IR_ROLE_IN) ir_fault(c, t->span, "an input has a statement");
   if (t->def && !ir_owns(c, t->def)) ir_fault(c, t->span, "its statement is not in the kernel");
@@ -83,6 +94,7 @@ static void check_tensor(ir_checker *c, const ir_tensor *t) {
   check_format(c, t);
   check_like(c, t);
   check_pitch(c, t);
+  check_declared(c, t);
   check_def(c, t);
 }
 

@@ -33,8 +33,13 @@ static int64_t known_multiple(const ir_expr *size) {
 
 /* Contiguous extents can be multiples of the row's alignment: always where they are constants, at
  * some sizes where a dim without a multiple is dyn (the plan then looks at the size it has). */
+static bool is_open(const ir_expr *extent) {
+  if (extent->kind == IR_DIM) return extent->dim->value < 0;
+  return extent->kind == IR_OP && extent->op == IR_OP_MUL && (is_open(extent->args[0]) || is_open(extent->args[1]));
+}
+
 static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
-  if (extent->kind == IR_DIM && extent->dim->value < 0) return true;
+  if (is_open(extent)) return true;
   return known_multiple(extent) * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 

@@ -48,10 +48,17 @@ static rt_slot *slot_new(rt_memory *memory, const char *name, ir_array array, bo
   return slot;
 }
 
+static spc_status too_big(rt_memory *memory, const char *name) {
+  ir_diag_add(memory->sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE,
+              "the size of `%s` is unknown or too large for memory at the sizes given", name);
+  return SPC_INVALID_INPUT;
+}
+
 spc_status rt_memory_bind(rt_memory *memory, const ir_tensor *tensor, const ir_view *view) {
   rt_tensor_slots *t = rt_memory_tensor(memory, tensor);
   ir_view own = *view;
   const char *why = "";
+  if (!ir_view_as_computed(tensor, memory->sizes, &own)) return too_big(memory, tensor->name);
   if (ir_view_index(memory->arena, &own, ir_index_dtype(memory->kernel, tensor), &why)) {
     ir_diag_add(memory->sink, IR_DIAG_PACK, tensor->span, "`%s`: %s", tensor->name, why);
     return SPC_INVALID_INPUT;
@@ -65,12 +72,6 @@ spc_status rt_memory_bind(rt_memory *memory, const ir_tensor *tensor, const ir_v
   }
   t->ready = true;
   return SPC_OK;
-}
-
-static spc_status too_big(rt_memory *memory, const char *name) {
-  ir_diag_add(memory->sink, IR_DIAG_BUFFER_SIZE, IR_NOWHERE,
-              "the size of `%s` is unknown or too large for memory at the sizes given", name);
-  return SPC_INVALID_INPUT;
 }
 
 static spc_status host_array(rt_memory *memory, const char *name, ir_dtype dtype, int64_t count,

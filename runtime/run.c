@@ -379,6 +379,7 @@ spc_status rt_run_fetch(rt_run *run, ir_bindings *outputs, rt_stats *stats) {
     if (tensor->role != IR_ROLE_OUT) continue;
     ir_binding result = {.tensor = tensor};
     SPC_TRY(rt_run_tensor(run, tensor, &result.view));
+    (void)ir_view_as_declared(tensor, run->plan->sizes, &result.view); /* its own sizes were known */
     IR_PUSH(run->memory.arena, &outputs->list, result);
   }
   if (!stats) return SPC_OK;

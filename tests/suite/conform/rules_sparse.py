@@ -177,3 +177,28 @@ case("2: a list of a matrix whose diagonal is read too", program("N M", """
   out d[i] = max(C[i,i], sum[k] C[k,k]*C[k,i]) : f32[N];  out y[i,j] = sum[k] C[i,k]*S[k,j] : f32[N,M];  out t[i,j] = C[i,i] + sum[k] C[k,i]*S[k,j] : f32[N,M];
   out r[i] = sum[k] C[i,k]*C[k,i] : f32[N];  out w[i,c] = C[i,c] + C[c,i] : f32[N,N];"""),
      dict(C=C, S=S9), dict(d=np.maximum(np.diag(C), f64(C).T @ np.diag(C)), y=f64(C) @ S9, t=np.diag(C)[:, None] + f64(C).T @ S9, r=(f64(C) * C.T).sum(1), w=f64(C) + C.T))
+
+# ---- 2. zeros of more than two dimensions: indices that follow one another are one
+x_3, W_3, V_3, s_3 = normal(3, 5, 7), normal(11, 7), normal(11, 7), normal(3, 5)
+h3 = np.maximum(f64(x_3) @ f64(W_3).T - 1.5, 0)
+u3 = f64(x_3) @ f64(V_3).T
+for hint in ("density=0.05", "density=0.9"):
+    case("2: zeros of three dimensions, %s" % hint, program("B T D F", """
+  in x: f32[B,T,D]; in W: f32[F,D]; in V: f32[F,D]; in s: f32[B,T];
+  let h[b,t,f] = relu((sum[d] x[b,t,d]*W[f,d]) - 1.5) ~ zeros(dynamic, %s);  let u[b,t,f] = sum[d] x[b,t,d]*V[f,d] on h[b,t,f];
+  out y[b,t,o] = s[b,t] * sum[f] h[b,t,f]*V[f,o];  out n[f] = max[b,t] h[b,t,f];  out r[b,t] = sum[f] h[b,t,f];
+  out g[b,t,o] = sum[f] h[b,t,f]*u[b,t,f]*V[f,o];  out dW[f,d] = sum[b,t] h[b,t,f]*x[b,t,d];""" % hint),
+         dict(x=x_3, W=W_3, V=V_3, s=s_3), dict(y=f64(s_3)[:, :, None] * (h3 @ V_3), n=h3.max((0, 1)), r=h3.sum(2), g=(h3 * u3) @ V_3, dW=np.einsum("btf,btd->fd", h3, f64(x_3))))
+q4 = np.where(rng.random((2, 3, 4, 6)) < 0.3, normal(2, 3, 4, 6), 0).astype(np.float32)
+case("2: zeros of four dimensions", program("B H T E O", """
+  in q: f32[B,H,T,E] ~ zeros(dynamic); in w: f32[E,O]; in k: f32[B,H,T,E];
+  out y[b,h,t,o] = sum[e] q[b,h,t,e]*w[e,o];  out z[b,h,t] = sum[e] q[b,h,t,e]*k[b,h,t,e];  out a[o] = sum[b,h,t,e] q[b,h,t,e]*w[e,o];"""),
+     dict(q=q4, w=W_3[:6, :5].copy(), k=normal(2, 3, 4, 6) * 0 + 1), dict(y=f64(q4) @ W_3[:6, :5], z=f64(q4).sum(3), a=(f64(q4) @ W_3[:6, :5]).sum((0, 1, 2))))
+case("2: zeros of three dimensions, one product of their own each", program("B T S D", """
+  in x: f32[B,T,D] ~ zeros(dynamic); in k: f32[B,S,D];
+  out y[b,t,s] = sum[d] x[b,t,d]*k[b,s,d];  out z[b,t] = sum[d] x[b,t,d];"""),
+     dict(x=q4[0], k=q4[1, :, :3].copy()), dict(y=np.einsum("btd,bsd->bts", f64(q4[0]), f64(q4[1, :, :3])), z=f64(q4[0]).sum(2)))
+case("2: a mask of three dimensions from outside", program("B T D O", """
+  in x: f32[B,T,D]; in w: f32[D,O]; in m: b1[B,T,O] ~ zeros(dynamic);
+  out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] on m[b,t,o] fill -1;"""),
+     dict(x=x_3, w=W_3.T.copy(), m=h3 > 0.5), dict(y=np.where(h3 > 0.5, f64(x_3) @ f64(W_3).T, -1)))
