@@ -161,6 +161,7 @@ template <class Config> struct spc_box_store {
   static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
+  static constexpr bool whole = !Config::fragment_reads; // or as good as: nothing is read outside
   static constexpr bool moves_rows = Config::regroups || Config::grouped; // a box of the engine would reach over their end
   static_assert(!moves_rows || !by_engine || (by_rows && share == 64 && sums::blocks == 1 && columns % 64 == 0 && boxes % held == 0),
                 "rows of the result go one by one, 128 bytes at a time");
@@ -218,13 +219,14 @@ template <class Config> struct spc_box_store {
   // In a box of 64 x 64 bytes: the engine's swizzle of rows of 64.
   SPC_DEVICE int byte_at(int row, int column) { return row * 64 + (column / 16 ^ row / 2 % 4) * 16 + column % 16; }
   // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
-  // where it starts in the warpgroup's part of the tile.
+  // where it starts in the warpgroup's part of the tile, `within` in the box.
   template <bool Whole, class Found>
-  SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, const spc_u32 *here,
+  SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, int within, const spc_u32 *here,
                          const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
     int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
+    const int row[2] = {row_of<Whole>(m, e), row_of<Whole>(m + 8, e)};
     spc_u32 rows = 0;
 #pragma unroll
     for (int p = 0; p < 2 * steps8; p++) {
@@ -233,9 +235,9 @@ template <class Config> struct spc_box_store {
       if constexpr (Config::reads_place)
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
       if constexpr (Config::fetches)
-        for (int i = 0; i < 2; i++) brought[i].fetched = fetched[part % 64 / 2 + 2 * p + i];
-      auto low = value<Whole>(v[2 * p], m + p % 2 * 8, n + p / 2 * 8, brought[0], e);
-      auto high = value<Whole>(v[2 * p + 1], m + p % 2 * 8, n + p / 2 * 8 + 1, brought[1], e);
+        for (int i = 0; i < 2; i++) brought[i].fetched = fetched[within / 2 + 2 * p + i];
+      auto low = value<Whole>(v[2 * p], row[p % 2], n + p / 2 * 8, brought[0], e);
+      auto high = value<Whole>(v[2 * p + 1], row[p % 2], n + p / 2 * 8 + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
       if constexpr (Config::samples) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
       rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
@@ -246,11 +248,14 @@ template <class Config> struct spc_box_store {
     }
   }
   // Where the fragment reads for itself, places outside (a tile reaches over the edge) are computed as their neighbour
-  // inside.
+  // inside.  row: the result's, of place m.
+  template <bool Whole> SPC_DEVICE int row_of(int m, const spc_box_epilogue<Config> &e) {
+    return Whole && !Config::regroups ? m : spc_row_at<Config>(e.args, min(m, e.place.m - 1), e.all);
+  }
   template <bool Whole>
-  SPC_DEVICE auto value(typename sums::Sum sum, int m, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
-    int at_m = Whole && !Config::regroups ? m : spc_row_at<Config>(e.args, min(m, e.place.m - 1), e.all), at_n = Whole ? n : min(n, e.place.n - 1);
-    return Config::epilogue(e.args, sum, at_m, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
+  SPC_DEVICE auto value(typename sums::Sum sum, int row, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
+    int at_n = Whole ? n : min(n, e.place.n - 1);
+    return Config::epilogue(e.args, sum, row, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
   }
   // Of two neighbours the halves that are on the list; what is past it is zero, for its readers' last k tile.
   SPC_DEVICE spc_u32 listed_halves(int n, int end) { return (n < end ? 0xffffu : 0) | (n + 1 < end ? 0xffff0000u : 0); }
@@ -266,14 +271,14 @@ template <class Config> struct spc_box_store {
     }
     if constexpr (share == 8) {
       spc_u32 packed[2];
-      values<Whole>(v, 1, block, part, nullptr, fetched, packed, e, found);
+      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4], here[4];
         if constexpr (Config::reads_place) load_here(here, here_box, step);
-        values<Whole>(v + step * 8, 2, block, part + step * 16, here, fetched, packed, e, found);
+        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, fetched, packed, e, found);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
         // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.
@@ -284,11 +289,10 @@ template <class Config> struct spc_box_store {
 
   // ---- a whole part ----
   template <class Ring>
-  SPC_DEVICE void run(const sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
+  SPC_DEVICE void run(sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
                       const spc_tensor_maps &maps) {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
-    const bool whole = !Config::fragment_reads; // or as good as: nothing is read outside
     e.vectors.leave(e.vectors_at);
     if constexpr (Config::samples && Config::reads_place) {
       run_places<whole>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
@@ -322,41 +326,67 @@ template <class Config> struct spc_box_store {
       ptx_barrier_arrive(empty);
     }
   }
+  // ---- box by box ----
+  // What a fragment makes of many elements is most of the text there is to compile.  Where that would be much it stands once, for the
+  // box whose sums come first: the others' move up behind it, for registers have no numbers.
+  static constexpr int piece = by_engine ? share : columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 8; // columns that are gone through at a time
+  static constexpr bool much = Config::fetches || Config::fragment_reads || Config::samples || Config::n_blocks || (Config::regroups && !Config::live) ||
+                               (!by_engine && !Config::grouped);
+  static constexpr bool once = much && !Config::detects && columns > piece && columns % piece == 0;
+  // Calls use(sums, block, number) for all pieces.
+  template <class Use> SPC_DEVICE void each_piece(sums &all, Use use) {
+    const int wide = (columns + piece - 1) / piece;
+#pragma unroll
+    for (int b = 0; b < sums::blocks; b++) {
+      if constexpr (once) {
+#pragma unroll 1
+        for (int i = 0; i < wide; i++) {
+          use(all.sum[b], b, b * wide + i);
+          if (i + 1 == wide) break;
+#pragma unroll
+          for (int j = 0; j < sums::count - piece / 2; j++) all.sum[b][j] = all.sum[b][j + piece / 2];
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < wide; i++) use(all.sum[b] + (by_engine ? box_part(i) : i * piece) / 2, b, b * wide + i);
+      }
+    }
+  }
   template <bool Whole, class Ring, class Found>
-  SPC_DEVICE void run_boxes(const sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
+  SPC_DEVICE void run_boxes(sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
                             const spc_tensor_maps &maps, Found &found, spc_u32 *room) {
     const int group = sums::group();
     spc_u32 staged = shared + Ring::staged_at + group * held * panel::bytes;
     Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
     spc_row_store<Config, panel> rows;
     if (moves_rows && !e.all) rows.look(e.args, e.place, box_row(group, 0));
-#pragma unroll
-    for (int i0 = 0; i0 < boxes; i0 += held) {
-      if (spc_leads_group()) ptx_tma_store_wait_read<0>();
-      ptx_sync_group(group);
-#pragma unroll
-      for (int i = i0; i < min(i0 + held, boxes); i++) {
-        spc_u32 here = 0;
-        if constexpr (Config::reads_place) {
-          if (i % slot_boxes == 0) {
-            if (i > 0) now.advance();
-            ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
-          }
-          here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * place_bytes;
-        }
-        stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + (i - i0) * panel::bytes, here,
-                         i / boxes_wide, box_part(i), e, found);
-        found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
+    each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
+      const int i0 = i / held * held;
+      if (i == i0) {
+        if (spc_leads_group()) ptx_tma_store_wait_read<0>();
+        ptx_sync_group(group);
       }
+      spc_u32 here = 0;
+      if constexpr (Config::reads_place) {
+        if (i % slot_boxes == 0) {
+          if (i > 0) now.advance();
+          ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
+        }
+        here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * place_bytes;
+      }
+      stage_box<Whole>(v, staged + (i - i0) * panel::bytes, here, block, box_part(i), e, found);
+      found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
+      if (i + 1 < boxes && i + 1 < i0 + held) return;
       ptx_fence_async_shared();
       ptx_sync_group(group);
       if (moves_rows && !e.all) {
         rows.template store<held>(e.args, e.place, staged, e.place.n0 + box_column(group, i0));
       } else if (spc_leads_group()) {
 #pragma unroll
-        for (int i = i0; i < min(i0 + held, boxes); i++)
-          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i - i0) * panel::bytes,
-                                                box_x(e.args, e.place, group, i), box_y(e.args, e.place, group, i), e.batch);
+        for (int j = 0; j < held; j++)
+          if (i0 + j < boxes)
+            ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + j * panel::bytes, box_x(e.args, e.place, group, i0 + j),
+                                                  box_y(e.args, e.place, group, i0 + j), e.batch);
         ptx_tma_store_commit();
       }
       if constexpr (Config::reads_place) {
@@ -366,25 +396,25 @@ template <class Config> struct spc_box_store {
         for (int slot = i0 / slot_boxes; slot < done; slot++, at.advance())
           if (leader) ptx_barrier_arrive(Ring::empty(shared, at.slot));
       }
-    }
+    });
   }
   template <class Found>
-  SPC_DEVICE void run_registers(const sums &all, const spc_box_epilogue<Config> &e, Found &found, spc_u32 *room) {
+  SPC_DEVICE void run_registers(sums &all, const spc_box_epilogue<Config> &e, Found &found, spc_u32 *room) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     long long pitch = Config::pitch_t(e.args);
     T *to = Config::t(e.args, e.place.batch);
     bool pairs = by_rows && (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
     ptx_sync_group(sums::group()); // the vectors are there
+    each_piece(all, [&](const typename sums::Sum *v, int b, int number) {
 #pragma unroll
-    for (int b = 0; b < sums::blocks; b++)
-#pragma unroll
-      for (int i = 0; i < sums::count; i += 2) {
-        int part = i / 4 * 8, m = e.place.m0 + sums::group_row() + b * 64 + warp * 16 + lane / 4 + i % 4 / 2 * 8;
+      for (int i = 0; i < piece / 2; i += 2) {
+        int part = number % (columns / piece) * piece + i / 4 * 8, m = e.place.m0 + sums::group_row() + b * 64 + warp * 16 + lane / 4 + i % 4 / 2 * 8;
         int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
         spc_brought brought[2];
         e.vectors.give(e.vectors_at, part + lane % 4 * 2, b * 2 + i % 4 / 2, brought);
-        T low = spc_put_as<T>::from(value<!Config::fragment_reads>(all.sum[b][i], m, n, brought[0], e));
-        T high = spc_put_as<T>::from(value<!Config::fragment_reads>(all.sum[b][i + 1], m, n + 1, brought[1], e));
+        int at_m = row_of<whole>(m, e);
+        T low = spc_put_as<T>::from(value<whole>(v[i], at_m, n, brought[0], e));
+        T high = spc_put_as<T>::from(value<whole>(v[i + 1], at_m, n + 1, brought[1], e));
         if (m < e.place.m)
           found.note(part, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(),
                      (spc_get(low) != 0 ? 1 : 0) | (spc_get(high) != 0 ? 0x10000 : 0));
@@ -400,6 +430,7 @@ template <class Config> struct spc_box_store {
         if (i % 4 == 2) found.leave(room, part, part + 8);
         if (i % 16 == 14) asm volatile("" ::: "memory");
       }
+    });
     ptx_sync_group(sums::group()); // and are read
   }
 };
