@@ -342,7 +342,6 @@ template <class Config> struct spc_box_store {
 #pragma unroll 1
         for (int i = 0; i < wide; i++) {
           use(all.sum[b], b, b * wide + i);
-          if (i + 1 == wide) break;
 #pragma unroll
           for (int j = 0; j < sums::count - piece / 2; j++) all.sum[b][j] = all.sum[b][j + piece / 2];
         }
