@@ -403,15 +403,15 @@ static void walk_heads(lower_walk *k, lower_walker *w, lower_walker *steady, int
   ir_close(&s->b, outer);
 }
 
-/* The leaf is met at every entry: each level from here on has an index of the nest, and nothing at the leaf goes
+/* The leaf is met at every entry: each level from here on has an index of the nest that goes through it, and nothing at the leaf goes
  * through the row once more (topk). */
 static bool entries_are_points(const lower_walk *k) {
   const lower_access *access = pass_walker_access(k, &k->w[0]);
   if (!pass_is_elementwise(k->nest->root)) return false;
   for (int l = k->w[0].level; l < access->format->level_count; l++) {
-    const ir_expr *sub = access->expr->args[access->format->level[l].dim];
+    int dim = access->format->level[l].dim;
     bool found = false;
-    for (int i = 0; i < k->nest->count; i++) found |= ir_is_bare(sub, k->nest->index[i]);
+    for (int i = 0; i < k->nest->count; i++) found |= ir_goes_through(access->expr, dim, k->nest->index[i]);
     if (!found) return false;
   }
   return true;
@@ -434,7 +434,7 @@ static bool is_flat(const lower_walk *k, const lower_walker *w) {
   for (int l = w->level + 1; l < access->format->level_count; l++) {
     const ir_level *level = &access->format->level[l];
     bool inside = false;
-    for (int n = k->n + 1; n < k->nest->count; n++) inside |= ir_is_bare(access->expr->args[level->dim], k->nest->index[n]);
+    for (int n = k->n + 1; n < k->nest->count; n++) inside |= ir_goes_through(access->expr, level->dim, k->nest->index[n]);
     if (!inside || level->kind != IR_LEVEL_SINGLETON) return false;
   }
   return true;
