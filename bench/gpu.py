@@ -215,13 +215,14 @@ def epilogue():
     print("\n### what an epilogue costs, bf16: microseconds, L2 cold; in brackets, against the plain product of the same run\n")
     kinds = (("plain", "", "%s"), ("bias", "in b: bf16[N];", "%s + b[n]"), ("relu", "", "relu(%s)"), ("bias, relu", "in b: bf16[N];", "relu(%s + b[n])"),
              ("residual", "in R: bf16[M,N];", "%s + R[m,n]"), ("bias, relu, residual", "in b: bf16[N]; in R: bf16[M,N];", "relu(%s + b[n]) + R[m,n]"))
-    head("M × N × K", *(kind[0] for kind in kinds), "torch plain", "torch bias", "torch residual")
+    head("M × N × K", *(kind[0] for kind in kinds), "torch plain", "torch bias", "torch residual, copied first", "torch residual in place")
     for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (4096, 14336, 4096), (1024, 20480, 5120), (64, 20480, 5120)):
         a, b, bias, r = bf16(m, k), bf16(k, n), bf16(n), bf16(m, n)
         c, d = torch.empty(m, n, device="cuda", dtype=torch.bfloat16), torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
         programs = [Program(dense_text(m, n, k, "bf16", False, extra, text)).bind(A=a, B=b, C=c, **({"b": bias} if "b:" in extra else {}), **({"R": r} if "R:" in extra else {}))
                     for _, extra, text in kinds]
-        peers = [lambda: torch.mm(a, b, out=d), lambda: torch.addmm(bias, a, b, out=d), lambda: torch.addmm(r, a, b, out=d)]
+        grown = r.clone()
+        peers = [lambda: torch.mm(a, b, out=d), lambda: torch.addmm(bias, a, b, out=d), lambda: torch.addmm(r, a, b, out=d), lambda: torch.addmm(grown, a, b, out=grown)]
         times = compare(programs + peers, before=sweep)
         cell = lambda i, base: "%.1f" % (times[i][0] * 1e3) + ("" if i == base else " (%+.1f %%)" % (100 * (times[i][0] / times[base][0] - 1)))
         row("%d × %d × %d" % (m, n, k), *(cell(i, 0) for i in range(len(kinds))), *(cell(i, len(kinds)) for i in range(len(kinds), len(times))))

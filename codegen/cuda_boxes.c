@@ -85,6 +85,12 @@ static int note_bytes(const cg_launch *l) {
   return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
 }
 
+/* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
+static bool can_stage_place(const cg_launch *l) {
+  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->groups.segment;
+  return l->brought.place >= 0 && ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 && element_bytes(l) == 2 && !l->detects && !lists;
+}
+
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
 static void share(cg_launch *l) {
   int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
@@ -95,6 +101,10 @@ static void share(cg_launch *l) {
   int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
   if (l->samples && l->brought.place >= 0) wanted = boxes; /* what lies at the place waits there */
   if (l->row->m > 64 * groups && wanted > 1) wanted = 1; /* the slots are large */
+  const int place_barriers = 16;
+  l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
+                    GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + boxes * box <= SHARED_LIMIT;
+  if (l->stages_place) wanted = boxes, fixed += place_barriers;
   l->depth = l->row->depth;
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)
     l->depth--;

@@ -7,9 +7,10 @@
 //
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
 // epilogue of the last runs, and warpgroups wait for slots and for nothing else, not for each other: while one
-// is in its epilogue another multiplies.  What the fragment reads at the result's own place (a residual) travels
-// through the ring too, behind the k tiles.  Rows and columns outside an operand arrive as zeros and are not
-// stored, so m, n and k are free; rows of operands must start at multiples of 16 bytes.
+// is in its epilogue another multiplies.  What the fragment reads at the result's own place (a residual) comes to where the
+// values are staged while a tile is multiplied, if that is as large as a tile; else through the ring, behind the k tiles.
+// Rows and columns outside an operand arrive as zeros and are not stored, so m, n and k are free; rows of operands must start
+// at multiples of 16 bytes.
 // Where k is split (split.cuh), `split` blocks in a cluster share a tile, and there is a cluster for each tile.
 #pragma once
 #include "spc/blocks.cuh"
@@ -34,7 +35,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
-  static constexpr int decision_at = notes_at + (Config::samples ? Config::depth * 16 + 16 : 0);
+  static constexpr int places_at = notes_at + (Config::samples ? Config::depth * 16 : 0);
+  static constexpr int decision_at = places_at + (Config::samples || spc_stages_place<Config> ? 16 : 0);
   static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; each, where each read the slot's note.
@@ -49,7 +51,7 @@ template <class Config> struct spc_box_ring {
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
   SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, Config::depth + s); }
   SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s; }
-  SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + notes_at + Config::depth * 16; }
+  SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + places_at; }
   SPC_DEVICE spc_u32 place_empty(spc_u32 shared) { return place_full(shared) + 8; }
   // Where the loading warpgroup changes what has come: the boxes alone.
   SPC_DEVICE spc_u32 raw(spc_u32 shared, int s) { return full(shared, 2 * Config::depth + s); }
@@ -71,7 +73,7 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
                                    const spc_tile_place &place, spc_box_batch batch, spc_box_ring<Config> &at) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
-  if constexpr (Config::reads_place) {
+  if constexpr (Config::reads_place && !spc_stages_place<Config>) {
 #pragma unroll 1
     for (int i = 0; i < store::place_slots; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
@@ -81,6 +83,19 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
   }
 }
 
+// The same where a whole tile is staged: it waits where the values will go, and takes no slot.  `parity`: of the tile before.
+template <class Config>
+SPC_DEVICE void spc_box_load_staged(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, const spc_tile_place &place,
+                                    spc_box_batch batch, int parity) {
+  using ring = spc_box_ring<Config>;
+  if constexpr (spc_stages_place<Config>) {
+    ptx_barrier_wait(ring::place_empty(shared), parity);
+    spc_box_store<Config>::load_staged(shared + ring::staged_at, &maps.map[3], ring::place_full(shared), args, place, batch);
+  }
+}
+// The k tile behind whose loads that is asked for: who multiplies has freed the room by then, so the loads wait for nothing.
+template <class Config> SPC_DEVICE int spc_place_behind(int steps) { return min(Config::depth + 2, steps - 1); }
+
 template <class Config>
 SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
@@ -88,10 +103,11 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   spc_k_share share = spc_share_of_k<Config>(steps);
   if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
   ring at = {0, 1};
+  int parity = 1; // of the tile before
   spc_walk_of<Config> walk(args, all);
   spc_tile_place place;
 #pragma unroll 1
-  while (walk.next(args, place)) {
+  for (; walk.next(args, place); parity ^= 1) {
     spc_box_batch batch = spc_batch_of<Config>(args, place);
     spc_k_order<Config> order(args, place, all);
     if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args, all), 1);
@@ -103,7 +119,10 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
       ptx_barrier_expect(full, ring::slot_bytes);
       ring::panel_a::load(slot, &maps.map[0], full, place.m0, k, batch);
       ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
+      if (spc_stages_place<Config> && i == share.begin + spc_place_behind<Config>(share.end - share.begin))
+        spc_box_load_staged<Config>(shared, args, maps, place, batch, parity);
     }
+    if (spc_stages_place<Config> && share.begin == share.end) spc_box_load_staged<Config>(shared, args, maps, place, batch, parity);
     spc_box_load_place<Config>(shared, args, maps, place, batch, at);
   }
 }
@@ -285,15 +304,21 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
+// stored: a tile before has been stored, whose staged boxes are free once they are read.
 template <class Config>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
-                                 spc_box_ring<Config> &at, int steps, bool copied) {
+                                 spc_box_ring<Config> &at, int steps, bool copied, bool stored) {
   using ring = spc_box_ring<Config>;
   bool gives = ring::gives();
   int before = 0;
+  const int frees = spc_stages_place<Config> && stored ? min(1, steps - 1) : -1;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
     spc_box_issue<Config, 0>(sums, shared, base, at, i == 0, copied);
+    if (spc_stages_place<Config> && i == frees && spc_leads_group()) {
+      ptx_tma_store_wait_read<0>();
+      ptx_barrier_arrive(ring::place_empty(shared));
+    }
     sums.template retire<1>();
     if (i > 0 && gives) ptx_barrier_arrive(ring::empty(shared, before));
     before = at.slot;
@@ -366,8 +391,9 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);
+  bool stored = false;
 #pragma unroll 1
-  for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1) {
+  for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1, stored = true) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
@@ -376,7 +402,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
-    else spc_box_multiply<Config>(sums, shared, base, at, steps, !all);
+    else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> mine;
       spc_exchange_sums<Config>(sums, mine, shared);
@@ -398,8 +424,8 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
     if (spc_prepares<Config>::any) ptx_barrier_init(ring::raw(shared, s), 1);
     ptx_barrier_init(ring::empty(shared, s), ring::givers);
   }
-  if (Config::samples) {
-    ptx_barrier_init(ring::place_full(shared), 128);
+  if (Config::samples || spc_stages_place<Config>) {
+    ptx_barrier_init(ring::place_full(shared), Config::samples ? 128 : 1);
     ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
   }
   ptx_fence_barrier_init();
@@ -420,6 +446,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
                                        !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
   const bool lists = Config::gathers || Config::samples || Config::regroups || Config::grouped, prepares = spc_prepares<Config>::any;
+  static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
+                                              Config::split == 1 && sizeof(typename Config::A) == 2),
+                "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
   static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),
                 "what is turned or split comes by box, whole");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");

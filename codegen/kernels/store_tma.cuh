@@ -125,6 +125,9 @@ template <class Config> struct spc_box_fetch<Config, true> {
   }
 };
 
+// What lies at the result's place is brought to where the values are staged.
+template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place && !Config::samples;
+
 // What an epilogue is given besides the sums.
 template <class Config> struct spc_box_epilogue {
   const spc_args &args;
@@ -158,7 +161,7 @@ template <class Config> struct spc_box_store {
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (groups * place_bytes); // of each group, in one slot
   static constexpr int place_slots = slot_boxes ? (boxes + slot_boxes - 1) / slot_boxes : 0;
-  static_assert(!Config::reads_place || (by_engine && slot_boxes > 0), "a slot must hold a box of every warpgroup");
+  static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || spc_stages_place<Config>)), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
   static constexpr bool whole = !Config::fragment_reads; // or as good as: nothing is read outside
@@ -190,6 +193,16 @@ template <class Config> struct spc_box_store {
       ptx_tma_load<Config::batches_mapped>(slot + i * place_bytes, map, full,
                                            box_x(args, place, i % groups, first + i / groups),
                                            box_y(args, place, i % groups, first + i / groups), batch);
+  }
+
+  static_assert(!spc_stages_place<Config> || (held == boxes && sizeof(typename Config::P) == 2), "all boxes of a tile must be staged, of as many bytes");
+  SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
+                              spc_box_batch batch) {
+    ptx_barrier_expect(full, boxes * groups * panel::bytes);
+#pragma unroll 1
+    for (int i = 0; i < boxes * groups; i++)
+      ptx_tma_load<Config::batches_mapped>(staged + (i % groups * held + i / groups) * panel::bytes, map, full,
+                                           box_x(args, place, i % groups, i / groups), box_y(args, place, i % groups, i / groups), batch);
   }
 
   // ---- one step of 16 columns ----
@@ -294,17 +307,18 @@ template <class Config> struct spc_box_store {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
     e.vectors.leave(e.vectors_at);
-    if constexpr (Config::samples && Config::reads_place) {
+    if constexpr ((Config::samples && Config::reads_place) || spc_stages_place<Config>) {
       run_places<whole>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
     } else if constexpr (!by_engine) run_registers(all, e, found, room);
     else run_boxes<whole>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }
-  // What is read at the place lies where the values go: a warp replaces what it has read.
+  // What is read at the place lies where the values go: a warp replaces what it has read.  Boxes are stored two at a time, where those of
+  // listed columns wait for each other; who multiplies the next tile says when they are free (spc_box_multiply).
   template <bool Whole, class Found>
   SPC_DEVICE void run_places(const sums &all, spc_u32 shared, const spc_box_epilogue<Config> &e, const spc_tensor_maps &maps,
                              Found &found, spc_u32 *room, spc_u32 full, spc_u32 empty, int staged_at) {
-    const int group = sums::group();
+    const int group = sums::group(), together = Config::samples ? boxes : 2;
     spc_u32 staged = shared + staged_at + group * held * panel::bytes;
     ptx_sync_group(group); // the vectors are there
     ptx_barrier_wait(full, e.parity);
@@ -313,15 +327,18 @@ template <class Config> struct spc_box_store {
       stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + i * panel::bytes, staged + i * panel::bytes,
                        i / boxes_wide, box_part(i), e, found);
       __syncwarp(); // the assembler would read what lies at all places first
-    }
-    ptx_fence_async_shared();
-    ptx_sync_group(group);
-    if (spc_leads_group()) {
+      if (i + 1 < boxes && (i + 1) % together) continue;
+      ptx_fence_async_shared();
+      ptx_sync_group(group);
+      if (spc_leads_group()) {
 #pragma unroll
-      for (int i = 0; i < boxes; i++)
-        ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + i * panel::bytes, box_x(e.args, e.place, group, i),
-                                              box_y(e.args, e.place, group, i), e.batch);
-      ptx_tma_store_commit();
+        for (int j = i / together * together; j <= i; j++)
+          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + j * panel::bytes, box_x(e.args, e.place, group, j),
+                                                box_y(e.args, e.place, group, j), e.batch);
+        ptx_tma_store_commit();
+      }
+    }
+    if (Config::samples && spc_leads_group()) {
       ptx_tma_store_wait_read<0>();
       ptx_barrier_arrive(empty);
     }

@@ -178,6 +178,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_MASK},
     {"gemm_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', .epilogue = CASE_FLOATS},
     {"gemm_tma_128x192x64", IR_BF16, IR_BF16, 'r', 'r', 'c', true, .epilogue = CASE_MASK},
+    {"gemm_tma_128x192x64", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_RESIDUAL},
     {"gemm_kskip_1x64x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_PLAIN},
     {"gemm_kskip_1x32x256", IR_BF16, IR_F16, 'r', 'r', 'r', .epilogue = CASE_SCALES},
     {"gemm_kskip_8x64x256", IR_F16, IR_F32, 'r', 'r', 'c', .epilogue = CASE_SCALES},
