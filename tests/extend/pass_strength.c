@@ -1,4 +1,4 @@
-/* pass_strength.c - pass `strength` (15): no division by a power of two.
+/* pass_strength.c - pass `strength` (12): no division by a power of two.
  *
  * needs:  canon (constants are folded)
  * keeps:  everything; the values bit for bit, because 1/c is exact and so scales like c
