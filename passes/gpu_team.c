@@ -153,10 +153,16 @@ static bool can_be_wide(const gpu_rows *r, const gpu_cut *cut) {
   return true;
 }
 
-/* Words, which the threads that share a column exchange; nothing but stores follows the sum. */
+/* Words, which the threads that share a column exchange, those of a block at once; nothing but stores follows the sum. */
 static bool can_be_shared(const gpu_rows *r, const gpu_cut *cut) {
-  for (int s = 0; s < cut->sums.at.count; s++)
-    if (ir_dtype_rows[cut->sums.at.at[s].var->dtype].bits < 32) return false;
+  const int room = 48 << 10, threads = 512;
+  int bytes = 0; /* of a thread's sums of one row */
+  for (int s = 0; s < cut->sums.at.count; s++) {
+    int bits = ir_dtype_rows[cut->sums.at.at[s].var->dtype].bits;
+    if (bits < 32) return false;
+    bytes += bits / 8;
+  }
+  if (bytes * cut->wide * threads > room) return false;
   for (int i = cut->at + 1; i < r->block->codes.count; i++) {
     ir_code_kind kind = r->block->codes.at[i]->kind;
     if (kind != IR_COMMENT && kind != IR_LET && kind != IR_STORE) return false;
