@@ -79,10 +79,10 @@ static int word_bytes(const cg_launch *l) {
   return 2 * warps * (part_columns(l->row) / (32 * (int)l->stage->detects->gran)) * 4;
 }
 
-/* Where tiles of listed columns lie, a note a slot, and two barriers; what is reckoned from bits. */
+/* Where tiles of listed columns lie, a note a slot; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
   const int more_slots = 64 + 16; /* of smaller tiles: their barriers; which rows a block is at */
-  return (l->samples ? l->row->depth * 16 + 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
+  return (l->samples ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
 }
 
 /* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
@@ -99,8 +99,7 @@ static void share(cg_launch *l) {
   int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
-  if (l->samples && l->brought.place >= 0) wanted = boxes; /* what lies at the place waits there */
-  if (l->row->m > 64 * groups && wanted > 1) wanted = 1; /* the slots are large */
+  if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
   const int place_barriers = 16;
   l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
                     GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + boxes * box <= SHARED_LIMIT;
@@ -294,7 +293,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   int share = box_columns(l->row);
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
-  add_operand(arena, l, &p->a, l->buf_a, l->live ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+  add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m,
+              p->a.layout == 'c', out);
   add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->size_n,
               p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};

@@ -245,21 +245,24 @@ static void put_lists(const config *c) {
   const cg_launch *l = c->l;
   const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks || l->live ? l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
+  bool halves = ir_kernel_pairs(l->row), own = read && read->pairs && l->gathers && !halves && read->strip % l->row->m == 0;
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
-  line(c, "static constexpr bool grouped = %s;", l->groups.segment ? "true" : "false");
+  line(c, "static constexpr bool grouped = %s, halves = %s, own_strips = %s;", l->groups.segment ? "true" : "false",
+       halves ? "true" : "false", own ? "true" : "false");
   line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, live = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
        l->regroups || l->live ? "true" : "false", l->live ? "true" : "false", l->own_dense ? "true" : "false");
   line(c, "static constexpr bool own_lists = %s, own_verdict = %s;", l->own_lists ? "true" : "false", l->own_verdict ? "true" : "false");
   put_pointer(c, "order", "const int", l->buf_order);
   if (read) {
-    line(c, "static constexpr int strip = %lld, gran = %lld;", (long long)read->strip,
-         (long long)read->gran);
+    line(c, "static constexpr int strip = %lld, gran = %lld;%s", (long long)read->strip * (read->pairs && !own ? 2 : 1),
+         (long long)read->gran, read->pairs && !own ? " // two strips of the list" : "");
     put_pointer(c, "ids", "const int", c->l->buf_ids);
     put_pointer(c, "counts", l->own_lists ? "int" : "const int", l->buf_counts);
     put_size(c, "capacity", read->capacity);
+    if (halves || own) put_size(c, "pairs", ir_ceil_div(c->arena, read->strips, 2));
   }
   if (l->n_blocks) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
@@ -476,6 +479,7 @@ static int plain_blocks(const ir_kernel_row *row) {
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);
@@ -527,6 +531,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   bool makes = launch->row->multiply == IR_MULTIPLY_NONE;
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
   if (launch->cluster) file = "strips";
+  if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
   ir_text_put(out, "\n");

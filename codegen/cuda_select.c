@@ -105,20 +105,17 @@ static bool keeps_ring(const ir_kernel_row *row) {
 }
 
 static bool takes(const ir_kernel_row *row, const cg_operand *a, const cg_operand *b) {
-  return (row->layout_a == '*' || row->layout_a == a->layout) &&
-         (row->layout_b == '*' || row->layout_b == b->layout);
+  return (row->layout_a == '*' || row->layout_a == a->layout) && (row->layout_b == '*' || row->layout_b == b->layout);
 }
 
 static const char *layouts_unfit(selection *s, const cg_product *p, const ir_kernel_row *row) {
-  return ir_format_text(
-      s->arena, "it reads A in layout `%c` and B in layout `%c`, but `%s` is `%c` and `%s` is `%c`",
-      row->layout_a, row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
+  return ir_format_text(s->arena, "it reads A in layout `%c` and B in layout `%c`, but `%s` is `%c` and `%s` is `%c`", row->layout_a,
+                        row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
 }
 
-/* The tensor was written over the list, by a stage that computes its listed columns alone: the
- * indices of the list as the access names them. */
-static bool is_packed(const selection *s, const ir_list *list, const ir_tensor *tensor,
-                      ir_expr *const *subs, ir_index **axis, ir_index **strip) {
+/* It was written over the list, by a stage that computes its listed columns alone: the indices of the list as the access names them. */
+static bool is_packed(const selection *s, const ir_list *list, const ir_tensor *tensor, ir_expr *const *subs, ir_index **axis,
+                      ir_index **strip) {
   for (int i = 0; i < s->kernel->stages.count; i++) {
     const ir_stage *other = s->kernel->stages.at[i];
     const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
@@ -140,7 +137,11 @@ static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index 
   if (p->batch_count) return "a list has no batch index";
   if (strip == p->n) cg_product_swap(p);
   if (!strip || strip != p->m) return "its list has no strips along an index of the result";
-  if (list->strip % l->row->m) return "a tile of the result does not lie in one strip of the list";
+  if (list->strip * (list->pairs ? 2 : 1) % l->row->m) return "a tile of the result does not lie in one strip of the list";
+  if (list->pairs && !ir_kernel_pairs(l->row) && l->packed && (l->row->m > list->strip || ir_kernel_moves_boxes(l->row)))
+    return "what one of two strips has no entry for was not written: it must tell them apart";
+  if (ir_kernel_pairs(l->row) && (!list->pairs || 2 * list->strip != l->row->m))
+    return "its list is not of two strips that are the halves of a tile";
   if (list->gran & (list->gran - 1)) return "the micro-tile's length is not a power of two";
   l->list = list;
   return NULL;
@@ -166,10 +167,9 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   const char *why = fit_strips(l, list, list->strip_index);
   if (why) return why;
   if (list->axis != l->product.n) return "its list is not along an index of the result";
-  if (l->product.t.layout != 'c')
-    return "listed columns are stored one after the other, each contiguous";
-  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2)
-    return "listed columns are stored in 16 bits";
+  if (list->pairs && list->gran > 1) return "columns of two strips that are told apart are listed one by one";
+  if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
+  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
   l->samples = true;
   return NULL;
 }
@@ -215,8 +215,7 @@ static const char *fit_n_blocks(selection *s, cg_launch *l) {
   const ir_list *list = s->stage->reads.at[0];
   const char *why = fit_strips(l, list, list->strip_index);
   if (why) return why;
-  if (list->axis != l->product.n || !list->bits)
-    return "its list, of bits, is not along an index of the result";
+  if (list->axis != l->product.n || !list->bits) return "its list, of bits, is not along an index of the result";
   if (list->gran % 64) return "a micro-tile of the list is not whole boxes";
   if (l->product.t.layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "its result has 16 bits";
@@ -356,8 +355,7 @@ static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
 static bool detects_by_blocks(const ir_list *list) {
   const int64_t long_gran = 8;
   const ir_format *format = list->tensor->format;
-  int last = format && format->level_count ? format->level[format->level_count - 1].dim
-                                           : list->tensor->rank - 1;
+  int last = format && format->level_count ? format->level[format->level_count - 1].dim : list->tensor->rank - 1;
   return list->gran >= long_gran || last == list->axis_dim;
 }
 
@@ -368,7 +366,8 @@ static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !detects_by_blocks(list);
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !list->pairs &&
+         !detects_by_blocks(list);
 }
 
 /* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
@@ -506,7 +505,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
 
 static void select_lists(selection *s, const ir_kernel_row *row, bool from_values) {
   const ir_list *list = s->stage->detects;
-  cg_launch *l = launch_new(s, row, "lists_from_bits", THREADS_A_STRIP);
+  cg_launch *l = launch_new(s, row, list->pairs ? "lists_of_pairs" : "lists_from_bits", THREADS_A_STRIP);
   l->list = list;
   l->buf_bits = use(s, l, list->bits);
   l->buf_ids = use(s, l, list->ids);
@@ -724,12 +723,12 @@ static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
+  if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
-  if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list))
-    return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
+  if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list)) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
   if (!strcmp(l->part, "detect_bits"))
     return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
   ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));

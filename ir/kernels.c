@@ -42,10 +42,18 @@ bool ir_kernel_is_dense(const ir_kernel_row *row) {
 }
 
 bool ir_kernel_gathers(const ir_kernel_row *row) {
-  return row->load_a == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KGATHER;
+  return row->load_b == IR_LOADER_KGATHER || row->load_b == IR_LOADER_KPAIR;
 }
 
-bool ir_kernel_samples(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NGATHER; }
+bool ir_kernel_samples(const ir_kernel_row *row) {
+  return row->load_b == IR_LOADER_NGATHER || row->load_b == IR_LOADER_NPAIR;
+}
+
+bool ir_kernel_pairs(const ir_kernel_row *row) {
+  return row->load_b == IR_LOADER_KPAIR || row->load_b == IR_LOADER_NPAIR;
+}
+
+int ir_kernel_strip(const ir_kernel_row *row) { return ir_kernel_pairs(row) ? row->m / 2 : row->m; }
 
 bool ir_kernel_k_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_KBLOCK; }
 

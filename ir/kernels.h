@@ -9,6 +9,8 @@ typedef enum ir_load {
   IR_LOADER_TILE,
   IR_LOADER_KGATHER,
   IR_LOADER_NGATHER,
+  IR_LOADER_KPAIR,
+  IR_LOADER_NPAIR,
   IR_LOADER_ROWS,
   IR_LOADER_LIVE,
   IR_LOADER_GROUPS,
@@ -43,6 +45,10 @@ const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there i
 bool ir_kernel_is_dense(const ir_kernel_row *row);          /* a product over all of k, no list */
 bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those of a list */
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
+/* Either of these, over lists of two strips whose entries say which of the two they are of (ir/tile.h); a half of the tile is a strip. */
+bool ir_kernel_pairs(const ir_kernel_row *row);
+/* Rows of a strip whose list it reads. */
+int ir_kernel_strip(const ir_kernel_row *row);
 bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */
 bool ir_kernel_regroups(const ir_kernel_row *row); /* and its rows are those of the list's order */
 bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a list, packed; the result's others are filled */

@@ -141,6 +141,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "threshold", list->threshold);
   put_double(w, "break_even", list->break_even);
   put_int(w, "most", list->most, 0);
+  put_flag(w, "pairs", list->pairs);
   put_flag(w, "fused", list->fused);
   ir_text_put(w->out, "  }\n");
 }

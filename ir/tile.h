@@ -18,6 +18,10 @@
  *     most    i64                        how many elements it may have for all of them to be written out; 0: any number
  * A list without strips, of single values of the axis, may bring what it names with it:
  *     packed  [capacity][row]            the tensor's rows at the ids, one after the other
+ * Two strips may share a list that tells them apart: first those of the first strip alone, then of both, then of the second alone,
+ * each of the three ascending; so a strip's own ones lie side by side:
+ *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
+ *     ids     i32 [pairs][capacity]      pairs = ceil(strips / 2); bits are of single strips
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
  *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
  *                                        after the other, from the first one's place on
@@ -49,12 +53,18 @@ struct ir_list {
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
+  bool pairs;        /* two strips share a list that tells them apart */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;
   double break_even; /* covered density from which dense is as fast: what the plan writes to
                         `threshold` */
   int64_t most;
 };
+
+/* Where the counts of single strips begin among a list's, by the number of strips. */
+static inline int64_t ir_list_first_count(const ir_list *list, int64_t strips) {
+  return list->pairs ? strips / 2 + strips % 2 : 0;
+}
 
 /* Where a stage's `when` looks: the measured cover of a list against a break-even. */
 typedef struct ir_guard {

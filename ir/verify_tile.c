@@ -105,6 +105,8 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
     ir_fault(c, list->span, "rows that are regrouped have marks and an order");
   if (list->order && (!list->strip_index || list->fused || list->vals || list->bits))
     ir_fault(c, list->span, "only strips of rows whose values are looked at can be regrouped");
+  if (list->pairs && (!list->strip_index || !list->bits || !list->ids || list->order || list->vals))
+    ir_fault(c, list->span, "only lists made of the bits of strips are shared by two");
   if (!list->vals != !list->starts)
     ir_fault(c, list->span, "compressed rows have starts and values");
   if (list->vals && (list->strip != 1 || list->gran != 1 || !list->strip_index))

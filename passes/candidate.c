@@ -177,8 +177,14 @@ static bool decides_alone(const ir_candidate *candidate, bool fused) {
          ((ir_kernel_gathers(row) && candidate->strip >= wide) || ir_kernel_k_blocks(row));
 }
 
+/* Or it is the dense branch alone: no launch leaves. */
+static bool is_both(const ir_candidate *candidate, bool fused) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_pairs(row) && ir_kernel_gathers(row));
+}
+
 static double guard_cost(const pass_profile *p, const ir_candidate *candidate, bool fused) {
-  return pass_cost_guard(p, decides_alone(candidate, fused) ? 0 : 1);
+  return pass_cost_guard(p, is_both(candidate, fused) ? 0 : 1);
 }
 
 double pass_candidate_guard(pass_context *context, const ir_candidate *candidate) {
@@ -215,7 +221,7 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
   looking cost = looking_cost(context, candidate, 1);
   bool alone = decides_alone(candidate, cost.fused);
-  int leave = alone ? 0 : candidate->regrouped ? 2 : 1;
+  int leave = is_both(candidate, cost.fused) ? 0 : candidate->regrouped ? 2 : 1;
   return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || alone, leave);
 }
 
@@ -230,10 +236,10 @@ static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,
 static bool rows_are_whole(const pass_context *context, const ir_candidate *candidate);
 
 static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, const ir_candidate *candidate,
-                             double cover) {
+                             pass_covers covers) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   if (row && !candidate->operand) return whole_tiling(row, is_turned(sum, candidate, row));
-  pass_tiling tiling = {.row = row, .m = 64, .n = 64, .k = 1, .cover = cover};
+  pass_tiling tiling = {.row = row, .m = 64, .n = 64, .k = 1, .cover = covers.one, .both = covers.both};
   if (row) {
     tiling.m = row->m;
     tiling.n = row->n;
@@ -244,6 +250,7 @@ static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, c
   tiling.whole = row && ir_kernel_n_blocks(row);
   tiling.columns = pass_is_sampled(candidate) || tiling.whole;
   tiling.strip = candidate->operand ? (double)candidate->strip : 0;
+  tiling.pairs = pass_is_paired(candidate);
   tiling.gran = (double)candidate->gran;
   tiling.scattered = candidate->regrouped;
   tiling.rows = candidate->regrouped && rows_are_whole(context, candidate);
@@ -351,6 +358,12 @@ static double scattered_cost(pass_context *context, const pass_sum *sum,
 
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
+  pass_covers covers = {cover, pass_is_paired(candidate) ? cover * (2 - cover) : cover};
+  return pass_candidate_time(context, sum, candidate, covers, index);
+}
+
+double pass_candidate_time(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, pass_covers covers, double *index) {
+  const double cover = covers.one;
   bool listed = candidate->operand && candidate->axis;
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   if (row && ir_kernel_scatters(row)) return *index = 0, pass_scatter_cost(context, candidate->target->def, row);
@@ -369,7 +382,7 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
   if (rows >= 0) return *index + rows;
   if (cpu && listed && is_scattered(sum, candidate))
     return *index + scattered_cost(context, sum, candidate, cover);
-  pass_tiling tiling = tiling_of(context, sum, candidate, cover);
+  pass_tiling tiling = tiling_of(context, sum, candidate, covers);
   const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;
   pass_product q = pass_sum_product(sum, across);
@@ -377,7 +390,7 @@ double pass_candidate_cost(pass_context *context, const pass_sum *sum,
 }
 
 double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate) {
-  pass_tiling tiling = tiling_of(context, sum, candidate, candidate->cover);
+  pass_tiling tiling = tiling_of(context, sum, candidate, (pass_covers){candidate->cover, candidate->cover});
   pass_product q = pass_sum_product(sum, NULL);
   tiling.joined = true;
   return pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
@@ -430,10 +443,10 @@ static double row_length(const pass_context *context, const ir_candidate *candid
 
 /* A strip that is higher than the operand holds no more rows than there are.  Who names blocks knows of none that are higher:
  * what lies above one another in such a strip is less alike than where nothing is said. */
-double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
-                            const pass_zeros *of, double density, double correlation) {
+static double cover_of(const pass_context *context, const ir_candidate *candidate, const pass_zeros *of, double density, double correlation,
+                       double strip) {
   pass_zeros seen = pass_zeros_across(candidate, of), *zeros = &seen;
-  double strip = pass_is_live(candidate) ? row_length(context, candidate) : (double)candidate->strip;
+  if (pass_is_live(candidate)) strip = row_length(context, candidate);
   if (pass_is_live(candidate)) correlation = 0; /* a hint says how long blocks along a row are */
   if (candidate->strip_index)
     strip = fmin(strip, pass_index_assumed(context, candidate->strip_index));
@@ -443,17 +456,30 @@ double pass_candidate_cover(const pass_context *context, const ir_candidate *can
   return pass_cover_alike(zeros, density, strip, (double)candidate->gran, correlation);
 }
 
+double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
+                            const pass_zeros *zeros, double density, double correlation) {
+  return cover_of(context, candidate, zeros, density, correlation, (double)candidate->strip);
+}
+
+pass_covers pass_candidate_covers(const pass_context *context, const ir_candidate *candidate,
+                                  const pass_zeros *zeros, double density, double correlation) {
+  double one = pass_candidate_cover(context, candidate, zeros, density, correlation);
+  if (!pass_is_paired(candidate)) return (pass_covers){one, one};
+  return (pass_covers){one, cover_of(context, candidate, zeros, density, correlation, 2 * (double)candidate->strip)};
+}
+
 void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_candidate *candidate) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  pass_covers covers = {candidate->cover, candidate->cover};
   if (candidate->operand && (candidate->axis || (row && ir_kernel_skips(row)))) {
     pass_zeros zeros = pass_zeros_of(context, candidate->operand);
     candidate->density = zeros.likely;
     /* Behind a guard rows may be as alike as they like; where there is none they are not. */
     double alike = candidate->axis ? 0.5 : 0;
-    candidate->cover = pass_candidate_cover(context, candidate, &zeros, zeros.likely, alike);
+    covers = pass_candidate_covers(context, candidate, &zeros, zeros.likely, alike);
+    candidate->cover = covers.one;
   }
-  candidate->microseconds = pass_candidate_cost(context, sum, candidate, candidate->cover,
-                                                &candidate->index_microseconds);
+  candidate->microseconds = pass_candidate_time(context, sum, candidate, covers, &candidate->index_microseconds);
 }
 
 /* ---- layouts --------------------------------------------------------------------------------- */

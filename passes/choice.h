@@ -61,6 +61,7 @@ const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *liste
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                     pass_listed *out);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
+bool pass_is_paired(const ir_candidate *candidate);  /* its lists are of two strips, told apart */
 /* The reader walks the list that the writer writes its result over. */
 bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer);
 /* The chosen candidate that does so for a reader; NULL: its operand is whole. */
@@ -126,13 +127,15 @@ void pass_context_prepare(pass_context *context); /* the built-in profile, where
 ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row);
 void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index,
                          int64_t size);
-/* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 /* What is lost when the guard says dense. */
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate);
 /* Of its lists and guard, what the guard takes. */
 double pass_candidate_guard(pass_context *context, const ir_candidate *candidate);
+/* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);
+/* The same where it is known how much two strips cover together, which else is taken as that of zeros that do not know of each other. */
+double pass_candidate_time(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, pass_covers covers, double *index);
 /* The time that a row which looks at zeros itself adds to the launch before it, where its blocks are that launch's. */
 double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate);
 /* Rows in memory are multiples of so many bytes, or may be at run time. */
@@ -161,6 +164,8 @@ double pass_turn_cost(pass_context *context, const ir_tensor *tensor);
 /* Its cover at this density, 0: zeros are independent, to 1: rows of a strip are alike. */
 double pass_candidate_cover(const pass_context *context, const ir_candidate *candidate,
                             const pass_zeros *zeros, double density, double correlation);
+pass_covers pass_candidate_covers(const pass_context *context, const ir_candidate *candidate,
+                                  const pass_zeros *zeros, double density, double correlation);
 /* Blocks of zeros as the candidate's strips meet them: rows along the strip, columns along the
  * listed axis. */
 pass_zeros pass_zeros_across(const ir_candidate *candidate, const pass_zeros *zeros);

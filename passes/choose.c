@@ -27,7 +27,8 @@ static int place_of(const turned_set *set, const ir_tensor *tensor, const ir_can
   for (int i = 0; i < set->count; i++) {
     const ir_candidate *other = set->writer[i];
     if (set->tensor[i] != tensor || !other != !writer) continue;
-    if (!writer || (other->strip == writer->strip && other->gran == writer->gran)) return i;
+    if (!writer || (other->strip == writer->strip && other->gran == writer->gran && pass_is_paired(other) == pass_is_paired(writer)))
+      return i;
   }
   return -1;
 }
@@ -110,10 +111,10 @@ typedef struct forecast {
 } forecast;
 
 /* The faster of the two branches: with lists and guard, or dense once it is known to be meant. */
-static double guarded(const forecast *f, double cover) {
+static double guarded(const forecast *f, pass_covers covers) {
   double index;
-  double time = pass_candidate_cost(f->context, f->ways->is_sum ? &f->ways->sum : NULL,
-                                    f->candidate, cover, &index);
+  double time = pass_candidate_time(f->context, f->ways->is_sum ? &f->ways->sum : NULL,
+                                    f->candidate, covers, &index);
   return fmin(time, fmin(f->look, index) + f->dense);
 }
 
@@ -121,8 +122,8 @@ static double guarded(const forecast *f, double cover) {
 static double at_density(const forecast *f, double density) {
   double sum = 0;
   for (int i = 0; i < CORRELATIONS; i++)
-    sum += guarded(f, pass_candidate_cover(f->context, f->candidate, &f->zeros, density,
-                                           (i + 0.5) / CORRELATIONS));
+    sum += guarded(f, pass_candidate_covers(f->context, f->candidate, &f->zeros, density,
+                                            (i + 0.5) / CORRELATIONS));
   return sum / CORRELATIONS;
 }
 
@@ -306,7 +307,7 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
     if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
     if (like && (candidate->operand != like->operand || candidate->strip != like->strip ||
                  candidate->gran != like->gran || candidate->axis != like->axis ||
-                 candidate->regrouped != like->regrouped))
+                 candidate->regrouped != like->regrouped || pass_is_paired(candidate) != pass_is_paired(like)))
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }

@@ -145,9 +145,14 @@ bool pass_is_sampled(const ir_candidate *candidate) {
   return row && candidate->operand && ir_kernel_samples(row);
 }
 
+bool pass_is_paired(const ir_candidate *candidate) {
+  const ir_kernel_row *row = candidate->row ? ir_kernel_row_named(candidate->row) : NULL;
+  return row && candidate->operand && ir_kernel_pairs(row);
+}
+
 bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer) {
   return reader->operand == writer->target && reader->axis && !pass_is_sampled(reader) &&
-         reader->strip == writer->strip && reader->gran == writer->gran;
+         reader->strip == writer->strip && reader->gran == writer->gran && pass_is_paired(reader) == pass_is_paired(writer);
 }
 
 const ir_candidate *pass_writer_of(const ir_kernel *kernel, const ir_candidate *reader) {

@@ -112,6 +112,14 @@ static double both_limits(double compute, double memory) {
   return pow(pow(compute, sharpness) + pow(memory, sharpness), 1 / sharpness);
 }
 
+/* Microseconds that a unit takes for a tile of two strips: it multiplies what either has, and fetches what one of them has. */
+static double pair_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double own, double both) {
+  double bytes = (double)ir_dtype_bytes(q->a), peak = p->tile_share * p->gather_share * row_peak_tflops(p, tiling->row, q->a);
+  double flops = 2 * tiling->m * tiling->n * own / (peak * 1e6) * p->units, fetched = (tiling->m * own + tiling->n * both) * bytes;
+  double moved = microseconds_of_bytes(fetched, p->pair_gbs / p->units);
+  return sqrt(both_limits(flops * flops, moved * moved)); /* closer to the greater one than where memory is the second */
+}
+
 /* Tiles side by side; the last of a list is half full, unless it holds one micro-tile. */
 static double columns_of(const pass_product *q, const pass_tiling *tiling, double cover) {
   double all = q->n / tiling->n;
@@ -143,13 +151,18 @@ static double narrow_bytes(const pass_product *q, const pass_tiling *tiling, dou
   return (tiling->row->m + (outer ? box : tiling->row->n)) * k * 2;
 }
 
+static bool is_strip_of_64(const pass_tiling *tiling) {
+  return ir_kernel_gathers(tiling->row) && tiling->row->m == 64 && !tiling->pairs;
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   bool listed = tiling->strip > 0;
   double cover = listed ? tiling->cover : 1;
-  double tiles = q->batch * ceil(q->m / tiling->m) * columns_of(q, tiling, cover);
+  double met = tiling->pairs ? tiling->both : cover; /* of a tile's rows */
+  double tiles = q->batch * ceil(q->m / tiling->m) * columns_of(q, tiling, met);
   if (tiling->rows) tiles = fmax(1, cover * tiles); /* all of k, or none */
   double rate = (listed ? 1e-3 * rate_of(p, t, q, tiling)
                         : p->tile_share * row_peak_tflops(p, tiling->row, q->a)) /
@@ -159,13 +172,19 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   double k = (tiling->columns || tiling->rows ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
   bool gathers = tiling->columns && !tiling->whole;
-  double rest = gathers              ? p->column_tile_us * tiling->m / 128
+  double rest = gathers              ? p->column_tile_us * tiling->strip / 128
                 : tiling->scattered ? p->row_tile_us * tiling->n / 256
+                : tiling->pairs     ? p->pair_tile_us
+                : is_strip_of_64(tiling) ? p->list_tile_us
                                      : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split));
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
-  double compute = turns * (fmax(flops / (rate * 1e6), fetched) + rest);
+  double one = fmax(flops / (rate * 1e6), fetched);
+  if (tiling->pairs && tiling->columns) /* tiles of columns that a half has a use for */
+    one = pair_time(p, q, tiling, k * fmin(1, columns_of(q, tiling, cover) / columns_of(q, tiling, met)), k);
+  else if (tiling->pairs) one = pair_time(p, q, tiling, round_up(k, tiling->k), round_up(met * q->k, tiling->k));
+  double compute = turns * (one + rest);
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
   if (split > 1)
     compute += turns * (p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs)) +

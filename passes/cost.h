@@ -55,6 +55,10 @@ double pass_cover_alike(const pass_zeros *zeros, double density, double strip, d
 /* The inverse: the density of blocks at which that cover is reached. */
 double pass_cover_inverse(const pass_zeros *zeros, double cover, double strip, double gran);
 
+typedef struct pass_covers {
+  double one, both; /* of a strip; of two strips together, where a tile tells two apart, else the same */
+} pass_covers;
+
 /* ---- time ----------------------------------------------------------------------------------- */
 typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times */
   double batch, m, n, k;
@@ -71,11 +75,13 @@ typedef struct pass_tiling {
   const ir_kernel_row *row; /* NULL: generated loops */
   double m, n, k;           /* dense tile; for loops the register tile */
   double strip, gran, cover;
+  double both; /* cover of two strips together */
   bool rows;    /* the list is over m: whole rows */
   bool columns; /* the list is over n: columns of the result */
   bool whole;   /* and what it does not name is filled */
   bool scattered; /* rows of the result go to their places one by one */
   bool joined;  /* blocks of the launch before it go on with it */
+  bool pairs;   /* a tile is two strips that are told apart; cover is that of one */
   bool noted;   /* bits say which k's are left: values are read at those alone */
 } pass_tiling;
 

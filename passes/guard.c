@@ -32,7 +32,10 @@ ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target
 }
 
 typedef struct branches {
-  double none, full, dense; /* sparse at a cover of 0 and 1; dense with looking */
+  pass_context *context;
+  const ir_kernel *kernel;
+  const ir_candidate *sparse;
+  double dense; /* with looking, and of who reads what is listed */
 } branches;
 
 static double without_lists(pass_context *context, const ir_candidate *sparse, double cover,
@@ -43,39 +46,51 @@ static double without_lists(pass_context *context, const ir_candidate *sparse, d
   return time - *index;
 }
 
-static branches branches_of(pass_context *context, const ir_candidate *sparse,
-                            const ir_candidate *dense) {
-  double index_none, index_full;
-  branches b = {.none = without_lists(context, sparse, 0, &index_none),
-                .full = without_lists(context, sparse, 1, &index_full)};
-  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
-  b.none += index_none;
-  b.full += index_full;
-  b.dense = dense->microseconds + look;
-  return b;
-}
-
 /* Who reads over the list that a product was written over takes the same branch: its times count,
  * its lists do not. */
-static bool add_readers(pass_context *context, const ir_kernel *kernel, const ir_candidate *writer,
-                        branches *b) {
+static bool is_reader(const branches *b, const ir_candidate *reader) {
+  return pass_is_sampled(b->sparse) && reader->verdict == IR_CHOSEN && pass_reads_packed(reader, b->sparse);
+}
+
+static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {
+  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
+  *b = (branches){context, kernel, sparse, dense->microseconds + look};
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *reader = kernel->candidates.at[i];
-    if (reader->verdict != IR_CHOSEN || !pass_reads_packed(reader, writer)) continue;
-    const ir_candidate *dense = pass_dense_branch(kernel, reader->target);
-    double index;
-    if (!dense) return false;
-    b->none += without_lists(context, reader, 0, &index);
-    b->full += without_lists(context, reader, 1, &index);
-    b->dense += dense->microseconds;
+    if (!is_reader(b, reader)) continue;
+    const ir_candidate *whole = pass_dense_branch(kernel, reader->target);
+    if (!whole) return false;
+    b->dense += whole->microseconds;
   }
   return true;
 }
 
-static double break_even(const pass_context *context, const branches *b) {
-  if (context->options && context->options->force_guard == 1) return 2;
-  if (context->options && context->options->force_guard == 2) return 0;
-  return pass_break_even(b->none, b->full, b->dense);
+static double sparse_time(const branches *b, double cover) {
+  double index, unused, time = without_lists(b->context, b->sparse, cover, &index);
+  for (int i = 0; i < b->kernel->candidates.count; i++)
+    if (is_reader(b, b->kernel->candidates.at[i])) time += without_lists(b->context, b->kernel->candidates.at[i], cover, &unused);
+  return time + index;
+}
+
+/* Of pairs of strips the time is no line: the more they have, the more of it is of both. */
+static double paired_break_even(const branches *b) {
+  const int halvings = 24;
+  double low = 0, high = 1;
+  if (sparse_time(b, low) >= b->dense || sparse_time(b, high) <= b->dense) return sparse_time(b, low) >= b->dense ? 0 : 1;
+  for (int i = 0; i < halvings; i++) {
+    double middle = (low + high) / 2;
+    if (sparse_time(b, middle) < b->dense) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+static double break_even(const branches *b) {
+  const pass_options *options = b->context->options;
+  if (options && options->force_guard == 1) return 2;
+  if (options && options->force_guard == 2) return 0;
+  if (pass_is_paired(b->sparse)) return paired_break_even(b);
+  return pass_break_even(sparse_time(b, 0), sparse_time(b, 1), b->dense);
 }
 
 /* Beside its readers, which take what was decided for their writer. */
@@ -88,10 +103,10 @@ static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candid
     return;
   }
   if (!dense) return;
-  branches b = branches_of(context, candidate, dense);
-  if (pass_is_sampled(candidate) && !add_readers(context, kernel, candidate, &b)) return;
+  branches b;
+  if (!branches_of(context, kernel, candidate, dense, &b)) return;
   candidate->guarded = true;
-  candidate->break_even = break_even(context, &b);
+  candidate->break_even = break_even(&b);
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */

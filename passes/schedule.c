@@ -165,7 +165,16 @@ static bool keep_lists(pass_ways *ways, const ir_tensor *tensor, int64_t strip, 
   return found;
 }
 
-/* A tile that is higher than the micro-tile merges the lists of those it covers. */
+/* Strips that a tile of such a height has two of, told apart. */
+static bool pairs_strips(const pass_ways *ways, const ir_tensor *tensor, int64_t strip, int64_t tile) {
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    if (stands(&ways->list.at[i]) && c->operand == tensor && pass_is_paired(c) && c->strip == strip && 2 * strip == tile) return true;
+  }
+  return false;
+}
+
+/* A tile that is higher than the micro-tile merges the lists of those it covers, unless it tells them apart. */
 static int64_t merged_strip(const ir_kernel *kernel, const pass_ways *ways, const ir_tensor *tensor,
                             int64_t strip) {
   const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, ways->stmt->target->name);
@@ -173,7 +182,7 @@ static int64_t merged_strip(const ir_kernel *kernel, const pass_ways *ways, cons
     const ir_candidate *c = ways->list.at[i].candidate;
     for (int t = 0; c->operand == tensor && c->strip_index && t < tile->count; t++)
       if (!strcmp(tile->name[t], c->strip_index->name) && tile->size[t] % strip == 0)
-        return tile->size[t];
+        return pairs_strips(ways, tensor, strip, tile->size[t]) ? strip : tile->size[t];
   }
   return strip;
 }

@@ -50,7 +50,8 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     if (other != candidate && other->target == candidate->target &&
         other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
         other->strip == candidate->strip && other->gran == candidate->gran &&
-        other->axis == candidate->axis && other->regrouped == candidate->regrouped)
+        other->axis == candidate->axis && other->regrouped == candidate->regrouped &&
+        pass_is_paired(other) == pass_is_paired(candidate))
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
 }
@@ -99,7 +100,8 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 /* ---- lists ----------------------------------------------------------------------------------- */
 static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
   return list->tensor == candidate->operand && list->strip == candidate->strip &&
-         list->gran == candidate->gran && !list->order == !candidate->regrouped && !list->packed == !pass_is_live(candidate) &&
+         list->gran == candidate->gran && list->pairs == pass_is_paired(candidate) &&
+         !list->order == !candidate->regrouped && !list->packed == !pass_is_live(candidate) &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }

@@ -65,9 +65,10 @@ static ir_expr *elements_of(ir_arena *a, const ir_tensor *tensor) {
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits,
                         bool regrouped, bool packed) {
   ir_arena *a = context->arena;
-  list->counts = part(context, kernel, list, "counts", IR_I32, list->strips);
+  ir_expr *lists = list->pairs ? divided_up(a, list->strips, 2) : list->strips;
+  list->counts = part(context, kernel, list, "counts", IR_I32, list->pairs ? ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3)) : lists);
   list->ids = part(context, kernel, list, "ids", IR_I32,
-                   ir_apply(a, IR_OP_MUL, list->strips, list->capacity));
+                   ir_apply(a, IR_OP_MUL, lists, list->capacity));
   if (keeps_values(context, list)) {
     list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
     list->vals = part(context, kernel, list, "values", list->tensor->dtype, list->ids->count);
@@ -91,6 +92,7 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
   list->strip_index = candidate->strip_index;
   list->strip = candidate->strip;
   list->gran = candidate->gran;
+  list->pairs = pass_is_paired(candidate);
   int ways = pass_list_dims(reader, list->tensor, list->axis, list->strip_index, &list->axis_dim, &list->strip_dim);
   assert(ways > 0), (void)ways;
   list->strips = list->strip_index
@@ -114,6 +116,7 @@ ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candid
   like.axis = axis;
   like.strip = strip;
   ir_list *list = list_new(context, kernel, &like, reader->target->def);
+  list->pairs = false;
   list->fused = true;
   add_bits(context, kernel, list);
   return list;

@@ -352,9 +352,9 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   candidate->strip_index = operand->strip_index;
   candidate->strip = strip;
   candidate->gran = gran;
-  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld, tile %dx%dx%d%s",
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld%s, tile %dx%dx%d%s",
                                     operand->axis->name, candidate->operand->name, (long long)strip,
-                                    (long long)gran, row->m, row->n, row->k,
+                                    (long long)gran, ir_kernel_pairs(row) ? " in pairs" : "", row->m, row->n, row->k,
                                     ir_kernel_moves_boxes(row) ? " boxes" : "");
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
@@ -423,9 +423,9 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, &ways->sum)) continue;
-    bool whole = asked && strip > row->m && strip % row->m == 0 &&
+    bool whole = asked && !ir_kernel_pairs(row) && strip > row->m && strip % row->m == 0 &&
                  spans_tiles(context, kernel, ways, &operand, row, strip);
-    add_list(context, kernel, ways, &operand, row, whole ? strip : row->m, asked ? gran : 1);
+    add_list(context, kernel, ways, &operand, row, whole ? strip : ir_kernel_strip(row), asked ? gran : 1);
     found++;
   }
   pass_ways_k_blocks(context, ways, &operand);
@@ -472,11 +472,12 @@ static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *way
   candidate->operand = listed->access->tensor;
   candidate->axis = listed->axis;
   candidate->strip_index = listed->strip_index;
-  candidate->strip = row->m;
+  candidate->strip = ir_kernel_strip(row);
   candidate->gran = 1;
   candidate->label =
-      ir_format_text(context->arena, "only %s where %s is not 0, %dx1, tile %dx%dx%d%s",
-                     listed->axis->name, candidate->operand->name, row->m, row->m, row->n, row->k,
+      ir_format_text(context->arena, "only %s where %s is not 0, %dx1%s, tile %dx%dx%d%s",
+                     listed->axis->name, candidate->operand->name, (int)candidate->strip,
+                     ir_kernel_pairs(row) ? " in pairs" : "", row->m, row->n, row->k,
                      ir_kernel_moves_boxes(row) ? " boxes" : "");
   add_tiles(context, sum, row, listed->axis == sum->m_index, candidate);
   if (listed->cannot)

@@ -371,7 +371,8 @@ static void report_guard(rt_ready *r, const guarded_list *guard) {
   if (!ir_size_value(list->strips, r->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, r->plan->sizes, &capacity))
     return;
-  for (int64_t s = 0; s < strips; s++) sum += ((const int32_t *)counts)[s];
+  const int32_t *count = (const int32_t *)counts + ir_list_first_count(list, strips);
+  for (int64_t s = 0; s < strips; s++) sum += count[s];
   double all = (double)strips * (double)capacity;
   rt_report_guard(r->plan->options.report, guard->list, all > 0 ? (double)sum / all : 0,
                   *(const int32_t *)verdict > 0);

@@ -38,7 +38,8 @@ static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
   if (!ir_size_value(list->strips, run->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, run->plan->sizes, &capacity))
     return SPC_INTERNAL;
-  for (int64_t s = 0; s < strips; s++) sum += ((const int32_t *)counts->host.data)[s];
+  const int32_t *count = (const int32_t *)counts->host.data + ir_list_first_count(list, strips);
+  for (int64_t s = 0; s < strips; s++) sum += count[s];
   *cover = strips && capacity ? (double)sum / ((double)strips * (double)capacity) : 0;
   return SPC_OK;
 }
@@ -134,9 +135,10 @@ static spc_status check_list(const rt_plan *plan, ir_sink *sink, const ir_list *
   int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
   if (capacity < tiles) return short_list(sink, list, "its capacity", capacity, tiles);
   if (strips < rows) return short_list(sink, list, "its number of strips", strips, rows);
-  SPC_TRY(check_list_buffer(plan, sink, list, list->counts, "the size of its counts", strips));
+  SPC_TRY(check_list_buffer(plan, sink, list, list->counts, "the size of its counts",
+                            ir_list_first_count(list, strips) + strips));
   SPC_TRY(check_list_buffer(plan, sink, list, list->ids, "the size of its ids",
-                            product(strips, capacity)));
+                            product(list->pairs ? tiles_of(strips, 2) : strips, capacity)));
   SPC_TRY(check_list_buffer(plan, sink, list, list->bits, "the size of its bits",
                             product(strips, tiles_of(capacity, 32))));
   SPC_TRY(check_list_buffer(plan, sink, list, list->marks, "the size of its marks",

@@ -8,6 +8,7 @@
 //
 // Rows and columns beyond the result are never stored, and count as zeros.
 #pragma once
+#include "spc/halves.cuh"
 #include "spc/panel.cuh"
 #include "spc/place.cuh"
 #include "spc/prelude.cuh"
@@ -29,7 +30,9 @@ template <class Config> struct spc_staged_tile {
 };
 
 template <class Config> SPC_DEVICE spc_list spc_list_of(const spc_args &args, int strip, long long extent) {
-  return {Config::ids(args) + (long long)strip * Config::capacity(args), Config::counts(args)[strip], (int)extent};
+  long long list = Config::own_strips ? strip / 2 : strip;
+  return {Config::ids(args) + list * Config::capacity(args) + spc_own_begin<Config>(args, strip), spc_count_of<Config>(args, strip),
+          (int)extent};
 }
 // How many columns a strip's list names: its last micro-tile may reach over the edge.
 template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, int strip, int count) {

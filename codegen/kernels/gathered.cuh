@@ -28,6 +28,7 @@ template <class Config> struct spc_gathered {
   int position, first, inside; // in the list, in k's, of the next tile; row and byte in a slab; bit j: slab j's chunk
   int next[passes];            // k's of the next tile; -1: past the list
   bool whole;                  // all chunks lie inside
+  int end, begin;              // where halves are told apart: the first one's last k tile, and the second one's first
 
   __device__ __forceinline__ spc_gathered(const spc_args &args, const spc_tile_place &place, int thread) {
     int row = thread / wide, column = thread % wide * chunk;
@@ -44,7 +45,17 @@ template <class Config> struct spc_gathered {
     for (int j = 0; j < panel_b::slabs; j++)
       inside |= (place.n0 + column + j * 64 < place.n ? 1 : 0) << (panel_a::slabs + j);
     position = row;
+    if constexpr (Config::halves) {
+      spc_half second = spc_half_of<Config>(args, place.m0 / Config::strip, 1, Config::tile_k);
+      end = spc_half_of<Config>(args, place.m0 / Config::strip, 0, Config::tile_k).end;
+      begin = second.begin < second.end ? second.begin : 0x7fffffff;
+    }
     look_ahead();
+  }
+  // Bit h: half h of A has a use for k tile number i.
+  __device__ __forceinline__ int halves(int i) const {
+    if constexpr (Config::halves) return (i < end ? 1 : 0) | (i >= begin ? 2 : 0);
+    else return 3;
   }
   // k tiles; an empty list has one of zeros: sums that something else than the multiply may write would be kept out
   // of its pipeline.
@@ -67,6 +78,15 @@ template <class Config> struct spc_gathered {
       ptx_copy_async_16(to + j * Panel::slab_bytes, Whole || ok ? from + j * 128 : (const char *)list.ids, ok ? 16 : 0);
     }
   }
+  // Slab h of A is half h.
+  template <bool Whole> __device__ __forceinline__ void copy_halves(spc_u32 to, const char *from, bool there, int used) const {
+#pragma unroll
+    for (int h = 0; h < panel_a::slabs; h++) {
+      bool ok = there && (Whole || (inside >> h & 1));
+      if (used >> h & 1)
+        ptx_copy_async_16(to + h * panel_a::slab_bytes, Whole || ok ? from + h * 128 : (const char *)list.ids, ok ? 16 : 0);
+    }
+  }
   __device__ __forceinline__ void load(spc_u32 slot) {
     if (whole) load_tile<true>(slot);
     else load_tile<false>(slot);
@@ -76,11 +96,13 @@ template <class Config> struct spc_gathered {
 #pragma unroll
     for (int p = 0; p < passes; p++) now[p] = next[p];
     look_ahead();
+    const int used = halves(position / Config::tile_k - 2); // the list is read one k tile ahead
 #pragma unroll
     for (int p = 0; p < passes; p++) {
       spc_u64 k = (spc_u32)max(now[p], 0);
       spc_u32 to = slot + first + p * step * 128;
-      if constexpr (!Config::packed) copy<panel_a, Whole>(to, a + k * pitch_a, now[p] >= 0, inside);
+      if constexpr (!Config::packed && Config::halves) copy_halves<Whole>(to, a + k * pitch_a, now[p] >= 0, used);
+      else if constexpr (!Config::packed) copy<panel_a, Whole>(to, a + k * pitch_a, now[p] >= 0, inside);
       copy<panel_b, Whole>(to + panel_a::bytes, b + k * pitch_b, now[p] >= 0, inside >> panel_a::slabs);
     }
   }

@@ -101,8 +101,10 @@ SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const 
     spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, k);
     int listed = list.count * Config::gran;
     typename operands::loader_b load_b(b, list, place.n, place.n0, thread);
-    if constexpr (Config::packed) {
-      typename operands::loader_a load_a(a, min(listed, k), place.m, place.m0, thread);
+    if constexpr (Config::packed) { // rows of A are positions of the list
+      int begin = spc_own_begin<Config>(args, place.m0 / Config::strip) * Config::gran;
+      a.origin += begin * a.pitch;
+      typename operands::loader_a load_a(a, min(listed, k - begin), place.m, place.m0, thread);
       use(load_a, load_b, (listed + Config::tile_k - 1) / Config::tile_k);
     } else {
       typename operands::loader_a load_a(a, list, place.m, place.m0, thread);
@@ -136,7 +138,7 @@ template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, 
         for (int w = 0; w < words; w++) count += __popc(__ldg(bits + w));
         k = (long long)count * Config::gran;
       }
-    } else if (!Config::own_dense || !all) k = (long long)Config::counts(args)[place.m0 / Config::strip] * Config::gran;
+    } else if (!Config::own_dense || !all) k = (long long)spc_count_of<Config>(args, place.m0 / Config::strip) * Config::gran;
   return (int)((k + Config::tile_k - 1) / Config::tile_k);
 }
 

@@ -33,10 +33,10 @@ template <class Config> struct spc_box_ring {
   static constexpr int words_at = staged_at + spc_box_store<spc_kept<Config>>::staged_bytes;
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
-  // Where a list names columns: the place of the tile that begins in a slot, and when what is read at it is there.
+  // Where a list names columns: the place of the tile that begins in a slot.
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int places_at = notes_at + (Config::samples ? Config::depth * 16 : 0);
-  static constexpr int decision_at = places_at + (Config::samples || spc_stages_place<Config> ? 16 : 0);
+  static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
   static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; each, where each read the slot's note.
@@ -223,16 +223,54 @@ template <class Config> struct spc_rows_of<Config, 1> { using loader = spc_sampl
 template <class Config> struct spc_rows_of<Config, 2> { using loader = spc_ordered_rows<Config>; };
 template <class Config> struct spc_rows_of<Config, 3> { using loader = spc_grouped_rows<Config>; };
 
+// Of a k tile, bit h: half h of the tile has a use for it.
+template <class Config, class Rows> SPC_DEVICE int spc_used_halves(const Rows &rows, int i) {
+  if constexpr (Config::halves) return rows.halves(i);
+  else return 3;
+}
+
+// A's k tile by box beside listed rows of B.
+template <class Config, class Rows>
+SPC_DEVICE void spc_box_load_listed(spc_u32 slot, const spc_args &args, const spc_tensor_maps &maps, spc_u32 full,
+                                    const spc_tile_place &place, int k, const Rows &rows, int i) {
+  using panel = typename spc_box_ring<Config>::panel_a;
+  if constexpr (Config::halves) {
+    const int used = spc_used_halves<Config>(rows, i);
+    ptx_barrier_expect(full, __popc((spc_u32)used) * panel::half_bytes);
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      if (used >> h & 1) panel::load_half(slot, &maps.map[0], full, place.m0, k, h);
+  } else {
+    ptx_barrier_expect(full, panel::bytes);
+    panel::load(slot, &maps.map[0], full, place.m0, k, {{0, 0}});
+  }
+}
+
+// What the fragment reads at the places of listed columns, behind the k tiles.
+template <class Config, int Number, class Rows>
+SPC_DEVICE void spc_box_gather_place(spc_u32 shared, const spc_args &args, const spc_tile_place &place, const Rows &rows,
+                                     spc_box_ring<Config> &at, bool first_thread) {
+  using ring = spc_box_ring<Config>;
+  if constexpr (Number < spc_box_store<Config>::place_slots) {
+    spc_u32 full = ring::full(shared, at.slot);
+    ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+    rows.template load_place<Number>(shared + at.slot * ring::slot_bytes, args, place);
+    ptx_barrier_arrive_after_copies(full);
+    if (Config::mixes && first_thread) ptx_barrier_arrive(full);
+    at.advance();
+    spc_box_gather_place<Config, Number + 1>(shared, args, place, rows, at, first_thread);
+  }
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   const bool first_thread = threadIdx.x == Config::workers;
   ring at = {0, 1};
-  int parity = 1; // of what was read at the place before
   spc_walk_of<Config> walk(args, false);
   spc_tile_place place;
 #pragma unroll 1
-  for (; walk.next(args, place); parity ^= 1) {
+  while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
     int steps = rows.tiles();
     auto load = [&](int i) {
@@ -243,24 +281,16 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
         ptx_barrier_expect(full, ring::panel_b::bytes);
         ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, spc_batch_of<Config>(args, place));
       } else if (Config::mixes && first_thread) {
-        if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 1);
-        ptx_barrier_expect(full, ring::panel_a::bytes);
-        ring::panel_a::load(slot, &maps.map[0], full, place.m0, k, {{0, 0}});
+        if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i));
+        spc_box_load_listed<Config>(slot, args, maps, full, place, k, rows, i);
       }
       rows.load(slot);
       ptx_barrier_arrive_after_copies(full);
       at.advance();
     };
-    int i = 0;
-    if constexpr (Config::samples && Config::reads_place) {
 #pragma unroll 1
-      for (; i < min(steps, Config::depth + 1); i++) load(i);
-      ptx_barrier_wait(ring::place_empty(shared), parity); // the tile before is stored by now, or soon
-      rows.load_place(shared + ring::staged_at, args, place);
-      ptx_barrier_arrive_after_copies(ring::place_full(shared));
-    }
-#pragma unroll 1
-    for (; i < steps; i++) load(i);
+    for (int i = 0; i < steps; i++) load(i);
+    if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, args, place, rows, at, first_thread);
   }
   if constexpr (Config::samples) { // a note that there are no more
     ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
@@ -283,11 +313,13 @@ template <class Config, bool Samples = Config::samples> struct spc_work_walk : s
 };
 template <class Config> struct spc_work_walk<Config, true> {
   using ring = spc_box_ring<Config>;
-  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) {}
+  int used; // halves
+  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) : used(0) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
+    used = note.w & 3;
     return note.w != 0;
   }
 };
@@ -304,8 +336,8 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
 }
 
-// stored: a tile before has been stored, whose staged boxes are free once they are read.
-template <class Config>
+// Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
+template <class Config, bool Anew = true>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                  spc_box_ring<Config> &at, int steps, bool copied, bool stored) {
   using ring = spc_box_ring<Config>;
@@ -314,7 +346,7 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
   const int frees = spc_stages_place<Config> && stored ? min(1, steps - 1) : -1;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
-    spc_box_issue<Config, 0>(sums, shared, base, at, i == 0, copied);
+    spc_box_issue<Config, 0>(sums, shared, base, at, Anew && i == 0, copied);
     if (spc_stages_place<Config> && i == frees && spc_leads_group()) {
       ptx_tma_store_wait_read<0>();
       ptx_barrier_arrive(ring::place_empty(shared));
@@ -325,7 +357,26 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
     at.advance();
   }
   sums.template retire<0>();
-  if (gives) ptx_barrier_arrive(ring::empty(shared, before));
+  if (gives && (Anew || steps > 0)) ptx_barrier_arrive(ring::empty(shared, before));
+}
+
+// K tiles that the other half of the tile alone has a use for: they are given back as they come.
+template <class Config> SPC_DEVICE void spc_box_pass(spc_u32 shared, spc_box_ring<Config> &at, int steps) {
+  using ring = spc_box_ring<Config>;
+  bool gives = ring::gives();
+#pragma unroll 1
+  for (int i = 0; i < steps; i++, at.advance()) {
+    ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+    if (gives) ptx_barrier_arrive(ring::empty(shared, at.slot));
+  }
+}
+
+// The k tiles that this warpgroup's half of the tile has a use for.
+template <class Config, class Walk>
+SPC_DEVICE spc_half spc_half_in_work(const spc_args &args, const spc_tile_place &place, const Walk &walk, int steps) {
+  const int half = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
+  if constexpr (Config::samples) return walk.used >> half & 1 ? spc_half{0, steps} : spc_half{0, 0};
+  else return spc_half_of<Config>(args, place.m0 / Config::strip, half, Config::tile_k);
 }
 
 // The same where the sums of each k tile are promoted: two tiles are under way, and those of the first are added up
@@ -402,7 +453,17 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
-    else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
+    else if constexpr (Config::halves) {
+      spc_half half = all ? spc_half{0, steps} : spc_half_in_work<Config>(args, epilogue.place, walk, steps);
+      spc_box_pass<Config>(shared, at, half.begin);
+      if (Config::samples && half.end == half.begin) { // nobody reads what would be stored
+        spc_box_pass<Config>(shared, at, steps + (Config::reads_place ? store::place_slots : 0));
+        continue;
+      }
+      sums.clear();
+      spc_box_multiply<Config, false>(sums, shared, base, at, half.end - half.begin, !all, false);
+      spc_box_pass<Config>(shared, at, steps - half.end);
+    } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> mine;
       spc_exchange_sums<Config>(sums, mine, shared);
@@ -424,8 +485,8 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
     if (spc_prepares<Config>::any) ptx_barrier_init(ring::raw(shared, s), 1);
     ptx_barrier_init(ring::empty(shared, s), ring::givers);
   }
-  if (Config::samples || spc_stages_place<Config>) {
-    ptx_barrier_init(ring::place_full(shared), Config::samples ? 128 : 1);
+  if (spc_stages_place<Config>) {
+    ptx_barrier_init(ring::place_full(shared), 1);
     ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
   }
   ptx_fence_barrier_init();

@@ -87,14 +87,16 @@ template <class Config> struct spc_only_tile {
   }
 };
 
-// Of a list only the tiles that hold something: a lane a strip counts them.
+// Of a list only the tiles that hold something: a lane a strip counts them.  Lists are about as long as each other, and not all of their
+// tiles take as long: where many lists have as many tiles a block moves on in every turn, or it would have the same one of all.
 template <class Config> struct spc_tile_walk<Config, true, false> {
-  spc_u32 next_tile, before; // number of the next tile; of tiles in the strips before `first`
+  spc_u32 turn, next_tile, before; // number of the next tile; of tiles in the strips before `first`
   int first;                 // strip of lane 0
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
+  static constexpr spc_u32 on = Config::samples ? 41 : 0;     // blocks; of no multiple are there so many tiles in a list
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
-  __device__ __forceinline__ spc_tile_walk(const spc_args &, bool) : next_tile(blockIdx.x), before(0), first(0) {}
+  __device__ __forceinline__ spc_tile_walk(const spc_args &, bool) : turn(0), next_tile(blockIdx.x), before(0), first(0) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
 #pragma unroll 1
@@ -117,7 +119,7 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
         place.n0 = number / high * Config::tile_n;
         place.m = m, place.n = spc_listed_columns<Config>(args, first + who, count);
         place.batch = 0;
-        next_tile += gridDim.x;
+        turn++, next_tile = turn * gridDim.x + (blockIdx.x + turn * on) % gridDim.x;
         return true;
       }
       before += all;
@@ -151,12 +153,18 @@ template <class Config> struct spc_sampled {
   int k, extent, first; // k of that chunk; row and byte in a slab
   int row[passes];   // those past the list are 0, and have no bit:
   spc_u32 listed;    // bit i: row i
+  int used;          // bit h: half h of the tile has a use for it
 
   __device__ __forceinline__ spc_sampled(const spc_args &args, const spc_tile_place &place, int thread) {
     int line = thread / wide;
     k = thread % wide * chunk, extent = (int)Config::k(args);
     spc_list list = spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args));
-    listed = 0;
+    listed = 0, used = 3;
+    if constexpr (Config::halves) {
+      used = 0;
+      for (int h = 0; h < 2; h++)
+        used |= (spc_half_of<Config>(args, place.m0 / Config::strip, h, Config::tile_n).has(place.n0 / Config::tile_n) ? 1 : 0) << h;
+    }
 #pragma unroll
     for (int i = 0; i < passes; i++) {
       int at = list.template at<Config::gran>(place.n0 + line + i * step);
@@ -169,6 +177,7 @@ template <class Config> struct spc_sampled {
   }
   __device__ __forceinline__ int tiles() const { return max((extent + Config::tile_k - 1) / Config::tile_k, 1); }
   __device__ __forceinline__ int box_k(int i) const { return i * Config::tile_k; }
+  __device__ __forceinline__ int halves(int) const { return used; }
   __device__ __forceinline__ void load(spc_u32 slot) {
     // Rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all.
     spc_u32 there = k < extent ? listed : 0;
@@ -178,22 +187,25 @@ template <class Config> struct spc_sampled {
       ptx_copy_async_16(slot + panel_a::bytes + first + i * step * 128, ptx_address(from, row[i], pitch_b), there >> i & 1 ? 16 : 0);
     b += 128, k += Config::tile_k;
   }
-  // What lies at the places of the whole tile, into the boxes that the result will be staged in.
-  __device__ __forceinline__ void load_place(spc_u32 staged, const spc_args &args, const spc_tile_place &place) const {
+  // Slot number `number` of what lies at the tile's places, in the boxes of store_tma.cuh.
+  template <int Number> __device__ __forceinline__ void load_place(spc_u32 slot, const spc_args &args, const spc_tile_place &place) const {
     static_assert(store::share == 64 && store::columns % 64 == 0 && sizeof(P) == 2, "boxes at the place are 64 x 64");
-    static_assert(store::held == store::boxes, "all boxes of the tile are staged at once");
     spc_u32 pitch = (spc_u32)Config::pitch_t(args) * 2;
 #pragma unroll
-    for (int g = 0; g < store::groups; g++) {
-      int m = place.m0 + store::box_row(g, 0) + (int)threadIdx.x % wide * chunk; // this thread's chunk, in column 0
-      bool inside = m < place.m;
-      const char *from = (const char *)(Config::at_place(args) + (inside ? m : 0));
-      spc_u32 there = inside ? listed : 0, to = staged + g * store::held * store::panel::bytes + first;
+    for (int i = Number * store::slot_boxes; i < min((Number + 1) * store::slot_boxes, store::boxes); i++)
 #pragma unroll
-      for (int i = 0; i < store::columns / step; i++)
-        ptx_copy_async_16(to + i * step * 128, ptx_address(from, row[store::box_column(g, 0) / step + i], pitch),
-                          there >> (store::box_column(g, 0) / step + i) & 1 ? 16 : 0);
-      __syncwarp(); // the assembler would reckon all addresses first
-    }
+      for (int g = 0; g < store::groups; g++) {
+        int m = place.m0 + store::box_row(g, i) + (int)threadIdx.x % wide * chunk; // this thread's chunk, in column 0
+        bool inside = m < place.m && (!Config::halves || (used >> g & 1));
+        const char *from = (const char *)(Config::at_place(args) + (inside ? m : 0));
+        spc_u32 there = inside ? listed : 0;
+        spc_u32 to = slot + ((i - Number * store::slot_boxes) * store::groups + g) * store::place_bytes + first;
+#pragma unroll
+        for (int p = 0; p < 64 / step; p++) {
+          const int pass = store::box_column(g, i) / step + p;
+          ptx_copy_async_16(to + p * step * 128, ptx_address(from, row[pass], pitch), there >> pass & 1 ? 16 : 0);
+        }
+        __syncwarp(); // the assembler would reckon all addresses first
+      }
   }
 };

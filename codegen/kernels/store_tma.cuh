@@ -126,7 +126,7 @@ template <class Config> struct spc_box_fetch<Config, true> {
 };
 
 // What lies at the result's place is brought to where the values are staged.
-template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place && !Config::samples;
+template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place;
 
 // What an epilogue is given besides the sums.
 template <class Config> struct spc_box_epilogue {
@@ -307,18 +307,18 @@ template <class Config> struct spc_box_store {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
     e.vectors.leave(e.vectors_at);
-    if constexpr ((Config::samples && Config::reads_place) || spc_stages_place<Config>) {
-      run_places<whole>(all, shared, e, maps, found, room, Ring::place_full(shared), Ring::place_empty(shared), Ring::staged_at);
+    if constexpr (spc_stages_place<Config>) {
+      run_places<whole>(all, shared, e, maps, found, Ring::place_full(shared), Ring::staged_at);
     } else if constexpr (!by_engine) run_registers(all, e, found, room);
     else run_boxes<whole>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }
-  // What is read at the place lies where the values go: a warp replaces what it has read.  Boxes are stored two at a time, where those of
-  // listed columns wait for each other; who multiplies the next tile says when they are free (spc_box_multiply).
+  // What is read at the place lies where the values go: a warp replaces what it has read.  Boxes are stored two at a time;
+  // who multiplies the next tile says when they are free (spc_box_multiply).
   template <bool Whole, class Found>
   SPC_DEVICE void run_places(const sums &all, spc_u32 shared, const spc_box_epilogue<Config> &e, const spc_tensor_maps &maps,
-                             Found &found, spc_u32 *room, spc_u32 full, spc_u32 empty, int staged_at) {
-    const int group = sums::group(), together = Config::samples ? boxes : 2;
+                             Found &found, spc_u32 full, int staged_at) {
+    const int group = sums::group(), together = 2;
     spc_u32 staged = shared + staged_at + group * held * panel::bytes;
     ptx_sync_group(group); // the vectors are there
     ptx_barrier_wait(full, e.parity);
@@ -338,17 +338,13 @@ template <class Config> struct spc_box_store {
         ptx_tma_store_commit();
       }
     }
-    if (Config::samples && spc_leads_group()) {
-      ptx_tma_store_wait_read<0>();
-      ptx_barrier_arrive(empty);
-    }
   }
   // ---- box by box ----
   // What a fragment makes of many elements is most of the text there is to compile.  Where that would be much it stands once, for the
   // box whose sums come first: the others' move up behind it, for registers have no numbers.
   static constexpr int piece = by_engine ? share : columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 8; // columns that are gone through at a time
-  static constexpr bool much = Config::fetches || Config::fragment_reads || Config::samples || Config::n_blocks || (Config::regroups && !Config::live) ||
-                               (!by_engine && !Config::grouped);
+  static constexpr bool much = Config::fetches || Config::fragment_reads || (Config::samples && !Config::reads_place) || Config::n_blocks ||
+                               (Config::regroups && !Config::live) || (!by_engine && !Config::grouped);
   static constexpr bool once = much && !Config::detects && columns > piece && columns % piece == 0;
   // Calls use(sums, block, number) for all pieces.
   template <class Use> SPC_DEVICE void each_piece(sums &all, Use use) {
@@ -406,11 +402,11 @@ template <class Config> struct spc_box_store {
         ptx_tma_store_commit();
       }
       if constexpr (Config::reads_place) {
-        bool leader = threadIdx.x % 128 == 0;
+        bool gives = Ring::gives();
         int done = i0 + held >= boxes ? place_slots : (i0 + held) / slot_boxes;
 #pragma unroll
         for (int slot = i0 / slot_boxes; slot < done; slot++, at.advance())
-          if (leader) ptx_barrier_arrive(Ring::empty(shared, at.slot));
+          if (gives) ptx_barrier_arrive(Ring::empty(shared, at.slot));
       }
     });
   }

@@ -179,42 +179,7 @@ static void fill_values(bench *b, array *a) {
     ir_dtype_store(a->buf->dtype, a->host, i, scale * value(b));
 }
 
-/* kind 0: ragged, some strips empty; 1: all empty; 2: all full. */
-static void fill_list(bench *b, const ir_list *l, int kind) {
-  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
-  int64_t capacity = counts->count ? ids->count / counts->count : 0;
-  for (int64_t s = 0; s < counts->count; s++) {
-    double keep = kind == 1 || (kind == 0 && s % 3 == 1) ? 0 : kind == 2 ? 1 : uniform(b);
-    int n = 0;
-    uint32_t *bits = l->bits ? array_of(b, l->bits)->host : NULL;
-    int64_t words = (capacity + 31) / 32;
-    for (int64_t w = 0; bits && w < words; w++) bits[s * words + w] = 0;
-    for (int64_t t = 0; t < capacity; t++) {
-      if (uniform(b) >= keep) continue;
-      ((int32_t *)ids->host)[s * capacity + n++] = (int32_t)t;
-      if (bits) bits[s * words + t / 32] |= 1u << t % 32;
-    }
-    ((int32_t *)counts->host)[s] = n;
-  }
-}
-
-/* Any order of the rows. */
-static void fill_order(bench *b, const ir_list *l) {
-  array *order = array_of(b, l->order);
-  int32_t *row = order->host;
-  for (int64_t i = 0; i < order->count; i++) row[i] = (int32_t)i;
-  for (int64_t i = order->count - 1; i > 0; i--) {
-    int64_t other = (int64_t)(uniform(b) * (double)(i + 1));
-    int32_t held = row[i];
-    row[i] = row[other], row[other] = held;
-  }
-  for (int64_t i = 0; i < order->count; i++) b->place[row[i]] = i;
-}
-
-/* The strip that row m belongs to. */
-static int64_t strip_of(const bench *b, const ir_list *l, int64_t m) {
-  return (l->order ? b->place[m] : m) / l->strip;
-}
+#include "tests/gpu/lists.h"
 
 static int64_t element(const bench *b, char layout, int64_t g, int64_t x, int64_t y, int dx,
                        int dy) {
@@ -249,38 +214,15 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
     return s;
   }
   array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
-  int64_t strip = strip_of(b, l, m), capacity = ids->count / counts->count;
+  int64_t strip = strip_of(b, l, m), capacity = room_of(b, l);
+  positions there = cuda_case_is_packed(p) && l->pairs ? written_for(b, l, m) : (positions){0, INT64_MAX};
   for (int i = 0; i < ((int32_t *)counts->host)[strip]; i++)
     for (int64_t r = 0; r < l->gran; r++) {
       int64_t k = ((int32_t *)ids->host)[strip * capacity + i] * l->gran + r;
-      int64_t at = p->way == CASE_PACKED ? i * l->gran + r : k;
-      if (k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, at, &s);
+      int64_t at = cuda_case_is_packed(p) ? i * l->gran + r : k;
+      if (at >= there.begin && at < there.end && k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, at, &s);
     }
   return s;
-}
-
-/* The column at position `at` of the list of m's strip; -1: past it, the end of the axis included. */
-static int64_t listed(bench *b, const ir_list *l, int64_t m, int64_t at) {
-  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
-  int64_t strip = m / l->strip, capacity = ids->count / counts->count;
-  if (at / l->gran >= ((int32_t *)counts->host)[strip]) return -1;
-  int64_t n = ((int32_t *)ids->host)[strip * capacity + at / l->gran] * l->gran + at % l->gran;
-  return n < b->size[CASE_N] ? n : -1;
-}
-
-/* Whether the list of m's strip names the block of column n. */
-static bool is_picked(bench *b, const ir_list *l, int64_t m, int64_t n) {
-  array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
-  int64_t strip = m / l->strip, capacity = ids->count / counts->count;
-  for (int i = 0; i < ((int32_t *)counts->host)[strip]; i++)
-    if (((int32_t *)ids->host)[strip * capacity + i] == n / l->gran) return true;
-  return false;
-}
-
-/* Positions past the list are zeros up to the next multiple of 128, or the last position. */
-static bool is_written(bench *b, const ir_list *l, int64_t m, int64_t at) {
-  enum { TILE = 128 };
-  return listed(b, l, m, at / TILE * TILE) >= 0;
 }
 
 /* at: where T holds column n. */
@@ -324,6 +266,8 @@ static void check_column(bench *b, const ir_stage *s, const product_case *p, int
   const ir_list *l = s->reads.at[0];
   int64_t n = listed(b, l, m, at), place = element(b, p->layout_t, 0, m, at, CASE_M, CASE_N);
   double got = ir_dtype_load(p->out, find(b, "T")->host, place);
+  positions there = l->pairs ? written_for(b, l, m) : (positions){0, INT64_MAX};
+  if (at < there.begin || at >= there.end) return;
   if (n >= 0)
     check_element(b, s, p, 0, m, n, at);
   else if (is_written(b, l, m, at) && got != 0)
@@ -372,15 +316,19 @@ static void check_untouched(bench *b, const ir_stage *s, const product_case *p) 
     }
 }
 
-/* What its writer leaves behind the list: zeros to the end of a tile, then what was there before. */
+/* What its writer leaves behind the list: zeros to the end of a tile, then what was there before; so it does where the other of two strips has
+ * entries alone. */
 static void fill_behind(bench *b, const ir_list *l, const product_case *p, array *a) {
   enum { TILE = 128 };
   array *counts = array_of(b, l->counts);
   for (int64_t m = 0; m < b->size[CASE_M]; m++) {
-    int64_t count = ((int32_t *)counts->host)[m / l->strip] * l->gran;
+    int64_t count = ((int32_t *)counts->host)[strip_of(b, l, m)] * l->gran;
     for (int64_t k = count; k < b->size[CASE_K]; k++)
       ir_dtype_store(p->in, a->host, element(b, p->layout_a, 0, m, k, CASE_M, CASE_K),
                      k < (count + TILE - 1) / TILE * TILE ? 0 : NAN);
+    positions there = l->pairs ? written_for(b, l, m) : (positions){0, INT64_MAX};
+    for (int64_t k = 0; k < b->size[CASE_K]; k++)
+      if (k < there.begin || k >= there.end) ir_dtype_store(p->in, a->host, element(b, p->layout_a, 0, m, k, CASE_M, CASE_K), NAN);
   }
 }
 
@@ -433,10 +381,11 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   array *bias = find(b, "bias");
   for (int64_t n = 0; bias && p->epilogue == CASE_BIAS_RELU && n < bias->count; n++)
     if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
-  if (s->reads.count) fill_list(b, s->reads.at[0], kind);
+  if (s->reads.count && s->reads.at[0]->pairs) fill_pairs(b, s->reads.at[0], p, kind);
+  else if (s->reads.count) fill_list(b, s->reads.at[0], kind);
   if (cuda_case_regroups(p)) fill_order(b, s->reads.at[0]);
   if (cuda_case_is_live(p)) pack_rows(b, s->reads.at[0], p);
-  if (p->way == CASE_PACKED) fill_behind(b, s->reads.at[0], p, find(b, "A"));
+  if (cuda_case_is_packed(p)) fill_behind(b, s->reads.at[0], p, find(b, "A"));
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = p->way == CASE_ALONE ? 0 : verdict;
   if (p->way == CASE_ALONE) leave_alone(b, p, s->when.list, verdict);
   run(b, s);
@@ -491,12 +440,27 @@ static bool check_order(bench *b, const ir_stage *s) {
   return all;
 }
 
+static double check_pairs(bench *b, const ir_stage *s, const list_case *c, bool counted) {
+  int64_t lists = lists_there(b, s->detects), room = room_of(b, s->detects), sum = 0;
+  int64_t strips = (b->size[CASE_M] + c->strip - 1) / c->strip;
+  unsigned char *held = calloc((size_t)room + 1, 1);
+  for (int64_t pair = 0; pair < lists; pair++) {
+    for (int64_t tile = 0; tile < room; tile++)
+      held[tile] = (unsigned char)(is_covered(b, c, find(b, "V"), NULL, 2 * pair, tile) |
+                                   is_covered(b, c, find(b, "V"), NULL, 2 * pair + 1, tile) << 1);
+    sum += check_pair(b, s, pair, held, counted);
+  }
+  free(held);
+  return strips && room ? (double)sum / (double)(strips * room) : 0;
+}
+
 /* The lists of the values, entry by entry unless `counted` alone; returns the cover. */
 static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool counted) {
   const ir_list *l = s->detects;
   array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
   int64_t capacity = (b->size[CASE_N] + c->gran - 1) / c->gran, sum = 0;
   if (c->way == LIST_ROWS) return check_rows(b, s, c, counted);
+  if (c->way == LIST_PAIRS) return check_pairs(b, s, c, counted);
   if (c->way == LIST_REGROUPED && !check_order(b, s)) return 0;
   const int32_t *order = c->way == LIST_REGROUPED ? array_of(b, s->detects->order)->host : NULL;
   for (int64_t t = 0; t < counts->count; t++) {
@@ -736,6 +700,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   if (s->reads.count) {
     const ir_list *l = s->reads.at[0];
     int64_t strips = array_of(b, l->counts)->count, capacity = array_of(b, l->ids)->count / strips;
+    if (l->pairs) fill_pairs(b, l, p, 2), strips = 0;
     for (int64_t t = 0; t < strips; t++) {
       int32_t n = 0;
       for (int64_t i = 0; i < capacity; i++)

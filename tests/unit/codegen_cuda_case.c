@@ -124,6 +124,21 @@ const product_case cuda_product_cases[] = {
      .epilogue = CASE_GATE},
     {"gemm_ngather_tma_64x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 128, 8,
      .epilogue = CASE_BIAS_RELU},
+    {"gemm_kpair_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 64, 1, CASE_BIAS_RELU, 0, false},
+    {"gemm_kpair_tma_128x256x64", IR_F16, IR_F32, 'c', 'r', 'c', false, 64, 8, 0, 0, CASE_RESIDUAL, 0, false},
+    {"gemm_kpair_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, .epilogue = CASE_PLAIN, .way = CASE_PACKED},
+    {"gemm_kpair_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 64, 1, .epilogue = CASE_SCALES, .way = CASE_PACKED},
+    {"gemm_kpair_tma_128x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, .epilogue = CASE_SCALES, .guard = 1,
+     .way = CASE_BOTH},
+    {"gemm_npair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE},
+    {"gemm_npair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE, .guard = 1},
+    {"gemm_npair_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 64, 1, .epilogue = CASE_BIAS_RELU},
+    {"gemm_kgather_wgmma_64x256x64", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, .epilogue = CASE_PLAIN, .way = CASE_PACKED_PAIRS},
+    {"gemm_kgather_mma_64x128x32", IR_F16, IR_F16, 'c', 'r', 'c', false, 64, 1, .epilogue = CASE_BIAS_RELU, .way = CASE_PACKED_PAIRS},
+    {"gemm_kgather_tma_64x512x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, .epilogue = CASE_BIAS_RELU, .way = CASE_PAIRS},
+    {"gemm_kgather_wgmma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', false, 64, 4, .epilogue = CASE_SCALES, .way = CASE_PAIRS},
+    {"gemm_ngather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE, .way = CASE_PAIRS},
+    {"gemm_ngather_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE, .way = CASE_PAIRS},
     {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 64, 64, 1,
      .epilogue = CASE_BIAS_RELU},
     {"gemm_kblock_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 256, 128,
@@ -360,10 +375,13 @@ const list_case cuda_list_cases[] = {
     {IR_BF16, 'c', 128, 4, true, true, LIST_ALONE},
     {IR_BF16, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F16, 'r', 1, 1, true, .way = LIST_ROWS},
     {IR_BF16, 'c', 1, 1, true, .guarded = true, .way = LIST_ROWS}, {IR_F32, 'r', 1, 1, true, .guarded = true, .way = LIST_ROWS},
+    {IR_BF16, 'c', 64, 1, true, true, LIST_PAIRS}, {IR_F16, 'r', 64, 4, true, false, LIST_PAIRS}, {IR_F32, 'c', 32, 2, true, true, LIST_PAIRS},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
 
 bool cuda_case_groups(const product_case *p) { return p->way == CASE_GROUPS || p->way == CASE_NAMED; }
+
+bool cuda_case_is_packed(const product_case *p) { return p->way == CASE_PACKED || p->way == CASE_PACKED_PAIRS; }
 
 bool cuda_case_samples(const product_case *p) {
   return ir_kernel_samples(ir_kernel_row_named(p->row));
@@ -463,6 +481,15 @@ static ir_list *list(cuda_cases *c, const char *name, ir_tensor *of, int strip, 
   l->fused = bits;
   IR_PUSH(a, &c->kernel->lists, l);
   return l;
+}
+
+/* Two strips share a list (ir/tile.h). */
+static void give_pairs(cuda_cases *c, ir_list *l) {
+  ir_arena *a = c->arena;
+  ir_expr *pairs = ir_ceil_div(a, l->strips, 2);
+  l->pairs = true;
+  l->counts->count = ir_apply(a, IR_OP_MUL, pairs, ir_int(a, 3));
+  l->ids->count = ir_apply(a, IR_OP_MUL, pairs, l->capacity);
 }
 
 static void give_order(cuda_cases *c, ir_list *l) {
@@ -645,6 +672,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   else if (p->strip)
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (cuda_case_regroups(p)) give_order(c, read);
+  if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(ir_kernel_row_named(p->row)))) give_pairs(c, read);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
   bool both = p->way == CASE_BOTH || p->way == CASE_ALONE;
@@ -653,7 +681,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   if (guarded) guarded->verdict = workspace(c, "W.verdict", IR_I32, ir_int(a, 1));
   if (p->way == CASE_ALONE) read->threshold = workspace(c, "W.threshold", IR_F64, ir_int(a, 1));
   if (p->way == CASE_ALONE) read->fused = false;
-  if (p->way == CASE_PACKED) writer(c, p, at, m, k, read);
+  if (cuda_case_is_packed(p)) writer(c, p, at, m, k, read);
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
   IR_PUSH(a, &s->stmts, stmt);
   if (epilogue) IR_PUSH(a, &s->funcs, epilogue);
@@ -708,6 +736,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   made->fused = false;
   if (l->way == LIST_ROWS) give_rows(c, made);
   if (l->way == LIST_REGROUPED) give_order(c, made);
+  if (l->way == LIST_PAIRS) give_pairs(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));

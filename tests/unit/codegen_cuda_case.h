@@ -21,6 +21,8 @@ typedef enum case_way {
   CASE_STRAIGHT,
   CASE_TURNED, /* the stage's tiles say that its n runs along the row's m */
   CASE_PACKED, /* A is in the order of its list: the stage before writes it so */
+  CASE_PAIRS,  /* its list is of two strips that are told apart, though the row does not want that */
+  CASE_PACKED_PAIRS, /* both */
   CASE_BOTH,   /* a stage behind it is the dense branch, with the same tile: one launch is both */
   CASE_ALONE,  /* the same, and the kernel decides: it walks bits, or has the counts of a list of k's */
   CASE_GROUPS, /* m is ragged, CASE_BATCH groups, each with a B of its own */
@@ -45,7 +47,8 @@ typedef enum list_way {
   LIST_LYING,
   LIST_REGROUPED, /* strips are made of rows that are alike */
   LIST_ALONE,     /* one kernel alone reads it, and decides; in one launch */
-  LIST_ROWS       /* whole rows along R, which are packed; strip and gran are 1 */
+  LIST_ROWS,      /* whole rows along R, which are packed; strip and gran are 1 */
+  LIST_PAIRS      /* two strips share a list that tells them apart */
 } list_way;
 
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */
@@ -78,6 +81,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
+bool cuda_case_is_packed(const product_case *p);
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
 bool cuda_case_is_live(const product_case *p); /* its list is of A's rows, and has packed them */

@@ -83,7 +83,7 @@ static const char whole[] =
     "1;\n    strip 64;\n    gran 1;\n"
     "    strips (T + 63) / 64;\n    capacity F;\n    counts @h.counts;\n    ids @h.ids;\n    bits "
     "@h.bits;\n"
-    "    verdict @h.verdict;\n    threshold @h.break;\n    break_even 0.3;\n    fused;\n  }\n"
+    "    verdict @h.verdict;\n    threshold @h.break;\n    break_even 0.3;\n    pairs;\n    fused;\n  }\n"
     "  stage 0 detect.h detect {\n    row loop;\n    detects h.f;\n    funcs k.detect;\n  }\n"
     "  stage 1 to compute {\n    row loop;\n    tile t=4;\n    computes y, s;\n    reads h.f;\n    "
     "when h.f above 0.35;\n"

@@ -83,7 +83,7 @@ Test(passes_b_choice, ffn_on_gpus) {
     cr_assert_str_eq(format_of(&run, "h"), "dense_t");
     const ir_stage *h = stage(&run, "h"), *y = stage(&run, "y"), *dense = stage(&run, "y.dense");
     const ir_kernel_row *listed = ir_kernel_row_named(y->row);
-    cr_assert(listed && listed->load_a == IR_LOADER_KGATHER, "%s", y->row);
+    cr_assert(listed && ir_kernel_gathers(listed), "%s", y->row);
     cr_assert(ir_kernel_row_named(h->row) && ir_kernel_row_named(dense->row));
     cr_assert(ir_kernel_row_named(dense->row)->layout_a != 'r',
               "the dense branch reads h as it lies");
@@ -228,6 +228,30 @@ Test(passes_b_choice, a_profile_moves_the_break_even) {
   cr_assert_lt(threshold(MASKED("4096"), &narrow), at, "detection reads the operand");
   cr_assert_gt(threshold(MASKED("2048"), NULL), 0);
   cr_assert_eq(threshold(MASKED("2048"), &slow), 0, "not worth their launches any more: dense");
+  ir_arena_free(arena);
+}
+
+static const char *row_of(const char *text, const pass_profile *profile) {
+  a_run run = compile(text, "sm_90a", profile);
+  const char *row = ir_kernel_row_named(stage(&run, "C")->row)->name; /* of the table: it stays */
+  a_free(&run);
+  return row;
+}
+
+#define STRIPS(GRAN)                                                                               \
+  "spx 1; dim M = 4096; kernel net { in A: bf16[M,M] as dense_t ~ zeros(dynamic, density=0.3, gran=" GRAN "); " \
+  "in B: bf16[M,M]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
+
+Test(passes_b_choice, two_strips_are_told_apart_where_that_moves_less) {
+  ir_arena *arena = ir_arena_new();
+  pass_profile slow = *pass_profile_of(arena, ir_target_find("sm_90a")), slower = slow;
+  slow.pair_gbs *= 0.9, slower.pair_gbs /= 2;
+  cr_assert_str_eq(row_of(STRIPS("64x1"), NULL), "gemm_kpair_tma_128x256x64");
+  cr_assert_str_eq(row_of(STRIPS("128x1"), NULL), "gemm_kgather_tma_128x256x64", "there is nothing to tell apart");
+  cr_assert_str_eq(row_of(STRIPS("64x1"), &slower), "gemm_kgather_tma_64x512x32");
+  double at = threshold(STRIPS("64x1"), NULL), strips = threshold(STRIPS("64x1"), &slower);
+  cr_assert(at > strips && at < 0.85, "%g, of strips alone %g", at, strips);
+  cr_assert_lt(threshold(STRIPS("64x1"), &slow), at);
   ir_arena_free(arena);
 }
 

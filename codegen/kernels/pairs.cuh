@@ -1,0 +1,88 @@
+// pairs.cuh - lists that two strips share, made of the bits of both.  An entry is of the first strip, of the second, or of both:
+//
+//     ids     i32 [pairs][capacity]     | first alone | both | second alone |     ascending in each of the three
+//     counts  i32 [pairs]  of all three, then i32 [pairs][2]: of either strip
+//
+// So the first strip's entries are the first ones, and the second's the last.  Who does not tell the strips apart reads a list of
+// one strip that is twice as high.
+#pragma once
+#include "spc/detect.cuh"
+
+// How many entries are of the first strip alone, of both, of the second alone.
+struct spc_pair_sums {
+  int at[3];
+  __device__ __forceinline__ void add(spc_u32 first, spc_u32 second) {
+    at[0] += __popc(first & ~second), at[1] += __popc(first & second), at[2] += __popc(second & ~first);
+  }
+};
+
+// The sums over a block, for all of its threads.
+template <class Config> SPC_DEVICE void spc_block_pair_sums(spc_pair_sums &before, spc_pair_sums &all) {
+  __shared__ int sums[Config::threads / 32][6];
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    before.at[c] = (int)__reduce_add_sync(~0u, (spc_u32)before.at[c]);
+    all.at[c] = (int)__reduce_add_sync(~0u, (spc_u32)all.at[c]);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32][c] = before.at[c], sums[threadIdx.x / 32][3 + c] = all.at[c];
+  }
+  __syncthreads();
+  before = {}, all = {};
+#pragma unroll
+  for (int w = 0; w < Config::threads / 32; w++)
+#pragma unroll
+    for (int c = 0; c < 3; c++) before.at[c] += sums[w][c], all.at[c] += sums[w][3 + c];
+}
+
+// Whether the cover calls for dense; a sample may have said so.  By all threads, all blocks alike.
+template <class Config> SPC_DEVICE bool spc_pairs_say_dense(const spc_args &args, spc_u32 words) {
+  if constexpr (Config::decides) {
+    __shared__ int sampled; // one thread reads the verdict, for another block may write it anew
+    spc_looked<Config> looked(args, words);
+    double threshold = Config::threshold(args);
+    if (threadIdx.x == 0) sampled = Config::sampled ? spc_verdict(Config::verdict(args)) : 0;
+    spc_two found = spc_block_sums<Config>({0, looked.set()});
+    if (sampled > 0) return true;
+    double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
+    return spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded;
+  }
+  return false;
+}
+
+// bits -> counts and ids; a block takes 32 words of a pair of strips, and counts all of them.
+template <class Config> SPC_DEVICE void spc_lists_of_pairs(const spc_args &args) {
+  if (spc_not_meant<Config>(args)) return;
+  const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
+  spc_u32 strips = (spc_u32)Config::strips(args), pairs = (strips + 1) / 2, words = (spc_u32)((Config::capacity(args) + 31) / 32);
+  spc_u32 parts = words ? (words + 31) / 32 : 1, pair = blockIdx.x / parts, part = blockIdx.x % parts;
+  const spc_u32 *first = Config::bits(args) + (spc_u64)pair * 2 * words;
+  const bool one = pair < pairs, two = pair * 2 + 1 < strips; // strips that there are
+  auto second = [&](spc_u32 w) { return two ? first[words + w] : 0; };
+  spc_u32 at = part * 32 + lane, a = one && at < words ? first[at] : 0, b = one && at < words ? second(at) : 0;
+  spc_pair_sums before = {}, all = {};
+#pragma unroll 2
+  for (spc_u32 w = threadIdx.x; one && w < words; w += Config::threads) {
+    spc_u32 x = first[w], y = second(w);
+    all.add(x, y);
+    if (w < part * 32) before.add(x, y);
+  }
+  if (spc_pairs_say_dense<Config>(args, strips * words)) return;
+  spc_block_pair_sums<Config>(before, all);
+  if (!one) return;
+  int *ids = Config::ids(args) + (long long)pair * Config::capacity(args), begin = 0;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    spc_u32 mine = c == 0 ? a & ~b : c == 1 ? a & b : b & ~a;
+    int sum = spc_scan_warp(__popc(mine)) - __popc(mine) + begin + before.at[c];
+#pragma unroll
+    for (int w = (int)threadIdx.x / 32; w < 32; w += warps) {
+      spc_u32 word = __shfl_sync(0xffffffffu, mine, w);
+      int to = __shfl_sync(0xffffffffu, sum, w) + __popc(word & ptx_lanes_below());
+      if (word >> lane & 1) ids[to] = (int)(part * 32 + w) * 32 + lane;
+    }
+    begin += all.at[c];
+  }
+  if (part > 0 || threadIdx.x > 0) return;
+  int *counts = Config::counts(args);
+  counts[pair] = begin;
+  counts[pairs + 2 * pair] = all.at[0] + all.at[1], counts[pairs + 2 * pair + 1] = all.at[1] + all.at[2];
+}
