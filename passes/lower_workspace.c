@@ -186,10 +186,36 @@ typedef struct flush {
   void *user;
 } flush;
 
+static bool asks_for(const ir_stmt *stmt, const ir_index *index) {
+  return ir_expr_depends_on(stmt->value, index) || (stmt->cond && ir_expr_depends_on(stmt->cond, index)) ||
+         (stmt->stores && ir_expr_depends_on(stmt->stores, index));
+}
+
+/* The segment of a place of a ragged index, which was forgotten when its sum was put by: the first that ends behind it. */
+static void find_segment(lower_state *s, lower_env *env, const ir_index *ragged, ir_expr *place) {
+  const ir_index *segment = ragged->segment;
+  if (!segment || pass_env_find(env, segment) || !asks_for(s->stmt, segment)) return;
+  ir_block *outer;
+  ir_buf *offsets = pass_code_buffer(s, ragged->offsets, IR_BUF_VALS, 0);
+  ir_expr *one = pass_code_int(s, 1);
+  ir_var *low = ir_let(&s->b, "segment", IR_I64, pass_code_int(s, 0)), *high = ir_let(&s->b, "high", IR_I64, segment->extent);
+  ir_expr *from = pass_code_ref(s, low), *to = pass_code_ref(s, high);
+  ir_open_while(&s->b, pass_code_op(s, IR_OP_LT, from, pass_code_sub(s, to, one)), &outer);
+  ir_expr *middle = pass_code_let(s, "middle", pass_code_op(s, IR_OP_DIV, pass_code_add(s, from, to), pass_code_int(s, 2)));
+  ir_expr *begins = pass_code_load_int(s, offsets, middle, NULL);
+  ir_expr *within = pass_code_let(s, "within", pass_code_op(s, IR_OP_LE, begins, place));
+  ir_set(&s->b, low, pass_code_where(s, within, middle, from));
+  ir_set(&s->b, high, pass_code_where(s, within, to, middle));
+  ir_close(&s->b, outer);
+  pass_env_bind(env, (ir_index *)segment, from);
+  find_segment(s, env, segment, from);
+}
+
 static void visit_place(lower_state *s, flush *f, ir_expr *place) {
   lower_row *row = f->row;
   lower_env *env = pass_env_copy(s, f->env);
   pass_env_bind(env, row->last, place);
+  find_segment(s, env, row->last, place);
   ir_expr *sum = pass_code_load(s, row->sums, place, NULL);
   sum = pass_code_let(s, "total", with_unseen(s, row, place, sum));
   pass_env_keep(env, (lower_memo){.node = row->hole, .value = {sum, NULL}});

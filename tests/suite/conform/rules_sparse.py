@@ -202,3 +202,13 @@ case("2: a mask of three dimensions from outside", program("B T D O", """
   in x: f32[B,T,D]; in w: f32[D,O]; in m: b1[B,T,O] ~ zeros(dynamic);
   out y[b,t,o] = sum[d] x[b,t,d]*w[d,o] on m[b,t,o] fill -1;"""),
      dict(x=x_3, w=W_3.T.copy(), m=h3 > 0.5), dict(y=np.where(h3 > 0.5, f64(x_3) @ f64(W_3).T, -1)))
+
+# ---- 8. a sparse result along ragged rows that is summed in a workspace: what is asked of a row's segment
+X8, off8 = np.array([[1.5, 0], [0, 2], [3, 4], [0, 0], [5, 0]], np.float32), np.array([0, 0, 1, 1, 4, 5, 5], np.int32)
+Q8 = np.arange(1, 7, dtype=np.float32) ** 2
+seg8 = np.array([1, 3, 3, 3, 4])
+for fmt in ("csc", "csr", "coo", "own(2)"):
+    case("8: entries of a row times what its segment has, %s" % fmt, "format own(b) = [i,j] -> [ j/b: compressed, i: compressed, j%b: dense ];\n".join(program("M E R", """
+  in X: f32[R,M] as %s; in Q: f32[E]; in off: i32[E+1]; ragged r in off[e]..off[e+1];
+  out z[r] = sum[j] X[r,j]*Q[e] : f32[R] as coo;  out m[r] = Q[e] + max[j] X[r,j] : f32[R];""" % fmt).split("kernel k", 1)).replace("];\n {", "];\nkernel k {"),
+         dict(X=X8, Q=Q8, off=off8), dict(z=X8.sum(1) * Q8[seg8], m=Q8[seg8] + X8.max(1)))
