@@ -98,7 +98,7 @@ data = json.loads(spc("explain", *FFN, "-D", "D=2048", "-D", "F=8192", "-D", "T=
 guard = [c for c in data["candidates"] if c.get("break_even_cover") and c["verdict"] == "chosen"]
 check("the ring stands at the guard's break-even", guard and re.search(r'class="strong">%.3g</text>' % guard[0]["break_even_cover"], html), guard)
 check("the lists' line and the dense one cross there", 'class="sparse"' in html and 'class="dense"' in html)
-check("the zeros say which branch runs", re.search(r"density 0\.0\d+\. Of its micro-tiles of 128 by 1, [\d.]+ % hold one: a cover of [\d.]+, below the break-even of [\d.]+, so the sparse branch runs", text), text[text.find("density"):][:400])
+check("the zeros say which branch runs", guard and re.search(r"density 0\.0\d+\. Of its micro-tiles of %d by %d, [\d.]+ %% hold one: a cover of [\d.]+, below the break-even of [\d.]+, so the sparse branch runs" % (guard[0]["strip"], guard[0]["gran"]), text), text[text.find("density"):][:400])
 p, text, html = page("a file", *FFN, "-D", "D=256", "-D", "F=512", "--bind", "h=" + path("h.npy"))
 density = np.count_nonzero(h) / h.size
 check("a file settles the sizes, and its density is counted", "T = 256 (here)" in text and "256 by 512, %d non-zeros, density %.3g" % (np.count_nonzero(h), density) in text)
