@@ -308,10 +308,12 @@ static void find_row(assembly *a, lower_loops *order) {
     if (!is_outside_row(a, order->index[i])) a->row.index[a->row.index_count++] = order->index[i];
 }
 
+/* A row is counted where the last index is open already: its segments are the loop outside. */
 static bool rows_have_room(assembly *a) {
   int last = a->format->level_count - 1;
   for (int l = 0; l < last; l++)
-    if (a->format->level[l].kind != IR_LEVEL_DENSE) return false;
+    if (a->format->level[l].kind != IR_LEVEL_DENSE || index_of(a, l)->segment == index_of(a, last))
+      return false;
   return last > 0 && !a->in_row && is_list(a, last) &&
          pass_room_is_told(a->s, a->stores, index_of(a, last));
 }

@@ -257,6 +257,10 @@ static verdict evaluate(ir_arena *arena, const char *text, const char **detail) 
 }
 
 /* ---- in a process of its own ----------------------------------------------------------------- */
+/* A sanitizer, the C library or a loader that gives up ends a process with a small number of its
+ * own. */
+enum { ANSWER = 100 };
+
 static void child(const char *text, int to) {
   ir_arena *arena = ir_arena_new();
   const char *detail = NULL;
@@ -266,7 +270,7 @@ static void child(const char *text, int to) {
   ir_arena_free(arena);
   close(to);
   fflush(NULL);
-  _exit((int)v);
+  _exit(ANSWER + (int)v);
 }
 
 static verdict judge(const char *text, char *detail, size_t room) {
@@ -286,7 +290,9 @@ static verdict judge(const char *text, char *detail, size_t room) {
   detail[n] = 0;
   close(ends[0]);
   waitpid(pid, &state, 0);
-  if (WIFEXITED(state) && WEXITSTATUS(state) <= INTERNAL) return (verdict)WEXITSTATUS(state);
+  int answer = WIFEXITED(state) ? WEXITSTATUS(state) - ANSWER : -1;
+  if (answer >= 0 && answer <= INTERNAL) return (verdict)answer;
+  if (WIFEXITED(state)) snprintf(detail, room, "ended with %d", WEXITSTATUS(state));
   if (WIFSIGNALED(state)) snprintf(detail, room, "signal %d", WTERMSIG(state));
   return WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM ? HANGS : CRASHED;
 }

@@ -86,4 +86,12 @@ case("15: topk of integers that no float tells apart", program("N M R E", """
   out y[i,j] = topk[j](A[i,j], 2);  out s[i] = sum[j] topk[j](A[i,j], 1) : i64[N];  out z[e,j] = topk[e](min[r] X[r,j], 2) : i64[E,M];"""),
      dict(A=whole, X=whole, off=np.array([0, 0, 2], np.int32)),
      dict(y=np.array([[0, 2**62 + 3, 0, 2**62 + 2], [0, 0, 2**63 - 1, 7]]), s=np.array([2**62 + 3, 2**63 - 1]), z=np.array([[2**63 - 1] * 4, whole.min(0)])))
+rows = sp.csr_matrix(np.array([[3, 0, 5, 0, 7, 0], [2, 6, 4, 1, 9, 0], [1, 2, 0, 0, 8, 7]], np.float32))
+segments = np.array([0, 2, 2, 5], np.int32)
+inside = (np.arange(6) >= segments[:-1, None]) & (np.arange(6) < segments[1:, None])
+largest = np.where(inside, topk(f64(rows.toarray().T), 1).T, 0)
+for has in ("csr", "csc", "coo"):
+    for gets in ("csr", "csc", "coo", "dense"):
+        case("15: topk along what cuts rows in segments, %s to %s" % (has, gets), program("E R", "in X: f32[E,R] as %s; in off: i32[E+1]; ragged r in off[e]..off[e+1]; out y[e,r] = topk[e](X[e,r], 1) as %s;" % (has, gets)),
+             dict(X=rows, off=segments), dict(y=largest))
 case("15: topk over csr rows sees their zeros", program("N M", "in A: f32[N,M] as csr; out y[i,j] = topk[j](A[i,j], 4);"), dict(A=S), dict(y=topk(S.toarray(), 4)))
