@@ -172,7 +172,9 @@ static int64_t close_rows(const gaps *g, ir_array *pos, int64_t parts) {
     int64_t end = ir_array_int(pos, row);
     if (end > filled) filled = end; /* else: no loop visited the row, or it is empty */
     while (part + 1 < parts && filled > g->ends[part]) part++;
-    ir_array_put(pos, row, g->to[part] + (filled > g->starts[part] ? filled - g->starts[part] : 0));
+    bool within =
+        parts && filled > g->starts[part]; /* no part: no segment, though there are rows */
+    ir_array_put(pos, row, g->to[part] + (within ? filled - g->starts[part] : 0));
   }
   return g->to[parts];
 }

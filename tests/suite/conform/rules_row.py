@@ -94,4 +94,7 @@ for has in ("csr", "csc", "coo"):
     for gets in ("csr", "csc", "coo", "dense"):
         case("15: topk along what cuts rows in segments, %s to %s" % (has, gets), program("E R", "in X: f32[E,R] as %s; in off: i32[E+1]; ragged r in off[e]..off[e+1]; out y[e,r] = topk[e](X[e,r], 1) as %s;" % (has, gets)),
              dict(X=rows, off=segments), dict(y=largest))
+for count in (0, 1):                                    # rows that lie in no segment
+    case("8: rows of %d segments, turned" % count, program("E R M", "in X: f32[R,M] as csr; in off: i32[E+1]; ragged r in off[e]..off[e+1]; out y[j,r] = X[r,j] : f32[M,R] as csc;"),
+         dict(X=rows, off=np.array([0, 2][:count + 1], np.int32)), dict(y=np.where(np.arange(3) < 2 * count, rows.toarray().T, 0)))
 case("15: topk over csr rows sees their zeros", program("N M", "in A: f32[N,M] as csr; out y[i,j] = topk[j](A[i,j], 4);"), dict(A=S), dict(y=topk(S.toarray(), 4)))
