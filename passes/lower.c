@@ -129,6 +129,7 @@ static void lower_compute(lower_state *s) {
     s->stmt = statement_of(s, s->stage->stmts.at[i]);
     if (is_loop(s->stage) || loops_stand_in(s)) {
       s->stmt = pass_lower_sampled(s, is_assembled(s));
+      if (!is_assembled(s)) s->stmt = pass_lower_joined(s);
       lower_statement(s);
     } else if (target && target->kind == IR_TARGET_CUDA)
       pass_lower_fragment(s);

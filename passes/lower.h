@@ -112,6 +112,10 @@ ir_buf *pass_code_workspace(lower_state *s, const char *name, ir_dtype dtype, ir
 /* A new function; it becomes the one that is built.  The suffix is NULL for the main one. */
 ir_func *pass_code_function(lower_state *s, const char *suffix);
 
+/* ---- statements of fewer indices (lower_joined.c) --------------------------------------------- */
+/* The stage's statement with pairs of indices as one, over views of its tensors; itself where there are none. */
+ir_stmt *pass_lower_joined(lower_state *s);
+
 /* ---- environments and accesses (lower_access.c) ---------------------------------------------- */
 int pass_access_add(lower_state *s, const ir_expr *access);
 int pass_access_number(lower_state *s, const ir_expr *access);

@@ -4,6 +4,7 @@
  *
  *     y[i] = relu(sum[k] A[i,k]*x[k])     for i parallel { acc = 0; for k { .. }  y[i] = relu(acc)
  * }   */
+#include "passes/contract.h"
 #include "passes/expr.h"
 #include "passes/lower.h"
 
@@ -227,6 +228,49 @@ static bool leaves_rows(const ir_stmt *stmt) {
   return false;
 }
 
+/* ---- products of a CPU ------------------------------------------------------------------------- */
+/* The last of the result's indices, as it is stored, that only this side has. */
+static const ir_index *last_of(lower_state *s, const pass_indices *side) {
+  const ir_stmt *stmt = s->stmt;
+  const ir_format *format = pass_level_format(s, stmt->target);
+  for (int l = format->level_count - 1; l >= 0; l--) {
+    const ir_expr *sub = stmt->subs[format->level[l].dim];
+    if (sub->kind == IR_INDEX && pass_indices_has(side, sub->index)) return sub->index;
+  }
+  return NULL;
+}
+
+static int place_of(lower_state *s, const ir_index *index) {
+  const ir_format *format = pass_level_format(s, s->stmt->target);
+  int l = format->level_count - 1;
+  while (l >= 0 && !ir_is_bare(s->stmt->subs[format->level[l].dim], index)) l--;
+  return l;
+}
+
+/* A row of one operand and a column of the other innermost: what a tile of sums loads is used in every row and column.  Of
+ *
+ *     y[t,h,e] = b[e] + sum[d] x[t,d]*W[h,e,d]
+ *
+ * a tile of h and e would load all of W again for every t. */
+static void order_product(lower_state *s, lower_loops *order) {
+  const ir_target *target = s->context->options->target;
+  pass_contraction_info info;
+  if (!target || target->kind != IR_TARGET_CPU || s->stage->reads.count || s->stage->tiles.count || is_like(s) ||
+      ir_is_scatter(s->stmt) || !pass_contraction(s->arena, s->stmt, &info))
+    return;
+  for (int i = 0; i < s->accesses.count; i++)
+    if (pass_access_is_sparse(&s->accesses.at[i])) return;
+  const ir_index *row = last_of(s, &info.m), *column = last_of(s, &info.n);
+  if (!row || !column || row->offsets || column->offsets) return;
+  if (place_of(s, row) > place_of(s, column)) {
+    const ir_index *turned = row;
+    row = column, column = turned;
+  }
+  for (int i = 0; i < s->stmt->free.count; i++)
+    if (s->stmt->free.at[i] != row && s->stmt->free.at[i] != column) pass_loops_edge(order, s->stmt->free.at[i], row);
+  pass_loops_edge(order, row, column);
+}
+
 void pass_lower_gather(lower_state *s) {
   lower_loops order = {0};
   pass_lower_open(s, &order);
@@ -235,6 +279,7 @@ void pass_lower_gather(lower_state *s) {
   for (int i = 0; i < s->accesses.count; i++)
     if (i != s->target) pass_loops_access(&order, &s->accesses.at[i]);
   pass_loops_rows(&order, s->stmt->value);
+  order_product(s, &order);
   bool strips = pass_strips_open(s, &order);
   pass_loops_sort(&order);
   int first_func = s->stage->funcs.count;

@@ -28,6 +28,10 @@ typedef struct vec_region {
   int window;    /* most elements that one instruction picks from registers; 0: none */
 } vec_region;
 
+/* ---- vectorise_share.c ----------------------------------------------------------------------- */
+/* Loops around what a thread computes together, which the parallel one has nothing but, become one with it. */
+void pass_vec_share(ir_arena *arena, ir_func *func);
+
 /* ---- vectorise_depend.c ---------------------------------------------------------------------- */
 /* before: the `let`s between the row loop and the column loop, may be NULL. */
 vec_region *pass_vec_region(ir_arena *arena, const ir_var *row, const ir_var *col,

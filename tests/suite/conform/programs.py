@@ -23,6 +23,27 @@ case("norms of rows", program("N D", """in x: f32[N,D]; in g: f32[D];
 image, w = normal(2, 3, 8, 9), normal(4, 3, 3, 3)
 case("a convolution", program("B C H W O", "in x: f32[B,C,H,W]; in w: f32[O,C,3,3]; out y[b,o,h,v] = sum[c,p,q] w[o,c,p,q]*x[b,c,h+p,v+q] : f32[B,O,H-2,W-2];"),
      dict(x=image, w=w), dict(y=np.einsum("ocpq,bchvpq->bohv", f64(w), sliding_window_view(f64(image), (3, 3), (2, 3)))))
+# Products over several indices, side by side and apart; z: with a factor that only some of the left side's indices have.
+SIZES = dict(b=2, t=19, u=5, h=3, e=7, d=11, o=6)
+for spec in ("td,dhe->the", "td,hed->the", "the,heo->to", "the,ohe->to", "the,oeh->to", "btd,do->bto", "btd,bod->bto", "the,uhe->tuh", "the,uhe->htu", "htu,uhe->the", "bthe,buhe->bhtu", "bhtu,bhue->bthe",
+             "bthe,he->bt", "bthe,bthe->he", "hed,thd->teh", "the,e->th", "the,the->t", "bhtu,bhtu->", "th,he,eo->to"):
+    sides, left = spec.split("->")
+    sides = sides.split(",")
+    free, names = sorted(set(spec) & set(SIZES)), "xwv"
+    arrays = {names[i]: normal(*(SIZES[c] for c in side)) for i, side in enumerate(sides)}
+    summed = sorted(set("".join(sides)) - set(left), key="".join(sides).index)
+    product = "sum[%s] %s" % (",".join(summed), "*".join("%s[%s]" % (names[i], ",".join(side)) for i, side in enumerate(sides)))
+    text, want = "out y[%s] = %s;" % (",".join(left), product), dict(y=np.einsum(spec, *(f64(a) for a in arrays.values())))
+    declared = " ".join("in %s: f32[%s];" % (names[n], ",".join(side.upper())) for n, side in enumerate(sides))
+    if left[-1:]:
+        arrays["g"] = normal(SIZES[left[-1]])
+        declared += " in g: f32[%s];" % left[-1].upper()
+        text += " out z[%s] = g[%s] + %s;" % (",".join(left), left[-1], product)
+        want["z"] = want["y"] + arrays["g"]
+    case("several indices: " + spec, program(" ".join(c.upper() for c in free), declared + "\n" + text.replace("y[]", "y[]")), arrays, want)
+stored = sp.random(6, 11, 0.4, "csr", np.float32, 3)
+x = normal(2, 19, 11)
+case("entries beside tensors of three dimensions", program("B T D O", "in x: f32[B,T,D]; in S: f32[O,D] as csr; out y[b,t,o] = sum[d] x[b,t,d]*S[o,d]; out s[o] = sum[d] S[o,d];"), dict(x=x, S=stored), dict(y=np.einsum("btd,od->bto", f64(x), f64(stored.toarray())), s=stored.toarray().sum(1)))
 E, at, S = normal(20, 6), rng.integers(0, 20, 15).astype(np.int64), sp.random(15, 20, 0.3, "csr", np.float32, 7)
 case("gathers from dense and sparse tensors", program("V D T", """in E: f32[V,D]; in p: i64[T]; in S: f32[T,V] as csr;
   out y[t,d] = E[p[t],d]*2;  out z[t] = S[t,p[t]];  out g[t,d] = sum[v] S[t,v]*E[v,d];  out h[t,v] = S[t,v]*E[p[t],0] as csr;  out k_[p[t]] += S[t,v] : f32[V];"""),

@@ -1,0 +1,74 @@
+/* vectorise_share.c - outer loops as one, which threads share.
+ *
+ *     for b in 0 .. B parallel            for b_h in 0 .. B*H parallel
+ *       for h in 0 .. H                     b = b_h / H;  h = b_h % H
+ *         for i, j { .. }                   for i, j { .. }
+ *
+ * One batch of many heads is work for every thread.  Two loops stay: rows and columns of a tile, or
+ * places of a row that may be too short to pay for a division. */
+#include "passes/vectorise.h"
+
+enum { MOST_SHARED = 8 };
+
+static bool is_size(const ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_size(e->args[i])) return false;
+  return e->kind == IR_OP;
+}
+
+static bool counts_all(const ir_code *code) {
+  return code->kind == IR_FOR && code->lo->kind == IR_CONST && code->lo->i == 0 &&
+         is_size(code->hi) && (!code->step || (code->step->kind == IR_CONST && code->step->i == 1));
+}
+
+/* The one thing in the block; NULL: there is none, or more. */
+static ir_code *only(const ir_block *block) {
+  return block->codes.count == 1 ? block->codes.at[0] : NULL;
+}
+
+static void set_value(ir_arena *arena, ir_block *block, ir_var *var, ir_expr *value) {
+  ir_code *code = IR_NEW(arena, ir_code);
+  code->kind = IR_LET;
+  code->var = var;
+  code->value = value;
+  IR_PUSH(arena, &block->codes, code);
+}
+
+/* One loop in the place of the first `count`. */
+static void write_shared(ir_builder *b, ir_code *const *loop, int count) {
+  ir_expr *all = loop[0]->hi;
+  const char *name = loop[0]->var->name;
+  for (int i = 1; i < count; i++) {
+    all = ir_apply(b->arena, IR_OP_MUL, all, loop[i]->hi);
+    name = ir_format_text(b->arena, "%s_%s", name, loop[i]->var->name);
+  }
+  ir_block *outer;
+  ir_expr *at =
+      ir_var_ref(b->arena, ir_open_for(b, name, ir_int(b->arena, 0), all, IR_RUN_PARALLEL, &outer));
+  for (int i = count - 1; i > 0; i--) {
+    set_value(b->arena, b->block, loop[i]->var, ir_apply(b->arena, IR_OP_MOD, at, loop[i]->hi));
+    at = ir_apply(b->arena, IR_OP_DIV, at, loop[i]->hi);
+  }
+  set_value(b->arena, b->block, loop[0]->var, at);
+  for (int i = 0; i < loop[count - 1]->body.codes.count; i++)
+    IR_PUSH(b->arena, &b->block->codes, loop[count - 1]->body.codes.at[i]);
+  ir_close(b, outer);
+}
+
+void pass_vec_share(ir_arena *arena, ir_func *func) {
+  ir_block *body = &func->body, shared = {0};
+  ir_code *loop[MOST_SHARED];
+  int count = 0;
+  ir_code *code = body->codes.count ? body->codes.at[body->codes.count - 1] : NULL;
+  if (!code || code->kind != IR_FOR || code->run != IR_RUN_PARALLEL) return;
+  for (; code && count < MOST_SHARED && counts_all(code) &&
+         (!count || code->run == IR_RUN_SEQUENTIAL);
+       code = only(&code->body))
+    loop[count++] = code;
+  count -= 2;
+  if (count < 2) return;
+  ir_builder b = {arena, func, &shared};
+  write_shared(&b, loop, count);
+  body->codes.at[body->codes.count - 1] = shared.codes.at[0];
+}
