@@ -180,7 +180,8 @@ spc_status drv_generate(drv_session *s, const ir_tensor *tensor, const char *kin
                                         : s->program->kernels.at[0];
   int64_t limit = ragged_limit(kernel, whole, sizes);
   if (ir_generate(s->arena, kind, args, count, limit, &dense)) {
-    drv_usage_error(s, "`%s` cannot make data for `%s`", kind, tensor->name);
+    const char *wants = ir_generator_wants(kind);
+    drv_usage_error(s, "`%s` cannot make data for `%s`%s%s", kind, tensor->name, wants ? "; it is " : "", wants ? wants : "");
     return SPC_INVALID_ARGUMENT;
   }
   const char *why = "";

@@ -256,14 +256,24 @@ static spc_status make_eye(ir_arena *arena, const double *args, int64_t limit, i
 }
 
 static const struct {
-  const char *name;
+  const char *name, *wants;
   int args;
   make *run;
 } kinds[] = {
-    {"rand", 1, make_rand},       {"randint", 3, make_randint}, {"sparse", 2, make_sparse},
-    {"offsets", 1, make_offsets}, {"iota", 0, make_iota},       {"eye", 0, make_eye},
-    {"zeros", 4, make_zeros},
+    {"rand", "rand(SEED)", 1, make_rand},
+    {"randint", "randint(SEED,LOW,HIGH): whole numbers from LOW to HIGH - 1, LOW < HIGH", 3, make_randint},
+    {"sparse", "sparse(SEED,SHARE): what is kept, from 0 to 1", 2, make_sparse},
+    {"offsets", "offsets(SEED), for the vector of a ragged index, of one element at least", 1, make_offsets},
+    {"iota", "iota", 0, make_iota},
+    {"eye", "eye, for a matrix", 0, make_eye},
+    {"zeros", "zeros:SHARE:RxC:SEED: what is kept, from 0 to 1, in tiles of R x C", 4, make_zeros},
 };
+
+const char *ir_generator_wants(const char *kind) {
+  for (int i = 0; i < IR_COUNT(kinds); i++)
+    if (!strcmp(kinds[i].name, kind)) return kinds[i].wants;
+  return NULL;
+}
 
 spc_status ir_generate(ir_arena *arena, const char *kind, const double *args, int count,
                        int64_t limit, ir_view *dense) {

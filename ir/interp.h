@@ -63,6 +63,8 @@ spc_status ir_interp_loop(ir_arena *arena, const ir_func *func, const int64_t *s
  * SPC_INVALID_INPUT. */
 spc_status ir_generate(ir_arena *arena, const char *kind, const double *args, int count,
                        int64_t limit, ir_view *dense);
+/* How a generator is written and what it takes, for messages; NULL: there is none of that name. */
+const char *ir_generator_wants(const char *kind);
 
 /* A view of the shape that callers give or get (ir_declared) becomes one of the tensor's own, and back; the same arrays.  False: a size
  * is not known. */

@@ -214,7 +214,8 @@ static ir_expr *mask_of(splitter *s, const ir_expr *e) {
   if (e->kind != IR_ACCESS || e->tensor->def == NULL) return NULL;
   const ir_stmt *def = e->tensor->def;
   if (def->cond == NULL || def->fill != -INFINITY || !pass_plain_subs(def)) return NULL;
-  return pass_captures(s->arena, def->cond, e) ? NULL : pass_at_access(s->arena, def, def->cond, e);
+  bool elsewhere = pass_captures(s->arena, def->cond, e) || !pass_segments_stay(def, def->cond, e);
+  return elsewhere ? NULL : pass_at_access(s->arena, def, def->cond, e);
 }
 
 static ir_expr *guarded(ir_arena *arena, ir_expr *mask, ir_expr *value, double otherwise) {

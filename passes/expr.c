@@ -103,6 +103,19 @@ bool pass_captures(ir_arena *arena, const ir_expr *e, const ir_expr *use) {
   return false;
 }
 
+bool pass_segments_stay(const ir_stmt *def, const ir_expr *e, const ir_expr *use) {
+  for (int i = 0; e && i < e->bound_count; i++) {
+    const ir_index *segment = e->bound[i]->segment;
+    bool same = !segment;
+    for (int k = 0; k < e->bound_count; k++) same |= e->bound[k] == segment;
+    for (int d = 0; d < def->target->rank; d++) same |= ir_is_bare(def->subs[d], segment) && ir_is_bare(use->args[d], segment);
+    if (!same) return false;
+  }
+  for (int i = 0; e && i < e->arg_count; i++)
+    if (!pass_segments_stay(def, e->args[i], use)) return false;
+  return true;
+}
+
 /* Indices that were renamed around an expression, innermost first. */
 typedef struct renamed {
   const ir_expr *reduce;

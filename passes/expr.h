@@ -31,6 +31,9 @@ ir_expr *pass_at_access(ir_arena *arena, const ir_stmt *def, const ir_expr *e, c
 /* True when a reduction in e binds an index that the subscripts of `use` mean otherwise: rename
  * first. */
 bool pass_captures(ir_arena *arena, const ir_expr *e, const ir_expr *use);
+/* What e sums along rows of a segment, e of the statement `def`, is the same at `use`: the use is of that segment too.  False also
+ * where e goes through the rows of all segments: a reader may be in one. */
+bool pass_segments_stay(const ir_stmt *def, const ir_expr *e, const ir_expr *use);
 /* e with every reduction over indices that nothing else in the kernel uses. */
 ir_expr *pass_fresh_bound(ir_arena *arena, ir_kernel *kernel, ir_expr *e);
 /* e in dtype t, for an operand of an op: constants are rewritten, others cast. */

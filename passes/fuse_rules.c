@@ -54,14 +54,21 @@ static bool reads_through_memory(const ir_expr *e) {
   return false;
 }
 
-/* A ragged index of the producer must be the reader's own: its rows outside every segment are zero.
- */
-static bool loses_segments(const pass_pair *p) {
+/* A ragged index of the producer must be the reader's own: its rows outside every segment are zero, and its segment is that of the
+ * row, not one that the reader goes through (topk[e] of rows in segment e). */
+static bool loses_segments(pass_context *c, const pass_pair *p) {
+  pass_indices bound = {0};
+  pass_indices_bound(c->arena, p->into->value, &bound);
   for (int d = 0; d < p->from->target->rank; d++) {
     const ir_index *index = p->from->subs[d]->index;
-    if (index->offsets != NULL && !ir_is_bare(p->use->args[d], index)) return true;
+    if (index->offsets != NULL && (!ir_is_bare(p->use->args[d], index) || pass_indices_has(&bound, index->segment))) return true;
   }
   return false;
+}
+
+/* A sum along rows means those of the segment that the reader is in, or of all segments where it is in none. */
+static bool moves_segments(const pass_pair *p) {
+  return !pass_segments_stay(p->from, p->from->value, p->use) || !pass_segments_stay(p->from, p->from->cond, p->use);
 }
 
 /* ---- conditions ------------------------------------------------------------------------------ */
@@ -182,7 +189,8 @@ static const char *heavy_refusal(pass_context *c, const pass_pair *p) {
 
 /* One element that the reader looks at. */
 static const char *use_refusal(pass_context *c, const pass_pair *p, bool forced) {
-  if (loses_segments(p)) return "its rows are ragged and the reader's are not";
+  if (loses_segments(c, p)) return "its rows are ragged and the reader's are not";
+  if (moves_segments(p)) return "it sums along rows of segments, and the reader has other segments";
   if (!is_inside(c, p, p->into->sample, p->from->sample) && !pass_is_finite_sampled(p->from->value))
     return "what is skipped there would make an infinity here";
   if (!pass_is_elementwise(p->from->value)) return NULL; /* read once, at bare indices */
@@ -231,7 +239,7 @@ const char *pass_absorb_refusal(const pass_fusion *f, const pass_pair *p) {
   if (pass_reduction_of(p->from) == NULL) return "it is no reduction";
   ir_expr *reduce = pass_reduction_of(p->into);
   if (reduce == NULL || reduce->reducer != IR_RED_SUM) return "the reader is no sum of products";
-  if (!pass_bare_access(p->use) || loses_segments(p)) return "it is read at computed positions";
+  if (!pass_bare_access(p->use) || loses_segments(c, p) || moves_segments(p)) return "it is read at computed positions";
   if (pass_count_accesses(p->into->value, p->from->target) > 1) return "it is read more than once";
   pass_partners(c->arena, p, &partners, &others);
   if (partners.list.count == 0) return "no other factor has its indices alone";

@@ -8,14 +8,14 @@
  *     after    let h[t,f]   = relu(sum[d] x[t,d]*W[f,d]) ~ zeros(dynamic);    out y[t,o]   = sum[f] h[t,f]*V[f,o];     t: B*T
  *
  * Lists of zeros, their strips and all kernels that go by them are of matrices, so it is done where a tensor of three dimensions
- * or more has zeros that are known at run time only, and the two are a pair (pair.h) in every statement.  On a CPU also where one
+ * or more has zeros that are known at run time only, and the two are a pair (joint.h) in every statement.  On a CPU also where one
  * tensor has three dimensions and another one is stored sparse: entries are walked over strips of a matrix's columns. */
-#include "passes/pair.h"
+#include "passes/joint.h"
 #include "passes/storage.h"
 
 /* ---- every use of a tensor has the pair, or none has ------------------------------------------ */
 typedef struct using {
-  const pass_pair *p;
+  const pass_joint *p;
   const ir_tensor *tensor;
   int at; /* where the first use has it; -3: there was none */
   bool alike;
@@ -23,7 +23,7 @@ typedef struct using {
 
 static void note_use(using *u, const ir_tensor *t, ir_expr *const *subs) {
   if (t != u->tensor) return;
-  int at = pass_pair_place(u->p, t, subs);
+  int at = pass_joint_place(u->p, t, subs);
   u->alike = u->alike && (u->at == -3 || u->at == at);
   u->at = at;
 }
@@ -33,7 +33,7 @@ static bool note_access(void *user, ir_expr *e) {
   return true;
 }
 
-static int pair_in(const ir_kernel *kernel, const pass_pair *p, const ir_tensor *tensor, bool *alike) {
+static int pair_in(const ir_kernel *kernel, const pass_joint *p, const ir_tensor *tensor, bool *alike) {
   using u = {.p = p, .tensor = tensor, .at = -3, .alike = true};
   for (int i = 0; i < kernel->stmts.count; i++) {
     ir_stmt *stmt = kernel->stmts.at[i];
@@ -56,7 +56,7 @@ static bool is_leant_on(const ir_kernel *kernel, const ir_tensor *t) {
   return false;
 }
 
-static bool tensors_follow(const ir_kernel *kernel, const pass_pair *p) {
+static bool tensors_follow(const ir_kernel *kernel, const pass_joint *p) {
   for (int i = 0; i < kernel->tensors.count; i++) {
     bool alike;
     int at = pair_in(kernel, p, kernel->tensors.at[i], &alike);
@@ -65,14 +65,14 @@ static bool tensors_follow(const ir_kernel *kernel, const pass_pair *p) {
   return true;
 }
 
-static bool is_one(const ir_kernel *kernel, const pass_pair *p) {
-  if (!pass_pair_is_free(kernel, p)) return false;
+static bool is_one(const ir_kernel *kernel, const pass_joint *p) {
+  if (!pass_joint_is_free(kernel, p)) return false;
   for (int i = 0; i < kernel->stmts.count; i++)
-    if (!pass_pair_in_stmt(p, kernel->stmts.at[i])) return false;
+    if (!pass_joint_in_stmt(p, kernel->stmts.at[i])) return false;
   return tensors_follow(kernel, p);
 }
 
-static bool find(const ir_kernel *kernel, pass_pair *p) {
+static bool find(const ir_kernel *kernel, pass_joint *p) {
   for (int i = 0; i < kernel->stmts.count; i++) {
     const ir_stmt *stmt = kernel->stmts.at[i];
     for (int d = 0; d + 1 < stmt->target->rank; d++) {
@@ -90,17 +90,17 @@ static void join_tensor(ir_arena *a, ir_tensor *t, int at) {
   bool callers = t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
   const char *why;
   if (callers && !t->declared) t->declared = ir_declare(a, t, t->rank, t->dim);
-  pass_pair_join_dims(t, a, at);
+  pass_joint_dims(t, a, at);
   if (t->format || callers) t->format = ir_format_builtin(a, "dense", t->rank, NULL, 0, &why);
   if (t->pattern.axis == at + 1 || t->pattern.axis == at) t->pattern.axis = -1;
   if (t->pattern.axis > at) t->pattern.axis--;
 }
 
-static void join(ir_arena *a, ir_kernel *kernel, pass_pair *p) {
+static void join(ir_arena *a, ir_kernel *kernel, pass_joint *p) {
   int *at = IR_NEW_ARRAY(a, int, kernel->tensors.count + 1);
   bool alike;
   for (int i = 0; i < kernel->tensors.count; i++) at[i] = pair_in(kernel, p, kernel->tensors.at[i], &alike);
-  for (int i = 0; i < kernel->stmts.count; i++) pass_pair_join(a, p, kernel->stmts.at[i]);
+  for (int i = 0; i < kernel->stmts.count; i++) pass_joint_make(a, p, kernel->stmts.at[i]);
   for (int i = 0; i < kernel->tensors.count; i++)
     if (at[i] >= 0) join_tensor(a, kernel->tensors.at[i], at[i]);
   p->second->extent = ir_apply(a, IR_OP_MUL, p->first->extent, p->second->extent);
@@ -118,7 +118,7 @@ static bool wants_matrices(const ir_kernel *kernel, const ir_target *target) {
 }
 
 spc_status pass_join(pass_context *context, ir_kernel *kernel) {
-  pass_pair p = {0};
+  pass_joint p = {0};
   while (wants_matrices(kernel, context->options->target) && find(kernel, &p)) join(context->arena, kernel, &p);
   return SPC_OK;
 }

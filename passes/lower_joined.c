@@ -1,4 +1,4 @@
-/* lower_joined.c - sums over fewer indices: a pair of them (pair.h) is one loop of a CPU.
+/* lower_joined.c - sums over fewer indices: a pair of them (joint.h) is one loop of a CPU.
  *
  *     q[t,h,e] = sum[d] x[t,d]*W[d,h,e]      for t { for h_e in 0 .. H*E { .. x[t*D + d]*W[d*(H*E)
  * + h_e] .. } }
@@ -9,7 +9,7 @@
  * writes views of them, the same memory in fewer dimensions. */
 #include "passes/expr.h"
 #include "passes/lower.h"
-#include "passes/pair.h"
+#include "passes/joint.h"
 
 typedef struct joining {
   ir_arena *arena;
@@ -22,13 +22,13 @@ static bool same_shape(const ir_tensor *a, const ir_tensor *b) {
   return same;
 }
 
-static ir_tensor *view_of(pass_pair *p, ir_tensor *t, int at) {
+static ir_tensor *view_of(pass_joint *p, ir_tensor *t, int at) {
   joining *j = p->user;
   const char *why;
   ir_tensor *view = IR_NEW(j->arena, ir_tensor);
   *view = *t;
   view->view_of = t->view_of ? t->view_of : t;
-  pass_pair_join_dims(view, j->arena, at);
+  pass_joint_dims(view, j->arena, at);
   if (view->format) view->format = ir_format_builtin(j->arena, "dense", view->rank, NULL, 0, &why);
   for (int i = 0; i < j->views.count; i++) /* one object: accesses are compared by it */
     if (j->views.at[i]->view_of == view->view_of && same_shape(j->views.at[i], view))
@@ -41,7 +41,7 @@ static ir_tensor *view_of(pass_pair *p, ir_tensor *t, int at) {
 typedef struct search {
   const lower_state *s;
   const ir_stmt *stmt;
-  pass_pair *p;
+  pass_joint *p;
 } search;
 
 static bool find_among(search *f, int rank, ir_expr *const *subs) {
@@ -49,7 +49,7 @@ static bool find_among(search *f, int rank, ir_expr *const *subs) {
     if (subs[d]->kind != IR_INDEX || subs[d + 1]->kind != IR_INDEX) continue;
     f->p->first = subs[d]->index;
     f->p->second = subs[d + 1]->index;
-    if (pass_pair_is_free(f->s->kernel, f->p) && pass_pair_in_stmt(f->p, f->stmt)) return true;
+    if (pass_joint_is_free(f->s->kernel, f->p) && pass_joint_in_stmt(f->p, f->stmt)) return true;
   }
   return false;
 }
@@ -63,7 +63,7 @@ static bool find(search *f) {
          !ir_expr_walk(f->stmt->value, visit, f);
 }
 
-static ir_index *joined_index(ir_arena *arena, const pass_pair *p) {
+static ir_index *joined_index(ir_arena *arena, const pass_joint *p) {
   ir_index *one = IR_NEW(arena, ir_index);
   *one = *p->second;
   one->name = ir_format_text(arena, "%s_%s", p->first->name, p->second->name);
@@ -84,14 +84,14 @@ ir_stmt *pass_lower_joined(lower_state *s) {
   if (!can_join(s)) return stmt;
   for (;;) {
     joining j = {.arena = s->arena};
-    pass_pair p = {.tensor_of = view_of, .user = &j};
+    pass_joint p = {.tensor_of = view_of, .user = &j};
     if (!find(&(search){s, stmt, &p})) return stmt;
     p.one = joined_index(s->arena, &p);
     ir_stmt *copy = IR_NEW(s->arena, ir_stmt);
     *copy = *stmt;
     copy->free.at = IR_NEW_ARRAY(s->arena, ir_index *, stmt->free.count + 1);
-    memcpy(copy->free.at, stmt->free.at, (size_t)stmt->free.count * sizeof *copy->free.at);
-    pass_pair_join(s->arena, &p, copy);
+    for (int i = 0; i < stmt->free.count; i++) copy->free.at[i] = stmt->free.at[i];
+    pass_joint_make(s->arena, &p, copy);
     stmt = copy;
   }
 }

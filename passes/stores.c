@@ -154,7 +154,8 @@ static ir_expr *pattern_of(ir_arena *arena, const ir_stmt *def) {
 /* A gather that misses reads nothing, rows outside every segment store nothing, a row is gone
  * through along its own index: these are told where the let is computed. */
 static bool can_say_at(const ir_stmt *def, const ir_expr *use) {
-  if (reads_through_memory(use) || (def->stores && has_row_op(def->stores))) return false;
+  if (reads_through_memory(use) || (def->stores && (has_row_op(def->stores) || !pass_segments_stay(def, def->stores, use))))
+    return false;
   for (int d = 0; d < def->target->rank; d++) {
     if (def->subs[d]->kind != IR_INDEX) return false;
     const ir_index *index = def->subs[d]->index;

@@ -23,8 +23,8 @@ static ir_expr *access_support(pass_context *c, ir_expr *e) {
   }
   const ir_stmt *def = t->def;
   if (def == NULL || def->support == NULL || !pass_plain_subs(def)) return NULL;
-  return pass_captures(c->arena, def->support, e) ? NULL
-                                                  : pass_at_access(c->arena, def, def->support, e);
+  bool elsewhere = pass_captures(c->arena, def->support, e) || !pass_segments_stay(def, def->support, e);
+  return elsewhere ? NULL : pass_at_access(c->arena, def, def->support, e);
 }
 
 bool pass_rests_on_storage(const ir_expr *support) {

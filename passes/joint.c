@@ -1,9 +1,9 @@
-/* pair.c - see pair.h. */
-#include "passes/pair.h"
+/* joint.c - see joint.h. */
+#include "passes/joint.h"
 
 #include "passes/expr.h"
 
-static bool is_of(const pass_pair *p, const ir_index *index) {
+static bool is_of(const pass_joint *p, const ir_index *index) {
   return index == p->first || index == p->second;
 }
 
@@ -13,7 +13,7 @@ static bool lies_in_rows(const ir_tensor *t) {
          (!t->format || ir_format_is_row_major(t->format));
 }
 
-int pass_pair_place(const pass_pair *p, const ir_tensor *t, ir_expr *const *subs) {
+int pass_joint_place(const pass_joint *p, const ir_tensor *t, ir_expr *const *subs) {
   int at = -1, uses = 0;
   for (int d = 0; d < t->rank; d++) {
     if (ir_is_bare(subs[d], p->first) && d + 1 < t->rank && ir_is_bare(subs[d + 1], p->second))
@@ -26,16 +26,16 @@ int pass_pair_place(const pass_pair *p, const ir_tensor *t, ir_expr *const *subs
   return whole && lies_in_rows(t) ? at : -2;
 }
 
-static bool follows(const pass_pair *p, const ir_expr *e);
+static bool follows(const pass_joint *p, const ir_expr *e);
 
-static bool subs_follow(const pass_pair *p, const ir_tensor *t, ir_expr *const *subs) {
-  int at = pass_pair_place(p, t, subs);
+static bool subs_follow(const pass_joint *p, const ir_tensor *t, ir_expr *const *subs) {
+  int at = pass_joint_place(p, t, subs);
   for (int d = 0; d < t->rank && at > -2; d++)
     if (at < 0 || d < at || d > at + 1) at = follows(p, subs[d]) ? at : -2;
   return at > -2;
 }
 
-static bool follows(const pass_pair *p, const ir_expr *e) {
+static bool follows(const pass_joint *p, const ir_expr *e) {
   int bound = 0;
   if (!e) return true;
   if (e->kind == IR_INDEX) return !is_of(p, e->index);
@@ -47,7 +47,7 @@ static bool follows(const pass_pair *p, const ir_expr *e) {
   return true;
 }
 
-bool pass_pair_in_stmt(const pass_pair *p, const ir_stmt *stmt) {
+bool pass_joint_in_stmt(const pass_joint *p, const ir_stmt *stmt) {
   int free = 0;
   for (int i = 0; i < stmt->free.count; i++) free += is_of(p, stmt->free.at[i]);
   return free != 1 && !(free && ir_is_scatter(stmt)) && subs_follow(p, stmt->target, stmt->subs) &&
@@ -65,7 +65,7 @@ static bool is_scheduled(const ir_schedule *schedule, const ir_index *index) {
   return false;
 }
 
-bool pass_pair_is_free(const ir_kernel *kernel, const pass_pair *p) {
+bool pass_joint_is_free(const ir_kernel *kernel, const pass_joint *p) {
   if (p->first == p->second || p->first->offsets || p->second->offsets ||
       is_scheduled(kernel->schedule, p->first))
     return false;
@@ -81,16 +81,16 @@ static void drop(ir_expr **at, int place, int count) {
   memmove(at + place, at + place + 1, sizeof *at * (size_t)(count - place - 1));
 }
 
-static ir_tensor *tensor_of(pass_pair *p, ir_tensor *t, int at) {
+static ir_tensor *tensor_of(pass_joint *p, ir_tensor *t, int at) {
   return p->tensor_of ? p->tensor_of(p, t, at) : t;
 }
 
-static ir_expr *joined(ir_arena *a, pass_pair *p, ir_expr *e) {
+static ir_expr *joined(ir_arena *a, pass_joint *p, ir_expr *e) {
   if (e && e->kind == IR_INDEX && e->index == p->second) return ir_index_ref(a, p->one);
   if (!e || (!e->arg_count && !e->bound_count)) return e;
   ir_expr **args = IR_NEW_ARRAY(a, ir_expr *, e->arg_count + 1);
   for (int i = 0; i < e->arg_count; i++) args[i] = joined(a, p, e->args[i]);
-  int at = e->kind == IR_ACCESS ? pass_pair_place(p, e->tensor, e->args) : -1;
+  int at = e->kind == IR_ACCESS ? pass_joint_place(p, e->tensor, e->args) : -1;
   ir_expr *made = ir_copy_with(a, e, args);
   if (at >= 0) {
     drop(args, at, e->arg_count);
@@ -106,8 +106,8 @@ static ir_expr *joined(ir_arena *a, pass_pair *p, ir_expr *e) {
   return made;
 }
 
-void pass_pair_join(ir_arena *a, pass_pair *p, ir_stmt *stmt) {
-  int at = pass_pair_place(p, stmt->target, stmt->subs), kept = 0, rank = stmt->target->rank;
+void pass_joint_make(ir_arena *a, pass_joint *p, ir_stmt *stmt) {
+  int at = pass_joint_place(p, stmt->target, stmt->subs), kept = 0, rank = stmt->target->rank;
   for (int d = 0; d < rank; d++) stmt->subs[d] = joined(a, p, stmt->subs[d]);
   if (at >= 0) {
     drop(stmt->subs, at, rank);
@@ -121,7 +121,7 @@ void pass_pair_join(ir_arena *a, pass_pair *p, ir_stmt *stmt) {
   for (size_t e = 0; e < sizeof in / sizeof *in; e++) *in[e] = joined(a, p, *in[e]);
 }
 
-void pass_pair_join_dims(ir_tensor *t, ir_arena *arena, int at) {
+void pass_joint_dims(ir_tensor *t, ir_arena *arena, int at) {
   t->dim[at] = ir_apply(arena, IR_OP_MUL, t->dim[at], t->dim[at + 1]);
   drop(t->dim, at + 1, t->rank);
   t->rank--;
