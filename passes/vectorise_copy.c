@@ -212,9 +212,16 @@ static void copy_if(vec_copier *k, const ir_code *code, ir_expr *cond) {
     branch_on(k, code, 0);
 }
 
-/* Lines of every column; passes ask for them in bodies that they have made, for all rows at once.
- */
+static bool uses_wide(const vec_copier *k, const ir_expr *e) {
+  if (e->kind == IR_VAR && pass_vec_is_wide(k, e->var)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses_wide(k, e->args[i])) return true;
+  return false;
+}
+
+/* Lines of every column, unless columns lie anywhere; passes ask for them in bodies that they have made, for all rows at once. */
 static void copy_prefetch(vec_copier *k, const ir_code *code) {
+  if (uses_wide(k, code->offset)) return;
   for (int c = 0; c < k->cols; c++)
     ir_prefetch(k->b, code->buf, pass_vec_scalar(k, code->offset, 0, c))->early = code->early;
 }

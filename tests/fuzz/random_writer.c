@@ -48,13 +48,19 @@ static void write_input(writer *w, const char *name, const char *letters) {
 typedef struct target {
   const char *kind, *name, *letters, *dtype, *format;
   bool scatter;
+  bool renamed; /* its segments are `f`: not those that its rows lie in */
 } target;
+
+static const char *index_of(const target *t, char letter) {
+  static const char names[] = "i\0j\0k\0r\0e\0f";
+  return t->renamed && letter == 'e' ? "f" : names + 2 * (strchr("ijkre", letter) - "ijkre");
+}
 
 /* The indices of the left side, and the segment of its row. */
 static scope scope_of(const target *t) {
   scope s = {0};
-  for (int i = 0; t->letters[i]; i++) writer_bring(&s, t->letters[i], (char[]){t->letters[i], 0});
-  snprintf(s.rows, sizeof s.rows, "%s", t->letters);
+  for (int i = 0; t->letters[i]; i++) writer_bring(&s, t->letters[i], index_of(t, t->letters[i]));
+  snprintf(s.rows, sizeof s.rows, "%s", t->renamed ? "" : t->letters);
   if (strchr(t->letters, 'r') && !strchr(t->letters, 'e')) writer_bring(&s, 'e', "e");
   return s;
 }
@@ -82,7 +88,7 @@ static void write_left(writer *w, const target *t) {
     if (!i && t->scatter)
       put(w, gather);
     else
-      put(w, (char[]){t->letters[i], 0});
+      put(w, index_of(t, t->letters[i]));
   }
   put(w, t->scatter ? (roll(w, 3) ? "] += " : roll(w, 2) ? "] max= " : "] min= ") : "] = ");
 }
@@ -94,14 +100,15 @@ static void write_value(writer *w, const target *t) {
     return;
   if (!strcmp(t->dtype, "b1"))
     writer_condition(w, 2, &s);
-  else if (t->letters[0] && roll(w, 7) == 0)
+  else if (s.rows[0] && roll(w, 7) == 0)
     writer_row_op(w, depth, &s);
   else
     writer_expr(w, depth, &s);
 }
 
 static void write_stmt(writer *w, const char *kind, const char *name, const char *letters) {
-  target t = {kind, name, letters, w->dtype, "", false};
+  target t = {kind, name, letters, w->dtype, "", false, false};
+  t.renamed = strchr(letters, 'e') && !strchr(letters, 'r') && roll(w, 3) == 0;
   bool out = !strcmp(kind, "out");
   t.scatter = letters[0] == 'i' && w->gathers && out && roll(w, 4) == 0;
   if (!t.scatter && roll(w, 3) == 0) t.format = some_format(w, (int)strlen(letters), false);
@@ -114,7 +121,7 @@ static void write_stmt(writer *w, const char *kind, const char *name, const char
 
 /* Rows of all segments, scattered to where p says. */
 static void write_row_scatter(writer *w, const char *name) {
-  target t = {"out", name, "rj", w->dtype, "", true};
+  target t = {"out", name, "rj", w->dtype, "", true, false};
   scope s = scope_of(&t);
   write_left(w, &t);
   writer_expr(w, 1 + roll(w, 2), &s);
@@ -165,6 +172,61 @@ static void write_implied_sum(writer *w, const char *name) {
   ir_text_printf(&w->text, "  out %s%s * ", name, sums[kind]);
   put(w, roll(w, 2) ? "A[i,j]" : "2");
   ir_text_printf(&w->text, " : %s%s;\n", w->dtype, sizes[kind]);
+}
+
+/* Some of these letters, in some order; at least one. */
+static void some_of(writer *w, const char *letters, char *out) {
+  int left = (int)strlen(letters), count = 0;
+  char rest[8];
+  snprintf(rest, sizeof rest, "%s", letters);
+  for (int n = 1 + roll(w, left); n > 0; n--) {
+    int at = roll(w, left);
+    out[count++] = rest[at];
+    memmove(rest + at, rest + at + 1, (size_t)(left-- - at));
+  }
+  out[count] = 0;
+}
+
+static void add_letters(char *to, const char *letters, const char *without) {
+  for (size_t n = strlen(to); *letters; letters++)
+    if (!strchr(to, *letters) && !strchr(without, *letters)) to[n++] = *letters, to[n] = 0;
+}
+
+static void put_letters(writer *w, const char *letters) {
+  for (int i = 0; letters[i]; i++) ir_text_printf(&w->text, "%s%c", i ? "," : "", letters[i]);
+}
+
+/* A product of two tensors over several indices, in any order, with an epilogue now and then. */
+static void write_product(writer *w, const char *name) {
+  char side[2][8], all[8] = "", left[8], summed[8] = "";
+  for (int n = 0; n < 2; n++) {
+    some_of(w, "ijke", side[n]);
+    write_input(w, n ? "H" : "G", side[n]);
+    add_letters(all, side[n], "");
+  }
+  some_of(w, all, left);
+  add_letters(summed, all, left);
+  ir_text_printf(&w->text, "  out %s[", name);
+  put_letters(w, left);
+  put(w, "] = ");
+  if (roll(w, 3) == 0) {
+    target t = {"out", name, (char[]){left[roll(w, (int)strlen(left))], 0}, w->dtype, "", false, false};
+    scope s = scope_of(&t);
+    writer_expr(w, 1, &s);
+    put(w, " + ");
+  }
+  if (summed[0]) {
+    put(w, "sum[");
+    put_letters(w, summed);
+    put(w, "] ");
+  }
+  put(w, "G[");
+  put_letters(w, side[0]);
+  put(w, "] * H[");
+  put_letters(w, side[1]);
+  ir_text_printf(&w->text, "] : %s", w->dtype);
+  write_shape(w, left);
+  put(w, ";\n");
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -259,6 +321,7 @@ static void write_outputs(writer *w) {
   if (w->ragged && w->gathers && roll(w, 2)) write_row_scatter(w, "v");
   if (roll(w, 6) == 0) write_like(w, "u");
   if (roll(w, 8) == 0) write_implied_sum(w, "t2");
+  if (roll(w, 4) == 0) write_product(w, "w");
 }
 
 const char *random_program(ir_arena *arena, uint64_t seed) {
