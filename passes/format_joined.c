@@ -118,7 +118,114 @@ static bool choose(pass_context *context, ir_stmt *stmt, joined *out) {
   return by_a || by_b;
 }
 
+/* ---- a CPU ------------------------------------------------------------------------------------ */
+/* Panels are packed from an operand whose runs of memory are along its columns, or along the one index that is summed; what is
+ * copied so is read by as many rows, or columns, of the other operand. */
+enum { LEAST_READERS = 16 };
+
+static int place_among(const ir_expr *access, const ir_index *index) { return pass_dim_of(access, index); }
+
+/* The summed indices lie side by side, in the same order in both. */
+static bool are_one(const ir_expr *a, const ir_expr *b, const ir_expr *reduce) {
+  int first = a->arg_count;
+  for (int i = 0; i < reduce->bound_count; i++) {
+    int d = place_among(a, reduce->bound[i]);
+    if (d < first) first = d;
+  }
+  for (int i = 0; i < reduce->bound_count; i++) {
+    const ir_expr *sub = first + i < a->arg_count ? a->args[first + i] : NULL;
+    int other = sub && sub->kind == IR_INDEX ? place_among(b, sub->index) : -1;
+    bool summed = false;
+    for (int k = 0; k < reduce->bound_count; k++) summed |= sub && ir_is_bare(sub, reduce->bound[k]);
+    if (!summed || other < 0 || other != place_among(b, a->args[first]->index) + i) return false;
+  }
+  return true;
+}
+
+static const ir_index *last_of(const ir_stmt *stmt, const pass_indices *side) {
+  for (int d = stmt->target->rank - 1; d >= 0; d--)
+    if (stmt->subs[d]->kind == IR_INDEX && pass_indices_has(side, stmt->subs[d]->index)) return stmt->subs[d]->index;
+  return NULL;
+}
+
+/* A tile of the product reads both as they lie (lower_gather.c orders its loops). */
+static bool suits_panels(pass_context *context, const ir_stmt *stmt) {
+  pass_contraction_info info;
+  if (!pass_contraction(context->arena, stmt, &info)) return false;
+  const ir_index *m = last_of(stmt, &info.m), *n = last_of(stmt, &info.n), *nearest_batch = last_of(stmt, &info.batch);
+  if (!m || !n) return true;
+  if (nearest_batch && ir_is_bare(stmt->subs[stmt->target->rank - 1], nearest_batch) &&
+      pass_contiguous_index(info.a.access, false) == nearest_batch && pass_contiguous_index(info.b.access, false) == nearest_batch)
+    return true; /* vectors of the batch */
+  int of_m = pass_dim_of(ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs), m);
+  int of_n = pass_dim_of(ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs), n);
+  const ir_expr *columns = of_m > of_n ? info.a.access : info.b.access;
+  const ir_expr *nearest = columns->args[columns->arg_count - 1];
+  bool runs = ir_is_bare(nearest, of_m > of_n ? m : n);
+  for (int i = 0; i < info.reduce->bound_count; i++) runs |= ir_is_bare(nearest, info.reduce->bound[i]);
+  return runs && are_one(info.a.access, info.b.access, info.reduce);
+}
+
+static double readers(pass_context *context, const pass_indices *other) {
+  double count = 1;
+  for (int i = 0; i < other->list.count; i++) count *= pass_index_assumed(context, other->list.at[i]);
+  return count;
+}
+
+static bool copy_for_panels(pass_context *context, ir_stmt *stmt, bool of_a, joined *out) {
+  pass_contraction_info info;
+  if (!pass_contraction(context->arena, stmt, &info)) return false;
+  const pass_operand *side = of_a ? &info.a : &info.b, *other = of_a ? &info.b : &info.a;
+  *out = (joined){.context = context, .stmt = stmt, .access = side->access};
+  if (readers(context, of_a ? &info.n : &info.m) < LEAST_READERS || pass_tensor_bytes(context, side->tensor) > MOST_BYTES) return false;
+  if (!order_of(out, other->access, info.reduce)) return false;
+  out->copy = copy_of(out);
+  out->microseconds = pass_tensor_bytes(context, side->tensor);
+  return true;
+}
+
+static bool is_dense_product(pass_context *context, const ir_stmt *stmt, pass_contraction_info *info) {
+  if (ir_is_scatter(stmt) || stmt->sample || stmt->cond || stmt->target->like || pass_tensor_is_sparse(stmt->target) ||
+      (stmt->target->format && !ir_format_is_row_major(stmt->target->format)) || !pass_contraction(context->arena, stmt, info))
+    return false;
+  if (info->guard || info->ragged || info->k.list.count != info->reduce->bound_count || !is_plain(&info->a) || !is_plain(&info->b)) return false;
+  return info->a.tensor->pattern.zeros == IR_ZEROS_UNKNOWN && info->b.tensor->pattern.zeros == IR_ZEROS_UNKNOWN;
+}
+
+/* One copy, the smaller one that does, or else both. */
+static int copies_for_panels(pass_context *context, ir_stmt *stmt, joined *copies) {
+  pass_contraction_info info;
+  joined one[2];
+  bool can[2], does[2];
+  if (!is_dense_product(context, stmt, &info) || suits_panels(context, stmt)) return 0;
+  for (int i = 0; i < 2; i++) {
+    can[i] = copy_for_panels(context, stmt, i == 0, &one[i]);
+    does[i] = can[i] && suits_panels(context, reading(&one[i], one[i].copy));
+  }
+  int best = does[0] && (!does[1] || one[0].microseconds <= one[1].microseconds) ? 0 : 1;
+  if (does[best]) return copies[0] = one[best], 1;
+  if (!can[0]) return 0;
+  ir_stmt *first = reading(&one[0], one[0].copy);
+  if (!copy_for_panels(context, first, false, &one[1]) || !suits_panels(context, reading(&one[1], one[1].copy))) return 0;
+  copies[0] = one[0], copies[1] = one[1];
+  return 2;
+}
+
+static void join_for_panels(pass_context *context, ir_kernel *kernel) {
+  for (int s = 0; s < kernel->stmts.count; s++) {
+    joined copies[2];
+    int count = copies_for_panels(context, kernel->stmts.at[s], copies);
+    for (int i = 0; i < count; i++) {
+      ir_stmt *stmt = kernel->stmts.at[s];
+      copies[i].stmt = stmt;
+      ir_tensor *copy = make_copy(&copies[i], kernel, s++);
+      *kernel->stmts.at[s] = *reading(&copies[i], copy);
+    }
+  }
+}
+
 void pass_format_joined(pass_context *context, ir_kernel *kernel) {
+  if (pass_target_of(context)->kind == IR_TARGET_CPU) join_for_panels(context, kernel);
   if (pass_target_of(context)->kind != IR_TARGET_CUDA) return;
   for (int s = 0; s < kernel->stmts.count; s++) {
     joined j;

@@ -91,6 +91,7 @@ static void keep_sums_apart(lower_state *s, ir_dtype dtype) {
   sums->role = IR_ROLE_TEMP;
   sums->dtype = dtype;
   sums->like = NULL;
+  sums->view_of = NULL;
   memset(sums->pitch, 0, sizeof sums->pitch);
   sums->fill = 0;
   sums->format = ir_format_builtin(s->arena, "dense", target->rank, NULL, 0, NULL);

@@ -24,6 +24,7 @@ typedef struct vec_region {
   vec_local *table;        /* by pointer; capacity is a power of two */
   int count, capacity;
   IR_VEC(const ir_code *) stores;
+  IR_VEC(const ir_buf *) locals; /* declared in it */
   int64_t slots; /* vectors of columns begin with a multiple of it; 0: not known */
   int window;    /* most elements that one instruction picks from registers; 0: none */
 } vec_region;
@@ -31,6 +32,10 @@ typedef struct vec_region {
 /* ---- vectorise_share.c ----------------------------------------------------------------------- */
 /* Loops around what a thread computes together, which the parallel one has nothing but, become one with it. */
 void pass_vec_share(ir_arena *arena, ir_func *func);
+
+/* ---- vectorise_lines.c ----------------------------------------------------------------------- */
+/* A loop along which operands are consecutive, and the result is not, goes inside by lines. */
+void pass_vec_lines(ir_arena *arena, ir_func *func);
 
 /* ---- vectorise_depend.c ---------------------------------------------------------------------- */
 /* before: the `let`s between the row loop and the column loop, may be NULL. */

@@ -51,6 +51,7 @@ static void declare(vec_region *g, const ir_block *block) {
     if (code->kind == IR_LET) local_of(g, code->var)->value = code->value;
     if (code->kind == IR_SET) local_of(g, code->var)->set = true;
     if (code->kind == IR_STORE) IR_PUSH(g->arena, &g->stores, code);
+    if (code->kind == IR_LOCAL) IR_PUSH(g->arena, &g->locals, code->buf);
     declare(g, &code->body);
     declare(g, &code->orelse);
   }
@@ -155,10 +156,17 @@ static bool reads_own_place(const vec_region *g, const ir_expr *load) {
   return true;
 }
 
+static bool is_declared_in(const vec_region *g, const ir_buf *buf) {
+  for (int i = 0; i < g->locals.count; i++)
+    if (g->locals.at[i] == buf) return true;
+  return false;
+}
+
 static bool legal_expr(const vec_region *g, const ir_expr *e, bool lanes) {
   if (lanes && (e->lanes != 1 || e->kind == IR_REDUCE)) return false;
   if (e->kind == IR_LOAD) {
-    if (e->buf->kind == IR_BUF_LOCAL ? lanes : !reads_own_place(g, e)) return false;
+    bool own = e->buf->kind == IR_BUF_LOCAL && is_declared_in(g, e->buf);
+    if (own ? lanes : !reads_own_place(g, e)) return false;
   }
   for (int i = 0; i < e->arg_count; i++)
     if (!legal_expr(g, e->args[i], lanes)) return false;

@@ -1,0 +1,202 @@
+/* vectorise_lines.c - elements that lie along another index than the result's, a tile of lines at a
+ * time.
+ *
+ *     for j in 0 .. J parallel            for j_line in 0 .. (J + 31) / 32 parallel, i_line in 0 ..
+ * (I + 31) / 32 for i in 0 .. I                     for i in i_line*32 .. min(.., I), j in
+ * j_line*32 .. min(.., J) y[j*I + i] = x[i*J + j]             turned[(j - j_line*32)*32 + i -
+ * i_line*32] = x[i*J + j] for j in j_line*32 .. min(.., J), i in i_line*32 .. min(.., I) y[j*I + i]
+ * = turned[(j - j_line*32)*32 + i - i_line*32]
+ *
+ * What one j reads of x is an element of each of I lines; here all of a line is read at once, and
+ * written at once, and a tile's lines lie on few pages. */
+#include "passes/vectorise.h"
+
+enum { MOST_LOOPS = 8, TILE = 32 };
+
+static bool is_size(const ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_size(e->args[i])) return false;
+  return e->kind == IR_OP;
+}
+
+static bool counts_all(const ir_code *code) {
+  return code->kind == IR_FOR && code->lo->kind == IR_CONST && code->lo->i == 0 &&
+         is_size(code->hi) && (!code->step || (code->step->kind == IR_CONST && code->step->i == 1));
+}
+
+/* The one store of a body that has nothing else but `let`s. */
+static const ir_code *only_store(const ir_block *body) {
+  int last = body->codes.count - 1;
+  for (int i = 0; i < last; i++)
+    if (body->codes.at[i]->kind != IR_LET) return NULL;
+  const ir_code *store = last >= 0 ? body->codes.at[last] : NULL;
+  bool plain = store && store->kind == IR_STORE && store->combine == IR_OP_COUNT &&
+               !store->atomic && !store->cond;
+  return plain && store->buf->kind != IR_BUF_LOCAL ? store : NULL;
+}
+
+static bool uses(const ir_expr *e, const ir_var *var) {
+  if (e->kind == IR_VAR && e->var == var) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses(e->args[i], var)) return true;
+  return false;
+}
+
+static bool loads_of(const ir_expr *e, const ir_buf *buf) {
+  if (e->kind == IR_LOAD && e->buf == buf) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (loads_of(e->args[i], buf)) return true;
+  return false;
+}
+
+typedef struct nest {
+  ir_arena *arena;
+  ir_code *loop[MOST_LOOPS]; /* outermost first */
+  int count;
+  const ir_code *store;
+} nest;
+
+static bool is_stride(const nest *n, int loop, const ir_expr *e, int64_t want) {
+  const vec_region *g =
+      pass_vec_region(n->arena, NULL, n->loop[loop]->var, NULL, &n->loop[n->count - 1]->body);
+  int64_t stride;
+  return pass_vec_stride(g, e, &stride) && stride == want;
+}
+
+/* The innermost of the outer loops along which what e loads is consecutive, where it is not along
+ * the last; -1: there is none. */
+static int other_way(const nest *n, const ir_expr *e) {
+  int found = -1, last = n->count - 1;
+  if (e->kind == IR_LOAD && e->buf->kind != IR_BUF_LOCAL && !is_stride(n, last, e->args[0], 1) &&
+      !is_stride(n, last, e->args[0], 0))
+    for (int i = 0; i < last; i++)
+      if (is_stride(n, i, e->args[0], 1)) found = i;
+  for (int i = 0; i < e->arg_count; i++) {
+    int other = other_way(n, e->args[i]);
+    if (other > found) found = other;
+  }
+  return found;
+}
+
+static bool nest_of(ir_arena *arena, const ir_func *func, nest *n) {
+  ir_code *code = func->body.codes.count ? func->body.codes.at[func->body.codes.count - 1] : NULL;
+  *n = (nest){.arena = arena};
+  while (code && n->count < MOST_LOOPS && counts_all(code) &&
+         code->run == (n->count ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL)) {
+    n->loop[n->count++] = code;
+    code = code->body.codes.count == 1 ? code->body.codes.at[0] : NULL;
+  }
+  if (n->count < 2 || !(n->store = only_store(&n->loop[n->count - 1]->body))) return false;
+  bool own = !loads_of(n->store->value, n->store->buf);
+  const ir_block *body = &n->loop[n->count - 1]->body;
+  for (int i = 0; i + 1 < body->codes.count; i++)
+    own = own && !loads_of(body->codes.at[i]->value, n->store->buf);
+  for (int i = 0; i < n->count; i++) own = own && uses(n->store->offset, n->loop[i]->var);
+  return own && is_stride(n, n->count - 1, n->store->offset, 1);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+typedef struct turning {
+  const nest *n;
+  ir_func *func;
+  int loop; /* that goes along lines of what is turned */
+  int64_t line;
+  ir_expr *place;          /* in a tile, of the innermost loops' variables */
+  IR_VEC(ir_expr *) loads; /* that are turned */
+  IR_VEC(ir_buf *) tiles;
+} turning;
+
+static bool is_turned(const turning *t, const ir_expr *e) {
+  int last = t->n->count - 1;
+  return e->kind == IR_LOAD && e->arg_count == 1 && e->buf->kind != IR_BUF_LOCAL &&
+         is_stride(t->n, t->loop, e->args[0], 1) && !is_stride(t->n, last, e->args[0], 1) &&
+         !is_stride(t->n, last, e->args[0], 0);
+}
+
+static ir_expr *from_tiles(turning *t, ir_builder *b, ir_expr *e) {
+  if (is_turned(t, e)) {
+    int at = 0;
+    while (at < t->loads.count && !ir_expr_equal(t->loads.at[at], e)) at++;
+    if (at == t->loads.count) {
+      IR_PUSH(b->arena, &t->loads, e);
+      IR_PUSH(b->arena, &t->tiles, ir_local(b, "turned", e->buf->dtype, t->line * t->line));
+    }
+    return ir_load(b->arena, t->tiles.at[at], t->place);
+  }
+  if (!e->arg_count) return e;
+  ir_expr **args = IR_NEW_ARRAY(b->arena, ir_expr *, e->arg_count);
+  for (int i = 0; i < e->arg_count; i++) args[i] = from_tiles(t, b, e->args[i]);
+  return ir_copy_with(b->arena, e, args);
+}
+
+static ir_expr *times(ir_arena *a, ir_expr *e, int64_t n) {
+  return ir_apply(a, IR_OP_MUL, e, ir_int(a, n));
+}
+
+/* A loop over the places of one line, with the original's variable. */
+static ir_code *line_loop(const turning *t, const ir_code *like, ir_expr *first) {
+  ir_arena *a = t->n->arena;
+  ir_code *loop = IR_NEW(a, ir_code);
+  *loop = *like;
+  loop->run = IR_RUN_SEQUENTIAL;
+  loop->lo = first;
+  loop->hi = ir_apply(a, IR_OP_MIN, ir_apply(a, IR_OP_ADD, first, ir_int(a, t->line)), like->hi);
+  loop->body = (ir_block){0};
+  return loop;
+}
+
+/* Loops `outer` and `last` over lines, and what is inside of them. */
+static void write_lines(turning *t) {
+  const nest *n = t->n;
+  ir_arena *a = n->arena;
+  ir_code *outer = n->loop[t->loop], *last = n->loop[n->count - 1];
+  const ir_code j = *outer, i = *last;
+  ir_block inside = {0}, scratch = {0}, *around;
+  ir_builder b = {a, t->func, &scratch};
+  ir_var *j_line = ir_open_for(&b, ir_format_text(a, "%s_line", j.var->name), ir_int(a, 0), j.hi,
+                               j.run, &around);
+  ir_var *i_line = ir_open_for(&b, ir_format_text(a, "%s_line", i.var->name), ir_int(a, 0), i.hi,
+                               i.run, &around);
+  ir_expr *j_first = times(a, ir_var_ref(a, j_line), t->line),
+          *i_first = times(a, ir_var_ref(a, i_line), t->line);
+  ir_expr *j_in = ir_apply(a, IR_OP_SUB, ir_var_ref(a, j.var), j_first),
+          *i_in = ir_apply(a, IR_OP_SUB, ir_var_ref(a, i.var), i_first);
+  t->place = ir_apply(a, IR_OP_ADD, times(a, j_in, t->line), i_in);
+  b.block = &inside;
+  ir_block body = {0};
+  for (int c = 0; c < i.body.codes.count; c++) {
+    ir_code *copy = IR_NEW(a, ir_code);
+    *copy = *i.body.codes.at[c];
+    copy->value = from_tiles(t, &b, copy->value);
+    IR_PUSH(a, &body.codes, copy);
+  }
+  ir_code *rows = line_loop(t, &i, i_first), *along = line_loop(t, &j, j_first);
+  b.block = &along->body;
+  for (int l = 0; l < t->loads.count; l++) ir_store(&b, t->tiles.at[l], t->place, t->loads.at[l]);
+  IR_PUSH(a, &rows->body.codes, along);
+  IR_PUSH(a, &inside.codes, rows);
+  ir_code *columns = line_loop(t, &j, j_first), *across = line_loop(t, &i, i_first);
+  across->body = body;
+  IR_PUSH(a, &columns->body.codes, across);
+  IR_PUSH(a, &inside.codes, columns);
+  outer->var = j_line;
+  outer->hi = ir_ceil_div(a, j.hi, t->line);
+  last->var = i_line;
+  last->hi = ir_ceil_div(a, i.hi, t->line);
+  last->body = inside;
+}
+
+void pass_vec_lines(ir_arena *arena, ir_func *func) {
+  nest n;
+  if (!nest_of(arena, func, &n)) return;
+  int turned = -1;
+  const ir_block *body = &n.loop[n.count - 1]->body;
+  for (int i = 0; i < body->codes.count; i++) {
+    int other = other_way(&n, body->codes.at[i]->value);
+    if (other > turned) turned = other;
+  }
+  turning t = {.n = &n, .func = func, .loop = turned, .line = TILE};
+  if (turned >= 0) write_lines(&t);
+}
