@@ -192,8 +192,17 @@ static LLVMValueRef lanes_set(cg_cpu *c, const ir_expr *e) {
                            cg_cpu_type(c, e->dtype, 1), false, "");
 }
 
+/* Any of a mask's lanes: its bits as a number. */
+static LLVMValueRef any_set(cg_cpu *c, const ir_expr *e) {
+  LLVMValueRef mask = cg_cpu_expr(c, e->args[0]);
+  LLVMTypeRef bits = LLVMIntTypeInContext(c->context, (unsigned)cg_cpu_lanes(mask));
+  LLVMValueRef word = LLVMBuildBitCast(c->builder, mask, bits, "");
+  return LLVMBuildICmp(c->builder, LLVMIntNE, word, LLVMConstInt(bits, 0, false), "");
+}
+
 static LLVMValueRef over_lanes(cg_cpu *c, const ir_expr *e) {
   if (counts_lanes(e)) return lanes_set(c, e);
+  if (e->reducer == IR_RED_ANY && e->dtype == IR_B1 && e->args[0]->lanes > 1) return any_set(c, e);
   ir_op op = ir_reducer_rows[e->reducer].combine;
   LLVMValueRef v = cg_cpu_expr(c, e->args[0]), odd = NULL;
   assert(op < IR_OP_COUNT && e->bound_count == 0);

@@ -131,6 +131,13 @@ static ir_expr *wide_cast(vec_copier *k, const ir_expr *e, int row, int col, ir_
   return ir_cast(k->arena, e->dtype, pass_vec_wide(k, e->args[0], row, col, cond));
 }
 
+/* The same for all columns, looked at where any of them asks for it. */
+static ir_expr *asked_once(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
+  ir_expr *load = ir_load(k->arena, e->buf, pass_vec_scalar(k, e->args[0], row, col));
+  load->args[load->arg_count++] = ir_reduce(k->arena, IR_RED_ANY, NULL, 0, cond);
+  return splat(k, load);
+}
+
 static ir_expr *varying(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
   int64_t stride;
   if (e->dtype == IR_I64 && pass_vec_stride(k->g, e, &stride) && stride != 0)
@@ -145,6 +152,8 @@ static ir_expr *varying(vec_copier *k, const ir_expr *e, int row, int col, ir_ex
 ir_expr *pass_vec_wide(vec_copier *k, const ir_expr *e, int row, int col, ir_expr *cond) {
   unsigned deps = pass_vec_deps(k->g, e);
   if (!(deps & VEC_COL) && !(cond && pass_vec_reads(e))) return uniform(k, e, row, col, !cond);
+  if (!(deps & VEC_COL) && e->kind == IR_LOAD && e->arg_count == 1 && e->buf->kind != IR_BUF_LOCAL && !pass_vec_reads(e->args[0]))
+    return asked_once(k, e, row, col, cond);
   if (!(deps & VEC_COL) && is_leaf(e)) return splat(k, pass_vec_scalar(k, e, row, col));
   bool share = k->rows > 1 && !(deps & VEC_ROW) && !cond && !is_leaf(e) && !k->inside_shared;
   if (!share) return varying(k, e, row, col, cond);

@@ -27,6 +27,63 @@ static ir_code *only(const ir_block *block) {
   return block->codes.count == 1 ? block->codes.at[0] : NULL;
 }
 
+static bool holds_loop(const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_FOR || code->kind == IR_WHILE || holds_loop(&code->body) || holds_loop(&code->orelse)) return true;
+  }
+  return false;
+}
+
+static const ir_expr *value_of(const ir_block *block, const ir_var *var) {
+  const ir_expr *found = NULL;
+  for (int i = 0; i < block->codes.count && !found; i++) {
+    const ir_code *code = block->codes.at[i];
+    if (code->kind == IR_LET && code->var == var) return code->value;
+    if (!(found = value_of(&code->body, var))) found = value_of(&code->orelse, var);
+  }
+  return found;
+}
+
+static bool uses(const ir_block *body, const ir_expr *e, const ir_var *var) {
+  if (e->kind == IR_VAR && e->var == var) return true;
+  const ir_expr *value = e->kind == IR_VAR ? value_of(body, e->var) : NULL;
+  if (value && uses(body, value, var)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (uses(body, e->args[i], var)) return true;
+  return false;
+}
+
+/* What is loaded in one iteration of the loop is loaded in the next one too. */
+static bool expr_repeats(const ir_block *body, const ir_expr *e, const ir_var *var) {
+  if (!e) return false;
+  if (e->kind == IR_LOAD && !uses(body, e->args[0], var)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (expr_repeats(body, e->args[i], var)) return true;
+  return false;
+}
+
+static bool repeats(const ir_block *body, const ir_block *block, const ir_var *var) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *code = block->codes.at[i];
+    const ir_expr *const in[] = {code->lo, code->hi, code->cond, code->value, code->offset};
+    for (int k = 0; k < IR_COUNT(in); k++)
+      if (expr_repeats(body, in[k], var)) return true;
+    if (repeats(body, &code->body, var) || repeats(body, &code->orelse, var)) return true;
+  }
+  return false;
+}
+
+/* Loops that stay: rows and columns of a tile; places of a row that may be too short to pay for a division; none where a loop is
+ * inside and every iteration looks at memory of its own. */
+static int kept(ir_code *const *loop, int count) {
+  const ir_block *body = &loop[count - 1]->body;
+  if (!holds_loop(body)) return 2;
+  for (int i = 0; i < count; i++)
+    if (repeats(body, body, loop[i]->var)) return 2;
+  return 0;
+}
+
 static void set_value(ir_arena *arena, ir_block *block, ir_var *var, ir_expr *value) {
   ir_code *code = IR_NEW(arena, ir_code);
   code->kind = IR_LET;
@@ -66,7 +123,7 @@ void pass_vec_share(ir_arena *arena, ir_func *func) {
          (!count || code->run == IR_RUN_SEQUENTIAL);
        code = only(&code->body))
     loop[count++] = code;
-  count -= 2;
+  if (count) count -= kept(loop, count);
   if (count < 2) return;
   ir_builder b = {arena, func, &shared};
   write_shared(&b, loop, count);
