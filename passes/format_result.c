@@ -150,8 +150,7 @@ static bool split_sum(ir_kernel *kernel, int at, const ir_format *lists) {
   ir_stmt *first = sum_before(kernel, stmt, sums, reduce);
   ir_expr *total = ir_access(arena, sums, stmt->subs);
   ir_expr *stores =
-      pass_stores_replace(arena, ir_stores_of_stmt(arena, stmt), pass_stores_points(arena, reduce),
-                          pass_stores_at(arena, total));
+      pass_stores_replace_sum(arena, ir_stores_of_stmt(arena, stmt), reduce, pass_stores_at(arena, total));
   if (stores) stmt->stores = stores;
   stmt->value = pass_replace_node(arena, stmt->value, reduce, ir_cast(arena, reduce->dtype, total));
   pass_format_insert(arena, kernel, at, first);

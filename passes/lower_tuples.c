@@ -122,8 +122,7 @@ static void split_sum(lower_state *s, const ir_expr *hole) {
   first->stores = ir_stores_of(s->arena, hole);
   ir_expr *access = ir_access(s->arena, sums, stmt->subs);
   stmt->stores =
-      pass_stores_replace(s->arena, ir_stores_of_stmt(s->arena, stmt),
-                          pass_stores_points(s->arena, hole), pass_stores_at(s->arena, access));
+      pass_stores_replace_sum(s->arena, ir_stores_of_stmt(s->arena, stmt), hole, pass_stores_at(s->arena, access));
   stmt->value = pass_replace_node(s->arena, stmt->value, hole, access);
   pass_lower_insert(s, first);
 }
@@ -134,7 +133,7 @@ bool pass_tuples_split(lower_state *s) {
   if (!pass_scatter_order(s, &hole, &order) || hole->reducer != IR_RED_SUM) return false;
   ir_expr *any = pass_stores_points(s->arena, hole), *yes = pass_code_bool(s, true);
   if (is_linear(s->stmt->value, hole) || !any) return false;
-  if (!pass_stores_replace(s->arena, ir_stores_of_stmt(s->arena, s->stmt), any, yes)) return false;
+  if (!pass_stores_replace_sum(s->arena, ir_stores_of_stmt(s->arena, s->stmt), hole, yes)) return false;
   split_sum(s, hole);
   return true;
 }

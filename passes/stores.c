@@ -108,6 +108,21 @@ ir_expr *pass_stores_points(ir_arena *arena, const ir_expr *reduce) {
   return any && e->bound_count == reduce->bound_count ? e : NULL;
 }
 
+static int count_alike(const ir_expr *e, const ir_expr *pattern) {
+  if (ir_expr_alike(e, pattern)) return 1;
+  int count = 0;
+  for (int i = 0; i < e->arg_count; i++) count += count_alike(e->args[i], pattern);
+  return count;
+}
+
+ir_expr *pass_stores_replace_sum(ir_arena *arena, ir_expr *e, const ir_expr *reduce, ir_expr *to) {
+  const ir_expr *points = pass_stores_points(arena, reduce);
+  if (!e || !points) return NULL;
+  ir_expr *replaced = pass_stores_replace(arena, e, ir_stores_of(arena, reduce), to);
+  if (replaced || count_alike(e, points) != 1) return replaced;
+  return pass_stores_replace(arena, e, points, to);
+}
+
 /* ---- temporaries ----------------------------------------------------------------------------- */
 /* Every index of the access is the statement's, or the pattern's own: it stands where these are
  * bound.  (What stores sum[k] of rows alike stands outside of a sum over the rows.) */

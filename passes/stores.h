@@ -26,6 +26,9 @@ ir_expr *pass_stores_name(ir_arena *arena, ir_stmt *stmt, const ir_expr *value, 
 /* any[k] of where the reduction's body stores: the part of what the reduction stores that is asked
  * of each of its points.  NULL: none is told apart. */
 ir_expr *pass_stores_points(ir_arena *arena, const ir_expr *reduce);
+/* What is said of the sum's own entries, by `to`: its whole pattern, or the points that it goes through where nothing else in e goes
+ * through the same.  NULL: e does not have it, or another sum has the same. */
+ir_expr *pass_stores_replace_sum(ir_arena *arena, ir_expr *e, const ir_expr *reduce, ir_expr *to);
 /* e with `to` in place of what is alike `from`; NULL where there is none (or no e). */
 ir_expr *pass_stores_replace(ir_arena *arena, ir_expr *e, const ir_expr *from, ir_expr *to);
 /* Numbers that are computed decide: two functions may round them differently. */
