@@ -359,6 +359,58 @@ def pairs(peers):
                   lambda s, f=by_scipy: f(s["A"].astype(np.float64), s["B"].astype(np.float64)), ("C", (n, n)), max(1, int(n * density)), best=("MLIR", "Eigen"))
 
 
+# ---- several indices -----------------------------------------------------------------------------------
+PRODUCTS = (("btd,do->bto", dict(b=4, t=128, d=1024, o=1024)), ("td,dhe->the", dict(t=512, d=1024, h=16, e=64)), ("td,hed->the", dict(t=512, d=1024, h=16, e=64)),
+            ("the,heo->to", dict(t=512, h=16, e=64, o=1024)), ("the,ohe->to", dict(t=512, h=16, e=64, o=1024)), ("hte,heo->to", dict(t=512, h=16, e=64, o=1024)),
+            ("bhte,bhue->bhtu", dict(b=2, h=8, t=256, u=256, e=64)), ("bhtu,bhue->bhte", dict(b=2, h=8, t=256, u=256, e=64)), ("bthe,buhe->bhtu", dict(b=2, h=8, t=256, u=256, e=64)),
+            ("bhtu,buhe->bthe", dict(b=2, h=8, t=256, u=256, e=64)), ("the,uhe->tuh", dict(t=256, u=256, h=16, e=64)), ("ilk,jkl->ij", dict(i=512, j=512, k=16, l=32)),
+            ("ecab,dbea->cd", dict(a=256, b=16, c=16, d=256, e=16)), ("ade,cea->cd", dict(a=16, c=128, d=256, e=256)))
+
+
+def by_matrices(p, s, spec, size):
+    """What a caller of sgemm does: operands copied into matrices where they do not lie so, a product for each batch, the result put in order."""
+    sides, left = spec.split("->")
+    x, w = sides.split(",")
+    batch, m = [c for c in left if c in x and c in w], [c for c in left if c in x and c not in w]
+    n, k = [c for c in left if c in w and c not in x], [c for c in x if c not in left]
+    count = lambda letters: int(np.prod([size[c] for c in letters], dtype=int))
+    order = "".join(batch + m + n)
+    out = np.empty((count(batch), count(m), count(n)), np.float32)
+    turned = w == "".join(batch + n + k)  # lies that way already
+    shape = (count(batch),) + ((count(n), count(k)) if turned else (count(k), count(n)))
+
+    def call():
+        a = np.ascontiguousarray(s["x"].transpose([x.index(c) for c in batch + m + k])).reshape(count(batch), count(m), count(k))
+        b = np.ascontiguousarray(s["w"].transpose([w.index(c) for c in (batch + n + k if turned else batch + k + n)])).reshape(shape)
+        for i in range(count(batch)):
+            p.gemm(a[i], b[i], out[i], turned)()
+        return np.ascontiguousarray(out.reshape([size[c] for c in order]).transpose([order.index(c) for c in left]))
+    return call
+
+
+def indices(peers):
+    for spec, size in PRODUCTS:
+        sides, left = spec.split("->")
+        x, w = sides.split(",")
+        letters = "".join(dict.fromkeys(x + w))
+        dims = " ".join("dim %s: dyn;" % c.upper() for c in letters)
+        summed = ",".join(c for c in dict.fromkeys(x + w) if c not in left)
+        text = "spx 1; %s\nkernel k { in x: f32[%s]; in w: f32[%s]; out y[%s] = sum[%s] x[%s]*w[%s]; }" % (
+            dims, ",".join(x.upper()), ",".join(w.upper()), ",".join(left), summed, ",".join(x), ",".join(w))
+        sets = [dict(x=random(*(size[c] for c in x)), w=random(*(size[c] for c in w))) for _ in range(SETS)]
+        length = int(np.prod([size[c] for c in letters if c not in left], dtype=int))
+        yield Row("%s, %s" % (spec.replace("->", " → "), " ".join("%s %d" % (c, size[c]) for c in letters)), {c.upper(): size[c] for c in letters}, sets, {"spc": text},
+                  peers_of(peers, OpenBLAS=lambda p, s, spec=spec, size=size: by_matrices(p, s, spec, size)), lambda s, spec=spec: np.einsum(spec, *exact(s["x"], s["w"]), optimize=True),
+                  ("y", tuple(size[c] for c in left)), length, flop=2 * int(np.prod([size[c] for c in letters], dtype=int)), best=("OpenBLAS",))
+
+
+def turned(peers):
+    for n in (512, 2000, 2048):
+        sets = [dict(x=random(n, n), out=np.empty((n, n), np.float32)) for _ in range(SETS)]
+        yield Row("turned, %d²" % n, dict(I=n, J=n), sets, {"spc": "spx 1; dim I: dyn; dim J: dyn;\nkernel k { in x: f32[I,J]; out y[j,i] = x[i,j]; }"},
+                  peers_of(peers, NumPy=lambda p, s: lambda: (np.copyto(s["out"], s["x"].T), s["out"])[1]), lambda s: s["x"].T.astype(np.float64), ("y", (n, n)), 1, bytes=8 * n * n, best=("NumPy",))
+
+
 CONVERT = "spx 1; dim I: dyn; dim J: dyn;\nkernel k { in A: f32[I,J]%s; out C[i,j] = A[i,j]%s; }"
 
 
@@ -400,5 +452,5 @@ def conversions(peers):
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "across": (across, "Dense × stored sparse"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
           "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
-          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
+          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "indices": (indices, "Products over several indices"), "turned": (turned, "Transposition"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
           "conversions": (conversions, "Conversions")}
