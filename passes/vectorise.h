@@ -32,6 +32,8 @@ typedef struct vec_region {
 /* ---- vectorise_share.c ----------------------------------------------------------------------- */
 /* Loops around what a thread computes together, which the parallel one has nothing but, become one with it. */
 void pass_vec_share(ir_arena *arena, ir_func *func);
+/* 0 .. hi, one after the other, with hi a size. */
+bool pass_vec_counts_all(const ir_code *loop);
 
 /* ---- vectorise_lines.c ----------------------------------------------------------------------- */
 /* A loop along which operands are consecutive, and the result is not, goes inside by lines. */

@@ -13,18 +13,6 @@
 
 enum { MOST_LOOPS = 8, TILE = 32 };
 
-static bool is_size(const ir_expr *e) {
-  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (!is_size(e->args[i])) return false;
-  return e->kind == IR_OP;
-}
-
-static bool counts_all(const ir_code *code) {
-  return code->kind == IR_FOR && code->lo->kind == IR_CONST && code->lo->i == 0 &&
-         is_size(code->hi) && (!code->step || (code->step->kind == IR_CONST && code->step->i == 1));
-}
-
 /* The one store of a body that has nothing else but `let`s. */
 static const ir_code *only_store(const ir_block *body) {
   int last = body->codes.count - 1;
@@ -64,16 +52,38 @@ static bool is_stride(const nest *n, int loop, const ir_expr *e, int64_t want) {
   return pass_vec_stride(g, e, &stride) && stride == want;
 }
 
-/* The innermost of the outer loops along which what e loads is consecutive, where it is not along
- * the last; -1: there is none. */
-static int other_way(const nest *n, const ir_expr *e) {
+/* Of nothing but the loops' variables: what is read does not wait for anything in the body. */
+static bool is_plain(const nest *n, const ir_expr *e) {
+  bool plain = e->kind != IR_VAR && e->kind != IR_LOAD;
+  for (int i = 0; i < n->count; i++) plain |= e->kind == IR_VAR && e->var == n->loop[i]->var;
+  for (int i = 0; i < e->arg_count; i++) plain = plain && is_plain(n, e->args[i]);
+  return plain;
+}
+
+/* The loop along which the load is consecutive, where it is not the last one; -1: it is none of
+ * these. */
+static int turned_along(const nest *n, const ir_expr *load) {
   int found = -1, last = n->count - 1;
-  if (e->kind == IR_LOAD && e->buf->kind != IR_BUF_LOCAL && !is_stride(n, last, e->args[0], 1) &&
-      !is_stride(n, last, e->args[0], 0))
-    for (int i = 0; i < last; i++)
-      if (is_stride(n, i, e->args[0], 1)) found = i;
+  if (load->kind != IR_LOAD || load->arg_count != 1 || load->buf->kind == IR_BUF_LOCAL ||
+      !is_plain(n, load->args[0]))
+    return -1;
+  if (is_stride(n, last, load->args[0], 1) || is_stride(n, last, load->args[0], 0)) return -1;
+  for (int i = 0; i < last; i++)
+    if (is_stride(n, i, load->args[0], 1)) found = i;
+  return found;
+}
+
+/* Operands that are looked at where another one says so stay where they are. */
+static bool is_lazy(const ir_expr *e, int arg) {
+  return arg && e->kind == IR_OP &&
+         (e->op == IR_OP_WHERE || e->op == IR_OP_AND || e->op == IR_OP_OR);
+}
+
+/* The innermost of the loops along which what e loads is turned; -1: there is none. */
+static int other_way(const nest *n, const ir_expr *e) {
+  int found = turned_along(n, e);
   for (int i = 0; i < e->arg_count; i++) {
-    int other = other_way(n, e->args[i]);
+    int other = is_lazy(e, i) ? -1 : other_way(n, e->args[i]);
     if (other > found) found = other;
   }
   return found;
@@ -82,7 +92,7 @@ static int other_way(const nest *n, const ir_expr *e) {
 static bool nest_of(ir_arena *arena, const ir_func *func, nest *n) {
   ir_code *code = func->body.codes.count ? func->body.codes.at[func->body.codes.count - 1] : NULL;
   *n = (nest){.arena = arena};
-  while (code && n->count < MOST_LOOPS && counts_all(code) &&
+  while (code && n->count < MOST_LOOPS && pass_vec_counts_all(code) &&
          code->run == (n->count ? IR_RUN_SEQUENTIAL : IR_RUN_PARALLEL)) {
     n->loop[n->count++] = code;
     code = code->body.codes.count == 1 ? code->body.codes.at[0] : NULL;
@@ -108,15 +118,8 @@ typedef struct turning {
   IR_VEC(ir_buf *) tiles;
 } turning;
 
-static bool is_turned(const turning *t, const ir_expr *e) {
-  int last = t->n->count - 1;
-  return e->kind == IR_LOAD && e->arg_count == 1 && e->buf->kind != IR_BUF_LOCAL &&
-         is_stride(t->n, t->loop, e->args[0], 1) && !is_stride(t->n, last, e->args[0], 1) &&
-         !is_stride(t->n, last, e->args[0], 0);
-}
-
 static ir_expr *from_tiles(turning *t, ir_builder *b, ir_expr *e) {
-  if (is_turned(t, e)) {
+  if (turned_along(t->n, e) == t->loop) {
     int at = 0;
     while (at < t->loads.count && !ir_expr_equal(t->loads.at[at], e)) at++;
     if (at == t->loads.count) {
@@ -127,7 +130,8 @@ static ir_expr *from_tiles(turning *t, ir_builder *b, ir_expr *e) {
   }
   if (!e->arg_count) return e;
   ir_expr **args = IR_NEW_ARRAY(b->arena, ir_expr *, e->arg_count);
-  for (int i = 0; i < e->arg_count; i++) args[i] = from_tiles(t, b, e->args[i]);
+  for (int i = 0; i < e->arg_count; i++)
+    args[i] = is_lazy(e, i) ? e->args[i] : from_tiles(t, b, e->args[i]);
   return ir_copy_with(b->arena, e, args);
 }
 

@@ -17,7 +17,7 @@ static bool is_size(const ir_expr *e) {
   return e->kind == IR_OP;
 }
 
-static bool counts_all(const ir_code *code) {
+bool pass_vec_counts_all(const ir_code *code) {
   return code->kind == IR_FOR && code->lo->kind == IR_CONST && code->lo->i == 0 &&
          is_size(code->hi) && (!code->step || (code->step->kind == IR_CONST && code->step->i == 1));
 }
@@ -30,7 +30,9 @@ static ir_code *only(const ir_block *block) {
 static bool holds_loop(const ir_block *block) {
   for (int i = 0; i < block->codes.count; i++) {
     const ir_code *code = block->codes.at[i];
-    if (code->kind == IR_FOR || code->kind == IR_WHILE || holds_loop(&code->body) || holds_loop(&code->orelse)) return true;
+    if (code->kind == IR_FOR || code->kind == IR_WHILE || holds_loop(&code->body) ||
+        holds_loop(&code->orelse))
+      return true;
   }
   return false;
 }
@@ -74,8 +76,8 @@ static bool repeats(const ir_block *body, const ir_block *block, const ir_var *v
   return false;
 }
 
-/* Loops that stay: rows and columns of a tile; places of a row that may be too short to pay for a division; none where a loop is
- * inside and every iteration looks at memory of its own. */
+/* Loops that stay: rows and columns of a tile; places of a row that may be too short to pay for a
+ * division; none where a loop is inside and every iteration looks at memory of its own. */
 static int kept(ir_code *const *loop, int count) {
   const ir_block *body = &loop[count - 1]->body;
   if (!holds_loop(body)) return 2;
@@ -119,7 +121,7 @@ void pass_vec_share(ir_arena *arena, ir_func *func) {
   int count = 0;
   ir_code *code = body->codes.count ? body->codes.at[body->codes.count - 1] : NULL;
   if (!code || code->kind != IR_FOR || code->run != IR_RUN_PARALLEL) return;
-  for (; code && count < MOST_SHARED && counts_all(code) &&
+  for (; code && count < MOST_SHARED && pass_vec_counts_all(code) &&
          (!count || code->run == IR_RUN_SEQUENTIAL);
        code = only(&code->body))
     loop[count++] = code;
