@@ -48,12 +48,12 @@ static void write_input(writer *w, const char *name, const char *letters) {
 typedef struct target {
   const char *kind, *name, *letters, *dtype, *format;
   bool scatter;
-  bool renamed; /* its segments are `f`: not those that its rows lie in */
+  bool renamed; /* its indices are a, b, c, and its segments `f`: not those that its rows lie in */
 } target;
 
 static const char *index_of(const target *t, char letter) {
-  static const char names[] = "i\0j\0k\0r\0e\0f";
-  return t->renamed && letter == 'e' ? "f" : names + 2 * (strchr("ijkre", letter) - "ijkre");
+  static const char own[] = "i\0j\0k\0r\0e", others[] = "a\0b\0c\0r\0f";
+  return (t->renamed ? others : own) + 2 * (strchr("ijkre", letter) - "ijkre");
 }
 
 /* The indices of the left side, and the segment of its row. */
@@ -108,9 +108,9 @@ static void write_value(writer *w, const target *t) {
 
 static void write_stmt(writer *w, const char *kind, const char *name, const char *letters) {
   target t = {kind, name, letters, w->dtype, "", false, false};
-  t.renamed = strchr(letters, 'e') && !strchr(letters, 'r') && roll(w, 3) == 0;
+  t.renamed = !strchr(letters, 'r') && roll(w, 4) == 0;
   bool out = !strcmp(kind, "out");
-  t.scatter = letters[0] == 'i' && w->gathers && out && roll(w, 4) == 0;
+  t.scatter = letters[0] == 'i' && w->gathers && out && !t.renamed && roll(w, 4) == 0;
   if (!t.scatter && roll(w, 3) == 0) t.format = some_format(w, (int)strlen(letters), false);
   if (out && !t.scatter && letters[0] && roll(w, 14) == 0) t.dtype = "b1";
   write_left(w, &t);
@@ -210,7 +210,8 @@ static void write_product(writer *w, const char *name) {
   put_letters(w, left);
   put(w, "] = ");
   if (roll(w, 3) == 0) {
-    target t = {"out", name, (char[]){left[roll(w, (int)strlen(left))], 0}, w->dtype, "", false, false};
+    target t = {"out", name, (char[]){left[roll(w, (int)strlen(left))], 0}, w->dtype, "",
+                false, false};
     scope s = scope_of(&t);
     writer_expr(w, 1, &s);
     put(w, " + ");
