@@ -31,7 +31,7 @@ typedef struct vec_region {
 
 /* ---- vectorise_share.c ----------------------------------------------------------------------- */
 /* Loops around what a thread computes together, which the parallel one has nothing but, become one with it. */
-void pass_vec_share(ir_arena *arena, ir_func *func);
+void pass_vec_share(ir_arena *arena, ir_func *func, int units);
 /* 0 .. hi, one after the other, with hi a size. */
 bool pass_vec_counts_all(const ir_code *loop);
 
