@@ -80,6 +80,12 @@ static bool take_summed(ir_index *const *bound, int count, const matrix *a, cons
   return k->count == count && follow_on(a, k->at, count) && follow_on(b, k->at, count);
 }
 
+bool ir_roles_summed(const ir_expr *a, const ir_expr *b, ir_index *const *bound, int bound_count, ir_flat *out) {
+  matrix x = {a->tensor, a->args}, y = {b->tensor, b->args};
+  *out = (ir_flat){.count = 0};
+  return take_summed(bound, bound_count, &x, &y, out);
+}
+
 static bool all_bare(const matrix *x) {
   for (int d = 0; d < x->tensor->rank; d++)
     if (x->subs[d]->kind != IR_INDEX || dim_of(x, x->subs[d]->index) != d) return false;

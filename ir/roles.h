@@ -25,6 +25,8 @@ typedef struct ir_roles {
 
 /* a, b: accesses of dense tensors by bare indices; bound: what is summed over.  False where they are no such product. */
 bool ir_roles_of(const ir_stmt *stmt, const ir_expr *a, const ir_expr *b, ir_index *const *bound, int bound_count, ir_roles *out);
+/* What is summed over, as one index of both, in the order in which it lies in a; false where it is not. */
+bool ir_roles_summed(const ir_expr *a, const ir_expr *b, ir_index *const *bound, int bound_count, ir_flat *out);
 /* The last, whose elements lie nearest; NULL: none. */
 ir_index *ir_flat_last(const ir_flat *role);
 /* The product of their extents; 1 of none. */

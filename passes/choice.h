@@ -7,6 +7,7 @@
 #ifndef SPC_PASSES_CHOICE_H
 #define SPC_PASSES_CHOICE_H
 
+#include "passes/expr.h"
 #include "passes/cost.h"
 
 /* ---- a sum of products ----------------------------------------------------------------------- */
@@ -30,6 +31,7 @@ typedef struct pass_sum {
   ir_index *segment;
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
+double pass_indices_size(pass_context *context, const pass_indices *indices); /* the product of their sizes, as assumed */
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
 
 /* A factor whose zeros are known at run time only, and how its index list would lie. */

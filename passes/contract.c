@@ -6,6 +6,8 @@
 #include <limits.h>
 
 #include "passes/contract.h"
+
+#include "passes/choice.h"
 #include "passes/storage.h"
 
 enum { MOST_FACTORS = 8 };
@@ -286,4 +288,32 @@ int pass_dim_of(const ir_expr *access, const ir_index *index) {
 
 bool pass_operand_carries(const pass_operand *operand, const ir_index *index) {
   return pass_indices_has(&operand->indices, index);
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------ */
+static int levels_of(const ir_tensor *t) { return t->format && t->format->level_count ? t->format->level_count : t->rank; }
+
+static const ir_expr *stored_sub(const ir_stmt *stmt, int level) {
+  const ir_format *format = stmt->target->format;
+  return stmt->subs[format && format->level_count ? format->level[level].dim : level];
+}
+
+static int last_level_of(const ir_stmt *stmt, const pass_indices *side) {
+  int l = levels_of(stmt->target) - 1;
+  while (l >= 0 && !(stored_sub(stmt, l)->kind == IR_INDEX && pass_indices_has(side, stored_sub(stmt, l)->index))) l--;
+  return l;
+}
+
+static bool runs_along(const ir_expr *access, const ir_index *index) {
+  return access && access->kind == IR_ACCESS && pass_contiguous_index(access, false) == index;
+}
+
+bool pass_tile_of(const ir_stmt *stmt, const pass_contraction_info *info, const ir_index **row, const ir_index **column) {
+  int m = last_level_of(stmt, &info->m), n = last_level_of(stmt, &info->n), last = levels_of(stmt->target) - 1;
+  if (m < 0 || n < 0) return false;
+  const ir_index *batch = last_level_of(stmt, &info->batch) == last ? stored_sub(stmt, last)->index : NULL;
+  if (batch && runs_along(info->a.access, batch) && runs_along(info->b.access, batch)) return false;
+  *row = stored_sub(stmt, m < n ? m : n)->index;
+  *column = stored_sub(stmt, m < n ? n : m)->index;
+  return true;
 }

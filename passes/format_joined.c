@@ -6,6 +6,7 @@
  *
  * Kernels of matrices sum over one index, or over several that are one in both operands (ir/roles.h).  The copy has the
  * result's indices in front, in the result's order, and then the summed ones as the other operand has them. */
+#include "ir/roles.h"
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
@@ -123,53 +124,17 @@ static bool choose(pass_context *context, ir_stmt *stmt, joined *out) {
  * copied so is read by as many rows, or columns, of the other operand. */
 enum { LEAST_READERS = 16 };
 
-static int place_among(const ir_expr *access, const ir_index *index) { return pass_dim_of(access, index); }
-
-/* The summed indices lie side by side, in the same order in both. */
-static bool are_one(const ir_expr *a, const ir_expr *b, const ir_expr *reduce) {
-  int first = a->arg_count;
-  for (int i = 0; i < reduce->bound_count; i++) {
-    int d = place_among(a, reduce->bound[i]);
-    if (d < first) first = d;
-  }
-  for (int i = 0; i < reduce->bound_count; i++) {
-    const ir_expr *sub = first + i < a->arg_count ? a->args[first + i] : NULL;
-    int other = sub && sub->kind == IR_INDEX ? place_among(b, sub->index) : -1;
-    bool summed = false;
-    for (int k = 0; k < reduce->bound_count; k++) summed |= sub && ir_is_bare(sub, reduce->bound[k]);
-    if (!summed || other < 0 || other != place_among(b, a->args[first]->index) + i) return false;
-  }
-  return true;
-}
-
-static const ir_index *last_of(const ir_stmt *stmt, const pass_indices *side) {
-  for (int d = stmt->target->rank - 1; d >= 0; d--)
-    if (stmt->subs[d]->kind == IR_INDEX && pass_indices_has(side, stmt->subs[d]->index)) return stmt->subs[d]->index;
-  return NULL;
-}
-
 /* A tile of the product reads both as they lie (lower_gather.c orders its loops). */
 static bool suits_panels(pass_context *context, const ir_stmt *stmt) {
   pass_contraction_info info;
+  const ir_index *row, *column;
+  ir_flat summed;
   if (!pass_contraction(context->arena, stmt, &info)) return false;
-  const ir_index *m = last_of(stmt, &info.m), *n = last_of(stmt, &info.n), *nearest_batch = last_of(stmt, &info.batch);
-  if (!m || !n) return true;
-  if (nearest_batch && ir_is_bare(stmt->subs[stmt->target->rank - 1], nearest_batch) &&
-      pass_contiguous_index(info.a.access, false) == nearest_batch && pass_contiguous_index(info.b.access, false) == nearest_batch)
-    return true; /* vectors of the batch */
-  int of_m = pass_dim_of(ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs), m);
-  int of_n = pass_dim_of(ir_access(context->arena, stmt->target, (ir_expr **)stmt->subs), n);
-  const ir_expr *columns = of_m > of_n ? info.a.access : info.b.access;
-  const ir_expr *nearest = columns->args[columns->arg_count - 1];
-  bool runs = ir_is_bare(nearest, of_m > of_n ? m : n);
-  for (int i = 0; i < info.reduce->bound_count; i++) runs |= ir_is_bare(nearest, info.reduce->bound[i]);
-  return runs && are_one(info.a.access, info.b.access, info.reduce);
-}
-
-static double readers(pass_context *context, const pass_indices *other) {
-  double count = 1;
-  for (int i = 0; i < other->list.count; i++) count *= pass_index_assumed(context, other->list.at[i]);
-  return count;
+  if (!pass_tile_of(stmt, &info, &row, &column)) return true;
+  const ir_expr *columns = pass_dim_of(info.a.access, column) >= 0 ? info.a.access : info.b.access;
+  const ir_index *nearest = pass_contiguous_index(columns, false);
+  return nearest && (nearest == column || pass_indices_has(&info.k, nearest)) &&
+         ir_roles_summed(info.a.access, info.b.access, info.reduce->bound, info.reduce->bound_count, &summed);
 }
 
 static bool copy_for_panels(pass_context *context, ir_stmt *stmt, bool of_a, joined *out) {
@@ -177,10 +142,9 @@ static bool copy_for_panels(pass_context *context, ir_stmt *stmt, bool of_a, joi
   if (!pass_contraction(context->arena, stmt, &info)) return false;
   const pass_operand *side = of_a ? &info.a : &info.b, *other = of_a ? &info.b : &info.a;
   *out = (joined){.context = context, .stmt = stmt, .access = side->access};
-  if (readers(context, of_a ? &info.n : &info.m) < LEAST_READERS || pass_tensor_bytes(context, side->tensor) > MOST_BYTES) return false;
+  if (pass_indices_size(context, of_a ? &info.n : &info.m) < LEAST_READERS || pass_tensor_bytes(context, side->tensor) > MOST_BYTES) return false;
   if (!order_of(out, other->access, info.reduce)) return false;
   out->copy = copy_of(out);
-  out->microseconds = pass_tensor_bytes(context, side->tensor);
   return true;
 }
 
@@ -202,7 +166,8 @@ static int copies_for_panels(pass_context *context, ir_stmt *stmt, joined *copie
     can[i] = copy_for_panels(context, stmt, i == 0, &one[i]);
     does[i] = can[i] && suits_panels(context, reading(&one[i], one[i].copy));
   }
-  int best = does[0] && (!does[1] || one[0].microseconds <= one[1].microseconds) ? 0 : 1;
+  bool smaller = pass_tensor_bytes(context, info.a.tensor) <= pass_tensor_bytes(context, info.b.tensor);
+  int best = does[0] && (!does[1] || smaller) ? 0 : 1;
   if (does[best]) return copies[0] = one[best], 1;
   if (!can[0]) return 0;
   ir_stmt *first = reading(&one[0], one[0].copy);
@@ -216,8 +181,7 @@ static void join_for_panels(pass_context *context, ir_kernel *kernel) {
     joined copies[2];
     int count = copies_for_panels(context, kernel->stmts.at[s], copies);
     for (int i = 0; i < count; i++) {
-      ir_stmt *stmt = kernel->stmts.at[s];
-      copies[i].stmt = stmt;
+      copies[i].stmt = kernel->stmts.at[s];
       ir_tensor *copy = make_copy(&copies[i], kernel, s++);
       *kernel->stmts.at[s] = *reading(&copies[i], copy);
     }

@@ -44,13 +44,20 @@ static bool is_known(bounds *b, const ir_expr *e) {
          pass_env_closes(b->s, b->env, e);
 }
 
+/* The term compares the index with what is known outside its loop: index `op` value. */
+static bool compares(bounds *b, const ir_expr *term, ir_op *op, const ir_expr **value) {
+  if (term->kind != IR_OP || term->arg_count != 2) return false;
+  bool left = ir_is_bare(term->args[0], b->index) && is_known(b, term->args[1]);
+  if (!left && !(ir_is_bare(term->args[1], b->index) && is_known(b, term->args[0]))) return false;
+  *op = left ? term->op : mirrored(term->op);
+  *value = term->args[left ? 1 : 0];
+  return *op == IR_OP_LT || *op == IR_OP_LE || *op == IR_OP_GT || *op == IR_OP_GE || *op == IR_OP_EQ;
+}
+
 static void use_term(bounds *b, const ir_expr *term) {
-  if (term->kind != IR_OP || term->arg_count != 2) return;
-  const ir_expr *x = term->args[0], *y = term->args[1];
-  if (ir_is_bare(x, b->index) && is_known(b, y))
-    use_comparison(b, term->op, pass_value(b->s, b->env, y));
-  else if (ir_is_bare(y, b->index) && is_known(b, x))
-    use_comparison(b, mirrored(term->op), pass_value(b->s, b->env, x));
+  ir_op op;
+  const ir_expr *value;
+  if (compares(b, term, &op, &value)) use_comparison(b, op, pass_value(b->s, b->env, value));
 }
 
 /* The condition outside which root is the value that is left out; NULL: none. */
@@ -66,12 +73,11 @@ static ir_expr *condition_of(const lower_nest *nest) {
 static bool is_triangle(bounds *b, const pass_terms *terms) {
   int sides = 0;
   for (int i = 0; i < terms->list.count; i++) {
-    ir_expr *lo = b->lo, *hi = b->hi;
-    const ir_expr *term = terms->list.at[i];
-    use_term(b, term);
-    if (lo == b->lo && hi == b->hi) continue;
+    ir_op op;
+    const ir_expr *value;
+    if (!compares(b, terms->list.at[i], &op, &value)) continue;
+    if (op == IR_OP_EQ || value->kind != IR_INDEX) return false;
     sides++;
-    if (term->op == IR_OP_EQ || term->args[0]->kind != IR_INDEX || term->args[1]->kind != IR_INDEX) return false;
   }
   return sides == 1;
 }
@@ -85,8 +91,7 @@ bool pass_nest_bounds(const lower_nest *nest, lower_env *env, const ir_index *in
   bounds b = {nest->s, env, index, *lo, *hi};
   pass_terms terms = {0};
   pass_terms_of(nest->s->arena, condition, &terms);
-  bounds tried = b;
-  if (nest->spatial && nest->s->stage->whole && is_triangle(&tried, &terms)) return false;
+  if (nest->spatial && nest->s->stage->whole && is_triangle(&b, &terms)) return false;
   for (int i = 0; i < terms.list.count; i++) use_term(&b, terms.list.at[i]);
   bool tighter = b.lo != *lo || b.hi != *hi;
   *lo = b.lo;

@@ -4,7 +4,6 @@
  *
  *     y[i] = relu(sum[k] A[i,k]*x[k])     for i parallel { acc = 0; for k { .. }  y[i] = relu(acc)
  * }   */
-#include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
 #include "passes/lower.h"
@@ -230,39 +229,12 @@ static bool leaves_rows(const ir_stmt *stmt) {
 }
 
 /* ---- products of a CPU ------------------------------------------------------------------------- */
-/* The last of the result's indices, as it is stored, that only this side has. */
-static const ir_index *last_of(lower_state *s, const pass_indices *side) {
-  const ir_stmt *stmt = s->stmt;
-  const ir_format *format = pass_level_format(s, stmt->target);
-  for (int l = format->level_count - 1; l >= 0; l--) {
-    const ir_expr *sub = stmt->subs[format->level[l].dim];
-    if (sub->kind == IR_INDEX && pass_indices_has(side, sub->index)) return sub->index;
-  }
-  return NULL;
-}
-
-static int place_of(lower_state *s, const ir_index *index) {
-  const ir_format *format = pass_level_format(s, s->stmt->target);
-  int l = format->level_count - 1;
-  while (l >= 0 && !ir_is_bare(s->stmt->subs[format->level[l].dim], index)) l--;
-  return l;
-}
-
 /* A row of one operand and a column of the other innermost: what a tile of sums loads is used in every row and column.  Of
  *
  *     y[t,h,e] = b[e] + sum[d] x[t,d]*W[h,e,d]
  *
  * a tile of h and e would load all of W again for every t.  Where memory runs along a batch (y[f,c,b] = sum[d] x[f,d,b]*w[c,d,b]),
  * its vectors are of that. */
-static bool runs_along_batch(lower_state *s, const pass_contraction_info *info) {
-  const ir_format *format = pass_level_format(s, s->stmt->target);
-  if (!info->batch.list.count || !format->level_count) return false;
-  const ir_expr *sub = s->stmt->subs[format->level[format->level_count - 1].dim];
-  const ir_expr *a = info->a.access, *b = info->b.access;
-  return sub->kind == IR_INDEX && pass_indices_has(&info->batch, sub->index) && a && b && a->kind == IR_ACCESS &&
-         b->kind == IR_ACCESS && pass_contiguous_index(a, false) == sub->index && pass_contiguous_index(b, false) == sub->index;
-}
-
 static void order_product(lower_state *s, lower_loops *order) {
   const ir_target *target = s->context->options->target;
   pass_contraction_info info;
@@ -271,13 +243,8 @@ static void order_product(lower_state *s, lower_loops *order) {
     return;
   for (int i = 0; i < s->accesses.count; i++)
     if (pass_access_is_sparse(&s->accesses.at[i])) return;
-  if (runs_along_batch(s, &info)) return;
-  const ir_index *row = last_of(s, &info.m), *column = last_of(s, &info.n);
-  if (!row || !column || row->offsets || column->offsets) return;
-  if (place_of(s, row) > place_of(s, column)) {
-    const ir_index *turned = row;
-    row = column, column = turned;
-  }
+  const ir_index *row, *column;
+  if (!pass_tile_of(s->stmt, &info, &row, &column) || row->offsets || column->offsets) return;
   for (int i = 0; i < s->stmt->free.count; i++)
     if (s->stmt->free.at[i] != row && s->stmt->free.at[i] != column) pass_loops_edge(order, s->stmt->free.at[i], row);
   pass_loops_edge(order, row, column);

@@ -23,7 +23,7 @@ static bool is_dense_access(const ir_expr *e) {
          (!e->tensor->format || ir_format_is_dense(e->tensor->format));
 }
 
-static double size_of(pass_context *context, const pass_indices *indices) {
+double pass_indices_size(pass_context *context, const pass_indices *indices) {
   double size = 1;
   for (int i = 0; i < indices->list.count; i++)
     size *= pass_index_assumed(context, indices->list.at[i]);
@@ -61,9 +61,9 @@ static const char *statement_misfit(const ir_stmt *stmt) {
 static void take_roles(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
   sum->a = info->a.access;
   sum->b = info->b.access;
-  sum->batch = size_of(context, &info->batch);
-  sum->m = size_of(context, &info->m);
-  sum->n = size_of(context, &info->n);
+  sum->batch = pass_indices_size(context, &info->batch);
+  sum->m = pass_indices_size(context, &info->m);
+  sum->n = pass_indices_size(context, &info->n);
   sum->m_index = only(&info->m);
   sum->n_index = only(&info->n);
   sum->batches = info->batch.list.count;

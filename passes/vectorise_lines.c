@@ -24,13 +24,6 @@ static const ir_code *only_store(const ir_block *body) {
   return plain && store->buf->kind != IR_BUF_LOCAL ? store : NULL;
 }
 
-static bool uses(const ir_expr *e, const ir_var *var) {
-  if (e->kind == IR_VAR && e->var == var) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (uses(e->args[i], var)) return true;
-  return false;
-}
-
 static bool loads_of(const ir_expr *e, const ir_buf *buf) {
   if (e->kind == IR_LOAD && e->buf == buf) return true;
   for (int i = 0; i < e->arg_count; i++)
@@ -102,7 +95,7 @@ static bool nest_of(ir_arena *arena, const ir_func *func, nest *n) {
   const ir_block *body = &n->loop[n->count - 1]->body;
   for (int i = 0; i + 1 < body->codes.count; i++)
     own = own && !loads_of(body->codes.at[i]->value, n->store->buf);
-  for (int i = 0; i < n->count; i++) own = own && uses(n->store->offset, n->loop[i]->var);
+  for (int i = 0; i < n->count; i++) own = own && ir_expr_uses_var(n->store->offset, n->loop[i]->var);
   return own && is_stride(n, n->count - 1, n->store->offset, 1);
 }
 
