@@ -3,7 +3,9 @@
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_groups.c   the same of rows that come in ragged groups
  *   cuda_scatter.c  a statement read as rows that are sent to named places
- *   cuda_select.c   a stage to its launches: kernel row, buffers, grid, threads, shared memory
+ *   cuda_widen.c    the same of a factor of 8-bit integers, and its scales
+ *   cuda_select.c   a stage to its launches: kernel row, buffers, threads, shared memory
+ *   cuda_shape.c    the shape of a launch
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
  *   cuda_join.c     two stages whose blocks are each other's: one launch
  *   cuda_library.c  a stage that a library computes: the call, and a text that says it
@@ -48,6 +50,8 @@ typedef struct cg_product {
 bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why);
 /* The matrix that says where the result is asked for, its strides by m and n; false: none is stored dense. */
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out);
+/* The same of the product of two accesses that `sum` sums up, in any order. */
+bool cg_product_of(ir_arena *arena, ir_stmt *stmt, ir_expr *a, ir_expr *b, const ir_expr *sum, cg_product *out, const char **why);
 /* Exchanges the roles of m and n: T transposed = B transposed * A transposed. */
 void cg_product_swap(cg_product *p);
 /* The stride of the dimension that the index is the bare subscript of; NULL: of none, or there is no index. */
@@ -76,6 +80,16 @@ typedef struct cg_groups {
 } cg_groups;
 /* cg_product_read of such a statement. */
 bool cg_groups_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, cg_groups *groups, const char **why);
+
+/* A factor of 8-bit integers, and what its sums are scaled by. */
+typedef struct cg_scales {
+  const ir_tensor *tensor;          /* NULL: there are none */
+  ir_expr *stride_free, *stride_group, *stride_batch[IR_MAX_RANK];
+  int64_t group;                    /* k's that share one */
+  int buf;
+} cg_scales;
+/* cg_product_read of such a statement; the factor is A or B as the row has it. */
+bool cg_widened_read(ir_arena *arena, ir_stmt *stmt, const ir_kernel_row *row, cg_product *out, cg_scales *scales, const char **why);
 
 /* T[p[m], n] combine= e(m, n), rows m of one stretch. */
 typedef struct cg_scatter {
@@ -112,6 +126,7 @@ typedef struct cg_launch {
   cg_brought brought;
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */
+  cg_scales scales;               /* of a row that widens */
   const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;
@@ -132,6 +147,11 @@ typedef struct cg_launches {
  * DETECT stages of a fused list, whether the epilogue that was chosen makes the bits. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
+/* ---- shapes (cuda_shape.c) -------------------------------------------------------------------- */
+/* The function's outermost loop whose iterations threads share; NULL: there is none. */
+const ir_code *cg_thread_loop(const ir_func *func);
+/* A block finds a word of bits, or several; else a warp does. */
+bool cg_detects_by_blocks(const ir_list *list);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */

@@ -10,12 +10,10 @@ enum { SHARED_LIMIT = 232448, LEAST_DEPTH = 3, GOOD_DEPTH = 4, WANTED_BOXES = 2,
 
 /* ---- panels of the operands ------------------------------------------------------------------ */
 /* Elements along a box's contiguous side; rows are k where the layout says so. */
-static int element_bytes(const cg_launch *l) {
-  return (int)ir_dtype_bytes(l->product.a.tensor->dtype);
-}
+static int element_bytes(const cg_operand *o) { return (int)ir_dtype_bytes(o->tensor->dtype); }
 
-static int panel_width(const cg_launch *l, int free, bool rows_are_k) {
-  return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 128 / element_bytes(l);
+static int panel_width(const cg_launch *l, const cg_operand *o, int free, bool rows_are_k) {
+  return rows_are_k && l->narrow_slabs && free % 64 == 32 ? 32 : 128 / element_bytes(o);
 }
 
 /* 8-bit operands whose rows are k, and such a B of f32, are turned in shared memory, and a B of two
@@ -25,20 +23,20 @@ static int parts(const cg_launch *l) {
 }
 
 static int barrier_bytes(const cg_launch *l) {
-  bool turns_a = element_bytes(l) == 1 && l->product.a.layout == 'c';
-  bool turns_b = element_bytes(l) != 2 && l->product.b.layout == 'r';
+  bool turns_a = element_bytes(&l->product.a) == 1 && l->product.a.layout == 'c';
+  bool turns_b = element_bytes(&l->product.b) != 2 && l->product.b.layout == 'r';
   return turns_a || turns_b || parts(l) > 1 ? 24 : 16;
 }
 
-static int panel_bytes(const cg_launch *l, int free, bool rows_are_k) {
-  int width = panel_width(l, free, rows_are_k), k = l->row->k;
-  return (rows_are_k ? (free + width - 1) / width * width : free) * k * element_bytes(l);
+static int panel_bytes(const cg_launch *l, const cg_operand *o, int free, bool rows_are_k) {
+  int width = panel_width(l, o, free, rows_are_k), k = l->row->k;
+  return (rows_are_k ? (free + width - 1) / width * width : free) * k * element_bytes(o);
 }
 
 static int slot_bytes(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  return panel_bytes(l, row->m, l->product.a.layout == 'c') +
-         parts(l) * panel_bytes(l, row->n, l->product.b.layout == 'r');
+  return panel_bytes(l, &l->product.a, row->m, l->product.a.layout == 'c') +
+         parts(l) * panel_bytes(l, &l->product.b, row->n, l->product.b.layout == 'r');
 }
 
 /* ---- boxes of the result --------------------------------------------------------------------- */
@@ -88,7 +86,7 @@ static int note_bytes(const cg_launch *l) {
 /* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
 static bool can_stage_place(const cg_launch *l) {
   bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->groups.segment;
-  return l->brought.place >= 0 && ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 && element_bytes(l) == 2 && !l->detects && !lists;
+  return l->brought.place >= 0 && ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 && element_bytes(&l->product.a) == 2 && !l->detects && !lists;
 }
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
@@ -113,16 +111,16 @@ static void share(cg_launch *l) {
 }
 
 /* A quarter or more of what slabs of 64 load is beside the operand's tile. */
-static bool loads_in_vain(const cg_launch *l, int free, bool rows_are_k) {
+static bool loads_in_vain(const cg_operand *o, int free, bool rows_are_k) {
   const int wide = 64, rest = free % wide;
-  return rows_are_k && element_bytes(l) == 2 && rest == wide / 2 && 4 * (wide - rest) >= free + wide - rest;
+  return rows_are_k && element_bytes(o) == 2 && rest == wide / 2 && 4 * (wide - rest) >= free + wide - rest;
 }
 
 /* Narrow slabs load nothing in vain but are slower: where the ring would be shallow without, or wide ones load much in vain. */
 void cg_boxes_share(cg_launch *l) {
   share(l);
   int wide = l->depth;
-  bool vain = loads_in_vain(l, l->row->m, l->product.a.layout == 'c') || loads_in_vain(l, l->row->n, l->product.b.layout == 'r');
+  bool vain = loads_in_vain(&l->product.a, l->row->m, l->product.a.layout == 'c') || loads_in_vain(&l->product.b, l->row->n, l->product.b.layout == 'r');
   if (wide >= GOOD_DEPTH && !vain) return;
   l->narrow_slabs = true;
   share(l);
@@ -216,7 +214,7 @@ static bool note_load(void *user, ir_expr *e) {
  * columns. */
 static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  return element_bytes(l) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
+  return element_bytes(&l->product.a) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
          part_columns(row) % BOX_ROWS == 0 && row->m * row->n <= 128 * ir_kernel_workers(row) &&
          ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->live && !l->n_blocks;
 }
@@ -284,7 +282,7 @@ static void add_operand(ir_arena *arena, const cg_launch *l, const cg_operand *o
                         ir_expr *extent, bool rows_are_k, ir_code_image *out) {
   ir_expr *k = l->product.size_k;
   add_map(arena, l, o, buf, o->tensor->dtype, rows_are_k ? extent : k, rows_are_k ? k : extent,
-          panel_width(l, free, rows_are_k), rows_are_k ? l->row->k : free, out);
+          panel_width(l, o, free, rows_are_k), rows_are_k ? l->row->k : free, out);
 }
 
 void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {

@@ -309,10 +309,26 @@ static void put_asked(const config *c) {
   line(c, "}");
 }
 
+/* The factor that is widened: what is multiplied with it, and what the sums of its groups are scaled by. */
+static void put_widening(const config *c) {
+  const cg_scales *s = &c->l->scales;
+  const cg_product *p = &c->l->product;
+  line(c, "static constexpr bool widens = %s;", ir_kernel_widens(c->l->row) ? "true" : "false");
+  line(c, "static constexpr int group = %lld; // k's that share a scale", (long long)s->group);
+  if (!s->tensor) return;
+  cg_operand at = {.tensor = s->tensor};
+  memcpy(at.stride_batch, s->stride_batch, sizeof at.stride_batch);
+  line(c, "SPC_DEVICE float scale(const spc_args &args, long long%s, long long n, long long g) { // %s", p->batch_count ? " batch" : "",
+       s->tensor->name);
+  line(c, "  return spc_get(((const %s *)args.buf[%d])[n * %s + g * %s%s]);", cuda_type(s->tensor->dtype), s->buf,
+       size_text(c, s->stride_free), size_text(c, s->stride_group), p->batch_count ? batch_offset(c, &at) : "");
+  line(c, "}");
+}
+
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
   const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
-  ir_dtype operand = c->l->product.a.tensor->dtype;
+  ir_dtype operand = ir_kernel_widens(c->l->row) ? IR_F32 : c->l->product.a.tensor->dtype;
   const char *sum = operand == IR_I8 ? "int" : operand == IR_F64 ? "double" : "float";
   if (!f || !f->result || f->params.count < 4) {
     line(c,
@@ -352,6 +368,7 @@ static void put_product(const config *c) {
     line(c, "static constexpr int split = %d; // blocks that share a tile, by k", ir_kernel_split(c->l->row));
   put_lists(c);
   put_groups(c);
+  put_widening(c);
   put_asked(c);
   put_guard(c);
   put_epilogue(c);
@@ -480,6 +497,7 @@ static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
+  if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);

@@ -146,14 +146,8 @@ void cg_take_layouts(cg_product *p) {
   take_layout(&p->t, p->t.stride_n, p->t.stride_m);
 }
 
-bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why) {
-  ir_expr *a, *b, *sum;
+bool cg_product_of(ir_arena *arena, ir_stmt *stmt, ir_expr *a, ir_expr *b, const ir_expr *sum, cg_product *out, const char **why) {
   *out = (cg_product){.stmt = stmt};
-  if (ir_is_scatter(stmt)) {
-    *why = "it is a scatter";
-    return false;
-  }
-  if (!take_factors(stmt, &a, &b, &sum, why)) return false;
   take_sides(stmt, &a, &b);
   if (!take_roles(arena, out, a, b, sum, why)) return false;
   if (!take_operand(arena, out, a->tensor, a->args, &out->a, why) ||
@@ -165,6 +159,12 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
   *why = ir_format_text(arena, "neither matrix index of `%s` is contiguous in memory",
                         bad->tensor->name);
   return out->a.layout && out->b.layout && out->t.layout;
+}
+
+bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why) {
+  ir_expr *a, *b, *sum;
+  *why = "it is a scatter";
+  return !ir_is_scatter(stmt) && take_factors(stmt, &a, &b, &sum, why) && cg_product_of(arena, stmt, a, b, sum, out, why);
 }
 
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out) {

@@ -2,12 +2,11 @@
  *
  * The row was chosen by a pass; here it is only fitted: operands in the row's layouts (the roles of
  * m and n are exchanged where the list strips B's index), buffers in the order that the printed
- * config names them, the grid as an expression of sizes.  A row that cannot run its stage is an
+ * config names them.  A row that cannot run its stage is an
  * error, never another result. */
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
-enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
 enum { THREADS_A_STRIP = 256 }; /* of the kernels whose blocks make lists */
 enum { THREADS_IN_A_CLUSTER = 512 }; /* and of a cluster's: two blocks fit a multiprocessor, so that clusters find room */
 
@@ -350,15 +349,6 @@ static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
 }
 
-/* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
- * else a warp does. */
-static bool detects_by_blocks(const ir_list *list) {
-  const int64_t long_gran = 8;
-  const ir_format *format = list->tensor->format;
-  int last = format && format->level_count ? format->level[format->level_count - 1].dim : list->tensor->rank - 1;
-  return list->gran >= long_gran || last == list->axis_dim;
-}
-
 /* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
  * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
  * Narrow strips lose by it where much is kept (docs/performance.md). */
@@ -367,7 +357,7 @@ static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !list->pairs &&
-         !detects_by_blocks(list);
+         !cg_detects_by_blocks(list);
 }
 
 /* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
@@ -389,12 +379,16 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   cg_product product;
   if (s->stage->stmts.count != 1) return unfit(s, row->name, "it has more than one statement");
   cg_groups groups = {0};
+  cg_scales scales = {.buf = -1};
   bool read = ir_kernel_is_grouped(row)
                   ? cg_groups_read(s->arena, s->stage->stmts.at[0], &product, &groups, &why)
+              : ir_kernel_widens(row)
+                  ? cg_widened_read(s->arena, s->stage->stmts.at[0], row, &product, &scales, &why)
                   : cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why);
   if (!read) return unfit(s, row->name, why);
-  if (product.a.tensor->dtype != product.b.tensor->dtype ||
-      !(row->dtypes >> product.a.tensor->dtype & 1))
+  bool wide_a = row->load_a == IR_LOADER_WIDE;
+  ir_dtype dtype = (wide_a ? product.b : product.a).tensor->dtype;
+  if ((product.a.tensor->dtype != product.b.tensor->dtype && !ir_kernel_widens(row)) || !(row->dtypes >> dtype & 1))
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
@@ -405,14 +399,16 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     why = "the rows of the result are not contiguous";
   if (why) return unfit(s, row->name, why);
   l->groups = groups;
-  bool turned = !l->list && !groups.segment && is_turned(s, l);
+  l->scales = scales;
+  bool turned = !l->list && !groups.segment && !ir_kernel_widens(row) && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && !groups.segment && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
+  if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (groups.segment) l->groups.buf_offsets = use_values(s, l, groups.offsets);
   if (groups.rows) l->groups.buf_rows = use_values(s, l, groups.rows);
   if (l->list) {
@@ -445,7 +441,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->shared_bytes = skipping_bytes(l);
     return SPC_OK;
   }
-  if (ir_kernel_streams(row)) {
+  if (ir_kernel_streams(row) || ir_kernel_widens(row)) {
     l->shared_bytes = row->threads / 32 * row->m * row->n * sum_bytes(l);
     return SPC_OK;
   }
@@ -580,24 +576,6 @@ static spc_status select_guard(selection *s, const ir_kernel_row *row) {
 }
 
 /* ---- generated loops ------------------------------------------------------------------------- */
-static bool only_sizes(const ir_expr *e) {
-  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
-  if (e->kind != IR_OP) return false;
-  for (int i = 0; i < e->arg_count; i++)
-    if (!only_sizes(e->args[i])) return false;
-  return true;
-}
-
-static const ir_code *thread_loop(const ir_func *func) {
-  for (int i = 0; i < func->body.codes.count; i++) {
-    const ir_code *code = func->body.codes.at[i];
-    if (code->kind == IR_FOR &&
-        (code->run == IR_RUN_THREAD || code->run == IR_RUN_TEAM || code->run == IR_RUN_COLUMNS || code->run == IR_RUN_PARALLEL))
-      return code;
-  }
-  return NULL;
-}
-
 /* A team that is no part of a warp is a block. */
 static int loop_threads(const ir_code *loop) {
   const int threads = 128;
@@ -608,10 +586,10 @@ static int loop_threads(const ir_code *loop) {
 static void select_loops(selection *s) {
   for (int i = 0; i < s->stage->funcs.count; i++) {
     const ir_func *func = s->stage->funcs.at[i];
-    cg_launch *l = launch_new(s, NULL, NULL, loop_threads(thread_loop(func)));
+    cg_launch *l = launch_new(s, NULL, NULL, loop_threads(cg_thread_loop(func)));
     l->func = func;
     l->entry = cg_cuda_name(s->arena, func->name);
-    const ir_code *loop = thread_loop(func);
+    const ir_code *loop = cg_thread_loop(func);
     int blocks = loop && loop->run == IR_RUN_COLUMNS ? ir_shape_of_columns(loop).blocks : 1;
     l->cluster = blocks > 1 ? blocks : 0;
     for (int b = 0; b < func->bufs.count; b++) use(s, l, func->bufs.at[b]);
@@ -680,120 +658,4 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
   *out = (cg_launches){{0}};
   SPC_TRY(select_launches(&s, row_name, producer_detects));
   return check_room(&s);
-}
-
-/* ---- launch shape ---------------------------------------------------------------------------- */
-/* At most: every group may end in a tile that is not full, and rows may lie before and behind all. */
-static ir_expr *group_tiles(ir_arena *a, const cg_launch *l) {
-  const cg_product *p = &l->product;
-  ir_expr *rows = ir_apply(a, IR_OP_ADD, ir_ceil_div(a, p->size_m, l->row->m),
-                           ir_apply(a, IR_OP_ADD, l->groups.segment->extent, ir_int(a, 2)));
-  return ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, p->size_n, l->row->n));
-}
-
-ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
-  const cg_product *p = &l->product;
-  if (l->groups.segment) return group_tiles(a, l);
-  ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->size_m, l->row->m),
-                             ir_ceil_div(a, p->size_n, l->row->n));
-  for (int i = 0; i < p->batch_count; i++)
-    blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
-  return blocks;
-}
-
-static ir_expr *at_least_one(ir_arena *a, ir_expr *e) {
-  return ir_apply(a, IR_OP_MAX, e, ir_int(a, 1));
-}
-
-/* A warp makes a word of a row's marks, a lane of a block finds a row's place, a block lists a strip's blocks. */
-static ir_expr *regrouped_grid(ir_arena *a, const cg_launch *l) {
-  const int rows_a_block = 32;
-  ir_expr *rows = l->list->strip_index->extent, *words = ir_ceil_div(a, l->list->capacity, 32);
-  if (!strcmp(l->part, "detect_rows"))
-    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, rows, words), l->threads / 32));
-  return at_least_one(a, !strcmp(l->part, "order_rows") ? ir_ceil_div(a, rows, rows_a_block) : l->list->strips);
-}
-
-static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
-  return at_least_one(a, ir_apply(a, IR_OP_MUL, ir_ceil_div(a, l->scatter.rows, l->row->m),
-                                  ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
-}
-
-/* Where a verdict is written there is a block that does it, however small the operand. */
-static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
-  const int words_a_block = 32;
-  ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
-  if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
-  if (!strcmp(l->part, "detect_lists")) return strips;
-  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, strips), ir_int(a, l->cluster));
-  if (l->regroups) return regrouped_grid(a, l);
-  if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
-  if (!strcmp(l->part, "detect_bits") && detects_by_blocks(l->list)) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
-  if (!strcmp(l->part, "detect_bits"))
-    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
-  ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));
-  return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, parts));
-}
-
-/* One thread an iteration; persistent when the range is not an expression of sizes, one thread in
- * all when there is no parallel loop. */
-static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
-  const ir_code *loop = thread_loop(l->func);
-  out->blocks_per_sm = 8;
-  if (!loop) {
-    out->grid[0] = ir_int(a, 1);
-  } else if (loop->run == IR_RUN_COLUMNS) {
-    int blocks = l->cluster ? l->cluster : 1;
-    if (only_sizes(loop->lo) && only_sizes(loop->hi))
-      out->grid[0] = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), loop->width), ir_int(a, blocks));
-  } else if (only_sizes(loop->lo) && only_sizes(loop->hi)) {
-    int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
-    out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
-  }
-}
-
-/* Persistent blocks that fit a multiprocessor side by side, by threads and by shared memory. */
-static int group_blocks(const cg_launch *l) {
-  const int unit_bytes = 227 << 10, reserved = 1 << 10;
-  int by_threads = GROUP_THREADS_A_UNIT / l->threads, by_bytes = unit_bytes / (l->shared_bytes + reserved);
-  return by_threads < by_bytes ? by_threads : by_bytes > 0 ? by_bytes : 1;
-}
-
-void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out) {
-  *out = (ir_code_image){.stage = launch->stage,
-                         .func = launch->func,
-                         .entry = launch->entry,
-                         .label = launch->library ? "cuBLASLt"
-                                  : launch->row   ? launch->row->name
-                                                  : "loop",
-                         .library = launch->library,
-                         .threads = launch->threads,
-                         .blocks_per_sm = 1,
-                         .shared_bytes = launch->shared_bytes,
-                         .registers = -1,
-                         .spill_bytes = -1};
-  for (int i = 0; i < launch->bufs.count; i++) IR_PUSH(arena, &out->bufs, launch->bufs.at[i]);
-  if (launch->library) return;
-  if (!launch->row)
-    loop_shape(arena, launch, out);
-  else
-    out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
-                   : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
-                                                             : list_grid(arena, launch);
-  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
-    out->capped = true;
-  if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
-  if (launch->groups.segment) {
-    out->capped = true;
-    out->blocks_per_sm = group_blocks(launch);
-  }
-  if (launch->row && ir_kernel_brings_rows(launch->row)) out->capped = true;
-  if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
-    out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
-  if (launch->row && ir_kernel_moves_boxes(launch->row)) {
-    int split = ir_kernel_split(launch->row);
-    out->capped = split == 1;
-    if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
-    cg_boxes_maps(arena, launch, out);
-  }
 }

@@ -75,6 +75,13 @@ int ir_kernel_split(const ir_kernel_row *row) {
 
 bool ir_kernel_streams(const ir_kernel_row *row) { return !strcmp(row->skeleton, "stream"); }
 
+bool ir_kernel_widens(const ir_kernel_row *row) { return row->load_a == IR_LOADER_WIDE || row->load_b == IR_LOADER_WIDE; }
+
+int ir_kernel_group(const ir_kernel_row *row) {
+  const int of_a_warp = 64; /* where warps share k's */
+  return ir_kernel_moves_boxes(row) ? row->k : of_a_warp;
+}
+
 ir_precision ir_kernel_precision(const ir_kernel_row *row) {
   const char *suffix = strstr(row->skeleton, "32");
   if (!suffix) return IR_PRECISION_FULL;
@@ -108,7 +115,7 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   int m, n;
   if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
   if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || row->m % strip || row->n % word ||
-      ir_kernel_streams(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
+      ir_kernel_streams(row) || ir_kernel_widens(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;
   /* Bits are or'ed over a warp's 16 rows, and over the warps of one block of 64 rows a warpgroup.

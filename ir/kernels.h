@@ -18,6 +18,7 @@ typedef enum ir_load {
   IR_LOADER_KBLOCK,
   IR_LOADER_NBLOCK,
   IR_LOADER_PACKED,
+  IR_LOADER_WIDE,
   IR_LOADER_SKIP
 } ir_load_kind;
 typedef enum ir_multiply {
@@ -65,6 +66,9 @@ bool ir_kernel_scatters(const ir_kernel_row *row);
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */
 bool ir_kernel_streams(const ir_kernel_row *row);
+/* One operand is integers of 8 bits (its load is WIDE), which are widened to the other's 16-bit floats in registers. */
+bool ir_kernel_widens(const ir_kernel_row *row);
+int ir_kernel_group(const ir_kernel_row *row); /* k's that must share a scale there, where there are scales */
 /* How it multiplies f32 operands (IR_PRECISION_FULL also where it takes none). */
 ir_precision ir_kernel_precision(const ir_kernel_row *row);
 /* It looks at zeros itself, without a list: reads only the rows of B that it has a use for. */

@@ -29,6 +29,9 @@ typedef struct pass_sum {
    * but a, b, k, m_index (ragged) and n_index are set */
   bool grouped;
   ir_index *segment;
+  /* or a product of a, 16-bit floats, with b, integers of 8 bits: then not matrices, but all of the above as if it were */
+  bool widened;
+  int64_t group; /* k's that share a scale; 0: there are none */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 double pass_indices_size(pass_context *context, const pass_indices *indices); /* the product of their sizes, as assumed */
@@ -190,6 +193,11 @@ bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate);
 bool pass_heeds(const ir_candidate *candidate, const ir_candidate *asks);
 /* Products whose rows come in ragged groups (ways_groups.c). */
 void pass_ways_groups(pass_context *context, pass_ways *ways);
+/* Products with a factor of 8-bit integers, which kernels widen themselves (ways_widen.c). */
+void pass_ways_widen(pass_context *context, pass_ways *ways);
+/* Predicted microseconds of such a product (row NULL: by generated loops), and of the best of the kernels; infinite: none takes it. */
+double pass_widen_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
+double pass_widen_best(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of such a product, groups being as long as one another. */
 double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* Says what would make a product of two matrices of one that is none (ways_missed.c). */

@@ -261,6 +261,24 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
          both_limits(moved, memory);
 }
 
+/* A factor of 8 bits comes as it is: half of the bytes.  Where warps share k's, to widen it takes longer than to read it. */
+double pass_cost_widened(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  int split = ir_kernel_split(row);
+  double a = (double)ir_dtype_bytes(q->a), b = (double)ir_dtype_bytes(q->b);
+  double tiles = q->batch * ceil(q->m / row->m) * ceil(q->n / row->n), k = round_up(q->k / split, row->k);
+  double fetched = (row->m * a + row->n * b) * k, memory = product_bytes(q, &(pass_tiling){.cover = 1}, q->m, 1);
+  if (!ir_kernel_moves_boxes(row)) {
+    const double alone_us = 0.7, more_rows = 0.15; /* a block's turn where no other computes meanwhile; what 8 more rows add to one */
+    double turn = row->n * row->k / (p->widen_gops * 1e3) * (1 + more_rows * (row->m / 8 - 1));
+    return p->launch_us + p->stream_us + both_limits(k / row->k * fmax(alone_us, turn * tiles / p->units), microseconds_of_bytes(memory, p->bandwidth_gbs));
+  }
+  double flops = 2.0 * row->m * row->n * k / (p->tile_share * row_peak_tflops(p, row, q->b) * 1e6) * p->units;
+  double turns = ceil(tiles / tiles_at_once(p, split)), one = fmax(flops, microseconds_of_bytes(fetched, p->unit_gbs)) + p->tile_us;
+  if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
+  return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
+}
+
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);

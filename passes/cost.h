@@ -89,6 +89,8 @@ typedef struct pass_tiling {
  */
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
+/* Of a row that widens a factor of 8 bits: that is A where the row's is, else B. */
+double pass_cost_widened(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
 /* By the vendor's library: its rate by dtype, or the memory's. */
 double pass_cost_library(const pass_profile *p, const pass_product *product);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.

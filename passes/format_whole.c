@@ -224,8 +224,8 @@ static bool pays(whole *w) {
   if (!w->widened && !has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
   if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
   double turned = whole_cost(w, true), straight = whole_cost(w, false);
-  double walked = pass_walk_cost(w->context, &w->sum);
-  double needed = MARGIN * fmin(straight, turned);
+  double widened = pass_widen_best(w->context, &w->sum), walked = w->sum.widened ? fmin(pass_widen_cost(w->context, &w->sum, NULL), widened) : pass_walk_cost(w->context, &w->sum);
+  double needed = (isfinite(widened) ? 1 : MARGIN) * fmin(straight, turned);
   if (turned < straight) w->copy->format = dense_format(w, true);
   w->copy->format_why = why_copied(w, pass_zeros_of(w->context, source).likely * needed / walked);
   return walked > needed;

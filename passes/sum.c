@@ -4,6 +4,7 @@
  * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it
  * occurs (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
 #include "ir/roles.h"
+#include "ir/widened.h"
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/storage.h"
@@ -154,12 +155,34 @@ static const char *runs_misfit(pass_context *context, const pass_sum *sum) {
   return bad ? ir_format_text(context->arena, "neither matrix index of `%s` is contiguous in memory", bad->name) : NULL;
 }
 
+/* What the kernels that widen a factor can run. */
+static bool take_widened(pass_context *context, pass_sum *sum) {
+  ir_widened w;
+  ir_roles roles;
+  const ir_stmt *stmt = sum->stmt;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || statement_misfit(stmt) || stmt->cond || stmt->sample || stmt->acc != IR_F32) return false;
+  if (!ir_widened_of(stmt, &w) || !is_dense_access(w.factor) || !is_dense_access(w.wide) || !ir_widened_roles(stmt, &w, &roles)) return false;
+  if (w.factor->tensor->pattern.zeros != IR_ZEROS_UNKNOWN || w.wide->tensor->pattern.zeros != IR_ZEROS_UNKNOWN) return false;
+  if (w.scale && w.scale->tensor->format && !ir_format_is_dense(w.scale->tensor->format)) return false;
+  sum->a = w.factor;
+  sum->b = w.wide;
+  sum->group = w.group;
+  sum->m = role_size(context, &roles.m);
+  sum->n = role_size(context, &roles.n);
+  sum->batch = role_size(context, &roles.batch);
+  sum->batches = roles.batch.count;
+  sum->m_index = ir_flat_last(&roles.m);
+  sum->n_index = ir_flat_last(&roles.n);
+  return sum->widened = !runs_misfit(context, sum);
+}
+
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
   if (!pass_contraction(context->arena, sum->stmt, &info))
     return "it is not a product of two operands";
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
+  if (take_widened(context, sum)) return "a factor has 8 bits and the other 16: it is widened on the way in";
   if (!cuda && (!sum->k || info.k.list.count != 1)) return "it sums over several indices at once";
   if (info.k.list.count != sum->reduce->bound_count) return "an index that it sums over is not in both operands";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
@@ -184,7 +207,7 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
   flatten(context->arena, out->reduce->args[0], out);
   out->not_matrices = take_matrices(context, out);
   out->matrices = !out->not_matrices;
-  for (int i = 0; !out->matrices && i < stmt->free.count; i++)
+  for (int i = 0; !out->matrices && !out->widened && i < stmt->free.count; i++)
     out->n *= pass_index_assumed(context, stmt->free.at[i]);
   return true;
 }
@@ -193,7 +216,7 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   ir_dtype dtype = stmt->target->dtype;
   pass_product q = {.batch = sum->batch, .m = sum->m, .n = sum->n, .k = sum->k_size, .a = dtype, .b = dtype, .c = dtype};
-  if (!sum->matrices) return q;
+  if (!sum->matrices && !sum->widened) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);

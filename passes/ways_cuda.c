@@ -541,6 +541,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   add_loops(context, ways);
   if (ways->is_sum && ways->sum.grouped) pass_ways_groups(context, ways);
   if (!ways->is_sum) pass_ways_scatter(context, ways);
+  if (ways->is_sum && ways->sum.widened) pass_ways_widen(context, ways);
   pass_ways_missed(context, ways);
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)

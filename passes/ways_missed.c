@@ -3,6 +3,8 @@
  *     C[m,n] = sum[k] A[m,k]*w[k]*B[k,n]       loops: the tensor cores multiply what lies in memory
  *
  * To write the side down first rounds it once more, which is not the compiler's to decide: it is said. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
@@ -43,7 +45,7 @@ static const char *as_let(pass_context *context, const pass_operand *side) {
 void pass_ways_missed(pass_context *context, const pass_ways *ways) {
   const ir_stmt *stmt = ways->stmt;
   pass_contraction_info info;
-  if (!ways->is_sum || ways->sum.matrices || ir_is_scatter(stmt) || pass_tensor_is_sparse(stmt->target)) return;
+  if (!ways->is_sum || ways->sum.matrices || isfinite(pass_widen_best(context, &ways->sum)) || ir_is_scatter(stmt) || pass_tensor_is_sparse(stmt->target)) return;
   if (!pass_contraction(context->arena, stmt, &info) || info.guard || info.ragged || info.k.list.count != 1) return;
   if (!info.m.list.count || !info.n.list.count || !may_be_matrix(&info.a) || !may_be_matrix(&info.b)) return;
   bool first = !pass_side_is_access(&info.a);

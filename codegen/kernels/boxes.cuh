@@ -6,8 +6,8 @@
 // where slabs of 64 would leave too few slots or load much in vain (cuda_boxes.c); else it is 128 bytes of k's wide.  `width` in elements.  An operand of 1 or 4
 // bytes whose rows are k comes in boxes of 128 x 128 bytes; those that are turned (turned.cuh) are then read as one slab, 128
 // bytes of k's wide.
-template <class Config, int Free, bool RowsAreK, int Batches> struct spc_box_panel {
-  static constexpr int element = (int)sizeof(typename Config::A);
+template <class Config, class T, int Free, bool RowsAreK, int Batches> struct spc_box_panel {
+  static constexpr int element = (int)sizeof(T);
   static constexpr int width = RowsAreK && Config::narrow_slabs && Free % 64 == 32 ? 32 : 128 / element;
   static constexpr bool turned = RowsAreK && element != 2;
   static constexpr int boxes = RowsAreK ? (Free + width - 1) / width : Config::tile_k / width;
@@ -34,8 +34,8 @@ template <class Config, int Free, bool RowsAreK, int Batches> struct spc_box_pan
 };
 
 template <class Config> struct spc_boxes {
-  using a = spc_box_panel<Config, Config::tile_m, Config::layout_a == 'c', Config::batches_a>;
-  using b = spc_box_panel<Config, Config::tile_n, Config::layout_b == 'r', Config::batches_b>;
+  using a = spc_box_panel<Config, typename Config::A, Config::tile_m, Config::layout_a == 'c', Config::batches_a>;
+  using b = spc_box_panel<Config, typename Config::B, Config::tile_n, Config::layout_b == 'r', Config::batches_b>;
   static constexpr int brought_bytes = a::bytes + b::bytes, slot_bytes = a::bytes + Config::parts * b::bytes;
   static_assert(a::bytes % 1024 == 0 && b::bytes % 1024 == 0, "a panel must start at a multiple of 1024");
 };

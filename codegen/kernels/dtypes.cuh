@@ -18,6 +18,11 @@ template <> struct spc_sum_type<double> { typedef double type; static constexpr 
 template <> struct spc_sum_type<signed char> { typedef int type; static constexpr bool whole = true; };
 template <class T> using spc_sum = typename spc_sum_type<T>::type;
 
+// What A is when it is multiplied: as it lies, or widened to what B is.
+template <class Config, bool Widens = Config::widens> struct spc_factor_type { typedef typename Config::A type; };
+template <class Config> struct spc_factor_type<Config, true> { typedef typename Config::B type; };
+template <class Config> using spc_factor = typename spc_factor_type<Config>::type;
+
 // What the tensor cores multiply T as: f32 as a sum of `Parts` tf32 numbers.
 template <int Parts> struct spc_tf32 {};
 template <class T, int Parts> struct spc_multiplied { typedef T type; };

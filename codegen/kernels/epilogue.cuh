@@ -16,7 +16,7 @@
 // A place holds a sum, and later its value.
 template <class Config> struct spc_staged_tile {
   using T = typename Config::T;
-  using Sum = spc_sum<typename Config::A>;
+  using Sum = spc_sum<spc_factor<Config>>;
   static constexpr bool by_rows = Config::layout_t == 'r';
   static constexpr int rows = by_rows ? Config::tile_m : Config::tile_n;    // as stored
   static constexpr int columns = by_rows ? Config::tile_n : Config::tile_m; // contiguous

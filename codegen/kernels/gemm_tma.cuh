@@ -39,9 +39,11 @@ template <class Config> struct spc_box_ring {
   static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
   static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
 
-  // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; each, where each read the slot's note.
-  static constexpr int givers = Config::samples ? Config::workers : Config::workers / 128;
-  SPC_DEVICE bool gives() { return Config::samples || threadIdx.x % 128 == 0; }
+  // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; of a warp, where warps read A themselves; each, where
+  // each read the slot's note.
+  static constexpr int giving = Config::samples ? 1 : Config::widens || spc_wgmma_sums<Config>::from_registers ? 32 : 128;
+  static constexpr int givers = Config::workers / giving;
+  SPC_DEVICE bool gives() { return threadIdx.x % giving == 0; }
 
   // Threads copy into slots, unless dense is meant: who multiplies must make that visible to the tensor cores.
   static constexpr bool by_rows = Config::gathers || Config::samples || (Config::regroups && !Config::live) || Config::grouped;
@@ -433,6 +435,68 @@ SPC_DEVICE void spc_box_multiply_alone(spc_wgmma_sums<Config> &sums, spc_u32 sha
   }
 }
 
+// Factors of the sums of k tiles, where A has such (Config::group k's share one): each quad's lanes keep those of four tiles that
+// follow one another, asked for four tiles ahead.
+template <class Config, bool Scaled = (Config::group > 0)> struct spc_tile_scales {
+  __device__ __forceinline__ spc_tile_scales(const spc_args &, const spc_tile_place &, int) {}
+  __device__ __forceinline__ void next(const spc_args &, const spc_tile_place &, int) {}
+};
+template <class Config> struct spc_tile_scales<Config, true> {
+  float now[2], ahead[2];
+  int first; // k tile
+
+  __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &p, int tile) {
+    int row = spc_wgmma_sums<Config>::group_row() + (int)threadIdx.x / 32 % 4 * 16 + (int)threadIdx.x % 32 / 4;
+    int k = min((first + tile + (int)threadIdx.x % 4) * Config::tile_k, (int)Config::k(args) - 1) / Config::group;
+#pragma unroll
+    for (int i = 0; i < 2; i++) ahead[i] = k < 0 ? 0.0f : Config::scale(args, p.batch, min(p.m0 + row + 8 * i, p.m - 1), k);
+  }
+  __device__ __forceinline__ spc_tile_scales(const spc_args &args, const spc_tile_place &p, int begin) : first(begin) { ask(args, p, 0); }
+  // Before tile number `tile`.
+  __device__ __forceinline__ void next(const spc_args &args, const spc_tile_place &p, int tile) {
+    if (tile % 4) return;
+    now[0] = ahead[0], now[1] = ahead[1];
+    ask(args, p, tile + 4);
+  }
+  // Of the lane's first row (0) or its second, 8 rows on.
+  __device__ __forceinline__ float of(int tile, int row) const {
+    return __shfl_sync(0xffffffffu, now[row], ((int)threadIdx.x & 28) | (tile & 3));
+  }
+};
+
+// The same of an A that is widened: that of the next k tile, while one is multiplied.
+template <class Config>
+SPC_DEVICE void spc_box_multiply_widening(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base, spc_box_ring<Config> &at, int steps,
+                                          const spc_args &args, const spc_tile_place &place, int begin) {
+  using ring = spc_box_ring<Config>;
+  using widened = typename spc_wgmma_sums<Config>::widened;
+  bool gives = ring::gives();
+  spc_tile_scales<Config> scales(args, place, begin);
+  if (sums.promotes) sums.clear();
+  auto take = [&](widened &a) {
+    ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+    sums.widen(a, base + at.slot * ring::slot_bytes);
+  };
+  // Multiplies tile number i, of which A is there, and gets the next one's.
+  auto multiply = [&](int i, const widened &a, widened &next) {
+    const int slot = at.slot;
+    scales.next(args, place, i);
+    sums.template issue_widened<typename ring::panel_b>(a, base + slot * ring::slot_bytes + ring::panel_a::bytes, i == 0);
+    at.advance();
+    if (i + 1 < steps) take(next);
+    sums.template retire<0>();
+    if (gives) ptx_barrier_arrive(ring::empty(shared, slot));
+    if constexpr (Config::group > 0) sums.promote_scaled(scales.of(i, 0), scales.of(i, 1));
+  };
+  widened a[2];
+  take(a[0]);
+#pragma unroll 1
+  for (int i = 0; i < steps; i += 2) {
+    multiply(i, a[0], a[1]);
+    if (i + 1 < steps) multiply(i + 1, a[1], a[0]);
+  }
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
@@ -450,7 +514,8 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     int steps = max(share.end - share.begin, 1);
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
-    if constexpr (spc_wgmma_sums<Config>::alone)
+    if constexpr (Config::widens) spc_box_multiply_widening<Config>(sums, shared, base, at, steps, args, epilogue.place, share.begin);
+    else if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
     else if constexpr (Config::halves) {
@@ -499,7 +564,7 @@ SPC_DEVICE void spc_box_gather_role_of(spc_u32 shared, char *base, const spc_arg
 
 template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
-  static_assert(sizeof(typename Config::A) == sizeof(typename Config::B), "wgmma takes operands of one size");
+  static_assert(sizeof(spc_factor<Config>) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
   static_assert((!Config::gathers && !Config::regroups && !Config::grouped && !spc_prepares<Config>::any) || !Config::reads_place,
                 "slots that are gathered into, or turned, hold nothing else");

@@ -14,18 +14,21 @@
 
 template <class Config> struct spc_wgmma_sums {
   static constexpr bool asynchronous = true;
-  using Sum = spc_sum<typename Config::A>;
-  static constexpr int bytes = (int)sizeof(typename Config::A);
+  using Factor = spc_factor<Config>;
+  using Sum = spc_sum<Factor>;
+  static constexpr int bytes = (int)sizeof(Factor);
   // The tensor cores keep 14 bits of the sums of 8-bit floats: those of a k tile are added up in f32, while the next
   // tile's are made.
   // So are those of split factors, which would lose in its truncated additions what they keep of the factors.
-  static constexpr bool promotes = (bytes == 1 && !spc_sum_type<typename Config::A>::whole) || Config::parts > 1;
-  static constexpr bool from_registers = bytes == 4 && (Config::layout_a == 'c' || Config::parts > 1); // A
+  // And those of k's that share a scale, which is a factor of their sum.
+  static constexpr bool promotes = (bytes == 1 && !spc_sum_type<Factor>::whole) || Config::parts > 1 || Config::group > 0;
+  static constexpr bool from_registers = bytes == 4 && (Config::layout_a == 'c' || Config::parts > 1); // A, as does one that is widened
+  static constexpr int steps = Config::tile_k * bytes / 32; // of a k tile
   static constexpr int rows = Config::tile_m / Config::warps_m, columns = Config::tile_n / Config::warps_n;
   static constexpr int blocks = rows / 64, count = columns / 2; // of a warpgroup; sums of a thread and block
   // One k tile is under way, not two: sums of two would leave too few registers, to the warpgroup that turns operands or here.
   static constexpr bool alone =
-      from_registers || (promotes && (Config::layout_a == 'c' || Config::layout_b == 'r' || 3 * blocks * count > 200));
+      from_registers || Config::widens || (promotes && (Config::layout_a == 'c' || Config::layout_b == 'r' || 3 * blocks * count > 200));
   static constexpr bool a_transposed = bytes == 2 && Config::layout_a == 'c';
   static constexpr bool b_transposed = bytes == 2 && Config::layout_b == 'r'; // others were turned
   static_assert(rows % 64 == 0, "a warpgroup multiplies 64 rows at a time");
@@ -37,6 +40,7 @@ template <class Config> struct spc_wgmma_sums {
   static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
 
   static_assert(!from_registers || (blocks == 1 && Config::tile_k == 32), "A goes through registers 64 x 32 at a time");
+  static_assert(!Config::widens || blocks == 1, "a warpgroup widens 64 rows");
 
   Sum sum[blocks][count], part[promotes && !alone ? 2 : 1][promotes ? blocks : 1][promotes ? count : 1];
 
@@ -66,13 +70,13 @@ template <class Config> struct spc_wgmma_sums {
     spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + part_at<PanelB, b_transposed>(group_column())), PanelB::slab_bytes);
     ptx_wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < Config::tile_k * bytes / 32; k++)
+    for (int k = 0; k < steps; k++)
 #pragma unroll
       for (int m = 0; m < blocks; m++) {
         spc_u64 at_a = da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16;
         spc_u64 at_b = db + step_at<PanelB, b_transposed>(k) / 16;
         ptx_wgmma<a_transposed, b_transposed>(into<Part>(m), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1,
-                                              typename Config::A());
+                                              Factor());
       }
     ptx_wgmma_commit();
   }
@@ -120,6 +124,17 @@ template <class Config> struct spc_wgmma_sums {
     }
     ptx_wgmma_commit();
   }
+  // A k tile of an A that is widened, in registers.
+  struct widened { spc_u32 step[Config::widens ? steps : 1][4]; };
+  SPC_DEVICE void widen(widened &to, const char *a) { spc_widen_rows(to.step, a + group_row() * 128, Factor()); }
+  template <class PanelB> __device__ __forceinline__ void issue_widened(const widened &a, const char *b, bool first) {
+    spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + group_column() * 128), PanelB::slab_bytes);
+    ptx_wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < steps; k++)
+      ptx_wgmma_wide(into<0>(0), a.step[k], db + step_at<PanelB, false>(k) / 16, (first || promotes) && k == 0 ? 0 : 1, Factor());
+    ptx_wgmma_commit();
+  }
   template <int Part> __device__ __forceinline__ Sum (&into(int m))[count] {
     if constexpr (promotes) return part[Part][m];
     else return sum[m];
@@ -132,6 +147,16 @@ template <class Config> struct spc_wgmma_sums {
       for (int i = 0; i < count; i++) {
         asm volatile("" : "+f"(part[Part][b][i])::"memory"); // nothing of this moves before the wait
         sum[b][i] += part[Part][b][i];
+      }
+  }
+  // The same of one k tile at a time, whose sums have a factor in the lane's first row and one in its second.
+  __device__ __forceinline__ void promote_scaled(float first, float second) {
+#pragma unroll
+    for (int b = 0; b < blocks; b++)
+#pragma unroll
+      for (int i = 0; i < count; i++) {
+        asm volatile("" : "+f"(part[0][b][i])::"memory"); // nothing of this moves before the wait
+        sum[b][i] += part[0][b][i] * (i % 4 / 2 ? second : first);
       }
   }
   template <int Pending> __device__ __forceinline__ void retire() { ptx_wgmma_wait<Pending>(); }

@@ -47,7 +47,7 @@ SPC_DEVICE void spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_s
   using sums = spc_wgmma_sums<Config>;
   const int split = Config::split, count = sums::count / split, quads = count / 4, sender = sums::blocks * quads * Config::workers * 16;
   static_assert(Config::warps_n == 1 && sums::count % (4 * split) == 0, "a share must be whole columns of every part");
-  static_assert(sizeof(typename Config::A) == 2, "sums are f32 and not promoted");
+  static_assert(sizeof(spc_factor<Config>) == 2, "sums are f32");
   static_assert((split - 1) * sender <= Config::depth * spc_boxes<Config>::slot_bytes, "the ring has no room for the others' sums");
   int rank = ptx_cluster_rank();
   spc_u32 thread = shared + threadIdx.x * 16;

@@ -19,8 +19,8 @@
 
 // Whether there is anything to do, and how many k tiles the boxes are ahead of it: an even number.
 template <class Config> struct spc_prepares {
-  static constexpr int element = (int)sizeof(typename Config::A);
-  static constexpr bool turns_a = element == 1 && Config::layout_a == 'c', turns_b = element != 2 && Config::layout_b == 'r';
+  static constexpr bool turns_a = sizeof(typename Config::A) == 1 && Config::layout_a == 'c';
+  static constexpr bool turns_b = sizeof(typename Config::B) != 2 && Config::layout_b == 'r';
   static constexpr bool any = turns_a || turns_b || Config::parts > 1;
   static constexpr int ahead = (Config::depth - 1) / 2 * 2;
 };

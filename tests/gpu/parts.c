@@ -194,8 +194,12 @@ typedef struct sums {
 /* at: where A holds k. */
 static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
                 int64_t m, int64_t n, int64_t k, int64_t at, sums *s) {
-  double x = ir_dtype_load(p->in, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
-  double y = ir_dtype_load(p->in, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+  double x = ir_dtype_load(cuda_case_operand(p, true), A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
+  double y = ir_dtype_load(cuda_case_operand(p, false), B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+  if (p->group > 0) {
+    int64_t groups = (b->size[CASE_K] + p->group - 1) / p->group, row = cuda_case_operand(p, true) == IR_I8 ? m : n;
+    y *= ir_dtype_load(IR_F32, find(b, "factors")->host, row * groups + k / p->group);
+  }
   s->sum += x * y;
   s->magnitude += fabs(x * y);
 }
@@ -371,6 +375,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   fill_values(b, find(b, "residual"));
   fill_values(b, find(b, "scale"));
   fill_values(b, find(b, "gate"));
+  fill_values(b, find(b, "factors"));
   fill_groups(b);
   array *mask = find(b, "mask");
   for (int64_t i = 0; mask && i < mask->count; i++)
@@ -696,6 +701,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   fill_values(b, find(b, "scale"));
   fill_values(b, find(b, "residual"));
   fill_values(b, find(b, "gate"));
+  fill_values(b, find(b, "factors"));
   fill_groups(b);
   if (s->reads.count) {
     const ir_list *l = s->reads.at[0];

@@ -41,6 +41,7 @@ typedef struct product_case {
   case_epilogue epilogue;
   int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
   case_way way;
+  int group; /* of a row that widens: k's that share a factor; -1: there are none */
 } product_case;
 
 typedef enum list_way {
@@ -80,6 +81,8 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l); /* DETECT; R is CAS
  * t has no such op. */
 ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
+/* Of A or B: `in`, but where the row widens the operand. */
+ir_dtype cuda_case_operand(const product_case *p, bool is_a);
 bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
 bool cuda_case_is_packed(const product_case *p);
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */

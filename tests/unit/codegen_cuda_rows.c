@@ -30,7 +30,10 @@ static ir_image *compiled(cuda_cases *c, const char *target) {
 static int budget(const char *label) {
   if (strstr(label, "tma_64x8x") || strstr(label, "tma_64x16x")) return 64;
   if (strstr(label, "tma_64x32x") || strstr(label, "tma_64x64x")) return 128;
-  if (strstr(label, "tma")) return 168;           /* 384 threads; they trade registers by role */
+  if (strstr(label, "widen_stream_8x16")) return 80; /* three blocks of 256 threads */
+  if (strstr(label, "widen_stream")) return 128;
+  if (strstr(label, "widen_64x64")) return 200;   /* 256 threads */
+  if (strstr(label, "tma") || strstr(label, "widen")) return 168;           /* 384 threads; they trade registers by role */
   if (strstr(label, "nskip_8x32x")) return 255;   /* one block of 256 threads */
   if (strstr(label, "skip")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "group_mma_16") || strstr(label, "group_mma_64") || strstr(label, "group_fma")) return 128;
@@ -110,19 +113,19 @@ Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
 Test(codegen_cuda_rows, misfits_are_refused) {
   static const product_case misfits[] = {
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 0, 0,
-       CASE_PLAIN, 0, false},
+       CASE_PLAIN, 0, .way = CASE_STRAIGHT},
       {"gemm_kgather_mma_128x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 1, 0, 0,
-       CASE_PLAIN, 0, false},
+       CASE_PLAIN, 0, .way = CASE_STRAIGHT},
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 64, 3, 0, 0,
-       CASE_PLAIN, 0, false},
-      {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false},
+       CASE_PLAIN, 0, .way = CASE_STRAIGHT},
+      {"gemm_mma_64x64x32", IR_F32, IR_F32, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, .way = CASE_STRAIGHT},
       {"gemm_kgather_mma_64x128x32", IR_BF16, IR_BF16, 'c', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN,
-       0, false},
+       0, .way = CASE_STRAIGHT},
       {"gemm_kblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 32, 0, 0,
-       CASE_PLAIN, 0, false},
+       CASE_PLAIN, 0, .way = CASE_STRAIGHT},
       {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 128, 64, 0, 0,
-       CASE_PLAIN, 0, false},
-      {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, false}};
+       CASE_PLAIN, 0, .way = CASE_STRAIGHT},
+      {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, .way = CASE_STRAIGHT}};
   for (int i = 0; i < IR_COUNT(misfits); i++) {
     cuda_cases c;
     cuda_cases_new(&c);

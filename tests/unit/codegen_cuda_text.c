@@ -50,7 +50,7 @@ Test(codegen_cuda_text, integers_keep_their_width) {
 Test(codegen_cuda_text, a_config_with_an_epilogue_and_detection) {
   static const product_case p = {
       "gemm_mma_128x128x32", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 0, 0, 64, 1,
-      CASE_BIAS_RELU,        0,       false};
+      CASE_BIAS_RELU,        0,       .way = CASE_STRAIGHT};
   cuda_cases c;
   cuda_cases_new(&c);
   cuda_case_product(&c, &p);
@@ -79,7 +79,7 @@ Test(codegen_cuda_text, a_guarded_gather) {
                                  0,
                                  CASE_PLAIN,
                                  1,
-                                 false};
+                                 .way = CASE_STRAIGHT};
   cuda_cases c;
   cuda_cases_new(&c);
   cuda_case_product(&c, &p);
@@ -103,7 +103,7 @@ Test(codegen_cuda_text, names_are_identifiers) {
  */
 Test(codegen_cuda_text, products_can_be_transposed) {
   static const product_case p = {
-      "gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'c', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0, false};
+      "gemm_mma_64x64x32", IR_BF16, IR_BF16, 'r', 'c', 'r', true, 0, 0, 0, 0, CASE_PLAIN, 0, .way = CASE_STRAIGHT};
   cuda_cases c;
   cg_product product;
   const char *why;

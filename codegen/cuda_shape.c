@@ -1,0 +1,148 @@
+/* cuda_shape.c - the shape of a launch: grid, threads, clusters, shared memory; as expressions of sizes. */
+#include "codegen/cuda.h"
+
+enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
+
+/* ---- loops and lists ------------------------------------------------------------------------- */
+static bool only_sizes(const ir_expr *e) {
+  if (e->kind == IR_CONST || e->kind == IR_DIM) return true;
+  if (e->kind != IR_OP) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!only_sizes(e->args[i])) return false;
+  return true;
+}
+
+const ir_code *cg_thread_loop(const ir_func *func) {
+  for (int i = 0; i < func->body.codes.count; i++) {
+    const ir_code *code = func->body.codes.at[i];
+    if (code->kind == IR_FOR &&
+        (code->run == IR_RUN_THREAD || code->run == IR_RUN_TEAM || code->run == IR_RUN_COLUMNS || code->run == IR_RUN_PARALLEL))
+      return code;
+  }
+  return NULL;
+}
+
+/* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
+ * else a warp does. */
+bool cg_detects_by_blocks(const ir_list *list) {
+  const int64_t long_gran = 8;
+  const ir_format *format = list->tensor->format;
+  int last = format && format->level_count ? format->level[format->level_count - 1].dim : list->tensor->rank - 1;
+  return list->gran >= long_gran || last == list->axis_dim;
+}
+
+/* ---- grids ----------------------------------------------------------------------------------- */
+/* At most: every group may end in a tile that is not full, and rows may lie before and behind all. */
+static ir_expr *group_tiles(ir_arena *a, const cg_launch *l) {
+  const cg_product *p = &l->product;
+  ir_expr *rows = ir_apply(a, IR_OP_ADD, ir_ceil_div(a, p->size_m, l->row->m),
+                           ir_apply(a, IR_OP_ADD, l->groups.segment->extent, ir_int(a, 2)));
+  return ir_apply(a, IR_OP_MUL, rows, ir_ceil_div(a, p->size_n, l->row->n));
+}
+
+ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
+  const cg_product *p = &l->product;
+  if (l->groups.segment) return group_tiles(a, l);
+  ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->size_m, l->row->m),
+                             ir_ceil_div(a, p->size_n, l->row->n));
+  for (int i = 0; i < p->batch_count; i++)
+    blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
+  return blocks;
+}
+
+static ir_expr *at_least_one(ir_arena *a, ir_expr *e) {
+  return ir_apply(a, IR_OP_MAX, e, ir_int(a, 1));
+}
+
+/* A warp makes a word of a row's marks, a lane of a block finds a row's place, a block lists a strip's blocks. */
+static ir_expr *regrouped_grid(ir_arena *a, const cg_launch *l) {
+  const int rows_a_block = 32;
+  ir_expr *rows = l->list->strip_index->extent, *words = ir_ceil_div(a, l->list->capacity, 32);
+  if (!strcmp(l->part, "detect_rows"))
+    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, rows, words), l->threads / 32));
+  return at_least_one(a, !strcmp(l->part, "order_rows") ? ir_ceil_div(a, rows, rows_a_block) : l->list->strips);
+}
+
+static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, ir_ceil_div(a, l->scatter.rows, l->row->m),
+                                  ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
+}
+
+/* Where a verdict is written there is a block that does it, however small the operand. */
+static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
+  const int words_a_block = 32;
+  ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
+  if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
+  if (!strcmp(l->part, "detect_lists")) return strips;
+  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, strips), ir_int(a, l->cluster));
+  if (l->regroups) return regrouped_grid(a, l);
+  if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
+  if (!strcmp(l->part, "detect_bits") && cg_detects_by_blocks(l->list)) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
+  if (!strcmp(l->part, "detect_bits"))
+    return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
+  ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, parts));
+}
+
+/* One thread an iteration; persistent when the range is not an expression of sizes, one thread in
+ * all when there is no parallel loop. */
+static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
+  const ir_code *loop = cg_thread_loop(l->func);
+  out->blocks_per_sm = 8;
+  if (!loop) {
+    out->grid[0] = ir_int(a, 1);
+  } else if (loop->run == IR_RUN_COLUMNS) {
+    int blocks = l->cluster ? l->cluster : 1;
+    if (only_sizes(loop->lo) && only_sizes(loop->hi))
+      out->grid[0] = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), loop->width), ir_int(a, blocks));
+  } else if (only_sizes(loop->lo) && only_sizes(loop->hi)) {
+    int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
+    out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
+  }
+}
+
+/* Persistent blocks that fit a multiprocessor side by side, by threads and by shared memory. */
+static int group_blocks(const cg_launch *l) {
+  const int unit_bytes = 227 << 10, reserved = 1 << 10;
+  int by_threads = GROUP_THREADS_A_UNIT / l->threads, by_bytes = unit_bytes / (l->shared_bytes + reserved);
+  return by_threads < by_bytes ? by_threads : by_bytes > 0 ? by_bytes : 1;
+}
+
+void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out) {
+  *out = (ir_code_image){.stage = launch->stage,
+                         .func = launch->func,
+                         .entry = launch->entry,
+                         .label = launch->library ? "cuBLASLt"
+                                  : launch->row   ? launch->row->name
+                                                  : "loop",
+                         .library = launch->library,
+                         .threads = launch->threads,
+                         .blocks_per_sm = 1,
+                         .shared_bytes = launch->shared_bytes,
+                         .registers = -1,
+                         .spill_bytes = -1};
+  for (int i = 0; i < launch->bufs.count; i++) IR_PUSH(arena, &out->bufs, launch->bufs.at[i]);
+  if (launch->library) return;
+  if (!launch->row)
+    loop_shape(arena, launch, out);
+  else
+    out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
+                   : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
+                                                             : list_grid(arena, launch);
+  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
+    out->capped = true;
+  if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
+  if (launch->groups.segment) {
+    out->capped = true;
+    out->blocks_per_sm = group_blocks(launch);
+  }
+  if (launch->row && ir_kernel_brings_rows(launch->row)) out->capped = true;
+  if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
+    out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
+  if (launch->row && ir_kernel_moves_boxes(launch->row)) {
+    int split = ir_kernel_split(launch->row);
+    out->capped = split == 1;
+    if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
+    cg_boxes_maps(arena, launch, out);
+  }
+}
