@@ -229,6 +229,36 @@ for device, backend in KINDS:
 
     random_einsums(40)
 
+    # ---- weights of 8 bits, any sizes and scales --------------------------------------------------------------------------------
+    def quantised(count):
+        draw = random.Random(30 if device == "cpu" else 31)
+        for n in range(count):
+            tokens, out, group, groups = draw.choice((1, 2, 7, 8, 9, 16, 17, 32, 48, 64, 65, 130, 300)), draw.choice((8, 24, 64, 72, 130, 256, 640)), draw.choice((64, 128, 192, 256)), draw.randint(1, 9)
+            inner, scaled = group * groups, draw.random() < 0.7
+            dtype, result = draw.choice((("bf16", "bf16"), ("bf16", "f32"), ("f16", "f16"), ("f16", "f32")))
+            kind = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+            of_scales = draw.choice(("f32", dtype))
+            x, q, c = whole((tokens, inner), kind[dtype]), torch.randint(-128, 128, (out, inner), device=device, dtype=torch.int8), whole((out,), torch.float32)
+            s = (whole((out, groups), torch.float32) / 64).to(kind[of_scales])
+            value = "sum[k] x[t,k]*q[n,k]" if not scaled else "sum[k] x[t,k]*W[n,k]"
+            value = draw.choice((value, "b[n] + " + value, "relu(b[n] + %s)" % value))
+            once = draw.choice(("", " const"))
+            text = "spx 1; kernel quantised { in x: %s[%d,%d]; in q: i8[%d,%d]%s; in s: %s[%d,%d]%s; in b: f32[%d]; let W[n,k] = q[n,k]*s[n,k/%d]; out y[t,n] = %s : %s acc f32; }" % (
+                dtype, tokens, inner, out, inner, once, of_scales, out, groups, once, out, group, value, result)
+            wide = q.float() * (s.float().repeat_interleave(group, 1) if scaled else 1)
+            want = x.float() @ wide.t() + (c if "b[n]" in value else 0)
+            want = torch.relu(want) if "relu" in value else want
+            if not scaled:
+                text = text.replace("let W[n,k] = q[n,k]*s[n,k/%d]; " % group, "").replace("in s: %s[%d,%d]%s; " % (of_scales, out, groups, once), "")
+            used = [x, q] + [s] * scaled + [c] * ("b[n]" in value)
+            if "b[n]" not in value:
+                text = text.replace(" in b: f32[%d];" % out, "")
+            if result == "f16" and not scaled:
+                continue  # beyond its range
+            near(say(text), operators.compile(text, backend=backend)(*used), want, 1e-2)
+
+    quantised(40)
+
     # ---- threads; what is wrong -------------------------------------------------------------------------------------------
     results = [None] * 4
     def work(i):

@@ -77,3 +77,19 @@ case("factors that leave a sum, and operands of two dtypes", program("T K N", ""
   out a[t,n] = sum[k] c[0]*x[t,k]*g[k,n] : f32;  out b[t,n] = sum[k] x[t,k]*g[k,n]*s[n]/r[t] : f32;  out d[t,n] = sum[k] x[t,k]*(q[k,n]*s[n]) : f32;
   out e[t,n] = sum[k] x[t,k]*q[k,n] : f32 acc f32;  out f[t,n] = sum[k] h[t,k]*g[k,n] : f32;"""),
      dict(x=x, g=g, q=q, h=h, s=s, r=r, c=one), dict(a=3 * X @ G, b=X @ G * s / r[:, None], d=X @ (Q * s), e=X @ Q, f=f64(h) @ G), rtol=1e-4)
+for dtype, kind, limit in (("bf16", bf16, 1e-4), ("f16", np.float16, 1e-4)):
+    for T, N, K in ((1, 72, 512), (5, 40, 384), (16, 129, 256), (33, 64, 640), (70, 200, 1024)):
+        x, q, s, r, b = kind(normal(T, K)), rng.integers(-128, 128, (N, K)).astype(np.int8), normal(N, K // 128), kind(normal(N, K // 64)), normal(N)
+        X, Q, S, R = f64(x), f64(q), np.repeat(f64(s), 128, 1), np.repeat(f64(r), 64, 1)
+        case("8-bit factors and their scales, %s, %d x %d x %d" % (dtype, T, N, K), program("T K N", """in x: %s[T,K]; in q: i8[N,K]; in s: f32[N,K/128]; in r: %s[N,K/64]; in b: f32[N];
+  let W[n,k] = q[n,k]*s[n,k/128];  let V[n,k] = cast[f32](q[n,k])*r[n,k/64];
+  out a[t,n] = relu(b[n] + sum[k] x[t,k]*W[n,k]) : f32;  out c[n,t] = sum[k] q[n,k]*x[t,k] : f32 acc f32;  out d[t,n] = b[n]*sum[k] x[t,k]*V[n,k] : f32;
+  out e[t,n] = sum[k] x[t,k]*s[n,k/128]*q[n,k] : f32 acc f32;""" % (dtype, dtype)),
+             dict(x=x, q=q, s=s, r=r, b=b), dict(a=np.maximum(b + X @ (Q * S).T, 0), c=Q @ X.T, d=b * (X @ (Q * R).T), e=X @ (Q * S).T), rtol=limit)
+x, q, s = bf16(normal(3, 7, 256)), rng.integers(-128, 128, (3, 48, 256)).astype(np.int8), normal(3, 48, 8)
+X, Q = f64(x), f64(q)
+case("8-bit factors of batches, and groups that no kernel takes", program("B T K N", """in x: bf16[B,T,K]; in q: i8[B,N,K]; in s: f32[B,N,K/32]; in g: f32[B,N,K/128];
+  out a[b,t,n] = sum[k] x[b,t,k]*(q[b,n,k]*s[b,n,k/32]) : f32;  out c[b,t,n] = sum[k] x[b,t,k]*(q[b,n,k]*g[b,n,k/128]) : f32;
+  out d[b,t,n] = sum[k] x[b,t,k]*(q[0,n,k]*g[0,n,k/128]) : f32;  out e[b,n] = sum[k] x[b,0,k]*q[b,n,k] : f32 acc f32;"""),
+     dict(x=x, q=q, s=s, g=s[..., :2].copy()), dict(a=np.einsum("btk,bnk->btn", X, Q * np.repeat(s, 32, 2)), c=np.einsum("btk,bnk->btn", X, Q * np.repeat(s[..., :2], 128, 2)),
+     d=np.einsum("btk,nk->btn", X, (Q * np.repeat(s[..., :2], 128, 2))[0]), e=np.einsum("bk,bnk->bn", X[:, 0], Q)), rtol=1e-4)
