@@ -312,8 +312,8 @@ def flat():
 def quantised():
     """Weights in i8 with a scale for 128 of a row, activations in bf16; nothing is packed: they are scaled in every run, on both sides."""
     print("\n### i8 weights with scales of groups; microseconds, L2 cold\n")
-    head("M × N × K", "spc (spread)", "its stages", "torch, scaling first", "torch, bf16 weights", "error")
-    for m, n, k in ((1024, 5632, 2048), (64, 14336, 4096), (8, 14336, 4096), (1, 5632, 2048), (1, 14336, 4096)):
+    head("M × N × K", "spc (spread)", "its stages", "torch, scaling first", "torch, bf16 weights", "of bf16 weights", "error")
+    for m, n, k in [(m, n, k) for m in (1, 8, 16, 32, 64, 128, 1024) for n, k in ((14336, 4096), (4096, 14336), (5632, 2048), (2048, 5632))]:
         x, q, s = torch.randn(m, k, device="cuda").bfloat16(), torch.randint(-128, 128, (n, k), device="cuda", dtype=torch.int8), torch.rand(n, k // 128, device="cuda").bfloat16()
         y, wide, z = torch.zeros(m, n, device="cuda", dtype=torch.bfloat16), q.bfloat16() * s.repeat_interleave(128, 1), torch.zeros(m, n, device="cuda", dtype=torch.bfloat16)
         program = Program("spx 1; dim M = %d; dim N = %d; dim K = %d; kernel k { in x: bf16[M,K]; in q: i8[N,K]; in s: bf16[N,K/128]; let W[n,k] = q[n,k]*s[n,k/128]; "
@@ -321,7 +321,7 @@ def quantised():
         scaling = lambda: torch.mm(x, (q.view(n, -1, 128) * s[:, :, None]).view(n, k).t(), out=z)
         (us, spread), (first, _), (ref, _) = compare([program, scaling, lambda: torch.mm(x, wide.t(), out=z)], before=sweep)
         row("%d × %d × %d" % (m, n, k), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), ", ".join("`%s` %.1f" % (s[1], s[4] * 1e3) for s in program.stages()), "%.1f" % (first * 1e3),
-            "%.1f" % (ref * 1e3), "%.1e" % error(y, x.double() @ (q.double() * s.double().repeat_interleave(128, 1)).t()))
+            "%.1f" % (ref * 1e3), "%.2f" % (ref / us), "%.1e" % error(y, x.double() @ (q.double() * s.double().repeat_interleave(128, 1)).t()))
         program.close()
 
 

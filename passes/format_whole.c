@@ -8,6 +8,7 @@
  *
  *     y[t,n] = sum[k] x[t,k]*cast[bf16](q[k,n])    q_wide[k,n] = cast[bf16](q[k,n])
  *       (q i8, stored whole; also with scales)       y[t,n] = sum[k] x[t,k]*q_wide[k,n]
+ *         where no kernel widens it sooner (ways_widen.c)
  *
  * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
  * operand's rows one by one; nor do the loops that convert on the way in.  The copy is a product of matrices with zeros like any other: its
