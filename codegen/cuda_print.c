@@ -209,6 +209,35 @@ static void put_load(const cg_printer *p, const ir_expr *e) {
   if (masked || b1) put(p, ")");
 }
 
+static bool reads_dim(const ir_expr *e) {
+  if (e->kind != IR_OP) return e->kind == IR_DIM;
+  for (int i = 0; i < e->arg_count; i++)
+    if (e->args[i]->kind != IR_CONST && !reads_dim(e->args[i])) return false;
+  return true;
+}
+
+/* A row's or a column's number, several indices as one, or what is left of it when the last of them are taken off. */
+static bool is_number(const cg_printer *p, const ir_expr *e) {
+  enum { M = 1, N = 2 }; /* parameters of an epilogue: acc, m, n, batch */
+  const ir_func *f = p->func;
+  if (e->kind == IR_OP) return e->op == IR_OP_DIV && reads_dim(e->args[1]) && is_number(p, e->args[0]);
+  return e->kind == IR_VAR && f->params.count > N && (e->var == f->params.at[M] || e->var == f->params.at[N]);
+}
+
+/* It is taken apart by a size that is known when the kernel runs. */
+static bool takes_apart(const cg_printer *p, const ir_expr *e) {
+  return p->func->kind == IR_FUNC_FRAGMENT && p->launch->product.m && (e->op == IR_OP_DIV || e->op == IR_OP_MOD) && reads_dim(e->args[1]) &&
+         is_number(p, e->args[0]);
+}
+
+static void put_part(const cg_printer *p, const ir_expr *e) {
+  put(p, e->op == IR_OP_DIV ? "spc_short_div(" : "spc_short_mod(");
+  put_expr(p, e->args[0], IN_CALL);
+  put(p, ", ");
+  put_expr(p, e->args[1], IN_CALL);
+  put(p, ")");
+}
+
 static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   switch (e->kind) {
   case IR_CONST: put_const(p->out, e, where == IN_CALL); break;
@@ -216,7 +245,9 @@ static void put_expr(const cg_printer *p, const ir_expr *e, place where) {
   case IR_VAR: put_var(p, e->var); break;
   case IR_LOAD: put_load(p, e); break;
   case IR_OP:
-    if (ir_op_rows[e->op].spelled)
+    if (takes_apart(p, e))
+      put_part(p, e);
+    else if (ir_op_rows[e->op].spelled)
       put_expr(p, ir_op_spelled(arena_of(p), e->op, e->args), where);
     else
       put_op_args(p, e->op, e->dtype, e->args[e->arg_count - 1]->dtype, e->args, where);

@@ -393,8 +393,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
   why = fit_lists(s, l);
-  if (ir_kernel_moves_boxes(row) && product.batch_count > 2)
-    why = "it takes two batch indices at most";
+  if (ir_kernel_moves_boxes(row) && product.batch_count > IR_MAP_BATCHES)
+    why = ir_format_text(s->arena, "it takes %d batch indices at most", IR_MAP_BATCHES);
   if (ir_kernel_moves_boxes(row) && groups.segment && product.t.layout != 'r')
     why = "the rows of the result are not contiguous";
   if (why) return unfit(s, row->name, why);

@@ -12,7 +12,7 @@ typedef void ir_cpu_function(void *const *buf, const int64_t *size, int64_t begi
 
 /* A tensor map that a launch carries behind its arguments (runtime/abi.h): how boxes of a buffer's
  * tensor lie in memory.  Dimension 0 is contiguous; strides are elements, stride[0] is not used. */
-enum { IR_MAP_RANK = 4 };
+enum { IR_MAP_RANK = 5, IR_MAP_BATCHES = IR_MAP_RANK - 2 }; /* a matrix, and indices of batch around it */
 typedef struct ir_box_map {
   int buf; /* number in the launch's buffers; -1: this map is not used */
   ir_dtype dtype;

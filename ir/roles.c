@@ -50,26 +50,63 @@ ir_expr *ir_flat_size(ir_arena *arena, const ir_flat *role) {
 
 static bool has(const matrix *x, const ir_index *index) { return dim_of(x, index) >= 0; }
 
-/* The index that must not be left out: the one whose elements lie side by side, in T or else in the operand. */
+/* At most; what nothing bounds counts as endless. */
+static int64_t length_of(const ir_index *index) {
+  int64_t bound;
+  return ir_size_bound(index->extent, &bound) ? bound : INT64_MAX;
+}
+
+static int longest(const ir_flat *all) {
+  int best = all->count - 1;
+  for (int i = best - 1; i >= 0; i--)
+    if (length_of(all->at[i]) > length_of(all->at[best])) best = i;
+  return best;
+}
+
+/* The index that must not be left out: the one whose elements lie side by side, in T or else in the operand; else the longest, of
+ * several the last. */
 static int nearest(const ir_flat *all, const matrix *t, const matrix *operand) {
   for (int i = 0; i < all->count; i++)
     if (level_of(t, all->at[i]) == t->tensor->rank - 1) return i;
   for (int i = 0; i < all->count; i++)
     if (level_of(operand, all->at[i]) == operand->tensor->rank - 1) return i;
-  return all->count - 1;
+  return longest(all);
+}
+
+/* Its number is compared or reckoned with, outside of subscripts. */
+static bool asks_for(const ir_expr *e, const ir_index *index) {
+  if (!e || e->kind == IR_ACCESS) return false;
+  if (e->kind == IR_INDEX) return e->index == index;
+  for (int i = 0; i < e->arg_count; i++)
+    if (asks_for(e->args[i], index)) return true;
+  return false;
+}
+
+static bool is_asked_for(const ir_stmt *stmt, const ir_flat *role) {
+  for (int i = 0; i < role->count; i++)
+    if (asks_for(stmt->value, role->at[i]) || asks_for(stmt->cond, role->at[i])) return true;
+  return false;
 }
 
 /* Keeps of the role what is one index in T and in the operand; the others go to the batch. */
-static void keep_one(ir_flat *role, const matrix *t, const matrix *operand, ir_flat *batch) {
+static void keep_one(ir_flat *role, const matrix *t, const matrix *operand, bool alone, ir_flat *batch) {
   int first = nearest(role, t, operand), last = first;
   ir_flat kept = {.count = 0};
-  while (first > 0 && follow_on(t, role->at + first - 1, last - first + 2) && follow_on(operand, role->at + first - 1, last - first + 2)) first--;
-  while (last + 1 < role->count && follow_on(t, role->at + first, last - first + 2) && follow_on(operand, role->at + first, last - first + 2)) last++;
+  while (!alone && first > 0 && follow_on(t, role->at + first - 1, last - first + 2) && follow_on(operand, role->at + first - 1, last - first + 2)) first--;
+  while (!alone && last + 1 < role->count && follow_on(t, role->at + first, last - first + 2) && follow_on(operand, role->at + first, last - first + 2)) last++;
   for (int i = 0; i < role->count; i++) {
     ir_flat *to = i >= first && i <= last ? &kept : batch;
     to->at[to->count++] = role->at[i];
   }
   *role = kept;
+}
+
+/* False where both operands would have an index of batch that the other lacks. */
+static bool keep_both(const matrix *a, const matrix *b, const matrix *t, bool m_alone, bool n_alone, ir_roles *roles) {
+  keep_one(&roles->m, t, a, m_alone, &roles->batch);
+  int of_a = roles->batch.count - roles->common;
+  keep_one(&roles->n, t, b, n_alone, &roles->batch);
+  return !of_a || roles->batch.count == roles->common + of_a;
 }
 
 /* In the order in which they lie in A. */
@@ -107,9 +144,9 @@ bool ir_roles_of(const ir_stmt *stmt, const ir_expr *a, const ir_expr *b, ir_ind
   }
   if (!out->m.count || !out->n.count || out->batch.count + out->m.count + out->n.count > IR_MAX_RANK) return false;
   out->common = out->batch.count;
-  keep_one(&out->m, &t, &x, &out->batch);
-  int of_a = out->batch.count - out->common;
-  keep_one(&out->n, &t, &y, &out->batch);
-  int of_b = out->batch.count - out->common - of_a;
-  return (!of_a || !of_b) && out->batch.count + out->m.count + out->n.count == t.tensor->rank;
+  if (out->batch.count + out->m.count + out->n.count != t.tensor->rank) return false;
+  ir_roles all = *out;
+  if (keep_both(&x, &y, &t, is_asked_for(stmt, &all.m), is_asked_for(stmt, &all.n), out)) return true;
+  *out = all;
+  return keep_both(&x, &y, &t, false, false, out);
 }

@@ -4,7 +4,8 @@
  *
  * An index of A and T alone is of m, one of B and T of n, one of A and B of k, one of all three of batch.  Several m are one
  * where their elements follow one another in A and in T (y[b,t,o] = sum[d] x[b,t,d]*w[d,o]: m is b*T + t), so with n, and
- * with k in A and B.  What does not follow on (q[h,t,e] = sum[d] x[t,d]*w[d,h,e]: h) becomes an index of batch, which the
+ * with k in A and B.  But where a condition or an epilogue asks for the number of one (on u <= t), the longest of them is taken alone, for
+ * a number of both would have to be divided for every element.  What does not follow on (q[h,t,e] = sum[d] x[t,d]*w[d,h,e]: h) becomes an index of batch, which the
  * other operand has no step for. */
 #ifndef SPC_IR_ROLES_H
 #define SPC_IR_ROLES_H

@@ -304,12 +304,28 @@ static int last_level_of(const ir_stmt *stmt, const pass_indices *side) {
   return l;
 }
 
+static int64_t length_at(const ir_stmt *stmt, int level) {
+  int64_t bound;
+  return ir_size_bound(stored_sub(stmt, level)->index->extent, &bound) ? bound : INT64_MAX;
+}
+
+/* The last one, or, where that has too few elements for a tile and memory does not run along it, the last that has enough; without
+ * any, the longest. */
+static int tile_level_of(const ir_stmt *stmt, const pass_indices *side) {
+  const int64_t enough = 16;
+  int last = last_level_of(stmt, side), best = last;
+  if (last < 0 || last == levels_of(stmt->target) - 1) return last;
+  for (int l = last - 1; l >= 0 && length_at(stmt, best) < enough; l--)
+    if (stored_sub(stmt, l)->kind == IR_INDEX && pass_indices_has(side, stored_sub(stmt, l)->index) && length_at(stmt, l) > length_at(stmt, best)) best = l;
+  return best;
+}
+
 static bool runs_along(const ir_expr *access, const ir_index *index) {
   return access && access->kind == IR_ACCESS && pass_contiguous_index(access, false) == index;
 }
 
 bool pass_tile_of(const ir_stmt *stmt, const pass_contraction_info *info, const ir_index **row, const ir_index **column) {
-  int m = last_level_of(stmt, &info->m), n = last_level_of(stmt, &info->n), last = levels_of(stmt->target) - 1;
+  int m = tile_level_of(stmt, &info->m), n = tile_level_of(stmt, &info->n), last = levels_of(stmt->target) - 1;
   if (m < 0 || n < 0) return false;
   const ir_index *batch = last_level_of(stmt, &info->batch) == last ? stored_sub(stmt, last)->index : NULL;
   if (batch && runs_along(info->a.access, batch) && runs_along(info->b.access, batch)) return false;

@@ -59,8 +59,8 @@ typedef struct pass_contraction_info {
 
 /* True when the statement is a contraction of two operands; fills *out. */
 bool pass_contraction(ir_arena *arena, const ir_stmt *stmt, pass_contraction_info *out);
-/* Row and column of a tile of the product: the last of the result's indices, as it is stored, that A alone has, and that B alone has;
- * the later one is the column.  False where a side has none, or memory runs along a batch in all three: then vectors are of that. */
+/* Row and column of a tile of the product: the last of the result's indices, as it is stored, that A alone has, and that B alone has
+ * (one of a few elements, that memory does not run along, gives way to a longer one); the later one is the column.  False where a side has none, or memory runs along a batch in all three: then vectors are of that. */
 bool pass_tile_of(const ir_stmt *stmt, const pass_contraction_info *info, const ir_index **row, const ir_index **column);
 /* The epilogue with `value` in its hole. */
 ir_expr *pass_epilogue_with(ir_arena *arena, const pass_contraction_info *info, ir_expr *value);

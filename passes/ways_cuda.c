@@ -5,6 +5,7 @@
  * memory, or a 2-byte gather along the contiguous axis would move a sector an element. */
 #include <math.h>
 
+#include "ir/image.h"
 #include "passes/choice.h"
 #include "passes/expr.h"
 #include "passes/storage.h"
@@ -75,8 +76,8 @@ bool pass_rows_aligned(const pass_sum *sum, int align) {
 }
 
 bool pass_boxes_fit(const pass_sum *sum) {
-  const int align = 16, most_batches = 2;
-  return pass_rows_aligned(sum, align) && sum->batches <= most_batches;
+  const int align = 16;
+  return pass_rows_aligned(sum, align) && sum->batches <= IR_MAP_BATCHES;
 }
 
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
@@ -128,7 +129,6 @@ static const char *order_misfit(const pass_context *context, const ir_kernel_row
 
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,
                                 const ir_kernel_row *row, bool turned) {
-  const int most_batches = 2;
   if (sums_misfit(sum)) return sums_misfit(sum);
   if (order_misfit(context, row)) return order_misfit(context, row);
   if (!takes_layouts(sum, row, turned)) return "an operand is stored the other way round";
@@ -138,8 +138,8 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
       ir_dtype_bytes(sum->stmt->target->dtype) > 2)
     return "tensor cores keep 14 bits of such sums: enough for results of 16 bits, not for this "
            "one";
-  if (ir_kernel_moves_boxes(row) && sum->batches > most_batches)
-    return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
+  if (ir_kernel_moves_boxes(row) && sum->batches > IR_MAP_BATCHES)
+    return ir_format_text(context->arena, "it takes %d batch indices at most", IR_MAP_BATCHES);
   return "";
 }
 

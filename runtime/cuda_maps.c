@@ -20,13 +20,14 @@ static int swizzle_kind(int bytes) {
 spc_status rt_cuda_map(rt_cuda *cuda, const ir_box_map *map, const int64_t *sizes, void *device,
                        spc_tensor_map *out, bool *fits) {
   unsigned long long extent[IR_MAP_RANK], stride[IR_MAP_RANK];
-  unsigned box[IR_MAP_RANK], step[IR_MAP_RANK] = {1, 1, 1, 1};
+  unsigned box[IR_MAP_RANK], step[IR_MAP_RANK];
   int64_t bytes = (int64_t)ir_dtype_bytes(map->dtype), value;
   *fits = (uintptr_t)device % MAP_ALIGN == 0;
   for (int d = 0; d < map->rank && *fits; d++) {
     *fits = ir_size_value(map->extent[d], sizes, &value) && value > 0 && value <= UINT32_MAX;
     extent[d] = (unsigned long long)value;
     box[d] = (unsigned)map->box[d];
+    step[d] = 1;
     if (d == 0 || !*fits) continue;
     *fits = ir_size_value(map->stride[d], sizes, &value) && value > 0 &&
             value * bytes % MAP_ALIGN == 0 && value * bytes < (int64_t)1 << 40;

@@ -129,7 +129,7 @@ template <class Config> struct spc_listed_boxes {
   __device__ __forceinline__ void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int k) const {
     int lane = (int)threadIdx.x & 31;
     if (lane < runs)
-      ptx_tma_load<0>(to + lane * run_bytes, map, full, rows_are_k ? column : k, rows_are_k ? k : column, {{0, 0}});
+      ptx_tma_load<0>(to + lane * run_bytes, map, full, rows_are_k ? column : k, rows_are_k ? k : column, {{0, 0, 0}});
   }
 };
 

@@ -25,11 +25,11 @@ template <class Config, class T, int Free, bool RowsAreK, int Batches> struct sp
   static constexpr int half_bytes = bytes / 2;
   SPC_DEVICE void load_half(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, int half) {
     static_assert(Free == 128 && width == 64, "a half is 64 rows, in boxes of 64 x 64");
-    if constexpr (RowsAreK) ptx_tma_load<Batches>(to + half * box_bytes, map, full, free + half * 64, k, {{0, 0}});
+    if constexpr (RowsAreK) ptx_tma_load<Batches>(to + half * box_bytes, map, full, free + half * 64, k, {{0, 0, 0}});
     else
 #pragma unroll
       for (int s = 0; s < boxes; s++)
-        ptx_tma_load<Batches>(to + s * box_bytes + half * 64 * 128, map, full, k + s * width, free + half * 64, {{0, 0}});
+        ptx_tma_load<Batches>(to + s * box_bytes + half * 64 * 128, map, full, k + s * width, free + half * 64, {{0, 0, 0}});
   }
 };
 

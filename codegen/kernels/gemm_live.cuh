@@ -81,12 +81,12 @@ template <class Tile> SPC_DEVICE void spc_live_load_role(spc_u32 shared, const s
         int k = i * Tile::tile_k + kk * edge;
 #pragma unroll
         for (int r = 0; r < Tile::tile_m / edge; r++)
-          ptx_tma_load<0>(slot + (kk * (Tile::tile_m / edge) + r) * box, rows, full, k, place.m0 + r * edge, {{0, 0}});
+          ptx_tma_load<0>(slot + (kk * (Tile::tile_m / edge) + r) * box, rows, full, k, place.m0 + r * edge, {{0, 0, 0}});
 #pragma unroll
         for (int s = 0; s < Tile::tile_n / edge; s++) {
           int n = place.n0 + s * edge;
-          if constexpr (Tile::layout_b == 'r') ptx_tma_load<0>(b + (s * (Tile::tile_k / edge) + kk) * box, &maps.map[1], full, n, k, {{0, 0}});
-          else ptx_tma_load<0>(b + (kk * (Tile::tile_n / edge) + s) * box, &maps.map[1], full, k, n, {{0, 0}});
+          if constexpr (Tile::layout_b == 'r') ptx_tma_load<0>(b + (s * (Tile::tile_k / edge) + kk) * box, &maps.map[1], full, n, k, {{0, 0, 0}});
+          else ptx_tma_load<0>(b + (kk * (Tile::tile_n / edge) + s) * box, &maps.map[1], full, k, n, {{0, 0, 0}});
         }
       }
     }

@@ -63,7 +63,7 @@ template <class Config> struct spc_box_ring {
 };
 
 template <class Config> SPC_DEVICE spc_box_batch spc_batch_of(const spc_args &args, const spc_tile_place &place) {
-  spc_box_batch g = {{0, 0}};
+  spc_box_batch g = {{0, 0, 0}};
 #pragma unroll
   for (int d = 0; d < Config::batches_mapped; d++) g.at[d] = (int)Config::batch_at(args, place.batch, d);
   return g;
@@ -147,12 +147,12 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
         ptx_barrier_expect(full, ring::slot_bytes);
-        ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0}});
+        ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
       }
       __syncwarp();
       listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
     }
-    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0}}, at);
+    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
     else if (Config::reads_place)
       for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
     __syncwarp();
@@ -244,7 +244,7 @@ SPC_DEVICE void spc_box_load_listed(spc_u32 slot, const spc_args &args, const sp
       if (used >> h & 1) panel::load_half(slot, &maps.map[0], full, place.m0, k, h);
   } else {
     ptx_barrier_expect(full, panel::bytes);
-    panel::load(slot, &maps.map[0], full, place.m0, k, {{0, 0}});
+    panel::load(slot, &maps.map[0], full, place.m0, k, {{0, 0, 0}});
   }
 }
 

@@ -53,6 +53,9 @@ SPC_DEVICE long long spc_div(long long x, long long y) {
 SPC_DEVICE long long spc_mod(long long x, long long y) {
   return spc_is_short(x, y) ? (long long)((spc_u32)x % (spc_u32)y) : spc_mod<long long>(x, y);
 }
+// Of a row's or a column's number, which fits in 31 bits, by a size that it is counted in: no branch, so that elements of a row share it.
+SPC_DEVICE long long spc_short_div(long long x, long long y) { return (spc_u32)x / (spc_u32)y; }
+SPC_DEVICE long long spc_short_mod(long long x, long long y) { return (spc_u32)x % (spc_u32)y; }
 template <class T> SPC_DEVICE T spc_min(T x, spc_same<T> y) { return y < x ? y : x; }
 template <class T> SPC_DEVICE T spc_max(T x, spc_same<T> y) { return y > x ? y : x; }
 SPC_DEVICE float spc_min(float x, float y) { return ptx_min_nan(x, y); }

@@ -3,12 +3,12 @@
 // One thread starts a copy; the engine finds the addresses, swizzles, fills what lies outside the tensor with
 // zeros on the way in and leaves it out on the way out.  A load completes on an mbarrier (barrier.cuh), which
 // counts its bytes, those outside included; stores complete in groups of the thread that started them.
-// A box starts at (x, y): x along the contiguous dimension, y along the other one, then up to two batch indices.
+// A box starts at (x, y): x along the contiguous dimension, y along the other one, then up to three batch indices.
 #pragma once
 #include "spc/abi.h"
 #include "spc/barrier.cuh"
 
-struct spc_box_batch { int at[2]; };
+struct spc_box_batch { int at[3]; };
 
 // No box and no map: bytes of global memory to shared memory: both and the length are multiples of 16.
 SPC_DEVICE void ptx_bulk_load(spc_u32 to, const void *from, int bytes, spc_u32 barrier) {
@@ -29,10 +29,14 @@ SPC_DEVICE void ptx_tma_load(spc_u32 to, const spc_tensor_map *map, spc_u32 barr
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
                  ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(g.at[0]) : "memory");
-  else
+  else if constexpr (Batches == 2)
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5, %6}], [%2];"
                  ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(g.at[0]), "r"(g.at[1]) : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];"
+                 ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(g.at[0]), "r"(g.at[1]), "r"(g.at[2]) : "memory");
 }
 
 template <int Batches>
@@ -43,9 +47,12 @@ SPC_DEVICE void ptx_tma_store(const spc_tensor_map *map, spc_u32 from, int x, in
   else if constexpr (Batches == 1)
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(g.at[0]) : "memory");
-  else
+  else if constexpr (Batches == 2)
     asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
                  ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(g.at[0]), "r"(g.at[1]) : "memory");
+  else
+    asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];"
+                 ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(g.at[0]), "r"(g.at[1]), "r"(g.at[2]) : "memory");
 }
 SPC_DEVICE void ptx_tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Returns when all but `Pending` of this thread's groups of stores have read their shared memory.
