@@ -404,6 +404,34 @@ def indices(peers):
                   ("y", tuple(size[c] for c in left)), length, flop=2 * int(np.prod([size[c] for c in letters], dtype=int)), best=("OpenBLAS",))
 
 
+# Heads h = gr in groups g, whose keys and values are read by h / r; the last four of one query.
+GROUPED = [(spec, dict(b=1, g=8, r=4, i=512, j=512, d=128)) for spec in ("bgrid,bgjd->bgrij", "bgrij,bgjd->bgrid", "bigrd,bjgd->bgrij", "bgrij,bjgd->bigrd")] + \
+          [(spec, dict(b=8, g=8, r=4, j=2048, d=128)) for spec in ("bgrd,bgjd->bgrj", "bgrj,bgjd->bgrd", "bgrd,bjgd->bgrj", "bgrj,bjgd->bgrd")]
+
+
+def grouped(peers):
+    for spec, size in GROUPED:
+        sides, left = spec.split("->")
+        x, w = sides.split(",")
+        heads = lambda side: side.replace("gr", "h")
+        dims = lambda side: ",".join("%d*G" % size["r"] if c == "h" else c.upper() for c in heads(side))
+        subscripts = lambda side: ",".join("h/%d" % size["r"] if c == "g" else c for c in heads(side))
+        text = "spx 1; %s\nkernel k { in x: f32[%s]; in w: f32[%s]; out y[%s] = sum[%s] x[%s]*w[%s]; }" % (
+            " ".join("dim %s: dyn;" % c.upper() for c in size if c != "r"), dims(x), dims(w), subscripts(left), next(c for c in x if c not in left), subscripts(x), subscripts(w))
+        shape = lambda side, size: tuple(size[c] for c in side)
+        joined = dict(size, h=size["g"] * size["r"])
+        sets = [dict(x=random(*shape(heads(x), joined)), w=random(*shape(w, size))) for _ in range(SETS)]
+        split = lambda s, x=x, size=size: dict(s, x=s["x"].reshape(shape(x, size)))
+
+        def of_groups(p, s, spec=spec, size=size, split=split, whole=shape(heads(left), joined)):
+            call = by_matrices(p, split(s), spec, size)
+            return lambda: call().reshape(whole)
+        yield Row("%s → %s, %s" % (subscripts(x).replace(",", "") + " " + subscripts(w).replace(",", ""), heads(left), " ".join("%s %d" % (c, joined[c]) for c in dict.fromkeys(heads(x) + w) if c != "g")),
+                  {c.upper(): n for c, n in size.items() if c != "r"}, sets, {"spc": text}, peers_of(peers, OpenBLAS=of_groups),
+                  lambda s, spec=spec, split=split, heads=heads, left=left: np.einsum(spec, *exact(split(s)["x"], s["w"]), optimize=True).reshape(shape(heads(left), joined)),
+                  ("y", shape(heads(left), joined)), size[next(c for c in x if c not in left)], flop=2 * int(np.prod([size[c] for c in size], dtype=int)), best=("OpenBLAS",))
+
+
 def turned(peers):
     for n in (512, 2000, 2048):
         sets = [dict(x=random(n, n), out=np.empty((n, n), np.float32)) for _ in range(SETS)]
@@ -452,5 +480,5 @@ def conversions(peers):
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "across": (across, "Dense × stored sparse"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
           "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
-          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "indices": (indices, "Products over several indices"), "turned": (turned, "Transposition"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
+          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "indices": (indices, "Products over several indices"), "grouped": (grouped, "Grouped heads"), "turned": (turned, "Transposition"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
           "conversions": (conversions, "Conversions")}

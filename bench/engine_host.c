@@ -138,10 +138,11 @@ host_run *bench_run_new(host_program *p) {
 }
 
 /* The arrays of a tensor in the order of docs/formats.md: of each level positions, then coordinates
- * where it has them, then values.  The caller keeps them. */
+ * where it has them, then values; in the shape that callers know.  The caller keeps them. */
 static void fill_view(const ir_tensor *tensor, const int64_t *dims, int arrays, void *const *data,
                       const int64_t *counts, ir_view *view) {
   int next = 0;
+  tensor = ir_declared(tensor);
   *view = (ir_view){.dtype = tensor->dtype, .rank = tensor->rank, .format = tensor->format};
   for (int d = 0; d < tensor->rank; d++) view->dim[d] = dims[d];
   for (int l = 0; tensor->format && l < tensor->format->level_count; l++) {
