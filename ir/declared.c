@@ -1,5 +1,5 @@
-/* declared.c - tensors of callers that have fewer dimensions than they were declared with (pass `join`): the same elements in the same
- * order, row by row.  Callers bind and get views of the declared shape; whoever computes has its own. */
+/* declared.c - tensors of callers that have other dimensions than they were declared with (passes `join`, `divide`): the same elements in
+ * the same order, row by row.  Callers bind and get views of the declared shape; whoever computes has its own. */
 #include "ir/interp.h"
 
 ir_tensor *ir_declare(ir_arena *a, ir_tensor *t, int rank, ir_expr *const *dims) {

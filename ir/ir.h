@@ -131,7 +131,7 @@ struct ir_tensor {
   ir_expr *pitch[IR_MAX_RANK]; /* dims: elements from a place of a level to the next, but for the last level, whose
                                   places follow one another; pitch[0] NULL: as the sizes say */
   ir_tensor *like; /* as like(X): shares X's level arrays */
-  const ir_tensor *declared; /* how callers know it, where dimensions that follow one another have become one (pass `join`); NULL: as here */
+  const ir_tensor *declared; /* how callers know it, where dimensions have become one (pass `join`) or two (pass `divide`); NULL: as here */
   const ir_tensor *view_of; /* lowering: whose memory it is, in fewer dimensions; NULL: its own */
   bool by_value;   /* its sparse format stores what is not 0: no operand's storage bounds it */
   bool constant;   /* `const`: values do not change between packings */

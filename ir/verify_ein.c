@@ -62,8 +62,8 @@ static void check_declared(ir_checker *c, const ir_tensor *t) {
   const ir_tensor *given = t->declared;
   bool callers = t->role == IR_ROLE_IN || t->role == IR_ROLE_OUT;
   if (!given) return;
-  if (!callers || t->like || t->pitch[0] || !t->format || !ir_format_is_row_major(t->format) || given->declared || given->rank <= t->rank) {
-    ir_fault(c, t->span, "only a dense, row-major input or output without a pitch is given with more dimensions than it has");
+  if (!callers || t->like || t->pitch[0] || !t->format || !ir_format_is_row_major(t->format) || given->declared) {
+    ir_fault(c, t->span, "only a dense, row-major input or output without a pitch is given in another shape");
     return;
   }
   for (int d = 0; d < given->rank; d++) ir_check_size(c, given->dim[d], "the size of a dimension as given");

@@ -34,6 +34,8 @@ typedef struct pass_sum {
   int64_t group; /* k's that share a scale; 0: there are none */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
+/* Why an operand is still read by the quotient of an index (divide.c); NULL: it is not. */
+const char *pass_quotient_why(pass_context *context, const ir_expr *access);
 double pass_indices_size(pass_context *context, const pass_indices *indices); /* the product of their sizes, as assumed */
 pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed);
 

@@ -8,7 +8,7 @@ static bool is_of(const pass_joint *p, const ir_index *index) {
 }
 
 /* ---- whether they are one -------------------------------------------------------------------- */
-static bool lies_in_rows(const ir_tensor *t) {
+bool pass_lies_in_rows(const ir_tensor *t) {
   return !t->like && !t->by_value && !t->pitch[0] &&
          (!t->format || ir_format_is_row_major(t->format));
 }
@@ -23,7 +23,7 @@ int pass_joint_place(const pass_joint *p, const ir_tensor *t, ir_expr *const *su
   if (!uses) return -1;
   bool whole = at >= 0 && uses == 2 && ir_size_same(t->dim[at], p->first->extent) &&
                ir_size_same(t->dim[at + 1], p->second->extent);
-  return whole && lies_in_rows(t) ? at : -2;
+  return whole && pass_lies_in_rows(t) ? at : -2;
 }
 
 static bool follows(const pass_joint *p, const ir_expr *e);

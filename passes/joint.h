@@ -20,6 +20,8 @@ struct pass_joint {
   void *user;
 };
 
+/* Its elements follow one another row by row, and no other tensor's storage is its own. */
+bool pass_lies_in_rows(const ir_tensor *t);
 /* Where the pair begins among a tensor's subscripts: -1 where neither is one; -2 where they are
  * anything else but one pair. */
 int pass_joint_place(const pass_joint *p, const ir_tensor *t, ir_expr *const *subs);

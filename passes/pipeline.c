@@ -16,6 +16,7 @@
  *
  *   canon      puts each statement in one of three shapes: elementwise, an epilogue around one
  *              reduction, or one topk.
+ *   divide     makes two of an index that a product reads an operand by the quotient of.
  *   propagate  says of every statement where it can be non-zero and where it needs to be computed.
  *   permute    says of every index whether it may be visited in any order, and why not.
  *   fuse       merges statements that one kernel can compute, and says why others stay apart.

@@ -48,8 +48,9 @@ static const char *operand_misfit(pass_context *context, const pass_operand *sid
   if (side->access && side->access->kind == IR_ACCESS &&
       pass_tensor_is_sparse(side->access->tensor))
     return "an operand is stored sparse, and its entries are walked";
-  return is_dense_access(side->access) ? NULL
-                                       : "an operand is not a dense tensor with bare indices";
+  if (is_dense_access(side->access)) return NULL;
+  const char *why = pass_quotient_why(context, side->access);
+  return why ? why : "an operand is not a dense tensor with bare indices";
 }
 
 static const char *statement_misfit(const ir_stmt *stmt) {

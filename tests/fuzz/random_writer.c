@@ -230,6 +230,48 @@ static void write_product(writer *w, const char *name) {
   put(w, ";\n");
 }
 
+/* ---- heads in groups -------------------------------------------------------------------------- */
+/* Subscripts, or sizes, of letters among which is h, that goes through `by` heads of E groups, or its quotient. */
+static void put_heads(writer *w, const char *letters, bool sizes, bool quotient, int by) {
+  put(w, "[");
+  for (int i = 0; letters[i]; i++) {
+    if (i) put(w, ",");
+    if (letters[i] != 'h') ir_text_printf(&w->text, "%.*s", sizes ? 9 : 1, sizes ? writer_size(letters[i]) : letters + i);
+    else if (sizes) ir_text_printf(&w->text, quotient ? "E" : "%d*E", by);
+    else ir_text_printf(&w->text, quotient ? "h/%d" : "h", by);
+  }
+  put(w, "]");
+}
+
+/* A product of which one side is read by the quotient of what the other side has, indices in any order. */
+static void write_grouped(writer *w, const char *name) {
+  char query[8], key[8], all[8] = "", left[8], summed[8] = "";
+  int by = 2 + roll(w, 3);
+  some_of(w, "hijk", query), some_of(w, "hijk", key);
+  if (!strchr(query, 'h') || !strchr(key, 'h')) return;
+  add_letters(all, query, ""), add_letters(all, key, "");
+  some_of(w, all, left);
+  if (!strchr(left, 'h')) add_letters(left, "h", "");
+  add_letters(summed, all, left);
+  for (int n = 0; n < 2; n++) {
+    ir_text_printf(&w->text, "  in %s: %s", n ? "Hk" : "Hq", w->dtype);
+    put_heads(w, n ? key : query, true, n, by);
+    put(w, ";\n");
+  }
+  ir_text_printf(&w->text, "  out %s", name);
+  put_heads(w, left, false, false, by);
+  put(w, " = ");
+  for (int i = 0; summed[i]; i++) ir_text_printf(&w->text, "%s%c%s", i ? "," : "sum[", summed[i], summed[i + 1] ? "" : "] ");
+  put(w, "Hq");
+  put_heads(w, query, false, false, by);
+  put(w, " * Hk");
+  put_heads(w, key, false, true, by);
+  if (roll(w, 4) == 0) ir_text_printf(&w->text, roll(w, 2) ? " on h %% %d == 1" : " on h / %d > 1", by);
+  ir_text_printf(&w->text, " : %s", w->dtype);
+  put_heads(w, left, true, false, by);
+  put(w, ";\n");
+}
+
 /* ---- programs -------------------------------------------------------------------------------- */
 static void write_run_line(writer *w) {
   static const char *const disabled[] = {"", "", "", "fuse", "vectorise", "fuse,vectorise"};
@@ -323,6 +365,7 @@ static void write_outputs(writer *w) {
   if (roll(w, 6) == 0) write_like(w, "u");
   if (roll(w, 8) == 0) write_implied_sum(w, "t2");
   if (roll(w, 4) == 0) write_product(w, "w");
+  if (roll(w, 4) == 0) write_grouped(w, "x");
 }
 
 const char *random_program(ir_arena *arena, uint64_t seed) {

@@ -62,7 +62,7 @@ Test(manager, stops_and_resumes) {
   a_run run = run_with(&first, &book);
   cr_assert_eq(run.status, SPC_OK, "%s", a_rendered(&run));
   cr_expect_eq(run.program->after, 30);
-  cr_expect_eq(book.count, 4);
+  cr_expect_eq(book.count, 5);
   log_book rest = {{0}, 0};
   pass_options second = {.target = ir_target_find("cpu"),
                          .stop_after = "fuse",

@@ -41,6 +41,34 @@ for spec in ("td,dhe->the", "td,hed->the", "the,heo->to", "the,ohe->to", "the,oe
         text += " out z[%s] = g[%s] + %s;" % (",".join(left), left[-1], product)
         want["z"] = want["y"] + arrays["g"]
     case("several indices: " + spec, program(" ".join(c.upper() for c in free), declared + "\n" + text.replace("y[]", "y[]")), arrays, want)
+# Heads in groups: G is h by the number of heads of a group; scores, values and both with what stands between them, also of one query (i of one, or none).
+for spec in ("bhid,bGjd->bhij", "bhij,bGjd->bhid", "bihd,bjGd->bhij", "bhij,bjGd->bihd", "hid,Gjd->hij", "ihd,jGd->ihj", "bhd,bGjd->bhj", "bhj,bGjd->bhd", "bhd,bjGd->bhj", "bhj,bjGd->bhd", "hd,jGd->hj", "ihd,Gdj->hij", "hdi,Gjd->hji", "Gjd,hid->hji",
+             "hid,Gd->hi", "hid,Ge->hide"):
+    for by, queries in ((4, 13), (3, 1), (7, 65)):
+        sizes = dict(b=2, h=2 * by, G=2, i=queries, j=21, d=24, e=5)
+        sides, left = spec.split("->")
+        sides = sides.split(",")
+        q, k = (normal(*(sizes[c] for c in side)) for side in sides)
+        whole = [np.repeat(f64(x), by, side.index("G")) if "G" in side else f64(x) for x, side in zip((q, k), sides)]
+        summed = sorted(set("".join(sides)) - set(left) - {"G"})
+        read = lambda side: ",".join("h/%d" % by if c == "G" else c for c in side)
+        declared = " ".join("in %s: f32[%s];" % (name, ",".join("%d*G" % by if c == "h" else c.upper() for c in side)) for name, side in zip("qk", sides))
+        reduce = "sum[%s] " % ",".join(summed) if summed else ""
+        text = "out y[%s] = 0.5 * %sq[%s]*k[%s];" % (",".join(left), reduce, read(sides[0]), read(sides[1]))
+        text += " let u[%s] = %sq[%s]*k[%s] on h %% 2 == 0;  out z[%s] = u[%s] + cast[f32](h);" % (",".join(left), reduce, read(sides[0]), read(sides[1]), ",".join(left), ",".join(left))
+        y = np.einsum(spec.replace("G", "h"), *whole)
+        heads = np.arange(2 * by).reshape([-1 if c == "h" else 1 for c in left])
+        case("heads in groups of %d: %s" % (by, spec), program(" ".join(sorted({c.upper() for c in spec if c.isalpha() and c != "h"} | {"G"})), declared + " " + text), dict(q=q, k=k), dict(y=y / 2, z=y * (heads % 2 == 0) + heads))
+for where, mask in (("", None), (" on j <= i fill -inf", np.tril(np.ones((17, 17)))), (" on M[i,j] fill -inf", sp.random(17, 17, 0.4, "csr", np.float32, 5))):
+    q, k, v = normal(2, 6, 17, 8), normal(2, 2, 17, 8), normal(2, 2, 17, 8)
+    on = np.ones((17, 17)) if mask is None else f64(mask.toarray() if sp.issparse(mask) else mask) != 0
+    s = np.where(on, np.einsum("bhid,bhjd->bhij", f64(q), np.repeat(f64(k), 3, 1)), -np.inf)
+    p = np.nan_to_num(np.exp(s - s.max(-1, keepdims=True)))
+    p = np.nan_to_num(p / p.sum(-1, keepdims=True))
+    given = "in M: pattern[S,S] as csr; " if "M" in where else ""
+    case("attention of grouped heads" + where, program("B G R S D", given + """in q: f32[B,R*G,S,D]; in k: f32[B,G,S,D]; in v: f32[B,G,S,D];
+  let s[b,h,i,j] = sum[d] q[b,h,i,d]*k[b,h/R,j,d]%s;  let p[b,h,i,j] = softmax[j](s[b,h,i,j]);  out o[b,i,n,d] = sum[j] p[b,n,i,j]*v[b,n/R,j,d];""" % where),
+         dict(q=q, k=k, v=v, **({"M": mask} if given else {})), dict(o=np.einsum("bhij,bhjd->bihd", p, np.repeat(f64(v), 3, 1))))
 stored = sp.random(6, 11, 0.4, "csr", np.float32, 3)
 x = normal(2, 19, 11)
 case("entries beside tensors of three dimensions", program("B T D O", "in x: f32[B,T,D]; in S: f32[O,D] as csr; out y[b,t,o] = sum[d] x[b,t,d]*S[o,d]; out s[o] = sum[d] S[o,d];"), dict(x=x, S=stored), dict(y=np.einsum("btd,od->bto", f64(x), f64(stored.toarray())), s=stored.toarray().sum(1)))
