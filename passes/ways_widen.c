@@ -6,6 +6,7 @@
  * its bandwidth: the better the more rows of x share what is read of q, and for nothing where q is const. */
 #include <math.h>
 
+#include "ir/image.h"
 #include "passes/choice.h"
 
 /* The k's lie side by side in both factors: the row's first one is q where its load says so. */
@@ -17,15 +18,14 @@ static bool takes(pass_context *context, const ir_kernel_row *row, const pass_su
 }
 
 static const char *misfit(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
-  const int most_batches = 2;
   if (pass_contiguous_index(sum->a, false) != sum->k || pass_contiguous_index(sum->b, false) != sum->k)
     return "the summed index does not lie side by side in both factors";
   if (sum->group % ir_kernel_group(row))
     return ir_format_text(context->arena, "groups of %lld that share a scale are no multiples of the %d k's that it adds up at once",
                           (long long)sum->group, ir_kernel_group(row));
   if (ir_kernel_moves_boxes(row) && !pass_rows_aligned(sum, row->align)) return pass_alignment_why(context, row);
-  if (ir_kernel_moves_boxes(row) && sum->batches > most_batches)
-    return ir_format_text(context->arena, "it takes %d batch indices at most", most_batches);
+  if (ir_kernel_moves_boxes(row) && sum->batches > IR_MAP_BATCHES)
+    return ir_format_text(context->arena, "it takes %d batch indices at most", IR_MAP_BATCHES);
   if (context->program->batch_invariant && (ir_kernel_split(row) > 1 || !ir_kernel_moves_boxes(row)))
     return "batch invariance: whether k is split would be chosen by the number of rows";
   return "";
