@@ -222,6 +222,8 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
       fmin(few, tiling->row->m) / tiling->row->n; /* what is read of the other operand, from near */
   double moved =
       microseconds_of_bytes((1 + a) * q->batch * passes * many * q->k * bytes, gbs) * share;
+  const double blocks_a_unit = 3, block_us = 1.7; /* of a block, however few its k's */
+  moved = fmax(moved, tiles / (blocks_a_unit * p->units) * block_us);
   return p->launch_us + p->stream_us +
          both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }
