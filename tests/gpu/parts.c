@@ -194,10 +194,10 @@ typedef struct sums {
 /* at: where A holds k. */
 static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
                 int64_t m, int64_t n, int64_t k, int64_t at, sums *s) {
-  double x = ir_dtype_load(cuda_case_operand(p, true), A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
-  double y = ir_dtype_load(cuda_case_operand(p, false), B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+  double x = ir_dtype_load(A->buf->dtype, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
+  double y = ir_dtype_load(B->buf->dtype, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
   if (p->group > 0) {
-    int64_t groups = (b->size[CASE_K] + p->group - 1) / p->group, row = cuda_case_operand(p, true) == IR_I8 ? m : n;
+    int64_t groups = (b->size[CASE_K] + p->group - 1) / p->group, row = A->buf->dtype == IR_I8 ? m : n;
     y *= ir_dtype_load(IR_F32, find(b, "factors")->host, row * groups + k / p->group);
   }
   s->sum += x * y;

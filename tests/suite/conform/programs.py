@@ -53,12 +53,11 @@ for spec in ("bhid,bGjd->bhij", "bhij,bGjd->bhid", "bihd,bjGd->bhij", "bhij,bjGd
         summed = sorted(set("".join(sides)) - set(left) - {"G"})
         read = lambda side: ",".join("h/%d" % by if c == "G" else c for c in side)
         declared = " ".join("in %s: f32[%s];" % (name, ",".join("%d*G" % by if c == "h" else c.upper() for c in side)) for name, side in zip("qk", sides))
-        reduce = "sum[%s] " % ",".join(summed) if summed else ""
-        text = "out y[%s] = 0.5 * %sq[%s]*k[%s];" % (",".join(left), reduce, read(sides[0]), read(sides[1]))
-        text += " let u[%s] = %sq[%s]*k[%s] on h %% 2 == 0;  out z[%s] = u[%s] + cast[f32](h);" % (",".join(left), reduce, read(sides[0]), read(sides[1]), ",".join(left), ",".join(left))
+        at, product = ",".join(left), ("sum[%s] " % ",".join(summed) if summed else "") + "q[%s]*k[%s]" % (read(sides[0]), read(sides[1]))
+        text = "out y[%s] = 0.5 * %s;  let u[%s] = %s on h %% 2 == 0;  out z[%s] = u[%s] + cast[f32](h);" % (at, product, at, product, at, at)
         y = np.einsum(spec.replace("G", "h"), *whole)
         heads = np.arange(2 * by).reshape([-1 if c == "h" else 1 for c in left])
-        case("heads in groups of %d: %s" % (by, spec), program(" ".join(sorted({c.upper() for c in spec if c.isalpha() and c != "h"} | {"G"})), declared + " " + text), dict(q=q, k=k), dict(y=y / 2, z=y * (heads % 2 == 0) + heads))
+        case("heads in groups of %d: %s" % (by, spec), program(" ".join(c.upper() for c in sizes if c in spec and c != "h"), declared + " " + text), dict(q=q, k=k), dict(y=y / 2, z=y * (heads % 2 == 0) + heads))
 for where, mask in (("", None), (" on j <= i fill -inf", np.tril(np.ones((17, 17)))), (" on M[i,j] fill -inf", sp.random(17, 17, 0.4, "csr", np.float32, 5))):
     q, k, v = normal(2, 6, 17, 8), normal(2, 2, 17, 8), normal(2, 2, 17, 8)
     on = np.ones((17, 17)) if mask is None else f64(mask.toarray() if sp.issparse(mask) else mask) != 0
