@@ -9,7 +9,7 @@
 /* What stands for the place of `extern .shared` until it is known. */
 #define EM_DYNAMIC_SHARED 0x5bc05bc05bc05bc0ull
 
-enum { EM_BARRIERS = 16, EM_MOST_CLUSTER = 16, EM_SHARED_RANK_SHIFT = 24 };
+enum { EM_TOUCHED = 4, EM_BARRIERS = 16, EM_MOST_CLUSTER = 16, EM_SHARED_RANK_SHIFT = 24 };
 
 /* Lanes of a warp that are at the same instruction. */
 typedef enum em_state {
@@ -76,6 +76,10 @@ struct em_machine {
   size_t shared_bytes; /* `extern`; whole: with what is declared */
   size_t shared_whole;
   unsigned char *parameters;
+  struct {
+    uint64_t begin, end;
+  } touched[EM_TOUCHED]; /* allocations lately (memory.c) */
+  unsigned touched_generation, touched_next;
   uint64_t steps, events; /* instructions; those of them that another warp could wait for */
   bool failed;
   char error[600];
@@ -163,7 +167,13 @@ static inline uint64_t em_f64_bits(double d) {
 float em_small_to_f32(em_type type, uint32_t bits);
 /* To nearest, ties to even; what is too large is infinite, or the largest where `saturates`. */
 uint32_t em_f64_to_small(em_type type, double value, bool saturates);
-int em_type_bytes(em_type type);
+static inline int em_type_bytes(em_type type) {
+  static const unsigned char bytes[] = {
+      [EM_NO_TYPE] = 4, [EM_PRED] = 4, [EM_U8] = 1,  [EM_U16] = 2,  [EM_U32] = 4,  [EM_U64] = 8,   [EM_S8] = 1,
+      [EM_S16] = 2,     [EM_S32] = 4,  [EM_S64] = 8, [EM_F16] = 2,  [EM_BF16] = 2, [EM_F32] = 4,   [EM_F64] = 8,
+      [EM_TF32] = 4,    [EM_F16X2] = 4, [EM_BF16X2] = 4, [EM_E4M3] = 1, [EM_E5M2] = 1, [EM_E4M3X2] = 2, [EM_E5M2X2] = 2};
+  return bytes[type];
+}
 
 /* The warp's part that is running. */
 static inline em_part *em_running(em_warp *w) { return &w->parts[w->current]; }

@@ -12,7 +12,7 @@
 #define HANDLER(NAME) em_outcome em_do_##NAME(em_warp *w, const em_insn *i, uint32_t lanes)
 
 /* ---- allocations, by their addresses ----------------------------------------------------------- */
-enum { GONE = 64, RECENT = 4, ALIGNED = 512 };
+enum { GONE = 64, ALIGNED = 512 };
 typedef struct range {
   uint64_t begin, end;
 } range;
@@ -93,20 +93,21 @@ bool em_memory_holds(uint64_t address, size_t bytes) {
 }
 
 /* The same, with the last few answers kept. */
-static bool may_touch(uint64_t address, size_t bytes) {
-  static _Thread_local range recent[RECENT];
-  static _Thread_local unsigned seen, next;
-  unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
-  if (seen != now) {
-    memset(recent, 0, sizeof recent);
-    seen = now;
-  }
-  for (int n = 0; n < RECENT; n++)
-    if (address >= recent[n].begin && address + bytes <= recent[n].end) return true;
+static bool ask(em_machine *m, uint64_t address, size_t bytes, unsigned now) {
   range found;
+  if (m->touched_generation != now) memset(m->touched, 0, sizeof m->touched);
+  m->touched_generation = now;
   if (!holds(address, bytes, &found)) return false;
-  recent[next++ % RECENT] = found;
+  unsigned at = m->touched_next++ % EM_TOUCHED;
+  m->touched[at].begin = found.begin;
+  m->touched[at].end = found.end;
   return true;
+}
+static inline bool may_touch(em_machine *m, uint64_t address, size_t bytes) {
+  unsigned now = atomic_load_explicit(&generation, memory_order_relaxed);
+  for (int n = 0; n < EM_TOUCHED && m->touched_generation == now; n++)
+    if (address >= m->touched[n].begin && address + bytes <= m->touched[n].end) return true;
+  return ask(m, address, bytes, now);
 }
 
 static const char *why_not(uint64_t address) {
@@ -161,14 +162,30 @@ void *em_place(em_warp *w, const em_insn *i, int lane, em_space space, uint64_t 
   }
   if (space == EM_SHARED) return place_shared(w, i, lane, address, bytes);
   if (space != EM_GENERIC) return place_private(w, i, lane, space, address, bytes);
-  if (may_touch(address, bytes)) return (void *)(uintptr_t)address;
+  if (may_touch(w->block->machine, address, bytes)) return (void *)(uintptr_t)address;
   em_fail(w, i, lane, "%zu bytes at 0x%llx, %s", bytes, (unsigned long long)address, why_not(address));
   return NULL;
+}
+
+/* The same for what is most often asked for: global memory and the block's own shared memory. */
+static inline void *place(em_warp *w, const em_insn *i, int lane, uint64_t address, size_t bytes) {
+  em_machine *m = w->block->machine;
+  if (!(address & (bytes - 1))) {
+    if (i->space == EM_SHARED && (uint32_t)address + bytes <= m->shared_whole) return w->block->shared + (uint32_t)address;
+    if (i->space == EM_GENERIC && !(address >> EM_SPACE_BIT) && may_touch(m, address, bytes)) return (void *)(uintptr_t)address;
+  }
+  return em_place(w, i, lane, i->space, address, bytes, bytes);
 }
 
 /* ---- loads and stores -------------------------------------------------------------------------- */
 static uint64_t extended(em_type t, uint64_t bits) {
   return t == EM_S8 ? (uint64_t)(int8_t)bits : t == EM_S16 ? (uint64_t)(int16_t)bits : t == EM_S32 ? (uint64_t)(int32_t)bits : bits;
+}
+
+static inline uint64_t fetched(em_type t, const unsigned char *at, size_t bytes) {
+  uint64_t bits = 0;
+  memcpy(&bits, at, bytes);
+  return extended(t, bits);
 }
 
 HANDLER(ld) {
@@ -178,13 +195,10 @@ HANDLER(ld) {
   uint64_t *to[8];
   for (int n = 0; n < i->width; n++) to[n] = em_write(w, em_operand_of(i, 0, n));
   EM_EACH(l, lanes) {
-    const unsigned char *at = em_place(w, i, l, i->space, base[l] + (uint64_t)from->offset, bytes, bytes);
+    const unsigned char *at = place(w, i, l, base[l] + (uint64_t)from->offset, bytes);
     if (!at) return EM_FAULT;
-    for (int n = 0; n < i->width; n++) {
-      uint64_t bits = 0;
-      memcpy(&bits, at + each * (size_t)n, each);
-      to[n][l] = extended(i->type, bits);
-    }
+    for (int n = 0; n < i->width; n++, at += each)
+      to[n][l] = each == 4 ? fetched(i->type, at, 4) : each == 8 ? fetched(i->type, at, 8) : fetched(i->type, at, each);
   }
   return i->mode ? EM_YIELD : EM_NEXT;
 }
@@ -194,7 +208,7 @@ HANDLER(st) {
   size_t each = (size_t)em_type_bytes(i->type), bytes = each * (size_t)i->width;
   for (int n = 0; n < i->width; n++) from[n] = em_read(w, em_operand_of(i, 1, n));
   EM_EACH(l, lanes) {
-    unsigned char *at = em_place(w, i, l, i->space, base[l] + (uint64_t)into->offset, bytes, bytes);
+    unsigned char *at = place(w, i, l, base[l] + (uint64_t)into->offset, bytes);
     if (!at) return EM_FAULT;
     for (int n = 0; n < i->width; n++) memcpy(at + each * (size_t)n, &from[n][l], each);
   }

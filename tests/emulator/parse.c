@@ -358,7 +358,8 @@ static void instruction(parser *p, const char *start, size_t length, em_operand 
     while (take(p, ',') && !p->failed);
   }
   expect(p, ';');
-  i->operands = own(p->module, calloc((size_t)r.operand_count + 1, sizeof *i->operands));
+  i->operands = own(p->module, calloc((size_t)r.operand_count + 1, /* one more: fuse.c */
+                                      sizeof *i->operands));
   memcpy(i->operands, r.operands, (size_t)r.operand_count * sizeof *i->operands);
   i->groups = own(p->module, calloc((size_t)r.group_count + 1, sizeof *i->groups));
   memcpy(i->groups, r.groups, (size_t)r.group_count * sizeof *i->groups);
@@ -480,6 +481,7 @@ static void entry(parser *p) {
   if (!k->cluster[0]) k->cluster[0] = k->cluster[1] = k->cluster[2] = 1;
   body(p);
   if (!p->failed) finish(p);
+  if (!p->failed) em_fuse(k);
   em_module *m = p->module;
   p->kernel = NULL;
   m->kernels = realloc(m->kernels, (size_t)(m->kernel_count + 1) * sizeof *m->kernels);

@@ -150,4 +150,7 @@ em_kernel *em_module_kernel(em_module *module, const char *name);
 
 /* decode.c: finds the handler of insn->opcode and reads what the opcode's parts say. */
 bool em_decode(em_insn *insn);
+
+/* fuse.c: products that are added at once, as ptxas would. */
+void em_fuse(em_kernel *kernel);
 #endif

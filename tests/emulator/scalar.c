@@ -210,7 +210,7 @@ HANDLER(mad) {
       TERNARY(EM_U16, uint16_t, (uint32_t)a * b + c) TERNARY(EM_S16, uint16_t, (uint32_t)a * b + c)
       TERNARY(EM_U32, uint32_t, a * b + c) TERNARY(EM_S32, uint32_t, a * b + c)
       TERNARY(EM_U64, uint64_t, a * b + c) TERNARY(EM_S64, uint64_t, a * b + c)
-      FLOATS(3, fmaf(a, b, c), fma(a, b, c)) UNKNOWN;
+      FLOATS(3, fmaf(i->mode & 1 ? -a : a, b, i->mode & 2 ? -c : c), fma(i->mode & 1 ? -a : a, b, i->mode & 2 ? -c : c)) UNKNOWN;
     }
     ROUND_BACK;
   }
@@ -655,7 +655,11 @@ HANDLER(cvt) {
     }
     return EM_NEXT;
   }
-  if (!is_float(from) && !is_float(i->type)) {
+  if (!is_float(from) && !is_float(i->type) && !i->saturates) {
+    int kept = 64 - 8 * em_type_bytes(i->type), has = 64 - 8 * em_type_bytes(from);
+    if (is_signed(from)) LANES({ to[l] = (uint64_t)((int64_t)(x[l] << has) >> has) << kept >> kept; })
+    else LANES({ to[l] = x[l] << has >> has << kept >> kept; })
+  } else if (!is_float(from) && !is_float(i->type)) {
     LANES({ to[l] = integer_to_integer(i, x[l]); })
   } else if (!is_float(from)) {
     LANES({

@@ -3,15 +3,6 @@
 
 #include "emulator.h"
 
-int em_type_bytes(em_type t) {
-  switch (t) {
-    case EM_U8: case EM_S8: case EM_E4M3: case EM_E5M2: return 1;
-    case EM_U16: case EM_S16: case EM_F16: case EM_BF16: case EM_E4M3X2: case EM_E5M2X2: return 2;
-    case EM_U64: case EM_S64: case EM_F64: return 8;
-    default: return 4;
-  }
-}
-
 typedef struct layout {
   int mantissa, bias, exponents; /* exponents: the largest that is stored */
   bool infinite;                 /* the largest exponent is infinity and NaN; else it is of numbers, but for one */
