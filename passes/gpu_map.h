@@ -32,6 +32,8 @@ bool gpu_has_rows(const gpu_rows *r, double least);     /* so many there are for
  * where that is the same. */
 bool gpu_find_shared(gpu_rows *r);
 double gpu_trips(const gpu_rows *r, const ir_code *loop); /* as assumed */
+/* Of a row's entries: how many places there are for them, a size; NULL: not known. */
+ir_expr *gpu_places(const gpu_rows *r, const ir_code *loop);
 double gpu_work(const gpu_rows *r, const ir_block *block); /* innermost iterations, as assumed */
 /* The only loop nest of a row, when it is a sum and all beside it is cheap to repeat; its place in the block.  NULL: the
  * row is none of that kind. */

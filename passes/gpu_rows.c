@@ -33,16 +33,29 @@ static double entries(const gpu_rows *r, const ir_buf *pos, bool of_all) {
   return density * (of_all ? all : row);
 }
 
+static bool goes_through_all(const ir_code *loop) {
+  const ir_expr *lo = loop->lo;
+  while (lo->kind == IR_CAST) lo = lo->args[0];
+  return lo->kind == IR_LOAD && is_int(lo->args[0], 0);
+}
+
 double gpu_trips(const gpu_rows *r, const ir_code *loop) {
   const double unknown = 32;
   if (gpu_is_size(loop->hi) && gpu_is_size(loop->lo))
     return pass_size_assumed(r->context, ir_apply(r->context->arena, IR_OP_SUB, loop->hi, loop->lo));
   const ir_buf *pos = positions_of(loop->hi);
   if (!pos || !pos->tensor) return unknown;
-  const ir_expr *lo = loop->lo;
-  while (lo->kind == IR_CAST) lo = lo->args[0];
-  bool of_all = lo->kind == IR_LOAD && is_int(lo->args[0], 0);
-  return fmax(1, entries(r, pos, of_all));
+  return fmax(1, entries(r, pos, goes_through_all(loop)));
+}
+
+ir_expr *gpu_places(const gpu_rows *r, const ir_code *loop) {
+  const ir_buf *pos = positions_of(loop->hi);
+  const ir_format *f = pos && pos->tensor ? pos->tensor->format : NULL;
+  if (!f || !f->level[pos->level].unique || goes_through_all(loop)) return NULL;
+  const ir_level *level = &f->level[pos->level];
+  ir_expr *size = pos->tensor->dim[level->dim];
+  if (level->map == IR_MAP_MOD) return ir_int(r->context->arena, level->factor);
+  return level->map == IR_MAP_DIV ? ir_ceil_div(r->context->arena, size, level->factor) : size;
 }
 
 static double loop_work(const gpu_rows *r, const ir_block *block) {

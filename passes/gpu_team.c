@@ -113,10 +113,14 @@ static void give_to_teams(gpu_rows *r) {
 }
 
 /* ---- parts ------------------------------------------------------------------------------------ */
-/* Half of the most where only the data tell how long it is. */
+/* Where only the data tell how long it is: as for a row that is full, half of the most at most. */
 static ir_expr *parts_of(const gpu_rows *r, const ir_code *loop, double part, int64_t most) {
-  if (!gpu_is_size(loop->hi) || !gpu_is_size(loop->lo)) return number(r, most / 2);
-  ir_expr *length = loop->lo->kind == IR_CONST && loop->lo->i == 0 ? loop->hi : op(r, IR_OP_SUB, loop->hi, loop->lo);
+  bool known = gpu_is_size(loop->hi) && gpu_is_size(loop->lo);
+  ir_expr *length = !known                                             ? gpu_places(r, loop)
+                    : loop->lo->kind == IR_CONST && loop->lo->i == 0 ? loop->hi
+                                                                       : op(r, IR_OP_SUB, loop->hi, loop->lo);
+  if (!known) most /= 2;
+  if (!length) return number(r, most);
   ir_expr *parts = ir_ceil_div(r->context->arena, length, (int64_t)fmax(1, part));
   return op(r, IR_OP_MAX, number(r, 1), op(r, IR_OP_MIN, number(r, most), parts));
 }
