@@ -447,9 +447,9 @@ template <class Config> struct spc_tile_scales<Config, true> {
 
   __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &p, int tile) {
     int row = spc_wgmma_sums<Config>::group_row() + (int)threadIdx.x / 32 % 4 * 16 + (int)threadIdx.x % 32 / 4;
-    int k = min((first + tile + (int)threadIdx.x % 4) * Config::tile_k, (int)Config::k(args) - 1) / Config::group;
+    int last = (int)Config::k(args) - 1, k = min((first + tile + (int)threadIdx.x % 4) * Config::tile_k, last) / Config::group;
 #pragma unroll
-    for (int i = 0; i < 2; i++) ahead[i] = k < 0 ? 0.0f : Config::scale(args, p.batch, min(p.m0 + row + 8 * i, p.m - 1), k);
+    for (int i = 0; i < 2; i++) ahead[i] = last < 0 ? 0.0f : Config::scale(args, p.batch, min(p.m0 + row + 8 * i, p.m - 1), k);
   }
   __device__ __forceinline__ spc_tile_scales(const spc_args &args, const spc_tile_place &p, int begin) : first(begin) { ask(args, p, 0); }
   // Before tile number `tile`.

@@ -91,17 +91,12 @@ SPC_DEVICE void spc_stream_k(spc_stream_sums<Config> &sums, const spc_tile_place
   }
 }
 
-template <class Config> SPC_DEVICE void spc_stream(const spc_args &args) {
-  using stream = spc_stream_sums<Config>;
+// What the warps have summed is added up in their order, and stored.
+template <class Config, class Stream> SPC_DEVICE void spc_stream_store(const Stream &sums, const spc_tile_place &place, const spc_args &args) {
   using T = typename Config::T;
   const int tile = Config::tile_m * Config::tile_n;
-  static_assert(!Config::gathers && !Config::detects, "a streaming product has no list and makes no bits");
   extern __shared__ __align__(1024) char spc_shared[];
   float *partial = (float *)spc_shared; // [warp][row][column]
-  if (spc_not_meant<Config>(args)) return;
-  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
-  stream sums;
-  spc_stream_k<Config>(sums, place, args);
   sums.each([&](int row, int column, float sum) {
     partial[(int)threadIdx.x / 32 * tile + row * Config::tile_n + column] = sum;
   });
@@ -114,8 +109,17 @@ template <class Config> SPC_DEVICE void spc_stream(const spc_args &args) {
     if (m >= place.m || n >= place.n) continue;
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < stream::warps; w++) sum += partial[w * tile + i];
+    for (int w = 0; w < Stream::warps; w++) sum += partial[w * tile + i];
     to[Config::layout_t == 'r' ? m * pitch + n : n * pitch + m] =
         spc_put_as<T>::from(Config::epilogue(args, sum, m, n, place.batch));
   }
+}
+
+template <class Config> SPC_DEVICE void spc_stream(const spc_args &args) {
+  static_assert(!Config::gathers && !Config::detects, "a streaming product has no list and makes no bits");
+  if (spc_not_meant<Config>(args)) return;
+  spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
+  spc_stream_sums<Config> sums;
+  spc_stream_k<Config>(sums, place, args);
+  spc_stream_store<Config>(sums, place, args);
 }

@@ -4,9 +4,7 @@
 // both operands alike: of four that follow one another the first and the third share a register, and so do the others, which
 // leaves B's bytes where masks find them.  Any alignment: rows that are not aligned, and the last k's, are loaded element by element.
 #pragma once
-#include "spc/guard.cuh"
-#include "spc/multiply_mma.cuh"
-#include "spc/place.cuh"
+#include "spc/stream.cuh"
 #include "spc/widen.cuh"
 
 template <class Config> struct spc_widen_stream_sums {
@@ -117,27 +115,9 @@ template <class Config> struct spc_widen_stream_sums {
 };
 
 template <class Config> SPC_DEVICE void spc_widen_stream(const spc_args &args) {
-  using stream = spc_widen_stream_sums<Config>;
-  using T = typename Config::T;
-  const int tile = Config::tile_m * Config::tile_n;
-  extern __shared__ __align__(1024) char spc_shared[];
-  float *partial = (float *)spc_shared; // [warp][row][column]
   if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
-  stream sums;
+  spc_widen_stream_sums<Config> sums;
   sums.run(args, place);
-  sums.each([&](int row, int column, float sum) { partial[(int)threadIdx.x / 32 * tile + row * Config::tile_n + column] = sum; });
-  __syncthreads();
-  T *to = Config::t(args, place.batch);
-  long long pitch = Config::pitch_t(args);
-#pragma unroll 1
-  for (int i = (int)threadIdx.x; i < tile; i += Config::threads) {
-    int m = place.m0 + i / Config::tile_n, n = place.n0 + i % Config::tile_n;
-    if (m >= place.m || n >= place.n) continue;
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < stream::warps; w++) sum += partial[w * tile + i];
-    to[Config::layout_t == 'r' ? m * pitch + n : n * pitch + m] =
-        spc_put_as<T>::from(Config::epilogue(args, sum, m, n, place.batch));
-  }
+  spc_stream_store<Config>(sums, place, args);
 }
