@@ -3,6 +3,7 @@
  *   cuda_product.c  a statement read as a matrix product: operands, roles of indices, strides
  *   cuda_groups.c   the same of rows that come in ragged groups
  *   cuda_scatter.c  a statement read as rows that are sent to named places
+ *   cuda_attend.c   a stage read as attention, its config
  *   cuda_widen.c    the same of a factor of 8-bit integers, and its scales
  *   cuda_select.c   a stage to its launches: kernel row, buffers, threads, shared memory
  *   cuda_shape.c    the shape of a launch
@@ -56,6 +57,8 @@ bool cg_product_of(ir_arena *arena, ir_stmt *stmt, ir_expr *a, ir_expr *b, const
 void cg_product_swap(cg_product *p);
 /* The stride of the dimension that the index is the bare subscript of; NULL: of none, or there is no index. */
 ir_expr *cg_stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank, const ir_index *index);
+/* An operand of the product's indices; false when it is not stored dense. */
+bool cg_operand_read(ir_arena *arena, const cg_product *p, const ir_tensor *tensor, ir_expr *const *subs, cg_operand *out, const char **why);
 void cg_take_layouts(cg_product *p); /* layouts and pitches of A, B and T, from their strides */
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
 bool cg_dense_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
@@ -90,6 +93,19 @@ typedef struct cg_scales {
 } cg_scales;
 /* cg_product_read of such a statement; the factor is A or B as the row has it. */
 bool cg_widened_read(ir_arena *arena, ir_stmt *stmt, const ir_kernel_row *row, cg_product *out, cg_scales *scales, const char **why);
+
+/* Attention: the product's A, B and T are q, k and the result, its m and n their rows, its k is d; T's other index is the column. */
+typedef struct cg_attend {
+  bool is;
+  cg_operand v;            /* its stride_k: from row to row, stride_n: of the column */
+  const ir_index *column;
+  int head, head_v;        /* elements of a row of q and k, and of v */
+  bool masked;             /* there is a condition */
+  const ir_func *score, *inside, *epilogue, *first, *behind, *visits;
+  int buf_v;
+} cg_attend;
+/* The words that say why the stage is none that the kernels compute; NULL: it is. */
+const char *cg_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage, cg_product *product, cg_attend *out);
 
 /* T[p[m], n] combine= e(m, n), rows m of one stretch. */
 typedef struct cg_scatter {
@@ -127,6 +143,7 @@ typedef struct cg_launch {
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */
   cg_scales scales;               /* of a row that widens */
+  cg_attend attend;               /* of a row that attends */
   const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;
@@ -170,6 +187,10 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 /* Fills launch->library and its buffers; the words that say why not, or NULL. */
 const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);
 void cg_library_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
+
+/* ---- attention (cuda_attend.c) --------------------------------------------------------------- */
+void cg_attend_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes */
+void cg_attend_maps(ir_arena *arena, const cg_launch *launch, ir_code_image *out); /* of q, k, the result and v */
 
 /* ---- boxes (cuda_boxes.c) -------------------------------------------------------------------- */
 void cg_boxes_bring(cg_launch *launch); /* sets brought */

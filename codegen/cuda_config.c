@@ -153,10 +153,8 @@ static void put_vectors(const config *c, const char *name, const int *bufs, int 
   line(c, "}");
 }
 
-static void put_batch_at(const config *c) {
+static void put_batch_index(const config *c) {
   const cg_product *p = &c->l->product;
-  line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", p->batch_count,
-       p->a.batches, p->b.batches);
   line(c, "SPC_DEVICE long long batch_at(const spc_args &args, long long batch, int d) {");
   for (int i = 0; i < p->batch_count; i++) {
     ir_expr *inner = ir_int(c->arena, 1);
@@ -192,7 +190,9 @@ static void put_boxes(const config *c) {
        l->samples || l->packed || l->regroups || l->groups.segment ? "true" : "false");
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
-  put_batch_at(c);
+  line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", l->product.batch_count,
+       l->product.a.batches, l->product.b.batches);
+  put_batch_index(c);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -374,6 +374,117 @@ static void put_product(const config *c) {
   put_epilogue(c);
 }
 
+/* ---- attention -------------------------------------------------------------------------------- */
+static void put_function(const config *c, const char *name, const char *type, const ir_func *f) {
+  const char *param[4];
+  for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
+  line(c, "SPC_DEVICE %s %s(const spc_args &args, float %s, long long %s, long long %s, long long %s) {", type, name, param[0], param[1], param[2], param[3]);
+  cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
+  cg_print_fragment(&printer);
+  line(c, "}");
+}
+
+/* The score is a constant times the sum, unless it is masked. */
+static bool is_linear(const ir_func *f, double *scale) {
+  const ir_expr *e = f->result;
+  while (e->kind == IR_CAST) e = e->args[0];
+  *scale = 1;
+  for (int i = 0; i < f->body.codes.count; i++)
+    if (f->body.codes.at[i]->kind != IR_COMMENT) return false;
+  if (e->kind == IR_VAR) return e->var == f->params.at[0];
+  if (e->kind != IR_OP || e->op != IR_OP_MUL) return false;
+  for (int i = 0; i < 2; i++) {
+    const ir_expr *acc = e->args[i];
+    while (acc->kind == IR_CAST) acc = acc->args[0];
+    if (acc->kind == IR_VAR && acc->var == f->params.at[0] && ir_const_value(e->args[1 - i], scale)) return *scale > 0;
+  }
+  return false;
+}
+
+/* What all numbers that a parameter is divided by are multiples of; 0: it is not asked for. */
+typedef struct divided {
+  const ir_var *var;
+  int64_t step;
+} divided;
+
+static bool note_divisor(void *user, ir_expr *e) {
+  divided *d = user;
+  if (e->kind != IR_OP || e->op != IR_OP_DIV || e->args[0]->kind != IR_VAR || e->args[0]->var != d->var || e->args[1]->kind != IR_CONST) return true;
+  int64_t a = e->args[1]->i, b = d->step;
+  for (int64_t rest; b; b = rest) rest = a % b, a = b;
+  d->step = a;
+  return true;
+}
+
+static int64_t step_of(const ir_func *f, int parameter) {
+  divided d = {f->params.at[parameter], 0};
+  for (int i = 0; i < f->body.codes.count; i++)
+    if (f->body.codes.at[i]->kind == IR_LET) ir_expr_walk(f->body.codes.at[i]->value, note_divisor, &d);
+  ir_expr_walk(f->result, note_divisor, &d);
+  return d.step;
+}
+
+/* Any block that reaches into the tile. */
+static void put_visits(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  int64_t m = step_of(t->visits, 1), n = step_of(t->visits, 2);
+  const long long tile_m = c->l->row->m, tile_n = c->l->row->n;
+  line(c, "static constexpr bool listed = %s; // tiles are asked for one by one", t->visits->result->kind == IR_CONST ? "false" : "true");
+  put_function(c, "block", "long long", t->visits);
+  line(c, "SPC_DEVICE bool visits(const spc_args &args, long long m0, long long n0, long long batch) {");
+  line(c, "  const long long step_m = %lld, step_n = %lld;", m ? (long long)m : tile_m, n ? (long long)n : tile_n);
+  line(c, "  for (long long m1 = m0; m1 < m0 + tile_m; m1 = (m1 / step_m + 1) * step_m)");
+  line(c, "    for (long long n1 = n0; n1 < n0 + tile_n; n1 = (n1 / step_n + 1) * step_n)");
+  line(c, "      if (m1 < m(args) && n1 < n(args) && block(args, 0, m1, n1, batch)) return true;");
+  line(c, "  return false;");
+  line(c, "}");
+}
+
+static void put_scores(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  double scale;
+  bool linear = is_linear(t->inside, &scale);
+  line(c, "static constexpr bool linear = %s, masked = %s;", linear ? "true" : "false", t->masked ? "true" : "false");
+  line(c, "static constexpr float scale = %af; // a score, of the sum, where that is all", linear ? (double)(float)scale : 1);
+  put_function(c, "score", "float", t->score);
+  put_function(c, "inside", "float", t->inside);
+  put_function(c, "first", "long long", t->first);
+  put_function(c, "behind", "long long", t->behind);
+  line(c, "SPC_DEVICE spc_span columns(const spc_args &args, long long m0, long long m1, long long batch) { // that some, and that all of these rows see");
+  line(c, "  return {first(args, 0, m0, 0, batch), behind(args, 0, m1 - 1, 0, batch), first(args, 0, m1 - 1, 0, batch), behind(args, 0, m0, 0, batch)};");
+  line(c, "}");
+  put_visits(c);
+  put_function(c, "epilogue", "float", t->epilogue);
+}
+
+static void put_attend(const config *c) {
+  const ir_kernel_row *row = c->l->row;
+  const cg_product *p = &c->l->product;
+  const cg_attend *t = &c->l->attend;
+  line(c, "using F = %s; using T = %s;", cuda_type(p->a.tensor->dtype), cuda_type(p->t.tensor->dtype));
+  line(c, "static constexpr int tile_m = %d, tile_n = %d, depth = %d;", row->m, row->n, c->l->depth);
+  line(c, "static constexpr int threads = %d, workers = %d, shared_bytes = %d;", row->threads, ir_kernel_workers(row), c->l->shared_bytes);
+  line(c, "static constexpr int head = %d, head_v = %d; // %s, %s", t->head, t->head_v, p->k->name, t->column->name);
+  line(c, "static constexpr int split = %d, store_boxes = %d; // blocks that share a tile, by n", ir_kernel_split(row), c->l->store_boxes);
+  line(c, "// m = %s, n = %s", p->m->name, p->n->name);
+  put_size(c, "m", p->size_m);
+  put_size(c, "n", p->size_n);
+  put_size(c, "tiles", cg_product_tiles(c->arena, c->l));
+  put_operand(c, "q", "const ", &p->a, c->l->buf_a);
+  put_operand(c, "k", "const ", &p->b, c->l->buf_b);
+  put_operand(c, "v", "const ", &t->v, t->buf_v);
+  put_operand(c, "t", "", &p->t, c->l->buf_t);
+  put_size(c, "pitch_q", p->a.pitch);
+  put_size(c, "pitch_k", p->b.pitch);
+  put_size(c, "pitch_v", t->v.pitch);
+  put_size(c, "pitch_t", p->t.pitch);
+  line(c, "static constexpr int batches_mapped = %d, batches_q = %d, batches_k = %d, batches_v = %d; // that T, q, k and v have", p->batch_count, p->a.batches,
+       p->b.batches, t->v.batches);
+  put_batch_index(c);
+  put_guard(c);
+  put_scores(c);
+}
+
 /* ---- scatters -------------------------------------------------------------------------------- */
 static void put_value(const config *c) {
   const ir_func *f = c->l->func;
@@ -506,7 +617,9 @@ static int blocks_beside(const cg_launch *l) {
 
 static void put_struct(const config *c, const char *name) {
   ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
-  if (c->l->row->multiply != IR_MULTIPLY_NONE)
+  if (ir_kernel_attends(c->l->row))
+    put_attend(c);
+  else if (c->l->row->multiply != IR_MULTIPLY_NONE)
     put_product(c);
   else if (ir_kernel_scatters(c->l->row))
     put_scatter(c);

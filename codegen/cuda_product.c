@@ -115,8 +115,8 @@ ir_expr *cg_stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank,
   return d >= 0 ? strides[d] : NULL;
 }
 
-static bool take_operand(ir_arena *arena, const cg_product *p, const ir_tensor *tensor,
-                         ir_expr *const *subs, cg_operand *out, const char **why) {
+bool cg_operand_read(ir_arena *arena, const cg_product *p, const ir_tensor *tensor,
+                     ir_expr *const *subs, cg_operand *out, const char **why) {
   ir_expr *strides[IR_MAX_RANK];
   out->tensor = tensor;
   out->subs = subs;
@@ -150,9 +150,9 @@ bool cg_product_of(ir_arena *arena, ir_stmt *stmt, ir_expr *a, ir_expr *b, const
   *out = (cg_product){.stmt = stmt};
   take_sides(stmt, &a, &b);
   if (!take_roles(arena, out, a, b, sum, why)) return false;
-  if (!take_operand(arena, out, a->tensor, a->args, &out->a, why) ||
-      !take_operand(arena, out, b->tensor, b->args, &out->b, why) ||
-      !take_operand(arena, out, stmt->target, stmt->subs, &out->t, why))
+  if (!cg_operand_read(arena, out, a->tensor, a->args, &out->a, why) ||
+      !cg_operand_read(arena, out, b->tensor, b->args, &out->b, why) ||
+      !cg_operand_read(arena, out, stmt->target, stmt->subs, &out->t, why))
     return false;
   cg_take_layouts(out);
   const cg_operand *bad = !out->a.layout ? &out->a : !out->b.layout ? &out->b : &out->t;
@@ -171,7 +171,7 @@ bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out) {
   const ir_expr *access = ir_asked_matrix(p->stmt);
   const char *why;
   return access && access->tensor->dtype != IR_NONE &&
-         take_operand(arena, p, access->tensor, access->args, out, &why);
+         cg_operand_read(arena, p, access->tensor, access->args, out, &why);
 }
 
 static void exchange_operand(cg_operand *o) {

@@ -119,7 +119,7 @@ static bool is_packed(const selection *s, const ir_list *list, const ir_tensor *
     const ir_stage *other = s->kernel->stages.at[i];
     const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
     if (!row || !ir_kernel_samples(row) || !other->stmts.count || !other->reads.count) continue;
-    const ir_stmt *stmt = other->stmts.at[0];
+    const ir_stmt *stmt = ir_stage_stmt(other);
     if (stmt->target != tensor || other->reads.at[0] != list) continue;
     for (int d = 0; d < tensor->rank; d++) {
       if (ir_is_bare(stmt->subs[d], list->axis)) *axis = subs[d]->index;
@@ -450,6 +450,30 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
+/* ---- attention ------------------------------------------------------------------------------- */
+static spc_status select_attend(selection *s, const ir_kernel_row *row) {
+  cg_product product;
+  cg_attend attend;
+  const char *why = cg_attend_read(s->arena, s->kernel, s->stage, &product, &attend);
+  if (why) return unfit(s, row->name, why);
+  ir_dtype dtype = product.a.tensor->dtype;
+  if (product.b.tensor->dtype != dtype || attend.v.tensor->dtype != dtype || !(row->dtypes >> dtype & 1))
+    return unfit(s, row->name, "the operands' element types are not the kernel's");
+  if (ir_kernel_moves_boxes(row) && product.batch_count > IR_MAP_BATCHES) return unfit(s, row->name, "it takes three batch indices at most");
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  l->product = product;
+  l->attend = attend;
+  l->buf_a = use_values(s, l, product.a.tensor);
+  l->buf_b = use_values(s, l, product.b.tensor);
+  l->buf_t = use_values(s, l, product.t.tensor);
+  l->attend.buf_v = use_values(s, l, attend.v.tensor);
+  for (int f = 0; f < s->stage->funcs.count; f++)
+    for (int i = 0; i < s->stage->funcs.at[f]->bufs.count; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
+  use_guard(s, l);
+  cg_attend_share(l);
+  return SPC_OK;
+}
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 /* Every stage that reads the list runs only where its guard says sparse. */
 static bool is_guarded(const ir_kernel *kernel, const ir_list *list) {
@@ -645,6 +669,7 @@ static spc_status select_launches(selection *s, const char *row_name, bool produ
     select_loops(s);
     return SPC_OK;
   }
+  if (ir_kernel_attends(row)) return select_attend(s, row);
   if (row->multiply != IR_MULTIPLY_NONE) return select_product(s, row);
   if (ir_kernel_scatters(row)) return select_scatter(s, row);
   if (!strcmp(row->name, "guard")) return select_guard(s, row);

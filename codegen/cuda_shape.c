@@ -43,8 +43,8 @@ static ir_expr *group_tiles(ir_arena *a, const cg_launch *l) {
 ir_expr *cg_product_tiles(ir_arena *a, const cg_launch *l) {
   const cg_product *p = &l->product;
   if (l->groups.segment) return group_tiles(a, l);
-  ir_expr *blocks = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, p->size_m, l->row->m),
-                             ir_ceil_div(a, p->size_n, l->row->n));
+  ir_expr *blocks = ir_ceil_div(a, p->size_m, l->row->m);
+  if (!l->attend.is) blocks = ir_apply(a, IR_OP_MUL, blocks, ir_ceil_div(a, p->size_n, l->row->n));
   for (int i = 0; i < p->batch_count; i++)
     blocks = ir_apply(a, IR_OP_MUL, blocks, p->batch[i]->extent);
   return blocks;
@@ -143,6 +143,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;
     if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
-    cg_boxes_maps(arena, launch, out);
+    if (launch->attend.is) cg_attend_maps(arena, launch, out);
+    else cg_boxes_maps(arena, launch, out);
   }
 }

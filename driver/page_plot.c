@@ -147,7 +147,7 @@ static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel
                    const ir_stage *stage, dot *out) {
   if (stage->kind != IR_STAGE_COMPUTE || !stage->stmts.count || stage->microseconds <= 0)
     return false;
-  const ir_stmt *stmt = stage->stmts.at[0];
+  const ir_stmt *stmt = ir_stage_stmt(stage);
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
   work w = work_of(context, stmt);
   bool listed = chosen && chosen->axis && !(stage->when.list && stage->when.above);

@@ -35,8 +35,10 @@ const ir_kernel_row *ir_kernel_row_named(const char *name) {
   return NULL;
 }
 
+bool ir_kernel_attends(const ir_kernel_row *row) { return !strncmp(row->skeleton, "attend", 6); }
+
 bool ir_kernel_is_dense(const ir_kernel_row *row) {
-  return row->load_a == row->load_b &&
+  return !ir_kernel_attends(row) && row->load_a == row->load_b &&
          (row->load_a == IR_LOADER_TILE || row->load_a == IR_LOADER_TMA) &&
          row->multiply != IR_MULTIPLY_NONE;
 }

@@ -69,6 +69,8 @@ bool ir_kernel_streams(const ir_kernel_row *row);
 /* One operand is integers of 8 bits (its load is WIDE), which are widened to the other's 16-bit floats in registers. */
 bool ir_kernel_widens(const ir_kernel_row *row);
 int ir_kernel_group(const ir_kernel_row *row); /* k's that must share a scale there, where there are scales */
+/* Two products with a softmax between them (ir/attend.h); `split`: blocks share what is summed over. */
+bool ir_kernel_attends(const ir_kernel_row *row);
 /* How it multiplies f32 operands (IR_PRECISION_FULL also where it takes none). */
 ir_precision ir_kernel_precision(const ir_kernel_row *row);
 /* It looks at zeros itself, without a list: reads only the rows of B that it has a use for. */

@@ -122,6 +122,9 @@ struct ir_stage {
   ir_span span;
 };
 
+/* The statement whose result others read: the last; what stands before it is computed on the way, and lies nowhere. */
+static inline ir_stmt *ir_stage_stmt(const ir_stage *stage) { return stage->stmts.count ? stage->stmts.at[stage->stmts.count - 1] : NULL; }
+
 typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 
 /* One row of the table that `microtile` decides on and `explain` prints. */

@@ -90,6 +90,7 @@ typedef struct pass_ways {
   ir_stmt *stmt;
   pass_sum sum;
   bool is_sum;
+  double before; /* what statements before it take, which attention computes on its way; 0: none */
   IR_VEC(pass_way) list;
 } pass_ways; /* of one statement */
 
@@ -197,6 +198,12 @@ bool pass_heeds(const ir_candidate *candidate, const ir_candidate *asks);
 void pass_ways_groups(pass_context *context, pass_ways *ways);
 /* Products with a factor of 8-bit integers, which kernels widen themselves (ways_widen.c). */
 void pass_ways_widen(pass_context *context, pass_ways *ways);
+/* Attention in one kernel, of all statements at once (ways_attend.c). */
+void pass_ways_attend(pass_context *context, const ir_kernel *kernel, pass_ways *all, int count);
+bool pass_is_attention(const ir_candidate *candidate);
+/* Its weight is what it takes more than stages of their own would before it; sets `before`. */
+void pass_attend_weigh(pass_context *context, const ir_kernel *kernel, pass_ways *all, int count);
+const char *pass_attend_why(pass_context *context, const pass_ways *ways, const ir_candidate *chosen);
 /* Predicted microseconds of such a product (row NULL: by generated loops), and of the best of the kernels; infinite: none takes it. */
 double pass_widen_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 double pass_widen_best(pass_context *context, const pass_sum *sum);

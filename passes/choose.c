@@ -6,7 +6,7 @@
  * takes its cheapest way.  Beyond MOST_TURNED tensors the rest stays row-major. */
 #include <math.h>
 
-#include "passes/choice.h"
+#include "passes/attend.h"
 #include "passes/contract.h"
 
 enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
@@ -84,7 +84,7 @@ static bool allowed(const pass_way *way, const ir_stmt *stmt, const turned_set *
 /* The dense branch beside a sampled product, and beside who reads it, writes and reads it whole. */
 static bool stands_behind(const pass_way *way, const turned_set *set, unsigned turned) {
   if (*way->candidate->why || way->struck) return false;
-  return lies_so(set, turned, way->turned, way->strip_last) && !way->candidate->operand;
+  return lies_so(set, turned, way->turned, way->strip_last) && !way->candidate->operand && !pass_is_attention(way->candidate);
 }
 
 /* ---- what a way is worth --------------------------------------------------------------------- */
@@ -96,7 +96,7 @@ static double best_dense(const pass_ways *ways) {
   double best = INFINITY;
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *candidate = ways->list.at[i].candidate;
-    if (!candidate->operand && !pass_is_library(candidate) && !*candidate->why)
+    if (!candidate->operand && !pass_is_library(candidate) && !pass_is_attention(candidate) && !*candidate->why)
       best = fmin(best, candidate->microseconds);
   }
   return best;
@@ -262,6 +262,7 @@ static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
 static const char *chosen_why(pass_context *context, const pass_ways *ways,
                               const pass_way *winner) {
   const pass_way *next = nearest_of_other_kind(ways, winner);
+  if (pass_is_attention(winner->candidate)) return pass_attend_why(context, ways, winner->candidate);
   if (pass_is_quick(context)) return pass_quick_why(context, winner->candidate);
   if (only_asked(ways, winner)) return "the schedule asks for it";
   if (!next) return no_choice_why(context, ways);
@@ -272,10 +273,23 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways,
                         pass_time_text(context->arena, other->expected), other->label);
 }
 
-static const char *lost_why(pass_context *context, const pass_way *way, const ir_stmt *stmt,
+/* Attention, or what would stand in its place: the statements before it count. */
+static const char *apart_why(pass_context *context, const pass_way *way, double before, const pass_way *winner) {
+  const char *time = pass_time_text(context->arena, way->candidate->expected);
+  double ratio = (way->candidate->expected + before) / fmax(1e-9, winner->candidate->expected);
+  if (!pass_is_attention(way->candidate))
+    return ir_format_text(context->arena, "%s, %.2f times the chosen one with what stands before it", time, ratio);
+  return ir_format_text(context->arena, "%s, against %s for stages of their own", time,
+                        pass_time_text(context->arena, winner->candidate->expected + before));
+}
+
+static const char *lost_why(pass_context *context, const pass_way *way, const pass_ways *ways,
                             const pass_way *winner, const turned_set *set, unsigned turned) {
+  const ir_stmt *stmt = ways->stmt;
   double ratio = way->candidate->expected / fmax(1e-9, winner->candidate->expected);
   const char *time = pass_time_text(context->arena, way->candidate->expected);
+  if (pass_is_attention(way->candidate) != pass_is_attention(winner->candidate) && !way->struck)
+    return apart_why(context, way, ways->before, winner);
   if (way->struck && ratio < 1) return way->struck;
   if (!way->struck && ratio < 1 && way->turned &&
       !lies_so(set, turned, way->turned, way->strip_last))
@@ -307,7 +321,8 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
     if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
     if (like && (candidate->operand != like->operand || candidate->strip != like->strip ||
                  candidate->gran != like->gran || candidate->axis != like->axis ||
-                 candidate->regrouped != like->regrouped || pass_is_paired(candidate) != pass_is_paired(like)))
+                 candidate->regrouped != like->regrouped || pass_is_paired(candidate) != pass_is_paired(like) ||
+                 pass_is_attention(candidate) != pass_is_attention(like)))
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;
   }
@@ -338,7 +353,7 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
     ir_candidate *candidate = ways->list.at[i].candidate;
     if (candidate != chosen && !*candidate->why)
       candidate->why =
-          lost_why(context, &ways->list.at[i], ways->stmt, &ways->list.at[winner], set, turned);
+          lost_why(context, &ways->list.at[i], ways, &ways->list.at[winner], set, turned);
   }
   for (int i = 0; i < ways->list.count; i++) ways->list.at[i].candidate->asked = false;
 }
@@ -455,6 +470,7 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
     expect_all(context, &all[s]);
     weigh_all(context, &all[s]);
   }
+  pass_attend_weigh(context, kernel, all, count);
   unsigned best = 0;
   double least = total(all, count, &set, 0);
   for (unsigned turned = 1; turned < 1u << set.count; turned++) {

@@ -281,6 +281,19 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
 }
 
+/* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster
+ * share a tile's columns. */
+double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a) {
+  double split = ir_kernel_split(row), tiles = a->batch * ceil(a->m / row->m), columns = round_up(a->share * a->n / split, row->n);
+  double rate = p->tile_share * row_peak_tflops(p, row, IR_BF16) / p->units; /* of a unit */
+  double one = row->m * columns * (2 * (a->head + a->head_v) / (rate * 1e6) + p->units / (p->softmax_gops * 1e3));
+  double turns = fmax(1, waves_of(tiles * split, p->units));
+  double meet = split > 1 ? p->exchange_us + microseconds_of_bytes(4.0 * row->m * a->head_v, p->exchange_gbs) : 0;
+  double compute = turns * (one + p->tile_us + meet), memory = microseconds_of_bytes(a->bytes, p->bandwidth_gbs);
+  double fed = microseconds_of_bytes(a->bytes, p->unit_gbs * fmin(p->units, tiles * split)); /* few blocks: few units read */
+  return p->launch_us + p->start_us + both_limits(compute, fmax(memory, fed));
+}
+
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);

@@ -89,6 +89,12 @@ typedef struct pass_tiling {
  */
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *product,
                          const pass_tiling *tiling);
+/* Attention: rows of queries, columns of keys, elements of each of both kinds; the share of pairs that are seen. */
+typedef struct pass_attention {
+  double batch, m, n, head, head_v, share;
+  double bytes; /* of what is read and written once */
+} pass_attention;
+double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a);
 /* Of a row that widens a factor of 8 bits: that is A where the row's is, else B. */
 double pass_cost_widened(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
 /* By the vendor's library: its rate by dtype, or the memory's. */

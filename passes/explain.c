@@ -219,7 +219,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
     ir_print_stmt(stage->stmts.at[i], out);
     if (out->length && out->data[out->length - 1] != '\n') ir_text_put(out, "\n");
   }
-  const ir_stmt *stmt = stage->stmts.at[0];
+  const ir_stmt *stmt = ir_stage_stmt(stage);
   const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
   put_row(stage, kernel->program->unpacked, out);
   if (stage->strips || (stage->when.list && stage->when.above)) return;

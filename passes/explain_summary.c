@@ -41,6 +41,13 @@ static bool computes(const ir_stage *stage, const ir_tensor *target) {
   return false;
 }
 
+/* Another statement's stage computes it on its way. */
+static bool is_on_chip(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (computes(kernel->stages.at[i], target)) return ir_stage_stmt(kernel->stages.at[i])->target != target;
+  return false;
+}
+
 static bool is_made_once(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->stages.count; i++)
     if (kernel->stages.at[i]->once && computes(kernel->stages.at[i], target)) return true;
@@ -51,7 +58,7 @@ pass_summary pass_explain_summary(const ir_program *program, const ir_kernel *ke
   pass_summary s = {0};
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    if (c->verdict != IR_CHOSEN) continue;
+    if (c->verdict != IR_CHOSEN || is_on_chip(kernel, c->target)) continue;
     if (!program->unpacked && is_made_once(kernel, c->target)) {
       s.once += c->expected;
       continue;
@@ -116,7 +123,7 @@ static void put_weighed(const ir_kernel *kernel, const ir_stage *stage, const ir
 }
 
 static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
-  const ir_candidate *chosen = pass_chosen(kernel, stage->stmts.at[0]->target);
+  const ir_candidate *chosen = pass_chosen(kernel, ir_stage_stmt(stage)->target);
   bool weighs = chosen && chosen->guarded && !chosen->operand;
   if (weighs) {
     put_weighed(kernel, stage, chosen, out);

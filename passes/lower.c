@@ -125,6 +125,7 @@ static ir_stmt *statement_of(lower_state *s, ir_stmt *stmt) {
 
 static void lower_compute(lower_state *s) {
   const ir_target *target = s->context->options->target;
+  if (!is_loop(s->stage) && pass_lower_attend(s)) return;
   for (int i = 0; i < s->stage->stmts.count; i++) {
     s->stmt = statement_of(s, s->stage->stmts.at[i]);
     if (is_loop(s->stage) || loops_stand_in(s)) {

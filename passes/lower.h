@@ -299,6 +299,14 @@ ir_stmt *pass_lower_sampled(lower_state *s,
 void pass_lower_detect(lower_state *s);      /* lower_list.c */
 void pass_lower_guard(lower_state *s);
 void pass_lower_fragment(lower_state *s);                 /* lower_fragment.c */
+ir_expr *pass_fragment_parameter(lower_state *s, ir_func *func, const char *name, ir_dtype dtype);
+struct ir_flat;
+/* Takes the flattened number of a role apart, last index first. */
+void pass_fragment_bind(lower_state *s, lower_env *env, const struct ir_flat *role, ir_expr *number);
+struct pass_contraction_info;
+/* The sum with its constant factors and sign. */
+ir_expr *pass_finished_sum(lower_state *s, const struct pass_contraction_info *info, ir_expr *acc);
+bool pass_lower_attend(lower_state *s); /* lower_attend.c: false where the stage is no attention */
 void pass_lower_open(lower_state *s, lower_loops *order); /* accesses and order of the left side */
 int pass_heavy_nodes(const ir_expr *e);   /* nested ones too; 0 of NULL: what may be remembered */
 ir_expr *pass_lower_root(lower_state *s); /* where(cond, value, fill) */

@@ -9,15 +9,14 @@
 #include "passes/contract.h"
 #include "passes/lower.h"
 
-static ir_expr *parameter(lower_state *s, ir_func *func, const char *name, ir_dtype dtype) {
+ir_expr *pass_fragment_parameter(lower_state *s, ir_func *func, const char *name, ir_dtype dtype) {
   ir_var *var = IR_NEW(s->arena, ir_var);
   *var = (ir_var){.name = name, .dtype = dtype, .lanes = 1};
   IR_PUSH(s->arena, &func->params, var);
   return pass_code_ref(s, var);
 }
 
-/* Takes the flattened number apart, last index first. */
-static void bind_role(lower_state *s, lower_env *env, const ir_flat *role, ir_expr *number) {
+void pass_fragment_bind(lower_state *s, lower_env *env, const ir_flat *role, ir_expr *number) {
   for (int i = role->count - 1; i >= 0; i--) {
     const ir_index *index = role->at[i];
     pass_env_bind(env, index, i ? pass_code_op(s, IR_OP_MOD, number, index->extent) : number);
@@ -43,7 +42,7 @@ static ir_dtype sum_dtype(const pass_contraction_info *info) {
   return ir_dtype_is_float(info->reduce->dtype) ? IR_F32 : info->reduce->dtype;
 }
 
-static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, ir_expr *acc) {
+ir_expr *pass_finished_sum(lower_state *s, const pass_contraction_info *info, ir_expr *acc) {
   if (info->factor)
     acc = ir_apply(s->arena, IR_OP_MUL, pass_as_dtype(s->arena, acc->dtype, info->factor), acc);
   return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
@@ -53,9 +52,9 @@ static ir_expr *finished_sum(lower_state *s, const pass_contraction_info *info, 
 static void scatter_fragment(lower_state *s) {
   ir_func *func = pass_code_function(s, "value");
   func->kind = IR_FUNC_FRAGMENT;
-  parameter(s, func, "acc", IR_F32);
-  ir_expr *m = parameter(s, func, "m", IR_I64), *n = parameter(s, func, "n", IR_I64);
-  parameter(s, func, "batch", IR_I64);
+  pass_fragment_parameter(s, func, "acc", IR_F32);
+  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
+  pass_fragment_parameter(s, func, "batch", IR_I64);
   ir_expr *root = ir_cast(s->arena, IR_F32, s->stmt->value);
   s->accesses.count = 0;
   s->memo_room = 0;
@@ -80,10 +79,10 @@ void pass_lower_fragment(lower_state *s) {
   if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
   ir_func *func = pass_code_function(s, "epilogue");
   func->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = parameter(s, func, "acc", sum_dtype(&info));
-  ir_expr *m = parameter(s, func, "m", IR_I64), *n = parameter(s, func, "n", IR_I64);
-  ir_expr *batch = parameter(s, func, "batch", IR_I64);
-  ir_expr *value = pass_epilogue_with(s->arena, &info, finished_sum(s, &info, acc));
+  ir_expr *acc = pass_fragment_parameter(s, func, "acc", sum_dtype(&info));
+  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
+  ir_expr *batch = pass_fragment_parameter(s, func, "batch", IR_I64);
+  ir_expr *value = pass_epilogue_with(s->arena, &info, pass_finished_sum(s, &info, acc));
   ir_stmt *stmt = s->stmt, copy = *stmt;
   copy.value = value;
   s->stmt = &copy;
@@ -93,9 +92,9 @@ void pass_lower_fragment(lower_state *s) {
   pass_access_collect(s, root);
   lower_env *env = pass_env_new(s);
   ir_roles roles = roles_of(s, &info);
-  bind_role(s, env, &roles.m, m);
-  bind_role(s, env, &roles.n, n);
-  bind_role(s, env, &roles.batch, batch);
+  pass_fragment_bind(s, env, &roles.m, m);
+  pass_fragment_bind(s, env, &roles.n, n);
+  pass_fragment_bind(s, env, &roles.batch, batch);
   if (info.ragged) pass_env_bind(env, info.ragged->segment, batch);
   pass_level_resolve(s, env);
   func->result = pass_value(s, env, root);

@@ -32,6 +32,7 @@ spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
     else
       pass_ways_cpu(context, kernel, ways);
   }
+  if (cuda) pass_ways_attend(context, kernel, all, count);
   if (!cuda || !pass_is_quick(context))
     SPC_TRY(pass_schedule_restrict(context, kernel, all, count));
   pass_ways_choose(context, kernel, all, count);

@@ -13,7 +13,7 @@
 
 #include <math.h>
 #include "ir/loop.h"
-#include "passes/choice.h"
+#include "passes/attend.h"
 #include "passes/stage.h"
 #include "passes/storage.h"
 
@@ -86,9 +86,19 @@ static void add_library_workspace(pass_context *context, ir_kernel *kernel,
   buf->tensor = NULL;
 }
 
+/* What attention computes on its way to the result. */
+static void add_on_chip(pass_context *context, const ir_kernel *kernel, ir_stage *stage, ir_stmt *result) {
+  ir_attend t;
+  const char *why;
+  if (!ir_attend_of(context->arena, kernel, result, &t, &why)) return;
+  for (int i = 0; i < kernel->stmts.count; i++)
+    if (ir_attend_has(&t, kernel->stmts.at[i])) IR_PUSH(context->arena, &stage->stmts, kernel->stmts.at[i]);
+}
+
 static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                                const ir_candidate *candidate, const char *name) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_COMPUTE, name);
+  if (candidate && pass_is_attention(candidate)) add_on_chip(context, kernel, stage, stmt);
   IR_PUSH(context->arena, &stage->stmts, stmt);
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
@@ -115,7 +125,7 @@ static ir_list *list_there(const ir_kernel *kernel, const ir_candidate *candidat
 static ir_stage *stage_of(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->stages.count; i++) {
     ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind == IR_STAGE_COMPUTE && stage->stmts.at[0]->target == target) return stage;
+    if (stage->kind == IR_STAGE_COMPUTE && ir_stage_stmt(stage)->target == target) return stage;
   }
   return NULL;
 }
@@ -354,6 +364,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_stmt *stmt = kernel->stmts.at[s];
     const ir_candidate *candidate = pass_chosen(kernel, stmt->target);
+    if (pass_is_on_chip(context, kernel, stmt)) continue;
     for (int n = pass_stage_expand(context, kernel, s, candidate); n > 0; n--, s++)
       compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
     ir_tensor *strips, *source = pass_stmt_converts(stmt);

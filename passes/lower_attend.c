@@ -1,0 +1,135 @@
+/* lower_attend.c - what a kernel of attention (ir/attend.h) asks of the program, as scalar functions.
+ *
+ *     p = 0.125 * sum[d] q*k  on j <= i              score(acc, m, n, batch)    n <= m ? 0.125 * acc : -inf
+ *     a = softmax[j](p)                              inside(..)                 0.125 * acc: where first <= n < behind
+ *     o = sum[j] a*v                                 epilogue(acc, m, n, batch) acc
+ *                                                    first(m, batch), behind(m, batch)   0, m + 1
+ *                                                    visits(m, n, batch)                 1: of blocks that m and n lie in
+ *
+ * acc is the sum of a pair's products, or the mean of a row's v. */
+#include <math.h>
+
+#include "passes/attend.h"
+#include "passes/contract.h"
+#include "passes/expr.h"
+#include "passes/lower.h"
+
+typedef struct fragment {
+  ir_func *func;
+  ir_expr *acc, *m, *n, *batch;
+} fragment;
+
+static fragment open_fragment(lower_state *s, const char *name) {
+  fragment f = {.func = pass_code_function(s, name)};
+  f.func->kind = IR_FUNC_FRAGMENT;
+  f.acc = pass_fragment_parameter(s, f.func, "acc", IR_F32);
+  f.m = pass_fragment_parameter(s, f.func, "m", IR_I64);
+  f.n = pass_fragment_parameter(s, f.func, "n", IR_I64);
+  f.batch = pass_fragment_parameter(s, f.func, "batch", IR_I64);
+  return f;
+}
+
+static void close_fragment(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, ir_expr *value, ir_dtype dtype) {
+  ir_expr *root = ir_cast(s->arena, dtype, value);
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  lower_env *env = pass_env_new(s);
+  pass_fragment_bind(s, env, &t->roles.m, f->m);
+  pass_fragment_bind(s, env, columns, f->n);
+  pass_fragment_bind(s, env, &t->roles.batch, f->batch);
+  pass_level_resolve(s, env);
+  f->func->result = pass_value(s, env, root);
+}
+
+/* ---- scores --------------------------------------------------------------------------------------- */
+typedef struct change {
+  const ir_expr *score;
+  ir_expr *value;
+} change;
+
+static ir_expr *put_value(void *user, ir_expr *node) {
+  change *c = user;
+  return ir_expr_equal(node, c->score) ? c->value : node;
+}
+
+/* What is exponentiated, of a sum of products. */
+static ir_expr *argument_of(lower_state *s, const ir_attend *t, ir_expr *acc) {
+  pass_contraction_info info;
+  if (!pass_contraction(s->arena, t->scores, &info)) return NULL;
+  ir_expr *value = pass_epilogue_with(s->arena, &info, pass_finished_sum(s, &info, acc)), *cond = t->scores->cond;
+  if (cond && !(t->condition && pass_implies(s->arena, t->condition, cond)))
+    value = ir_apply3(s->arena, IR_OP_WHERE, cond, value, ir_const_f(s->arena, value->dtype, t->scores->fill));
+  change c = {t->score, value};
+  return pass_rewrite(s->arena, (ir_expr *)t->argument, put_value, &c);
+}
+
+static void lower_scores(lower_state *s, const ir_attend *t, const char *name, ir_expr *condition, bool seen) {
+  s->stmt = seen ? NULL : t->scores; /* whose words stand above it once */
+  fragment f = open_fragment(s, name);
+  s->stmt = t->scores;
+  ir_expr *value = ir_cast(s->arena, IR_F32, argument_of(s, t, f.acc));
+  if (condition) value = ir_apply3(s->arena, IR_OP_WHERE, condition, value, ir_const_f(s->arena, IR_F32, -INFINITY));
+  close_fragment(s, &f, t, &t->roles.n, value, IR_F32);
+}
+
+/* ---- the result ----------------------------------------------------------------------------------- */
+static void lower_result(lower_state *s, const ir_attend *t) {
+  pass_contraction_info info;
+  ir_flat column = {.at = {t->column}, .count = 1};
+  ir_stmt *stmt = t->result, copy = *stmt;
+  s->stmt = stmt;
+  fragment f = open_fragment(s, "epilogue");
+  if (!pass_contraction(s->arena, stmt, &info)) return;
+  copy.value = pass_epilogue_with(s->arena, &info, pass_finished_sum(s, &info, f.acc));
+  s->stmt = &copy;
+  close_fragment(s, &f, t, &column, pass_lower_root(s), IR_F32);
+  s->stmt = stmt;
+}
+
+/* ---- columns that are seen ------------------------------------------------------------------------ */
+static void lower_bound_of(lower_state *s, const ir_attend *t, const char *name, ir_op op, ir_expr *const *at, int count, ir_expr *otherwise) {
+  s->stmt = NULL;
+  fragment f = open_fragment(s, name);
+  s->stmt = t->scores;
+  ir_expr *value = otherwise;
+  for (int i = 0; i < count; i++) value = ir_apply(s->arena, op, value, at[i]);
+  close_fragment(s, &f, t, &t->roles.n, value, IR_I64);
+}
+
+/* The condition, but what is asked for once a tile. */
+static ir_expr *asked_of_pairs(lower_state *s, const ir_attend *t, const pass_seen *seen) {
+  pass_terms all = {{0}}, tiles = {{0}};
+  ir_expr *left = NULL;
+  if (!seen->whole) return t->condition;
+  pass_terms_of(s->arena, t->condition, &all);
+  pass_terms_of(s->arena, seen->blocks, &tiles);
+  for (int i = 0; i < all.list.count; i++) {
+    bool found = false;
+    for (int n = 0; n < tiles.list.count; n++) found |= ir_expr_equal(all.list.at[i], tiles.list.at[n]);
+    if (!found) left = pass_and(s->arena, left, all.list.at[i]);
+  }
+  return left;
+}
+
+/* 1 where the tile that begins at m and n may be seen, as far as blocks tell. */
+static void lower_blocks(lower_state *s, const ir_attend *t, const pass_seen *seen) {
+  s->stmt = NULL;
+  fragment f = open_fragment(s, "visits");
+  s->stmt = t->scores;
+  ir_expr *one = ir_int(s->arena, 1);
+  close_fragment(s, &f, t, &t->roles.n, seen->blocks ? ir_apply3(s->arena, IR_OP_WHERE, seen->blocks, one, ir_int(s->arena, 0)) : one, IR_I64);
+}
+
+bool pass_lower_attend(lower_state *s) {
+  ir_attend t;
+  if (!ir_attend_read(s->arena, s->kernel, s->stage, &t)) return false;
+  pass_seen seen = pass_seen_of(s->arena, &t);
+  lower_scores(s, &t, "score", asked_of_pairs(s, &t, &seen), false);
+  lower_scores(s, &t, "inside", seen.rest, true);
+  lower_result(s, &t);
+  lower_bound_of(s, &t, "first", IR_OP_MAX, seen.first.at, seen.first.count, ir_int(s->arena, 0));
+  lower_bound_of(s, &t, "behind", IR_OP_MIN, seen.behind.at, seen.behind.count, t.roles.n.at[0]->extent);
+  lower_blocks(s, &t, &seen);
+  return true;
+}
