@@ -65,6 +65,13 @@ SPC_LOAD_IF(ptx_load_kept_16_if, "")
 SPC_DEVICE void ptx_copy_async_16(spc_u32 to, const void *from, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
+// The same by way of L1, of rows that are less aligned: behind `bytes` (0 to 8, 0 to 4) are zeros.
+SPC_DEVICE void ptx_copy_async_8(spc_u32 to, const void *from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+SPC_DEVICE void ptx_copy_async_4(spc_u32 to, const void *from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
 SPC_DEVICE void ptx_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Returns when at most `Pending` of this thread's groups are still under way.
 template <int Pending> SPC_DEVICE void ptx_copy_async_wait() {
@@ -161,6 +168,13 @@ SPC_DEVICE float ptx_min_nan(float x, float y) {
 SPC_DEVICE float ptx_max_nan(float x, float y) {
   float r;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(x), "f"(y));
+  return r;
+}
+
+// 2^x, to two units in the last place; less than 2^-126 is 0.
+SPC_DEVICE float ptx_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 }
 

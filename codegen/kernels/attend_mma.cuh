@@ -1,0 +1,297 @@
+// attend_mma.cuh - attention by mma.sync (sm_80 and later): a row's softmax over scores of pairs, times V, in one kernel.
+//
+//     s[m,n] = score(sum_d q[m,d] k[n,d])       t[m,e] = epilogue(sum_n exp(s[m,n] - max s) / sum exp * v[n,e])
+//
+// A block has tile_m rows of q, a warp a share of them, and walks the columns that they see, tile_n at a time (FlashAttention-2,
+// Dao 2023).  Scores and weights stay in registers: the sums of the first product are, packed, a factor of the second.
+//
+//     copies     k 0 | v 0          | k 1                      | v 1         ...
+//     multiply       | q k          | softmax, weights v       | q k
+//              all have v's of before  all have k's
+//
+// Rows of any pitch, alignment and length: in shared memory they are whole chunks, zeros behind, and an odd number of chunks apart,
+// so that eight rows of one chunk column lie in eight different bank groups and every ldmatrix has a constant distance from the first.
+// The values leave by way of shared memory, in f32, so that the epilogue is a loop's body.
+#pragma once
+#include "spc/attend_softmax.cuh"
+#include "spc/multiply_mma.cuh"
+
+// Rows of `Elements` 16-bit elements in shared memory.
+template <int Elements> struct spc_head_panel {
+  static constexpr int columns = (Elements + 15) / 16 * 16, chunks = columns / 8; // of a product's steps
+  static constexpr int pitch = (chunks + 1) * 16; // bytes
+  SPC_DEVICE int chunk_at(int row, int chunk) { return row * pitch + chunk * 16; }
+};
+
+// Copies rows of an operand, by all threads; zeros from row `end` on and behind an element's last.
+template <class T, int Elements, int Threads> struct spc_head_loader {
+  using panel = spc_head_panel<Elements>;
+  static constexpr bool even = Threads % panel::chunks == 0; // a thread has the same chunk of every row
+  static constexpr int step = even ? Threads / panel::chunks : 1;
+
+  spc_matrix<T> source;
+  int grain; // bytes that every row's start is a multiple of, of 16, 8, 4 and 2
+
+  __device__ __forceinline__ spc_head_loader(const T *origin, long long pitch) : source{origin, pitch} {
+    int low = (int)((spc_u64)origin | (spc_u64)pitch * sizeof(T)) & 15;
+    grain = low ? low & -low : 16;
+  }
+  // Calls copy(row, chunk) for this thread's chunk number p of `Rows` rows.
+  template <int Rows, class Copy> SPC_DEVICE void at(int p, Copy copy) {
+    const int all = Rows * panel::chunks;
+    int thread = (int)threadIdx.x, i = thread + p * Threads;
+    if (all % Threads && i >= all) return;
+    if constexpr (even) copy(thread / panel::chunks + p * step, thread % panel::chunks);
+    else copy(i / panel::chunks, i % panel::chunks);
+  }
+  SPC_DEVICE int inside(int chunk) { return min(max(Elements - chunk * 8, 0), 8); } // elements of a chunk
+
+  template <int Rows> __device__ __forceinline__ void load(char *shared, int row0, int end) const {
+    const int passes = (Rows * panel::chunks + Threads - 1) / Threads;
+    if (grain == 16) {
+#pragma unroll
+      for (int p = 0; p < passes; p++)
+        at<Rows>(p, [&](int row, int chunk) {
+          int bytes = row0 + row < end ? inside(chunk) * 2 : 0;
+          const T *from = source.origin + (row0 + row) * source.pitch + chunk * 8;
+          ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(row, chunk)), bytes ? from : source.origin, bytes);
+        });
+    } else {
+#pragma unroll 1
+      for (int p = 0; p < passes; p++)
+        at<Rows>(p, [&](int row, int chunk) {
+          load_apart(shared + panel::chunk_at(row, chunk), source.origin + (row0 + row) * source.pitch + chunk * 8,
+                     row0 + row < end ? inside(chunk) : 0);
+        });
+    }
+  }
+  // A chunk of a row that is less aligned.
+  __device__ __forceinline__ void load_apart(char *to, const T *from, int valid) const {
+    spc_u32 at = spc_shared_address(to);
+    if (grain == 8) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) copy_some<4>(at, from, i, valid, ptx_copy_async_8);
+    } else if (grain == 4) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) copy_some<2>(at, from, i, valid, ptx_copy_async_4);
+    } else spc_copy_chunk_slowly(to, from, valid);
+  }
+  template <int Count, class Copy>
+  __device__ __forceinline__ void copy_some(spc_u32 to, const T *from, int i, int valid, Copy copy) const {
+    int some = min(max(valid - i * Count, 0), Count);
+    copy(to + i * Count * 2, some ? from + i * Count : source.origin, some * 2);
+  }
+};
+
+template <class Config> struct spc_attend_parts {
+  using F = typename Config::F;
+  using rows_of_k = spc_head_panel<Config::head>;
+  using rows_of_v = spc_head_panel<Config::head_v>;
+  using load_k = spc_head_loader<F, Config::head, Config::threads>;
+  using load_v = spc_head_loader<F, Config::head_v, Config::threads>;
+  static constexpr int rows = Config::tile_m / (Config::threads / 32), blocks = rows / 16; // of a warp
+  static constexpr int k_at = Config::tile_m * rows_of_k::pitch, v_at = k_at + Config::tile_n * rows_of_k::pitch;
+  static constexpr int loaded_bytes = v_at + Config::tile_n * rows_of_v::pitch;
+  static constexpr int staged_pitch = rows_of_v::columns * 4 + 32; // of sums; the pad spreads banks
+  static constexpr int staged_bytes = Config::tile_m * staged_pitch;
+  static constexpr int shared_bytes = loaded_bytes > staged_bytes ? loaded_bytes : staged_bytes;
+  static_assert(sizeof(F) == 2, "mma.sync m16n8k16 takes bf16 or f16 operands");
+  static_assert(rows > 0 && rows % 16 == 0 && rows * (Config::threads / 32) == Config::tile_m,
+                "a warp's rows must be a multiple of 16");
+  static_assert(Config::tile_n % 16 == 0, "a tile's columns must be a multiple of 16");
+  static_assert(Config::split == 1, "a tile's columns are one block's");
+  static_assert(Config::shared_bytes >= shared_bytes, "shared_bytes is less than the tiles or the staged result need");
+};
+
+// A warp's part of a tile.
+template <class Config> struct spc_attend_warp {
+  using parts = spc_attend_parts<Config>;
+  using F = typename Config::F;
+  static constexpr int blocks = parts::blocks, columns = Config::tile_n, columns_v = parts::rows_of_v::columns;
+
+  float value[blocks][columns_v / 2]; // sums of the second product; the registers' layout: attend_softmax.cuh
+  spc_softmax softmax[blocks];
+
+  SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
+  SPC_DEVICE int row0() { return (int)threadIdx.x / 32 * parts::rows; }
+  // The 8 columns that hold register i, of a row of registers.
+  template <int Count> SPC_DEVICE float (&block_of(float (&all)[Count], int j))[4] { return (float(&)[4])all[j * 4]; }
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int b = 0; b < blocks; b++) {
+      softmax[b].clear();
+#pragma unroll
+      for (int i = 0; i < columns_v / 2; i++) value[b][i] = 0;
+    }
+  }
+
+  // s = q k
+  __device__ __forceinline__ void multiply_qk(float (&s)[blocks][columns / 2], const char *q, const char *k) const {
+    using panel = typename parts::rows_of_k;
+    int l = lane();
+    spc_u32 from_q = spc_shared_address(q + panel::chunk_at(row0() + (l & 15), l >> 4));
+    spc_u32 from_k = spc_shared_address(k + panel::chunk_at((l & 7) + (l >> 4) * 8, l >> 3 & 1));
+#pragma unroll
+    for (int i = 0; i < blocks * columns / 2; i++) s[i / (columns / 2)][i % (columns / 2)] = 0;
+#pragma unroll
+    for (int d = 0; d < panel::columns; d += 16) {
+      spc_u32 a[blocks][4], b[columns / 16][4];
+#pragma unroll
+      for (int i = 0; i < blocks; i++) ptx_load_matrix(a[i], from_q + panel::chunk_at(i * 16, d / 8));
+#pragma unroll
+      for (int j = 0; j < columns / 16; j++) ptx_load_matrix(b[j], from_k + panel::chunk_at(j * 16, d / 8));
+#pragma unroll
+      for (int i = 0; i < blocks; i++)
+#pragma unroll
+        for (int j = 0; j < columns / 8; j++) spc_mma(block_of(s[i], j), a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1], F());
+    }
+  }
+  // value += weights v
+  __device__ __forceinline__ void multiply_v(const float (&s)[blocks][columns / 2], const char *v) {
+    using panel = typename parts::rows_of_v;
+    int l = lane();
+    spc_u32 from = spc_shared_address(v + panel::chunk_at(l & 15, l >> 4));
+#pragma unroll
+    for (int n = 0; n < columns; n += 16) {
+      spc_u32 a[blocks][4];
+#pragma unroll
+      for (int i = 0; i < blocks * 4; i++) {
+        const float *pair = &s[i / 4][n / 2 + i % 4 * 2];
+        a[i / 4][i % 4] = spc_pack_weights(pair[0], pair[1], F());
+      }
+#pragma unroll
+      for (int e = 0; e < columns_v; e += 16) {
+        spc_u32 b[4];
+        ptx_load_matrix_transposed(b, from + panel::chunk_at(n, e / 8));
+#pragma unroll
+        for (int i = 0; i < blocks; i++) {
+          spc_mma(block_of(value[i], e / 8), a[i], b[0], b[1], F());
+          spc_mma(block_of(value[i], e / 8 + 1), a[i], b[2], b[3], F());
+        }
+      }
+    }
+  }
+  // Sums of the columns from n0 on become scores: sums themselves where they are but scaled, -inf where nobody sees them.
+  __device__ __forceinline__ void score(float (&s)[blocks][columns / 2], const spc_args &args, const spc_attend_place &place,
+                                        int n0) const {
+    bool full = n0 >= place.full_begin && n0 + columns <= place.full_end;
+    if (Config::linear && full) return;
+    int g = lane() / 4, t = lane() % 4 * 2;
+    auto each = [&](auto score_of) {
+#pragma unroll
+      for (int b = 0; b < blocks; b++)
+#pragma unroll
+        for (int i = 0; i < columns / 2; i++) {
+          int m = min(place.m0 + row0() + b * 16 + i / 2 % 2 * 8 + g, place.m1 - 1), n = n0 + i / 4 * 8 + t + i % 2;
+          s[b][i] = score_of(s[b][i], m, n);
+        }
+    };
+    int last = place.end - 1;
+    if constexpr (!Config::linear)
+      if (full) return each([&](float x, int m, int n) { return Config::inside(args, x, m, n, place.batch); });
+    each([&](float x, int m, int n) {
+      if constexpr (Config::linear) {
+        bool seen = !Config::masked || Config::score(args, 0.0f, m, min(n, last), place.batch) != -spc_inf();
+        return n <= last && seen ? x : -spc_inf();
+      } else {
+        float score = Config::score(args, x, m, min(n, last), place.batch);
+        return n <= last ? score : -spc_inf();
+      }
+    });
+  }
+  __device__ __forceinline__ void weigh(float (&s)[blocks][columns / 2]) {
+    float factor = spc_exponent_factor<Config>();
+#pragma unroll
+    for (int b = 0; b < blocks; b++) {
+      float before[2];
+      softmax[b].weigh(s[b], factor, before);
+#pragma unroll
+      for (int i = 0; i < columns_v / 2; i++) value[b][i] *= before[i / 2 % 2];
+    }
+  }
+  // Means of the warp's rows to where store() looks for them.
+  __device__ __forceinline__ void stage(char *shared) const {
+    int g = lane() / 4, t = lane() % 4 * 2;
+#pragma unroll
+    for (int b = 0; b < blocks; b++)
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        float share = softmax[b].share(r), *to = (float *)(shared + (row0() + b * 16 + r * 8 + g) * parts::staged_pitch) + t;
+#pragma unroll
+        for (int j = 0; j < columns_v / 8; j++)
+          *(float2 *)(to + j * 8) = make_float2(value[b][j * 4 + r * 2] * share, value[b][j * 4 + r * 2 + 1] * share);
+      }
+  }
+};
+
+// The staged rows of a warp, 16 bytes of the result a lane.
+template <class Config> SPC_DEVICE void spc_attend_store(const char *shared, const spc_args &args, const spc_attend_place &place) {
+  using parts = spc_attend_parts<Config>;
+  using T = typename Config::T;
+  const int count = 16 / (int)sizeof(T), chunks = (Config::head_v + count - 1) / count;
+  int row0 = (int)threadIdx.x / 32 * parts::rows;
+  long long pitch = Config::pitch_t(args);
+  T *to = Config::t(args, place.batch) + (place.m0 + row0) * pitch;
+  bool aligned = (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & 15) == 0;
+#pragma unroll 1
+  for (int i = (int)threadIdx.x % 32; i < parts::rows * chunks; i += 32) {
+    int row = i / chunks, column = i % chunks * count, m = place.m0 + row0 + row;
+    if (m >= place.m1) break;
+    const float *from = (const float *)(shared + (row0 + row) * parts::staged_pitch) + column;
+    alignas(16) T values[count];
+#pragma unroll
+    for (int e = 0; e < count; e++)
+      values[e] = spc_put_as<T>::from(Config::epilogue(args, from[e], m, min(column + e, Config::head_v - 1), place.batch));
+    if (aligned && column + count <= Config::head_v) {
+      *(uint4 *)(to + row * pitch + column) = *(const uint4 *)values;
+    } else {
+#pragma unroll
+      for (int e = 0; e < count; e++)
+        if (column + e < Config::head_v) to[row * pitch + column + e] = values[e];
+    }
+  }
+}
+
+template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
+  using parts = spc_attend_parts<Config>;
+  using load_k = typename parts::load_k;
+  extern __shared__ __align__(1024) char spc_shared[];
+  char *q_rows = spc_shared, *k_rows = spc_shared + parts::k_at, *v_rows = spc_shared + parts::v_at;
+  ptx_follow_grid();
+  long long tiles = Config::tiles(args);
+#pragma unroll 1
+  for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    spc_attend_place place = spc_place_attend<Config>(args, tile);
+    load_k k(Config::k(args, place.batch), Config::pitch_k(args));
+    typename parts::load_v v(Config::v(args, place.batch), Config::pitch_v(args));
+    spc_attend_warp<Config> warp;
+    warp.clear();
+    if (place.begin < place.end) {
+      load_k(Config::q(args, place.batch), Config::pitch_q(args)).template load<Config::tile_m>(q_rows, place.m0, place.m1);
+      k.template load<Config::tile_n>(k_rows, place.begin, place.end);
+      ptx_copy_async_commit();
+    }
+#pragma unroll 1
+    for (int n0 = place.begin; n0 < place.end; n0 += Config::tile_n) {
+      float s[parts::blocks][Config::tile_n / 2];
+      ptx_copy_async_wait<0>();
+      __syncthreads(); // k's are there, all have done with the v's before
+      v.template load<Config::tile_n>(v_rows, n0, place.end);
+      ptx_copy_async_commit();
+      warp.multiply_qk(s, q_rows, k_rows);
+      warp.score(s, args, place, n0);
+      ptx_copy_async_wait<0>();
+      __syncthreads(); // v's are there, all have done with the k's
+      if (n0 + Config::tile_n < place.end) k.template load<Config::tile_n>(k_rows, n0 + Config::tile_n, place.end);
+      ptx_copy_async_commit();
+      warp.weigh(s);
+      warp.multiply_v(s, v_rows);
+    }
+    __syncthreads(); // all have done with what was loaded
+    warp.stage(spc_shared);
+    __syncwarp();
+    spc_attend_store<Config>(spc_shared, args, place);
+    __syncthreads();
+  }
+}
