@@ -23,11 +23,11 @@ template <int Elements> struct spc_head_panel {
   SPC_DEVICE int chunk_at(int row, int chunk) { return row * pitch + chunk * 16; }
 };
 
-// Copies rows of an operand, by all threads; zeros from row `end` on and behind an element's last.
+// Copies rows of an operand, by all threads; zeros from row `end` on and behind a row's last element.
 template <class T, int Elements, int Threads> struct spc_head_loader {
   using panel = spc_head_panel<Elements>;
-  static constexpr bool even = Threads % panel::chunks == 0; // a thread has the same chunk of every row
-  static constexpr int step = even ? Threads / panel::chunks : 1;
+  static constexpr int wide = panel::chunks % 8 == 0 ? 8 : panel::chunks % 4 == 0 ? 4 : 2, slabs = panel::chunks / wide; // threads side by side; their steps along a row
+  static constexpr int step = Threads / wide;                                                        // rows at once
 
   spc_matrix<T> source;
   int grain; // bytes that every row's start is a multiple of, of 16, 8, 4 and 2
@@ -36,50 +36,50 @@ template <class T, int Elements, int Threads> struct spc_head_loader {
     int low = (int)((spc_u64)origin | (spc_u64)pitch * sizeof(T)) & 15;
     grain = low ? low & -low : 16;
   }
-  // Calls copy(row, chunk) for this thread's chunk number p of `Rows` rows.
-  template <int Rows, class Copy> SPC_DEVICE void at(int p, Copy copy) {
-    const int all = Rows * panel::chunks;
-    int thread = (int)threadIdx.x, i = thread + p * Threads;
-    if (all % Threads && i >= all) return;
-    if constexpr (even) copy(thread / panel::chunks + p * step, thread % panel::chunks);
-    else copy(i / panel::chunks, i % panel::chunks);
-  }
-  SPC_DEVICE int inside(int chunk) { return min(max(Elements - chunk * 8, 0), 8); } // elements of a chunk
-
   template <int Rows> __device__ __forceinline__ void load(char *shared, int row0, int end) const {
-    const int passes = (Rows * panel::chunks + Threads - 1) / Threads;
-    if (grain == 16) {
+    if (Elements % 8 == 0 && (Rows % step == 0 || step % Rows == 0) && grain == 16 && row0 + Rows <= end) {
+      int first = (int)threadIdx.x / wide, chunk = (int)threadIdx.x % wide;
+      const T *from = source.origin + (row0 + first) * source.pitch + chunk * 8;
+      spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
+      if (step > Rows && first >= Rows) return;
 #pragma unroll
-      for (int p = 0; p < passes; p++)
-        at<Rows>(p, [&](int row, int chunk) {
-          int bytes = row0 + row < end ? inside(chunk) * 2 : 0;
-          const T *from = source.origin + (row0 + row) * source.pitch + chunk * 8;
-          ptx_copy_async_16(spc_shared_address(shared + panel::chunk_at(row, chunk)), bytes ? from : source.origin, bytes);
-        });
+      for (int p = 0; p < Rows; p += step, from += step * source.pitch)
+#pragma unroll
+        for (int s = 0; s < slabs; s++) {
+          bool behind = Elements % 16 && s == slabs - 1 && chunk == wide - 1; // the last chunk is no row's
+          ptx_copy_async_16(to + panel::chunk_at(p, s * wide), behind ? source.origin : from + s * wide * 8, behind ? 0 : 16);
+        }
     } else {
 #pragma unroll 1
-      for (int p = 0; p < passes; p++)
-        at<Rows>(p, [&](int row, int chunk) {
-          load_apart(shared + panel::chunk_at(row, chunk), source.origin + (row0 + row) * source.pitch + chunk * 8,
-                     row0 + row < end ? inside(chunk) : 0);
-        });
+      for (int i = (int)threadIdx.x; i < Rows * panel::chunks; i += Threads) {
+        int row = i / panel::chunks, chunk = i % panel::chunks;
+        int valid = row0 + row < end ? min(max(Elements - chunk * 8, 0), 8) : 0;
+        const T *from = valid ? source.origin + (row0 + row) * source.pitch + chunk * 8 : source.origin;
+        load_chunk(shared + panel::chunk_at(row, chunk), from, valid);
+      }
     }
   }
-  // A chunk of a row that is less aligned.
-  __device__ __forceinline__ void load_apart(char *to, const T *from, int valid) const {
+  __device__ __forceinline__ void load_chunk(char *to, const T *from, int valid) const {
     spc_u32 at = spc_shared_address(to);
-    if (grain == 8) {
+    if (grain == 16) ptx_copy_async_16(at, from, valid * 2);
+    else if (grain == 8)
 #pragma unroll
-      for (int i = 0; i < 2; i++) copy_some<4>(at, from, i, valid, ptx_copy_async_8);
-    } else if (grain == 4) {
+      for (int i = 0; i < 8; i += 4) ptx_copy_async_8(at + i * 2, valid > i ? from + i : from, min(max(valid - i, 0), 4) * 2);
+    else if (grain == 4)
 #pragma unroll
-      for (int i = 0; i < 4; i++) copy_some<2>(at, from, i, valid, ptx_copy_async_4);
-    } else spc_copy_chunk_slowly(to, from, valid);
+      for (int i = 0; i < 8; i += 2) ptx_copy_async_4(at + i * 2, valid > i ? from + i : from, min(max(valid - i, 0), 2) * 2);
+    else if (valid == 8) *(uint4 *)to = chunk_at_any(from);
+    else spc_copy_chunk_slowly(to, from, valid);
   }
-  template <int Count, class Copy>
-  __device__ __forceinline__ void copy_some(spc_u32 to, const T *from, int i, int valid, Copy copy) const {
-    int some = min(max(valid - i * Count, 0), Count);
-    copy(to + i * Count * 2, some ? from + i * Count : source.origin, some * 2);
+  // Eight elements of a row that starts anywhere, by words: of those that begin or end within a word, halves.
+  SPC_DEVICE uint4 chunk_at_any(const T *from) {
+    bool odd = (spc_u64)from & 2;
+    const unsigned short *half = (const unsigned short *)from;
+    const spc_u32 *word = (const spc_u32 *)(half + odd);
+    spc_u32 before = odd ? (spc_u32)half[0] << 16 : 0, w0 = word[0], w1 = word[1], w2 = word[2], w3 = odd ? half[7] : word[3];
+    spc_u32 shift = odd ? 16 : 0;
+    return make_uint4(__funnelshift_l(before, w0, shift), __funnelshift_l(w0, w1, shift), __funnelshift_l(w1, w2, shift),
+                      __funnelshift_l(w2, w3, shift));
   }
 };
 
@@ -240,9 +240,12 @@ template <class Config> SPC_DEVICE void spc_attend_store(const char *shared, con
     if (m >= place.m1) break;
     const float *from = (const float *)(shared + (row0 + row) * parts::staged_pitch) + column;
     alignas(16) T values[count];
+    alignas(16) float means[count];
+#pragma unroll
+    for (int e = 0; e < count; e += 4) *(float4 *)(means + e) = *(const float4 *)(from + e);
 #pragma unroll
     for (int e = 0; e < count; e++)
-      values[e] = spc_put_as<T>::from(Config::epilogue(args, from[e], m, min(column + e, Config::head_v - 1), place.batch));
+      values[e] = spc_put_as<T>::from(Config::epilogue(args, means[e], m, min(column + e, Config::head_v - 1), place.batch));
     if (aligned && column + count <= Config::head_v) {
       *(uint4 *)(to + row * pitch + column) = *(const uint4 *)values;
     } else {
@@ -259,9 +262,9 @@ template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   char *q_rows = spc_shared, *k_rows = spc_shared + parts::k_at, *v_rows = spc_shared + parts::v_at;
   ptx_follow_grid();
-  long long tiles = Config::tiles(args);
+  spc_u32 tiles = (spc_u32)Config::tiles(args);
 #pragma unroll 1
-  for (long long tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     spc_attend_place place = spc_place_attend<Config>(args, tile);
     load_k k(Config::k(args, place.batch), Config::pitch_k(args));
     typename parts::load_v v(Config::v(args, place.batch), Config::pitch_v(args));

@@ -19,18 +19,19 @@ struct spc_attend_place {
 };
 
 // Of masked rows the last ones come first: where rows see what lies before them, those have most to do.
-template <class Config> SPC_DEVICE spc_attend_place spc_place_attend(const spc_args &args, long long tile) {
+template <class Config> SPC_DEVICE spc_attend_place spc_place_attend(const spc_args &args, spc_u32 tile) {
   spc_attend_place place;
   int m = (int)Config::m(args), n = (int)Config::n(args), tiles_m = (m + Config::tile_m - 1) / Config::tile_m;
-  place.batch = spc_div(tile, (long long)tiles_m);
-  int number = (int)(tile - place.batch * tiles_m);
+  place.batch = tile / (spc_u32)tiles_m;
+  int number = (int)(tile % (spc_u32)tiles_m);
   place.m0 = (Config::masked ? tiles_m - 1 - number : number) * Config::tile_m;
   place.m1 = min(place.m0 + Config::tile_m, m);
   place.begin = place.full_begin = 0, place.end = place.full_end = n;
   if constexpr (Config::masked) {
     spc_span span = Config::columns(args, place.m0, place.m1, place.batch);
-    place.begin = (int)max(span.begin, 0ll), place.end = (int)min(span.end, (long long)n);
-    place.full_begin = (int)max(span.full_begin, 0ll), place.full_end = (int)min(span.full_end, (long long)n);
+    auto inside = [](long long at, int least, int most) { return (int)max(min(at, (long long)most), (long long)least); };
+    place.begin = inside(span.begin, 0, n), place.end = inside(span.end, 0, n);
+    place.full_begin = inside(span.full_begin, 0, n), place.full_end = inside(span.full_end, 0, place.end);
   }
   return place;
 }
@@ -81,7 +82,7 @@ struct spc_softmax {
   // What a row's sums are divided by, as a factor; rows with nothing unmasked have sums of 0.
   __device__ __forceinline__ float share(int r) const {
     float all = spc_quad_sum(sum[r]);
-    return all == 0 ? 0 : 1 / all;
+    return all == 0 ? 0 : __fdividef(1, all);
   }
 };
 
