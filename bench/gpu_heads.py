@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Grouped heads, whose keys and values are read by a quotient of the head, against PyTorch on one GPU.
 
-Usage: gpu_heads.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: products attention
+Usage: gpu_heads.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: products attention tiles blocks
 Peers: torch.matmul of the heads of a group as rows of one product (the operands as they lie, no copies asked for), and of heads each
-with its keys; for attention scaled_dot_product_attention (enable_gqa).  What is measured, and how, is gpu.py's."""
+with its keys; for attention every back end of scaled_dot_product_attention that takes
+the operands, and flex_attention where the mask is one of blocks.  What is measured, and how, is gpu.py's."""
 import torch
 import gpu
-from gpu import Program, bf16, compare, error, head, rate, row, stage_line, sweep
+from gpu import Program, bf16, compare, error, head, rate, row, sweep
 
 # (what, scores or values, the layout of the queries' side and of the keys' side: b batch, g group, r head in it, i query, j key, d)
 PRODUCTS = (("bgrid,bgjd->bgrij", dict(b=1, g=8, r=4, i=2048, j=2048, d=128)), ("bgrij,bgjd->bgrid", dict(b=1, g=8, r=4, i=2048, j=2048, d=128)),
@@ -15,11 +16,17 @@ PRODUCTS = (("bgrid,bgjd->bgrij", dict(b=1, g=8, r=4, i=2048, j=2048, d=128)), (
             ("bgrd,bgjd->bgrj", dict(b=32, g=8, r=4, j=4096, d=128)), ("bgrj,bgjd->bgrd", dict(b=32, g=8, r=4, j=4096, d=128)),
             ("bgrd,bjgd->bgrj", dict(b=32, g=8, r=8, j=4096, d=128)), ("bgrj,bjgd->bgrd", dict(b=32, g=8, r=8, j=4096, d=128)),
             ("bigrd,bjgd->bgrij", dict(b=32, g=8, r=8, i=1, j=4096, d=128)))
-ATTENTION = """spx 1; dim B = %d; dim G = %d; dim I = %d; dim J = %d;
-kernel k { in q: bf16[B,%d*G,I,128]; in k: bf16[B,G,J,128]; in v: bf16[B,G,J,128];
-  let s[b,h,i,j] = 0.08838835 * sum[d] q[b,h,i,d]*k[b,h/%d,j,d]%s : bf16 acc f32;
+ATTENTION = """spx 1; dim B = %(b)d; dim G = %(g)d; dim I = %(i)d; dim J = %(j)d; dim N = %(n)d;
+kernel k { in q: bf16[B,%(h)s,I,%(d)d]; in k: bf16[B,G,J,%(d)d]; in v: bf16[B,G,J,%(d)d]; %(given)s
+  let s[b,h,i,j] = %(scale).8g * sum[d] q[b,h,i,d]*k[b,%(at)s,j,d]%(mask)s : bf16 acc f32;
   let p[b,h,i,j] = softmax[j](s[b,h,i,j]) : bf16 acc f32;
-  out o[b,h,i,d] = sum[j] p[b,h,i,j]*v[b,h/%d,j,d] : bf16 acc f32; }"""
+  out o[b,h,i,d] = sum[j] p[b,h,i,j]*v[b,%(at)s,j,d] : bf16 acc f32; }
+%(schedule)s"""
+
+
+def attention_text(b, g, r, i, j, d, mask="", given="", n=1, tile=None):
+    return ATTENTION % dict(b=b, g=g, i=i, j=j, d=d, n=n, h="%d*G" % r if r > 1 else "G", at="h/%d" % r if r > 1 else "h", scale=d ** -0.5, given=given,
+                            mask=" on %s fill -inf" % mask if mask else "", schedule="schedule k for sm_90a { tile o i=%d j=%d; }" % tile if tile else "")
 
 
 def text_of(spec, size):
@@ -68,23 +75,114 @@ def products():
         program.close()
 
 
-def attention():
-    print("\n### attention of grouped heads, bf16, D 128; microseconds\n")
-    head("b × groups × heads of one × i × j", "mask", "spc (spread)", "scaled_dot_product_attention", "against torch", "its stages", "error")
-    for b, g, r, i, j, causal in ((1, 8, 4, 2048, 2048, False), (1, 8, 4, 2048, 2048, True), (4, 8, 4, 512, 512, True), (32, 8, 4, 1, 4096, False), (2, 3, 5, 200, 328, False)):
-        q, k, v, o = bf16(b, g * r, i, 128), bf16(b, g, j, 128), bf16(b, g, j, 128), bf16(b, g * r, i, 128)
-        program = Program(ATTENTION % (b, g, i, j, r, r, " on j <= i fill -inf" if causal else "", r)).bind(q=q, k=k, v=v, o=o)
-        peer = lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
-        (us, spread), (ref, _) = compare([program, peer])
+# (b, groups, heads of one, queries, keys, d, mask)
+ATTENDED = ((1, 8, 4, 2048, 2048, 128, ""), (1, 8, 4, 2048, 2048, 128, "causal"), (1, 8, 4, 8192, 8192, 128, ""), (1, 8, 4, 8192, 8192, 128, "causal"), (4, 8, 4, 512, 512, 128, "causal"),
+            (2, 16, 1, 4096, 4096, 64, ""), (2, 16, 1, 4096, 4096, 64, "causal"), (1, 8, 1, 4096, 4096, 256, ""), (1, 8, 4, 8192, 8192, 128, "window"),
+            (32, 8, 4, 1, 4096, 128, ""), (4, 8, 8, 1, 32768, 128, ""), (1, 8, 4, 1, 16384, 128, ""), (2, 3, 5, 200, 328, 128, ""))
+MASKS = {"": "", "causal": "j <= i", "window": "j <= i and i - j < 1024"}
+
+
+def peers_of(q, k, v, mask):
+    """scaled_dot_product_attention by every back end that takes these; a window as a mask of its own, which only some do."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    i, found = torch.arange(q.shape[2], device="cuda"), []
+    given = dict(attn_mask=(i[None] <= i[:, None]) & (i[:, None] - i[None] < 1024)) if mask == "window" else dict(is_causal=mask == "causal")
+    for name in ("FLASH_ATTENTION", "CUDNN_ATTENTION", "EFFICIENT_ATTENTION"):
+        def call(backend=getattr(SDPBackend, name)):
+            with sdpa_kernel([backend]):
+                return torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=q.shape[1] != k.shape[1], **given)
+        try:
+            call()
+            torch.cuda.synchronize()
+            found.append((name.split("_")[0].lower(), call))
+        except Exception:
+            pass
+    return found
+
+
+def share_of(i, j, mask):
+    rows, columns = torch.arange(i)[:, None], torch.arange(j)[None]
+    return 1.0 if not mask else ((columns <= rows) & (rows - columns < (1024 if mask == "window" else j))).float().mean().item()
+
+
+def exact(q, k, v, seen=None):
+    """In f32, a head at a time."""
+    r, out = q.shape[1] // k.shape[1], torch.empty_like(q, dtype=torch.float32)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            s = q[b, h].float() @ k[b, h // r].float().T * q.shape[-1] ** -0.5
+            out[b, h] = torch.softmax(s if seen is None else s.masked_fill(~seen(b, h), float("-inf")), -1).nan_to_num() @ v[b, h // r].float()
+    return out
+
+
+def seen_by(mask, i, j):
+    rows, columns = torch.arange(i, device="cuda")[:, None], torch.arange(j, device="cuda")[None]
+    return None if not mask else lambda b, h: (columns <= rows) & (rows - columns < (1024 if mask == "window" else j + i))
+
+
+def attention(tiles=None):
+    print("\n### attention, bf16; microseconds\n")
+    head("b × groups × heads of one × i × j, d", "mask", "kernel", "spc (spread)", "TFLOP/s, GB/s", "scaled_dot_product_attention", "against torch", "error")
+    for b, g, r, i, j, d, mask in ATTENDED:
+        q, k, v, o = bf16(b, g * r, i, d), bf16(b, g, j, d), bf16(b, g, j, d), bf16(b, g * r, i, d)
+        want = exact(q, k, v, seen_by(mask, i, j))
+        found = peers_of(q, k, v, mask)
+        for tile in tiles or (None,):
+            try:
+                program = Program(attention_text(b, g, r, i, j, d, MASKS[mask], tile=tile)).bind(q=q, k=k, v=v, o=o)
+            except SystemExit: # no kernel has this tile
+                continue
+            times = compare([program, *(call for _, call in found)])
+            us, spread = times[0]
+            best = min(range(len(found)), key=lambda n: times[n + 1][0]) if found else None
+            o.fill_(float("nan"))
+            program()
+            flops = 4 * share_of(i, j, mask) * b * g * r * i * j * d
+            moved = (2 * q.numel() + 2 * k.numel()) * 2
+            row("%d × %d × %d × %d × %d, %d" % (b, g, r, i, j, d), mask, " ".join("`%s`" % s[1] for s in program.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.0f, %.0f" % (rate(flops, us), moved / us / 1e6),
+                ", ".join("%s %.1f" % (name, times[n + 1][0] * 1e3) for n, (name, _) in enumerate(found)), "%.2f" % (times[best + 1][0] / us) if found else "", "%.1e" % error(o, want))
+            program.close()
+
+
+def tiles():
+    """Every tile where it fits."""
+    attention(((128, 128), (192, 128), (128, 64), (64, 128), (64, 64)))
+
+
+def blocks():
+    """A mask of blocks of 128 x 128 that is known at run time only: 16 heads of 16384; the time has all that depends on the mask."""
+    print("\n### attention under a mask of blocks, bf16, 16 heads of 16384, D 128; microseconds\n")
+    head("blocks that are seen", "spc (spread)", "TFLOP/s of what is seen", "flex_attention", "making its block mask", "error")
+    b, g, r, i, d, n = 1, 16, 1, 16384, 128, 128
+    q, k, v, o = (bf16(b, g, i, d) for _ in range(4))
+    program = Program(attention_text(b, g, r, i, i, d, "M[h,i/128,j/128]", "in M: u8[G,N,N];", n))
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        flex = torch.compile(flex_attention)
+    except ImportError:
+        flex = None
+    for share in (1.0, 0.5, 0.25, 0.1, 0.05):
+        M = (torch.rand(g, n, n, device="cuda") < share).to(torch.uint8)
+        program.bind(q=q, k=k, v=v, o=o, M=M)
+        calls, made = [program], ""
+        if flex:
+            seen = lambda b_, h, qi, ki: M[h, qi // 128, ki // 128] != 0
+            make = lambda: create_block_mask(seen, None, g, i, i, device="cuda", _compile=True)
+            make()
+            block_mask = make()
+            made = "%.0f" % (compare([make])[0][0] * 1e3)
+            calls.append(lambda: flex(q, k, v, block_mask=block_mask))
+            calls[1]()
+        times = compare(calls)
+        us, spread = times[0]
         o.fill_(float("nan"))
         program()
-        wide = [t.float().repeat_interleave(r, 1) for t in (k, v)]
-        want = torch.nn.functional.scaled_dot_product_attention(q.float(), *wide, is_causal=causal)
-        row("%d × %d × %d × %d × %d" % (b, g, r, i, j), "causal" if causal else "", "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (ref * 1e3), "%.2f" % (ref / us),
-            ", ".join("`%s` %.0f" % (s[1], s[4] * 1e3) for s in program.stages()), "%.1e" % error(o, want))
-        print("<!-- %s -->" % stage_line(program))
-        program.close()
+        wide = lambda b_, h: M[h].bool().repeat_interleave(128, 0).repeat_interleave(128, 1)
+        some = slice(0, 2)
+        want = exact(q[:, some], k[:, some], v[:, some], wide)
+        row("%.0f %%" % (100 * share), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.0f" % rate(4 * M.float().mean().item() * g * i * i * d, us), "%.1f" % (times[1][0] * 1e3) if flex else "", made, "%.1e" % error(o[:, some], want))
+    program.close()
 
 
 if __name__ == "__main__":
-    gpu.run_parts(products=products, attention=attention)
+    gpu.run_parts(products=products, attention=attention, tiles=tiles, blocks=blocks)

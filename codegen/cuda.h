@@ -189,7 +189,7 @@ const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launc
 void cg_library_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
 
 /* ---- attention (cuda_attend.c) --------------------------------------------------------------- */
-void cg_attend_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes */
+bool cg_attend_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes; false: there is no room */
 void cg_attend_maps(ir_arena *arena, const cg_launch *launch, ir_code_image *out); /* of q, k, the result and v */
 
 /* ---- boxes (cuda_boxes.c) -------------------------------------------------------------------- */

@@ -83,31 +83,9 @@ const char *cg_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_st
 /* ---- boxes -------------------------------------------------------------------------------------- */
 enum { SLAB = 64, BOX_ROWS = 64 }; /* elements of a box's row; rows of a box of the result */
 
-static int whole_slabs(int elements) { return (elements + SLAB - 1) / SLAB * SLAB; }
-
-static bool stores_boxes(const cg_launch *l) { return ir_dtype_bytes(l->product.t.tensor->dtype) == 2; }
-
-/* The arithmetic of kernels/attend_mma.cuh: rows are whole chunks of 16 bytes, and one between; then the staged values. */
-static int mma_bytes(const cg_launch *l) {
-  const ir_kernel_row *row = l->row;
-  int wide = (l->attend.head + 15) / 16 * 16, wide_v = (l->attend.head_v + 15) / 16 * 16;
-  int loaded = (row->m + row->n) * (wide + 8) * 2 + row->n * (wide_v + 8) * 2, staged = row->m * (wide_v * 4 + 32);
-  return loaded > staged ? loaded : staged;
-}
-
-void cg_attend_share(cg_launch *l) {
-  const ir_kernel_row *row = l->row;
-  const cg_attend *t = &l->attend;
-  if (!ir_kernel_moves_boxes(row)) {
-    l->depth = row->depth;
-    l->shared_bytes = mma_bytes(l);
-    return;
-  }
-  const int element = 2, barriers = 256;
-  int wide = whole_slabs(t->head), wide_v = whole_slabs(t->head_v);
-  l->depth = row->depth;
-  l->store_boxes = stores_boxes(l) ? (t->head_v + SLAB - 1) / SLAB : 0;
-  l->shared_bytes = row->m * wide * element + l->depth * row->n * (wide + wide_v) * element + barriers;
+bool cg_attend_share(cg_launch *l) {
+  l->depth = l->row->depth;
+  return ir_attend_fits(l->row, l->attend.head, l->attend.head_v, l->product.t.tensor->dtype, &l->shared_bytes, &l->store_boxes);
 }
 
 static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, int buf, ir_expr *fast, ir_expr *slow, int tall, ir_code_image *out) {
@@ -127,8 +105,8 @@ static void add_map(ir_arena *arena, const cg_launch *l, const cg_operand *o, in
 void cg_attend_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
   const cg_attend *t = &l->attend;
-  add_map(arena, l, &p->a, l->buf_a, p->size_k, p->size_m, BOX_ROWS, out);
+  add_map(arena, l, &p->a, l->buf_a, p->size_k, p->size_m, l->row->m, out);
   add_map(arena, l, &p->b, l->buf_b, p->size_k, p->size_n, l->row->n, out);
-  add_map(arena, l, &p->t, stores_boxes(l) ? l->buf_t : -1, t->column->extent, p->size_m, BOX_ROWS, out);
+  add_map(arena, l, &p->t, l->store_boxes ? l->buf_t : -1, t->column->extent, p->size_m, BOX_ROWS, out);
   add_map(arena, l, &t->v, t->buf_v, t->column->extent, p->size_n, l->row->n, out);
 }

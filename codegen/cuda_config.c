@@ -604,8 +604,15 @@ static int plain_blocks(const ir_kernel_row *row) {
   return blocks > 0 ? blocks : 1;
 }
 
+/* By mma.sync: as many as registers allow without spilling. */
+static int attending_blocks(const cg_launch *l) {
+  int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
+  return ir_kernel_moves_boxes(l->row) ? 1 : longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+}
+
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
+  if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;

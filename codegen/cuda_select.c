@@ -470,8 +470,7 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   for (int f = 0; f < s->stage->funcs.count; f++)
     for (int i = 0; i < s->stage->funcs.at[f]->bufs.count; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
   use_guard(s, l);
-  cg_attend_share(l);
-  return SPC_OK;
+  return cg_attend_share(l) ? SPC_OK : unfit(s, row->name, "its tiles of such long rows have no room");
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -251,3 +251,28 @@ bool ir_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_stage *st
     if (!ir_attend_has(t, stage->stmts.at[i])) return false;
   return true;
 }
+
+/* ---- what fits ---------------------------------------------------------------------------------- */
+enum { SHARED_LIMIT = 232448, SLAB = 64, ROWS_A_GROUP = 64 };
+
+static int slabs(int elements) { return (elements + SLAB - 1) / SLAB; }
+
+/* Rows are whole chunks of 16 bytes, and one between; then the staged values. */
+static int bytes_of_mma(const ir_kernel_row *row, int head, int head_v) {
+  int wide = (head + 15) / 16 * 16, wide_v = (head_v + 15) / 16 * 16;
+  int loaded = (row->m + row->n) * (wide + 8) * 2 + row->n * (wide_v + 8) * 2, staged = row->m * (wide_v * 4 + 32);
+  return loaded > staged ? loaded : staged;
+}
+
+bool ir_attend_fits(const ir_kernel_row *row, int head, int head_v, ir_dtype result, int *bytes, int *boxes) {
+  int groups = ir_kernel_workers(row) / 128, split = ir_kernel_split(row), box = groups * ROWS_A_GROUP * SLAB * 2, wide_v = (head_v + 15) / 16 * 16;
+  *boxes = 0;
+  *bytes = bytes_of_mma(row, head, head_v);
+  if (!ir_kernel_moves_boxes(row)) return *bytes <= 160 << 10; /* of an sm_80 */
+  const int registers = groups > 2 ? 128 : 200; /* for sums of both products, and weights */
+  *bytes = slabs(head) * row->m * SLAB * 2 + row->depth * row->n * SLAB * 2 * (slabs(head) + slabs(head_v)) + 16 + 32 * row->depth;
+  if (split > 1) return *bytes <= SHARED_LIMIT && wide_v % (8 * split) == 0 && row->n * 3 / 4 + wide_v / 2 <= registers;
+  if (ir_dtype_bytes(result) == 2)
+    while (*boxes < slabs(head_v) && *bytes + box <= SHARED_LIMIT) ++*boxes, *bytes += box;
+  return *bytes <= SHARED_LIMIT && (*boxes || ir_dtype_bytes(result) != 2) && row->n * 3 / 4 + wide_v / 2 <= registers;
+}

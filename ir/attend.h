@@ -11,6 +11,7 @@
 #ifndef SPC_IR_ATTEND_H
 #define SPC_IR_ATTEND_H
 
+#include "ir/kernels.h"
 #include "ir/roles.h"
 #include "ir/tile.h"
 
@@ -30,6 +31,9 @@ typedef struct ir_attend {
 bool ir_attend_of(ir_arena *arena, const ir_kernel *kernel, ir_stmt *result, ir_attend *out, const char **why);
 /* The same of a stage that computes all of them. */
 bool ir_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage, ir_attend *out);
+/* Whether a kernel's tiles of such rows fit shared memory and registers; *bytes is what they take of the former, *boxes how many boxes of 64
+ * columns of a 16-bit result a warpgroup stages at once.  The arithmetic is that of kernels/attend.cuh and attend_mma.cuh. */
+bool ir_attend_fits(const ir_kernel_row *row, int head, int head_v, ir_dtype result, int *bytes, int *boxes);
 bool ir_attend_has(const ir_attend *attend, const ir_stmt *stmt); /* it is one of the four before the result */
 
 #endif

@@ -71,7 +71,8 @@ static const char *head_misfit(pass_context *context, const ir_attend *t, const 
     if (size < 1 || size > most) return ir_format_text(context->arena, "%s has %lld elements, and it takes %lld at most", name, (long long)size, (long long)most);
     if (size % step) return pass_alignment_why(context, row);
   }
-  return NULL;
+  int head = (int)fixed_size(ir_flat_size(context->arena, &t->roles.k)), head_v = (int)fixed_size(t->column->extent), bytes, boxes;
+  return ir_attend_fits(row, head, head_v, t->result->target->dtype, &bytes, &boxes) ? NULL : "tiles of so long rows have no room";
 }
 
 /* Where blocks of the condition are asked for once a tile. */

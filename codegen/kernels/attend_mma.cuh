@@ -5,9 +5,9 @@
 // A block has tile_m rows of q, a warp a share of them, and walks the columns that they see, tile_n at a time (FlashAttention-2,
 // Dao 2023).  Scores and weights stay in registers: the sums of the first product are, packed, a factor of the second.
 //
-//     copies     k 0 | v 0          | k 1                      | v 1         ...
-//     multiply       | q k          | softmax, weights v       | q k
-//              all have v's of before  all have k's
+//     copies     q, k 0 | v 0             | k 1                  | v 1             ...
+//     multiply          | q k 0, score    | softmax, weights v 0 | q k 1, score
+//                     barrier           barrier                barrier
 //
 // Rows of any pitch, alignment and length: in shared memory they are whole chunks, zeros behind, and an odd number of chunks apart,
 // so that eight rows of one chunk column lie in eight different bank groups and every ldmatrix has a constant distance from the first.
@@ -26,8 +26,8 @@ template <int Elements> struct spc_head_panel {
 // Copies rows of an operand, by all threads; zeros from row `end` on and behind a row's last element.
 template <class T, int Elements, int Threads> struct spc_head_loader {
   using panel = spc_head_panel<Elements>;
-  static constexpr int wide = panel::chunks % 8 == 0 ? 8 : panel::chunks % 4 == 0 ? 4 : 2, slabs = panel::chunks / wide; // threads side by side; their steps along a row
-  static constexpr int step = Threads / wide;                                                        // rows at once
+  static constexpr int wide = panel::chunks % 8 == 0 ? 8 : panel::chunks % 4 == 0 ? 4 : 2; // threads side by side on a row
+  static constexpr int slabs = panel::chunks / wide, step = Threads / wide;                // their steps along it; rows at once
 
   spc_matrix<T> source;
   int grain; // bytes that every row's start is a multiple of, of 16, 8, 4 and 2
@@ -172,33 +172,10 @@ template <class Config> struct spc_attend_warp {
       }
     }
   }
-  // Sums of the columns from n0 on become scores: sums themselves where they are but scaled, -inf where nobody sees them.
   __device__ __forceinline__ void score(float (&s)[blocks][columns / 2], const spc_args &args, const spc_attend_place &place,
                                         int n0) const {
-    bool full = n0 >= place.full_begin && n0 + columns <= place.full_end;
-    if (Config::linear && full) return;
-    int g = lane() / 4, t = lane() % 4 * 2;
-    auto each = [&](auto score_of) {
 #pragma unroll
-      for (int b = 0; b < blocks; b++)
-#pragma unroll
-        for (int i = 0; i < columns / 2; i++) {
-          int m = min(place.m0 + row0() + b * 16 + i / 2 % 2 * 8 + g, place.m1 - 1), n = n0 + i / 4 * 8 + t + i % 2;
-          s[b][i] = score_of(s[b][i], m, n);
-        }
-    };
-    int last = place.end - 1;
-    if constexpr (!Config::linear)
-      if (full) return each([&](float x, int m, int n) { return Config::inside(args, x, m, n, place.batch); });
-    each([&](float x, int m, int n) {
-      if constexpr (Config::linear) {
-        bool seen = !Config::masked || Config::score(args, 0.0f, m, min(n, last), place.batch) != -spc_inf();
-        return n <= last && seen ? x : -spc_inf();
-      } else {
-        float score = Config::score(args, x, m, min(n, last), place.batch);
-        return n <= last ? score : -spc_inf();
-      }
-    });
+    for (int b = 0; b < blocks; b++) spc_score_sums<Config>(s[b], args, place, row0() + b * 16 + lane() / 4, n0);
   }
   __device__ __forceinline__ void weigh(float (&s)[blocks][columns / 2]) {
     float factor = spc_exponent_factor<Config>();
@@ -240,9 +217,12 @@ template <class Config> SPC_DEVICE void spc_attend_store(const char *shared, con
     if (m >= place.m1) break;
     const float *from = (const float *)(shared + (row0 + row) * parts::staged_pitch) + column;
     alignas(16) T values[count];
+    alignas(16) float means[count];
+#pragma unroll
+    for (int e = 0; e < count; e += 4) *(float4 *)(means + e) = *(const float4 *)(from + e);
 #pragma unroll
     for (int e = 0; e < count; e++)
-      values[e] = spc_put_as<T>::from(Config::epilogue(args, from[e], m, min(column + e, Config::head_v - 1), place.batch));
+      values[e] = spc_put_as<T>::from(Config::epilogue(args, means[e], m, min(column + e, Config::head_v - 1), place.batch));
     if (aligned && column + count <= Config::head_v) {
       *(uint4 *)(to + row * pitch + column) = *(const uint4 *)values;
     } else {

@@ -1,4 +1,4 @@
-// attend_softmax.cuh - what the attention kernels share: which rows and columns a tile meets, which tiles are visited, and a softmax whose scores come
+// attend_softmax.cuh - what the attention kernels share: which rows and columns a tile meets, which tiles are visited, what is a score, and a softmax whose scores come
 // a tile at a time (Milakov and Gimelshein 2018, online normalizer).
 //
 // Of every row the warp keeps the greatest exponent so far and the sum of 2^(exponent - greatest).  A tile with a greater one
@@ -18,13 +18,19 @@ struct spc_attend_place {
   long long batch;
 };
 
-// Of masked rows the last ones come first: where rows see what lies before them, those have most to do.
+// Tile number `tile`.  As many batches as the shared cache holds keys and values of take turns, so that all of their first rows come
+// first; of masked rows those are the last ones, which have most to do where rows see what lies before them.
 template <class Config> SPC_DEVICE spc_attend_place spc_place_attend(const spc_args &args, spc_u32 tile) {
+  const spc_u32 cache = 24u << 20; // bytes
   spc_attend_place place;
-  int m = (int)Config::m(args), n = (int)Config::n(args), tiles_m = (m + Config::tile_m - 1) / Config::tile_m;
-  place.batch = tile / (spc_u32)tiles_m;
-  int number = (int)(tile % (spc_u32)tiles_m);
-  place.m0 = (Config::masked ? tiles_m - 1 - number : number) * Config::tile_m;
+  int m = (int)Config::m(args), n = (int)Config::n(args);
+  spc_u32 tiles_m = (spc_u32)(m + Config::tile_m - 1) / Config::tile_m, batches = (spc_u32)Config::tiles(args) / tiles_m;
+  spc_u32 kept = n > 0 ? cache / sizeof(typename Config::F) / (Config::head + Config::head_v) / n : batches;
+  kept = min(max(kept, 1u), batches);
+  spc_u32 first = tile / (kept * tiles_m) * kept, rest = tile % (kept * tiles_m), together = min(kept, batches - first);
+  place.batch = first + rest % together;
+  int number = (int)(rest / together);
+  place.m0 = (Config::masked ? (int)tiles_m - 1 - number : number) * Config::tile_m;
   place.m1 = min(place.m0 + Config::tile_m, m);
   place.begin = place.full_begin = 0, place.end = place.full_end = n;
   if constexpr (Config::masked) {
@@ -49,6 +55,29 @@ template <class Config> SPC_DEVICE int spc_next_visited(const spc_args &args, co
     return place.end;
   }
   return n0;
+}
+
+// Sums of the columns from n0 on become scores: sums themselves where they are but scaled, -inf where nobody sees them.  row0: the
+// lane's first of two rows, in the tile.
+template <class Config, int Count>
+SPC_DEVICE void spc_score_sums(float (&s)[Count], const spc_args &args, const spc_attend_place &place, int row0, int n0) {
+  const int columns = Count * 2, t = (int)threadIdx.x % 4 * 2;
+  bool full = n0 >= place.full_begin && n0 + columns <= place.full_end;
+  if (Config::linear && full) return;
+  auto each = [&](auto score_of) {
+#pragma unroll
+    for (int i = 0; i < Count; i++) {
+      int m = min(place.m0 + row0 + i / 2 % 2 * 8, place.m1 - 1), n = n0 + i / 4 * 8 + t + i % 2;
+      s[i] = score_of(s[i], m, n);
+    }
+  };
+  if constexpr (!Config::linear)
+    if (full) return each([&](float x, int m, int n) { return Config::inside(args, x, m, n, place.batch); });
+  each([&](float x, int m, int n) {
+    if (n >= place.end) return -spc_inf();
+    if constexpr (Config::linear) return !Config::masked || Config::score(args, 0.0f, m, n, place.batch) != -spc_inf() ? x : -spc_inf();
+    else return Config::score(args, x, m, n, place.batch);
+  });
 }
 
 // What a sum (Config::linear) or a score is multiplied with to be an exponent of two.
