@@ -64,6 +64,7 @@ static const char *lies_misfit(pass_context *context, const ir_attend *t) {
 
 static const char *head_misfit(pass_context *context, const ir_attend *t, const ir_kernel_row *row) {
   const int64_t most = 256, step = row->align ? 8 : 1;
+  const int widest_masked = 128;
   for (int column = 0; column < 2; column++) {
     const char *name = column ? t->column->name : ir_flat_last(&t->roles.k)->name;
     int64_t size = fixed_size(column ? t->column->extent : ir_flat_size(context->arena, &t->roles.k));
@@ -72,7 +73,8 @@ static const char *head_misfit(pass_context *context, const ir_attend *t, const 
     if (size % step) return pass_alignment_why(context, row);
   }
   int head = (int)fixed_size(ir_flat_size(context->arena, &t->roles.k)), head_v = (int)fixed_size(t->column->extent), bytes, boxes;
-  return ir_attend_fits(row, head, head_v, t->result->target->dtype, &bytes, &boxes) ? NULL : "tiles of so long rows have no room";
+  if (!ir_attend_fits(row, head, head_v, t->result->target->dtype, &bytes, &boxes)) return "tiles of so long rows have no room";
+  return t->condition && row->n > widest_masked ? "beside so many scores a condition has no registers" : NULL;
 }
 
 /* Where blocks of the condition are asked for once a tile. */

@@ -412,7 +412,7 @@ template <class Config> SPC_DEVICE void spc_attend(const spc_args &args, const s
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   __syncthreads();
-  const int working = room::groups == 3 ? 160 : 232, loading = room::groups == 3 ? 32 : 40; // registers
+  const int working = room::groups == 3 ? 160 : 240, loading = room::groups == 3 ? 32 : 24; // registers
   if (threadIdx.x >= Config::workers) {
     if constexpr (room::groups > 1) ptx_give_registers<loading>();
     if (__shfl_sync(~0u, (int)threadIdx.x / 32, 0) == Config::workers / 32) spc_attend_load_role<Config>(shared, args, maps);

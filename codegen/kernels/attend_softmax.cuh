@@ -69,6 +69,7 @@ SPC_DEVICE void spc_score_sums(float (&s)[Count], const spc_args &args, const sp
     for (int i = 0; i < Count; i++) {
       int m = min(place.m0 + row0 + i / 2 % 2 * 8, place.m1 - 1), n = n0 + i / 4 * 8 + t + i % 2;
       s[i] = score_of(s[i], m, n);
+      if (i % 16 == 15) asm volatile("" ::: "memory"); // registers
     }
   };
   if constexpr (!Config::linear)

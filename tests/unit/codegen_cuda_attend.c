@@ -24,14 +24,13 @@ static const attended cases[] = {
     {192, 128, "", "", " : f32"},
 };
 
-static const char *program_of(ir_arena *arena, const ir_kernel_row *row, const attended *a) {
+static const char *program_of(ir_arena *arena, const attended *a) {
   return ir_format_text(arena,
                         "spx 1; dim B: dyn; dim G: dyn; dim S: dyn; %s\n"
                         "kernel k { in q: bf16[B,4*G,S,%d]; in k: bf16[B,G,S,%d]; in v: bf16[B,G,S,%d]; %s\n"
                         "  let p[b,h,i,j] = 0.125 * sum[d] q[b,h,i,d]*k[b,h/4,j,d] %s;  let a[b,h,i,j] = softmax[j](p[b,h,i,j]);\n"
-                        "  out o[b,h,i,e] = sum[j] a[b,h,i,j]*v[b,h/4,j,e]%s; }\n"
-                        "schedule k { tile o i=%d j=%d; }\n",
-                        strstr(a->given, "N,N") ? "dim N: dyn;" : "", a->head, a->head, a->head_v, a->given, a->mask, a->result, row->m, row->n);
+                        "  out o[b,h,i,e] = sum[j] a[b,h,i,j]*v[b,h/4,j,e]%s; }\n",
+                        strstr(a->given, "N,N") ? "dim N: dyn;" : "", a->head, a->head, a->head_v, a->given, a->mask, a->result);
 }
 
 static const char *messages(const ir_sink *sink, ir_arena *arena) {
@@ -45,14 +44,19 @@ static const ir_stage *last_stage(const ir_kernel *kernel) { return kernel->stag
 /* NULL: the row does not take these sizes. */
 static ir_program *staged(ir_arena *arena, ir_sink *sink, const ir_kernel_row *row, const attended *a, const ir_target *target) {
   ir_program *program = NULL;
-  pass_options options = {.target = target};
-  const char *text = program_of(arena, row, a);
+  int split = ir_kernel_split(row);
+  const char *label = ir_format_text(arena, "attention %dx%d%s%s", row->m, row->n, ir_kernel_moves_boxes(row) ? " boxes" : "",
+                                     split > 1 ? ir_format_text(arena, ", j split in %d", split) : "");
+  pass_pin pin = {.target = "o", .label = label};
+  pass_options options = {.target = target, .pin = &pin};
+  const char *text = program_of(arena, a);
   if (fe_compile(arena, "k", text, strlen(text), NULL, sink, &program)) return NULL;
-  if (pass_pipeline(program, &options, sink)) return NULL;
-  return program;
+  cr_assert_eq(pass_pipeline(program, &options, sink), SPC_OK);
+  return strcmp(last_stage(program->kernels.at[0])->row, row->name) ? NULL : program;
 }
 
-static void check_case(const ir_kernel_row *row, const attended *a, const char *target) {
+/* Whether the row takes the case at all. */
+static bool check_case(const ir_kernel_row *row, const attended *a, const char *target) {
   ir_arena *arena = ir_arena_new();
   ir_sink *sink = ir_sink_new(arena);
   ir_program *program = staged(arena, sink, row, a, ir_target_find(target));
@@ -60,16 +64,14 @@ static void check_case(const ir_kernel_row *row, const attended *a, const char *
     ir_kernel *kernel = program->kernels.at[0];
     ir_image *image = NULL;
     cg_options options = {.target = ir_target_find(target), .threads = 2, .alone = true};
-    cr_expect_str_eq(last_stage(kernel)->row, row->name);
     cr_assert_eq(cg_cuda_compile(arena, kernel, &options, sink, &image), SPC_OK, "%s %d %s: %s", row->name, a->head, a->mask, messages(sink, arena));
     const ir_code_image *code = &image->codes.at[0];
     cr_expect(code->cubin_bytes > 0);
     cr_expect_eq(code->spill_bytes, 0, "%s %s %d, %d, `%s` spills %d bytes", target, row->name, a->head, a->head_v, a->mask, code->spill_bytes);
     cr_expect_str_empty(messages(sink, arena), "%s %s: %s", target, row->name, messages(sink, arena));
-  } else {
-    cr_expect(strstr(messages(sink, arena), "no kernel for `o` has this tile"), "%s %d: %s", row->name, a->head, messages(sink, arena));
   }
   ir_arena_free(arena);
+  return program != NULL;
 }
 
 Test(codegen_cuda_attend, every_row_for_every_case) {
@@ -80,6 +82,8 @@ Test(codegen_cuda_attend, every_row_for_every_case) {
       const ir_kernel_row *row = &ir_kernel_rows[r];
       bool hopper = !strcmp(targets[t], "sm_90a");
       if (!ir_kernel_attends(row) || (row->least_arch > 80 && !hopper)) continue;
-      for (int i = 0; i < IR_COUNT(cases); i++) check_case(row, &cases[i], targets[t]);
+      int taken = 0;
+      for (int i = 0; i < IR_COUNT(cases); i++) taken += check_case(row, &cases[i], targets[t]);
+      cr_expect(taken >= 2, "%s takes %d cases", row->name, taken);
     }
 }
