@@ -56,6 +56,9 @@ static const struct {
      "deadlock"},
     {"an mbarrier that nobody made", WAIT, "no mbarrier was made"},
     {"a loop that waits for nobody's word", "spin:\nld.volatile.global.u32 %r3, [%rd2];\nsetp.eq.s32 %p1, %r3, -1;\n@%p1 bra spin;\n", "endless"},
+    {"a step of nothing", "mov.u32 %r3, 0;\nmov.u32 %r4, 0;\nmore:\nadd.s32 %r4, %r4, 2;\nand.b32 %r4, %r4, 1022;\nadd.s32 %r3, %r3, 0;\n"
+                          "setp.lt.s32 %p1, %r3, 7;\n@%p1 bra more;\n", "endless"},
+    {"a long loop", "mov.u32 %r3, 0;\nmore:\nadd.s32 %r3, %r3, 1;\nsetp.lt.s32 %p1, %r3, 15000000;\n@%p1 bra more;\nst.global.u32 [%rd4], %r1;\n", NULL},
     {"a wrong result", "add.s32 %r3, %r1, 1;\nst.global.u32 [%rd4], %r3;\n", "wrong"},
     {"a trap", "trap;\n", "traps"},
     {"an instruction that is not known", "frobnicate.u32 %r3, %r1;\n", "does not know `frobnicate.u32`"},
