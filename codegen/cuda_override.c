@@ -86,11 +86,11 @@ static long attribute(const char *text, const char *words, const char *constant)
   return number >= 0 || !strstr(text, words) ? number : number_behind(text, constant);
 }
 
-static long threads_of(const char *text) { return attribute(text, "__launch_bounds__(", " threads = "); }
+static long threads_of(const char *text) { return attribute(text, "launch_bounds__(", " threads = "); }
 
 static long cluster_of(const char *text) {
-  if (!strstr(text, "__cluster_dims__(")) return 1;
-  long number = attribute(text, "__cluster_dims__(", " cluster = ");
+  if (!strstr(text, "cluster_dims__(")) return 1;
+  long number = attribute(text, "cluster_dims__(", " cluster = ");
   return number >= 0 ? number : number_behind(text, " split = ");
 }
 
