@@ -2,9 +2,12 @@
  *
  * `--emit=cuda -o DIR/` writes DIR/KERNEL.STAGE.cuda; a file of that name (or ending in .cu) in the
  * override folder is what runs.  It is the user's text: the log gate does not replace it, and a
- * fault in it is the user's error.  Its first line says which kernel row it was emitted for: launch
- * shape and buffers follow from the row, so a text for another row is refused. */
+ * fault in it is the user's error.  Its first line says which kernel row it was emitted for, its
+ * code for what launch: one that was emitted for other sizes, say, may want other blocks (a team of
+ * 256 threads in a block of 128 never ends).  A text for another row or another launch is refused. */
+#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "codegen/cuda.h"
@@ -69,6 +72,59 @@ static spc_status check_row(const overriding *o, const char *path, const char *o
                      (int)written - 3, own + 3, (int)length - 3, emitted + 3));
 }
 
+/* ---- what a text says of its launch ---------------------------------------------------------- */
+/* The number behind the first such words; -1: there is none. */
+static long number_behind(const char *text, const char *words) {
+  const char *at = strstr(text, words);
+  if (!at || !isdigit((unsigned char)at[strlen(words)])) return -1;
+  return strtol(at + strlen(words), NULL, 10);
+}
+
+/* A composed kernel's attributes name constants of its Config. */
+static long attribute(const char *text, const char *words, const char *constant) {
+  long number = number_behind(text, words);
+  return number >= 0 || !strstr(text, words) ? number : number_behind(text, constant);
+}
+
+static long threads_of(const char *text) { return attribute(text, "launch_bounds__(", " threads = "); }
+
+static long cluster_of(const char *text) {
+  if (!strstr(text, "cluster_dims__(")) return 1;
+  long number = attribute(text, "cluster_dims__(", " cluster = ");
+  return number >= 0 ? number : number_behind(text, " split = ");
+}
+
+/* x.vals = buf[0], ..; NULL: an edit has dropped the line */
+static const char *arrays_of(ir_arena *arena, const char *text) {
+  const char *first = strstr(text, " = buf[0]"), *line = first;
+  while (line && line > text && line[-1] != '\n') line--;
+  return line && !strncmp(line, "// ", 3) ? ir_strndup(arena, line + 3, strcspn(line + 3, "\n")) : NULL;
+}
+
+static spc_status check_launch(const overriding *o, const char *path, const char *own, const char *emitted) {
+  const struct {
+    const char *is, *has;
+    long own, now;
+    bool less_will_do;
+  } all[] = {{"it is made for blocks of %ld threads", "has %ld a block", threads_of(own), threads_of(emitted), false},
+             {"it is made for clusters of %ld", "has clusters of %ld", cluster_of(own), cluster_of(emitted), false},
+             {"it takes %ld bytes of shared memory", "gives it %ld", number_behind(own, " shared_bytes = "),
+              number_behind(emitted, " shared_bytes = "), true}};
+  for (int i = 0; i < IR_COUNT(all); i++) {
+    if (all[i].own < 0 || all[i].now < 0 || all[i].own == all[i].now || (all[i].less_will_do && all[i].own < all[i].now)) continue;
+    ir_text why = ir_text_new(o->arena);
+    ir_text_printf(&why, all[i].is, all[i].own);
+    ir_text_put(&why, ", and the stage's launch now ");
+    ir_text_printf(&why, all[i].has, all[i].now);
+    ir_text_put(&why, "; emit it again and edit that");
+    return unfit(o, path, why.data);
+  }
+  const char *arrays = arrays_of(o->arena, own), *now = arrays_of(o->arena, emitted);
+  if (!arrays || !now || !strcmp(arrays, now)) return SPC_OK;
+  return unfit(o, path, ir_format_text(o->arena, "it was emitted for the arrays `%s`, and the stage's launch now has `%s`; emit it again and edit that",
+                                       arrays, now));
+}
+
 static spc_status override_one(const overriding *o, int i, int *found) {
   static const char *const endings[] = {"cuda", "cu"};
   ir_code_image *code = &o->image->codes.at[i];
@@ -81,6 +137,7 @@ static spc_status override_one(const overriding *o, int i, int *found) {
     *found += 1;
     if (!strcmp(own, code->source)) return SPC_OK; /* emitted, not edited */
     SPC_TRY(check_row(o, path, own, code->source));
+    SPC_TRY(check_launch(o, path, own, code->source));
     code->source = own;
     code->path = path;
     ir_diag_add(o->sink, IR_DIAG_OVERRIDDEN, IR_NOWHERE,

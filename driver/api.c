@@ -315,8 +315,10 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
     if (!given.fixed[i].name)
       return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                           "spc_program_options: `fixed[%d]` has no name", i);
-  /* On CUDA what is in the cache is the tuned tier at once. */
-  api_tier tier = !given.tiered || context->backend == DRV_INTERP ? API_TUNED
+  /* On CUDA what is in the cache is the tuned tier at once.  Tiers sum in orders of their own: who was promised a result's
+   * bits gets one of them. */
+  bool promised = given.reproducible || given.batch_invariant;
+  api_tier tier = !given.tiered || promised || context->backend == DRV_INTERP ? API_TUNED
                   : context->backend == DRV_CUDA                  ? API_RECALLED
                                                                   : API_GENERIC;
   spc_status status = make(context, tier, &source, cancelled, out, err);

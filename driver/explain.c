@@ -25,6 +25,17 @@ typedef struct promise {
   const char *name;
 } promise;
 
+/* The sizes that the promise's own estimates took: what is compared is of the same work. */
+static const int64_t *sizes_taken(drv_session *s, const int64_t *sizes) {
+  const ir_program *program = s->program;
+  int64_t *taken = IR_NEW_ARRAY(s->arena, int64_t, program->dims.count + 1);
+  for (int d = 0; d < program->dims.count; d++) {
+    const ir_dim *dim = program->dims.at[d];
+    taken[d] = program->batch_invariant && dim->value < 0 && dim->assumed > 0 ? dim->assumed : sizes[d];
+  }
+  return taken;
+}
+
 /* Compiles the file once more, without promises; what it has to say was said the first time. */
 static spc_status compile_without(drv_session *s, const ir_target *target, const int64_t *sizes,
                                   promise *out) {
@@ -35,11 +46,12 @@ static spc_status compile_without(drv_session *s, const ir_target *target, const
   out->name = !program->batch_invariant ? "reproducible"
               : program->reproducible   ? "reproducible, batch invariant"
                                         : "batch invariant";
+  const int64_t *taken = sizes_taken(s, sizes);
   s->sink = ir_sink_new(s->arena);
   s->options.reproducible = s->options.batch_invariant = false;
   spc_status status = drv_load(s, s->arguments.items.at[0]);
   if (!status) s->program->reproducible = s->program->batch_invariant = false;
-  if (!status) status = drv_run_passes(s, target, sizes);
+  if (!status) status = drv_run_passes(s, target, taken);
   if (!status) out->without = s->program;
   s->program = program;
   s->sink = sink;

@@ -99,13 +99,14 @@ static void put_head(page *p) {
   page_raw(p, "</b>");
   for (int d = 0; d < p->s->program->dims.count; d++) {
     const ir_dim *dim = p->s->program->dims.at[d];
-    int64_t size = dim->value >= 0 ? dim->value : p->sizes[d] >= 0 ? p->sizes[d] : dim->assumed;
+    bool here = p->sizes[d] >= 0 && !p->s->program->batch_invariant; /* whose estimates hear of no sizes */
+    int64_t size = dim->value >= 0 ? dim->value : here ? p->sizes[d] : dim->assumed;
     ir_text_printf(&p->out, "%s", d ? ", " : "; ");
     page_put(p, dim->name);
     ir_text_printf(&p->out, "&#160;=&#160;%lld%s", (long long)size,
-                   dim->value >= 0    ? ""
-                   : p->sizes[d] >= 0 ? " (here)"
-                                      : " (assumed)");
+                   dim->value >= 0 ? ""
+                   : here          ? " (here)"
+                                   : " (assumed)");
   }
   page_raw(p, "</p>\n<nav>");
 }

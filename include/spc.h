@@ -154,7 +154,8 @@ typedef struct spc_program_options {
                        * NULL: none */
   int tiered; /* 1: answers as soon as generic code is there, and compiles the tuned one in the background
                * (spc_program_tuned).  On CUDA what the cache has is tuned at once.  On the interpreter, in
-               * jobs and of bundles it says nothing */
+               * jobs and of bundles it says nothing, nor where `reproducible` or `batch_invariant` is asked for: the
+               * two codes add up in orders of their own */
   int packed; /* 1: const inputs are packed (spc_plan_pack) before runs, so that what is made of them, lists or a dense
                * copy of a stored weight, costs a run nothing and is chosen for that.  0: it counts in every run, and a
                * caller who packs nothing is not slower for it.  Either way both are right */

@@ -1,6 +1,12 @@
 /* assume.c - what estimates take for granted where nothing is known: sizes of dyn dims, densities
  * without a hint.  Nothing here may change what is computed, only which way is chosen;
- * docs/cost-model.md lists it. */
+ * docs/cost-model.md lists it.
+ *
+ * Ways differ in the order of their sums, and so in a row's last bits.  Under batch invariance nobody
+ * therefore hears how many rows there are: a dyn dim is taken as its declaration says, whatever -D or the
+ * bindings say of it.  Every choice that weighs sizes (kernels, formats, strips, teams and parts of a GPU's
+ * loops) asks here and nowhere else, so one text is compiled the same for every number of rows.  What is
+ * left to the run then is whether operands are aligned: pass_rows_aligned sees to that. */
 #include <math.h>
 
 #include "passes/cost.h"
@@ -10,7 +16,7 @@
 static int64_t dim_assumed(const pass_context *context, const ir_dim *dim) {
   if (dim->value >= 0) return dim->value;
   const int64_t *sizes = context->options ? context->options->sizes : NULL;
-  if (sizes && sizes[dim->number] >= 0) return sizes[dim->number];
+  if (sizes && sizes[dim->number] >= 0 && !context->program->batch_invariant) return sizes[dim->number];
   int64_t size = (int64_t)context->profile->size_dyn;
   if (dim->bound > 0 && dim->bound < size) size = dim->bound;
   return dim->multiple > 1 ? (size + dim->multiple - 1) / dim->multiple * dim->multiple : size;

@@ -25,6 +25,7 @@ typedef struct pass_sum {
   int batches;                 /* indices of batch */
   bool flattened;              /* several indices are one, or one operand lacks an index of batch */
   ir_precision precision;      /* what the schedule allows */
+  bool any_rows;               /* batch invariance: nothing may depend on how many rows there are */
   /* or a product whose rows come in ragged groups, each with a matrix of its own: then not matrices,
    * but a, b, k, m_index (ragged) and n_index are set */
   bool grouped;

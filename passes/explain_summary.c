@@ -184,11 +184,14 @@ static void put_size(const ir_dim *dim, ir_text *out) {
 
 static void put_sizes(const ir_program *program, const ir_kernel *kernel, ir_text *out) {
   int shown = 0;
+  bool open = false;
   for (int i = 0; i < program->dims.count; i++) {
     if (!kernel_uses_dim(kernel, program->dims.at[i])) continue;
     ir_text_put(out, shown++ ? "; " : "  sizes: ");
     put_size(program->dims.at[i], out);
+    open = open || program->dims.at[i]->value < 0;
   }
+  if (open && program->batch_invariant) ir_text_put(out, "; whatever they are (batch invariance)");
   if (shown) ir_text_put(out, "\n");
 }
 

@@ -201,6 +201,7 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
   *out = (pass_sum){.stmt = stmt, .batch = 1, .m = 1, .n = 1, .k_size = 1};
   out->reduce = pass_reduction_of(stmt);
   out->precision = pass_schedule_precision(context->program, stmt->target);
+  out->any_rows = context->program->batch_invariant;
   if (!out->reduce || out->reduce->reducer != IR_RED_SUM) return false;
   if (out->reduce->bound_count == 1) out->k = out->reduce->bound[0];
   for (int i = 0; i < out->reduce->bound_count; i++)

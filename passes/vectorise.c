@@ -417,7 +417,7 @@ static void vectorise_function(pass_context *context, ir_func *func, int bits) {
   vectoriser v = {.arena = context->arena,
                   .bits = bits,
                   .units = profile && profile->units > 1 ? (int)profile->units : 1,
-                  .batch_invariant = context->options->batch_invariant};
+                  .batch_invariant = context->program->batch_invariant};
   pass_vec_lines(context->arena, func);
   pass_vec_share(context->arena, func, v.units);
   v.b = (ir_builder){context->arena, func, &body};

@@ -39,16 +39,27 @@ static bool is_open(const ir_expr *extent) {
   return extent->kind == IR_OP && extent->op == IR_OP_MUL && (is_open(extent->args[0]) || is_open(extent->args[1]));
 }
 
-static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
-  if (is_open(extent)) return true;
+static bool is_known_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
   return known_multiple(extent) * (int64_t)ir_dtype_bytes(tensor->dtype) % align == 0;
 }
 
-static bool is_aligned(const ir_tensor *tensor, int align) {
+static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int align) {
+  return is_open(extent) || is_known_multiple(extent, tensor, align);
+}
+
+/* Beside a row that wants aligned operands another one stands for those that are not, whose sums have another order.  The run
+ * must not choose between them by how many rows there are (batch invariance): of what lies along a summed index, that is the
+ * same for all rows; along another one it has to be known. */
+static bool is_aligned(const pass_sum *sum, const ir_tensor *tensor, bool along_k, int align) {
   if (align <= 1 || !tensor->rank) return true;
   int last = tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
                             : tensor->rank - 1;
-  return is_multiple(tensor->dim[last], tensor, align);
+  bool any_rows = sum->any_rows && !along_k;
+  return (any_rows ? is_known_multiple : is_multiple)(tensor->dim[last], tensor, align);
+}
+
+static bool lies_along_k(const pass_sum *sum, const ir_expr *access) {
+  return sum->k && pass_contiguous_index(access, false) == sum->k;
 }
 
 /* An intermediate that is turned round has the strips' index contiguous. */
@@ -62,17 +73,21 @@ static const char *strips_misfit(const ir_kernel *kernel, const pass_listed *lis
 }
 
 bool pass_operands_aligned(const pass_sum *sum, int align) {
-  return is_aligned(sum->a->tensor, align) && is_aligned(sum->b->tensor, align);
+  return is_aligned(sum, sum->a->tensor, lies_along_k(sum, sum->a), align) &&
+         is_aligned(sum, sum->b->tensor, lies_along_k(sum, sum->b), align);
 }
 
 const char *pass_alignment_why(const pass_context *context, const ir_kernel_row *row) {
-  return ir_format_text(context->arena, "it needs rows that are multiples of %d bytes", row->align);
+  return ir_format_text(context->arena, context->program->batch_invariant
+                                            ? "batch invariance: it needs rows that are multiples of %d bytes whatever the sizes are"
+                                            : "it needs rows that are multiples of %d bytes",
+                        row->align);
 }
 
 bool pass_rows_aligned(const pass_sum *sum, int align) {
   const ir_tensor *result = sum->stmt->target;
   return pass_operands_aligned(sum, align) &&
-         (ir_dtype_bytes(result->dtype) != 2 || is_aligned(result, align));
+         (ir_dtype_bytes(result->dtype) != 2 || is_aligned(sum, result, false, align));
 }
 
 bool pass_boxes_fit(const pass_sum *sum) {
@@ -362,7 +377,7 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   if (strips_misfit(kernel, operand, row)) misfit = strips_misfit(kernel, operand, row);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   const ir_tensor *result = ways->stmt->target;
-  if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(result, row->align))
+  if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(&ways->sum, result, false, row->align))
     misfit = pass_alignment_why(context, row);
   if (misfit)
     candidate->why = misfit;

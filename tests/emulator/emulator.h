@@ -49,6 +49,8 @@ struct em_warp {
   unsigned cluster_phase; /* behind the one that it arrived at last */
   uint64_t tid[3][EM_LANES], scratch[4][EM_LANES];
   int scratch_used;
+  uint64_t noted; /* its state in an earlier pass; round: it was in that once more, and nothing was stored between */
+  bool round;
 };
 
 typedef struct em_cluster {

@@ -13,7 +13,8 @@
 enum {
   SLICE = 20000,         /* instructions of a warp before the next one's turn */
   PATIENCE = 64,         /* passes over all warps before one more cluster starts */
-  PASSES_IN_VAIN = 3000, /* passes in which nothing happens that anybody could wait for */
+  PASSES_IN_VAIN = 2048, /* passes in which nothing happens that anybody could wait for, before one is suspicious */
+  MOST_IN_VAIN = 60000,  /* nobody waits for more */
   MULTIPROCESSORS = 132,
   SHARED_OF_ONE = 233472,
   THREADS_OF_ONE = 2048
@@ -330,6 +331,48 @@ static int most_resident(const em_machine *m) {
   return most > 0 ? most : 1;
 }
 
+/* ---- who goes round and round ------------------------------------------------------------------
+ * Long sums of one thread store nothing for long either.  But while nothing is stored a warp that is where it was before, with
+ * the same registers, will be there again.  What is compared is the state of the last pass that has a power of two for its
+ * number (R. P. Brent, An improved Monte Carlo factorization algorithm, 1980). */
+static uint64_t mixed(uint64_t sum, const void *from, size_t bytes) {
+  const unsigned char *at = from;
+  uint64_t word;
+  for (; bytes >= sizeof word; at += sizeof word, bytes -= sizeof word) {
+    memcpy(&word, at, sizeof word);
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15ull;
+    sum ^= sum >> 29;
+  }
+  for (; bytes; bytes--) sum = (sum ^ *at++) * 0x100000001b3ull;
+  return sum;
+}
+
+static uint64_t state_of(const em_kernel *k, const em_warp *w) {
+  uint64_t sum = mixed((uint64_t)w->current, w->registers, (size_t)k->registers * EM_LANES * sizeof *w->registers);
+  sum = mixed(sum, w->predicates, (size_t)k->predicates * sizeof *w->predicates);
+  for (int p = 0; p < w->part_count; p++) {
+    const em_part *part = &w->parts[p];
+    const unsigned at[] = {(unsigned)part->at, part->lanes, (unsigned)part->state, part->phase};
+    sum = mixed(sum, at, sizeof at);
+  }
+  return sum;
+}
+
+static bool all_go_round(const grid *g, int in_vain) {
+  bool all = true, noted = !(in_vain & (in_vain - 1));
+  for (int c = 0; c < g->live_count; c++)
+    for (int n = 0; n < g->live[c]->count; n++)
+      for (int k = 0; k < g->live[c]->blocks[n]->warp_count; k++) {
+        em_warp *w = &g->live[c]->blocks[n]->warps[k];
+        if (!w->alive) continue;
+        uint64_t state = state_of(g->machine->kernel, w);
+        if (noted) w->noted = state, w->round = false;
+        else w->round |= w->noted == state;
+        all &= w->round;
+      }
+  return all;
+}
+
 static void run_all(grid *g) {
   em_machine *m = g->machine;
   int passes = 0, in_vain = 0;
@@ -348,7 +391,7 @@ static void run_all(grid *g) {
       if (!start_cluster(g)) return;
     } else if (!moved) {
       report_waiting(g, "deadlock: no warp can go on");
-    } else if (in_vain > PASSES_IN_VAIN) {
+    } else if (in_vain > MOST_IN_VAIN || (in_vain >= PASSES_IN_VAIN && all_go_round(g, in_vain))) {
       report_waiting(g, "endless: instructions are executed and nothing comes of them");
     }
   }

@@ -155,7 +155,7 @@ static void *place_private(em_warp *w, const em_insn *i, int lane, em_space spac
 }
 
 void *em_place(em_warp *w, const em_insn *i, int lane, em_space space, uint64_t address, size_t bytes, size_t aligned) {
-  if (space == EM_GENERIC) space = (em_space)(address >> EM_SPACE_BIT);
+  if (space == EM_GENERIC || space == EM_PARAM) space = (em_space)(address >> EM_SPACE_BIT); /* what calls hand over is local */
   if (address & (aligned - 1)) {
     em_fail(w, i, lane, "the address 0x%llx is no multiple of %zu", (unsigned long long)address, aligned);
     return NULL;

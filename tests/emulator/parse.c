@@ -15,7 +15,19 @@ typedef struct name {
   int scope;
 } name;
 
-enum { BUCKETS = 4096, MOST_OPERANDS = 512, MOST_GROUPS = 32 };
+enum { BUCKETS = 4096, MOST_OPERANDS = 512, MOST_GROUPS = 32, MOST_FUNCTIONS = 16, MOST_PARAMETERS = 8 };
+
+typedef struct text_name {
+  const char *at;
+  size_t length;
+} text_name;
+
+/* A function that kernels call: its body is read at every call. */
+typedef struct function {
+  text_name name, results[MOST_PARAMETERS], parameters[MOST_PARAMETERS];
+  int result_count, parameter_count, line;
+  const char *body; /* behind its brace */
+} function;
 
 struct em_module {
   em_kernel **kernels;
@@ -31,6 +43,9 @@ typedef struct parser {
   em_module *module;
   em_kernel *kernel;
   name *names[BUCKETS];
+  function functions[MOST_FUNCTIONS];
+  int function_count;
+  em_operand *end; /* of the call whose body is read; NULL: none is */
   int code_room;
   char *error;
   size_t error_bytes;
@@ -313,11 +328,11 @@ static void variable(parser *p, const char *space, size_t space_length, bool ext
       *bytes = at + size * count;
       declare(p, start, length, number(p, at));
     }
-  } else if (word_is(space, space_length, ".local")) {
+  } else if (word_is(space, space_length, ".local") || word_is(space, space_length, ".param")) { /* the latter: of a call */
     em_kernel *k = p->kernel;
     size_t at = (k->local_bytes + align - 1) / align * align;
     k->local_bytes = at + size * count;
-    declare(p, start, length, number(p, at));
+    declare(p, start, length, number(p, (space[1] == 'p' ? EM_GENERIC_BASE(EM_LOCAL) : 0) + at));
   } else {
     unsigned char *memory = em_memory_allocate(size * count > 0 ? size * count : 1, 0);
     own(p->module, memory);
@@ -353,7 +368,11 @@ static void instruction(parser *p, const char *start, size_t length, em_operand 
   i->opcode = own(p->module, strndup(start, length));
   if (guard.kind == EM_PREDICATE) i->guard = guard.slot, i->guard_negated = guard.negated;
   skip(p);
-  if (*p->at != ';') {
+  if (p->end && !strncmp(i->opcode, "ret", 3)) {
+    i->opcode = "bra";
+    r.groups[r.group_count++] = (em_group){.first = 0, .count = 1};
+    add(p, &r, (em_operand){.kind = EM_LABEL, .slot = -1, .fixed = (const void *)p->end});
+  } else if (*p->at != ';') {
     do group(p, &r);
     while (take(p, ',') && !p->failed);
   }
@@ -367,7 +386,73 @@ static void instruction(parser *p, const char *start, size_t length, em_operand 
   if (!em_decode(i)) fail(p, "the emulator does not know `%s`", i->opcode);
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+static void body(parser *p);
+
+/* (a, b): how many */
+static int names(parser *p, text_name *out) {
+  int count = 0;
+  if (!take(p, '(')) return 0;
+  while (!take(p, ')') && !p->failed) {
+    text_name n;
+    n.length = word(p, &n.at);
+    if (count == MOST_PARAMETERS || !n.length) fail(p, "not expected: `%.20s`", p->at);
+    else out[count++] = n;
+    take(p, ',');
+  }
+  return count;
+}
+
+static void give(parser *p, const text_name *inside, int count, const em_operand *what) {
+  for (int i = 0; i < count; i++) declare(p, inside[i].at, inside[i].length, what[i]);
+}
+
+static void take_operands(parser *p, const text_name *outside, int count, int wanted, em_operand *out) {
+  if (count != wanted) fail(p, "a call with %d for %d", count, wanted);
+  for (int i = 0; i < count && !p->failed; i++) {
+    const em_operand *known = find(p, outside[i].at, outside[i].length);
+    if (known) out[i] = *known;
+    else fail(p, "`%.*s` is not known", (int)outside[i].length, outside[i].at);
+  }
+}
+
+/* call.uni (result), name, (a, b);   is the function's body, with its own names for what it is given */
+static void call(parser *p) {
+  text_name result[MOST_PARAMETERS], given[MOST_PARAMETERS], called;
+  em_operand results[MOST_PARAMETERS], parameters[MOST_PARAMETERS], *outer = p->end;
+  const function *f = NULL;
+  int result_count = names(p, result), given_count;
+  take(p, ',');
+  called.length = word(p, &called.at);
+  take(p, ',');
+  given_count = names(p, given);
+  expect(p, ';');
+  for (int i = 0; i < p->function_count; i++)
+    if (p->functions[i].name.length == called.length && !memcmp(p->functions[i].name.at, called.at, called.length)) f = &p->functions[i];
+  if (!f) fail(p, "`%.*s` is no function of this text", (int)called.length, called.at);
+  if (!f || p->depth > 32) return;
+  take_operands(p, result, result_count, f->result_count, results);
+  take_operands(p, given, given_count, f->parameter_count, parameters);
+  if (p->failed) return;
+  const char *at = p->at;
+  int line = p->line;
+  p->scopes[++p->depth] = ++p->scope;
+  give(p, f->results, result_count, results);
+  give(p, f->parameters, given_count, parameters);
+  p->end = declare(p, "$end", 4, (em_operand){.kind = EM_LABEL, .slot = -1});
+  p->at = f->body;
+  p->line = f->line;
+  em_operand *end = p->end;
+  body(p);
+  end->slot = p->kernel->count;
+  if (p->failed) return; /* its line is said */
+  p->end = outer;
+  p->at = at;
+  p->line = line;
+}
+
 static void body(parser *p) {
+  const int first = p->depth;
   while (!p->failed) {
     const char *start;
     skip(p);
@@ -376,12 +461,13 @@ static void body(parser *p) {
     } else if (take(p, '{')) {
       p->scopes[++p->depth] = ++p->scope;
     } else if (take(p, '}')) {
-      if (p->depth-- == 1) return;
+      if (p->depth-- == first) return;
     } else if (take(p, ';')) {
     } else if (*p->at == '@') {
       p->at++;
       em_operand guard = single(p);
       size_t length = word(p, &start);
+      if (!strncmp(start, "call", 4)) fail(p, "a call behind a condition");
       instruction(p, start, length, guard);
     } else {
       size_t length = word(p, &start);
@@ -394,8 +480,10 @@ static void body(parser *p) {
         known->slot = p->kernel->count;
       } else if (word_is(start, length, ".reg")) {
         registers(p);
-      } else if (word_is(start, length, ".shared") || word_is(start, length, ".local")) {
+      } else if (word_is(start, length, ".shared") || word_is(start, length, ".local") || word_is(start, length, ".param")) {
         variable(p, start, length, false);
+      } else if (word_is(start, length, "call") || word_is(start, length, "call.uni")) {
+        call(p);
       } else if (*start == '.') { /* .pragma, .loc */
         p->at += strcspn(p->at, ";\n");
         take(p, ';');
@@ -431,6 +519,70 @@ static void finish(parser *p) {
       }
 }
 
+/* .param .align 4 .b8 name[16] */
+static text_name parameter(parser *p, size_t *align, size_t *bytes) {
+  text_name n;
+  size_t count = 1, size, length = word(p, &n.at); /* .param */
+  *align = 1;
+  length = word(p, &n.at);
+  if (word_is(n.at, length, ".align")) {
+    *align = (size_t)read_number(p);
+    length = word(p, &n.at);
+  }
+  size = size_of_type(n.at, length);
+  if (*align < size) *align = size;
+  n.length = word(p, &n.at);
+  if (take(p, '[')) {
+    count = (size_t)read_number(p);
+    expect(p, ']');
+  }
+  *bytes = size * count;
+  return n;
+}
+
+static int parameters(parser *p, text_name *out) {
+  size_t align, bytes;
+  int count = 0;
+  if (!take(p, '(')) return 0;
+  while (!take(p, ')') && !p->failed) {
+    if (count == MOST_PARAMETERS) fail(p, "too many parameters");
+    else out[count++] = parameter(p, &align, &bytes);
+    take(p, ',');
+  }
+  return count;
+}
+
+/* .func (result) name (a, b) { .. }, or ; in place of the body. */
+static void note_function(parser *p) {
+  function f = {.result_count = 0};
+  int depth = 0;
+  f.result_count = parameters(p, f.results);
+  f.name.length = word(p, &f.name.at);
+  f.parameter_count = parameters(p, f.parameters);
+  while (*p->at && *p->at != '{' && !take(p, ';')) skip(p), p->at += *p->at != '{' && *p->at != ';';
+  if (*p->at != '{' || p->failed) return;
+  f.body = p->at + 1;
+  f.line = p->line;
+  if (p->function_count == MOST_FUNCTIONS) fail(p, "too many functions");
+  else p->functions[p->function_count++] = f;
+  do {
+    depth += (*p->at == '{') - (*p->at == '}');
+    p->line += *p->at == '\n';
+  } while (*++p->at && depth);
+}
+
+/* Of the whole text, before the kernels that call them. */
+static void note_functions(parser *p) {
+  const char *text = p->at;
+  for (const char *at = strstr(text, ".func"); at && !p->failed; at = strstr(p->at, ".func")) {
+    for (; p->at < at; p->at++) p->line += *p->at == '\n';
+    p->at = at + 5;
+    note_function(p);
+  }
+  p->at = text;
+  p->line = 1;
+}
+
 static void entry(parser *p) {
   const char *start;
   size_t length = word(p, &start);
@@ -442,25 +594,13 @@ static void entry(parser *p) {
   p->scopes[++p->depth] = ++p->scope;
   if (take(p, '(')) {
     while (!take(p, ')') && !p->failed) {
-      size_t align = 1, size, count = 1;
-      length = word(p, &start); /* .param */
-      length = word(p, &start);
-      if (word_is(start, length, ".align")) {
-        align = (size_t)read_number(p);
-        length = word(p, &start);
-      }
-      size = size_of_type(start, length);
-      if (align < size) align = size;
-      length = word(p, &start);
-      if (take(p, '[')) {
-        count = (size_t)read_number(p);
-        expect(p, ']');
-      }
+      size_t align, bytes;
+      text_name n = parameter(p, &align, &bytes);
       size_t at = (k->parameter_bytes + align - 1) / align * align;
       k->parameters[k->parameter_count].at = at;
-      k->parameters[k->parameter_count++].bytes = size * count;
-      k->parameter_bytes = at + size * count;
-      declare(p, start, length, number(p, EM_GENERIC_BASE(EM_PARAM) + at));
+      k->parameters[k->parameter_count++].bytes = bytes;
+      k->parameter_bytes = at + bytes;
+      declare(p, n.at, n.length, number(p, EM_GENERIC_BASE(EM_PARAM) + at));
       take(p, ',');
     }
   }
@@ -502,6 +642,10 @@ static void top(parser *p) {
     variable(p, start, length, false);
   } else if (word_is(start, length, ".entry")) {
     entry(p);
+  } else if (word_is(start, length, ".func")) {
+    int known = p->function_count;
+    note_function(p); /* it was noted before */
+    p->function_count = known;
   } else {
     fail(p, "not known at this place: `%.*s`", length ? (int)length : 20, start);
   }
@@ -511,6 +655,7 @@ em_module *em_module_parse(const char *text, char *error, size_t error_bytes) {
   em_module *m = calloc(1, sizeof *m);
   parser *p = calloc(1, sizeof *p);
   *p = (parser){.at = text, .line = 1, .module = m, .error = error, .error_bytes = error_bytes};
+  note_functions(p);
   for (skip(p); *p->at && !p->failed; skip(p)) top(p);
   bool failed = p->failed;
   free(p);

@@ -24,6 +24,8 @@ static int passed, failed;
 #define TAIL "ret;\n}\n"
 #define OWN_WORD "shl.b32 %r4, %r1, 2;\nadd.s32 %r4, %r2, %r4;\n" /* of shared memory */
 #define WAIT "again:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;\n@!%p2 bra again;\n"
+#define CALL /* %c ^ 5 */                                                                          \
+  "{\n.param .b32 p0;\nst.param.b32 [p0+0], %c;\n.param .b32 r0;\ncall.uni (r0), \nother, \n(\np0\n);\nld.param.b32 %c, [r0+0];\n}\n"
 #define FIRST "setp.ne.s32 %p1, %r1, 0;\n"
 
 static const struct {
@@ -56,6 +58,14 @@ static const struct {
      "deadlock"},
     {"an mbarrier that nobody made", WAIT, "no mbarrier was made"},
     {"a loop that waits for nobody's word", "spin:\nld.volatile.global.u32 %r3, [%rd2];\nsetp.eq.s32 %p1, %r3, -1;\n@%p1 bra spin;\n", "endless"},
+    {"two calls of a function",
+     ".reg .b32 %c;\nmov.u32 %c, %r1;\n" CALL CALL "st.global.u32 [%rd4], %c;\nret;\n}\n"
+     ".func (.param .b32 out) other(.param .b32 in)\n{\n.reg .pred %p<2>;\n.reg .b32 %r<4>;\nld.param.b32 %r1, [in];\nxor.b32 %r2, %r1, 5;\n"
+     "st.param.b32 [out+0], %r2;\nsetp.lt.s32 %p1, %r1, 9;\n@%p1 bra few;\nret;\nfew:\n", NULL},
+    {"a call of no function", "call.uni nobody;\n", "no function"},
+    {"a step of nothing", "mov.u32 %r3, 0;\nmov.u32 %r4, 0;\nmore:\nadd.s32 %r4, %r4, 2;\nand.b32 %r4, %r4, 1022;\nadd.s32 %r3, %r3, 0;\n"
+                          "setp.lt.s32 %p1, %r3, 7;\n@%p1 bra more;\n", "endless"},
+    {"a long loop", "mov.u32 %r3, 0;\nmore:\nadd.s32 %r3, %r3, 1;\nsetp.lt.s32 %p1, %r3, 15000000;\n@%p1 bra more;\nst.global.u32 [%rd4], %r1;\n", NULL},
     {"a wrong result", "add.s32 %r3, %r1, 1;\nst.global.u32 [%rd4], %r3;\n", "wrong"},
     {"a trap", "trap;\n", "traps"},
     {"an instruction that is not known", "frobnicate.u32 %r3, %r1;\n", "does not know `frobnicate.u32`"},

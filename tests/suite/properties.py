@@ -54,6 +54,9 @@ for name, (text, operands, _, _) in PROGRAMS.items():
     FILES[name] = write(name.replace(" ", "_") + ".spx", HEAD + "kernel k { " + text + " }\n")
     dtype = np.int32 if name == "ints" else np.float32
     DATA[name] = {o: integers(*(SIZES[a] for a in axes), density=DENSITY.get(o, 1.0), dtype=dtype) for o, axes in operands.items()}
+# What walks lists: a GPU's are of operands whose strips are contiguous, and pay from longer sums on.
+LISTED = {"cpu": (PROGRAMS["masked"][0], 256), "cuda": (PROGRAMS["masked"][0].replace("h: f32[T,K]", "h: f32[T,K] as dense_t"), 1024)}
+LISTED_FILES = {b: write("listed_%s.spx" % b, HEAD + "kernel k { " + text + " }\n") for b, (text, _) in LISTED.items()}
 ON = backends()
 if "cpu" not in ON:
     skip("properties on the cpu: LLVM is not in this build")
@@ -86,17 +89,23 @@ def mask_cases(t, k):
     yield "one full row of the last strip", strip
     yield "one full column", column
     yield "chequered", np.indices((t, k)).sum(0) % 2
-W = integers(256, 512) # large enough that lists are chosen
-np.save(path("W.npy"), W), np.save(path("h.npy"), np.zeros((13, 256), np.float32))
+W = integers(256, 512)
 for backend in ON[1:]:
-    r = spc("run", FILES["masked"], "--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--backend=" + backend, "--force-guard=sparse", "--stats=-")
+    wide = LISTED[backend][1] # large enough that lists are chosen
+    np.save(path("W.npy"), integers(wide, 512)), np.save(path("h.npy"), np.zeros((13, wide), np.float32))
+    r = spc("run", LISTED_FILES[backend], "--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--backend=" + backend, "--force-guard=sparse", "--stats=-")
     check("masks go through a list on " + backend, '"stage":"detect.h"' in r.stdout, r.stdout + r.stderr)
+for backend in ON[1:]:
+    wide = LISTED[backend][1]
+    weight = W if wide == len(W) else integers(wide, 512)
+    for what, mask in mask_cases(13, wide):
+        h = (mask * rng.integers(1, 5, mask.shape)).astype(np.float32)
+        for verdict in ("sparse", "dense", None):
+            got = run(LISTED_FILES[backend], {"h": h, "W": weight}, "y", backend, *(["--force-guard=" + verdict] if verdict else []))
+            check("mask %s on %s, guard %s" % (what, backend, verdict or "free"), same(got, h @ weight), got)
 for what, mask in mask_cases(13, 256):
     h = (mask * rng.integers(1, 5, mask.shape)).astype(np.float32)
     for backend in ON[1:] or ON:
-        for verdict in ("sparse", "dense", None):
-            got = run(FILES["masked"], {"h": h, "W": W}, "y", backend, *(["--force-guard=" + verdict] if verdict else []))
-            check("mask %s on %s, guard %s" % (what, backend, verdict or "free"), same(got, h @ W), got)
         got = run(FILES["spmm"], {"A": h, "B": W}, "y", backend)
         check("mask %s in csr on %s" % (what, backend), same(got, h @ W), got)
 
@@ -111,18 +120,19 @@ for name in ("ffn", "gated", "masked", "spmm", "sddmm", "spgemm", "bsr"):
     check("%s: the same on real values" % name, isinstance(on, np.ndarray) and np.allclose(on, off, rtol=1e-4, atol=1e-4), on)
 
 # ---- 4. Covers: the formula of explain, and the measured ones, against a count. ------------------------------
-BIG = {"T": 93, "K": 384, "N": 512}
+BIG = {"cpu": {"T": 93, "K": 384, "N": 512}, "cuda": {"T": 128, "K": 1024, "N": 512}} # whole strips: the formula is of those
 def tiles_of(h, strip):
     rows = -(-h.shape[0] // strip) * strip
     return np.vstack([h, np.zeros((rows - h.shape[0], h.shape[1]))]).reshape(-1, strip, h.shape[1]).any(1)
 for density in (0.0, 0.02, 0.05, 0.1):
-    h = (rng.normal(size=(BIG["T"], BIG["K"])) * (rng.random((BIG["T"], BIG["K"])) < density)).astype(np.float32)
-    np.save(path("h.npy"), h), np.save(path("W.npy"), integers(BIG["K"], BIG["N"]))
-    data = ["--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy")]
     for backend, hint in [(b, h) for b in ON[1:] for h in (["", ", gran=16x1"] if b == "cpu" else [""])]:
+        big, shape = BIG[backend], (BIG[backend]["T"], BIG[backend]["K"])
+        h = (rng.normal(size=shape) * (rng.random(shape) < density)).astype(np.float32)
+        np.save(path("h.npy"), h), np.save(path("W.npy"), integers(big["K"], big["N"]))
+        data = ["--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy")]
         target = "cpu" if backend == "cpu" else "sm_90a"
-        program = write("cover.spx", HEAD.replace("T: dyn", "T = %(T)d" % BIG).replace("K: dyn", "K = %(K)d" % BIG).replace("N: dyn", "N = %(N)d" % BIG) +
-                        "kernel k { " + PROGRAMS["masked"][0].replace("0.05", str(density or 0.01) + hint) + " }\n")
+        program = write("cover.spx", HEAD.replace("T: dyn", "T = %(T)d" % big).replace("K: dyn", "K = %(K)d" % big).replace("N: dyn", "N = %(N)d" % big) +
+                        "kernel k { " + LISTED[backend][0].replace("0.05", str(density or 0.01) + hint) + " }\n")
         tile = spc("compile", program, "--target=" + target, "--emit=tile").stdout
         strips = re.findall(r"list h \{[^}]*?\n\s+strip (\d+);[^}]*?gran (\d+);", tile)
         r = spc("run", program, *data, "--backend=" + backend, "--stats=" + path("stats.json"), "--out", "y=" + path("y.npy"))
@@ -267,9 +277,10 @@ for backend in ON:
     got = run(FILES["masked"], {"h": inf[0], "W": inf[1]}, "y", backend, "--strict-nan")
     check("--strict-nan: 0 * inf is NaN on " + backend, isinstance(got, np.ndarray) and np.isnan(got).all(), got)
 for backend in ON[1:]:
-    program = write("verdict.spx", HEAD.replace("K: dyn", "K = 256").replace("N: dyn", "N = 512") + "kernel k { " + PROGRAMS["masked"][0] + " }\n")
-    np.save(path("W.npy"), np.ones((256, 512), np.float32))
-    for what, h in (("sparse", np.zeros((64, 256), np.float32)), ("dense", np.ones((64, 256), np.float32))):
+    text, wide = LISTED[backend]
+    program = write("verdict.spx", HEAD.replace("K: dyn", "K = %d" % wide).replace("N: dyn", "N = 512") + "kernel k { " + text + " }\n")
+    np.save(path("W.npy"), np.ones((wide, 512), np.float32))
+    for what, h in (("sparse", np.zeros((64, wide), np.float32)), ("dense", np.ones((64, wide), np.float32))):
         np.save(path("h.npy"), h)
         r = spc("run", program, "--bind", "h=" + path("h.npy"), "--bind", "W=" + path("W.npy"), "--backend=" + backend, "--stats=" + path("stats.json"))
         stats = json.load(open(path("stats.json"))) if r.returncode == 0 else {}
@@ -299,8 +310,10 @@ for backend in ON[1:]:
 # One huge value in each micro-tile position in turn: every row of a strip and of the ragged last one.
 for backend in ON[1:]:
     for row in range(13):
-        h = np.zeros((13, 256), np.float32)
-        h[row, (37 * row + 255) % 256] = 2.0 ** 20
-        got = run(FILES["masked"], {"h": h, "W": W}, "y", backend, "--force-guard=sparse")
-        check("a huge value in row %d of the strips on %s" % (row, backend), same(got, h @ W), got)
+        wide = LISTED[backend][1]
+        h = np.zeros((13, wide), np.float32)
+        h[row, (37 * row + wide - 1) % wide] = 2.0 ** 20
+        weight = W if wide == len(W) else integers(wide, 512)
+        got = run(LISTED_FILES[backend], {"h": h, "W": weight}, "y", backend, "--force-guard=sparse")
+        check("a huge value in row %d of the strips on %s" % (row, backend), same(got, h @ weight), got)
 close()

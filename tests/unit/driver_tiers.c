@@ -134,3 +134,16 @@ Test(driver_tiers, programs_end_while_their_second_tier_compiles) {
     stand_free(&s);
   }
 }
+
+/* The two tiers add up in orders of their own. */
+Test(driver_tiers, promised_bits_are_of_one_tier) {
+  if (!cg_cpu_available()) cr_skip("no LLVM");
+  for (int promise = 0; promise < 2; promise++) {
+    stand s = {.err = SPC_ERROR_INIT};
+    spc_program_options options = {.struct_size = sizeof options, .tiered = 1, .reproducible = !promise, .batch_invariant = promise};
+    s.plan = open_kernel("cpu", 2, "spx 1; dim T: dyn; kernel k { in x: f32[T]; out y[] = sum[t] x[t]; }", "k", &options, &s.context, &s.program);
+    cr_expect_eq(described(s.plan).tier, SPC_TIER_TUNED);
+    cr_expect_eq(spc_program_tuned(s.program, 0), 1);
+    stand_free(&s);
+  }
+}
