@@ -75,16 +75,27 @@ struct spc_attend_slot {
   }
 };
 
-// Of a cluster's tile the columns of this block.
-template <class Config> SPC_DEVICE spc_attend_place spc_place_share(const spc_args &args, spc_u32 tile) {
-  spc_attend_place place = spc_place_attend<Config>(args, tile);
-  if constexpr (Config::split > 1) {
-    int tiles = max(place.end - place.begin + Config::tile_n - 1, 0) / Config::tile_n, rank = ptx_cluster_rank(), from = place.begin;
-    place.begin = from + tiles * rank / Config::split * Config::tile_n;
-    place.end = min(place.end, from + tiles * (rank + 1) / Config::split * Config::tile_n);
+// The tiles of a block, or of a cluster: one of as many as there are blocks, then one of the next so many, counted from the other end.  Where
+// what there is to do rises or falls along the tiles, all have about as much in two such rounds.
+template <class Config> struct spc_attend_walk {
+  spc_attend_order<Config> order;
+  spc_u32 first, at, blocks;
+
+  __device__ __forceinline__ spc_attend_walk(const spc_args &args)
+      : order(args), first(0), at(blockIdx.x / Config::split), blocks(gridDim.x / Config::split) {}
+  // Of a cluster's tile the columns of this block.
+  __device__ __forceinline__ bool next(const spc_args &args, spc_attend_place &place) {
+    if (first + at >= order.tiles) return false;
+    place = order.place(args, first + at);
+    if constexpr (Config::split > 1) {
+      int tiles = max(place.end - place.begin + Config::tile_n - 1, 0) / Config::tile_n, rank = ptx_cluster_rank(), from = place.begin;
+      place.begin = from + tiles * rank / Config::split * Config::tile_n;
+      place.end = min(place.end, from + tiles * (rank + 1) / Config::split * Config::tile_n);
+    }
+    first += blocks, at = blocks - 1 - at;
+    return true;
   }
-  return place;
-}
+};
 template <class Config> SPC_DEVICE spc_box_batch spc_attend_batch(const spc_args &args, const spc_attend_place &place) {
   spc_box_batch g = {{0, 0, 0}};
 #pragma unroll
@@ -98,6 +109,8 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
   const bool leads = ptx_elect();
   spc_attend_slot k = {0, 1}, v = {0, 1};
   int q_phase = 1;
+  spc_attend_walk<Config> walk(args);
+  spc_attend_place place;
   auto load_v = [&](int n0, spc_box_batch batch) {
     ptx_barrier_wait(room::v_empty(shared, v.at), v.phase);
     spc_u32 to = shared + room::v_at + v.at * room::v_bytes, full = room::v_full(shared, v.at);
@@ -109,8 +122,7 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
     v.template advance<Config::depth>();
   };
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x / Config::split, tiles = (spc_u32)Config::tiles(args); tile < tiles; tile += gridDim.x / Config::split) {
-    spc_attend_place place = spc_place_share<Config>(args, tile);
+  while (walk.next(args, place)) {
     spc_box_batch batch = spc_attend_batch<Config>(args, place);
     int next = spc_next_visited<Config>(args, place, place.begin), before = -1;
     if (next >= place.end) continue;
@@ -321,10 +333,11 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   const int group = part.group();
   const bool gives = threadIdx.x % 128 == 0;
   int q_phase = 0;
+  spc_attend_walk<Config> walk(args);
+  spc_attend_place place;
   if (group == turns::groups - 1) turns::pass(group); // the first one's turn
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x / Config::split, tiles = (spc_u32)Config::tiles(args); tile < tiles; tile += gridDim.x / Config::split) {
-    spc_attend_place place = spc_place_share<Config>(args, tile);
+  while (walk.next(args, place)) {
     int next = spc_next_visited<Config>(args, place, place.begin);
     part.clear();
     if (next < place.end) {
