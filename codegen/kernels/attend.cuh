@@ -9,7 +9,8 @@
 //
 // Scores and weights stay in registers: the sums of the first product are, packed, the second one's A.  Warpgroups start their products by
 // turns, so that one's softmax runs beside another's products (FlashAttention-3, Shah et al. 2024).  Where few rows see many columns the blocks of a
-// cluster share them: each has a stretch, and at the end every block a share of the result's columns, for which it gets the others' sums.
+// cluster share them: each has a stretch, and at the end every block a share of the result's columns, for which it gets the others' sums;
+// so have two warpgroups of a block, which have the same rows and take tiles by turns.
 #pragma once
 #include "spc/attend_softmax.cuh"
 #include "spc/boxes.cuh"
@@ -51,7 +52,8 @@ SPC_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 // Slabs of 64 elements of a row: q, `depth` tiles of k, as many of v, staged boxes of the result, barriers.
 template <class Config> struct spc_attend_room {
   using T = typename Config::T;
-  static constexpr int groups = Config::workers / 128, slabs = (Config::head + 63) / 64, slabs_v = (Config::head_v + 63) / 64;
+  static constexpr int groups = Config::workers / 128, row_groups = Config::tile_m / 64, turns = groups / row_groups; // that have the same rows
+  static constexpr int slabs = (Config::head + 63) / 64, slabs_v = (Config::head_v + 63) / 64;
   static constexpr int q_slab = Config::tile_m * 128, slab = Config::tile_n * 128, box = 64 * 128;
   static constexpr int q_bytes = slabs * q_slab, k_bytes = slabs * slab, v_bytes = slabs_v * slab;
   static constexpr int k_at = q_bytes, v_at = k_at + Config::depth * k_bytes, staged_at = v_at + Config::depth * v_bytes;
@@ -72,6 +74,10 @@ struct spc_attend_slot {
   int at, phase;
   template <int Depth> __device__ __forceinline__ void advance() {
     if (++at == Depth) at = 0, phase ^= 1;
+  }
+  template <int Depth> __device__ __forceinline__ void advance(int count) { // no more than there are
+    at += count;
+    if (at >= Depth) at -= Depth, phase ^= 1;
   }
 };
 
@@ -166,11 +172,11 @@ template <class Config> struct spc_attend_group {
 
   SPC_DEVICE int group() { return __shfl_sync(~0u, (int)threadIdx.x / 128, 0); }
   // The lane's first row, in the tile.
-  SPC_DEVICE int row0() { return (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4; }
+  SPC_DEVICE int row0() { return (int)threadIdx.x / 32 % (room::row_groups * 4) * 16 + (int)threadIdx.x % 32 / 4; }
 
   // Starts s = q k.
   SPC_DEVICE void start_scores(float (&s)[columns / 2], spc_u32 shared, int slot) {
-    spc_u64 q = spc_wgmma_descriptor<64>(shared + group() * 64 * 128, room::q_slab);
+    spc_u64 q = spc_wgmma_descriptor<64>(shared + group() % room::row_groups * 64 * 128, room::q_slab);
     spc_u64 k = spc_wgmma_descriptor<64>(shared + room::k_at + slot * room::k_bytes, room::slab);
 #pragma unroll
     for (int d = 0; d < steps; d++)
@@ -265,19 +271,20 @@ template <class Config> struct spc_attend_group {
   }
 
   // ---- a cluster's blocks ----
-  // Each keeps a share of the result's columns, and gets what the others have summed up of them, with their rows' greatest exponents and sums of
-  // weights: into where k and v lay.  Added in the order of the blocks: the same input gives the same bits.
+  // Each of its warpgroups has sums of its own, of all columns of the result, its rows' greatest exponents and its sums of weights.  It keeps a share of the
+  // columns and sends the rest, to where k and v lay.  Added in one order: the same input gives the same bits.
   __device__ __forceinline__ void store_share(spc_u32 shared, const spc_args &args, const spc_attend_place &place) {
-    const int split = Config::split, count = columns_v / 2 / split, quads = count / 4, line = Config::workers * 16;
-    static_assert(split == 1 || columns_v % (8 * split) == 0, "a share must be whole columns of eight");
-    static_assert(split * (1 + quads) * line <= Config::depth * (room::k_bytes + room::v_bytes), "there is no room for the others' sums");
-    const int rank = ptx_cluster_rank();
+    const int split = Config::split, senders = split * room::groups, keeping = columns_v % (8 * senders) == 0 ? room::groups : 1, keepers = split * keeping; // of a block; of all
+    const int count = columns_v / 2 / keepers, quads = count / 4, line = keeping * 128 * 16;
+    static_assert(split == 1 || (columns_v % (8 * split) == 0 && room::row_groups == 1), "a share must be whole columns of eight");
+    static_assert(senders * (1 + quads) * line <= Config::depth * (room::k_bytes + room::v_bytes), "there is no room for the others' sums");
+    const int block = ptx_cluster_rank(), group = spc_attend_group::group();
     float sums[2] = {spc_quad_sum(softmax.sum[0]), spc_quad_sum(softmax.sum[1])};
-    spc_u32 thread = shared + room::k_at + threadIdx.x * 16;
+    spc_u32 thread = shared + room::k_at + threadIdx.x % 128 * 16, mine = thread + (block * room::groups + group) * (1 + quads) * line;
     ptx_cluster_sync(); // every block has read its k's and v's
 #pragma unroll
-    for (int r = 0; r < split; r++) {
-      spc_u32 there = ptx_cluster_address(thread + rank * (1 + quads) * line, r);
+    for (int r = 0; r < keepers; r++) {
+      spc_u32 there = ptx_cluster_address(mine + r % keeping * 128 * 16, r / keeping);
       ptx_cluster_store_16(there, softmax.greatest[0], softmax.greatest[1], sums[0], sums[1]);
 #pragma unroll
       for (int q = 0; q < quads; q++) {
@@ -286,17 +293,18 @@ template <class Config> struct spc_attend_group {
       }
     }
     ptx_cluster_sync(); // everything has come, and nobody writes here any more
-    const char *from = (const char *)__cvta_shared_to_generic(thread);
+    if (group >= keeping) return;
+    const char *from = (const char *)__cvta_shared_to_generic(thread + group * 128 * 16);
     float most[2] = {-spc_inf(), -spc_inf()}, all[2] = {0, 0}, mean[count];
 #pragma unroll
-    for (int r = 0; r < split; r++) {
+    for (int r = 0; r < senders; r++) {
       float4 of = *(const float4 *)(from + r * (1 + quads) * line);
       most[0] = fmaxf(most[0], of.x), most[1] = fmaxf(most[1], of.y);
     }
 #pragma unroll
     for (int i = 0; i < count; i++) mean[i] = 0;
 #pragma unroll
-    for (int r = 0; r < split; r++) {
+    for (int r = 0; r < senders; r++) {
       float4 of = *(const float4 *)(from + r * (1 + quads) * line);
       float by[2] = {of.x == -spc_inf() ? 0 : ptx_exp2(of.x - most[0]), of.y == -spc_inf() ? 0 : ptx_exp2(of.y - most[1])};
       all[0] += of.z * by[0], all[1] += of.w * by[1];
@@ -308,14 +316,15 @@ template <class Config> struct spc_attend_group {
     }
 #pragma unroll
     for (int i = 0; i < count; i++) mean[i] *= all[i / 2 % 2] == 0 ? 0 : __fdividef(1, all[i / 2 % 2]);
-    store_registers<count>(mean, rank * (columns_v / split), args, place);
+    store_registers<count>(mean, (block * keeping + group) * (columns_v / keepers), args, place);
   }
 };
 
 // ---- products by turns ------------------------------------------------------------------------------------------------
-// A warpgroup starts its products when the one before it in the ring has started its own.
+// A warpgroup starts its products when the one before it in the ring has started its own.  (Those that have the same rows and take tiles by turns have not
+// all as many.)
 template <class Config> struct spc_attend_turns {
-  static constexpr int groups = Config::workers / 128, first_barrier = 4;
+  static constexpr int groups = spc_attend_room<Config>::row_groups, first_barrier = 4;
   SPC_DEVICE void wait(int group) {
     if (groups > 1) asm volatile("bar.sync %0, 256;" ::"r"(first_barrier + group) : "memory");
   }
@@ -338,16 +347,31 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   if (group == turns::groups - 1) turns::pass(group); // the first one's turn
 #pragma unroll 1
   while (walk.next(args, place)) {
-    int next = spc_next_visited<Config>(args, place, place.begin);
+    int next = spc_next_visited<Config>(args, place, place.begin), passed = 0; // tiles in the ring that the last step went over
+    // Goes over `count` tiles, as far as there are any.
+    auto go = [&](int count) {
+      passed = 0;
+#pragma unroll
+      for (int i = 0; i < count; i++)
+        if (next < place.end) next = spc_next_visited<Config>(args, place, next + Config::tile_n), passed++;
+      k.template advance<Config::depth>(passed);
+    };
     part.clear();
+    const bool any = next < place.end;
+    if (room::turns > 1) {
+      if (group % room::turns) go(group % room::turns), v.template advance<Config::depth>(passed);
+      if (any && next >= place.end) { // the others have them all
+        if (gives) ptx_barrier_arrive(room::q_empty(shared));
+        q_phase ^= 1;
+      }
+    }
     if (next < place.end) {
       float s[Config::tile_n / 2], before[2];
       int n0 = next;
       bool first = true;
       auto scores_are_there = [&]() { // and the next tile's columns are known
         if (gives) ptx_barrier_arrive(room::k_empty(shared, k.at));
-        k.template advance<Config::depth>();
-        next = spc_next_visited<Config>(args, place, n0 + Config::tile_n);
+        go(room::turns);
         if (next >= place.end && gives) ptx_barrier_arrive(room::q_empty(shared));
         spc_score_sums<Config>(s, args, place, part.row0(), n0);
         part.softmax.weigh(s, factor, before);
@@ -364,6 +388,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       part.pack(s);
 #pragma unroll 1
       while (next < place.end) {
+        const int between = passed;
         n0 = next;
         ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
         turns::wait(group);
@@ -376,7 +401,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
         scores_are_there();
         ptx_wgmma_wait<0>();
         if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
-        v.template advance<Config::depth>();
+        v.template advance<Config::depth>(between);
         part.scale(before);
         part.pack(s);
         first = false;
@@ -385,7 +410,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       part.start_values(shared, v.at, first);
       ptx_wgmma_wait<0>();
       if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
-      v.template advance<Config::depth>();
+      v.template advance<Config::depth>(passed);
     }
     if constexpr (Config::split > 1) {
       part.store_share(shared, args, place);
@@ -403,7 +428,8 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
 template <class Config> SPC_DEVICE void spc_attend(const spc_args &args, const spc_tensor_maps &maps) {
   using room = spc_attend_room<Config>;
   static_assert(sizeof(typename Config::F) == 2, "q, k and v are of 16 bits");
-  static_assert(Config::tile_m == room::groups * 64 && Config::workers == Config::threads - 128, "a warpgroup has 64 rows; the last one loads");
+  static_assert(room::turns >= 1 && room::groups == room::turns * room::row_groups && Config::workers == Config::threads - 128, "a warpgroup has 64 rows; the last one loads");
+  static_assert(room::turns == 1 || (Config::split > 1 && room::row_groups == 1 && Config::depth >= room::turns), "warpgroups take tiles by turns where a cluster's blocks meet");
   static_assert(Config::shared_bytes >= room::bytes, "shared_bytes is less than the tiles and the staged boxes need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
@@ -412,9 +438,9 @@ template <class Config> SPC_DEVICE void spc_attend(const spc_args &args, const s
     ptx_barrier_init(room::q_empty(shared), room::groups);
     for (int s = 0; s < Config::depth; s++) {
       ptx_barrier_init(room::k_full(shared, s), 1);
-      ptx_barrier_init(room::k_empty(shared, s), room::groups);
+      ptx_barrier_init(room::k_empty(shared, s), room::row_groups);
       ptx_barrier_init(room::v_full(shared, s), 1);
-      ptx_barrier_init(room::v_empty(shared, s), room::groups);
+      ptx_barrier_init(room::v_empty(shared, s), room::row_groups);
     }
     ptx_fence_barrier_init();
   }
