@@ -10,7 +10,7 @@
 // Scores and weights stay in registers: the sums of the first product are, packed, the second one's A.  Warpgroups start their products by
 // turns, so that one's softmax runs beside another's products (FlashAttention-3, Shah et al. 2024).  Where few rows see many columns the blocks of a
 // cluster share them: each has a stretch, and at the end every block a share of the result's columns, for which it gets the others' sums;
-// so have two warpgroups of a block, which have the same rows and take tiles by turns.
+// so have two warpgroups of a block that have the same rows and take tiles by turns.
 #pragma once
 #include "spc/attend_softmax.cuh"
 #include "spc/boxes.cuh"
@@ -57,7 +57,7 @@ template <class Config> struct spc_attend_room {
   static constexpr int q_slab = Config::tile_m * 128, slab = Config::tile_n * 128, box = 64 * 128;
   static constexpr int q_bytes = slabs * q_slab, k_bytes = slabs * slab, v_bytes = slabs_v * slab;
   static constexpr int k_at = q_bytes, v_at = k_at + Config::depth * k_bytes, staged_at = v_at + Config::depth * v_bytes;
-  static constexpr bool by_engine = sizeof(T) == 2 && Config::split == 1;
+  static constexpr bool by_engine = sizeof(T) == 2 && Config::split == 1 && turns == 1;
   static constexpr int staged = by_engine ? groups * Config::store_boxes * box : 0;
   static constexpr int barriers_at = staged_at + staged, bytes = barriers_at + 16 + Config::depth * 32;
 
@@ -318,6 +318,53 @@ template <class Config> struct spc_attend_group {
     for (int i = 0; i < count; i++) mean[i] *= all[i / 2 % 2] == 0 ? 0 : __fdividef(1, all[i / 2 % 2]);
     store_registers<count>(mean, (block * keeping + group) * (columns_v / keepers), args, place);
   }
+
+  // ---- two warpgroups that took tiles by turns ----
+  // Each keeps one half of the columns and leaves the other half in the slot that it alone has read last, `slot`; the other's is `other`.
+  __device__ __forceinline__ void store_half(spc_u32 shared, int slot, int other, const spc_args &args, const spc_attend_place &place) {
+    const int count = columns_v / 4, quads = count / 4, line = 128 * 16;
+    static_assert(room::turns == 1 || (1 + quads) * line <= room::v_bytes, "there is no room for half of the sums");
+    const int group = spc_attend_group::group();
+    char *base = (char *)__cvta_shared_to_generic(shared + room::v_at + threadIdx.x % 128 * 16);
+    float4 *to = (float4 *)(base + slot * room::v_bytes);
+    const float sums[2] = {spc_quad_sum(softmax.sum[0]), spc_quad_sum(softmax.sum[1])};
+    float mine[count];
+    ptx_sync_group(group); // all of its warps have read the slot
+    to[0] = make_float4(softmax.greatest[0], softmax.greatest[1], sums[0], sums[1]);
+#pragma unroll
+    for (int g = 0; g < 2; g++)
+      if (g == group) {
+#pragma unroll
+        for (int q = 0; q < quads; q++) {
+          const float *from = value + (1 - g) * count + q * 4;
+          to[(1 + q) * 128] = make_float4(from[0], from[1], from[2], from[3]);
+        }
+#pragma unroll
+        for (int i = 0; i < count; i++) mine[i] = value[g * count + i];
+      }
+    ptx_sync_workers<Config::workers>();
+    const float4 *from = (const float4 *)(base + other * room::v_bytes);
+    const float4 of = from[0];
+    float by[2][2]; // of mine, of the other's; rows
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      const float his = r ? of.y : of.x, most = fmaxf(softmax.greatest[r], his), shift = most == -spc_inf() ? 0 : most;
+      by[0][r] = ptx_exp2(softmax.greatest[r] - shift), by[1][r] = ptx_exp2(his - shift);
+      const float all = group ? (r ? of.w : of.z) * by[1][r] + sums[r] * by[0][r] : sums[r] * by[0][r] + (r ? of.w : of.z) * by[1][r];
+      const float share = all == 0 ? 0 : __fdividef(1, all);
+      by[0][r] *= share, by[1][r] *= share;
+    }
+#pragma unroll
+    for (int q = 0; q < quads; q++) {
+      const float4 v = from[(1 + q) * 128];
+      float *m = mine + q * 4;
+      m[0] = m[0] * by[0][0] + v.x * by[1][0], m[1] = m[1] * by[0][0] + v.y * by[1][0];
+      m[2] = m[2] * by[0][1] + v.z * by[1][1], m[3] = m[3] * by[0][1] + v.w * by[1][1];
+    }
+    ptx_fence_async_shared(); // boxes come to both slots again
+    ptx_sync_workers<Config::workers>();
+    store_registers<count>(mine, group * (columns_v / 2), args, place);
+  }
 };
 
 // ---- products by turns ------------------------------------------------------------------------------------------------
@@ -347,7 +394,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   if (group == turns::groups - 1) turns::pass(group); // the first one's turn
 #pragma unroll 1
   while (walk.next(args, place)) {
-    int next = spc_next_visited<Config>(args, place, place.begin), passed = 0; // tiles in the ring that the last step went over
+    int next = spc_next_visited<Config>(args, place, place.begin), passed = 0, visited = 0; // tiles: that the last step went over, all that were
     // Goes over `count` tiles, as far as there are any.
     auto go = [&](int count) {
       passed = 0;
@@ -355,6 +402,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       for (int i = 0; i < count; i++)
         if (next < place.end) next = spc_next_visited<Config>(args, place, next + Config::tile_n), passed++;
       k.template advance<Config::depth>(passed);
+      visited += passed;
     };
     part.clear();
     const bool any = next < place.end;
@@ -409,12 +457,17 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
       part.start_values(shared, v.at, first);
       ptx_wgmma_wait<0>();
+      if (room::turns > 1 && Config::split == 1 && visited > 1) {
+        const int slot = v.at, beside = passed == 1 ? Config::depth - 1 : 1; // the last tile is mine: the other's came before
+        part.store_half(shared, slot, (slot + beside) % Config::depth, args, place);
+      }
       if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
       v.template advance<Config::depth>(passed);
     }
+    if (room::turns > 1 && Config::split == 1 && visited < 2) ptx_sync_workers<Config::workers>(); // nobody is a turn of the slots ahead
     if constexpr (Config::split > 1) {
       part.store_share(shared, args, place);
-    } else {
+    } else if (room::turns == 1 || (visited < 2 && group == 0)) {
       const float share[2] = {part.softmax.share(0), part.softmax.share(1)};
       part.scale(share);
       if constexpr (room::by_engine) part.store_boxes(part.value, shared, args, place, maps);
@@ -429,7 +482,7 @@ template <class Config> SPC_DEVICE void spc_attend(const spc_args &args, const s
   using room = spc_attend_room<Config>;
   static_assert(sizeof(typename Config::F) == 2, "q, k and v are of 16 bits");
   static_assert(room::turns >= 1 && room::groups == room::turns * room::row_groups && Config::workers == Config::threads - 128, "a warpgroup has 64 rows; the last one loads");
-  static_assert(room::turns == 1 || (Config::split > 1 && room::row_groups == 1 && Config::depth >= room::turns), "warpgroups take tiles by turns where a cluster's blocks meet");
+  static_assert(room::turns == 1 || (room::turns == 2 && room::row_groups == 1 && Config::depth % 2 == 0), "two warpgroups take tiles by turns, each from slots of its own");
   static_assert(Config::shared_bytes >= room::bytes, "shared_bytes is less than the tiles and the staged boxes need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
