@@ -18,10 +18,29 @@
 template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
   using room = spc_attend_room<Config>;
   const bool leads = ptx_elect();
-  spc_attend_slot k = {0, 1}, v = {0, 1};
-  int q_phase = 1;
+  spc_attend_slot q = {0, 1}, k = {0, 1}, v = {0, 1};
   spc_attend_walk<Config> walk(args);
   spc_attend_place place;
+  auto load_q = [&](spc_box_batch batch) {
+    ptx_barrier_wait(room::q_empty(shared, q.at), q.phase);
+    spc_u32 to = shared + q.at * room::q_bytes, full = room::q_full(shared, q.at);
+    if (leads) {
+      ptx_barrier_expect(full, room::q_bytes);
+#pragma unroll
+      for (int s = 0; s < room::slabs; s++) ptx_tma_load<Config::batches_q>(to + s * room::q_slab, &maps.map[0], full, s * 64, place.m0, batch);
+    }
+    q.template advance<room::q_slots>();
+  };
+  auto load_k = [&](int n0, spc_box_batch batch) {
+    ptx_barrier_wait(room::k_empty(shared, k.at), k.phase);
+    spc_u32 to = shared + room::k_at + k.at * room::k_bytes, full = room::k_full(shared, k.at);
+    if (leads) {
+      ptx_barrier_expect(full, room::k_bytes);
+#pragma unroll
+      for (int s = 0; s < room::slabs; s++) ptx_tma_load<Config::batches_k>(to + s * room::slab, &maps.map[1], full, s * 64, n0, batch);
+    }
+    k.template advance<Config::depth>();
+  };
   auto load_v = [&](int n0, spc_box_batch batch) {
     ptx_barrier_wait(room::v_empty(shared, v.at), v.phase);
     spc_u32 to = shared + room::v_at + v.at * room::v_bytes, full = room::v_full(shared, v.at);
@@ -37,25 +56,11 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
     spc_box_batch batch = spc_attend_batch<Config>(args, place);
     int next = spc_attend_first<Config>(args, place), before = -1;
     if (room::shares && next >= place.end) continue;
-    ptx_barrier_wait(room::q_empty(shared), q_phase);
-    q_phase ^= 1;
-    if (leads) {
-      ptx_barrier_expect(room::q_full(shared), room::q_bytes);
-#pragma unroll
-      for (int s = 0; s < room::slabs; s++)
-        ptx_tma_load<Config::batches_q>(shared + s * room::q_slab, &maps.map[0], room::q_full(shared), s * 64, place.m0, batch);
-    }
 #pragma unroll 1
     do {
-      ptx_barrier_wait(room::k_empty(shared, k.at), k.phase);
-      spc_u32 to = shared + room::k_at + k.at * room::k_bytes, full = room::k_full(shared, k.at);
-      if (leads) {
-        ptx_barrier_expect(full, room::k_bytes);
-#pragma unroll
-        for (int s = 0; s < room::slabs; s++) ptx_tma_load<Config::batches_k>(to + s * room::slab, &maps.map[1], full, s * 64, next, batch);
-      }
-      k.template advance<Config::depth>();
-      if (before >= 0) load_v(before, batch);
+      load_k(next, batch);
+      if (before < 0) load_q(batch); // its room is free later
+      else load_v(before, batch);
       before = next;
       next = spc_next_visited<Config>(args, place, next + Config::tile_n);
     } while (next < place.end);
@@ -79,12 +84,12 @@ template <class Config> struct spc_attend_turns {
 template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
   using room = spc_attend_room<Config>;
   using turns = spc_attend_turns<Config>;
-  spc_attend_slot k = {0, 0}, v = {0, 0};
+  spc_attend_slot q = {0, 0}, k = {0, 0}, v = {0, 0};
   spc_attend_group<Config> part;
   const float factor = spc_exponent_factor<Config>();
   const int group = part.group();
   const bool gives = threadIdx.x % 128 == 0;
-  int q_phase = 0, n0, next; // columns whose scores are computed, and the ones behind
+  int n0, next; // columns whose scores are computed, and the ones behind
   float s[Config::tile_n / 2], before[2];
   spc_attend_walk<Config> walk(args);
   spc_attend_place place;
@@ -92,20 +97,22 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   auto start_tile = [&]() { // where there is none, of anything: the assembler wants products that are always under way
     if (more) {
       n0 = spc_attend_first<Config>(args, place);
-      ptx_barrier_wait(room::q_full(shared), q_phase);
-      q_phase ^= 1;
+      ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);
     }
     ptx_wgmma_fence();
-    part.start_scores(s, shared, k.at);
+    part.start_scores(s, shared, q.at, k.at);
     if (more) turns::pass(group);
   };
   auto scores_are_there = [&]() { // and the next columns are known
     if (gives) ptx_barrier_arrive(room::k_empty(shared, k.at));
     k.template advance<Config::depth>();
     next = spc_next_visited<Config>(args, place, n0 + Config::tile_n);
-    if (next >= place.end && gives) ptx_barrier_arrive(room::q_empty(shared));
+    if (next >= place.end) {
+      if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
+      q.template advance<room::q_slots>();
+    }
     spc_score_sums<Config>(s, args, place, part.row0(), n0);
     part.softmax.weigh(s, factor, before);
   };
@@ -129,7 +136,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);
       ptx_wgmma_fence();
-      part.start_scores(s, shared, k.at);
+      part.start_scores(s, shared, q.at, k.at);
       ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
       part.start_values(shared, v.at, first);
       turns::pass(group);
@@ -168,8 +175,10 @@ template <class Config> SPC_DEVICE void spc_attend(const spc_args &args, const s
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
   if (threadIdx.x == 0) {
-    ptx_barrier_init(room::q_full(shared), 1);
-    ptx_barrier_init(room::q_empty(shared), room::groups);
+    for (int s = 0; s < room::q_slots; s++) {
+      ptx_barrier_init(room::q_full(shared, s), 1);
+      ptx_barrier_init(room::q_empty(shared, s), room::groups);
+    }
     for (int s = 0; s < Config::depth; s++) {
       ptx_barrier_init(room::k_full(shared, s), 1);
       ptx_barrier_init(room::k_empty(shared, s), room::row_groups);

@@ -38,7 +38,7 @@ SPC_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 #undef SPC_WGMMA_WEIGHTS
 
 // ---- shared memory --------------------------------------------------------------------------------------------------
-// Slabs of 64 elements of a row: q, `depth` tiles of k, as many of v, staged boxes of the result, barriers.
+// Slabs of 64 elements of a row: q, or two tiles of it where there is room; `depth` tiles of k, as many of v; staged boxes of the result; barriers.
 template <class Config> struct spc_attend_room {
   using T = typename Config::T;
   static constexpr int groups = Config::workers / 128, row_groups = Config::tile_m / 64;
@@ -46,14 +46,15 @@ template <class Config> struct spc_attend_room {
   static constexpr int slabs = (Config::head + 63) / 64, slabs_v = (Config::head_v + 63) / 64;
   static constexpr int q_slab = Config::tile_m * 128, slab = Config::tile_n * 128, box = 64 * 128;
   static constexpr int q_bytes = slabs * q_slab, k_bytes = slabs * slab, v_bytes = slabs_v * slab;
-  static constexpr int k_at = q_bytes, v_at = k_at + Config::depth * k_bytes, staged_at = v_at + Config::depth * v_bytes;
   static constexpr bool by_engine = sizeof(T) == 2 && !shares;
   static constexpr int staged = by_engine ? groups * Config::store_boxes * box : 0;
-  static constexpr int barriers_at = staged_at + staged, bytes = barriers_at + 16 + Config::depth * 32;
+  static constexpr int least = q_bytes + Config::depth * (k_bytes + v_bytes) + staged + 32 + Config::depth * 32;
+  static constexpr int q_slots = Config::shared_bytes >= least + q_bytes ? 2 : 1, bytes = least + (q_slots - 1) * q_bytes;
+  static constexpr int k_at = q_slots * q_bytes, v_at = k_at + Config::depth * k_bytes, staged_at = v_at + Config::depth * v_bytes, barriers_at = staged_at + staged;
 
-  SPC_DEVICE spc_u32 q_full(spc_u32 shared) { return shared + barriers_at; }
-  SPC_DEVICE spc_u32 q_empty(spc_u32 shared) { return shared + barriers_at + 8; }
-  SPC_DEVICE spc_u32 barrier(spc_u32 shared, int kind, int slot) { return shared + barriers_at + 16 + (kind * Config::depth + slot) * 8; }
+  SPC_DEVICE spc_u32 q_full(spc_u32 shared, int slot) { return shared + barriers_at + slot * 8; }
+  SPC_DEVICE spc_u32 q_empty(spc_u32 shared, int slot) { return shared + barriers_at + 16 + slot * 8; }
+  SPC_DEVICE spc_u32 barrier(spc_u32 shared, int kind, int slot) { return shared + barriers_at + 32 + (kind * Config::depth + slot) * 8; }
   SPC_DEVICE spc_u32 k_full(spc_u32 shared, int slot) { return barrier(shared, 0, slot); }
   SPC_DEVICE spc_u32 k_empty(spc_u32 shared, int slot) { return barrier(shared, 1, slot); }
   SPC_DEVICE spc_u32 v_full(spc_u32 shared, int slot) { return barrier(shared, 2, slot); }
@@ -122,8 +123,8 @@ template <class Config> struct spc_attend_group {
   SPC_DEVICE int row0() { return (int)threadIdx.x / 32 % (room::row_groups * 4) * 16 + (int)threadIdx.x % 32 / 4; }
 
   // Starts s = q k.
-  SPC_DEVICE void start_scores(float (&s)[columns / 2], spc_u32 shared, int slot) {
-    spc_u64 q = spc_wgmma_descriptor<64>(shared + group() % room::row_groups * 64 * 128, room::q_slab);
+  SPC_DEVICE void start_scores(float (&s)[columns / 2], spc_u32 shared, int q_slot, int slot) {
+    spc_u64 q = spc_wgmma_descriptor<64>(shared + q_slot * room::q_bytes + group() % room::row_groups * 64 * 128, room::q_slab);
     spc_u64 k = spc_wgmma_descriptor<64>(shared + room::k_at + slot * room::k_bytes, room::slab);
 #pragma unroll
     for (int d = 0; d < steps; d++)

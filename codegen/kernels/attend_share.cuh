@@ -108,12 +108,11 @@ template <class Config> SPC_DEVICE void spc_attend_store_half(const spc_attend_g
 // ---- their role ----------------------------------------------------------------------------------------------------
 template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, const spc_args &args) {
   using room = spc_attend_room<Config>;
-  spc_attend_slot k = {0, 0}, v = {0, 0};
+  spc_attend_slot q = {0, 0}, k = {0, 0}, v = {0, 0};
   spc_attend_group<Config> part;
   const float factor = spc_exponent_factor<Config>();
   const int group = part.group();
   const bool gives = threadIdx.x % 128 == 0;
-  int q_phase = 0;
   spc_attend_walk<Config> walk(args);
   spc_attend_place place;
 #pragma unroll 1
@@ -132,8 +131,8 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
     const bool any = next < place.end;
     if (group > 0) go(group), v.template advance<Config::depth>(passed);
     if (any && next >= place.end) { // the other has them all
-      if (gives) ptx_barrier_arrive(room::q_empty(shared));
-      q_phase ^= 1;
+      if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
+      q.template advance<room::q_slots>();
     }
     if (next < place.end) {
       float s[Config::tile_n / 2], before[2];
@@ -142,15 +141,17 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
       auto scores_are_there = [&]() { // and the next tile's columns are known
         if (gives) ptx_barrier_arrive(room::k_empty(shared, k.at));
         go(room::groups);
-        if (next >= place.end && gives) ptx_barrier_arrive(room::q_empty(shared));
+        if (next >= place.end) {
+          if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
+          q.template advance<room::q_slots>();
+        }
         spc_score_sums<Config>(s, args, place, part.row0(), n0);
         part.softmax.weigh(s, factor, before);
       };
-      ptx_barrier_wait(room::q_full(shared), q_phase);
-      q_phase ^= 1;
+      ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       ptx_wgmma_fence();
-      part.start_scores(s, shared, k.at);
+      part.start_scores(s, shared, q.at, k.at);
       ptx_wgmma_wait<0>();
       scores_are_there();
       part.pack(s);
@@ -160,7 +161,7 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
         n0 = next;
         ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
         ptx_wgmma_fence();
-        part.start_scores(s, shared, k.at);
+        part.start_scores(s, shared, q.at, k.at);
         ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
         part.start_values(shared, v.at, first);
         ptx_wgmma_wait<1>();
