@@ -271,7 +271,7 @@ bool ir_attend_fits(const ir_kernel_row *row, int head, int head_v, ir_dtype res
   if (!ir_kernel_moves_boxes(row)) return *bytes <= 160 << 10; /* of an sm_80 */
   const int registers = groups > 2 ? 128 : 200; /* for sums of both products, and weights */
   const int q_bytes = slabs(head) * row->m * SLAB * 2;
-  *bytes = q_bytes + row->depth * row->n * SLAB * 2 * (slabs(head) + slabs(head_v)) + 32 + 32 * row->depth;
+  *bytes = q_bytes + row->depth * row->n * SLAB * 2 * (slabs(head) + slabs(head_v)) + 96 + 32 * row->depth;
   bool by_turns = groups * ROWS_A_GROUP > row->m; /* warpgroups share rows: stored from registers, as where a cluster's blocks do */
   if (split > 1 || by_turns) return *bytes <= SHARED_LIMIT && wide_v % (8 * split) == 0 && row->n * 3 / 4 + wide_v / 2 <= registers;
   if (ir_dtype_bytes(result) == 2)

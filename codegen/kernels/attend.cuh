@@ -25,6 +25,9 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
     ptx_barrier_wait(room::q_empty(shared, q.at), q.phase);
     spc_u32 to = shared + q.at * room::q_bytes, full = room::q_full(shared, q.at);
     if (leads) {
+      int4 *note = room::note(shared, q.at);
+      note[0] = make_int4(place.m0, place.m1, place.begin, place.end);
+      note[1] = make_int4(place.full_begin, place.full_end, (int)place.batch, 1);
       ptx_barrier_expect(full, room::q_bytes);
 #pragma unroll
       for (int s = 0; s < room::slabs; s++) ptx_tma_load<Config::batches_q>(to + s * room::q_slab, &maps.map[0], full, s * 64, place.m0, batch);
@@ -66,6 +69,12 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
     } while (next < place.end);
     load_v(before, batch);
   }
+  if (room::shares) return;
+  ptx_barrier_wait(room::q_empty(shared, q.at), q.phase);
+  if (leads) {
+    room::note(shared, q.at)[1].w = 0; // there are no more
+    ptx_barrier_arrive(room::q_full(shared, q.at));
+  }
 }
 
 // ---- products by turns ------------------------------------------------------------------------------------------------
@@ -91,13 +100,16 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   const bool gives = threadIdx.x % 128 == 0;
   int n0, next; // columns whose scores are computed, and the ones behind
   float s[Config::tile_n / 2], before[2];
-  spc_attend_walk<Config> walk(args);
   spc_attend_place place;
-  bool more = walk.next(args, place);
+  bool more;
   auto start_tile = [&]() { // where there is none, of anything: the assembler wants products that are always under way
+    ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
+    const int4 *note = room::note(shared, q.at), rows = note[0], rest = note[1];
+    more = rest.w != 0;
     if (more) {
+      place.m0 = rows.x, place.m1 = rows.y, place.begin = rows.z, place.end = rows.w;
+      place.full_begin = rest.x, place.full_end = rest.y, place.batch = rest.z;
       n0 = spc_attend_first<Config>(args, place);
-      ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);
     }
@@ -120,12 +132,11 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
     v.template advance<Config::depth>();
   };
-  if (!more) return;
   if (group == turns::groups - 1) turns::pass(group); // the first one's turn
   start_tile();
   ptx_wgmma_wait<0>();
 #pragma unroll 1
-  do {
+  while (more) {
     bool first = true;
     part.clear();
     scores_are_there();
@@ -152,7 +163,6 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     part.start_values(shared, v.at, first);
     const spc_attend_place done = place;
     const float share[2] = {part.softmax.share(0), part.softmax.share(1)};
-    more = walk.next(args, place);
     start_tile();
     ptx_wgmma_wait<1>();
     give_values();
@@ -160,7 +170,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     if constexpr (room::by_engine) part.store_boxes(part.value, shared, args, done, maps);
     else part.template store_registers<spc_attend_group<Config>::columns_v / 2>(part.value, 0, args, done);
     ptx_wgmma_wait<0>();
-  } while (more);
+  }
   if (group == 0) turns::wait(group); // the last one's turn is over
   if (room::by_engine && spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
 }

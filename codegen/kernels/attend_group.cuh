@@ -38,7 +38,8 @@ SPC_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
 #undef SPC_WGMMA_WEIGHTS
 
 // ---- shared memory --------------------------------------------------------------------------------------------------
-// Slabs of 64 elements of a row: q, or two tiles of it where there is room; `depth` tiles of k, as many of v; staged boxes of the result; barriers.
+// Slabs of 64 elements of a row: q, or two tiles of it where there is room; `depth` tiles of k, as many of v; staged boxes of the result; barriers, and notes of what
+// lies in q.
 template <class Config> struct spc_attend_room {
   using T = typename Config::T;
   static constexpr int groups = Config::workers / 128, row_groups = Config::tile_m / 64;
@@ -48,10 +49,11 @@ template <class Config> struct spc_attend_room {
   static constexpr int q_bytes = slabs * q_slab, k_bytes = slabs * slab, v_bytes = slabs_v * slab;
   static constexpr bool by_engine = sizeof(T) == 2 && !shares;
   static constexpr int staged = by_engine ? groups * Config::store_boxes * box : 0;
-  static constexpr int least = q_bytes + Config::depth * (k_bytes + v_bytes) + staged + 32 + Config::depth * 32;
+  static constexpr int least = q_bytes + Config::depth * (k_bytes + v_bytes) + staged + 96 + Config::depth * 32;
   static constexpr int q_slots = Config::shared_bytes >= least + q_bytes ? 2 : 1, bytes = least + (q_slots - 1) * q_bytes;
   static constexpr int k_at = q_slots * q_bytes, v_at = k_at + Config::depth * k_bytes, staged_at = v_at + Config::depth * v_bytes, barriers_at = staged_at + staged;
 
+  SPC_DEVICE int4 *note(spc_u32 shared, int slot) { return (int4 *)__cvta_shared_to_generic(shared + barriers_at + 32 + Config::depth * 32 + slot * 32); }
   SPC_DEVICE spc_u32 q_full(spc_u32 shared, int slot) { return shared + barriers_at + slot * 8; }
   SPC_DEVICE spc_u32 q_empty(spc_u32 shared, int slot) { return shared + barriers_at + 16 + slot * 8; }
   SPC_DEVICE spc_u32 barrier(spc_u32 shared, int kind, int slot) { return shared + barriers_at + 32 + (kind * Config::depth + slot) * 8; }

@@ -239,10 +239,10 @@ template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   char *q_rows = spc_shared, *k_rows = spc_shared + parts::k_at, *v_rows = spc_shared + parts::v_at;
   ptx_follow_grid();
-  const spc_attend_order<Config> order(args);
+  spc_u32 tiles = (spc_u32)Config::tiles(args);
 #pragma unroll 1
-  for (spc_u32 tile = blockIdx.x; tile < order.tiles; tile += gridDim.x) {
-    spc_attend_place place = order.place(args, tile);
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    spc_attend_place place = spc_attend_order<Config>(args).place(args, tile);
     load_k k(Config::k(args, place.batch), Config::pitch_k(args));
     typename parts::load_v v(Config::v(args, place.batch), Config::pitch_v(args));
     spc_attend_warp<Config> warp;
