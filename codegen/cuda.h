@@ -138,7 +138,7 @@ typedef struct cg_launch {
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
-  bool stages_place; /* all of a tile, and there waits what lies at its place */
+  bool stages_place; /* and there waits what lies at their place; of a tile that has more boxes the rest comes through slots */
   cg_brought brought;
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */

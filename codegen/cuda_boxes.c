@@ -98,10 +98,13 @@ static void share(cg_launch *l) {
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
-  const int place_barriers = 16;
+  const int place_barriers = 16, most = boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
   l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
-                    GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + boxes * box <= SHARED_LIMIT;
-  if (l->stages_place) wanted = boxes, fixed += place_barriers;
+                    GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + most * box <= SHARED_LIMIT;
+  if (l->stages_place) {
+    fixed += place_barriers;
+    if (GOOD_DEPTH * slot_and_barriers + fixed + boxes * box <= SHARED_LIMIT) wanted = boxes;
+  }
   l->depth = l->row->depth;
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)
     l->depth--;

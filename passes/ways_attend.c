@@ -64,7 +64,7 @@ static const char *lies_misfit(pass_context *context, const ir_attend *t) {
 
 static const char *head_misfit(pass_context *context, const ir_attend *t, const ir_kernel_row *row) {
   const int64_t most = 256, step = row->align ? 8 : 1;
-  const int widest_masked = 128;
+  const int widest_masked = 128, highest_asked = 128;
   for (int column = 0; column < 2; column++) {
     const char *name = column ? t->column->name : ir_flat_last(&t->roles.k)->name;
     int64_t size = fixed_size(column ? t->column->extent : ir_flat_size(context->arena, &t->roles.k));
@@ -74,7 +74,8 @@ static const char *head_misfit(pass_context *context, const ir_attend *t, const 
   }
   int head = (int)fixed_size(ir_flat_size(context->arena, &t->roles.k)), head_v = (int)fixed_size(t->column->extent), bytes, boxes;
   if (!ir_attend_fits(row, head, head_v, t->result->target->dtype, &bytes, &boxes)) return "tiles of so long rows have no room";
-  return t->condition && row->n > widest_masked ? "beside so many scores a condition has no registers" : NULL;
+  bool narrow = (t->condition && row->n > widest_masked) || (row->m > highest_asked && pass_seen_of(context->arena, t).rest);
+  return narrow ? "beside so many sums the condition has no registers" : NULL;
 }
 
 /* Where blocks of the condition are asked for once a tile. */

@@ -72,12 +72,19 @@ SPC_DEVICE void spc_make_values(char *from, Chunk &chunk, int row, int column, i
     return;
   }
   int listed = staged::by_rows ? 0 : spc_column<Config>(args, place, row);
+  // Elements at a time: what groups' fragments are made of stands twice, and what is made moves up.
+  const int some = Config::grouped && Chunk::count > 2 ? 2 : Chunk::count;
+#pragma unroll 1
+  for (int i = 0; i < Chunk::count; i += some) {
 #pragma unroll
-  for (int e = 0; e < Chunk::count; e++) {
-    int at = min(column + e, columns - 1);
-    auto sum = *(const typename staged::Sum *)(from + e * staged::place);
-    chunk.element[e] = spc_put_as<typename Config::T>::from(
-        Config::epilogue(args, sum, staged::by_rows ? row : at, staged::by_rows ? at : listed, place.batch));
+    for (int e = 0; e + some < Chunk::count; e++) chunk.element[e] = chunk.element[e + some];
+#pragma unroll
+    for (int e = 0; e < some; e++) {
+      int at = min(column + i + e, columns - 1);
+      auto sum = *(const typename staged::Sum *)(from + (i + e) * staged::place);
+      chunk.element[Chunk::count - some + e] = spc_put_as<typename Config::T>::from(
+          Config::epilogue(args, sum, staged::by_rows ? row : at, staged::by_rows ? at : listed, place.batch));
+    }
   }
   if constexpr (Config::detects)
 #pragma unroll

@@ -107,24 +107,21 @@ template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int 
     spc_brought brought = {};
 #pragma unroll
     for (int i = 0; i < Config::rows_read; i++) brought.row[i] = Config::row(args, i, row);
+    auto value = [&](int column) {
+#pragma unroll
+      for (int i = 0; i < Config::columns_read; i++) brought.column[i] = Config::column(args, i, column);
+      return spc_put_as<T>::from(Config::epilogue(args, 0.0f, row, column, 0, brought));
+    };
+    int whole = aligned ? n / chunk * chunk : 0;
 #pragma unroll 1
-    for (int c = lane * chunk; c < n; c += 32 * chunk) {
-      alignas(16) T value[chunk];
+    for (int c = lane * chunk; c < whole; c += 32 * chunk) {
+      alignas(16) T values[chunk];
 #pragma unroll
-      for (int e = 0; e < chunk; e++) {
-        int column = min(c + e, n - 1);
-#pragma unroll
-        for (int i = 0; i < Config::columns_read; i++) brought.column[i] = Config::column(args, i, column);
-        value[e] = spc_put_as<T>::from(Config::epilogue(args, 0.0f, row, column, 0, brought));
-      }
-      if (aligned && c + chunk <= n) {
-        *(uint4 *)(to + c) = *(const uint4 *)value;
-      } else {
-#pragma unroll
-        for (int e = 0; e < chunk; e++)
-          if (c + e < n) to[c + e] = value[e];
-      }
+      for (int e = 0; e < chunk; e++) values[e] = value(c + e);
+      *(uint4 *)(to + c) = *(const uint4 *)values;
     }
+#pragma unroll 1
+    for (int c = whole + lane; c < n; c += 32) to[c] = value(c);
   }
 }
 

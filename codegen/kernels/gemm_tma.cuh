@@ -8,7 +8,7 @@
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
 // epilogue of the last runs, and warpgroups wait for slots and for nothing else, not for each other: while one
 // is in its epilogue another multiplies.  What the fragment reads at the result's own place (a residual) comes to where the
-// values are staged while a tile is multiplied, if that is as large as a tile; else through the ring, behind the k tiles.
+// values are staged while a tile is multiplied, as far as there is room; the rest through the ring, behind the k tiles.
 // Rows and columns outside an operand arrive as zeros and are not stored, so m, n and k are free; rows of operands must start
 // at multiples of 16 bytes.
 // Where k is split (split.cuh), `split` blocks in a cluster share a tile, and there is a cluster for each tile.
@@ -75,7 +75,7 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
                                    const spc_tile_place &place, spc_box_batch batch, spc_box_ring<Config> &at) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
-  if constexpr (Config::reads_place && !spc_stages_place<Config>) {
+  if constexpr (Config::reads_place && store::place_slots > 0) {
 #pragma unroll 1
     for (int i = 0; i < store::place_slots; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
@@ -85,7 +85,7 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
   }
 }
 
-// The same where a whole tile is staged: it waits where the values will go, and takes no slot.  `parity`: of the tile before.
+// What waits where the values will go, and takes no slot.  `parity`: of the tile before.
 template <class Config>
 SPC_DEVICE void spc_box_load_staged(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, const spc_tile_place &place,
                                     spc_box_batch batch, int parity) {

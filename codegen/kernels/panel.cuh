@@ -162,30 +162,40 @@ template <class T, int Rows, int Columns, int Threads> struct spc_listed_rows {
   __device__ __forceinline__ int inside(int slab) const {
     return min(max(columns - column - slab * share::step, 0), panel::per_chunk);
   }
-  __device__ __forceinline__ void copy(char *shared) const {
-    spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
-    bool whole = aligned && column - chunk * panel::per_chunk + Columns <= columns;
+  __device__ __forceinline__ void copy(char *shared) {
+    if (aligned && column - chunk * panel::per_chunk + Columns <= columns) {
+      spc_u32 to = spc_shared_address(shared + panel::chunk_at(first, chunk));
 #pragma unroll
-    for (int p = 0; p < share::passes; p++) {
-      const T *from = source.origin + max(next[p], 0) * source.pitch + column;
-      if (whole) {
+      for (int p = 0; p < share::passes; p++) {
+        const T *from = source.origin + max(next[p], 0) * source.pitch + column;
         int bytes = next[p] >= 0 ? 16 : 0;
 #pragma unroll
         for (int s = 0; s < share::slabs; s++)
           ptx_copy_async_16(share::further(shared, to, first, chunk, p, s), from + s * share::step, bytes);
-      } else {
-#pragma unroll 1
-        for (int s = 0; s < share::slabs; s++) copy_edge(shared, from + s * share::step, p, s);
       }
+    } else {
+#pragma unroll 1
+      for (int p = 0; p < share::passes; p++) copy_edge(shared, p, take_next());
     }
   }
-  // A chunk that may lie partly outside, or whose rows are not aligned.
-  __device__ __forceinline__ void copy_edge(char *shared, const T *from, int p, int s) const {
-    int valid = next[p] >= 0 ? inside(s) : 0;
-    if (aligned)
-      ptx_copy_async_16(share::at(shared, first, chunk, p, s), valid ? from : source.origin, valid * (int)sizeof(T));
-    else
-      spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide), from, valid);
+  // The first of `next`, which goes behind the others: registers have no numbers.
+  __device__ __forceinline__ int take_next() {
+    int row = next[0];
+#pragma unroll
+    for (int p = 0; p + 1 < share::passes; p++) next[p] = next[p + 1];
+    return next[share::passes - 1] = row;
+  }
+  // Chunks of a row that may lie partly outside, or is not aligned.
+  __device__ __forceinline__ void copy_edge(char *shared, int p, int row) const {
+    const T *from = source.origin + max(row, 0) * source.pitch + column;
+#pragma unroll 1
+    for (int s = 0; s < share::slabs; s++, from += share::step) {
+      int valid = row >= 0 ? inside(s) : 0;
+      if (aligned)
+        ptx_copy_async_16(share::at(shared, first, chunk, p, s), valid ? from : source.origin, valid * (int)sizeof(T));
+      else
+        spc_copy_chunk_slowly(shared + panel::chunk_at(first + p * share::pass_rows, chunk + s * share::wide), from, valid);
+    }
   }
 };
 

@@ -125,7 +125,7 @@ template <class Config> struct spc_box_fetch<Config, true> {
   }
 };
 
-// What lies at the result's place is brought to where the values are staged.
+// What lies at the result's place is brought to where the values are staged: as many boxes as there is room for, the others to slots.
 template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place;
 
 // What an epilogue is given besides the sums.
@@ -160,8 +160,10 @@ template <class Config> struct spc_box_store {
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (groups * place_bytes); // of each group, in one slot
-  static constexpr int place_slots = slot_boxes ? (boxes + slot_boxes - 1) / slot_boxes : 0;
-  static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || spc_stages_place<Config>)), "a slot must hold a box of every warpgroup");
+  static constexpr int places_staged = spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
+  static constexpr int place_slots = slot_boxes ? (boxes - places_staged + slot_boxes - 1) / slot_boxes : 0;
+  static constexpr int together = places_staged == boxes && boxes > 2 ? 2 : held; // boxes that are stored at once
+  static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || places_staged == boxes)), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
   static constexpr bool whole = !Config::fragment_reads; // or as good as: nothing is read outside
@@ -186,7 +188,7 @@ template <class Config> struct spc_box_store {
   }
   SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full, const spc_args &args,
                              const spc_tile_place &place, spc_box_batch batch) {
-    int first = number * slot_boxes, count = min(slot_boxes, boxes - first);
+    int first = places_staged + number * slot_boxes, count = min(slot_boxes, boxes - first);
     ptx_barrier_expect(full, count * groups * place_bytes);
 #pragma unroll 1
     for (int i = 0; i < count * groups; i++)
@@ -195,12 +197,12 @@ template <class Config> struct spc_box_store {
                                            box_y(args, place, i % groups, first + i / groups), batch);
   }
 
-  static_assert(!spc_stages_place<Config> || (held == boxes && sizeof(typename Config::P) == 2), "all boxes of a tile must be staged, of as many bytes");
+  static_assert(!spc_stages_place<Config> || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
   SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
                               spc_box_batch batch) {
-    ptx_barrier_expect(full, boxes * groups * panel::bytes);
+    ptx_barrier_expect(full, held * groups * panel::bytes);
 #pragma unroll 1
-    for (int i = 0; i < boxes * groups; i++)
+    for (int i = 0; i < held * groups; i++)
       ptx_tma_load<Config::batches_mapped>(staged + (i % groups * held + i / groups) * panel::bytes, map, full,
                                            box_x(args, place, i % groups, i / groups), box_y(args, place, i % groups, i / groups), batch);
   }
@@ -307,37 +309,9 @@ template <class Config> struct spc_box_store {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
     e.vectors.leave(e.vectors_at);
-    if constexpr (spc_stages_place<Config>) {
-      run_places<whole>(all, shared, e, maps, found, Ring::place_full(shared), Ring::staged_at);
-    } else if constexpr (!by_engine) run_registers(all, e, found, room);
+    if constexpr (!by_engine) run_registers(all, e, found, room);
     else run_boxes<whole>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
-  }
-  // What is read at the place lies where the values go: a warp replaces what it has read.  Boxes are stored two at a time;
-  // who multiplies the next tile says when they are free (spc_box_multiply).
-  template <bool Whole, class Found>
-  SPC_DEVICE void run_places(const sums &all, spc_u32 shared, const spc_box_epilogue<Config> &e, const spc_tensor_maps &maps,
-                             Found &found, spc_u32 full, int staged_at) {
-    const int group = sums::group(), together = 2;
-    spc_u32 staged = shared + staged_at + group * held * panel::bytes;
-    ptx_sync_group(group); // the vectors are there
-    ptx_barrier_wait(full, e.parity);
-#pragma unroll
-    for (int i = 0; i < boxes; i++) {
-      stage_box<Whole>(all.sum[i / boxes_wide] + box_part(i) / 2, staged + i * panel::bytes, staged + i * panel::bytes,
-                       i / boxes_wide, box_part(i), e, found);
-      __syncwarp(); // the assembler would read what lies at all places first
-      if (i + 1 < boxes && (i + 1) % together) continue;
-      ptx_fence_async_shared();
-      ptx_sync_group(group);
-      if (spc_leads_group()) {
-#pragma unroll
-        for (int j = i / together * together; j <= i; j++)
-          ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + j * panel::bytes, box_x(e.args, e.place, group, j),
-                                                box_y(e.args, e.place, group, j), e.batch);
-        ptx_tma_store_commit();
-      }
-    }
   }
   // ---- box by box ----
   // What a fragment makes of many elements is most of the text there is to compile.  Where that would be much it stands once, for the
@@ -364,6 +338,8 @@ template <class Config> struct spc_box_store {
       }
     }
   }
+  // Where what is read at the place is staged a warp replaces what it has read; who multiplies the next tile says when the boxes are
+  // free (spc_box_multiply).
   template <bool Whole, class Ring, class Found>
   SPC_DEVICE void run_boxes(sums &all, spc_u32 shared, Ring &at, const spc_box_epilogue<Config> &e,
                             const spc_tensor_maps &maps, Found &found, spc_u32 *room) {
@@ -373,39 +349,47 @@ template <class Config> struct spc_box_store {
     spc_row_store<Config, panel> rows;
     if (moves_rows && !e.all) rows.look(e.args, e.place, box_row(group, 0));
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
-      const int i0 = i / held * held;
-      if (i == i0) {
+      const int i0 = i / together * together, read = i - places_staged; // number of those that are read from slots
+      const spc_u32 box = staged + i % held * panel::bytes;
+      if (i < places_staged) {
+        if (i == 0) {
+          ptx_sync_group(group); // the vectors are there
+          ptx_barrier_wait(Ring::place_full(shared), e.parity);
+        }
+      } else if (i % held == 0) {
         if (spc_leads_group()) ptx_tma_store_wait_read<0>();
         ptx_sync_group(group);
       }
-      spc_u32 here = 0;
-      if constexpr (Config::reads_place) {
-        if (i % slot_boxes == 0) {
-          if (i > 0) now.advance();
-          ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
+      spc_u32 here = box;
+      if constexpr (Config::reads_place && place_slots > 0)
+        if (read >= 0) {
+          if (read % slot_boxes == 0) {
+            if (read > 0) now.advance();
+            ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
+          }
+          here = shared + now.slot * Ring::slot_bytes + (read % slot_boxes * groups + group) * place_bytes;
         }
-        here = shared + now.slot * Ring::slot_bytes + (i % slot_boxes * groups + group) * place_bytes;
-      }
-      stage_box<Whole>(v, staged + (i - i0) * panel::bytes, here, block, box_part(i), e, found);
+      stage_box<Whole>(v, box, here, block, box_part(i), e, found);
+      if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
-      if (i + 1 < boxes && i + 1 < i0 + held) return;
+      if (i + 1 < boxes && i + 1 < i0 + together) return;
       ptx_fence_async_shared();
       ptx_sync_group(group);
       if (moves_rows && !e.all) {
         rows.template store<held>(e.args, e.place, staged, e.place.n0 + box_column(group, i0));
       } else if (spc_leads_group()) {
 #pragma unroll
-        for (int j = 0; j < held; j++)
+        for (int j = 0; j < together; j++)
           if (i0 + j < boxes)
-            ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + j * panel::bytes, box_x(e.args, e.place, group, i0 + j),
+            ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i0 + j) % held * panel::bytes, box_x(e.args, e.place, group, i0 + j),
                                                   box_y(e.args, e.place, group, i0 + j), e.batch);
         ptx_tma_store_commit();
       }
-      if constexpr (Config::reads_place) {
+      if constexpr (Config::reads_place && place_slots > 0) {
         bool gives = Ring::gives();
-        int done = i0 + held >= boxes ? place_slots : (i0 + held) / slot_boxes;
+        int from = i0 - places_staged, done = i0 + together >= boxes ? place_slots : (from + together) / slot_boxes;
 #pragma unroll
-        for (int slot = i0 / slot_boxes; slot < done; slot++, at.advance())
+        for (int slot = from > 0 ? from / slot_boxes : 0; slot < done; slot++, at.advance())
           if (gives) ptx_barrier_arrive(Ring::empty(shared, at.slot));
       }
     });
