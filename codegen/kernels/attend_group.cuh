@@ -74,6 +74,34 @@ struct spc_attend_slot {
   }
 };
 
+// ---- which tiles ------------------------------------------------------------------------------------------------------
+// The order of tiles: as many batches as the shared cache holds keys and values of take turns, so that all of their first rows come first.
+// Where rows see what lies before them, say, tiles of the last rows have most to do: what there is to do falls along one group of batches,
+// rises along the next, and falls along the last one, so that neighbours have about as much of it and the last tiles have least.
+template <class Config> struct spc_attend_order {
+  spc_u32 tiles, tiles_m, kept, turned; // batches of a group; 1: the first group begins with its last rows
+
+  __device__ __forceinline__ spc_attend_order(const spc_args &args) : tiles((spc_u32)Config::tiles(args)), turned(0) {
+    const spc_u32 cache = 24u << 20, least = Config::masked ? 16 : 1; // bytes; fewer batches are hard to share evenly
+    int m = (int)Config::m(args), n = (int)Config::n(args);
+    tiles_m = max((spc_u32)(m + Config::tile_m - 1) / Config::tile_m, 1u);
+    spc_u32 batches = max(tiles / tiles_m, 1u), fit = n > 0 ? cache / sizeof(typename Config::F) / (Config::head + Config::head_v) / n : batches;
+    spc_u32 groups = (batches - 1) / max(fit, least) + 1;
+    kept = (batches - 1) / groups + 1;
+    if constexpr (Config::masked) {
+      if (tiles == 0) return;
+      spc_attend_place first = spc_place_rows<Config>(args, 0, 0), last = spc_place_rows<Config>(args, (int)(tiles_m - 1) * Config::tile_m, 0);
+      turned = (groups ^ (last.end - last.begin < first.end - first.begin)) & 1;
+    }
+  }
+  __device__ __forceinline__ spc_attend_place place(const spc_args &args, spc_u32 tile) const {
+    spc_u32 group = tile / (kept * tiles_m), rest = tile % (kept * tiles_m), together = min(kept, tiles / tiles_m - group * kept);
+    int number = (int)(rest / together);
+    if (Config::masked && ((group ^ turned) & 1)) number = (int)tiles_m - 1 - number;
+    return spc_place_rows<Config>(args, number * Config::tile_m, group * kept + rest % together);
+  }
+};
+
 // The tiles of a block, or of a cluster: one of as many as there are blocks, then one of the next so many, counted from the other end.  Where
 // what there is to do rises or falls along the tiles, all have about as much in two such rounds.
 template <class Config> struct spc_attend_walk {
