@@ -270,9 +270,12 @@ bool ir_attend_fits(const ir_kernel_row *row, int head, int head_v, ir_dtype res
   *bytes = bytes_of_mma(row, head, head_v);
   if (!ir_kernel_moves_boxes(row)) return *bytes <= 160 << 10; /* of an sm_80 */
   const int registers = groups > 2 ? 128 : 200; /* for sums of both products, and weights */
-  *bytes = slabs(head) * row->m * SLAB * 2 + row->depth * row->n * SLAB * 2 * (slabs(head) + slabs(head_v)) + 16 + 32 * row->depth;
-  if (split > 1) return *bytes <= SHARED_LIMIT && wide_v % (8 * split) == 0 && row->n * 3 / 4 + wide_v / 2 <= registers;
+  const int q_bytes = slabs(head) * row->m * SLAB * 2;
+  *bytes = q_bytes + row->depth * row->n * SLAB * 2 * (slabs(head) + slabs(head_v)) + 96 + 32 * row->depth;
+  bool by_turns = groups * ROWS_A_GROUP > row->m; /* warpgroups share rows: stored from registers, as where a cluster's blocks do */
+  if (split > 1 || by_turns) return *bytes <= SHARED_LIMIT && wide_v % (8 * split) == 0 && row->n * 3 / 4 + wide_v / 2 <= registers;
   if (ir_dtype_bytes(result) == 2)
     while (*boxes < slabs(head_v) && *bytes + box <= SHARED_LIMIT) ++*boxes, *bytes += box;
+  if (*bytes + q_bytes <= SHARED_LIMIT) *bytes += q_bytes; /* a second tile of q */
   return *bytes <= SHARED_LIMIT && (*boxes || ir_dtype_bytes(result) != 2) && row->n * 3 / 4 + wide_v / 2 <= registers;
 }

@@ -281,17 +281,26 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
 }
 
+/* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
+static double clustered_units(const pass_profile *p, double cluster) {
+  const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
+  return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
+}
+
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster
  * share a tile's columns. */
 double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a) {
   double split = ir_kernel_split(row), tiles = a->batch * ceil(a->m / row->m), columns = round_up(a->share * a->n / split, row->n);
   double rate = p->tile_share * row_peak_tflops(p, row, IR_BF16) / p->units; /* of a unit */
   double one = row->m * columns * (2 * (a->head + a->head_v) / (rate * 1e6) + p->units / (p->softmax_gops * 1e3));
-  double turns = fmax(1, waves_of(tiles * split, p->units));
-  double meet = split > 1 ? p->exchange_us + microseconds_of_bytes(4.0 * row->m * a->head_v, p->exchange_gbs) : 0;
-  double compute = turns * (one + p->tile_us + meet), memory = microseconds_of_bytes(a->bytes, p->bandwidth_gbs);
-  double fed = microseconds_of_bytes(a->bytes, p->unit_gbs * fmin(p->units, tiles * split)); /* few blocks: few units read */
-  return p->launch_us + p->start_us + both_limits(compute, fmax(memory, fed));
+  double turns = fmax(1, waves_of(tiles * split, clustered_units(p, split)));
+  bool by_turns = ir_kernel_workers(row) > 2 * row->m; /* warpgroups of a block meet */
+  double meet = split > 1 || by_turns ? p->exchange_us + microseconds_of_bytes(4.0 * row->m * a->head_v, p->exchange_gbs) : 0;
+  double cached = microseconds_of_bytes(tiles * split * columns * 2 * (a->head + a->head_v), p->walk_gbs); /* keys and values of every tile */
+  double compute = fmax(turns * (one + p->tile_us + meet), cached), memory = microseconds_of_bytes(a->bytes, p->bandwidth_gbs);
+  double blocks = tiles * split, rounds = blocks / clustered_units(p, split), whole = floor(rounds) / rounds; /* share of the bytes that all units read together */
+  double rest = whole < 1 ? microseconds_of_bytes(a->bytes / blocks, p->unit_gbs) : 0;                        /* few blocks: few units read */
+  return p->launch_us + p->start_us + both_limits(compute, whole * memory + fmax((1 - whole) * memory, rest));
 }
 
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,

@@ -233,6 +233,19 @@ template <class Config> SPC_DEVICE void spc_attend_store(const char *shared, con
   }
 }
 
+// Blocks come as others leave: the tiles that have most to do, mostly those of the last rows, come first, of as many batches as the shared cache holds keys
+// and values of.
+template <class Config> SPC_DEVICE spc_attend_place spc_place_attend(const spc_args &args, spc_u32 tile) {
+  const spc_u32 cache = 24u << 20; // bytes
+  int m = (int)Config::m(args), n = (int)Config::n(args);
+  spc_u32 tiles_m = (spc_u32)(m + Config::tile_m - 1) / Config::tile_m, batches = (spc_u32)Config::tiles(args) / tiles_m;
+  spc_u32 kept = n > 0 ? cache / sizeof(typename Config::F) / (Config::head + Config::head_v) / n : batches;
+  kept = min(max(kept, 1u), batches);
+  spc_u32 first = tile / (kept * tiles_m) * kept, rest = tile % (kept * tiles_m), together = min(kept, batches - first);
+  int number = (int)(rest / together);
+  return spc_place_rows<Config>(args, (Config::masked ? (int)tiles_m - 1 - number : number) * Config::tile_m, first + rest % together);
+}
+
 template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
   using parts = spc_attend_parts<Config>;
   using load_k = typename parts::load_k;

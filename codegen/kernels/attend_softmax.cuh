@@ -18,23 +18,14 @@ struct spc_attend_place {
   long long batch;
 };
 
-// Tile number `tile`.  As many batches as the shared cache holds keys and values of take turns, so that all of their first rows come
-// first; of masked rows those are the last ones, which have most to do where rows see what lies before them.
-template <class Config> SPC_DEVICE spc_attend_place spc_place_attend(const spc_args &args, spc_u32 tile) {
-  const spc_u32 cache = 24u << 20; // bytes
+// Rows from m0 on of a batch, as many as a tile has.
+template <class Config> SPC_DEVICE spc_attend_place spc_place_rows(const spc_args &args, int m0, long long batch) {
   spc_attend_place place;
   int m = (int)Config::m(args), n = (int)Config::n(args);
-  spc_u32 tiles_m = (spc_u32)(m + Config::tile_m - 1) / Config::tile_m, batches = (spc_u32)Config::tiles(args) / tiles_m;
-  spc_u32 kept = n > 0 ? cache / sizeof(typename Config::F) / (Config::head + Config::head_v) / n : batches;
-  kept = min(max(kept, 1u), batches);
-  spc_u32 first = tile / (kept * tiles_m) * kept, rest = tile % (kept * tiles_m), together = min(kept, batches - first);
-  place.batch = first + rest % together;
-  int number = (int)(rest / together);
-  place.m0 = (Config::masked ? (int)tiles_m - 1 - number : number) * Config::tile_m;
-  place.m1 = min(place.m0 + Config::tile_m, m);
+  place.m0 = m0, place.m1 = min(m0 + Config::tile_m, m), place.batch = batch;
   place.begin = place.full_begin = 0, place.end = place.full_end = n;
   if constexpr (Config::masked) {
-    spc_span span = Config::columns(args, place.m0, place.m1, place.batch);
+    spc_span span = Config::columns(args, place.m0, place.m1, batch);
     auto inside = [](long long at, int least, int most) { return (int)max(min(at, (long long)most), (long long)least); };
     place.begin = inside(span.begin, 0, n) / Config::tile_n * Config::tile_n, place.end = inside(span.end, 0, n);
     place.full_begin = inside(span.full_begin, 0, n), place.full_end = inside(span.full_end, 0, place.end);
