@@ -457,6 +457,28 @@ static void put_scores(const config *c) {
   put_function(c, "epilogue", "float", t->epilogue);
 }
 
+/* What is asked once, a note a tile and a bit a pair (kernels/tile_mask.cuh). */
+static void put_noted(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  line(c, "static constexpr bool noted = %s; // by the launch before", t->asked ? "true" : "false");
+  if (!t->asked) return;
+  put_pointer(c, "notes", "unsigned char", cg_buffer_number(c->l, t->notes));
+  put_pointer(c, "mask", "spc_u32", cg_buffer_number(c->l, t->mask));
+  if (!t->takes_notes) put_function(c, "plane", "long long", t->plane);
+}
+
+static void put_tile_mask(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
+  line(c, "static constexpr int step_m = %lld, step_n = %lld; // what is asked is the same for so many", (long long)t->step_m->result->i, (long long)t->step_n->result->i);
+  put_size(c, "m", c->l->product.size_m);
+  put_size(c, "n", c->l->product.size_n);
+  put_size(c, "noted_tiles", t->notes->count);
+  put_guard(c);
+  put_noted(c);
+  put_function(c, "asked", "long long", t->asked);
+}
+
 static void put_attend(const config *c) {
   const ir_kernel_row *row = c->l->row;
   const cg_product *p = &c->l->product;
@@ -482,6 +504,7 @@ static void put_attend(const config *c) {
        p->b.batches, t->v.batches);
   put_batch_index(c);
   put_guard(c);
+  put_noted(c);
   put_scores(c);
 }
 
@@ -607,11 +630,14 @@ static int plain_blocks(const ir_kernel_row *row) {
 /* By mma.sync: as many as registers allow without spilling. */
 static int attending_blocks(const cg_launch *l) {
   int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
-  return ir_kernel_moves_boxes(l->row) ? 1 : longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+  int most = longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+  bool crowded = l->attend.asked && (l->attend.masked || longest <= 64) && most > 2; /* bits, or they and bounds, beside the sums */
+  return ir_kernel_moves_boxes(l->row) ? 1 : crowded ? most - 1 : most;
 }
 
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
+  if (l->attend.takes_notes) return 4;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
@@ -624,7 +650,9 @@ static int blocks_beside(const cg_launch *l) {
 
 static void put_struct(const config *c, const char *name) {
   ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
-  if (ir_kernel_attends(c->l->row))
+  if (c->l->attend.takes_notes)
+    put_tile_mask(c);
+  else if (ir_kernel_attends(c->l->row))
     put_attend(c);
   else if (c->l->row->multiply != IR_MULTIPLY_NONE)
     put_product(c);

@@ -451,6 +451,21 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
+/* Before it: which pairs are seen, where more than comparisons tell. */
+static void select_tile_mask(selection *s, const ir_kernel_row *reader, const cg_product *product, const cg_attend *attend) {
+  const ir_kernel_row *row = ir_kernel_row_named("tile_mask");
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.%s", s->kernel->name, s->stage->name, row->skeleton));
+  l->product = *product;
+  l->attend = *attend;
+  l->attend.takes_notes = true;
+  l->tile_n = reader->n;
+  use(s, l, attend->notes);
+  use(s, l, attend->mask);
+  for (int i = 0; i < attend->asked->bufs.count; i++) use(s, l, attend->asked->bufs.at[i]);
+  use_guard(s, l);
+}
+
 static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   cg_product product;
   cg_attend attend;
@@ -460,6 +475,7 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   if (product.b.tensor->dtype != dtype || attend.v.tensor->dtype != dtype || !(row->dtypes >> dtype & 1))
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   if (ir_kernel_moves_boxes(row) && product.batch_count > IR_MAP_BATCHES) return unfit(s, row->name, "it takes three batch indices at most");
+  if (attend.asked) select_tile_mask(s, row, &product, &attend);
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
   l->attend = attend;
@@ -468,8 +484,9 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   l->buf_t = use_values(s, l, product.t.tensor);
   l->attend.buf_v = use_values(s, l, attend.v.tensor);
   for (int f = 0; f < s->stage->funcs.count; f++)
-    for (int i = 0; i < s->stage->funcs.at[f]->bufs.count; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
+    for (int i = 0; i < s->stage->funcs.at[f]->bufs.count && s->stage->funcs.at[f] != attend.asked; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
   use_guard(s, l);
+  l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s", s->kernel->name, s->stage->name));
   return cg_attend_share(l) ? SPC_OK : unfit(s, row->name, "its tiles of such long rows have no room");
 }
 

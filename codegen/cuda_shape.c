@@ -125,6 +125,8 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (launch->library) return;
   if (!launch->row)
     loop_shape(arena, launch, out);
+  else if (launch->attend.takes_notes)
+    out->grid[0] = at_least_one(arena, launch->attend.notes->count), out->capped = true, out->blocks_per_sm = 4;
   else
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                    : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)

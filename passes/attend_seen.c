@@ -6,7 +6,8 @@
  *
  *     on M[i/128, j/128]               asked for once a tile
  *
- * Other terms of the condition are asked for element by element. */
+ * Other terms of the condition are asked by a launch before, pair by pair or, where it is stored in blocks, block by block; few
+ * rows ask for themselves. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,9 +109,28 @@ static int64_t common(int64_t a, int64_t b) {
   return a;
 }
 
+/* A tensor that is stored in blocks is asked whether it has one: of a pattern all elements of a block are entries.  0: it differs from element to
+ * element. */
+static int64_t stored_block(const ir_expr *access, const ir_index *index) {
+  const ir_tensor *tensor = access->tensor;
+  int64_t step = 0;
+  if (tensor->dtype != IR_NONE || !tensor->format) return 0;
+  for (int l = 0; l < tensor->format->level_count; l++) {
+    const ir_level *level = &tensor->format->level[l];
+    if (!ir_is_bare(access->args[level->dim], index)) continue;
+    if (level->map == IR_MAP_WHOLE || (level->map == IR_MAP_MOD && level->kind != IR_LEVEL_DENSE)) return 0;
+    step = level->factor;
+  }
+  return step;
+}
+
 /* The index is asked for by its quotients alone: *step becomes what divides them all. */
 static bool by_quotients(const ir_expr *e, const ir_index *index, int64_t *step) {
   if (ir_is_bare(e, index)) return false;
+  if (e->kind == IR_ACCESS) {
+    int64_t block = stored_block(e, index);
+    if (block) return *step = common(*step, block), true;
+  }
   bool quotient = e->kind == IR_OP && e->op == IR_OP_DIV && ir_is_bare(e->args[0], index) && e->args[1]->kind == IR_CONST && e->args[1]->i > 0;
   if (quotient) return *step = common(*step, e->args[1]->i), true;
   for (int i = 0; i < e->arg_count; i++)
@@ -118,14 +138,46 @@ static bool by_quotients(const ir_expr *e, const ir_index *index, int64_t *step)
   return true;
 }
 
+static bool in_blocks(const ir_attend *t, const ir_expr *term, int64_t *m, int64_t *n) {
+  return t->roles.m.count == 1 && by_quotients(term, t->roles.m.at[0], m) && by_quotients(term, t->roles.n.at[0], n);
+}
+
+/* What is stored in blocks is searched for: not by every tile of every head. */
+static bool is_searched(void *user, ir_expr *e) {
+  bool *found = user;
+  *found |= e->kind == IR_ACCESS && e->tensor->format && !ir_format_is_dense(e->tensor->format);
+  return true;
+}
+
 static bool take_blocks(ir_arena *arena, const ir_attend *t, ir_expr *term, pass_seen *seen) {
   int64_t m = seen->block_m, n = seen->block_n;
-  if (t->roles.m.count != 1 || !by_quotients(term, t->roles.m.at[0], &m) || !by_quotients(term, t->roles.n.at[0], &n)) return false;
+  bool searched = false;
+  ir_expr_walk(term, is_searched, &searched);
+  if (searched || !in_blocks(t, term, &m, &n)) return false;
   const int64_t least = 16; /* smaller ones would be asked for too often */
   if ((m && m < least) || (n && n < least)) return false;
   seen->block_m = m, seen->block_n = n;
   seen->blocks = pass_and(arena, seen->blocks, term);
   return true;
+}
+
+/* ---- what a launch before may find out ----------------------------------------------------------- */
+/* Few rows are asked about by one tile: what it finds out nobody else wants to know. */
+static bool has_few_rows(ir_arena *arena, const ir_attend *t) {
+  const ir_expr *size = ir_flat_size(arena, &t->roles.m);
+  double rows = PASS_ATTEND_NOTED;
+  if (size->kind == IR_DIM && size->dim->value > 0) rows = (double)size->dim->value;
+  else ir_const_value(size, &rows);
+  return rows < PASS_ATTEND_NOTED;
+}
+
+static void note_rest(ir_arena *arena, const ir_attend *t, pass_seen *seen) {
+  int64_t m = 0, n = 0;
+  seen->rest_m = seen->rest_n = 1;
+  seen->noted = seen->rest && !has_few_rows(arena, t);
+  if (!seen->noted) return;
+  if (in_blocks(t, seen->rest, &m, &n)) seen->rest_m = m ? m : PASS_ATTEND_NOTED, seen->rest_n = n ? n : PASS_ATTEND_NOTED;
+  if (!seen->whole) seen->blocks = NULL; /* they are among what is noted */
 }
 
 pass_seen pass_seen_of(ir_arena *arena, const ir_attend *t) {
@@ -137,6 +189,7 @@ pass_seen pass_seen_of(ir_arena *arena, const ir_attend *t) {
       seen.rest = pass_and(arena, seen.rest, terms.list.at[i]);
   seen.whole = seen.blocks && seen.block_m % PASS_ATTEND_BLOCK == 0 && seen.block_n % PASS_ATTEND_BLOCK == 0;
   if (seen.blocks && !seen.whole) seen.rest = pass_and(arena, seen.rest, seen.blocks);
+  note_rest(arena, t, &seen);
   return seen;
 }
 

@@ -108,7 +108,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     more = rest.w != 0;
     if (more) {
       place.m0 = rows.x, place.m1 = rows.y, place.begin = rows.z, place.end = rows.w;
-      place.full_begin = rest.x, place.full_end = rest.y, place.batch = rest.z;
+      place.full_begin = rest.x, place.full_end = rest.y, place.batch = rest.z, place.plane = spc_plane_of<Config>(args, rest.z);
       n0 = spc_attend_first<Config>(args, place);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);

@@ -1,0 +1,79 @@
+// tile_mask.cuh - which pairs of a row and a column are seen, asked once: a note a tile, a bit a pair.
+//
+//     notes  u8  [planes][ceil(m / 64)][ceil(n / 64)]              of 64 rows and tile_n columns: whether some pair is seen, whether all are
+//     mask   u32 [planes][ceil(m / 64) 64][4 ceil(n / 128) + 4]    bit n % 32 of word n / 32: the pair is seen; of tiles of which some are and some are not
+//
+// Batches for which the same is asked have a plane together.  Who reads leaves out tiles of which no pair is seen, asks nothing where all are, and
+// else takes the bits.  Columns that are not there count as seen by a note, and their bits are 0.
+// Config names: tile_n, threads, m, n, noted_tiles, notes, mask; asked, step_m and step_n: the same for so many rows and columns.
+#pragma once
+#include "spc/prelude.cuh"
+#include "spc/ptx.cuh"
+
+enum { SPC_TILE_SOME = 1, SPC_TILE_ALL = 2, SPC_TILE_ROWS = 64 };
+
+template <class Config> SPC_DEVICE long long spc_strip_of(const spc_args &args, long long plane, int m0) {
+  return plane * ((Config::m(args) + SPC_TILE_ROWS - 1) / SPC_TILE_ROWS) + m0 / SPC_TILE_ROWS;
+}
+// Of the 64 rows and the tile of columns that m0 and n0 lie in.
+template <class Config> SPC_DEVICE unsigned char *spc_tile_note(const spc_args &args, long long plane, int m0, int n0) {
+  return Config::notes(args) + spc_strip_of<Config>(args, plane, m0) * ((Config::n(args) + 63) / 64) + n0 / Config::tile_n;
+}
+template <class Config> SPC_DEVICE int spc_mask_line(const spc_args &args) { return ((int)Config::n(args) + 127) / 128 * 4 + 4; }
+// Of a row, from column n0 on, a multiple of 32.
+template <class Config> SPC_DEVICE spc_u32 *spc_tile_bits(const spc_args &args, long long plane, int m, int n0) {
+  long long row = spc_strip_of<Config>(args, plane, m) * SPC_TILE_ROWS + m % SPC_TILE_ROWS;
+  return Config::mask(args) + row * spc_mask_line<Config>(args) + n0 / 32;
+}
+
+// A block has a tile at a time, a warp eight of its rows; a lane keeps one of their words.
+template <class Config> SPC_DEVICE void spc_tile_mask(const spc_args &args) {
+  const int warps = Config::threads / 32, words = Config::tile_n / 32, each = SPC_TILE_ROWS / warps;
+  static_assert(Config::tile_n % 32 == 0 && SPC_TILE_ROWS % warps == 0 && words * each <= 32, "a lane has a word of a warp's rows");
+  const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+  const int m = (int)Config::m(args), n = (int)Config::n(args);
+  const spc_u32 tiles_m = (spc_u32)(m + SPC_TILE_ROWS - 1) / SPC_TILE_ROWS, tiles_n = (spc_u32)(n + Config::tile_n - 1) / Config::tile_n;
+  if (m <= 0 || n <= 0) return;
+  const spc_u32 strips = (spc_u32)(Config::noted_tiles(args) / ((n + 63) / 64)), tiles = strips * tiles_n;
+#pragma unroll 1
+  for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const spc_u32 strip = tile / tiles_n;
+    const int n0 = (int)(tile % tiles_n) * Config::tile_n, m0 = (int)(strip % tiles_m) * SPC_TILE_ROWS, first = m0 + warp * each;
+    const long long plane = strip / tiles_m;
+    spc_u32 seen[words], mine = 0;
+    bool some = false, all = true;
+    auto ask = [&](int row) {
+#pragma unroll
+      for (int w = 0; w < words; w++) {
+        const int column = n0 + w * 32 + lane;
+        const bool is = Config::asked(args, 0, row, min(column, n - 1), plane) != 0;
+        seen[w] = __ballot_sync(~0u, is && column < n);
+        some |= seen[w] != 0;
+        all &= __ballot_sync(~0u, is || column >= n) == ~0u;
+      }
+    };
+    auto keep = [&](int r) {
+#pragma unroll
+      for (int w = 0; w < words; w++)
+        if (lane == r * words + w) mine = seen[w];
+    };
+    if constexpr (Config::step_m == 1) {
+#pragma unroll 4
+      for (int r = 0; r < each; r++) {
+        if (first + r < m) ask(first + r), keep(r);
+      }
+    } else {
+#pragma unroll 1
+      for (int r = 0; r < each; r++) {
+        const int row = first + r;
+        if (row >= m) break;
+        if (r == 0 || row % Config::step_m == 0) ask(row - row % Config::step_m);
+        keep(r);
+      }
+    }
+    const int note = (__syncthreads_or(some) ? SPC_TILE_SOME : 0) | (__syncthreads_and(all) ? SPC_TILE_ALL : 0);
+    if (threadIdx.x == 0) *spc_tile_note<Config>(args, plane, m0, n0) = (unsigned char)note;
+    if (note == SPC_TILE_SOME && lane < each * words) // also of rows that are not there: they are read
+      spc_tile_bits<Config>(args, plane, first + lane / words, n0)[lane % words] = mine;
+  }
+}
