@@ -463,14 +463,29 @@ static void put_noted(const config *c) {
   line(c, "static constexpr bool noted = %s; // by the launch before", t->asked ? "true" : "false");
   if (!t->asked) return;
   put_pointer(c, "notes", "unsigned char", cg_buffer_number(c->l, t->notes));
-  put_pointer(c, "mask", "spc_u32", cg_buffer_number(c->l, t->mask));
+  line(c, "SPC_DEVICE spc_u32 *claims(const spc_args &args) { return (spc_u32 *)args.buf[%d]; }", cg_buffer_number(c->l, t->mask));
+  line(c, "SPC_DEVICE spc_u32 *mask(const spc_args &args) { return (spc_u32 *)args.buf[%d] + 4; }", cg_buffer_number(c->l, t->mask));
   if (!t->takes_notes) put_function(c, "plane", "long long", t->plane);
+}
+
+static bool uses_batch(const ir_func *f) {
+  const ir_var *batch = f->params.at[3];
+  for (int i = 0; i < f->body.codes.count; i++) {
+    const ir_code *code = f->body.codes.at[i];
+    if (code->kind != IR_LET && code->kind != IR_COMMENT) return true;
+    if (code->kind == IR_LET && ir_expr_uses_var(code->value, batch)) return true;
+  }
+  return ir_expr_uses_var(f->result, batch);
 }
 
 static void put_tile_mask(const config *c) {
   const cg_attend *t = &c->l->attend;
   line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
-  line(c, "static constexpr int step_m = %lld, step_n = %lld; // what is asked is the same for so many", (long long)t->step_m->result->i, (long long)t->step_n->result->i);
+  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)t->step_m->result->i);
+  bool bounded = !uses_batch(t->first) && !uses_batch(t->behind);
+  line(c, "static constexpr bool bounded = %s; // columns of a row, in all batches alike", bounded ? "true" : "false");
+  if (bounded) put_function(c, "first", "long long", t->first);
+  if (bounded) put_function(c, "behind", "long long", t->behind);
   put_size(c, "m", c->l->product.size_m);
   put_size(c, "n", c->l->product.size_n);
   put_size(c, "noted_tiles", t->notes->count);
@@ -631,7 +646,7 @@ static int plain_blocks(const ir_kernel_row *row) {
 static int attending_blocks(const cg_launch *l) {
   int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
   int most = longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
-  bool crowded = l->attend.asked && (l->attend.masked || longest <= 64) && most > 2; /* bits, or they and bounds, beside the sums */
+  bool crowded = l->attend.asked && most > 2; /* bits beside the sums */
   return ir_kernel_moves_boxes(l->row) ? 1 : crowded ? most - 1 : most;
 }
 

@@ -462,7 +462,9 @@ static void select_tile_mask(selection *s, const ir_kernel_row *reader, const cg
   l->tile_n = reader->n;
   use(s, l, attend->notes);
   use(s, l, attend->mask);
-  for (int i = 0; i < attend->asked->bufs.count; i++) use(s, l, attend->asked->bufs.at[i]);
+  const ir_func *asking[] = {attend->asked, attend->first, attend->behind};
+  for (int f = 0; f < IR_COUNT(asking); f++)
+    for (int i = 0; i < asking[f]->bufs.count; i++) use(s, l, asking[f]->bufs.at[i]);
   use_guard(s, l);
 }
 

@@ -117,8 +117,9 @@ static int64_t stored_block(const ir_expr *access, const ir_index *index) {
   if (tensor->dtype != IR_NONE || !tensor->format) return 0;
   for (int l = 0; l < tensor->format->level_count; l++) {
     const ir_level *level = &tensor->format->level[l];
+    if (level->map == IR_MAP_MOD && level->kind != IR_LEVEL_DENSE) return 0;
     if (!ir_is_bare(access->args[level->dim], index)) continue;
-    if (level->map == IR_MAP_WHOLE || (level->map == IR_MAP_MOD && level->kind != IR_LEVEL_DENSE)) return 0;
+    if (level->map == IR_MAP_WHOLE) return 0;
     step = level->factor;
   }
   return step;
@@ -172,11 +173,11 @@ static bool has_few_rows(ir_arena *arena, const ir_attend *t) {
 }
 
 static void note_rest(ir_arena *arena, const ir_attend *t, pass_seen *seen) {
-  int64_t m = 0, n = 0;
-  seen->rest_m = seen->rest_n = 1;
+  int64_t m = 0;
+  seen->rest_m = 1;
   seen->noted = seen->rest && !has_few_rows(arena, t);
   if (!seen->noted) return;
-  if (in_blocks(t, seen->rest, &m, &n)) seen->rest_m = m ? m : PASS_ATTEND_NOTED, seen->rest_n = n ? n : PASS_ATTEND_NOTED;
+  if (t->roles.m.count == 1 && by_quotients(seen->rest, t->roles.m.at[0], &m)) seen->rest_m = m ? m : PASS_ATTEND_NOTED;
   if (!seen->whole) seen->blocks = NULL; /* they are among what is noted */
 }
 

@@ -8,7 +8,7 @@
  *
  *     .. on j <= i and M[b,i,j]                      asked(m, n, plane)                  M[plane,m,n]: by the launch that takes notes
  *                                                    plane(batch)                        b: the notes that a batch shares with others
- *                                                    step_m, step_n                      1, 1: what is asked is the same for so many
+ *                                                    step_m                              1: what is asked is the same for so many rows
  *
  * acc is the sum of a pair's products, or the mean of a row's v. */
 #include <math.h>
@@ -147,7 +147,8 @@ static void lower_number(lower_state *s, const ir_attend *t, const char *name, i
   close_fragment(s, &f, t, &t->roles.n, ir_int(s->arena, number), IR_I64);
 }
 
-/* Notes of tiles and bits of pairs (kernels/tile_mask.cuh), with room for any kernel's tiles: rows of bits are WORDS longer than they must be. */
+/* Notes of tiles and bits of pairs (kernels/tile_mask.cuh), with room for any kernel's tiles: rows of bits are WORDS longer than they must be,
+ * and the first WORDS count claims. */
 enum { WORDS = 4 };
 
 static void take_room(lower_state *s, const ir_attend *t, const ir_flat *planes, ir_func *func) {
@@ -157,7 +158,7 @@ static void take_room(lower_state *s, const ir_attend *t, const ir_flat *planes,
   ir_expr *strips = ir_apply(a, IR_OP_MUL, ir_flat_size(a, planes), rows), *line = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, ir_ceil_div(a, ir_flat_size(a, &t->roles.n), WORDS * 32), ir_int(a, 1)), ir_int(a, WORDS));
   ir_expr *words = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_MUL, strips, ir_int(a, PASS_ATTEND_NOTED)), line);
   IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.notes", name), IR_U8, ir_apply(a, IR_OP_MUL, strips, columns)));
-  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.mask", name), IR_I32, words));
+  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.mask", name), IR_I32, ir_apply(a, IR_OP_ADD, words, ir_int(a, WORDS))));
 }
 
 static void lower_notes(lower_state *s, const ir_attend *t, const pass_seen *seen) {
@@ -175,7 +176,6 @@ static void lower_notes(lower_state *s, const ir_attend *t, const pass_seen *see
   close_fragment(s, &plane, t, &t->roles.n, number, IR_I64);
   take_room(s, t, &planes, plane.func);
   lower_number(s, t, "step_m", seen->rest_m);
-  lower_number(s, t, "step_n", seen->rest_n);
 }
 
 bool pass_lower_attend(lower_state *s) {

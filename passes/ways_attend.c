@@ -62,12 +62,6 @@ static const char *lies_misfit(pass_context *context, const ir_attend *t) {
   return NULL;
 }
 
-/* The kernel itself asks more than comparisons. */
-static bool asks_pairs(pass_context *context, const ir_attend *t) {
-  pass_seen seen = pass_seen_of(context->arena, t);
-  return seen.rest && !seen.noted;
-}
-
 static const char *head_misfit(pass_context *context, const ir_attend *t, const ir_kernel_row *row) {
   const int64_t most = 256, step = row->align ? 8 : 1;
   const int widest_masked = 128, highest_asked = 128;
@@ -80,7 +74,7 @@ static const char *head_misfit(pass_context *context, const ir_attend *t, const 
   }
   int head = (int)fixed_size(ir_flat_size(context->arena, &t->roles.k)), head_v = (int)fixed_size(t->column->extent), bytes, boxes;
   if (!ir_attend_fits(row, head, head_v, t->result->target->dtype, &bytes, &boxes)) return "tiles of so long rows have no room";
-  bool narrow = (t->condition && row->n > widest_masked) || (row->m > highest_asked && asks_pairs(context, t));
+  bool narrow = (t->condition && row->n > widest_masked) || (row->m > highest_asked && pass_seen_of(context->arena, t).rest);
   return narrow ? "beside so many sums the condition has no registers" : NULL;
 }
 

@@ -104,7 +104,7 @@ for stored, step in (("bsr(64,64)", 64), ("bsr(32,128)", (32, 128)), ("bsr(48,40
     for more in ("", " and j <= i"):
         attention("a pattern stored %s%s" % (stored, more), "M[i,j]" + more, lambda b, h, i, j, some=some, more=more: some[i, j] & ((j <= i) | (not more)), i=300, given="in M: pattern[S,S] as %s;" % stored,
                   arrays=dict(M=some.astype(np.float32)))
-for tile, d in (((128, 128), 128), ((192, 128), 64), ((128, 64), 256), ((64, 128), 128), ((64, 96), 64), ((64, 64), 64)):
+for tile, d in (((128, 128), 128), ((128, 64), 256), ((64, 128), 128), ((64, 96), 64), ((64, 64), 64)):
     at = dict(tile=tile, d=d, i=300, b=1, groups=1)
     attention("bits of a mask, tiles of %d x %d" % tile, "K2[i,j]", lambda b, h, i, j: far[i, j] != 0, given="in K2: u8[S,S];", arrays=dict(K2=far), **at)
     attention("blocks, and below, tiles of %d x %d" % tile, "M[i/64,j/32] and j <= i", lambda b, h, i, j: (nest[i // 64, j // 32] != 0) & (j <= i), given="in M: u8[X,Y];", dims="X Y",
