@@ -178,9 +178,7 @@ static bool map_columns(const walk_map *m) {
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
-/* Each element of the result is stored once, whichever loop meets it: of one that has the entries of another
- * tensor, each entry. */
-static bool stores_once(const ir_stage *stage) {
+bool pass_gpu_stores_once(const ir_stage *stage) {
   if (stage->kind != IR_STAGE_COMPUTE || stage->stmts.count != 1 || stage->assembled) return false;
   const ir_stmt *stmt = stage->stmts.at[0];
   return !ir_is_scatter(stmt) && (stmt->target->like || !pass_tensor_is_sparse(stmt->target));
@@ -288,7 +286,7 @@ static bool can_copy(const walk_map *m, const ir_code *loop) {
 static bool map_copy(const walk_map *m, const ir_stage *stage) {
   const ir_block *body = innermost(m);
   const ir_code *loop = loop_at_end(body);
-  if (!loop || !stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+  if (!loop || !pass_gpu_stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
     return false;
   ir_block made = {{NULL, 0, 0}};
   ir_builder b;
