@@ -1,6 +1,6 @@
 /* gpu_entries.c - a sum for each stored entry: teams of threads share its sum, whatever row it stands in.
  *
- *     for i in 0 .. I parallel {                            total = pos[I];  each = entries of a team, 4 .. 32
+ *     for i in 0 .. I parallel {                            total = pos[I];  each = entries of a team, 2 .. 32
  *       for p in pos[i] .. pos[i + 1] {                     team for part in 0 .. total / each {
  *         j = crd[p];  acc = 0                                i = the row of the part's first entry, by bisection
  *         for k { acc += A[i*K + k]*B[j*K + k] }      ->      for p in the part {
@@ -15,7 +15,7 @@
 #include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
 
-enum { LEAST_EACH = 4, MOST_EACH = 32, THREADS_A_UNIT = 1024, WARP = 32 };
+enum { LEAST_EACH = 2, MOST_EACH = 32, THREADS_A_UNIT = 1024, WARP = 32 };
 
 typedef struct entry_map {
   pass_context *context;

@@ -146,6 +146,22 @@ static void write_columns(const walk_map *m, ir_builder *b, const vec_region *g,
   pass_vec_block(&k, innermost(m), NULL);
 }
 
+/* Entries of a sum one after the other: a thread has several under way, coordinates and values first, then what they meet. */
+static void take_several(const walk_map *m, const ir_block *block, int cols) {
+  const int most = 8, registers = 32; /* of elements that entries meet */
+  for (int i = 0; i < block->codes.count; i++) {
+    ir_code *c = block->codes.at[i];
+    ir_loop_sums sums;
+    if (c->kind == IR_FOR && c->run == IR_RUN_SEQUENTIAL && gpu_steps_by_one(c) && !gpu_is_size(c->hi) && gpu_is_leaf(&c->body) &&
+        ir_loop_sums_of(m->arena, c, false, &sums) && sums.at.count) {
+      c->run = IR_RUN_UNROLL;
+      c->width = registers / cols < most ? registers / cols : most;
+    }
+    take_several(m, &c->body, cols);
+    take_several(m, &c->orelse, cols);
+  }
+}
+
 static bool map_columns(const walk_map *m) {
   walk_loads found;
   int at = columns_of(m, &found);
@@ -173,6 +189,7 @@ static bool map_columns(const walk_map *m) {
   write_columns(m, &b, found.g, ir_var_ref(m->arena, one), 1);
   ir_close(&b, edge);
   ir_close(&b, outer);
+  take_several(m, &body, cols);
   m->outer->body = body;
   return true;
 }

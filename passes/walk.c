@@ -59,9 +59,39 @@ static double across_cost(const pass_profile *p, const stored_walk *w) {
   return 2 * p->launch_us + w->visits * turns * p->step_ns / 1e3;
 }
 
+typedef struct entry_search {
+  pass_context *context;
+  double *density;
+} entry_search;
+
+static bool take_least(void *user, ir_expr *node) {
+  double *least = ((entry_search *)user)->density;
+  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor))
+    *least = fmin(*least, pass_zeros_of(((entry_search *)user)->context, node->tensor).likely);
+  return true;
+}
+
+/* Stored entries say which elements there are, and both factors lie along the sum: teams take entries (gpu_entries.c).  Their number,
+ * as assumed; 0: it is nothing of that kind. */
+static double entries_of_teams(pass_context *context, const pass_sum *sum) {
+  const ir_expr *asked = sum->stmt->sample;
+  double density = 1;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !sum->k || !asked || !pass_expr_reads_sparse(asked) || sum->factors.count != 2) return 0;
+  for (int i = 0; i < sum->factors.count; i++) {
+    const ir_expr *e = sum->factors.at[i];
+    while (e->kind == IR_CAST) e = e->args[0];
+    if (e->kind != IR_ACCESS || pass_tensor_is_sparse(e->tensor) || pass_contiguous_index(e, false) != sum->k) return 0;
+  }
+  ir_expr_walk((ir_expr *)asked, take_least, &(entry_search){context, &density});
+  for (int i = 0; i < sum->stmt->free.count; i++) density *= pass_index_assumed(context, sum->stmt->free.at[i]);
+  return density;
+}
+
 double pass_walk_cost(pass_context *context, const pass_sum *sum) {
   const pass_profile *p = context->profile;
   stored_walk w;
+  double entries = entries_of_teams(context, sum);
+  if (entries > 0) return pass_cost_entries(p, entries, pass_index_assumed(context, sum->k), pass_tensor_bytes(context, sum->stmt->target));
   if (!read_walk(context, sum, &w) || (w.columns < 2 && !w.across)) return pass_loops_cost(context, sum->stmt);
   if (w.across) return across_cost(p, &w);
   const double warp = 32;
