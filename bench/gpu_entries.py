@@ -2,6 +2,7 @@
 """Sums at listed entries, and attention over them, against PyTorch on one GPU (cuSPARSE, gathered rows, dense and masked).
 
 Usage: gpu_entries.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges sampled attention
+(sampled/0 .. sampled/6, attention/0 .. attention/2: one size each)
 Patterns are csr, drawn at random: `uniform`, every row has the same number of entries; `power`, rows fall off as 1/rank, the longest
 a quarter of all columns.  What is measured, and how, is gpu.py's; a peer that refuses is `-`."""
 import ctypes
@@ -81,10 +82,14 @@ def edges():
             p.close()
 
 
+SIZES = (("bf16", 4096, 64), ("bf16", 4096, 128), ("bf16", 4096, 256), ("bf16", 4096, 512), ("f32", 4096, 256), ("bf16", 65536, 128), ("bf16", 65536, 256))
+HEADS = ((4096, 256, 128), (4096, 64, 64), (65536, 64, 64))
+
+
 def sampled(share=None):
     print("\n### C = S * (A B^T) at the entries of S; microseconds\n")
     head("dtype", "I, J", "K", "rows", "entries", "spc (spread)", "TB/s of B's rows", "torch sampled_addmm, f32 (spread)", "torch rows gathered (spread)", "error")
-    for dtype, I, K in (("bf16", 4096, 64), ("bf16", 4096, 128), ("bf16", 4096, 256), ("bf16", 4096, 512), ("f32", 4096, 256), ("bf16", 65536, 128), ("bf16", 65536, 256)):
+    for dtype, I, K in [SIZES[int(share)]] if share else SIZES:
         p = None
         for kind in ("uniform", "power"):
             for degree in (16, 64, 256) if K == 256 and dtype == "bf16" else (64,):
@@ -101,10 +106,10 @@ def sampled(share=None):
         p.close()
 
 
-def attention():
+def attention(share=None):
     print("\n### scores, softmax and weighted rows at the entries of S, bf16; microseconds\n")
     head("I, J", "K", "D", "rows", "entries", "spc (spread)", "stages", "torch sparse, f32 (spread)", "torch SDPA, masked (spread)", "error")
-    for I, K, D in ((4096, 256, 128), (4096, 64, 64), (65536, 64, 64)):
+    for I, K, D in [HEADS[int(share)]] if share else HEADS:
         p = None
         for kind in ("uniform", "power"):
             for degree in (16, 64, 256):

@@ -1,21 +1,22 @@
 /* gpu_entries.c - a sum for each stored entry: teams of threads share its sum, whatever row it stands in.
  *
- *     for i in 0 .. I parallel {                            total = pos[I];  each = entries of a team, 2 .. 32
+ *     for i in 0 .. I parallel {                            total = pos[I];  each = entries of a team, 4 .. 32
  *       for p in pos[i] .. pos[i + 1] {                     team for part in 0 .. total / each {
  *         j = crd[p];  acc = 0                                i = the row of the part's first entry, by bisection
- *         for k { acc += A[i*K + k]*B[j*K + k] }      ->      for p in the part {
- *         C.vals[p] = S.vals[p]*acc                             while pos[i + 1] <= p { i = i + 1 }
- *       }                                                       j = crd[p];  lanes for k { .. };  C.vals[p] = ..
- *     }                                                       }
+ *         for k { acc += A[i*K + k]*B[j*K + k] }      ->      of each row i that has entries in the part:
+ *         C.vals[p] = S.vals[p]*acc                             for p in them, four at a time {
+ *       }                                                         4 x j = crd[p];  lanes for k { 4 x acc += .. }
+ *     }                                                           4 x C.vals[p] = .. }
  *                                                           }
  *
  * Rows may be as long as they like: teams take entries, not rows.  The threads of a team lie side by side along k, so an
- * entry's row of B is whole sectors, and the row of A, which an entry shares with those before it, is near.  How an
- * entry's sum is cut follows from the length of k alone, so its bits depend on nothing else. */
+ * entry's row of B is whole sectors, and the row of A is loaded once for four.  How an entry's sum is cut follows from the
+ * length of k alone, so its bits depend on nothing else. */
 #include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
+#include "passes/vectorise.h"
 
-enum { LEAST_EACH = 2, MOST_EACH = 32, THREADS_A_UNIT = 1024, WARP = 32 };
+enum { TOGETHER = 4, LEAST_EACH = 4, MOST_EACH = 32, THREADS_A_UNIT = 512, WARP = 32 };
 
 typedef struct entry_map {
   pass_context *context;
@@ -23,6 +24,7 @@ typedef struct entry_map {
   ir_func *func;
   ir_code *rows, *entries; /* the parallel loop, the loop over a row's entries */
   ir_code *sum;            /* along k, of an entry */
+  int width;               /* elements that a thread loads at a time */
 } entry_map;
 
 static ir_expr *number(const entry_map *m, int64_t n) { return ir_int(m->arena, n); }
@@ -104,12 +106,11 @@ static bool find(entry_map *m, const ir_stage *stage, gpu_rows *r) {
 
 /* ---- how it runs --------------------------------------------------------------------------------- */
 /* Lanes load 16 bytes at a time: four times each where k is long, so that these are under way together, once where it is short. */
-static void share_sum(const entry_map *m, gpu_rows *r, int *team) {
+static void share_sum(entry_map *m, gpu_rows *r, int *team) {
   const double ahead = 4;
   int64_t bytes = gpu_strides_of(r, m->sum).bytes;
-  m->sum->run = IR_RUN_LANES;
-  m->sum->width = bytes < 16 ? (int)(16 / bytes) : 1;
-  double words = pass_size_assumed(m->context, m->sum->hi) / m->sum->width;
+  m->width = bytes < 16 ? (int)(16 / bytes) : 1;
+  double words = pass_size_assumed(m->context, m->sum->hi) / m->width;
   if (words >= 4 * ahead) words /= ahead;
   *team = 4;
   while (*team < WARP && *team < words) *team *= 2;
@@ -131,31 +132,81 @@ static ir_var *find_row(const entry_map *m, ir_builder *b, ir_expr *first) {
   return row;
 }
 
-/* What stands before a row's entries names what they share: it is asked for again at each. */
-static void write_entry(const entry_map *m, ir_builder *b, ir_var *row) {
+/* What is done at entry `p` of row `row`.  What stands before a row's entries names what they share: it is asked for at each. */
+static ir_block body_of(const entry_map *m, ir_expr *row) {
+  ir_block body = {{NULL, 0, 0}};
   ir_code *at = IR_NEW(m->arena, ir_code);
-  *at = (ir_code){.kind = IR_LET, .var = m->rows->var, .value = ref(m, row), .combine = IR_OP_COUNT};
-  IR_PUSH(m->arena, &b->block->codes, at);
-  for (int i = 0; i + 1 < m->rows->body.codes.count; i++) IR_PUSH(m->arena, &b->block->codes, m->rows->body.codes.at[i]);
-  for (int i = 0; i < m->entries->body.codes.count; i++) IR_PUSH(m->arena, &b->block->codes, m->entries->body.codes.at[i]);
+  *at = (ir_code){.kind = IR_LET, .var = m->rows->var, .value = row, .combine = IR_OP_COUNT};
+  IR_PUSH(m->arena, &body.codes, at);
+  for (int i = 0; i + 1 < m->rows->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->rows->body.codes.at[i]);
+  for (int i = 0; i < m->entries->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->entries->body.codes.at[i]);
+  return body;
 }
 
-static void write_part(const entry_map *m, ir_builder *b, ir_expr *part, ir_expr *each, ir_expr *total) {
-  ir_block *outer, *inner;
-  ir_var *first = ir_let(b, "first", IR_I64, apply(m, IR_OP_MUL, part, each));
-  ir_var *end = ir_let(b, "end", IR_I64, apply(m, IR_OP_MIN, apply(m, IR_OP_ADD, ref(m, first), each), total));
-  ir_var *row = find_row(m, b, ref(m, first));
-  ir_code *loop = IR_NEW(m->arena, ir_code);
-  *loop = *m->entries;
-  loop->lo = ref(m, first), loop->hi = ref(m, end);
-  loop->body = (ir_block){{NULL, 0, 0}};
-  IR_PUSH(m->arena, &b->block->codes, loop);
-  outer = b->block, b->block = &loop->body;
+/* The sum's loop, wherever it was copied to. */
+static void share_loops(const ir_block *block, int width) {
+  for (int i = 0; i < block->codes.count; i++) {
+    ir_code *c = block->codes.at[i];
+    if (c->kind == IR_FOR) c->run = IR_RUN_LANES, c->width = width;
+    share_loops(&c->body, width);
+    share_loops(&c->orelse, width);
+  }
+}
+
+static void write_entries(const entry_map *m, ir_builder *b, ir_expr *first, ir_expr *row, int count) {
+  ir_block body = body_of(m, row), made = {{NULL, 0, 0}}, *outer = b->block;
+  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
+  vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = count, .lanes = 1, .apart = 1, .only_row = -1, .col_at = first};
+  b->block = &made;
+  pass_vec_block(&k, &body, NULL);
+  b->block = outer;
+  share_loops(&made, m->width);
+  for (int i = 0; i < made.codes.count; i++) IR_PUSH(m->arena, &outer->codes, made.codes.at[i]);
+}
+
+/* From `row` on to the one that entry p stands in. */
+static void go_on(const entry_map *m, ir_builder *b, ir_var *row, ir_expr *p) {
+  ir_block *outer;
   ir_expr *next = apply(m, IR_OP_ADD, ref(m, row), number(m, 1));
-  ir_open_while(b, apply(m, IR_OP_LE, start_of(m, next), ref(m, loop->var)), &inner);
+  ir_open_while(b, apply(m, IR_OP_LE, start_of(m, next), p), &outer);
   ir_set(b, row, next);
-  ir_close(b, inner);
-  write_entry(m, b, row);
+  ir_close(b, outer);
+}
+
+/* Several entries of a row at a time where nothing stands against it: what they share is loaded once, what each meets is under way
+ * together. */
+static bool can_be_several(const entry_map *m) {
+  ir_block body = body_of(m, ref(m, m->rows->var));
+  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
+  return pass_vec_legal(g, &body, false, false) && !pass_vec_branches(g, &body);
+}
+
+static void write_run(const entry_map *m, ir_builder *b, ir_expr *from, ir_expr *to, ir_var *row, int count) {
+  ir_block *outer;
+  ir_expr *p = ref(m, ir_open_for(b, "entry", from, to, IR_RUN_SEQUENTIAL, &outer));
+  if (count > 1) outer->codes.at[outer->codes.count - 1]->step = number(m, count);
+  write_entries(m, b, p, ref(m, row), count);
+  ir_close(b, outer);
+}
+
+/* The part's entries, row by row. */
+static void write_part(const entry_map *m, ir_builder *b, ir_expr *part, ir_expr *each, ir_expr *total) {
+  ir_block *outer;
+  ir_var *at = ir_let(b, "at", IR_I64, apply(m, IR_OP_MUL, part, each));
+  ir_expr *end = ref(m, ir_let(b, "end", IR_I64, apply(m, IR_OP_MIN, apply(m, IR_OP_ADD, ref(m, at), each), total)));
+  ir_var *row = find_row(m, b, ref(m, at));
+  ir_open_while(b, apply(m, IR_OP_LT, ref(m, at), end), &outer);
+  go_on(m, b, row, ref(m, at));
+  ir_expr *behind = start_of(m, apply(m, IR_OP_ADD, ref(m, row), number(m, 1)));
+  ir_expr *stop = ref(m, ir_let(b, "stop", IR_I64, apply(m, IR_OP_MIN, end, behind)));
+  ir_expr *from = ref(m, at);
+  if (can_be_several(m)) {
+    ir_expr *runs = apply(m, IR_OP_DIV, apply(m, IR_OP_SUB, stop, from), number(m, TOGETHER));
+    from = ref(m, ir_let(b, "rest", IR_I64, apply(m, IR_OP_ADD, from, apply(m, IR_OP_MUL, runs, number(m, TOGETHER)))));
+    write_run(m, b, ref(m, at), from, row, TOGETHER);
+  }
+  write_run(m, b, from, stop, row, 1);
+  ir_set(b, at, stop);
   ir_close(b, outer);
 }
 
