@@ -16,7 +16,7 @@
 #include "passes/gpu_walk.h"
 #include "passes/vectorise.h"
 
-enum { TOGETHER = 4, LEAST_EACH = 4, MOST_EACH = 32, THREADS_A_UNIT = 512, WARP = 32 };
+enum { TOGETHER = 4, LEAST_TOGETHER = 2, LEAST_EACH = 4, MOST_EACH = 32, THREADS_A_UNIT = 1024, WARP = 32 };
 
 typedef struct entry_map {
   pass_context *context;
@@ -132,12 +132,17 @@ static ir_var *find_row(const entry_map *m, ir_builder *b, ir_expr *first) {
   return row;
 }
 
-/* What is done at entry `p` of row `row`.  What stands before a row's entries names what they share: it is asked for at each. */
-static ir_block body_of(const entry_map *m, ir_expr *row) {
+static void bind(const entry_map *m, ir_block *block, ir_var *var, ir_expr *value) {
+  ir_code *code = IR_NEW(m->arena, ir_code);
+  *code = (ir_code){.kind = IR_LET, .var = var, .value = value, .combine = IR_OP_COUNT};
+  IR_PUSH(m->arena, &block->codes, code);
+}
+
+/* What is done at entry `p` (NULL: the entries' own variable) of row `row`.  What stands before a row's entries names what they share: it is asked for at each. */
+static ir_block body_of(const entry_map *m, ir_expr *row, ir_expr *p) {
   ir_block body = {{NULL, 0, 0}};
-  ir_code *at = IR_NEW(m->arena, ir_code);
-  *at = (ir_code){.kind = IR_LET, .var = m->rows->var, .value = row, .combine = IR_OP_COUNT};
-  IR_PUSH(m->arena, &body.codes, at);
+  bind(m, &body, m->rows->var, row);
+  if (p) bind(m, &body, m->entries->var, p);
   for (int i = 0; i + 1 < m->rows->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->rows->body.codes.at[i]);
   for (int i = 0; i < m->entries->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->entries->body.codes.at[i]);
   return body;
@@ -153,9 +158,13 @@ static void share_loops(const ir_block *block, int width) {
   }
 }
 
-static void write_entries(const entry_map *m, ir_builder *b, ir_expr *first, ir_expr *row, int count) {
-  ir_block body = body_of(m, row), made = {{NULL, 0, 0}}, *outer = b->block;
-  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
+/* Entries first .. first + count of a row; of those that are behind `last` the last one once more, which changes nothing. */
+static void write_entries(const entry_map *m, ir_builder *b, ir_expr *first, ir_expr *last, ir_expr *row, int count) {
+  ir_var *place = IR_NEW(m->arena, ir_var);
+  *place = (ir_var){"place", IR_I64, 1};
+  ir_block body = body_of(m, row, count > 1 ? apply(m, IR_OP_MIN, ref(m, place), last) : ref(m, place));
+  ir_block made = {{NULL, 0, 0}}, *outer = b->block;
+  vec_region *g = pass_vec_region(m->arena, NULL, place, NULL, &body);
   vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = count, .lanes = 1, .apart = 1, .only_row = -1, .col_at = first};
   b->block = &made;
   pass_vec_block(&k, &body, NULL);
@@ -176,16 +185,16 @@ static void go_on(const entry_map *m, ir_builder *b, ir_var *row, ir_expr *p) {
 /* Several entries of a row at a time where nothing stands against it: what they share is loaded once, what each meets is under way
  * together. */
 static bool can_be_several(const entry_map *m) {
-  ir_block body = body_of(m, ref(m, m->rows->var));
+  ir_block body = body_of(m, ref(m, m->rows->var), NULL);
   vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
   return pass_vec_legal(g, &body, false, false) && !pass_vec_branches(g, &body);
 }
 
-static void write_run(const entry_map *m, ir_builder *b, ir_expr *from, ir_expr *to, ir_var *row, int count) {
+static void write_run(const entry_map *m, ir_builder *b, ir_expr *from, ir_expr *to, ir_expr *last, ir_var *row, int count) {
   ir_block *outer;
   ir_expr *p = ref(m, ir_open_for(b, "entry", from, to, IR_RUN_SEQUENTIAL, &outer));
   if (count > 1) outer->codes.at[outer->codes.count - 1]->step = number(m, count);
-  write_entries(m, b, p, ref(m, row), count);
+  write_entries(m, b, p, last, ref(m, row), count);
   ir_close(b, outer);
 }
 
@@ -199,13 +208,14 @@ static void write_part(const entry_map *m, ir_builder *b, ir_expr *part, ir_expr
   go_on(m, b, row, ref(m, at));
   ir_expr *behind = start_of(m, apply(m, IR_OP_ADD, ref(m, row), number(m, 1)));
   ir_expr *stop = ref(m, ir_let(b, "stop", IR_I64, apply(m, IR_OP_MIN, end, behind)));
-  ir_expr *from = ref(m, at);
-  if (can_be_several(m)) {
-    ir_expr *runs = apply(m, IR_OP_DIV, apply(m, IR_OP_SUB, stop, from), number(m, TOGETHER));
-    from = ref(m, ir_let(b, "rest", IR_I64, apply(m, IR_OP_ADD, from, apply(m, IR_OP_MUL, runs, number(m, TOGETHER)))));
-    write_run(m, b, ref(m, at), from, row, TOGETHER);
+  ir_expr *from = ref(m, at), *last = apply(m, IR_OP_SUB, stop, number(m, 1));
+  if (can_be_several(m)) { /* what is left over is done together too, unless it is one */
+    ir_expr *count = apply(m, IR_OP_ADD, apply(m, IR_OP_SUB, stop, from), number(m, TOGETHER - LEAST_TOGETHER));
+    ir_expr *runs = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, count, number(m, TOGETHER)), number(m, TOGETHER));
+    from = ref(m, ir_let(b, "rest", IR_I64, apply(m, IR_OP_ADD, from, runs)));
+    write_run(m, b, ref(m, at), from, last, row, TOGETHER);
   }
-  write_run(m, b, from, stop, row, 1);
+  write_run(m, b, from, stop, last, row, 1);
   ir_set(b, at, stop);
   ir_close(b, outer);
 }
