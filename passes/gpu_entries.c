@@ -4,19 +4,19 @@
  *       for p in pos[i] .. pos[i + 1] {                     team for part in 0 .. total / each {
  *         j = crd[p];  acc = 0                                i = the row of the part's first entry, by bisection
  *         for k { acc += A[i*K + k]*B[j*K + k] }      ->      of each row i that has entries in the part:
- *         C.vals[p] = S.vals[p]*acc                             for p in them, four at a time {
+ *         C.vals[p] = S.vals[p]*acc                             for p in them, maybe four at a time {
  *       }                                                         4 x j = crd[p];  lanes for k { 4 x acc += .. }
  *     }                                                           4 x C.vals[p] = .. }
  *                                                           }
  *
  * Rows may be as long as they like: teams take entries, not rows.  The threads of a team lie side by side along k, so an
- * entry's row of B is whole sectors, and the row of A is loaded once for four.  How an entry's sum is cut follows from the
+ * entry's row of B is whole sectors, and a row of A may be loaded once for four.  How an entry's sum is cut follows from the
  * length of k alone, so its bits depend on nothing else. */
 #include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
 #include "passes/vectorise.h"
 
-enum { TOGETHER = 4, LEAST_TOGETHER = 2, LEAST_EACH = 4, MOST_EACH = 32, THREADS_A_UNIT = 1024, WARP = 32 };
+enum { LEAST_EACH = 4, MOST_EACH = 32, WARP = 32 };
 
 typedef struct entry_map {
   pass_context *context;
@@ -25,6 +25,7 @@ typedef struct entry_map {
   ir_code *rows, *entries; /* the parallel loop, the loop over a row's entries */
   ir_code *sum;            /* along k, of an entry */
   int width;               /* elements that a thread loads at a time */
+  int together;            /* entries of a row whose sums are made together; 1: each alone */
 } entry_map;
 
 static ir_expr *number(const entry_map *m, int64_t n) { return ir_int(m->arena, n); }
@@ -105,12 +106,32 @@ static bool find(entry_map *m, const ir_stage *stage, gpu_rows *r) {
 }
 
 /* ---- how it runs --------------------------------------------------------------------------------- */
-/* Lanes load 16 bytes at a time: four times each where k is long, so that these are under way together, once where it is short. */
+/* What is done at entry `p` of row `row`.  What stands before a row's entries names what they share: it is asked for at each. */
+static ir_block body_of(const entry_map *m, ir_expr *row) {
+  ir_block body = {{NULL, 0, 0}};
+  ir_code *at = IR_NEW(m->arena, ir_code);
+  *at = (ir_code){.kind = IR_LET, .var = m->rows->var, .value = row, .combine = IR_OP_COUNT};
+  IR_PUSH(m->arena, &body.codes, at);
+  for (int i = 0; i + 1 < m->rows->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->rows->body.codes.at[i]);
+  for (int i = 0; i < m->entries->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->entries->body.codes.at[i]);
+  return body;
+}
+
+static bool can_be_several(const entry_map *m) {
+  ir_block body = body_of(m, ref(m, m->rows->var));
+  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
+  return pass_vec_legal(g, &body, false, false) && !pass_vec_branches(g, &body);
+}
+
+/* Lanes load 16 bytes at a time: four times each where k is long, so that these are under way together, once where it is short.
+ * Four entries of a row together widen its row of A once, and have more under way than more threads would have; where rows are
+ * short, or nothing is widened, more threads are faster (docs/kernels.md, "Entries"). */
 static void share_sum(entry_map *m, gpu_rows *r, int *team) {
-  const double ahead = 4;
+  const double ahead = 4, several = 4;
   int64_t bytes = gpu_strides_of(r, m->sum).bytes;
   m->width = bytes < 16 ? (int)(16 / bytes) : 1;
   double words = pass_size_assumed(m->context, m->sum->hi) / m->width;
+  m->together = bytes <= 2 && words >= 4 * ahead && can_be_several(m) ? (int)several : 1;
   if (words >= 4 * ahead) words /= ahead;
   *team = 4;
   while (*team < WARP && *team < words) *team *= 2;
@@ -132,22 +153,6 @@ static ir_var *find_row(const entry_map *m, ir_builder *b, ir_expr *first) {
   return row;
 }
 
-static void bind(const entry_map *m, ir_block *block, ir_var *var, ir_expr *value) {
-  ir_code *code = IR_NEW(m->arena, ir_code);
-  *code = (ir_code){.kind = IR_LET, .var = var, .value = value, .combine = IR_OP_COUNT};
-  IR_PUSH(m->arena, &block->codes, code);
-}
-
-/* What is done at entry `p` (NULL: the entries' own variable) of row `row`.  What stands before a row's entries names what they share: it is asked for at each. */
-static ir_block body_of(const entry_map *m, ir_expr *row, ir_expr *p) {
-  ir_block body = {{NULL, 0, 0}};
-  bind(m, &body, m->rows->var, row);
-  if (p) bind(m, &body, m->entries->var, p);
-  for (int i = 0; i + 1 < m->rows->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->rows->body.codes.at[i]);
-  for (int i = 0; i < m->entries->body.codes.count; i++) IR_PUSH(m->arena, &body.codes, m->entries->body.codes.at[i]);
-  return body;
-}
-
 /* The sum's loop, wherever it was copied to. */
 static void share_loops(const ir_block *block, int width) {
   for (int i = 0; i < block->codes.count; i++) {
@@ -158,13 +163,9 @@ static void share_loops(const ir_block *block, int width) {
   }
 }
 
-/* Entries first .. first + count of a row; of those that are behind `last` the last one once more, which changes nothing. */
-static void write_entries(const entry_map *m, ir_builder *b, ir_expr *first, ir_expr *last, ir_expr *row, int count) {
-  ir_var *place = IR_NEW(m->arena, ir_var);
-  *place = (ir_var){"place", IR_I64, 1};
-  ir_block body = body_of(m, row, count > 1 ? apply(m, IR_OP_MIN, ref(m, place), last) : ref(m, place));
-  ir_block made = {{NULL, 0, 0}}, *outer = b->block;
-  vec_region *g = pass_vec_region(m->arena, NULL, place, NULL, &body);
+static void write_entries(const entry_map *m, ir_builder *b, ir_expr *first, ir_expr *row, int count) {
+  ir_block body = body_of(m, row), made = {{NULL, 0, 0}}, *outer = b->block;
+  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
   vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = count, .lanes = 1, .apart = 1, .only_row = -1, .col_at = first};
   b->block = &made;
   pass_vec_block(&k, &body, NULL);
@@ -182,47 +183,49 @@ static void go_on(const entry_map *m, ir_builder *b, ir_var *row, ir_expr *p) {
   ir_close(b, outer);
 }
 
-/* Several entries of a row at a time where nothing stands against it: what they share is loaded once, what each meets is under way
- * together. */
-static bool can_be_several(const entry_map *m) {
-  ir_block body = body_of(m, ref(m, m->rows->var), NULL);
-  vec_region *g = pass_vec_region(m->arena, NULL, m->entries->var, NULL, &body);
-  return pass_vec_legal(g, &body, false, false) && !pass_vec_branches(g, &body);
-}
-
-static void write_run(const entry_map *m, ir_builder *b, ir_expr *from, ir_expr *to, ir_expr *last, ir_var *row, int count) {
+static void write_run(const entry_map *m, ir_builder *b, ir_expr *from, ir_expr *to, ir_var *row, int count) {
   ir_block *outer;
   ir_expr *p = ref(m, ir_open_for(b, "entry", from, to, IR_RUN_SEQUENTIAL, &outer));
   if (count > 1) outer->codes.at[outer->codes.count - 1]->step = number(m, count);
-  write_entries(m, b, p, last, ref(m, row), count);
+  write_entries(m, b, p, ref(m, row), count);
   ir_close(b, outer);
 }
 
-/* The part's entries, row by row. */
+/* Row by row: as many as are done together, then the others. */
+static void write_rows(const entry_map *m, ir_builder *b, ir_var *at, ir_expr *end, ir_var *row) {
+  ir_block *outer;
+  ir_open_while(b, apply(m, IR_OP_LT, ref(m, at), end), &outer);
+  go_on(m, b, row, ref(m, at));
+  ir_expr *behind = start_of(m, apply(m, IR_OP_ADD, ref(m, row), number(m, 1)));
+  ir_expr *stop = ref(m, ir_let(b, "stop", IR_I64, apply(m, IR_OP_MIN, end, behind)));
+  ir_expr *runs = apply(m, IR_OP_DIV, apply(m, IR_OP_SUB, stop, ref(m, at)), number(m, m->together));
+  ir_expr *rest = apply(m, IR_OP_ADD, ref(m, at), apply(m, IR_OP_MUL, runs, number(m, m->together)));
+  rest = ref(m, ir_let(b, "rest", IR_I64, rest));
+  write_run(m, b, ref(m, at), rest, row, m->together);
+  write_run(m, b, rest, stop, row, 1);
+  ir_set(b, at, stop);
+  ir_close(b, outer);
+}
+
 static void write_part(const entry_map *m, ir_builder *b, ir_expr *part, ir_expr *each, ir_expr *total) {
   ir_block *outer;
   ir_var *at = ir_let(b, "at", IR_I64, apply(m, IR_OP_MUL, part, each));
   ir_expr *end = ref(m, ir_let(b, "end", IR_I64, apply(m, IR_OP_MIN, apply(m, IR_OP_ADD, ref(m, at), each), total)));
   ir_var *row = find_row(m, b, ref(m, at));
-  ir_open_while(b, apply(m, IR_OP_LT, ref(m, at), end), &outer);
-  go_on(m, b, row, ref(m, at));
-  ir_expr *behind = start_of(m, apply(m, IR_OP_ADD, ref(m, row), number(m, 1)));
-  ir_expr *stop = ref(m, ir_let(b, "stop", IR_I64, apply(m, IR_OP_MIN, end, behind)));
-  ir_expr *from = ref(m, at), *last = apply(m, IR_OP_SUB, stop, number(m, 1));
-  if (can_be_several(m)) { /* what is left over is done together too, unless it is one */
-    ir_expr *count = apply(m, IR_OP_ADD, apply(m, IR_OP_SUB, stop, from), number(m, TOGETHER - LEAST_TOGETHER));
-    ir_expr *runs = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, count, number(m, TOGETHER)), number(m, TOGETHER));
-    from = ref(m, ir_let(b, "rest", IR_I64, apply(m, IR_OP_ADD, from, runs)));
-    write_run(m, b, ref(m, at), from, last, row, TOGETHER);
+  if (m->together > 1) {
+    write_rows(m, b, at, end, row);
+    return;
   }
-  write_run(m, b, from, stop, last, row, 1);
-  ir_set(b, at, stop);
+  ir_expr *p = ref(m, ir_open_for(b, "entry", ref(m, at), end, IR_RUN_SEQUENTIAL, &outer));
+  go_on(m, b, row, p);
+  write_entries(m, b, p, ref(m, row), 1);
   ir_close(b, outer);
 }
 
 /* Entries of a team: as many as give every team that runs at a time a part, no fewer than pay for finding their row. */
 static ir_expr *entries_of_team(const entry_map *m, ir_expr *total, int team) {
-  int64_t teams = (int64_t)m->context->profile->units * THREADS_A_UNIT / team;
+  const int64_t threads_a_unit = m->together > 1 ? 512 : 1024; /* that find registers */
+  int64_t teams = (int64_t)m->context->profile->units * threads_a_unit / team;
   return apply(m, IR_OP_MAX, number(m, LEAST_EACH), apply(m, IR_OP_MIN, number(m, MOST_EACH), ir_ceil_div(m->arena, total, teams)));
 }
 

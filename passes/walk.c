@@ -61,13 +61,18 @@ static double across_cost(const pass_profile *p, const stored_walk *w) {
 
 typedef struct entry_search {
   pass_context *context;
-  double *density;
+  double density;
+  bool rows; /* the entries of a row, or all of them, follow one another */
 } entry_search;
 
-static bool take_least(void *user, ir_expr *node) {
-  double *least = ((entry_search *)user)->density;
-  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor))
-    *least = fmin(*least, pass_zeros_of(((entry_search *)user)->context, node->tensor).likely);
+static bool see_entries(void *user, ir_expr *node) {
+  entry_search *s = user;
+  if (node->kind != IR_ACCESS || !pass_tensor_is_sparse(node->tensor)) return true;
+  const ir_format *f = node->tensor->like ? node->tensor->like->format : node->tensor->format;
+  s->density = fmin(s->density, pass_zeros_of(s->context, node->tensor).likely);
+  for (int l = 0; f && l < f->level_count; l++) s->rows = s->rows && f->level[l].map == IR_MAP_WHOLE;
+  ir_level_kind last = f && f->level_count ? f->level[f->level_count - 1].kind : IR_LEVEL_DENSE;
+  s->rows = s->rows && (last == IR_LEVEL_COMPRESSED || last == IR_LEVEL_SINGLETON);
   return true;
 }
 
@@ -75,17 +80,20 @@ static bool take_least(void *user, ir_expr *node) {
  * as assumed; 0: it is nothing of that kind. */
 static double entries_of_teams(pass_context *context, const pass_sum *sum) {
   const ir_expr *asked = sum->stmt->sample;
-  double density = 1;
+  entry_search s = {context, 1, true};
   if (pass_target_of(context)->kind != IR_TARGET_CUDA || !sum->k || !asked || !pass_expr_reads_sparse(asked) || sum->factors.count != 2) return 0;
   for (int i = 0; i < sum->factors.count; i++) {
     const ir_expr *e = sum->factors.at[i];
     while (e->kind == IR_CAST) e = e->args[0];
     if (e->kind != IR_ACCESS || pass_tensor_is_sparse(e->tensor) || pass_contiguous_index(e, false) != sum->k) return 0;
   }
-  ir_expr_walk((ir_expr *)asked, take_least, &(entry_search){context, &density});
-  for (int i = 0; i < sum->stmt->free.count; i++) density *= pass_index_assumed(context, sum->stmt->free.at[i]);
-  return density;
+  ir_expr_walk((ir_expr *)asked, see_entries, &s);
+  double entries = s.rows ? s.density : 0;
+  for (int i = 0; i < sum->stmt->free.count; i++) entries *= pass_index_assumed(context, sum->stmt->free.at[i]);
+  return entries;
 }
+
+bool pass_teams_take_entries(pass_context *context, const pass_sum *sum) { return entries_of_teams(context, sum) > 0; }
 
 double pass_walk_cost(pass_context *context, const pass_sum *sum) {
   const pass_profile *p = context->profile;
