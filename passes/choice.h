@@ -217,6 +217,7 @@ double pass_widen_best(pass_context *context, const pass_sum *sum);
 void pass_ways_bsr(pass_context *context, pass_ways *ways);
 double pass_bsr_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 double pass_bsr_best(pass_context *context, const pass_sum *sum);
+bool pass_bsr_has_tile(const pass_sum *sum, const ir_kernel_row *row, const ir_directive *tile); /* as a schedule names it */
 /* Why no kernel takes such a product; NULL: one does, or it is none. */
 const char *pass_bsr_why_not(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of such a product, groups being as long as one another. */

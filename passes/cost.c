@@ -295,7 +295,7 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
     return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
   }
   double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
-  double turns = ceil(tiles / p->units), one = fmax(flops, fetched) + p->tile_us;
+  double turns = ceil(tiles / p->units), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 

@@ -190,6 +190,16 @@ static ir_stmt *reading(const whole *w, ir_tensor *copy) {
   return stmt;
 }
 
+/* What a schedule says of the two ways: 1: the blocks as they lie, for the tile is one of their kernels'; -1: a copy, as nothing else can do it; 0: nothing. */
+static int scheduled(const ir_kernel *kernel, const pass_sum *sum) {
+  const char *result = sum->stmt->target->name;
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, result);
+  if (pass_schedule_find(kernel, IR_DO_DENSE, result) || pass_schedule_find(kernel, IR_DO_LIBRARY, result)) return -1;
+  for (int i = 0; tile && i < ir_kernel_row_count; i++)
+    if (ir_kernel_reads_bsr(&ir_kernel_rows[i]) && pass_bsr_has_tile(sum, &ir_kernel_rows[i], tile)) return 1;
+  return tile ? -1 : 0;
+}
+
 /* ---- what it takes --------------------------------------------------------------------------- */
 static double elements_of(const whole *w) {
   const ir_tensor *source = w->stored->tensor;
@@ -222,7 +232,7 @@ static bool is_bounded(const whole *w) {
   return (double)rows * (double)cols * (double)ir_dtype_bytes(w->copy->dtype) <= MOST_BYTES;
 }
 
-static bool pays(whole *w) {
+static bool pays(const ir_kernel *kernel, whole *w) {
   const ir_tensor *source = w->stored->tensor;
   if (!w->widened && !has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
   if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
@@ -230,7 +240,8 @@ static bool pays(whole *w) {
   double widened = pass_widen_best(w->context, &w->sum), walked = w->sum.widened ? fmin(pass_widen_cost(w->context, &w->sum, NULL), widened) : pass_walk_cost(w->context, &w->sum);
   double needed = (isfinite(widened) ? 1 : MARGIN) * fmin(straight, turned);
   double lies = pass_bsr_best(w->context, &w->sum), as_long = 1.03; /* what a copy's memory is worth */
-  if (lies <= as_long * fmin(straight, turned)) return false;
+  int asked = isfinite(lies) ? scheduled(kernel, &w->sum) : -1;
+  if (asked > 0 || (asked == 0 && lies <= as_long * fmin(straight, turned))) return false;
   if (turned < straight) w->copy->format = dense_format(w, true);
   w->copy->format_why = why_copied(w, pass_zeros_of(w->context, source).likely * needed / walked);
   return walked > needed;
@@ -293,7 +304,7 @@ void pass_format_whole(pass_context *context, ir_kernel *kernel) {
     if (!fits(&w, &info)) continue;
     w.copy = IR_NEW(context->arena, ir_tensor);
     describe_copy(&w, w.copy);
-    if (!pays(&w)) continue;
+    if (!pays(kernel, &w)) continue;
     ir_tensor *copy = copy_there(&w, kernel, s);
     int before = kernel->stmts.count;
     if (!copy) copy = make_copy(&w, kernel, s);

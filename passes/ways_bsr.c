@@ -54,6 +54,16 @@ double pass_bsr_best(pass_context *context, const pass_sum *sum) {
   return best;
 }
 
+bool pass_bsr_has_tile(const pass_sum *sum, const ir_kernel_row *row, const ir_directive *tile) {
+  bool turned = sum->bsr == sum->b;
+  for (int i = 0; i < tile->count; i++) {
+    bool m = !strcmp(tile->name[i], sum->m_index->name), n = !strcmp(tile->name[i], sum->n_index->name);
+    int size = m || n ? (m != turned ? row->m : row->n) : !strcmp(tile->name[i], sum->k->name) ? row->k : 0;
+    if (size != tile->size[i]) return false;
+  }
+  return true;
+}
+
 const char *pass_bsr_why_not(pass_context *context, const pass_sum *sum) {
   const char *why = NULL;
   for (int i = 0; sum->bsr && i < ir_kernel_row_count; i++) {
