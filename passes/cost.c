@@ -291,7 +291,8 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
   double moved = bytes * (tiling->cover * q->m * q->k + q->k * q->n) + q->m * q->n * (double)ir_dtype_bytes(q->c);
   double memory = microseconds_of_bytes(moved, p->bandwidth_gbs);
   if (!ir_kernel_moves_boxes(row)) {
-    double one = 2.0 * row->m * row->n * own / (rate * 1e6);
+    const double alone = 2; /* steps, where no other block's loads hide a block's own */
+    double one = fmax(2.0 * row->m * row->n * own / (rate * 1e6), own / row->k * alone * p->box_step_us);
     return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
   }
   double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
