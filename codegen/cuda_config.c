@@ -611,6 +611,7 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);

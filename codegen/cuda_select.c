@@ -349,6 +349,20 @@ static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
 }
 
+/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
+static int strip_cluster(const ir_list *list) {
+  const int64_t many = 64;
+  int64_t strips = 0;
+  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
+}
+
+/* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */
+static bool fits_cluster(const ir_list *list) {
+  const int64_t words_a_block = 256;
+  int64_t capacity;
+  return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * strip_cluster(list);
+}
+
 /* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
  * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
  * Narrow strips lose by it where much is kept (docs/performance.md). */
@@ -356,15 +370,8 @@ static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !list->pairs &&
-         !cg_detects_by_blocks(list);
-}
-
-/* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
-static int strip_cluster(const ir_list *list) {
-  const int64_t many_strips = 64;
-  int64_t strips = 0;
-  return ir_size_bound(list->strips, &strips) && strips >= many_strips ? 2 : 4;
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
+         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
 /* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
