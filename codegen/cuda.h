@@ -102,7 +102,7 @@ typedef struct cg_attend {
   int head, head_v;        /* elements of a row of q and k, and of v */
   bool masked;             /* there is a condition, besides what is noted before */
   const ir_func *score, *inside, *epilogue, *first, *behind, *visits;
-  const ir_func *asked, *plane, *step_m; /* of what a launch before notes; NULL: it notes nothing */
+  const ir_func *asked, *plane, *step_m, *step_n; /* of what a launch before notes; NULL: it notes nothing */
   ir_buf *notes, *mask;
   bool takes_notes; /* it is that launch */
   int buf_v;

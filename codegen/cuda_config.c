@@ -478,10 +478,15 @@ static bool uses_batch(const ir_func *f) {
   return ir_expr_uses_var(f->result, batch);
 }
 
+enum { NOTED_ROWS = 64 }; /* of a tile (kernels/tile_mask.cuh) */
+
 static void put_tile_mask(const config *c) {
   const cg_attend *t = &c->l->attend;
   line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
-  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)t->step_m->result->i);
+  int64_t m = t->step_m->result->i, n = t->step_n->result->i;
+  bool whole = m % NOTED_ROWS == 0 && n % c->l->tile_n == 0;
+  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)(m ? m : NOTED_ROWS));
+  line(c, "static constexpr bool whole_tiles = %s; // and for all pairs of a tile", whole ? "true" : "false");
   bool bounded = !uses_batch(t->first) && !uses_batch(t->behind);
   line(c, "static constexpr bool bounded = %s; // columns of a row, in all batches alike", bounded ? "true" : "false");
   if (bounded) put_function(c, "first", "long long", t->first);
