@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Grouped heads, whose keys and values are read by a quotient of the head, against PyTorch on one GPU.
 
-Usage: gpu_heads.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: products attention tiles blocks
+Usage: gpu_heads.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: products attention tiles blocks masks
 Peers: torch.matmul of the heads of a group as rows of one product (the operands as they lie, no copies asked for), and of heads each
 with its keys; for attention every back end of scaled_dot_product_attention that takes
 the operands, and flex_attention where the mask is one of blocks.  What is measured, and how, is gpu.py's."""
@@ -185,5 +185,59 @@ def blocks():
     program.close()
 
 
+def lengths_to_documents(n, longest):
+    """Documents of 1 to `longest` tokens, one behind the other: the number of each token's."""
+    ends = torch.randint(1, longest + 1, (n,), device="cuda").cumsum(0)
+    return torch.searchsorted(ends, torch.arange(n, device="cuda"), right=True).int()
+
+
+def masks():
+    """Conditions that are no comparisons, known at run time only: 16 heads; the time has all that depends on the mask."""
+    print("\n### attention under masks that are data, bf16, 16 heads, D 128; microseconds\n")
+    head("i = j", "mask", "pairs that are seen", "spc (spread)", "TFLOP/s of what is seen", "scaled_dot_product_attention, a mask of bytes", "flex_attention", "making its block mask", "error")
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        flex = torch.compile(flex_attention, dynamic=False)
+        make_mask = torch.compile(create_block_mask)
+    except ImportError:
+        flex = None
+    g, d = 16, 128
+    for n in (2048, 8192):
+        D = lengths_to_documents(n, n // 4)
+        bits = lambda share: (torch.rand(n, n, device="cuda") < share).to(torch.uint8)
+        blocked = lambda size, share: (torch.rand(n // size, n // size, device="cuda") < share).to(torch.uint8)
+        full, half, B64, B32 = bits(1.0), bits(0.5), blocked(64, 0.1), blocked(32, 0.1)
+        at = torch.arange(n, device="cuda")
+        wide = lambda blocks, size: blocks.bool().repeat_interleave(size, 0).repeat_interleave(size, 1)
+        below = at[None] <= at[:, None]
+        cases = (("documents, causal", "D[i] == D[j] and j <= i", "in D: i32[I];", dict(D=D), (D[:, None] == D[None]) & below, lambda b, h, i, j: (D[i] == D[j]) & (j <= i)),
+                 ("documents", "D[i] == D[j]", "in D: i32[I];", dict(D=D), D[:, None] == D[None], lambda b, h, i, j: D[i] == D[j]),
+                 ("bytes, all set", "M[i,j]", "in M: u8[I,J];", dict(M=full), full.bool(), lambda b, h, i, j: full[i, j] != 0),
+                 ("bytes, half", "M[i,j]", "in M: u8[I,J];", dict(M=half), half.bool(), lambda b, h, i, j: half[i, j] != 0),
+                 ("bytes, half, causal", "M[i,j] and j <= i", "in M: u8[I,J];", dict(M=half), half.bool() & below, lambda b, h, i, j: (half[i, j] != 0) & (j <= i)),
+                 ("blocks of 64, a tenth", "M[i/64,j/64]", "in M: u8[I/64,J/64];", dict(M=B64), wide(B64, 64), lambda b, h, i, j: B64[i // 64, j // 64] != 0),
+                 ("blocks of 32, a tenth", "M[i/32,j/32]", "in M: u8[I/32,J/32];", dict(M=B32), wide(B32, 32), lambda b, h, i, j: B32[i // 32, j // 32] != 0))
+        q, k, v, o = (bf16(1, g, n, d) for _ in range(4))
+        for name, mask, given, arrays, seen, mod in cases if n > 4096 else cases[:1] + cases[3:4]:
+            program = Program(attention_text(1, g, 1, n, n, d, mask, given)).bind(q=q, k=k, v=v, o=o, **arrays)
+            calls, made = [program, lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)], ""
+            if flex:
+                torch._dynamo.reset()
+                block_mask = make_mask(mod, 1, 1, n, n, device="cuda")
+                made = "%.0f" % (compare([lambda: make_mask(mod, 1, 1, n, n, device="cuda")])[0][0] * 1e3)
+                calls.append(lambda: flex(q, k, v, block_mask=block_mask))
+                calls[2]()
+            times = compare(calls)
+            us, spread = times[0]
+            o.fill_(float("nan"))
+            program()
+            some = slice(0, 2)
+            want = exact(q[:, some], k[:, some], v[:, some], lambda b_, h: seen)
+            share = seen.float().mean().item()
+            row(n, name, "%.1f %%" % (100 * share), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.0f" % rate(4 * share * g * n * n * d, us), "%.1f" % (times[1][0] * 1e3),
+                "%.1f" % (times[2][0] * 1e3) if flex else "", made, "%.1e" % error(o[:, some], want))
+            program.close()
+
+
 if __name__ == "__main__":
-    gpu.run_parts(products=products, attention=attention, tiles=tiles, blocks=blocks)
+    gpu.run_parts(products=products, attention=attention, tiles=tiles, blocks=blocks, masks=masks)

@@ -115,8 +115,11 @@ typedef struct cg_attend {
   cg_operand v;            /* its stride_k: from row to row, stride_n: of the column */
   const ir_index *column;
   int head, head_v;        /* elements of a row of q and k, and of v */
-  bool masked;             /* there is a condition */
+  bool masked;             /* there is a condition, besides what is noted before */
   const ir_func *score, *inside, *epilogue, *first, *behind, *visits;
+  const ir_func *asked, *plane, *step_m, *step_n; /* of what a launch before notes; NULL: it notes nothing */
+  ir_buf *notes, *mask;
+  bool takes_notes; /* it is that launch */
   int buf_v;
 } cg_attend;
 /* The words that say why the stage is none that the kernels compute; NULL: it is. */
@@ -160,6 +163,7 @@ typedef struct cg_launch {
   cg_bsr bsr;
   cg_scales scales;               /* of a row that widens */
   cg_attend attend;               /* of a row that attends */
+  int tile_n;                     /* columns of the tiles that it takes notes of */
   const ir_library_call *library; /* NULL: a kernel */
   const ir_program *program;
   const char *entry;

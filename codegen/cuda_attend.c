@@ -46,9 +46,18 @@ static bool take_columns(ir_arena *arena, const ir_attend *t, cg_product *p, cg_
   return is_one(v->stride_n) && is_one(p->t.stride_n);
 }
 
+static const char *take_noting(const ir_stage *stage, cg_attend *out) {
+  ir_func *const *f = stage->funcs.at + 6;
+  if (f[1]->bufs.count < 2) return "the memory that notes lie in is not there";
+  out->asked = f[0], out->plane = f[1], out->step_m = f[2], out->step_n = f[3];
+  out->notes = f[1]->bufs.at[f[1]->bufs.count - 2], out->mask = f[1]->bufs.at[f[1]->bufs.count - 1];
+  return NULL;
+}
+
 static const char *take_functions(const ir_stage *stage, cg_attend *out) {
-  enum { FUNCTIONS = 6 };
-  if (stage->funcs.count != FUNCTIONS) return "its functions are not there";
+  enum { FUNCTIONS = 6, NOTING = 10 };
+  const int count = stage->funcs.count;
+  if (count != FUNCTIONS && count != NOTING) return "its functions are not there";
   for (int i = 0; i < FUNCTIONS; i++)
     if (stage->funcs.at[i]->kind != IR_FUNC_FRAGMENT || !stage->funcs.at[i]->result || stage->funcs.at[i]->params.count < 4)
       return "its functions are no fragments";
@@ -58,7 +67,13 @@ static const char *take_functions(const ir_stage *stage, cg_attend *out) {
   out->first = stage->funcs.at[3];
   out->behind = stage->funcs.at[4];
   out->visits = stage->funcs.at[5];
-  return NULL;
+  return count == NOTING ? take_noting(stage, out) : NULL;
+}
+
+/* No comparison bounds the columns of a row. */
+static bool sees_all(const cg_attend *t, const cg_product *p) {
+  double first;
+  return ir_const_value(t->first->result, &first) && first == 0 && ir_expr_equal(t->behind->result, p->size_n);
 }
 
 const char *cg_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage, cg_product *p, cg_attend *out) {
@@ -69,7 +84,6 @@ const char *cg_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_st
   if (!ir_attend_read(arena, kernel, stage, &t)) return why;
   take_sizes(arena, &t, p);
   out->column = t.column;
-  out->masked = t.condition != NULL;
   if (!cg_operand_read(arena, p, t.q->tensor, t.q->args, &p->a, &why) || !cg_operand_read(arena, p, t.k->tensor, t.k->args, &p->b, &why) ||
       !take_columns(arena, &t, p, &out->v, &why))
     return why;
@@ -77,7 +91,9 @@ const char *cg_attend_read(ir_arena *arena, const ir_kernel *kernel, const ir_st
   p->a.pitch = p->a.stride_m, p->b.pitch = p->b.stride_n;
   if (!is_one(p->a.stride_k) || !is_one(p->b.stride_k)) return "the elements of a row of q or k do not lie side by side";
   if (!fixed_size(p->size_k, &out->head) || !fixed_size(t.column->extent, &out->head_v)) return "its rows are not of fixed sizes up to 256";
-  return take_functions(stage, out);
+  if ((why = take_functions(stage, out))) return why;
+  out->masked = t.condition && !(out->asked && sees_all(out, p));
+  return NULL;
 }
 
 /* ---- boxes -------------------------------------------------------------------------------------- */

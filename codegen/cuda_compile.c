@@ -118,8 +118,8 @@ static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
       ir_kernel_precision(row) != precision || !runs_on(row, c->options->target) ||
       cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))
     return false;
+  for (int i = 0; i < v->stand_ins.at.count; i++) v->stand_ins.at.at[i].entry = ir_format_text(c->arena, "%s_unaligned", v->stand_ins.at.at[i].entry);
   cg_launch *other = &v->stand_ins.at.at[0];
-  other->entry = ir_format_text(c->arena, "%s_unaligned", other->entry);
   return other->detects == v->launches.at.at[0].detects;
 }
 

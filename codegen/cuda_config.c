@@ -469,6 +469,48 @@ static void put_scores(const config *c) {
   put_function(c, "epilogue", "float", t->epilogue);
 }
 
+/* What is asked once, a note a tile and a bit a pair (kernels/tile_mask.cuh). */
+static void put_noted(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  line(c, "static constexpr bool noted = %s; // by the launch before", t->asked ? "true" : "false");
+  if (!t->asked) return;
+  put_pointer(c, "notes", "unsigned char", cg_buffer_number(c->l, t->notes));
+  line(c, "SPC_DEVICE spc_u32 *claims(const spc_args &args) { return (spc_u32 *)args.buf[%d]; }", cg_buffer_number(c->l, t->mask));
+  line(c, "SPC_DEVICE spc_u32 *mask(const spc_args &args) { return (spc_u32 *)args.buf[%d] + 4; }", cg_buffer_number(c->l, t->mask));
+  if (!t->takes_notes) put_function(c, "plane", "long long", t->plane);
+}
+
+static bool uses_batch(const ir_func *f) {
+  const ir_var *batch = f->params.at[3];
+  for (int i = 0; i < f->body.codes.count; i++) {
+    const ir_code *code = f->body.codes.at[i];
+    if (code->kind != IR_LET && code->kind != IR_COMMENT) return true;
+    if (code->kind == IR_LET && ir_expr_uses_var(code->value, batch)) return true;
+  }
+  return ir_expr_uses_var(f->result, batch);
+}
+
+enum { NOTED_ROWS = 64 }; /* of a tile (kernels/tile_mask.cuh) */
+
+static void put_tile_mask(const config *c) {
+  const cg_attend *t = &c->l->attend;
+  line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
+  int64_t m = t->step_m->result->i, n = t->step_n->result->i;
+  bool whole = m % NOTED_ROWS == 0 && n % c->l->tile_n == 0;
+  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)(m ? m : NOTED_ROWS));
+  line(c, "static constexpr bool whole_tiles = %s; // and for all pairs of a tile", whole ? "true" : "false");
+  bool bounded = !uses_batch(t->first) && !uses_batch(t->behind);
+  line(c, "static constexpr bool bounded = %s; // columns of a row, in all batches alike", bounded ? "true" : "false");
+  if (bounded) put_function(c, "first", "long long", t->first);
+  if (bounded) put_function(c, "behind", "long long", t->behind);
+  put_size(c, "m", c->l->product.size_m);
+  put_size(c, "n", c->l->product.size_n);
+  put_size(c, "noted_tiles", t->notes->count);
+  put_guard(c);
+  put_noted(c);
+  put_function(c, "asked", "long long", t->asked);
+}
+
 static void put_attend(const config *c) {
   const ir_kernel_row *row = c->l->row;
   const cg_product *p = &c->l->product;
@@ -494,6 +536,7 @@ static void put_attend(const config *c) {
        p->b.batches, t->v.batches);
   put_batch_index(c);
   put_guard(c);
+  put_noted(c);
   put_scores(c);
 }
 
@@ -585,6 +628,7 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -619,11 +663,14 @@ static int plain_blocks(const ir_kernel_row *row) {
 /* By mma.sync: as many as registers allow without spilling. */
 static int attending_blocks(const cg_launch *l) {
   int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
-  return ir_kernel_moves_boxes(l->row) ? 1 : longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+  int most = longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+  bool crowded = l->attend.asked && most > 2; /* bits beside the sums */
+  return ir_kernel_moves_boxes(l->row) ? 1 : crowded ? most - 1 : most;
 }
 
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
+  if (l->attend.takes_notes) return 4;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
@@ -636,7 +683,9 @@ static int blocks_beside(const cg_launch *l) {
 
 static void put_struct(const config *c, const char *name) {
   ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
-  if (ir_kernel_attends(c->l->row))
+  if (c->l->attend.takes_notes)
+    put_tile_mask(c);
+  else if (ir_kernel_attends(c->l->row))
     put_attend(c);
   else if (c->l->row->multiply != IR_MULTIPLY_NONE)
     put_product(c);

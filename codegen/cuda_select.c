@@ -349,6 +349,20 @@ static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
 }
 
+/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
+static int strip_cluster(const ir_list *list) {
+  const int64_t many = 64;
+  int64_t strips = 0;
+  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
+}
+
+/* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */
+static bool fits_cluster(const ir_list *list) {
+  const int64_t words_a_block = 256;
+  int64_t capacity;
+  return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * strip_cluster(list);
+}
+
 /* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
  * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
  * Narrow strips lose by it where much is kept (docs/performance.md). */
@@ -356,15 +370,8 @@ static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !list->pairs &&
-         !cg_detects_by_blocks(list);
-}
-
-/* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
-static int strip_cluster(const ir_list *list) {
-  const int64_t many_strips = 64;
-  int64_t strips = 0;
-  return ir_size_bound(list->strips, &strips) && strips >= many_strips ? 2 : 4;
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
+         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
 /* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
@@ -458,6 +465,23 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */
+/* Before it: which pairs are seen, where more than comparisons tell. */
+static void select_tile_mask(selection *s, const ir_kernel_row *reader, const cg_product *product, const cg_attend *attend) {
+  const ir_kernel_row *row = ir_kernel_row_named("tile_mask");
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.%s", s->kernel->name, s->stage->name, row->skeleton));
+  l->product = *product;
+  l->attend = *attend;
+  l->attend.takes_notes = true;
+  l->tile_n = reader->n;
+  use(s, l, attend->notes);
+  use(s, l, attend->mask);
+  const ir_func *asking[] = {attend->asked, attend->first, attend->behind};
+  for (int f = 0; f < IR_COUNT(asking); f++)
+    for (int i = 0; i < asking[f]->bufs.count; i++) use(s, l, asking[f]->bufs.at[i]);
+  use_guard(s, l);
+}
+
 static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   cg_product product;
   cg_attend attend;
@@ -467,6 +491,7 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   if (product.b.tensor->dtype != dtype || attend.v.tensor->dtype != dtype || !(row->dtypes >> dtype & 1))
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   if (ir_kernel_moves_boxes(row) && product.batch_count > IR_MAP_BATCHES) return unfit(s, row->name, "it takes three batch indices at most");
+  if (attend.asked) select_tile_mask(s, row, &product, &attend);
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
   l->attend = attend;
@@ -475,8 +500,9 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
   l->buf_t = use_values(s, l, product.t.tensor);
   l->attend.buf_v = use_values(s, l, attend.v.tensor);
   for (int f = 0; f < s->stage->funcs.count; f++)
-    for (int i = 0; i < s->stage->funcs.at[f]->bufs.count; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
+    for (int i = 0; i < s->stage->funcs.at[f]->bufs.count && s->stage->funcs.at[f] != attend.asked; i++) use(s, l, s->stage->funcs.at[f]->bufs.at[i]);
   use_guard(s, l);
+  l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s", s->kernel->name, s->stage->name));
   return cg_attend_share(l) ? SPC_OK : unfit(s, row->name, "its tiles of such long rows have no room");
 }
 

@@ -5,7 +5,10 @@
 #include "ir/attend.h"
 #include "passes/choice.h"
 
-enum { PASS_ATTEND_BLOCK = 128 }; /* rows and columns that every kernel's tile divides, where a condition is of such blocks */
+enum {
+  PASS_ATTEND_BLOCK = 128, /* rows and columns that every kernel's tile divides, where a condition is of such blocks */
+  PASS_ATTEND_NOTED = 64   /* rows that share a note (kernels/tile_mask.cuh) */
+};
 
 /* Of the condition `c`: row i sees columns j with first <= j < behind alone, each the most (least) of some expressions over i and
  * indices of batch, which do not fall as i rises. */
@@ -15,6 +18,8 @@ typedef struct pass_seen {
   ir_expr *blocks;                 /* what is the same for so many rows and columns from a multiple of them on; NULL: nothing */
   int64_t block_m, block_n;        /* 0: for all of them */
   bool whole;                      /* they are multiples of PASS_ATTEND_BLOCK: who asks once a tile need not ask again */
+  bool noted;                      /* the rest is asked by a launch before, which leaves a bit a pair and a note a tile */
+  int64_t rest_m, rest_n;          /* it is the same for so many rows and columns from a multiple of them on; 1: it may differ anywhere; 0: nowhere */
 } pass_seen;
 pass_seen pass_seen_of(ir_arena *arena, const ir_attend *attend);
 /* The share of all pairs of a row and a column that are seen, as far as sizes tell, where tiles are of so many columns. */

@@ -4,9 +4,11 @@
  *     on j <= i and i - j < 512        i - 511 <= j < i + 1
  *     on j < len[b]                    0 <= j < len[b]
  *
- *     on M[i/128, j/128]               asked for once a tile
+ * Other terms of the condition are asked by a launch before: pair by pair, or once for the rows and columns that they do not differ by,
  *
- * Other terms of the condition are asked for element by element. */
+ *     on M[i/128, j/128]               once for 128 rows and 128 columns
+ *
+ * Few rows ask for themselves: for such blocks once a tile, and for anything else pair by pair. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,9 +110,29 @@ static int64_t common(int64_t a, int64_t b) {
   return a;
 }
 
+/* A tensor that is stored in blocks is asked whether it has one: of a pattern all elements of a block are entries.  0: it differs from element to
+ * element. */
+static int64_t stored_block(const ir_expr *access, const ir_index *index) {
+  const ir_tensor *tensor = access->tensor;
+  int64_t step = 0;
+  if (tensor->dtype != IR_NONE || !tensor->format) return 0;
+  for (int l = 0; l < tensor->format->level_count; l++) {
+    const ir_level *level = &tensor->format->level[l];
+    if (level->map == IR_MAP_MOD && level->kind != IR_LEVEL_DENSE) return 0;
+    if (!ir_is_bare(access->args[level->dim], index)) continue;
+    if (level->map == IR_MAP_WHOLE) return 0;
+    step = level->factor;
+  }
+  return step;
+}
+
 /* The index is asked for by its quotients alone: *step becomes what divides them all. */
 static bool by_quotients(const ir_expr *e, const ir_index *index, int64_t *step) {
   if (ir_is_bare(e, index)) return false;
+  if (e->kind == IR_ACCESS) {
+    int64_t block = stored_block(e, index);
+    if (block) return *step = common(*step, block), true;
+  }
   bool quotient = e->kind == IR_OP && e->op == IR_OP_DIV && ir_is_bare(e->args[0], index) && e->args[1]->kind == IR_CONST && e->args[1]->i > 0;
   if (quotient) return *step = common(*step, e->args[1]->i), true;
   for (int i = 0; i < e->arg_count; i++)
@@ -119,24 +141,43 @@ static bool by_quotients(const ir_expr *e, const ir_index *index, int64_t *step)
 }
 
 static bool take_blocks(ir_arena *arena, const ir_attend *t, ir_expr *term, pass_seen *seen) {
+  const int64_t least = 16; /* smaller ones would be asked for too often */
   int64_t m = seen->block_m, n = seen->block_n;
   if (t->roles.m.count != 1 || !by_quotients(term, t->roles.m.at[0], &m) || !by_quotients(term, t->roles.n.at[0], &n)) return false;
-  const int64_t least = 16; /* smaller ones would be asked for too often */
   if ((m && m < least) || (n && n < least)) return false;
   seen->block_m = m, seen->block_n = n;
   seen->blocks = pass_and(arena, seen->blocks, term);
   return true;
 }
 
+/* ---- what a launch before may find out ----------------------------------------------------------- */
+/* Few rows are asked about by one tile: what it finds out nobody else wants to know. */
+static bool has_few_rows(ir_arena *arena, const ir_attend *t) {
+  const ir_expr *size = ir_flat_size(arena, &t->roles.m);
+  double rows = PASS_ATTEND_NOTED;
+  if (size->kind == IR_DIM && size->dim->value > 0) rows = (double)size->dim->value;
+  else ir_const_value(size, &rows);
+  return rows < PASS_ATTEND_NOTED;
+}
+
+static void note_rest(const ir_attend *t, pass_seen *seen) {
+  int64_t m = 0, n = 0;
+  seen->noted = true;
+  seen->rest_m = t->roles.m.count == 1 && by_quotients(seen->rest, t->roles.m.at[0], &m) ? m : 1;
+  seen->rest_n = by_quotients(seen->rest, t->roles.n.at[0], &n) ? n : 1;
+}
+
 pass_seen pass_seen_of(ir_arena *arena, const ir_attend *t) {
   pass_seen seen = {.rest = NULL};
   pass_terms terms = {{0}};
+  bool few = has_few_rows(arena, t);
   if (t->condition) pass_terms_of(arena, t->condition, &terms);
   for (int i = 0; i < terms.list.count; i++)
-    if (!take_term(arena, t, terms.list.at[i], &seen) && !take_blocks(arena, t, terms.list.at[i], &seen))
+    if (!take_term(arena, t, terms.list.at[i], &seen) && !(few && take_blocks(arena, t, terms.list.at[i], &seen)))
       seen.rest = pass_and(arena, seen.rest, terms.list.at[i]);
   seen.whole = seen.blocks && seen.block_m % PASS_ATTEND_BLOCK == 0 && seen.block_n % PASS_ATTEND_BLOCK == 0;
   if (seen.blocks && !seen.whole) seen.rest = pass_and(arena, seen.rest, seen.blocks);
+  if (seen.rest && !few) note_rest(t, &seen);
   return seen;
 }
 

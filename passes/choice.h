@@ -209,6 +209,8 @@ bool pass_is_attention(const ir_candidate *candidate);
 /* Its weight is what it takes more than stages of their own would before it; sets `before`. */
 void pass_attend_weigh(pass_context *context, const ir_kernel *kernel, pass_ways *all, int count);
 const char *pass_attend_why(pass_context *context, const pass_ways *ways, const ir_candidate *chosen);
+/* Says behind it what a launch before the kernel finds out, if there is one. */
+void pass_attend_say_noted(pass_context *context, const ir_kernel *kernel, const pass_ways *ways, ir_candidate *chosen);
 /* Predicted microseconds of such a product (row NULL: by generated loops), and of the best of the kernels; infinite: none takes it. */
 double pass_widen_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 double pass_widen_best(pass_context *context, const pass_sum *sum);

@@ -486,6 +486,7 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
     if (winner[s] >= 0) rank(context, &all[s], &set, best, winner[s]);
     if (winner[s] >= 0) drop_lists(all[s].list.at[winner[s]].candidate, &set, best);
     if (joined) say_joined(context, all[s].list.at[winner[s]].candidate);
+    if (winner[s] >= 0) pass_attend_say_noted(context, kernel, &all[s], all[s].list.at[winner[s]].candidate);
     add_to_table(context, kernel, &all[s]);
   }
   turn(context, &set, best);

@@ -6,6 +6,10 @@
  *                                                    first(m, batch), behind(m, batch)   0, m + 1
  *                                                    visits(m, n, batch)                 1: of blocks that m and n lie in
  *
+ *     .. on j <= i and M[b,i,j]                      asked(m, n, plane)                  M[plane,m,n]: by the launch that takes notes
+ *                                                    plane(batch)                        b: the notes that a batch shares with others
+ *                                                    step_m, step_n                      1, 1: what is asked is the same for so many; 0: for all
+ *
  * acc is the sum of a pair's products, or the mean of a row's v. */
 #include <math.h>
 
@@ -29,7 +33,8 @@ static fragment open_fragment(lower_state *s, const char *name) {
   return f;
 }
 
-static void close_fragment(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, ir_expr *value, ir_dtype dtype) {
+/* `batches`: those that the fragment's batch numbers. */
+static void close_over(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, const ir_flat *batches, ir_expr *value, ir_dtype dtype) {
   ir_expr *root = ir_cast(s->arena, dtype, value);
   s->accesses.count = 0;
   s->memo_room = 0;
@@ -37,9 +42,13 @@ static void close_fragment(lower_state *s, const fragment *f, const ir_attend *t
   lower_env *env = pass_env_new(s);
   pass_fragment_bind(s, env, &t->roles.m, f->m);
   pass_fragment_bind(s, env, columns, f->n);
-  pass_fragment_bind(s, env, &t->roles.batch, f->batch);
+  pass_fragment_bind(s, env, batches, f->batch);
   pass_level_resolve(s, env);
   f->func->result = pass_value(s, env, root);
+}
+
+static void close_fragment(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, ir_expr *value, ir_dtype dtype) {
+  close_over(s, f, t, columns, &t->roles.batch, value, dtype);
 }
 
 /* ---- scores --------------------------------------------------------------------------------------- */
@@ -97,16 +106,17 @@ static void lower_bound_of(lower_state *s, const ir_attend *t, const char *name,
   close_fragment(s, &f, t, &t->roles.n, value, IR_I64);
 }
 
-/* The condition, but what is asked for once a tile. */
+/* The condition, but what is asked for once a tile, or was noted. */
 static ir_expr *asked_of_pairs(lower_state *s, const ir_attend *t, const pass_seen *seen) {
-  pass_terms all = {{0}}, tiles = {{0}};
+  pass_terms all = {{0}}, known = {{0}};
   ir_expr *left = NULL;
-  if (!seen->whole) return t->condition;
+  if (!t->condition) return NULL;
   pass_terms_of(s->arena, t->condition, &all);
-  pass_terms_of(s->arena, seen->blocks, &tiles);
+  if (seen->whole) pass_terms_of(s->arena, seen->blocks, &known);
+  if (seen->noted) pass_terms_of(s->arena, seen->rest, &known);
   for (int i = 0; i < all.list.count; i++) {
     bool found = false;
-    for (int n = 0; n < tiles.list.count; n++) found |= ir_expr_equal(all.list.at[i], tiles.list.at[n]);
+    for (int n = 0; n < known.list.count; n++) found |= ir_expr_equal(all.list.at[i], known.list.at[n]);
     if (!found) left = pass_and(s->arena, left, all.list.at[i]);
   }
   return left;
@@ -121,15 +131,64 @@ static void lower_blocks(lower_state *s, const ir_attend *t, const pass_seen *se
   close_fragment(s, &f, t, &t->roles.n, seen->blocks ? ir_apply3(s->arena, IR_OP_WHERE, seen->blocks, one, ir_int(s->arena, 0)) : one, IR_I64);
 }
 
+/* ---- what is noted before ------------------------------------------------------------------------- */
+/* The batches that it differs by. */
+static ir_flat batches_of(const ir_attend *t, const ir_expr *e) {
+  ir_flat of = {.count = 0};
+  for (int i = 0; i < t->roles.batch.count; i++)
+    if (ir_expr_depends_on(e, t->roles.batch.at[i])) of.at[of.count++] = t->roles.batch.at[i];
+  return of;
+}
+
+static void lower_number(lower_state *s, const ir_attend *t, const char *name, int64_t number) {
+  s->stmt = NULL;
+  fragment f = open_fragment(s, name);
+  s->stmt = t->scores;
+  close_fragment(s, &f, t, &t->roles.n, ir_int(s->arena, number), IR_I64);
+}
+
+/* Notes of tiles and bits of pairs (kernels/tile_mask.cuh), with room for any kernel's tiles: rows of bits are WORDS longer than they must be,
+ * and the first WORDS count claims. */
+enum { WORDS = 4 };
+
+static void take_room(lower_state *s, const ir_attend *t, const ir_flat *planes, ir_func *func) {
+  ir_arena *a = s->arena;
+  const char *name = t->result->target->name;
+  ir_expr *rows = ir_ceil_div(a, ir_flat_size(a, &t->roles.m), PASS_ATTEND_NOTED), *columns = ir_ceil_div(a, ir_flat_size(a, &t->roles.n), PASS_ATTEND_NOTED);
+  ir_expr *strips = ir_apply(a, IR_OP_MUL, ir_flat_size(a, planes), rows), *line = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, ir_ceil_div(a, ir_flat_size(a, &t->roles.n), WORDS * 32), ir_int(a, 1)), ir_int(a, WORDS));
+  ir_expr *words = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_MUL, strips, ir_int(a, PASS_ATTEND_NOTED)), line);
+  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.notes", name), IR_U8, ir_apply(a, IR_OP_MUL, strips, columns)));
+  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.mask", name), IR_I32, ir_apply(a, IR_OP_ADD, words, ir_int(a, WORDS))));
+}
+
+static void lower_notes(lower_state *s, const ir_attend *t, const pass_seen *seen) {
+  ir_flat planes = batches_of(t, seen->rest);
+  ir_expr *number = ir_int(s->arena, 0), *one = ir_int(s->arena, 1);
+  s->stmt = NULL;
+  fragment asked = open_fragment(s, "asked");
+  s->stmt = t->scores;
+  close_over(s, &asked, t, &t->roles.n, &planes, ir_apply3(s->arena, IR_OP_WHERE, seen->rest, one, ir_int(s->arena, 0)), IR_I64);
+  s->stmt = NULL;
+  fragment plane = open_fragment(s, "plane");
+  s->stmt = t->scores;
+  for (int i = 0; i < planes.count; i++)
+    number = ir_apply(s->arena, IR_OP_ADD, ir_apply(s->arena, IR_OP_MUL, number, planes.at[i]->extent), ir_index_ref(s->arena, planes.at[i]));
+  close_fragment(s, &plane, t, &t->roles.n, number, IR_I64);
+  take_room(s, t, &planes, plane.func);
+  lower_number(s, t, "step_m", seen->rest_m);
+  lower_number(s, t, "step_n", seen->rest_n);
+}
+
 bool pass_lower_attend(lower_state *s) {
   ir_attend t;
   if (!ir_attend_read(s->arena, s->kernel, s->stage, &t)) return false;
   pass_seen seen = pass_seen_of(s->arena, &t);
   lower_scores(s, &t, "score", asked_of_pairs(s, &t, &seen), false);
-  lower_scores(s, &t, "inside", seen.rest, true);
+  lower_scores(s, &t, "inside", seen.noted ? NULL : seen.rest, true);
   lower_result(s, &t);
   lower_bound_of(s, &t, "first", IR_OP_MAX, seen.first.at, seen.first.count, ir_int(s->arena, 0));
   lower_bound_of(s, &t, "behind", IR_OP_MIN, seen.behind.at, seen.behind.count, t.roles.n.at[0]->extent);
   lower_blocks(s, &t, &seen);
+  if (seen.noted) lower_notes(s, &t, &seen);
   return true;
 }

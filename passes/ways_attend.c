@@ -38,7 +38,7 @@ static const char *scheduled(pass_context *context, const ir_kernel *kernel, con
 }
 
 static const char *stored_misfit(pass_context *context, const ir_attend *t) {
-  const ir_tensor *all[] = {t->q->tensor, t->k->tensor, t->v->tensor, t->result->target, t->scores->target, t->weights->target};
+  const ir_tensor *all[] = {t->q->tensor, t->k->tensor, t->v->tensor, t->result->target}; /* scores and weights lie nowhere */
   for (int i = 0; i < IR_COUNT(all); i++)
     if (!is_dense(all[i])) return ir_format_text(context->arena, "`%s` is not stored dense", all[i]->name);
   return NULL;
@@ -120,6 +120,17 @@ static double flat_size(const pass_context *context, const ir_flat *role) {
   return size;
 }
 
+/* The launch that asks what is no comparison, pair by pair or block by block, for all batches that differ in it. */
+static double notes_cost(pass_context *context, const ir_attend *t) {
+  pass_seen seen = pass_seen_of(context->arena, t);
+  double planes = 1, pairs = flat_size(context, &t->roles.m) * pass_index_assumed(context, t->roles.n.at[0]);
+  if (!seen.noted) return 0;
+  for (int i = 0; i < t->roles.batch.count; i++)
+    if (ir_expr_depends_on(seen.rest, t->roles.batch.at[i])) planes *= pass_index_assumed(context, t->roles.batch.at[i]);
+  double alike = fmin(seen.rest_m ? (double)seen.rest_m : PASS_ATTEND_NOTED, PASS_ATTEND_NOTED); /* rows that are asked about once */
+  return pass_cost_loops(context->profile, planes * pairs / alike, 0, planes * pairs / 8);
+}
+
 static double attend_cost(pass_context *context, const ir_attend *t, const ir_kernel_row *row) {
   pass_attention a = {.batch = flat_size(context, &t->roles.batch),
                       .m = flat_size(context, &t->roles.m),
@@ -129,7 +140,7 @@ static double attend_cost(pass_context *context, const ir_attend *t, const ir_ke
                       .share = pass_seen_share(context, t, row->m, row->n)};
   const ir_tensor *all[] = {t->q->tensor, t->k->tensor, t->v->tensor, t->result->target};
   for (int i = 0; i < IR_COUNT(all); i++) a.bytes += pass_tensor_bytes(context, all[i]);
-  return pass_cost_attention(context->profile, row, &a);
+  return pass_cost_attention(context->profile, row, &a) + notes_cost(context, t);
 }
 
 /* ---- candidates --------------------------------------------------------------------------------- */
@@ -210,6 +221,17 @@ void pass_attend_weigh(pass_context *context, const ir_kernel *kernel, pass_ways
 const char *pass_attend_why(pass_context *context, const pass_ways *ways, const ir_candidate *chosen) {
   return ir_format_text(context->arena, "%s are computed on the way, and never lie in memory: %s, against %s for stages of their own", chosen->fusion,
                         pass_time_text(context->arena, chosen->expected), pass_time_text(context->arena, ways->before + least(ways, false)));
+}
+
+void pass_attend_say_noted(pass_context *context, const ir_kernel *kernel, const pass_ways *ways, ir_candidate *chosen) {
+  ir_attend t;
+  const char *why;
+  if (!pass_is_attention(chosen) || !ir_attend_of(context->arena, kernel, ways->stmt, &t, &why)) return;
+  pass_seen seen = pass_seen_of(context->arena, &t);
+  if (!seen.noted) return;
+  ir_text text = ir_text_new(context->arena);
+  ir_print_expr(seen.rest, &text);
+  chosen->why = ir_format_text(context->arena, "%s; a launch before it asks `%s` of every pair, once: tiles without any are not visited", chosen->why, text.data);
 }
 
 bool pass_is_on_chip(pass_context *context, const ir_kernel *kernel, const ir_stmt *stmt) {

@@ -57,7 +57,8 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_box_batch batch = spc_attend_batch<Config>(args, place);
-    int next = spc_attend_first<Config>(args, place), before = -1;
+    spc_visits<Config> visits;
+    int next = spc_attend_first<Config>(args, place, visits), before = -1;
     if (room::shares && next >= place.end) continue;
 #pragma unroll 1
     do {
@@ -65,7 +66,7 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
       if (before < 0) load_q(batch); // its room is free later
       else load_v(before, batch);
       before = next;
-      next = spc_next_visited<Config>(args, place, next + Config::tile_n);
+      next = visits.next(args, place);
     } while (next < place.end);
     load_v(before, batch);
   }
@@ -101,6 +102,8 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   int n0, next; // columns whose scores are computed, and the ones behind
   float s[Config::tile_n / 2], before[2];
   spc_attend_place place;
+  spc_visits<Config> visits;
+  spc_seen<Config> seen;
   bool more;
   auto start_tile = [&]() { // where there is none, of anything: the assembler wants products that are always under way
     ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
@@ -108,24 +111,24 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     more = rest.w != 0;
     if (more) {
       place.m0 = rows.x, place.m1 = rows.y, place.begin = rows.z, place.end = rows.w;
-      place.full_begin = rest.x, place.full_end = rest.y, place.batch = rest.z;
-      n0 = spc_attend_first<Config>(args, place);
+      place.full_begin = rest.x, place.full_end = rest.y, place.batch = rest.z, place.plane = spc_plane_of<Config>(args, rest.z);
+      n0 = spc_attend_first<Config>(args, place, visits);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);
     }
     ptx_wgmma_fence();
     part.start_scores(s, shared, q.at, k.at);
-    if (more) turns::pass(group);
+    if (more) turns::pass(group), seen.fetch(args, place, part.row0(), n0);
   };
   auto scores_are_there = [&]() { // and the next columns are known
     if (gives) ptx_barrier_arrive(room::k_empty(shared, k.at));
     k.template advance<Config::depth>();
-    next = spc_next_visited<Config>(args, place, n0 + Config::tile_n);
+    next = visits.next(args, place);
     if (next >= place.end) {
       if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
       q.template advance<room::q_slots>();
     }
-    spc_score_sums<Config>(s, args, place, part.row0(), n0);
+    spc_score_sums<Config>(s, args, place, part.row0(), n0, seen);
     part.softmax.weigh(s, factor, before);
   };
   auto give_values = [&]() {
@@ -151,6 +154,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
       part.start_values(shared, v.at, first);
       turns::pass(group);
+      seen.fetch(args, place, part.row0(), n0);
       ptx_wgmma_wait<1>();
       scores_are_there();
       ptx_wgmma_wait<0>();

@@ -103,8 +103,10 @@ template <class Config> struct spc_attend_order {
 };
 
 // The tiles of a block, or of a cluster: one of as many as there are blocks, then one of the next so many, counted from the other end.  Where
-// what there is to do rises or falls along the tiles, all have about as much in two such rounds.
+// what there is to do rises or falls along the tiles, all have about as much in two such rounds.  Where notes tell how much it is, blocks take the next
+// one when they have done with theirs; the claim is on its way meanwhile.
 template <class Config> struct spc_attend_walk {
+  static constexpr bool claims = Config::noted && !spc_attend_room<Config>::shares;
   spc_attend_order<Config> order;
   spc_u32 first, at, blocks;
 
@@ -112,8 +114,13 @@ template <class Config> struct spc_attend_walk {
       : order(args), first(0), at(blockIdx.x / Config::split), blocks(gridDim.x / Config::split) {}
   // Of a cluster's tile the columns of this block.
   __device__ __forceinline__ bool next(const spc_args &args, spc_attend_place &place) {
+    if (claims) at = __shfl_sync(~0u, at, 0);
     if (first + at >= order.tiles) return false;
     place = order.place(args, first + at);
+    if constexpr (claims) {
+      if (threadIdx.x % 32 == 0) at = blocks + atomicAdd(Config::claims(args), 1u);
+      return true;
+    }
     if constexpr (Config::split > 1) {
       int tiles = max(place.end - place.begin + Config::tile_n - 1, 0) / Config::tile_n, rank = ptx_cluster_rank(), from = place.begin;
       place.begin = from + tiles * rank / Config::split * Config::tile_n;
@@ -131,8 +138,9 @@ template <class Config> SPC_DEVICE spc_box_batch spc_attend_batch(const spc_args
 }
 // The first columns of a tile that are visited.  Rows that are nobody's but their own visit some anyway, behind the last one, where there are none: a
 // tile then always has a first and a last product.
-template <class Config> SPC_DEVICE int spc_attend_first(const spc_args &args, const spc_attend_place &place) {
-  int first = spc_next_visited<Config>(args, place, place.begin);
+template <class Config> SPC_DEVICE int spc_attend_first(const spc_args &args, const spc_attend_place &place, spc_visits<Config> &visits) {
+  visits.begin(args, place);
+  int first = visits.next(args, place);
   return first < place.end || spc_attend_room<Config>::shares ? first : (int)Config::n(args);
 }
 

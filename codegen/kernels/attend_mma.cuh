@@ -175,7 +175,11 @@ template <class Config> struct spc_attend_warp {
   __device__ __forceinline__ void score(float (&s)[blocks][columns / 2], const spc_args &args, const spc_attend_place &place,
                                         int n0) const {
 #pragma unroll
-    for (int b = 0; b < blocks; b++) spc_score_sums<Config>(s[b], args, place, row0() + b * 16 + lane() / 4, n0);
+    for (int b = 0; b < blocks; b++) {
+      spc_seen<Config> seen;
+      seen.fetch(args, place, row0() + b * 16 + lane() / 4, n0);
+      spc_score_sums<Config>(s[b], args, place, row0() + b * 16 + lane() / 4, n0, seen);
+    }
   }
   __device__ __forceinline__ void weigh(float (&s)[blocks][columns / 2]) {
     float factor = spc_exponent_factor<Config>();
@@ -260,7 +264,9 @@ template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
     typename parts::load_v v(Config::v(args, place.batch), Config::pitch_v(args));
     spc_attend_warp<Config> warp;
     warp.clear();
-    int next = spc_next_visited<Config>(args, place, place.begin);
+    spc_visits<Config> visits;
+    visits.begin(args, place);
+    int next = visits.next(args, place);
     if (next < place.end) {
       load_k(Config::q(args, place.batch), Config::pitch_q(args)).template load<Config::tile_m>(q_rows, place.m0, place.m1);
       k.template load<Config::tile_n>(k_rows, next, place.end);
@@ -277,7 +283,7 @@ template <class Config> SPC_DEVICE void spc_attend_mma(const spc_args &args) {
       warp.score(s, args, place, n0);
       ptx_copy_async_wait<0>();
       __syncthreads(); // v's are there, all have done with the k's
-      next = spc_next_visited<Config>(args, place, n0 + Config::tile_n);
+      next = visits.next(args, place);
       if (next < place.end) k.template load<Config::tile_n>(k_rows, next, place.end);
       ptx_copy_async_commit();
       warp.weigh(s);

@@ -117,13 +117,15 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
   spc_attend_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
-    int next = spc_attend_first<Config>(args, place), passed = 0, visited = 0; // tiles: that the last step went over, all that were
+    spc_visits<Config> visits;
+    spc_seen<Config> seen;
+    int next = spc_attend_first<Config>(args, place, visits), passed = 0, visited = 0; // tiles: that the last step went over, all that were
     // Goes over `count` tiles, as far as there are any.
     auto go = [&](int count) {
       passed = 0;
 #pragma unroll
       for (int i = 0; i < count; i++)
-        if (next < place.end) next = spc_next_visited<Config>(args, place, next + Config::tile_n), passed++;
+        if (next < place.end) next = visits.next(args, place), passed++;
       k.template advance<Config::depth>(passed);
       visited += passed;
     };
@@ -145,13 +147,14 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
           if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
           q.template advance<room::q_slots>();
         }
-        spc_score_sums<Config>(s, args, place, part.row0(), n0);
+        spc_score_sums<Config>(s, args, place, part.row0(), n0, seen);
         part.softmax.weigh(s, factor, before);
       };
       ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       ptx_wgmma_fence();
       part.start_scores(s, shared, q.at, k.at);
+      seen.fetch(args, place, part.row0(), n0);
       ptx_wgmma_wait<0>();
       scores_are_there();
       part.pack(s);
@@ -164,6 +167,7 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
         part.start_scores(s, shared, q.at, k.at);
         ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
         part.start_values(shared, v.at, first);
+        seen.fetch(args, place, part.row0(), n0);
         ptx_wgmma_wait<1>();
         scores_are_there();
         ptx_wgmma_wait<0>();

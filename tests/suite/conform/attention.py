@@ -22,9 +22,9 @@ def attended(s, v):
 
 
 def attention(name, mask="", seen=None, dtype="bf16", b=2, groups=2, by=2, i=37, j=None, d=64, e=None, layout="bhid", scale=0.125, after="%s", post=lambda x: x,
-              score="%s", points=lambda s: s, given="", arrays=None, out=None, options=(), dims=None, exact=False):
+              score="%s", points=lambda s: s, given="", arrays=None, out=None, options=(), dims=None, exact=False, tile=None):
     """`mask`: of the language; `seen`: the same, by b, h, i, j; `score`: what is made of the scaled product; `after`: of the result; `exact`: scores
-    are not rounded to 16 bits where they are stored."""
+    are not rounded to 16 bits where they are stored; `tile`: of sm_90a."""
     j, e = i if j is None else j, d if e is None else e
     h = groups * by
     side = {"b": b, "h": h, "i": i, "d": d, "e": e}
@@ -39,7 +39,7 @@ def attention(name, mask="", seen=None, dtype="bf16", b=2, groups=2, by=2, i=37,
     text = program("B G " + ("S" if i == j else "I J") + (" " + dims if dims else ""), """in q: %s; in k: %s; in v: %s; %s
   let p[b,h,i,j] = %s%s%s;  let a[b,h,i,j] = softmax[j](p[b,h,i,j]);
   out o[%s] = %s%s;""" % (shape(layout, False), shape(keys, True), shape(keys.replace("d", "e"), True), given, score % ("%g * sum[d] q[%s]*k[%s]" % (scale, ",".join(layout), read(keys))),
-                          " on %s fill -inf" % mask if mask else "", " : f32" if exact else "", ",".join(left), after % ("(sum[j] a[b,h,i,j]*v[%s])" % read(keys.replace("d", "e"))), " : " + out if out else ""))
+                          " on %s fill -inf" % mask if mask else "", " : f32" if exact else "", ",".join(left), after % ("(sum[j] a[b,h,i,j]*v[%s])" % read(keys.replace("d", "e"))), " : " + out if out else ""), more="schedule k for sm_90a { tile o i=%d j=%d; }" % tile if tile else "")
     order = lambda x, at: np.transpose(f64(x), [at.index(c) for c in "bhi" + at[-1]])
     wide = lambda x, at: np.repeat(order(x, at.replace("j", "i")), by, 1)
     s = points(scale * np.einsum("bhid,bhjd->bhij", order(q, layout), wide(k, keys)))
@@ -81,6 +81,35 @@ attention("blocks of 32 by 64", "M[h,i/32,j/64]", lambda b, h, i, j: small[h, i 
 live = np.array([1, 0, 1, 1], np.uint8)
 attention("heads that are left out", "L[h]", lambda b, h, i, j: live[h] != 0, i=80, given="in L: u8[2*G];", arrays=dict(L=live))
 attention("an empty row of blocks", "M[h,i/128,j/128]", lambda b, h, i, j: np.zeros((4, 3, 3))[h, i // 128, j // 128] != 0, i=300, given="in M: u8[2*G,N,N];", arrays=dict(M=np.zeros((4, 3, 3), np.uint8)), dims="N")
+# What is no comparison is asked by a launch before: documents, patterns that are stored, any of them beside comparisons.
+several = (rng.random((2, 90, 90)) < 0.4).astype(np.uint8)
+attention("any mask of each batch", "M[b,i,j]", lambda b, h, i, j: several[b, i, j] != 0, i=90, given="in M: u8[B,S,S];", arrays=dict(M=several))
+attention("any mask, later columns", "M[i,j] and j >= i", lambda b, h, i, j: (keep[i, j] != 0) & (j >= i), i=90, given="in M: u8[S,S];", arrays=dict(M=keep))
+attention("any mask of capped scores", "M[i,j] and j <= i", lambda b, h, i, j: (keep[i, j] != 0) & (j <= i), i=90, scale=1.0, exact=True, score="20 * tanh(%s / 20)", points=lambda s: 20 * np.tanh(s / 20),
+          given="in M: u8[S,S];", arrays=dict(M=keep))
+documents = np.sort(rng.integers(0, 4, (2, 210)).astype(np.int32), 1)
+for more in ("", " and j <= i"):
+    attention("documents" + more, "D[b,i] == D[b,j]" + more, lambda b, h, i, j, more=more: (documents[b, i] == documents[b, j]) & ((j <= i) | (not more)), i=210, given="in D: i32[B,S];", arrays=dict(D=documents))
+heads = rng.integers(0, 3, (4, 210)).astype(np.int32)
+attention("documents of each head and batch", "D[b,i] == D[b,j] and L[h,i] != L[h,j]", lambda b, h, i, j: (documents[b, i] == documents[b, j]) & (heads[h, i] != heads[h, j]), i=210,
+          given="in D: i32[B,S]; in L: i32[2*G,S];", arrays=dict(D=documents, L=heads))
+wide = (rng.random((70, 2300)) < 0.2) & (rng.random(2300) < 0.1)[None, :] & (np.arange(2300) // 500 % 2 == 1)[None, :]
+attention("tiles that are far apart", "M[i,j]", lambda b, h, i, j: wide[i, j], i=70, j=2300, d=16, b=1, by=1, groups=1, given="in M: u8[I,J];", arrays=dict(M=wide.astype(np.uint8)))
+attention("few rows of a mask", "M[i,j]", lambda b, h, i, j: wide[i, j], i=5, j=700, d=64, by=1, given="in M: u8[I,J];", arrays=dict(M=wide[:5, :700].astype(np.uint8)))
+attention("blocks of 128 and a mask", "M[h,i/128,j/128] and K2[i,j]", lambda b, h, i, j: (blocks[h, i // 128, j // 128] != 0) & (far[i, j] != 0), i=300, given="in M: u8[2*G,N,N]; in K2: u8[S,S];",
+          arrays=dict(M=blocks, K2=(far := (rng.random((300, 300)) < 0.5).astype(np.uint8))), dims="N")
+for stored, step in (("bsr(64,64)", 64), ("bsr(32,128)", (32, 128)), ("bsr(48,40)", (48, 40)), ("csr", 1), ("bitmap(8,8)", 1)):
+    by_i, by_j = step if isinstance(step, tuple) else (step, step)
+    some = np.kron(rng.random((-(-300 // by_i), -(-300 // by_j))) < 0.3, np.ones((by_i, by_j), bool))[:300, :300]
+    for more in ("", " and j <= i"):
+        attention("a pattern stored %s%s" % (stored, more), "M[i,j]" + more, lambda b, h, i, j, some=some, more=more: some[i, j] & ((j <= i) | (not more)), i=300, given="in M: pattern[S,S] as %s;" % stored,
+                  arrays=dict(M=some.astype(np.float32)))
+for tile, d in (((128, 128), 128), ((128, 64), 256), ((64, 128), 128), ((64, 96), 64), ((64, 64), 64)):
+    at = dict(tile=tile, d=d, i=300, b=1, groups=1)
+    attention("bits of a mask, tiles of %d x %d" % tile, "K2[i,j]", lambda b, h, i, j: far[i, j] != 0, given="in K2: u8[S,S];", arrays=dict(K2=far), **at)
+    attention("blocks, and below, tiles of %d x %d" % tile, "M[i/64,j/32] and j <= i", lambda b, h, i, j: (nest[i // 64, j // 32] != 0) & (j <= i), given="in M: u8[X,Y];", dims="X Y",
+              arrays=dict(M=(nest := (np.random.default_rng(7).random((5, 10)) < 0.4).astype(np.uint8))), **at)
+
 slope, bias = np.array([0.5, 0.25, 0.125, 0.0625], np.float32), drawn("bf16", 75, 75)
 attention("slopes", causal, below, i=75, given="in w: f32[2*G];", arrays=dict(w=slope), score="%s - w[h]*cast[f32](i - j)", points=lambda s: s - slope[None, :, None, None] * (np.arange(75)[:, None] - np.arange(75)))
 attention("a bias", causal, below, i=75, given="in r: bf16[S,S];", arrays=dict(r=bias), score="%s + r[i,j]", points=lambda s: s + f64(bias))
