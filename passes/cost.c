@@ -286,7 +286,8 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
 double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
   const ir_kernel_row *row = tiling->row;
   double bytes = (double)ir_dtype_bytes(q->a), tiles = ceil(q->m / row->m) * ceil(q->n / row->n);
-  double own = round_up(tiling->cover * q->k, row->k), met = round_up(tiling->both * q->k, row->k);
+  int split = ir_kernel_split(row);
+  double own = round_up(tiling->cover * q->k / split, row->k), met = round_up(tiling->both * q->k / split, row->k);
   double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
   double moved = bytes * (tiling->cover * q->m * q->k + q->k * q->n) + q->m * q->n * (double)ir_dtype_bytes(q->c);
   double memory = microseconds_of_bytes(moved, p->bandwidth_gbs);
@@ -296,7 +297,8 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
     return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
   }
   double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
-  double turns = ceil(tiles / p->units), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
+  double turns = ceil(tiles / tiles_at_once(p, split)), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
+  if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 

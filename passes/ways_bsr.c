@@ -22,6 +22,7 @@ static const char *misfit(pass_context *context, const pass_sum *sum, const ir_k
   const char *why = ir_bsr_of(stored->format, &bsr) ? ir_bsr_misfit(&bsr, pass_dim_of(sum->bsr, sum->k)) : NULL;
   if (why) return ir_format_text(context->arena, "`%s` is not read as it lies: %s", stored->name, why);
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
+  if (context->program->batch_invariant && ir_kernel_split(row) > 1) return "batch invariance: whether k is split would be chosen by the number of rows";
   if (context->program->batch_invariant && sum->bsr == sum->a)
     return "batch invariance: the order of a row's sum would depend on which blocks its neighbours have";
   return row->align > 1 && !pass_beside_aligned(sum, sum->bsr, row->align) ? pass_alignment_why(context, row) : "";
@@ -82,8 +83,10 @@ void pass_ways_bsr(pass_context *context, pass_ways *ways) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!takes(context, row, sum)) continue;
     ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-    candidate->label = ir_format_text(context->arena, "stored blocks of %s, tile %dx%dx%d%s", sum->bsr->tensor->name, turned ? row->n : row->m,
-                                      turned ? row->m : row->n, row->k, ir_kernel_moves_boxes(row) ? " boxes" : "");
+    int split = ir_kernel_split(row);
+    candidate->label = ir_format_text(context->arena, "stored blocks of %s, tile %dx%dx%d%s%s", sum->bsr->tensor->name, turned ? row->n : row->m,
+                                      turned ? row->m : row->n, row->k, ir_kernel_moves_boxes(row) ? " boxes" : "",
+                                      split > 1 ? ir_format_text(context->arena, ", k split in %d", split) : "");
     candidate->why = misfit(context, sum, row);
     candidate->density = pass_zeros_of(context, sum->bsr->tensor).likely;
     pass_candidate_tile(context, candidate, turned ? sum->n_index : sum->m_index, row->m);

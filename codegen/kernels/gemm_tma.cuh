@@ -163,7 +163,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
 // The same where A is stored in blocks: by a whole warp, which looks at a stretch of k tiles at once (bsr.cuh).  The two runs of 64 rows have
 // blocks of their own: k tiles of a stretch that the first has alone come first, then those of both, then the second's, so that each of the
 // two warpgroups multiplies k tiles that follow one another.  How many there are of each, and whether another stretch follows, lies beside
-// the stretch's first slot.
+// the stretch's first slot.  Where k is split the blocks of a cluster take a stretch's k tiles by turns.
 template <class Config>
 SPC_DEVICE void spc_box_blocks_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
@@ -178,7 +178,12 @@ SPC_DEVICE void spc_box_blocks_role(spc_u32 shared, char *base, const spc_args &
 #pragma unroll 1
     do {
       blocks.next(args);
-      const spc_u32 first = ptx_ballot(blocks.at[0] >= 0), second = ptx_ballot(blocks.at[1] >= 0);
+      spc_u32 first = ptx_ballot(blocks.at[0] >= 0), second = ptx_ballot(blocks.at[1] >= 0);
+      if constexpr (Config::split > 1) {
+        const int number = __popc((first | second) & ((1u << (threadIdx.x & 31)) - 1));
+        const spc_u32 mine = ptx_ballot(number % Config::split == ptx_cluster_rank());
+        first &= mine, second &= mine;
+      }
       spc_u32 left = first & ~second, then = first & second, last = second & ~first;
       int4 note = make_int4(__popc(left), __popc(then), __popc(last), blocks.more);
       bool noted = false;
@@ -656,7 +661,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
                                               Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
-  static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::split == 1 && Config::tile_m == 128 &&
+  static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
                                  Config::warps_m == 2 && Config::tile_k == spc_run && sizeof(typename Config::A) == 2),
                 "A's blocks come in two runs of 64 rows, one a warpgroup");
   static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),

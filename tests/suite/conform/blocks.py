@@ -48,6 +48,9 @@ for kept in (0.0, 1.0):
         blocks("%s, %g of all" % (form, kept), form, kept=kept, empty=False, t=48, o=200, k=264)
 blocks("none that is const, long rows", t=24, o=136, k=4104, kept=0.1, const="", hint=0.1)
 blocks("long rows, read across", "x W", t=24, o=136, k=4104, kept=0.1, hint=0.1)
+for form in FORMS:
+    blocks("%s, few rows and long sums" % form, form, t=24, o=264, k=4104, kept=0.5, hint=0.5, empty=False)
+    blocks("%s, few rows, no blocks" % form, form, t=64, o=136, k=2056, kept=0, hint=0.5)
 blocks("blocks of 2048 along k", fmt="bsr(64,2048)", t=24, o=136, k=4104, kept=0.5)
 blocks("blocks longer than kernels take", fmt="bsr(64,4096)", t=24, o=136, k=4200, kept=0.5, empty=False)
 blocks("blocks of 32 are copied", fmt="bsr(32,32)", t=40, o=136, k=200)
