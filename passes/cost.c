@@ -281,6 +281,12 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
 }
 
+/* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
+static double clustered_units(const pass_profile *p, double cluster) {
+  const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
+  return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
+}
+
 /* Persistent blocks whose tile has two runs of rows, each with k tiles of its own: a run is multiplied where it has one, and B fetched where either
  * has.  What is fetched comes from the shared cache as fast as it gives. */
 double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
@@ -297,15 +303,9 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
     return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
   }
   double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
-  double turns = ceil(tiles / tiles_at_once(p, split)), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
+  double turns = ceil(tiles * split / clustered_units(p, split)), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
   if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
-}
-
-/* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
-static double clustered_units(const pass_profile *p, double cluster) {
-  const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
-  return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
 }
 
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster
