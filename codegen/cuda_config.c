@@ -279,6 +279,17 @@ static void put_lists(const config *c) {
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
 
+/* How A's blocks lie. */
+static void put_bsr(const config *c) {
+  const cg_bsr *b = &c->l->bsr;
+  line(c, "static constexpr bool bsr = %s;", b->tensor ? "true" : "false");
+  if (!b->tensor) return;
+  line(c, "static constexpr int block_m = %lld, block_k = %lld; // %s", (long long)b->block_m, (long long)b->block_k, b->tensor->name);
+  line(c, "static constexpr bool blocks_by_k = %s; // the outer level of blocks is k's", b->by_k ? "true" : "false");
+  put_pointer(c, "pos", "const int", b->buf_pos);
+  put_pointer(c, "crd", "const int", b->buf_crd);
+}
+
 /* Where a group of rows begins, and which row of A a row of the result is made of. */
 static void put_groups(const config *c) {
   const cg_groups *g = &c->l->groups;
@@ -367,6 +378,7 @@ static void put_product(const config *c) {
   if (ir_kernel_skips(c->l->row))
     line(c, "static constexpr int split = %d; // blocks that share a tile, by k", ir_kernel_split(c->l->row));
   put_lists(c);
+  put_bsr(c);
   put_groups(c);
   put_widening(c);
   put_asked(c);

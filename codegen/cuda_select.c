@@ -393,6 +393,10 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
                   ? cg_widened_read(s->arena, s->stage->stmts.at[0], row, &product, &scales, &why)
                   : cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why);
   if (!read) return unfit(s, row->name, why);
+  cg_bsr bsr = {0};
+  if (ir_kernel_reads_bsr(row)) why = cg_bsr_read(&product, &bsr);
+  else why = cg_product_is_dense(&product) ? NULL : "an operand is not stored dense";
+  if (why) return unfit(s, row->name, why);
   bool wide_a = row->load_a == IR_LOADER_WIDE;
   ir_dtype dtype = (wide_a ? product.b : product.a).tensor->dtype;
   if ((product.a.tensor->dtype != product.b.tensor->dtype && !ir_kernel_widens(row)) || !(row->dtypes >> dtype & 1))
@@ -406,16 +410,19 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     why = "the rows of the result are not contiguous";
   if (why) return unfit(s, row->name, why);
   l->groups = groups;
+  l->bsr = bsr;
   l->scales = scales;
-  bool turned = !l->list && !groups.segment && !ir_kernel_widens(row) && is_turned(s, l);
+  bool turned = !l->list && !groups.segment && !bsr.tensor && !ir_kernel_widens(row) && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !bsr.tensor && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
+  if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
+  if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
   if (groups.segment) l->groups.buf_offsets = use_values(s, l, groups.offsets);
   if (groups.rows) l->groups.buf_rows = use_values(s, l, groups.rows);
   if (l->list) {

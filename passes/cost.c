@@ -281,6 +281,25 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
 }
 
+/* Persistent blocks whose tile has two runs of rows, each with k tiles of its own: a run is multiplied where it has one, and B fetched where either
+ * has.  What is fetched comes from the shared cache as fast as it gives. */
+double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  double bytes = (double)ir_dtype_bytes(q->a), tiles = ceil(q->m / row->m) * ceil(q->n / row->n);
+  double own = round_up(tiling->cover * q->k, row->k), met = round_up(tiling->both * q->k, row->k);
+  double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
+  double moved = bytes * (tiling->cover * q->m * q->k + q->k * q->n) + q->m * q->n * (double)ir_dtype_bytes(q->c);
+  double memory = microseconds_of_bytes(moved, p->bandwidth_gbs);
+  if (!ir_kernel_moves_boxes(row)) {
+    const double alone = 2; /* steps, where no other block's loads hide a block's own */
+    double one = fmax(2.0 * row->m * row->n * own / (rate * 1e6), own / row->k * alone * p->box_step_us);
+    return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
+  }
+  double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
+  double turns = ceil(tiles / p->units), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
+  return p->launch_us + p->start_us + both_limits(turns * one, memory);
+}
+
 /* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
 static double clustered_units(const pass_profile *p, double cluster) {
   const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
