@@ -38,6 +38,7 @@ void bench_force(bench_program *p, int verdict);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
 int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *dense, int64_t *bytes);
+int bench_rows(bench_program *p, const char *tensor, const int64_t *dims, int32_t *pos, int32_t *crd, void *vals);
 int bench_place(bench_program *p, const char *tensor, void *device);
 int bench_prepare(bench_program *p);
 int bench_enqueue(bench_program *p, void *stream);
@@ -138,6 +139,18 @@ int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *
   *bytes = v->vals.count * (int64_t)ir_dtype_bytes(v->vals.dtype);
   for (int l = 0; l < found->format->level_count; l++)
     *bytes += v->pos[l].count * (int64_t)ir_dtype_bytes(v->pos[l].dtype) + v->crd[l].count * (int64_t)ir_dtype_bytes(v->crd[l].dtype);
+  IR_PUSH(p->arena, &p->inputs.list, binding);
+  return SPC_OK;
+}
+
+/* The same, of a csr matrix of the host: its rows' ends, columns and values (NULL: a pattern). */
+int bench_rows(bench_program *p, const char *tensor, const int64_t *dims, int32_t *pos, int32_t *crd, void *vals) {
+  ir_tensor *found = ir_tensor_named(p->image->kernel, tensor);
+  if (!found || !found->format || found->format->level_count != 2 || p->run) return SPC_INVALID_ARGUMENT;
+  ir_binding binding = {.tensor = found, .view = {.dtype = found->dtype, .rank = 2, .dim = {dims[0], dims[1]}, .format = found->format}};
+  binding.view.pos[1] = (ir_array){pos, dims[0] + 1, IR_I32};
+  binding.view.crd[1] = (ir_array){crd, pos[dims[0]], IR_I32};
+  if (vals) binding.view.vals = (ir_array){vals, pos[dims[0]], found->dtype};
   IR_PUSH(p->arena, &p->inputs.list, binding);
   return SPC_OK;
 }

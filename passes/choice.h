@@ -169,7 +169,9 @@ double pass_dense_best(pass_context *context, const pass_sum *sum);
 double pass_matrix_cost(pass_context *context, const pass_sum *sum);
 /* Generated loops: their iterations, and what they touch. */
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt);
-/* A product that walks the entries of one stored operand, on a GPU (walk.c). */
+/* Whether stored entries say which sums there are, and teams of threads share each, on a GPU (walk.c). */
+bool pass_teams_take_entries(pass_context *context, const pass_sum *sum);
+/* A product that walks the entries of one stored operand, on a GPU. */
 double pass_walk_cost(pass_context *context, const pass_sum *sum);
 /* Its dense operand, where the walk reads it across its rows and a turned copy pays; else NULL. */
 const ir_expr *pass_turns(pass_context *context, const pass_sum *sum);

@@ -255,7 +255,8 @@ static const char *range_text(pass_context *context, const ir_candidate *a, cons
 static const char *no_choice_why(pass_context *context, const pass_ways *ways) {
   if (ways->list.count > 1) return "the cheapest of its kernels";
   if (ways->is_sum && ways->sum.not_matrices)
-    return ir_format_text(context->arena, "generated for it: %s", ways->sum.not_matrices);
+    return ir_format_text(context->arena, "generated for it: %s%s", ways->sum.not_matrices,
+                          pass_teams_take_entries(context, &ways->sum) ? "; teams of threads take its entries, however long rows are" : "");
   return "generated for it";
 }
 

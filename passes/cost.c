@@ -415,6 +415,12 @@ double pass_cost_loops(const pass_profile *p, double iterations, double sparse_i
   return p->launch_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
 }
 
+double pass_cost_entries(const pass_profile *p, double entries, double length, double bytes) {
+  const double beside = 40; /* products that take as long as to find an entry's rows and store its sum */
+  double compute = entries * (length + beside) / (p->entry_gops * 1e3);
+  return p->launch_us + p->entry_us + fmax(compute, microseconds_of_bytes(bytes, p->bandwidth_gbs));
+}
+
 double pass_cost_multiply_adds(const pass_profile *p, const ir_target *t, double count, ir_dtype dtype) {
   return 2 * count / (p->tile_share * p->units * core_peak_gflops(p, t, dtype) * 1e3);
 }

@@ -114,6 +114,8 @@ double pass_cost_guard(const pass_profile *p, int skipped_launches);
  * sample and launches that leave, on a target that samples. */
 double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
+/* Sums of `length` products at entries, a team of threads an entry, whose operands lie along the sum. */
+double pass_cost_entries(const pass_profile *p, double entries, double length, double bytes);
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes);
 /* So many multiply-adds by the vectors of all cores, at the rate of dense products. */

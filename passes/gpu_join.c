@@ -66,9 +66,10 @@ static bool row_fits(const joining *j, gpu_rows *r) {
     const ir_code *c = r->block->codes.at[i];
     ir_loop_sums sums;
     if (c->kind == IR_LET || c->kind == IR_COMMENT || c->kind == IR_STORE) continue;
-    if (c->kind != IR_FOR || !gpu_steps_by_one(c) || !gpu_starts_at_zero(c) || !gpu_is_leaf(&c->body)) return false;
+    bool entries = c->kind == IR_FOR && !gpu_is_size(c->hi); /* of a row: they are never cut */
+    if (c->kind != IR_FOR || !gpu_steps_by_one(c) || (!entries && !gpu_starts_at_zero(c)) || !gpu_is_leaf(&c->body)) return false;
     if (!gpu_is_element_loop(c) && !(ir_loop_sums_of(j->arena, c, false, &sums) && sums.at.count)) return false;
-    if (!gpu_strides_of(r, c).along_loop || (!many && !gpu_is_bounded(c, SHORT))) return false;
+    if (!gpu_strides_of(r, c).along_loop || (!many && !entries && !gpu_is_bounded(c, SHORT))) return false;
   }
   return true;
 }

@@ -15,7 +15,8 @@
  * it join it when their iterations are independent: they are marked parallel, or their body writes
  * memory only through plain stores whose offsets are (invariant + loop variable * positive
  * constant) and reads none of the buffers that it writes.  Scatters in fixed order and reductions
- * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c). */
+ * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c),
+ * sums of each entry teams (gpu_entries.c). */
 #include "passes/choice.h"
 #include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
@@ -226,6 +227,7 @@ static ir_code *parallel_loop(const ir_func *func) {
 static void map_function(pass_context *context, ir_kernel *kernel, ir_stage *stage, ir_func *func) {
   ir_code *outer = parallel_loop(func), *loops[MOST_LOOPS];
   int count = outer ? nest_of(outer, loops) : 0;
+  if (count == 1 && pass_gpu_entries(context, stage, func, outer)) return;
   if (count && pass_gpu_walk(context, stage, func, loops, count)) return;
   if (count && deal_runs(context, func, outer, loops, count)) return;
   if (count > 1) join(context, func, outer, loops, count);

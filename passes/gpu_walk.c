@@ -146,6 +146,22 @@ static void write_columns(const walk_map *m, ir_builder *b, const vec_region *g,
   pass_vec_block(&k, innermost(m), NULL);
 }
 
+/* Entries of a sum one after the other: a thread has several under way, coordinates and values first, then what they meet. */
+static void take_several(const walk_map *m, const ir_block *block, int cols) {
+  const int most = 8, registers = 32; /* of elements that entries meet */
+  for (int i = 0; i < block->codes.count; i++) {
+    ir_code *c = block->codes.at[i];
+    ir_loop_sums sums;
+    if (c->kind == IR_FOR && c->run == IR_RUN_SEQUENTIAL && gpu_steps_by_one(c) && !gpu_is_size(c->hi) && gpu_is_leaf(&c->body) &&
+        ir_loop_sums_of(m->arena, c, false, &sums) && sums.at.count) {
+      c->run = IR_RUN_UNROLL;
+      c->width = registers / cols < most ? registers / cols : most;
+    }
+    take_several(m, &c->body, cols);
+    take_several(m, &c->orelse, cols);
+  }
+}
+
 static bool map_columns(const walk_map *m) {
   walk_loads found;
   int at = columns_of(m, &found);
@@ -173,14 +189,13 @@ static bool map_columns(const walk_map *m) {
   write_columns(m, &b, found.g, ir_var_ref(m->arena, one), 1);
   ir_close(&b, edge);
   ir_close(&b, outer);
+  take_several(m, &body, cols);
   m->outer->body = body;
   return true;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
-/* Each element of the result is stored once, whichever loop meets it: of one that has the entries of another
- * tensor, each entry. */
-static bool stores_once(const ir_stage *stage) {
+bool pass_gpu_stores_once(const ir_stage *stage) {
   if (stage->kind != IR_STAGE_COMPUTE || stage->stmts.count != 1 || stage->assembled) return false;
   const ir_stmt *stmt = stage->stmts.at[0];
   return !ir_is_scatter(stmt) && (stmt->target->like || !pass_tensor_is_sparse(stmt->target));
@@ -288,7 +303,7 @@ static bool can_copy(const walk_map *m, const ir_code *loop) {
 static bool map_copy(const walk_map *m, const ir_stage *stage) {
   const ir_block *body = innermost(m);
   const ir_code *loop = loop_at_end(body);
-  if (!loop || !stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+  if (!loop || !pass_gpu_stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
     return false;
   ir_block made = {{NULL, 0, 0}};
   ir_builder b;

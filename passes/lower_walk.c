@@ -9,6 +9,8 @@
  *                                     or a merge that ends with the first of them
  *     any of several may do           a merge that ends with the last of them
  *
+ * Operands with the entries of one tensor (`like`) are one of them.
+ *
  * A format in blocks is walked in two such loops, over blocks and over places in a block; beside
  * one in other blocks or in none, element by element: a position and a place in its block.  What is
  * not walked here is located by its coordinate.  Bodies are written once, operands that are absent
@@ -53,12 +55,43 @@ static void find_walkers(lower_walk *k, const ir_expr *e) {
   for (int i = 0; i < e->arg_count; i++) find_walkers(k, e->args[i]);
 }
 
+static bool same_or_none(const ir_expr *x, const ir_expr *y) { return x && y ? ir_expr_equal(x, y) : !x && !y; }
+
+/* Both have the entries of one tensor, and stand at the same place of it. */
+static bool are_alike(const lower_walk *k, const lower_walker *x, const lower_walker *y) {
+  const lower_access *a = pass_walker_access(k, x), *b = pass_walker_access(k, y);
+  const lower_cursor *at = pass_walker_cursor(k, x), *there = pass_walker_cursor(k, y);
+  if (x->factor || y->factor || x->level != y->level || !x->steps || !y->steps || a->buf || b->buf) return false;
+  return pass_level_owner(a->expr->tensor) == pass_level_owner(b->expr->tensor) && a->format == b->format &&
+         same_or_none(at->pos, there->pos) && same_or_none(at->end, there->end) && same_or_none(at->present, there->present);
+}
+
+/* Operands whose entries are the same ones need one walker. */
+static void drop_alike(lower_walk *k) {
+  int kept = 0;
+  for (int i = 0; i < k->count; i++) {
+    int first = 0;
+    while (first < kept && !are_alike(k, &k->w[first], &k->w[i])) first++;
+    if (first == kept) {
+      k->w[kept++] = k->w[i];
+      continue;
+    }
+    k->alike[k->alike_count].number = k->w[i].number;
+    k->alike[k->alike_count++].of = k->w[first].number;
+  }
+  k->count = kept;
+}
+
 static bool can_skip(lower_walk *k, int present) {
   bool *absent = IR_NEW_ARRAY(k->s->arena, bool, k->s->accesses.count);
   for (int i = 0; i < k->count; i++) {
     if (present >> i & 1) continue;
     absent[k->w[i].number] = true;
     if (k->w[i].number == k->nest->driver) return true;
+  }
+  for (int i = 0; i < k->alike_count; i++) {
+    absent[k->alike[i].number] = absent[k->alike[i].of];
+    if (absent[k->alike[i].number] && k->alike[i].number == k->nest->driver) return true;
   }
   return pass_nest_skips(k->nest, k->env, absent, k->index);
 }
@@ -214,6 +247,8 @@ static void settle(lower_walk *k, lower_env *env, lower_walker *w, ir_expr *flag
   c->present = pass_code_and(k->s, NULL, flag); /* NULL where it is just true */
   c->next = w->level + 1;
   c->readable = k->inside && c->next == pass_walker_access(k, w)->format->level_count;
+  for (int i = 0; i < k->alike_count; i++)
+    if (k->alike[i].of == w->number) env->cursor[k->alike[i].number] = *c;
 }
 
 static void step_steady(lower_walk *k, lower_env *env, lower_walker *steady, int count,
@@ -478,6 +513,7 @@ static void walk_phase(lower_walk *k) {
   if (!k->index->offsets) { /* in a segment, operands are located */
     find_walkers(k, k->nest->root);
     if (k->nest->driver >= 0) add_walker(k, k->nest->driver);
+    drop_alike(k);
   }
   if (k->phase == PHASE_FIRST) {
     analyse(k);

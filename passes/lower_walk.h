@@ -33,6 +33,10 @@ typedef struct lower_walk {
   ir_expr *block, *lo, *hi;
   int count;
   lower_walker w[MOST_WALKED];
+  int alike_count;
+  struct {
+    int number, of; /* an access, and the one that is walked in its place */
+  } alike[MOST_WALKED];
   bool inside;                 /* every walker stands on an entry */
   bool placed;                 /* one is walked, the others are looked up */
   bool skip[1 << MOST_WALKED]; /* by set of present walkers */

@@ -1,0 +1,37 @@
+"""Sums at stored entries and what is made of a row of them: sizes that are multiples of nothing, rows without entries, full rows."""
+import numpy as np, scipy.sparse as sp
+from .harness import *
+
+rng = np.random.default_rng(61)
+f64 = lambda a: np.asarray(a, np.float64)
+
+
+def pattern(rows, columns, kind):
+    at = rng.random((rows, columns)) < dict(some=0.2, none=0, full=1, long=0.02)[kind]
+    if kind == "long":  # one row has all columns, most have none
+        at[:], at[rows // 2], at[rows - 1, 0] = False, True, True
+    if kind == "some":
+        at[::3] = False
+    return at
+
+
+for rows, columns, k, kind in ((1, 1, 1, "full"), (9, 11, 13, "some"), (37, 91, 7, "long"), (300, 41, 64, "some"), (70, 66, 257, "long"), (12, 19, 100, "none"), (33, 35, 40, "full"), (3, 517, 130, "full")):
+    A, B, bias = (rng.integers(-4, 5, (n, k)).astype(np.float32) for n in (rows, columns, 1))
+    bias = bias[0, :1].copy()
+    at = pattern(rows, columns, kind)
+    S = sp.csr_matrix(np.where(at, rng.integers(1, 5, at.shape), 0).astype(np.float32))
+    AB = f64(A) @ f64(B).T
+    s = np.where(at, AB / 16, -np.inf)
+    e = np.exp(s - np.where(at.any(1), s.max(1, initial=-np.inf), 0)[:, None])
+    soft = np.divide(e, e.sum(1, keepdims=True), out=np.zeros_like(e), where=e.sum(1, keepdims=True) > 0)
+    for fmt in ("csr", "csc", "coo", "dcsr"):
+        case("sums at entries of %s, %dx%dx%d, %s" % (fmt, rows, columns, k, kind), program("I J K", """
+  in S: f32[I,J] as %s; in A: f32[I,K]; in B: f32[J,K]; in b: f32[1];
+  out c[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] as like(S);  out d[i,j] = S[i,j] * relu(b[0] + sum[k] A[i,k]*B[j,k]) as like(S);
+  out e[i,j] = sum[k] A[i,k]*B[j,k] on S[i,j] fill 3;""" % fmt), dict(S=S, A=A, B=B, b=bias),
+             dict(c=S.toarray() * AB, d=S.toarray() * np.maximum(AB + bias, 0), e=np.where(at, AB, 3)), entries=dict(c=(S.nnz, fmt if fmt in ("csr", "csc", "coo") else None), d=(S.nnz, fmt if fmt in ("csr", "csc", "coo") else None)) if fmt != "dcsr" else {})
+        case("attention over entries of %s, %dx%dx%d, %s" % (fmt, rows, columns, k, kind), program("I J K", """
+  in S: pattern[I,J] as %s; in A: f32[I,K]; in B: f32[J,K];
+  let p[i,j] = (sum[k] A[i,k]*B[j,k])*0.0625 on S[i,j] fill -inf;  let a[i,j] = softmax[j](p[i,j]);
+  out o[i,d] = sum[j] a[i,j]*B[j,d];  out m[i] = max[j] p[i,j];  out w[i] = sum[j] a[i,j]*p[i,j] on S[i,j];""".replace("  out w[i] = sum[j] a[i,j]*p[i,j] on S[i,j];", "") % fmt), dict(S=S, A=A, B=B),
+             dict(o=soft @ f64(B), m=s.max(1, initial=-np.inf)), rtol=2e-5)
