@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose weights are stored sparse, against PyTorch on one GPU: cuBLASLt on dense weights, cuSPARSE on csr, its own BSR.
 
-Usage: gpu_stored.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges blocks entries vectors copies
+Usage: gpu_stored.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges blocks ways entries vectors copies
 (edges/0 .. edges/3: a quarter of the formats each)
 Weights are constant: what depends on them alone (a dense copy, its lists) is made once, before the turns, and its time stands
 in a column of its own. What is measured, and how, is gpu.py's; a peer that refuses is `-`."""
@@ -15,6 +15,7 @@ TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8
 FORMATS = ("csr", "csc", "coo", "dcsr", "bsr(4,4)", "bsr(16,8)", "ell(96)", "twell(16,6)", "bitmap(8,8)", "nm(2,4)", "mine")
 HEAD = "spx 1; dim T: dyn <= 65536; dim O: dyn <= 65536; dim K: dyn <= 65536;\nformat mine = [i,j] -> [ i/4: dense, j: compressed, i%%4: dense ];\n"
 LINEAR = HEAD + "kernel k { in x: %s[T,K]; in W: %s[O,K] as %s %s const; out y[t,o] = sum[k] x[t,k]*W[o,k] : %s acc f32; }"
+ACROSS = HEAD + "kernel k { in x: %s[T,K]; in W: %s[K,O] as %s %s const; out y[t,o] = sum[k] x[t,k]*W[k,o] : %s acc f32; }"
 ROWS = HEAD + "kernel k { in x: %s[K,T]; in W: %s[O,K] as %s %s const; out y[o,t] = sum[k] W[o,k]*x[k,t] : %s acc f32; }"
 VECTOR = HEAD + "kernel k { in x: %s[K]; in W: %s[O,K] as %s %s const; out y[o] = sum[k] W[o,k]*x[k] : %s acc f32; }"
 
@@ -27,6 +28,7 @@ class Stored(Program):
         self.dims = (ctypes.c_int64 * 2)(O, K)
 
     def load(self, W, **tensors):
+        self.dims[0], self.dims[1] = W.shape
         torch.cuda.synchronize()
         lib.bench_reset(self.handle)
         bytes, host = ctypes.c_int64(), W.cpu().contiguous()
@@ -129,6 +131,25 @@ def blocks():
         p.close()
 
 
+def ways():
+    """Either factor, either way round, and few rows of the other one."""
+    O, K = 4096, 4096
+    print("\n### blocks of 64x64, other layouts and few rows, W of %d x %d, bf16; microseconds\n" % (O, K))
+    head("product", "T", "stored", "kernel", "spc (spread)", "once", "torch dense (spread)", "dense / spc", "error")
+    shapes = {"x Wt": (LINEAR, "TK", "OK", "TO", lambda x, W: torch.mm(x, W.t())), "x W": (ACROSS, "TK", "KO", "TO", torch.mm), "W x": (ROWS, "KT", "OK", "OT", lambda x, W: torch.mm(W, x))}
+    for name, T in (("x W", 2048), ("W x", 2048), ("x Wt", 1024), ("x Wt", 256), ("x Wt", 64), ("x Wt", 16)):
+        form, at_x, at_w, at_y, product = shapes[name]
+        side = dict(T=T, O=O, K=K)
+        x, y = torch.randn(*(side[i] for i in at_x), device="cuda").bfloat16(), torch.empty(*(side[i] for i in at_y), device="cuda", dtype=torch.bfloat16)
+        for kept in (0.5, 0.1):
+            p = Stored(text(form, "bf16", "bsr(64,64)", "~ zeros(static, density=%g, gran=64x64)" % kept), T, O, K)
+            W = zeroed(*(side[i] for i in at_w), kept, torch.bfloat16, 64, 64)
+            p.load(W, x=x, y=y)
+            times = sides(p, lambda: product(x, W))
+            row(name, T, "%g %%" % (100 * kept), kernels(p), times[0], "%.0f" % (1e3 * p.once), times[1], "%.2f" % (float(times[1].split()[0]) / float(times[0].split()[0])), "%.0e" % error(y, product(x.float(), W.float())))
+            p.close()
+
+
 def entries():
     T, O, K = 2048, 4096, 4096
     print("\n### csr weights, W[%d,%d], %d columns; microseconds\n" % (O, K, T))
@@ -174,9 +195,9 @@ def copies():
     print("\n### what making a dense copy takes, %dx%d bf16, half of it stored; microseconds, and GB/s of stored and dense bytes together\n" % (O, K))
     head("format", "copy", "GB/s")
     x, y = torch.randn(T, K, device="cuda").bfloat16(), torch.empty(T, O, device="cuda", dtype=torch.bfloat16)
-    for fmt in ("csr", "csc", "coo", "dcsr", "bsr(16,16)", "bsr(64,64)", "bitmap(8,8)", "nm(2,4)"):
+    for fmt in ("csr", "csc", "coo", "dcsr", "bsr(16,16)", "bsr(32,32)", "bitmap(8,8)", "nm(2,4)"):
         p = Stored(text(LINEAR, "bf16", fmt, "~ zeros(static, density=0.5)"), T, O, K)
-        W = zeroed(O, K, 0.5, torch.bfloat16, *((16, 16) if "16" in fmt else (64, 64) if "64" in fmt else (1, 1)))
+        W = zeroed(O, K, 0.5, torch.bfloat16, *((16, 16) if "16" in fmt else (32, 32) if "32" in fmt else (1, 1)))
         if fmt == "nm(2,4)":
             W = W * torch.tensor([1, 0, 1, 0], device="cuda").repeat(K // 4)
         p.load(W, x=x, y=y)
@@ -187,4 +208,4 @@ def copies():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, blocks=blocks, entries=entries, vectors=vectors, copies=copies)
+    gpu.run_parts(edges=edges, blocks=blocks, ways=ways, entries=entries, vectors=vectors, copies=copies)

@@ -5,6 +5,7 @@
  *   cuda_scatter.c  a statement read as rows that are sent to named places
  *   cuda_attend.c   a stage read as attention, its config
  *   cuda_widen.c    the same of a factor of 8-bit integers, and its scales
+ *   cuda_bsr.c      the same of a factor that is stored in blocks
  *   cuda_select.c   a stage to its launches: kernel row, buffers, threads, shared memory
  *   cuda_shape.c    the shape of a launch
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
@@ -49,6 +50,7 @@ typedef struct cg_product {
 /* Reads stmt as a product; false with *why (arena text) when it is none that the kernels compute.
  */
 bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char **why);
+bool cg_product_is_dense(const cg_product *p); /* all of its operands are stored so */
 /* The matrix that says where the result is asked for, its strides by m and n; false: none is stored dense. */
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out);
 /* The same of the product of two accesses that `sum` sums up, in any order. */
@@ -57,7 +59,7 @@ bool cg_product_of(ir_arena *arena, ir_stmt *stmt, ir_expr *a, ir_expr *b, const
 void cg_product_swap(cg_product *p);
 /* The stride of the dimension that the index is the bare subscript of; NULL: of none, or there is no index. */
 ir_expr *cg_stride_of(ir_expr *const *strides, ir_expr *const *subs, int rank, const ir_index *index);
-/* An operand of the product's indices; false when it is not stored dense. */
+/* An operand of the product's indices; false when it is stored neither dense nor in blocks (its strides are then those inside one). */
 bool cg_operand_read(ir_arena *arena, const cg_product *p, const ir_tensor *tensor, ir_expr *const *subs, cg_operand *out, const char **why);
 void cg_take_layouts(cg_product *p); /* layouts and pitches of A, B and T, from their strides */
 /* The strides of a dense tensor, by dimension; false when the format is not dense. */
@@ -94,6 +96,19 @@ typedef struct cg_scales {
 /* cg_product_read of such a statement; the factor is A or B as the row has it. */
 bool cg_widened_read(ir_arena *arena, ir_stmt *stmt, const ir_kernel_row *row, cg_product *out, cg_scales *scales, const char **why);
 
+/* An operand stored in blocks (ir/bsr.h): A. */
+typedef struct cg_bsr {
+  const ir_tensor *tensor; /* NULL: none is */
+  int64_t block_m, block_k;
+  bool by_k;               /* the outer level of blocks is k's */
+  int buf_pos, buf_crd;
+} cg_bsr;
+/* The strides inside a block, by dimension; false when the tensor is not stored in blocks. */
+bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
+/* Why the product is none with such an A (its m and n may change places); NULL: it is. */
+const char *cg_bsr_read(cg_product *p, cg_bsr *out);
+ir_buf *cg_level_buffer(ir_arena *arena, const ir_tensor *tensor, ir_buf_kind kind, int level);
+
 /* Attention: the product's A, B and T are q, k and the result, its m and n their rows, its k is d; T's other index is the column. */
 typedef struct cg_attend {
   bool is;
@@ -102,7 +117,7 @@ typedef struct cg_attend {
   int head, head_v;        /* elements of a row of q and k, and of v */
   bool masked;             /* there is a condition, besides what is noted before */
   const ir_func *score, *inside, *epilogue, *first, *behind, *visits;
-  const ir_func *asked, *plane, *step_m; /* of what a launch before notes; NULL: it notes nothing */
+  const ir_func *asked, *plane, *step_m, *step_n; /* of what a launch before notes; NULL: it notes nothing */
   ir_buf *notes, *mask;
   bool takes_notes; /* it is that launch */
   int buf_v;
@@ -145,6 +160,7 @@ typedef struct cg_launch {
   cg_brought brought;
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */
+  cg_bsr bsr;
   cg_scales scales;               /* of a row that widens */
   cg_attend attend;               /* of a row that attends */
   int tile_n;                     /* columns of the tiles that it takes notes of */

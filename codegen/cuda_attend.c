@@ -49,13 +49,13 @@ static bool take_columns(ir_arena *arena, const ir_attend *t, cg_product *p, cg_
 static const char *take_noting(const ir_stage *stage, cg_attend *out) {
   ir_func *const *f = stage->funcs.at + 6;
   if (f[1]->bufs.count < 2) return "the memory that notes lie in is not there";
-  out->asked = f[0], out->plane = f[1], out->step_m = f[2];
+  out->asked = f[0], out->plane = f[1], out->step_m = f[2], out->step_n = f[3];
   out->notes = f[1]->bufs.at[f[1]->bufs.count - 2], out->mask = f[1]->bufs.at[f[1]->bufs.count - 1];
   return NULL;
 }
 
 static const char *take_functions(const ir_stage *stage, cg_attend *out) {
-  enum { FUNCTIONS = 6, NOTING = 9 };
+  enum { FUNCTIONS = 6, NOTING = 10 };
   const int count = stage->funcs.count;
   if (count != FUNCTIONS && count != NOTING) return "its functions are not there";
   for (int i = 0; i < FUNCTIONS; i++)

@@ -80,12 +80,12 @@ static int word_bytes(const cg_launch *l) {
 /* Where tiles of listed columns lie, a note a slot; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
   const int more_slots = 64 + 16; /* of smaller tiles: their barriers; which rows a block is at */
-  return (l->samples ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
+  return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->live ? more_slots : 0);
 }
 
 /* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
 static bool can_stage_place(const cg_launch *l) {
-  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->groups.segment;
+  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->bsr.tensor || l->groups.segment;
   return l->brought.place >= 0 && ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 && element_bytes(&l->product.a) == 2 && !l->detects && !lists;
 }
 
@@ -288,13 +288,25 @@ static void add_operand(ir_arena *arena, const cg_launch *l, const cg_operand *o
           panel_width(l, o, free, rows_are_k), rows_are_k ? l->row->k : free, out);
 }
 
+/* Blocks follow one another: a matrix as wide as a block's contiguous side, with room for all of them.  How many there are nobody asks: what is not
+ * stored is not asked for. */
+static void add_blocks(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
+  const cg_bsr *b = &l->bsr;
+  bool k_last = l->product.a.layout == 'r';
+  int64_t wide = k_last ? b->block_k : b->block_m, tall = k_last ? b->block_m : b->block_k;
+  ir_expr *blocks = ir_apply(arena, IR_OP_MUL, ir_ceil_div(arena, l->product.size_m, b->block_m), ir_ceil_div(arena, l->product.size_k, b->block_k));
+  add_map(arena, l, &l->product.a, l->buf_a, b->tensor->dtype, ir_int(arena, wide), ir_apply(arena, IR_OP_MUL, blocks, ir_int(arena, tall)), BOX_ROWS,
+          BOX_ROWS, out);
+}
+
 void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
   bool rows = p->t.layout == 'r';
   int share = box_columns(l->row);
+  if (l->bsr.tensor) add_blocks(arena, l, out);
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
-  add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m,
+  else add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m,
               p->a.layout == 'c', out);
   add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->size_n,
               p->b.layout == 'r', out);

@@ -279,6 +279,17 @@ static void put_lists(const config *c) {
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
 
+/* How A's blocks lie. */
+static void put_bsr(const config *c) {
+  const cg_bsr *b = &c->l->bsr;
+  line(c, "static constexpr bool bsr = %s;", b->tensor ? "true" : "false");
+  if (!b->tensor) return;
+  line(c, "static constexpr int block_m = %lld, block_k = %lld; // %s", (long long)b->block_m, (long long)b->block_k, b->tensor->name);
+  line(c, "static constexpr bool blocks_by_k = %s; // the outer level of blocks is k's", b->by_k ? "true" : "false");
+  put_pointer(c, "pos", "const int", b->buf_pos);
+  put_pointer(c, "crd", "const int", b->buf_crd);
+}
+
 /* Where a group of rows begins, and which row of A a row of the result is made of. */
 static void put_groups(const config *c) {
   const cg_groups *g = &c->l->groups;
@@ -367,6 +378,7 @@ static void put_product(const config *c) {
   if (ir_kernel_skips(c->l->row))
     line(c, "static constexpr int split = %d; // blocks that share a tile, by k", ir_kernel_split(c->l->row));
   put_lists(c);
+  put_bsr(c);
   put_groups(c);
   put_widening(c);
   put_asked(c);
@@ -478,10 +490,15 @@ static bool uses_batch(const ir_func *f) {
   return ir_expr_uses_var(f->result, batch);
 }
 
+enum { NOTED_ROWS = 64 }; /* of a tile (kernels/tile_mask.cuh) */
+
 static void put_tile_mask(const config *c) {
   const cg_attend *t = &c->l->attend;
   line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
-  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)t->step_m->result->i);
+  int64_t m = t->step_m->result->i, n = t->step_n->result->i;
+  bool whole = m % NOTED_ROWS == 0 && n % c->l->tile_n == 0;
+  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)(m ? m : NOTED_ROWS));
+  line(c, "static constexpr bool whole_tiles = %s; // and for all pairs of a tile", whole ? "true" : "false");
   bool bounded = !uses_batch(t->first) && !uses_batch(t->behind);
   line(c, "static constexpr bool bounded = %s; // columns of a row, in all batches alike", bounded ? "true" : "false");
   if (bounded) put_function(c, "first", "long long", t->first);
@@ -611,6 +628,7 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);

@@ -31,6 +31,7 @@ const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launc
   const char *why = NULL;
   if (!ir_library_read(l->stage->stmts.at[0], &read, &why)) return why;
   if (!cg_product_read(arena, l->stage->stmts.at[0], p, &why)) return why;
+  if (!cg_product_is_dense(p)) return "an operand is not stored dense";
   if (p->t.layout == 'c') cg_product_swap(p);
   if (p->batch_count > 1) return "it takes one batch index at most";
   ir_buf *workspace = workspace_of(arena, kernel, l);

@@ -121,7 +121,7 @@ bool cg_operand_read(ir_arena *arena, const cg_product *p, const ir_tensor *tens
   out->tensor = tensor;
   out->subs = subs;
   *why = ir_format_text(arena, "`%s` is not stored dense", tensor->name);
-  if (!cg_dense_strides(arena, tensor, strides)) return false;
+  if (!cg_dense_strides(arena, tensor, strides) && !cg_block_strides(arena, tensor, strides)) return false;
   out->stride_m = cg_stride_of(strides, subs, tensor->rank, p->m);
   out->stride_n = cg_stride_of(strides, subs, tensor->rank, p->n);
   out->stride_k = cg_stride_of(strides, subs, tensor->rank, p->k);
@@ -165,6 +165,11 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
   ir_expr *a, *b, *sum;
   *why = "it is a scatter";
   return !ir_is_scatter(stmt) && take_factors(stmt, &a, &b, &sum, why) && cg_product_of(arena, stmt, a, b, sum, out, why);
+}
+
+bool cg_product_is_dense(const cg_product *p) {
+  const ir_format *a = p->a.tensor->format, *b = p->b.tensor->format;
+  return (!a || ir_format_is_dense(a)) && (!b || ir_format_is_dense(b));
 }
 
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out) {

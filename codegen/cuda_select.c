@@ -349,6 +349,20 @@ static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
 }
 
+/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
+static int strip_cluster(const ir_list *list) {
+  const int64_t many = 64;
+  int64_t strips = 0;
+  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
+}
+
+/* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */
+static bool fits_cluster(const ir_list *list) {
+  const int64_t words_a_block = 256;
+  int64_t capacity;
+  return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * strip_cluster(list);
+}
+
 /* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
  * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
  * Narrow strips lose by it where much is kept (docs/performance.md). */
@@ -356,15 +370,8 @@ static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && list->strip >= least_strip && !list->pairs &&
-         !cg_detects_by_blocks(list);
-}
-
-/* Blocks that share a strip: about one a multiprocessor; large clusters find no room. */
-static int strip_cluster(const ir_list *list) {
-  const int64_t many_strips = 64;
-  int64_t strips = 0;
-  return ir_size_bound(list->strips, &strips) && strips >= many_strips ? 2 : 4;
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
+         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
 /* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
@@ -386,6 +393,10 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
                   ? cg_widened_read(s->arena, s->stage->stmts.at[0], row, &product, &scales, &why)
                   : cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why);
   if (!read) return unfit(s, row->name, why);
+  cg_bsr bsr = {0};
+  if (ir_kernel_reads_bsr(row)) why = cg_bsr_read(&product, &bsr);
+  else why = cg_product_is_dense(&product) ? NULL : "an operand is not stored dense";
+  if (why) return unfit(s, row->name, why);
   bool wide_a = row->load_a == IR_LOADER_WIDE;
   ir_dtype dtype = (wide_a ? product.b : product.a).tensor->dtype;
   if ((product.a.tensor->dtype != product.b.tensor->dtype && !ir_kernel_widens(row)) || !(row->dtypes >> dtype & 1))
@@ -399,16 +410,19 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     why = "the rows of the result are not contiguous";
   if (why) return unfit(s, row->name, why);
   l->groups = groups;
+  l->bsr = bsr;
   l->scales = scales;
-  bool turned = !l->list && !groups.segment && !ir_kernel_widens(row) && is_turned(s, l);
+  bool turned = !l->list && !groups.segment && !bsr.tensor && !ir_kernel_widens(row) && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !bsr.tensor && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
   l->buf_t = use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
+  if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
+  if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
   if (groups.segment) l->groups.buf_offsets = use_values(s, l, groups.offsets);
   if (groups.rows) l->groups.buf_rows = use_values(s, l, groups.rows);
   if (l->list) {

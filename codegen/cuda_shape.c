@@ -74,7 +74,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
-  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, strips), ir_int(a, l->cluster));
+  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
   if (!strcmp(l->part, "detect_bits") && cg_detects_by_blocks(l->list)) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));

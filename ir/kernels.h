@@ -17,6 +17,7 @@ typedef enum ir_load {
   IR_LOADER_TMA,
   IR_LOADER_KBLOCK,
   IR_LOADER_NBLOCK,
+  IR_LOADER_BSR,
   IR_LOADER_PACKED,
   IR_LOADER_WIDE,
   IR_LOADER_SKIP
@@ -56,6 +57,7 @@ bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a lis
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */
+bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
 bool ir_kernel_moves_boxes(
     const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Rows come in ragged groups, each multiplied by a matrix of its own; they may be gathered. */

@@ -19,7 +19,7 @@ typedef struct pass_seen {
   int64_t block_m, block_n;        /* 0: for all of them */
   bool whole;                      /* they are multiples of PASS_ATTEND_BLOCK: who asks once a tile need not ask again */
   bool noted;                      /* the rest is asked by a launch before, which leaves a bit a pair and a note a tile */
-  int64_t rest_m;                  /* it is the same for so many rows from a multiple of them on; 1: it may differ anywhere */
+  int64_t rest_m, rest_n;          /* it is the same for so many rows and columns from a multiple of them on; 1: it may differ anywhere; 0: nowhere */
 } pass_seen;
 pass_seen pass_seen_of(ir_arena *arena, const ir_attend *attend);
 /* The share of all pairs of a row and a column that are seen, as far as sizes tell, where tiles are of so many columns. */

@@ -4,10 +4,11 @@
  *     on j <= i and i - j < 512        i - 511 <= j < i + 1
  *     on j < len[b]                    0 <= j < len[b]
  *
- *     on M[i/128, j/128]               asked for once a tile
+ * Other terms of the condition are asked by a launch before: pair by pair, or once for the rows and columns that they do not differ by,
  *
- * Other terms of the condition are asked by a launch before, pair by pair or, where it is stored in blocks, block by block; few
- * rows ask for themselves. */
+ *     on M[i/128, j/128]               once for 128 rows and 128 columns
+ *
+ * Few rows ask for themselves: for such blocks once a tile, and for anything else pair by pair. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -139,23 +140,10 @@ static bool by_quotients(const ir_expr *e, const ir_index *index, int64_t *step)
   return true;
 }
 
-static bool in_blocks(const ir_attend *t, const ir_expr *term, int64_t *m, int64_t *n) {
-  return t->roles.m.count == 1 && by_quotients(term, t->roles.m.at[0], m) && by_quotients(term, t->roles.n.at[0], n);
-}
-
-/* What is stored in blocks is searched for: not by every tile of every head. */
-static bool is_searched(void *user, ir_expr *e) {
-  bool *found = user;
-  *found |= e->kind == IR_ACCESS && e->tensor->format && !ir_format_is_dense(e->tensor->format);
-  return true;
-}
-
 static bool take_blocks(ir_arena *arena, const ir_attend *t, ir_expr *term, pass_seen *seen) {
-  int64_t m = seen->block_m, n = seen->block_n;
-  bool searched = false;
-  ir_expr_walk(term, is_searched, &searched);
-  if (searched || !in_blocks(t, term, &m, &n)) return false;
   const int64_t least = 16; /* smaller ones would be asked for too often */
+  int64_t m = seen->block_m, n = seen->block_n;
+  if (t->roles.m.count != 1 || !by_quotients(term, t->roles.m.at[0], &m) || !by_quotients(term, t->roles.n.at[0], &n)) return false;
   if ((m && m < least) || (n && n < least)) return false;
   seen->block_m = m, seen->block_n = n;
   seen->blocks = pass_and(arena, seen->blocks, term);
@@ -172,25 +160,24 @@ static bool has_few_rows(ir_arena *arena, const ir_attend *t) {
   return rows < PASS_ATTEND_NOTED;
 }
 
-static void note_rest(ir_arena *arena, const ir_attend *t, pass_seen *seen) {
-  int64_t m = 0;
-  seen->rest_m = 1;
-  seen->noted = seen->rest && !has_few_rows(arena, t);
-  if (!seen->noted) return;
-  if (t->roles.m.count == 1 && by_quotients(seen->rest, t->roles.m.at[0], &m)) seen->rest_m = m ? m : PASS_ATTEND_NOTED;
-  if (!seen->whole) seen->blocks = NULL; /* they are among what is noted */
+static void note_rest(const ir_attend *t, pass_seen *seen) {
+  int64_t m = 0, n = 0;
+  seen->noted = true;
+  seen->rest_m = t->roles.m.count == 1 && by_quotients(seen->rest, t->roles.m.at[0], &m) ? m : 1;
+  seen->rest_n = by_quotients(seen->rest, t->roles.n.at[0], &n) ? n : 1;
 }
 
 pass_seen pass_seen_of(ir_arena *arena, const ir_attend *t) {
   pass_seen seen = {.rest = NULL};
   pass_terms terms = {{0}};
+  bool few = has_few_rows(arena, t);
   if (t->condition) pass_terms_of(arena, t->condition, &terms);
   for (int i = 0; i < terms.list.count; i++)
-    if (!take_term(arena, t, terms.list.at[i], &seen) && !take_blocks(arena, t, terms.list.at[i], &seen))
+    if (!take_term(arena, t, terms.list.at[i], &seen) && !(few && take_blocks(arena, t, terms.list.at[i], &seen)))
       seen.rest = pass_and(arena, seen.rest, terms.list.at[i]);
   seen.whole = seen.blocks && seen.block_m % PASS_ATTEND_BLOCK == 0 && seen.block_n % PASS_ATTEND_BLOCK == 0;
   if (seen.blocks && !seen.whole) seen.rest = pass_and(arena, seen.rest, seen.blocks);
-  note_rest(arena, t, &seen);
+  if (seen.rest && !few) note_rest(t, &seen);
   return seen;
 }
 

@@ -33,6 +33,8 @@ typedef struct pass_sum {
   /* or a product of a, 16-bit floats, with b, integers of 8 bits: then not matrices, but all of the above as if it were */
   bool widened;
   int64_t group; /* k's that share a scale; 0: there are none */
+  /* or a product of which one factor is stored in blocks (ir/bsr.h), and the other dense: then not matrices, but all of the above as if it were */
+  const ir_expr *bsr; /* a or b; NULL: none is */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 /* Why an operand is still read by the quotient of an index (divide.c); NULL: it is not. */
@@ -152,6 +154,8 @@ bool pass_rows_aligned(const pass_sum *sum, int align);
 const char *pass_alignment_why(const pass_context *context, const ir_kernel_row *row); /* where they are not */
 /* The index that the result's contiguous dimension is the bare subscript of is `index`: its elements lie side by side. */
 bool pass_result_ends_in(const ir_stmt *stmt, const ir_index *index);
+/* The same of the result, and of the operand beside `stored`. */
+bool pass_beside_aligned(const pass_sum *sum, const ir_expr *stored, int align);
 /* The same of the operands alone, whatever the result. */
 bool pass_operands_aligned(const pass_sum *sum, int align);
 bool pass_boxes_fit(const pass_sum *sum);
@@ -212,6 +216,14 @@ void pass_attend_say_noted(pass_context *context, const ir_kernel *kernel, const
 /* Predicted microseconds of such a product (row NULL: by generated loops), and of the best of the kernels; infinite: none takes it. */
 double pass_widen_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 double pass_widen_best(pass_context *context, const pass_sum *sum);
+/* Products of which a factor is stored in blocks, multiplied as it lies (ways_bsr.c): predicted microseconds, and of the best of the
+ * kernels; infinite: none takes it. */
+void pass_ways_bsr(pass_context *context, pass_ways *ways);
+double pass_bsr_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
+double pass_bsr_best(pass_context *context, const pass_sum *sum);
+bool pass_bsr_has_tile(const pass_sum *sum, const ir_kernel_row *row, const ir_directive *tile); /* as a schedule names it */
+/* Why no kernel takes such a product; NULL: one does, or it is none. */
+const char *pass_bsr_why_not(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of such a product, groups being as long as one another. */
 double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* Says what would make a product of two matrices of one that is none (ways_missed.c). */

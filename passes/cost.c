@@ -287,6 +287,27 @@ static double clustered_units(const pass_profile *p, double cluster) {
   return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
 }
 
+/* Persistent blocks whose tile has two runs of rows, each with k tiles of its own: a run is multiplied where it has one, and B fetched where either
+ * has.  What is fetched comes from the shared cache as fast as it gives. */
+double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  double bytes = (double)ir_dtype_bytes(q->a), tiles = ceil(q->m / row->m) * ceil(q->n / row->n);
+  int split = ir_kernel_split(row);
+  double own = round_up(tiling->cover * q->k / split, row->k), met = round_up(tiling->both * q->k / split, row->k);
+  double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
+  double moved = bytes * (tiling->cover * q->m * q->k + q->k * q->n) + q->m * q->n * (double)ir_dtype_bytes(q->c);
+  double memory = microseconds_of_bytes(moved, p->bandwidth_gbs);
+  if (!ir_kernel_moves_boxes(row)) {
+    const double alone = 2; /* steps, where no other block's loads hide a block's own */
+    double one = fmax(2.0 * row->m * row->n * own / (rate * 1e6), own / row->k * alone * p->box_step_us);
+    return p->launch_us + p->start_us + both_limits(waves_of(tiles, p->units) * one, memory);
+  }
+  double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
+  double turns = ceil(tiles * split / clustered_units(p, split)), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
+  if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
+  return p->launch_us + p->start_us + both_limits(turns * one, memory);
+}
+
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster
  * share a tile's columns. */
 double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a) {

@@ -97,6 +97,8 @@ typedef struct pass_attention {
 double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a);
 /* Of a row that widens a factor of 8 bits: that is A where the row's is, else B. */
 double pass_cost_widened(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
+/* Of which A is stored in blocks: cover: share of k that a run of 64 of its rows has, both: that two of them have together. */
+double pass_cost_bsr(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
 /* By the vendor's library: its rate by dtype, or the memory's. */
 double pass_cost_library(const pass_profile *p, const pass_product *product);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.

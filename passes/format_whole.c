@@ -10,6 +10,7 @@
  *       (q i8, stored whole; also with scales)       y[t,n] = sum[k] x[t,k]*q_wide[k,n]
  *         where no kernel widens it sooner (ways_widen.c)
  *
+ * Blocks that kernels multiply as they lie (ways_bsr.c) are copied only where that is faster.
  * The loops that walk stored entries use no tensor cores, and one operand's entries meet the other
  * operand's rows one by one; nor do the loops that convert on the way in.  The copy is a product of matrices with zeros like any other: its
  * blocks are listed where that pays, and of `const` operands copy and lists are made once
@@ -162,11 +163,12 @@ static const char *why_copied(const whole *w, double break_even) {
     return ir_format_text(w->context->arena, "`%s`%s in %s%s, made %s: products are of operands of one dtype", w->stored->tensor->name,
                           w->side->scale ? " times its scales" : "", ir_dtype_text(w->copy->dtype),
                           w->side->scale ? "" : ", which holds all of its values", is_made_once(w) ? "once (spc_plan_pack)" : "in every run");
+  const char *lies = pass_bsr_why_not(w->context, &w->sum);
   return ir_format_text(w->context->arena,
-                        "a dense copy of `%s`, made %s: %s are faster than a walk over its entries, from density %.2g on",
+                        "a dense copy of `%s`, made %s: %s are faster than a walk over its entries, from density %.2g on%s%s",
                         w->stored->tensor->name, is_made_once(w) ? "once (spc_plan_pack)" : "in every run",
                         ir_dtype_bytes(w->copy->dtype) == 2 ? "tensor cores" : "tiles of a whole matrix",
-                        fmin(1, break_even));
+                        fmin(1, break_even), lies ? "; " : "", lies ? lies : "");
 }
 
 /* The statement with the copy in the side's place. */
@@ -186,6 +188,16 @@ static ir_stmt *reading(const whole *w, ir_tensor *copy) {
   stmt->value = pass_replace_node(arena, stmt->value, w->sum.reduce, reduce);
   stmt->support = stmt->stores = NULL;
   return stmt;
+}
+
+/* What a schedule says of the two ways: 1: the blocks as they lie, for the tile is one of their kernels'; -1: a copy, as nothing else can do it; 0: nothing. */
+static int scheduled(const ir_kernel *kernel, const pass_sum *sum) {
+  const char *result = sum->stmt->target->name;
+  const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, result);
+  if (pass_schedule_find(kernel, IR_DO_DENSE, result) || pass_schedule_find(kernel, IR_DO_LIBRARY, result)) return -1;
+  for (int i = 0; tile && i < ir_kernel_row_count; i++)
+    if (ir_kernel_reads_bsr(&ir_kernel_rows[i]) && pass_bsr_has_tile(sum, &ir_kernel_rows[i], tile)) return 1;
+  return tile ? -1 : 0;
 }
 
 /* ---- what it takes --------------------------------------------------------------------------- */
@@ -220,13 +232,16 @@ static bool is_bounded(const whole *w) {
   return (double)rows * (double)cols * (double)ir_dtype_bytes(w->copy->dtype) <= MOST_BYTES;
 }
 
-static bool pays(whole *w) {
+static bool pays(const ir_kernel *kernel, whole *w) {
   const ir_tensor *source = w->stored->tensor;
   if (!w->widened && !has_hint(source) && !in_blocks(source->format) && !is_bounded(w)) return false;
   if (elements_of(w) * (double)ir_dtype_bytes(w->copy->dtype) > MOST_BYTES) return false;
   double turned = whole_cost(w, true), straight = whole_cost(w, false);
   double widened = pass_widen_best(w->context, &w->sum), walked = w->sum.widened ? fmin(pass_widen_cost(w->context, &w->sum, NULL), widened) : pass_walk_cost(w->context, &w->sum);
   double needed = (isfinite(widened) ? 1 : MARGIN) * fmin(straight, turned);
+  double lies = pass_bsr_best(w->context, &w->sum), as_long = 1.03; /* what a copy's memory is worth */
+  int asked = isfinite(lies) ? scheduled(kernel, &w->sum) : -1;
+  if (asked > 0 || (asked == 0 && lies <= as_long * fmin(straight, turned))) return false;
   if (turned < straight) w->copy->format = dense_format(w, true);
   w->copy->format_why = why_copied(w, pass_zeros_of(w->context, source).likely * needed / walked);
   return walked > needed;
@@ -289,7 +304,7 @@ void pass_format_whole(pass_context *context, ir_kernel *kernel) {
     if (!fits(&w, &info)) continue;
     w.copy = IR_NEW(context->arena, ir_tensor);
     describe_copy(&w, w.copy);
-    if (!pays(&w)) continue;
+    if (!pays(kernel, &w)) continue;
     ir_tensor *copy = copy_there(&w, kernel, s);
     int before = kernel->stmts.count;
     if (!copy) copy = make_copy(&w, kernel, s);

@@ -8,7 +8,7 @@
  *
  *     .. on j <= i and M[b,i,j]                      asked(m, n, plane)                  M[plane,m,n]: by the launch that takes notes
  *                                                    plane(batch)                        b: the notes that a batch shares with others
- *                                                    step_m                              1: what is asked is the same for so many rows
+ *                                                    step_m, step_n                      1, 1: what is asked is the same for so many; 0: for all
  *
  * acc is the sum of a pair's products, or the mean of a row's v. */
 #include <math.h>
@@ -176,6 +176,7 @@ static void lower_notes(lower_state *s, const ir_attend *t, const pass_seen *see
   close_fragment(s, &plane, t, &t->roles.n, number, IR_I64);
   take_room(s, t, &planes, plane.func);
   lower_number(s, t, "step_m", seen->rest_m);
+  lower_number(s, t, "step_n", seen->rest_n);
 }
 
 bool pass_lower_attend(lower_state *s) {

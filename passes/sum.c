@@ -3,6 +3,7 @@
  *
  * By meaning, not by name: which index is a row, a column, a batch or summed follows from where it
  * occurs (PIT: L1 asks for bare indices, section A.1 of the lineage notes). */
+#include "ir/bsr.h"
 #include "ir/roles.h"
 #include "ir/widened.h"
 #include "passes/choice.h"
@@ -177,6 +178,27 @@ static bool take_widened(pass_context *context, pass_sum *sum) {
   return sum->widened = !runs_misfit(context, sum);
 }
 
+/* A factor stored in blocks that lie whole, times one that is dense, both of 16 bits. */
+static bool take_bsr(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
+  const ir_stmt *stmt = sum->stmt;
+  ir_bsr bsr;
+  ir_expr *stored = ir_bsr_operand(stmt, &bsr);
+  if (!stored || pass_target_of(context)->kind != IR_TARGET_CUDA) return false;
+  bool first = info->a.access == stored;
+  const pass_operand *other = first ? &info->b : &info->a;
+  if ((!first && info->b.access != stored) || !pass_bare_access(stored) || pass_dim_of(stored, sum->k) < 0) return false;
+  for (int i = 0; i < 2; i++) {
+    const pass_operand *side = i ? &info->b : &info->a;
+    if (side->scale || side->factor_count != 1 || side->prologue) return false;
+  }
+  if (ir_is_scatter(stmt) || !pass_plain_subs(stmt) || stmt->cond || stmt->sample || pass_tensor_is_sparse(stmt->target) || stmt->acc != IR_F32) return false;
+  if (!is_dense_access(other->access) || info->a.tensor->dtype != info->b.tensor->dtype || ir_dtype_bytes(stored->tensor->dtype) != 2 || info->k.list.count != 1) return false;
+  take_roles(context, sum, info);
+  if (sum->batches || take_flattened(context, sum, info) || runs_misfit(context, sum) || !sum->m_index || !sum->n_index) return false;
+  sum->bsr = stored;
+  return true;
+}
+
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
@@ -188,6 +210,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   if (info.k.list.count != sum->reduce->bound_count) return "an index that it sums over is not in both operands";
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
   if (info.ragged) return take_groups(context, sum, &info);
+  if (sum->k && take_bsr(context, sum, &info)) return "an operand is stored in blocks, and multiplied as it lies or walked";
   if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
     return misfit;
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
@@ -209,7 +232,7 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
   flatten(context->arena, out->reduce->args[0], out);
   out->not_matrices = take_matrices(context, out);
   out->matrices = !out->not_matrices;
-  for (int i = 0; !out->matrices && !out->widened && i < stmt->free.count; i++)
+  for (int i = 0; !out->matrices && !out->widened && !out->bsr && i < stmt->free.count; i++)
     out->n *= pass_index_assumed(context, stmt->free.at[i]);
   return true;
 }
@@ -218,7 +241,7 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   ir_dtype dtype = stmt->target->dtype;
   pass_product q = {.batch = sum->batch, .m = sum->m, .n = sum->n, .k = sum->k_size, .a = dtype, .b = dtype, .c = dtype};
-  if (!sum->matrices && !sum->widened) return q;
+  if (!sum->matrices && !sum->widened && !sum->bsr) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);

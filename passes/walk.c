@@ -128,7 +128,7 @@ double pass_turn_cost(pass_context *context, const ir_tensor *tensor) {
 const ir_expr *pass_turns(pass_context *context, const pass_sum *sum) {
   const double least = 64; /* columns that fill lanes, two a lane */
   stored_walk w;
-  if (pass_target_of(context)->kind != IR_TARGET_CUDA || sum->matrices || sum->factors.count != 2) return NULL;
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || sum->matrices || isfinite(pass_bsr_best(context, sum)) || sum->factors.count != 2) return NULL;
   if (sum->stmt->target->like || pass_tensor_is_sparse(sum->stmt->target) || ir_is_scatter(sum->stmt)) return NULL;
   if (!read_walk(context, sum, &w) || w.across || w.columns < least || w.other->arg_count != 2) return NULL;
   if (w.other->tensor->format && !ir_format_is_dense(w.other->tensor->format)) return NULL;

@@ -138,7 +138,8 @@ static double notes_cost(pass_context *context, const ir_attend *t) {
   if (!seen.noted) return 0;
   for (int i = 0; i < t->roles.batch.count; i++)
     if (ir_expr_depends_on(seen.rest, t->roles.batch.at[i])) planes *= pass_index_assumed(context, t->roles.batch.at[i]);
-  double asked = planes * pairs / fmin((double)seen.rest_m, PASS_ATTEND_NOTED);
+  double alike = fmin(seen.rest_m ? (double)seen.rest_m : PASS_ATTEND_NOTED, PASS_ATTEND_NOTED); /* rows that are asked about once */
+  double asked = planes * pairs / alike;
   if (!pass_expr_reads_sparse(seen.rest)) return pass_cost_loops(context->profile, asked, 0, planes * pairs / 8);
   least_entries of = {context, 1}; /* an entry is looked for by halves */
   ir_expr_walk((ir_expr *)seen.rest, find_density, &of);

@@ -90,6 +90,13 @@ bool pass_rows_aligned(const pass_sum *sum, int align) {
          (ir_dtype_bytes(result->dtype) != 2 || is_aligned(sum, result, false, align));
 }
 
+bool pass_beside_aligned(const pass_sum *sum, const ir_expr *stored, int align) {
+  const ir_expr *other = stored == sum->a ? sum->b : sum->a;
+  const ir_tensor *result = sum->stmt->target;
+  return is_aligned(sum, other->tensor, lies_along_k(sum, other), align) &&
+         (ir_dtype_bytes(result->dtype) != 2 || is_aligned(sum, result, false, align));
+}
+
 bool pass_boxes_fit(const pass_sum *sum) {
   const int align = 16;
   return pass_rows_aligned(sum, align) && sum->batches <= IR_MAP_BATCHES;
@@ -557,6 +564,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (ways->is_sum && ways->sum.grouped) pass_ways_groups(context, ways);
   if (!ways->is_sum) pass_ways_scatter(context, ways);
   if (ways->is_sum && ways->sum.widened) pass_ways_widen(context, ways);
+  if (ways->is_sum && ways->sum.bsr) pass_ways_bsr(context, ways);
   pass_ways_missed(context, ways);
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)

@@ -22,7 +22,7 @@ spc_status rt_cuda_map(rt_cuda *cuda, const ir_box_map *map, const int64_t *size
   unsigned long long extent[IR_MAP_RANK], stride[IR_MAP_RANK];
   unsigned box[IR_MAP_RANK], step[IR_MAP_RANK];
   int64_t bytes = (int64_t)ir_dtype_bytes(map->dtype), value;
-  *fits = (uintptr_t)device % MAP_ALIGN == 0;
+  *fits = device && (uintptr_t)device % MAP_ALIGN == 0;
   for (int d = 0; d < map->rank && *fits; d++) {
     *fits = ir_size_value(map->extent[d], sizes, &value) && value > 0 && value <= UINT32_MAX;
     extent[d] = (unsigned long long)value;

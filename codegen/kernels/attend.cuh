@@ -99,6 +99,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
   const float factor = spc_exponent_factor<Config>();
   const int group = part.group();
   const bool gives = threadIdx.x % 128 == 0;
+  constexpr bool apart = !Config::masked && !Config::noted; // the first scores have a text of their own: 1 to 5 % faster, where no condition makes it long
   int n0, next; // columns whose scores are computed, and the ones behind
   float s[Config::tile_n / 2], before[2];
   spc_attend_place place;
@@ -141,11 +142,19 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
 #pragma unroll 1
   while (more) {
     bool first = true;
+    auto scores_are_weights = [&]() {
+      scores_are_there();
+      ptx_wgmma_wait<0>();
+      if (apart || !first) give_values();
+      part.scale(before);
+      part.pack(s);
+    };
     part.clear();
-    scores_are_there();
-    part.pack(s);
+    if constexpr (apart) scores_are_there(), part.pack(s); // no values are multiplied beside the first scores
 #pragma unroll 1
-    while (next < place.end) {
+    while (true) {
+      if constexpr (!apart) scores_are_weights();
+      if (next >= place.end) break;
       n0 = next;
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       turns::wait(group);
@@ -156,11 +165,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       turns::pass(group);
       seen.fetch(args, place, part.row0(), n0);
       ptx_wgmma_wait<1>();
-      scores_are_there();
-      ptx_wgmma_wait<0>();
-      give_values();
-      part.scale(before);
-      part.pack(s);
+      if constexpr (apart) scores_are_weights();
       first = false;
     }
     ptx_barrier_wait(room::v_full(shared, v.at), v.phase);

@@ -156,11 +156,19 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
       part.start_scores(s, shared, q.at, k.at);
       seen.fetch(args, place, part.row0(), n0);
       ptx_wgmma_wait<0>();
-      scores_are_there();
-      part.pack(s);
+      int between = 0;
 #pragma unroll 1
-      while (next < place.end) {
-        const int between = passed;
+      while (true) {
+        scores_are_there();
+        ptx_wgmma_wait<0>();
+        if (!first) { // no values are multiplied beside the first scores
+          if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
+          v.template advance<Config::depth>(between);
+        }
+        part.scale(before);
+        part.pack(s);
+        if (next >= place.end) break;
+        between = passed;
         n0 = next;
         ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
         ptx_wgmma_fence();
@@ -169,12 +177,6 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
         part.start_values(shared, v.at, first);
         seen.fetch(args, place, part.row0(), n0);
         ptx_wgmma_wait<1>();
-        scores_are_there();
-        ptx_wgmma_wait<0>();
-        if (gives) ptx_barrier_arrive(room::v_empty(shared, v.at));
-        v.template advance<Config::depth>(between);
-        part.scale(before);
-        part.pack(s);
         first = false;
       }
       ptx_barrier_wait(room::v_full(shared, v.at), v.phase);

@@ -2,7 +2,7 @@
 //
 //     one thread     for each tile:  wait empty[s], start the copies of a k tile into slot s           (full[s])
 //     (a warpgroup, where a list names k's or columns of the result: rows by cp.async, gathered.cuh, sampled.cuh;
-//      where an operand must be turned or split: boxes, then both, turned.cuh)
+//      where an operand must be turned or split: boxes, then both, turned.cuh; a warp, where A is stored in blocks, bsr.cuh)
 //     warpgroups     for each tile:  wait full[s], multiply, arrive at empty[s] | epilogue: stage, store
 //
 // A block walks tiles number blockIdx.x, + gridDim.x, ...  Its copies run ahead into the next tile while the
@@ -14,6 +14,7 @@
 // Where k is split (split.cuh), `split` blocks in a cluster share a tile, and there is a cluster for each tile.
 #pragma once
 #include "spc/blocks.cuh"
+#include "spc/bsr.cuh"
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
 #include "spc/group_place.cuh"
@@ -33,15 +34,15 @@ template <class Config> struct spc_box_ring {
   static constexpr int words_at = staged_at + spc_box_store<spc_kept<Config>>::staged_bytes;
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
-  // Where a list names columns: the place of the tile that begins in a slot.
+  // Where a list names columns: the place of the tile that begins in a slot; where A is stored in blocks, the stretch of k tiles that does.
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
-  static constexpr int places_at = notes_at + (Config::samples ? Config::depth * 16 : 0);
+  static constexpr int places_at = notes_at + (Config::samples || Config::bsr ? Config::depth * 16 : 0);
   static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
   static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; of a warp, where warps read A themselves; each, where
-  // each read the slot's note.
-  static constexpr int giving = Config::samples ? 1 : Config::widens || spc_wgmma_sums<Config>::from_registers ? 32 : 128;
+  // each read the slot's note (as a warp does).
+  static constexpr int giving = Config::samples ? 1 : Config::bsr || Config::widens || spc_wgmma_sums<Config>::from_registers ? 32 : 128;
   static constexpr int givers = Config::workers / giving;
   SPC_DEVICE bool gives() { return threadIdx.x % giving == 0; }
 
@@ -152,6 +153,69 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       __syncwarp();
       listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
     }
+    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
+    else if (Config::reads_place)
+      for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
+    __syncwarp();
+  }
+}
+
+// The same where A is stored in blocks: by a whole warp, which looks at a stretch of k tiles at once (bsr.cuh).  The two runs of 64 rows have
+// blocks of their own: k tiles of a stretch that the first has alone come first, then those of both, then the second's, so that each of the
+// two warpgroups multiplies k tiles that follow one another.  How many there are of each, and whether another stretch follows, lies beside
+// the stretch's first slot.  Where k is split the blocks of a cluster take a stretch's k tiles by turns.
+template <class Config>
+SPC_DEVICE void spc_box_blocks_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  using panel_a = typename ring::panel_a;
+  const bool leads = (threadIdx.x & 31) == 0;
+  ring at = {0, 1};
+  spc_walk_of<Config> walk(args, false);
+  spc_tile_place place;
+#pragma unroll 1
+  while (walk.next(args, place)) {
+    spc_bsr_walk<Config, 2> blocks(args, place.m0);
+#pragma unroll 1
+    do {
+      blocks.next(args);
+      spc_u32 first = ptx_ballot(blocks.at[0] >= 0), second = ptx_ballot(blocks.at[1] >= 0);
+      if constexpr (Config::split > 1) {
+        const int number = __popc((first | second) & ((1u << (threadIdx.x & 31)) - 1));
+        const spc_u32 mine = ptx_ballot(number % Config::split == ptx_cluster_rank());
+        first &= mine, second &= mine;
+      }
+      spc_u32 left = first & ~second, then = first & second, last = second & ~first;
+      int4 note = make_int4(__popc(left), __popc(then), __popc(last), blocks.more);
+      bool noted = false;
+#pragma unroll 1
+      while (left | then | last | (spc_u32)!noted) { // of nothing too there is a slot
+        if (!left) left = then, then = last, last = 0;
+        if (!left) left = then, then = 0;
+        const int i = left ? __ffs((int)left) - 1 : 0, k = (blocks.first + i) * Config::tile_k;
+        const int block[2] = {__shfl_sync(0xffffffffu, blocks.at[0], i), __shfl_sync(0xffffffffu, blocks.at[1], i)};
+        left &= left - 1;
+        if (leads) {
+          spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+          ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+          if (!noted) *ring::note(base, at.slot) = note;
+          if (block[0] < 0 && block[1] < 0) {
+            ptx_barrier_arrive(full);
+          } else {
+            ptx_barrier_expect(full, ((block[0] >= 0) + (block[1] >= 0)) * panel_a::half_bytes + ring::panel_b::bytes);
+#pragma unroll
+            for (int r = 0; r < 2; r++) {
+              const int m = place.m0 + r * spc_run;
+              if (block[r] >= 0)
+                ptx_tma_load<0>(slot + r * panel_a::half_bytes, &maps.map[0], full, spc_bsr_x<Config>(m, k), spc_bsr_y<Config>(m, k, block[r]), {{0, 0, 0}});
+            }
+            ring::panel_b::load(slot + panel_a::bytes, &maps.map[1], full, place.n0, k, {{0, 0, 0}});
+          }
+        }
+        noted = true;
+        at.advance();
+        __syncwarp();
+      }
+    } while (blocks.more);
     if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
     else if (Config::reads_place)
       for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
@@ -373,6 +437,27 @@ template <class Config> SPC_DEVICE void spc_box_pass(spc_u32 shared, spc_box_rin
   }
 }
 
+// Stretches of stored k tiles (spc_box_blocks_role): this warpgroup's share of each, its run of 64 rows.
+template <class Config>
+SPC_DEVICE void spc_box_multiply_blocks(spc_wgmma_sums<Config> &sums, spc_u32 shared, char *base, spc_box_ring<Config> &at) {
+  using ring = spc_box_ring<Config>;
+  const bool second = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0) > 0;
+  bool more;
+  sums.clear();
+#pragma unroll 1
+  do {
+    ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
+    const int4 note = *ring::note(base, at.slot);
+    __syncwarp(); // before the slot is given back
+    more = note.w;
+    int before = second ? note.x : 0, behind = second ? 0 : note.z;
+    if (note.x + note.y + note.z == 0) behind = 1;
+    spc_box_pass<Config>(shared, at, before);
+    spc_box_multiply<Config, false>(sums, shared, base, at, note.y + (second ? note.z : note.x), false, false);
+    spc_box_pass<Config>(shared, at, behind);
+  } while (more);
+}
+
 // The k tiles that this warpgroup's half of the tile has a use for.
 template <class Config, class Walk>
 SPC_DEVICE spc_half spc_half_in_work(const spc_args &args, const spc_tile_place &place, const Walk &walk, int steps) {
@@ -510,11 +595,12 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
 #pragma unroll 1
   for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1, stored = true) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
-    spc_k_share share = spc_share_of_k<Config>(spc_k_tiles<Config>(epilogue.place, args, all));
+    spc_k_share share = spc_share_of_k<Config>(Config::bsr ? 1 : spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
-    if constexpr (Config::widens) spc_box_multiply_widening<Config>(sums, shared, base, at, steps, args, epilogue.place, share.begin);
+    if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
+    else if constexpr (Config::widens) spc_box_multiply_widening<Config>(sums, shared, base, at, steps, args, epilogue.place, share.begin);
     else if constexpr (spc_wgmma_sums<Config>::alone)
       spc_box_multiply_alone<Config>(sums, shared, base, at, steps);
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
@@ -575,6 +661,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
                                               Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
+  static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
+                                 Config::warps_m == 2 && Config::tile_k == spc_run && sizeof(typename Config::A) == 2),
+                "A's blocks come in two runs of 64 rows, one a warpgroup");
   static_assert(!prepares || (!lists && !Config::k_blocks && !Config::n_blocks && Config::split == 1),
                 "what is turned or split comes by box, whole");
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
@@ -596,7 +685,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
-  const bool walks = lists || Config::n_blocks;
+  const bool walks = lists || Config::n_blocks || Config::bsr;
   const bool places = Config::samples || Config::grouped; // finds where tiles lie, beside the rows
   const int loading = prepares ? 120 : places ? 72 : walks ? 56 : 40; // registers
   const int working = prepares ? 192 : places ? 216 : walks ? 224 : 232;
@@ -606,6 +695,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if constexpr (Config::n_blocks) {
       if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
       else spc_fill_unlisted<Config>(args, warp - 1, 3);
+    } else if constexpr (Config::bsr) {
+      if (warp == 0) spc_box_blocks_role<Config>(shared, spc_shared, args, maps);
     } else if constexpr (prepares) {
       spc_box_prepare_role<Config>(shared, args, maps);
     } else {

@@ -56,11 +56,13 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
   const spc_u32 warps = Config::threads / 32, each = 2, most = Config::threads * each;
   spc_u32 strips = (spc_u32)Config::strips(args), step = max((strips + most - 1) / most, 1u), set = 0;
   double threshold = Config::threshold(args), sum = 0;
+  const int *counts = Config::counts(args);
+  if constexpr (Config::halves) counts += Config::pairs(args); // of either strip
   int sample = spc_verdict(Config::verdict(args)); // or what another block has written anew meanwhile: the same branch
 #pragma unroll
   for (spc_u32 i = 0; i < each; i++) {
     spc_u32 at = (threadIdx.x + i * Config::threads) * step;
-    if (sample <= 0 && at < strips) set += (spc_u32)Config::counts(args)[at];
+    if (sample <= 0 && at < strips) set += (spc_u32)counts[at];
   }
   set = __reduce_add_sync(~0u, set);
   if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = set;

@@ -4,11 +4,13 @@
 //     all of them     tell each other how many they found, and meet
 //     each block      leaves its entries behind those of the blocks before it
 //
-// Long strips take several rounds.  Who reads the list decides, from the counts (bits.cuh): a sample alone is looked at here.
-// Config names: those of detect.cuh; cluster (blocks that share a strip).
+// Long strips take several rounds.  Who reads the list decides, from the counts (guard.cuh): a sample alone is looked at here.
+// Two strips that share a list (pairs.cuh) are found by one cluster, in one round: where an entry lies is known when all are counted.
+// Config names: those of detect.cuh; cluster (blocks that share a strip), pairs (two strips share a list).
 #pragma once
 #include "spc/cluster.cuh"
 #include "spc/detect.cuh"
+#include "spc/pairs.cuh"
 
 template <class Config> struct spc_shared_strip {
   static constexpr int cluster = Config::cluster, warps = Config::threads / 32, most = 128; // words of a block in a round
@@ -44,15 +46,9 @@ template <class Config> struct spc_shared_strip {
   }
 };
 
-template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) {
+template <class Config> SPC_DEVICE void spc_find_strips(const spc_args &args, const spc_strip_runs<Config> &runs) {
   using shared_strip = spc_shared_strip<Config>;
   __shared__ shared_strip strip;
-  spc_strip_runs<Config> runs(args);
-  if constexpr (Config::decides) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
-    if constexpr (Config::sampled && spc_strip_runs<Config>::fit)
-      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
-  }
   const int cluster = Config::cluster, rank = ptx_cluster_rank();
   const int words = (int)((Config::capacity(args) + 31) / 32), strips = (int)Config::strips(args);
   const int share = min((words + cluster - 1) / cluster, (int)shared_strip::most);
@@ -80,4 +76,91 @@ template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) 
     }
     if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
   }
+}
+
+template <class Config> struct spc_shared_pair {
+  static constexpr int cluster = Config::cluster, warps = Config::threads / 32, most = 256; // words of a strip that a block has
+  spc_u32 word[2][most];
+  int found[2][cluster][3]; // by each block, of this pair and the one before
+
+  __device__ __forceinline__ void find(const spc_args &args, const spc_strip_runs<Config> &runs, int pair, int first, int share, int words) {
+    for (int i = (int)threadIdx.x / 32; i < 2 * share; i += warps) {
+      const int strip = 2 * pair + i % 2, at = first + i / 2;
+      spc_u32 bits = at < words && strip < (int)runs.strips ? spc_word_of<Config>(args, runs, strip, at) : 0;
+      if (runs.lane() == 0) word[i % 2][i / 2] = bits;
+    }
+  }
+  // Entries before word i, by whole warps; i: the same for all lanes.
+  __device__ __forceinline__ spc_pair_sums before(int i) const {
+    spc_pair_sums sums = {};
+#pragma unroll 1
+    for (int j = (int)threadIdx.x & 31; j < i; j += 32) sums.add(word[0][j], word[1][j]);
+#pragma unroll
+    for (int c = 0; c < 3; c++) sums.at[c] = (int)__reduce_add_sync(~0u, (spc_u32)sums.at[c]);
+    return sums;
+  }
+  // Tells all blocks, this one included.
+  __device__ __forceinline__ void tell(int parity, int rank, const spc_pair_sums &sums) {
+    if (threadIdx.x >= cluster) return;
+    spc_u32 there = ptx_cluster_address(spc_shared_address(found[parity][rank]), (int)threadIdx.x);
+#pragma unroll
+    for (int c = 0; c < 3; c++) ptx_cluster_store(there + c * 4, sums.at[c]);
+  }
+  // begin: where this block's entries of each kind begin.
+  __device__ __forceinline__ void leave(int *ids, const int (&begin)[3], int first, int share) const {
+    const int lane = (int)threadIdx.x & 31;
+#pragma unroll 1
+    for (int i = (int)threadIdx.x / 32; i < share; i += warps) {
+      const spc_pair_sums sums = before(i);
+      const spc_u32 a = word[0][i], b = word[1][i], kind[3] = {a & ~b, a & b, b & ~a};
+#pragma unroll
+      for (int c = 0; c < 3; c++)
+        if (kind[c] >> lane & 1) ids[begin[c] + sums.at[c] + __popc(kind[c] & ptx_lanes_below())] = (first + i) * 32 + lane;
+    }
+  }
+};
+
+template <class Config> SPC_DEVICE void spc_find_pairs(const spc_args &args, const spc_strip_runs<Config> &runs) {
+  __shared__ spc_shared_pair<Config> strips;
+  const int cluster = Config::cluster, rank = ptx_cluster_rank();
+  const int words = (int)((Config::capacity(args) + 31) / 32), pairs = (int)((Config::strips(args) + 1) / 2);
+  const int share = min((words + cluster - 1) / cluster, (int)strips.most), first = rank * share; // capacity is no more than they hold
+  int parity = 0;
+  bool met = false; // the others' shared memory is there when they have begun
+#pragma unroll 1
+  for (int pair = (int)blockIdx.x / cluster; pair < pairs; pair += (int)gridDim.x / cluster, parity ^= 1) {
+    if (!met) ptx_cluster_arrive();
+    strips.find(args, runs, pair, first, share, words);
+    __syncthreads();
+    if (!met) ptx_cluster_wait(), met = true;
+    strips.tell(parity, rank, strips.before(share));
+    ptx_cluster_sync();
+    int all[3] = {}, begin[3] = {};
+#pragma unroll
+    for (int c = 0; c < 3; c++)
+#pragma unroll
+      for (int r = 0; r < cluster; r++) {
+        const int found = strips.found[parity][r][c];
+        all[c] += found, begin[c] += r < rank ? found : 0;
+      }
+    begin[1] += all[0], begin[2] += all[0] + all[1];
+    strips.leave(Config::ids(args) + (long long)pair * Config::capacity(args), begin, first, share);
+    if (rank == 0 && threadIdx.x == 0) {
+      int *counts = Config::counts(args);
+      counts[pair] = all[0] + all[1] + all[2];
+      counts[pairs + 2 * pair] = all[0] + all[1], counts[pairs + 2 * pair + 1] = all[1] + all[2];
+    }
+    __syncthreads(); // before the words are found anew
+  }
+}
+
+template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) {
+  spc_strip_runs<Config> runs(args);
+  if constexpr (Config::decides) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+    if constexpr (Config::sampled && spc_strip_runs<Config>::fit)
+      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
+  }
+  if constexpr (Config::pairs) spc_find_pairs<Config>(args, runs);
+  else spc_find_strips<Config>(args, runs);
 }

@@ -7,7 +7,8 @@
 // else takes the bits.  Columns that are not there count as seen by a note, and their bits are 0.
 // Blocks that have a tile of rows at a time take it by claims, u32 [1], where what there is to do is not known before: the count of those taken, 0 after
 // this launch.
-// Config names: claims, tile_n, threads, m, n, noted_tiles, notes, mask; asked, step_m: the same for so many rows; bounded: by first and behind, whatever the batch.
+// Config names: claims, tile_n, threads, m, n, noted_tiles, notes, mask; asked; step_m: the same for so many rows; whole_tiles: for all pairs of a tile; bounded: by first and behind, whatever the
+// batch.
 #pragma once
 #include "spc/prelude.cuh"
 #include "spc/ptx.cuh"
@@ -28,6 +29,17 @@ template <class Config> SPC_DEVICE spc_u32 *spc_tile_bits(const spc_args &args, 
   return Config::mask(args) + row * spc_mask_line<Config>(args) + n0 / 32;
 }
 
+// Where all pairs of a tile answer alike: a thread a tile.
+template <class Config> SPC_DEVICE void spc_note_whole_tiles(const spc_args &args, int m, int n, spc_u32 tiles_m, spc_u32 tiles_n, spc_u32 tiles) {
+#pragma unroll 1
+  for (spc_u32 tile = blockIdx.x * Config::threads + threadIdx.x; tile < tiles; tile += gridDim.x * Config::threads) {
+    const spc_u32 strip = tile / tiles_n;
+    const int n0 = (int)(tile % tiles_n) * Config::tile_n, m0 = (int)(strip % tiles_m) * SPC_TILE_ROWS;
+    const long long plane = strip / tiles_m;
+    *spc_tile_note<Config>(args, plane, m0, n0) = Config::asked(args, 0, m0, n0, plane) ? SPC_TILE_SOME | SPC_TILE_ALL : 0;
+  }
+}
+
 // A block has a tile at a time, a warp eight of its rows; a lane keeps one of their words.
 template <class Config> SPC_DEVICE void spc_tile_mask(const spc_args &args) {
   const int warps = Config::threads / 32, words = Config::tile_n / 32, each = SPC_TILE_ROWS / warps;
@@ -38,6 +50,7 @@ template <class Config> SPC_DEVICE void spc_tile_mask(const spc_args &args) {
   if (blockIdx.x == 0 && threadIdx.x == 0) *Config::claims(args) = 0;
   if (m <= 0 || n <= 0) return;
   const spc_u32 strips = (spc_u32)(Config::noted_tiles(args) / ((n + 63) / 64)), tiles = strips * tiles_n;
+  if constexpr (Config::whole_tiles) return spc_note_whole_tiles<Config>(args, m, n, tiles_m, tiles_n, tiles);
 #pragma unroll 1
   for (spc_u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const spc_u32 strip = tile / tiles_n;

@@ -63,9 +63,13 @@ static array *find(bench *b, const char *stem) {
   return NULL;
 }
 
+static int64_t block_array_count(const bench *b, const ir_buf *buf);
+static bool is_in_blocks(const ir_tensor *t);
+
 static int64_t count_of(bench *b, const ir_buf *buf) {
   int64_t count = 1, extent;
   if (buf->kind == IR_BUF_WORKSPACE) return ir_size_value(buf->count, b->size, &count) ? count : 0;
+  if (is_in_blocks(buf->tensor)) return block_array_count(b, buf);
   for (int d = 0; d < buf->tensor->rank; d++)
     count *= ir_size_value(buf->tensor->dim[d], b->size, &extent) ? extent : 0;
   return count;
@@ -74,8 +78,8 @@ static int64_t count_of(bench *b, const ir_buf *buf) {
 static array *array_of(bench *b, const ir_buf *buf) {
   for (int i = 0; i < b->array_count; i++)
     if (b->array[i].buf == buf ||
-        (buf->kind == IR_BUF_VALS && b->array[i].buf->tensor == buf->tensor &&
-         b->array[i].buf->kind == IR_BUF_VALS))
+        (buf->kind != IR_BUF_WORKSPACE && b->array[i].buf->tensor == buf->tensor &&
+         b->array[i].buf->kind == buf->kind && b->array[i].buf->level == buf->level))
       return &b->array[i];
   array *a = &b->array[b->array_count++];
   *a = (array){.buf = buf, .count = count_of(b, buf)};
@@ -191,10 +195,13 @@ typedef struct sums {
   double sum, magnitude;
 } sums;
 
+#include "tests/gpu/bsr.h"
+
 /* at: where A holds k. */
 static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
                 int64_t m, int64_t n, int64_t k, int64_t at, sums *s) {
-  double x = ir_dtype_load(A->buf->dtype, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
+  double x = cuda_case_bsr(p) ? block_value(b, p, block_array(b, IR_BUF_VALS), m, k)
+                              : ir_dtype_load(A->buf->dtype, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
   double y = ir_dtype_load(B->buf->dtype, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
   if (p->group > 0) {
     int64_t groups = (b->size[CASE_K] + p->group - 1) / p->group, row = A->buf->dtype == IR_I8 ? m : n;
@@ -369,7 +376,8 @@ static bool leaves(const bench *b, const product_case *p, int verdict) {
 
 static void product(bench *b, const ir_stage *s, const product_case *p, int kind, int verdict) {
   collect(b, s);
-  fill_values(b, find(b, "A"));
+  if (cuda_case_bsr(p)) fill_blocks(b, p, kind);
+  else fill_values(b, find(b, "A"));
   fill_values(b, find(b, "B"));
   fill_values(b, find(b, "bias"));
   fill_values(b, find(b, "residual"));

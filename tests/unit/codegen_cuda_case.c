@@ -19,6 +19,11 @@ bool cuda_case_is_live(const product_case *p) {
   return row && ir_kernel_is_live(row);
 }
 
+bool cuda_case_bsr(const product_case *p) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return row && ir_kernel_reads_bsr(row);
+}
+
 bool cuda_case_picks(const product_case *p) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
   return row && ir_kernel_n_blocks(row);
@@ -58,6 +63,23 @@ static const ir_format *layout_format(cuda_cases *c, int rank, char layout) {
     int d = layout == 'c' && l >= rank - 2 ? 2 * rank - 3 - l : l;
     f->level[l] = (ir_level){.kind = IR_LEVEL_DENSE, .dim = d, .map = IR_MAP_WHOLE, .unique = true};
   }
+  return f;
+}
+
+/* A[m][k] in blocks of strip x gran. */
+static const ir_format *blocks_format(cuda_cases *c, const product_case *p) {
+  ir_format *f = IR_NEW(c->arena, ir_format);
+  int outer = p->way == CASE_BY_K ? 1 : 0, last = p->layout_a == 'r' ? 1 : 0;
+  int dims[] = {outer, 1 - outer, 1 - last, last};
+  f->name = "blocks";
+  f->rank = 2;
+  f->level_count = 4;
+  for (int l = 0; l < 4; l++)
+    f->level[l] = (ir_level){.kind = l == 1 ? IR_LEVEL_COMPRESSED : IR_LEVEL_DENSE,
+                             .dim = dims[l],
+                             .map = l < 2 ? IR_MAP_DIV : IR_MAP_MOD,
+                             .factor = dims[l] ? p->gran : p->strip,
+                             .unique = true};
   return f;
 }
 
@@ -278,6 +300,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
              (int[]){CASE_BATCH, CASE_K, CASE_N} + (grouped ? 0 : skip));
   ir_tensor *tt =
       tensor(c, "T", p->out, p->layout_t, rank, (int[]){CASE_BATCH, CASE_M, CASE_N} + skip);
+  if (cuda_case_bsr(p)) at->format = blocks_format(c, p);
   ir_index *g = p->batched || grouped ? ir_index_new(c->kernel, "g", size(c, CASE_BATCH)) : NULL;
   ir_index *m = ir_index_new(c->kernel, "i", size(c, CASE_M)),
            *n = ir_index_new(c->kernel, "j", size(c, CASE_N));
@@ -308,7 +331,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
   else if (cuda_case_is_live(p))
     give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
-  else if (p->strip)
+  else if (p->strip && !cuda_case_bsr(p))
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (cuda_case_regroups(p)) give_order(c, read);
   if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(ir_kernel_row_named(p->row)))) give_pairs(c, read);

@@ -26,7 +26,8 @@ typedef enum case_way {
   CASE_BOTH,   /* a stage behind it is the dense branch, with the same tile: one launch is both */
   CASE_ALONE,  /* the same, and the kernel decides: it walks bits, or has the counts of a list of k's */
   CASE_GROUPS, /* m is ragged, CASE_BATCH groups, each with a B of its own */
-  CASE_NAMED   /* the same, and a vector names the row of A for each m */
+  CASE_NAMED,  /* the same, and a vector names the row of A for each m */
+  CASE_BY_K    /* of a row that reads A in blocks: their outer level is k's */
 } case_way;
 
 /* T = epilogue(A * B) on M x N x K, optionally with a batch, a list of A along k, a list made of T.
@@ -36,7 +37,7 @@ typedef struct product_case {
   ir_dtype in, out;
   char layout_a, layout_b, layout_t;
   bool batched;
-  int strip, gran;               /* of the list of A along k, or of T along n; 0: none */
+  int strip, gran;               /* of the list of A along k, or of T along n; 0: none.  Of a row that reads A in blocks their m and k */
   int detect_strip, detect_gran; /* of the list made of T; 0: none */
   case_epilogue epilogue;
   int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
@@ -88,6 +89,7 @@ bool cuda_case_is_packed(const product_case *p);
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
 bool cuda_case_is_live(const product_case *p); /* its list is of A's rows, and has packed them */
+bool cuda_case_bsr(const product_case *p);     /* A is stored in blocks, in whose inside layout_a is meant */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 

@@ -1,0 +1,33 @@
+/* cuda_bsr.c - a product of which a factor is stored in blocks (ir/bsr.h), read as the kernels of gemm_bsr rows have it: that factor is A.
+ *
+ * The strides of such an operand are those inside a block: its pitch is the length of a block's contiguous side. */
+#include "codegen/cuda.h"
+#include "ir/bsr.h"
+
+bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
+  ir_bsr bsr;
+  if (tensor->like || !ir_bsr_of(tensor->format, &bsr)) return false;
+  strides[bsr.last_dim] = ir_int(arena, 1);
+  strides[1 - bsr.last_dim] = ir_int(arena, bsr.factor[bsr.last_dim]);
+  return true;
+}
+
+ir_buf *cg_level_buffer(ir_arena *arena, const ir_tensor *tensor, ir_buf_kind kind, int level) {
+  const char *name = ir_format_text(arena, "%s.%s%d", tensor->name, kind == IR_BUF_POS ? "pos" : "crd", level);
+  ir_buf *buf = ir_buf_new(arena, name, kind, IR_I32);
+  buf->tensor = (ir_tensor *)tensor;
+  buf->level = level;
+  return buf;
+}
+
+const char *cg_bsr_read(cg_product *p, cg_bsr *out) {
+  ir_bsr bsr;
+  if (p->batch_count) return "blocks have no batch index";
+  if (!p->a.tensor->format || ir_format_is_dense(p->a.tensor->format)) cg_product_swap(p);
+  bool other = !p->b.tensor->format || ir_format_is_dense(p->b.tensor->format);
+  if (!other || !ir_bsr_of(p->a.tensor->format, &bsr)) return "not exactly one of its factors is stored in blocks";
+  int k = ir_is_bare(p->a.subs[0], p->k) ? 0 : 1;
+  if (ir_bsr_misfit(&bsr, k)) return ir_bsr_misfit(&bsr, k);
+  *out = (cg_bsr){.tensor = p->a.tensor, .block_m = bsr.factor[1 - k], .block_k = bsr.factor[k], .by_k = bsr.outer_dim == k, .buf_pos = -1, .buf_crd = -1};
+  return NULL;
+}

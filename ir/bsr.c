@@ -1,0 +1,46 @@
+/* bsr.c - see bsr.h. */
+#include "ir/bsr.h"
+
+static bool is_level(const ir_level *l, ir_level_kind kind, ir_level_map map) { return l->kind == kind && l->map == map; }
+
+bool ir_bsr_of(const ir_format *format, ir_bsr *out) {
+  if (!format || format->rank != 2 || format->level_count != 4) return false;
+  const ir_level *l = format->level;
+  if (!is_level(&l[0], IR_LEVEL_DENSE, IR_MAP_DIV) || !is_level(&l[1], IR_LEVEL_COMPRESSED, IR_MAP_DIV)) return false;
+  if (!is_level(&l[2], IR_LEVEL_DENSE, IR_MAP_MOD) || !is_level(&l[3], IR_LEVEL_DENSE, IR_MAP_MOD)) return false;
+  *out = (ir_bsr){.outer_dim = l[0].dim, .last_dim = l[3].dim};
+  for (int i = 0; i < 2; i++) out->factor[l[i].dim] = l[i].factor;
+  return l[0].dim != l[1].dim && l[2].dim != l[3].dim;
+}
+
+typedef struct found {
+  ir_expr *operand;
+  int sparse; /* accesses of tensors that leave elements out */
+} found;
+
+static bool leaves_out(const ir_format *format) {
+  for (int l = 0; format && l < format->level_count; l++)
+    if (format->level[l].kind != IR_LEVEL_DENSE) return true;
+  return false;
+}
+
+static bool note_access(void *user, ir_expr *e) {
+  found *f = user;
+  if (e->kind != IR_ACCESS || !leaves_out(e->tensor->format)) return true;
+  f->operand = e;
+  f->sparse++;
+  return true;
+}
+
+ir_expr *ir_bsr_operand(const ir_stmt *stmt, ir_bsr *out) {
+  found f = {0};
+  ir_expr_walk(stmt->value, note_access, &f);
+  bool own = f.sparse == 1 && f.operand->tensor->role == IR_ROLE_IN && !f.operand->tensor->like; /* its blocks are its own, and there */
+  return own && ir_bsr_of(f.operand->tensor->format, out) ? f.operand : NULL;
+}
+
+const char *ir_bsr_misfit(const ir_bsr *bsr, int k_dim) {
+  for (int d = 0; d < 2; d++)
+    if (bsr->factor[d] % IR_BSR_BOX) return "its blocks are no multiples of 64 x 64, which boxes of the copy engine are";
+  return bsr->factor[k_dim] > IR_BSR_MOST ? "its blocks are longer than 2048" : NULL;
+}

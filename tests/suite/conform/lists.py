@@ -1,0 +1,35 @@
+"""Products of a matrix whose zeros are known at run time only: on a GPU lists are made of its values, over strips of every height, and the
+device decides which branch runs; sizes, alignments and masks that lists have edges at."""
+import numpy as np
+from .harness import *
+
+rng = np.random.default_rng(64)
+f64 = lambda a: np.asarray(a, np.float64)
+SIZES = ((300, 200, 136), (64, 72, 8), (129, 1064, 264), (1, 40, 16), (257, 130, 72), (500, 640, 40))  # m, k, n: strips that are not whole, one strip of two, rows of no 16 bytes
+
+
+def masked(m, k, tall, wide, share):
+    """Of `share` of the blocks of so many rows and columns all elements, of the others none."""
+    return np.kron(rng.random((-(-m // tall), -(-k // wide))) < share, np.ones((tall, wide), bool))[:m, :k]
+
+
+def products(gran, bound, dtype="bf16"):
+    tall, wide = (int(n) for n in gran.split("x"))
+    text = "spx 1; dim M: dyn <= 8192; dim N: dyn; dim K: dyn%s;\nkernel k { in A: %s[M,K] as dense_t ~ zeros(dynamic, density=0.05, gran=%s); in B: %s[K,N];\n  out C[m,n] = sum[k] A[m,k]*B[k,n] : %s acc f32; }\n" % (
+        bound, dtype, gran, dtype, dtype)
+    to = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16)}[dtype]
+    for m, k, n in SIZES:
+        kinds = {"a tenth": masked(m, k, tall, wide, 0.1), "half": masked(m, k, tall, wide, 0.5), "full": np.ones((m, k), bool), "empty": np.zeros((m, k), bool)}
+        kinds["one element"] = kinds["empty"].copy()
+        kinds["one element"][m - 1, k // 2] = True
+        kinds["one strip"] = masked(m, k, tall, wide, 0.03)
+        kinds["one strip"][m // 2 // 64 * 64: m // 2 // 64 * 64 + 64] = True
+        for kind in kinds if (m, k, n) == SIZES[0] or (m, k, n) == SIZES[2] else ("a tenth", "one strip"):
+            A, B = to(np.where(kinds[kind], rng.normal(size=(m, k)), 0)), to(rng.normal(size=(k, n)))
+            case("lists of values, %s%s %s, %d x %d x %d, %s" % (gran, bound, dtype, m, k, n, kind), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2)
+
+
+for gran in ("128x1", "64x1", "32x1"):
+    products(gran, " <= 16384")
+products("64x1", "")
+products("64x1", " <= 4096", "f16")
