@@ -22,9 +22,9 @@ const char *cg_code_name(ir_arena *arena, const ir_image *image, int i) {
     part += j < i;
   }
   const char *kernel = image->kernel->name, *stage = code->stage->name;
-  if (code->stands_in) return ir_format_text(arena, "%s.%s-unaligned", kernel, stage);
-  return parts > 1 ? ir_format_text(arena, "%s.%s-%d", kernel, stage, part)
-                   : ir_format_text(arena, "%s.%s", kernel, stage);
+  const char *way = code->stands_in ? "-unaligned" : "";
+  return parts > 1 ? ir_format_text(arena, "%s.%s%s-%d", kernel, stage, way, part)
+                   : ir_format_text(arena, "%s.%s%s", kernel, stage, way);
 }
 
 typedef struct overriding {

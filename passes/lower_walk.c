@@ -57,11 +57,22 @@ static void find_walkers(lower_walk *k, const ir_expr *e) {
 
 static bool same_or_none(const ir_expr *x, const ir_expr *y) { return x && y ? ir_expr_equal(x, y) : !x && !y; }
 
-/* Both have the entries of one tensor, and stand at the same place of it. */
+/* From level l on both are indexed alike: they are at one entry all the way down. */
+static bool go_on_together(const lower_access *a, const lower_access *b, int l) {
+  for (; l < a->format->level_count; l++) {
+    int dim = a->format->level[l].dim;
+    if (!ir_expr_equal(a->expr->args[dim], b->expr->args[dim])) return false;
+  }
+  return true;
+}
+
+/* Both have the entries of one tensor, and stand at the same place of it.  Where coordinates repeat (coo), a place is
+ * one entry or a run of them: one walker does for both where they want the same entries of a run. */
 static bool are_alike(const lower_walk *k, const lower_walker *x, const lower_walker *y) {
   const lower_access *a = pass_walker_access(k, x), *b = pass_walker_access(k, y);
   const lower_cursor *at = pass_walker_cursor(k, x), *there = pass_walker_cursor(k, y);
   if (x->factor || y->factor || x->level != y->level || !x->steps || !y->steps || a->buf || b->buf) return false;
+  if (!pass_walker_level(k, x)->unique && !go_on_together(a, b, x->level)) return false;
   return pass_level_owner(a->expr->tensor) == pass_level_owner(b->expr->tensor) && a->format == b->format &&
          same_or_none(at->pos, there->pos) && same_or_none(at->end, there->end) && same_or_none(at->present, there->present);
 }

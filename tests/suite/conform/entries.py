@@ -35,3 +35,15 @@ for rows, columns, k, kind in ((1, 1, 1, "full"), (9, 11, 13, "some"), (37, 91, 
   let p[i,j] = (sum[k] A[i,k]*B[j,k])*0.0625 on S[i,j] fill -inf;  let a[i,j] = softmax[j](p[i,j]);
   out o[i,d] = sum[j] a[i,j]*B[j,d];  out m[i] = max[j] p[i,j];  out w[i] = sum[j] a[i,j]*p[i,j] on S[i,j];""".replace("  out w[i] = sum[j] a[i,j]*p[i,j] on S[i,j];", "") % fmt), dict(S=S, A=A, B=B),
              dict(o=soft @ f64(B), m=s.max(1, initial=-np.inf)), rtol=2e-5)
+
+# One operand several times over: where coordinates of an entry repeat (coo), two indices of a row are pairs of its entries, one index is each entry.
+for rows, columns, kind in ((1, 1, "full"), (9, 11, "some"), (37, 61, "long"), (12, 19, "none"), (13, 21, "full")):
+    at = pattern(rows, columns, kind)
+    S = sp.csr_matrix(np.where(at, rng.integers(1, 5, at.shape), 0).astype(np.float32))
+    A = f64(S.toarray())
+    for fmt in ("coo", "csr", "csc", "dcsr"):
+        case("pairs of a row's entries, %s, %dx%d, %s" % (fmt, rows, columns, kind), program("I J", """
+  in S: f32[I,J] as %s;
+  out c[j,l] = sum[i] S[i,j] * S[i,l];  out d[i,k] = sum[j] S[i,j] * S[k,j];  out q[i] = sum[j] S[i,j] * S[i,j];
+  out w[i] = sum[j] S[i,j] * where(S[i,j] > 2, S[i,j], 1);""" % fmt), dict(S=S),
+             dict(c=A.T @ A, d=A @ A.T, q=(A * A).sum(1), w=(A * np.where(A > 2, A, 1)).sum(1)))
