@@ -277,6 +277,7 @@ static int reloaded(const char *backend, const char *path) {
       if (!run(&e, k, k & 1)) return 0;
     engine_free(&e);
     dlclose(handle);
+    for (int wait = 0; wait < 1000 && entries("/proc/self/task") != threads; wait++) usleep(1000); /* one that was joined is seen a moment longer */
     if (entries("/proc/self/task") != threads) return printf("a thread is left\n"), 0;
     if (entries("/proc/self/fd") != files) return printf("a file is left open\n"), 0;
   }
