@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sums at listed entries, and attention over them, against PyTorch on one GPU (cuSPARSE, gathered rows, dense and masked).
 
-Usage: gpu_entries.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges sampled attention
-(sampled/0 .. sampled/6, attention/0 .. attention/2: one size each)
+Usage: gpu_entries.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges sampled attention blocks
+(sampled/0 .. sampled/6, attention/0 .. attention/2, blocks/0 .. blocks/4: one size each)
 Patterns are csr, drawn at random: `uniform`, every row has the same number of entries; `power`, rows fall off as 1/rank, the longest
 a quarter of all columns.  What is measured, and how, is gpu.py's; a peer that refuses is `-`."""
 import ctypes
@@ -141,5 +141,32 @@ def attention(share=None):
         p.close()
 
 
+BLOCKED = """spx 1; dim I = %d; dim J = %d; dim K = %d;
+kernel k { in S: bf16[I,J] as bsr(%d,%d) ~ zeros(static, density=%g, gran=%dx%d); in A: bf16[I,K]; in B: bf16[J,K]; out C[i,j] = S[i,j] * (sum[k] A[i,k]*B[j,k]) : bf16 acc f32 as like(S); }"""
+BLOCKS = ((4096, 4096, 64, 64), (4096, 4096, 128, 128), (4096, 256, 64, 64), (8192, 1024, 128, 64), (8192, 128, 64, 64))
+
+
+def blocks(share=None):
+    print("\n### C = S * (A B^T) in the stored blocks of S, bf16; microseconds\n")
+    head("I, J", "K", "blocks", "stored", "kernel", "spc (spread)", "torch dense, all of A B^T (spread)", "torch dense and S (spread)", "dense / spc", "error")
+    for I, K, high, wide in [BLOCKS[int(share)]] if share else BLOCKS:
+        for density in (1, 0.5, 0.25, 0.1, 0.05, 0.01):
+            there = torch.rand(I // high, I // wide, device="cuda") < density
+            S = torch.where(there.repeat_interleave(high, 0).repeat_interleave(wide, 1), torch.randn(I, I, device="cuda"), 0).bfloat16()
+            stored = S.to_sparse_bsr((high, wide))
+            A, B = (torch.randn(I, K, device="cuda").bfloat16() * K ** -0.25 for _ in range(2))
+            C = torch.empty_like(stored.values())
+            p = Program(BLOCKED % (I, I, K, high, wide, density, high, wide))
+            host, bytes = S.cpu().contiguous(), ctypes.c_int64()
+            p.ask(lib.bench_pack(p.handle, b"S", (ctypes.c_int64 * 2)(I, I), pointer(host.data_ptr()), ctypes.byref(bytes)))
+            p.bind(A=A, B=B, C=C)
+            p()
+            times = sides(p, lambda: A @ B.t(), lambda: (A @ B.t()) * S)
+            torch.cuda.synchronize()
+            want = torch.where(S != 0, A.float() @ B.float().t() * S.float(), 0).to_sparse_bsr((high, wide)).values()
+            row(I, K, "%dx%d" % (high, wide), "%g %%" % (100 * density), "`%s`" % p.stages(queued=True)[0][1], *times, "%.2f" % (float(times[1].split()[0]) / float(times[0].split()[0])), "%.0e" % error(C, want))
+            p.close()
+
+
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, sampled=sampled, attention=attention)
+    gpu.run_parts(edges=edges, sampled=sampled, attention=attention, blocks=blocks)

@@ -103,6 +103,14 @@ typedef struct cg_bsr {
   bool by_k;               /* the outer level of blocks is k's */
   int buf_pos, buf_crd;
 } cg_bsr;
+/* A result stored in blocks, each row by row, and rows of blocks along m. */
+typedef struct cg_sdd {
+  const ir_tensor *tensor; /* the input whose blocks it has; NULL: none is */
+  int64_t block_m, block_n;
+  int buf_pos, buf_crd;
+} cg_sdd;
+/* Why the product has no such result (its m and n may change places); NULL: it has. */
+const char *cg_sdd_read(cg_product *p, cg_sdd *out);
 /* The strides inside a block, by dimension; false when the tensor is not stored in blocks. */
 bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 /* Why the product is none with such an A (its m and n may change places); NULL: it is. */
@@ -161,6 +169,7 @@ typedef struct cg_launch {
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */
   cg_bsr bsr;
+  cg_sdd sdd;
   cg_scales scales;               /* of a row that widens */
   cg_attend attend;               /* of a row that attends */
   int tile_n;                     /* columns of the tiles that it takes notes of */

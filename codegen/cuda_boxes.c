@@ -137,7 +137,7 @@ void cg_boxes_share(cg_launch *l) {
 typedef struct trial {
   const cg_launch *l;
   const int64_t *sizes;
-  int64_t value[4]; /* of the fragment's parameters: acc (unused), m, n, batch */
+  int64_t value[5]; /* of the fragment's parameters: acc (unused), m, n, batch, and of some the place */
 } trial;
 
 static bool value_of(const trial *t, const ir_expr *e, int64_t *out) {
@@ -145,7 +145,7 @@ static bool value_of(const trial *t, const ir_expr *e, int64_t *out) {
   if (e->kind == IR_CONST || e->kind == IR_DIM) return ir_size_value(e, t->sizes, out);
   if (e->kind == IR_CAST && e->dtype == IR_I64) return value_of(t, e->args[0], out);
   if (e->kind == IR_VAR)
-    for (int i = 1; i < 4; i++)
+    for (int i = 1; i < t->l->func->params.count; i++)
       if (e->var == t->l->func->params.at[i]) return *out = t->value[i], true;
   if (e->kind != IR_OP || e->arg_count > 2 || !ir_op_rows[e->op].eval_int) return false;
   for (int i = 0; i < e->arg_count; i++)
@@ -162,6 +162,7 @@ static bool place_value(const trial *t, int64_t *out) {
   const cg_product *p = &t->l->product;
   int64_t stride, extent, rest = t->value[3], at = 0;
   int m = parameter_m(t->l);
+  if (t->l->sdd.tensor) return *out = t->value[4], true;
   if (!ir_size_value(p->t.stride_m, t->sizes, &stride)) return false;
   at += t->value[m] * stride;
   if (!ir_size_value(p->t.stride_n, t->sizes, &stride)) return false;
@@ -202,7 +203,7 @@ static bool note_load(void *user, ir_expr *e) {
   const ir_program *program = f->l->program;
   int64_t *sizes = IR_NEW_ARRAY(program->arena, int64_t, program->dims.count + 1);
   for (int n = 0; n < TRIALS; n++) {
-    trial t = {f->l, sizes, {0, 3 + 100019 * n, 11 + 70001 * n, n}}; /* far ones tell a flattened number from its last index */
+    trial t = {f->l, sizes, {0, 3 + 100019 * n, 11 + 70001 * n, n, 1000003 + 7 * n}}; /* far ones tell a flattened number from its last index */
     for (int d = 0; d < program->dims.count; d++) {
       int64_t fixed = program->dims.at[d]->value;
       sizes[d] = fixed >= 0 ? fixed : ir_size_sample(d, n);
@@ -299,6 +300,15 @@ static void add_blocks(ir_arena *arena, const cg_launch *l, ir_code_image *out) 
           BOX_ROWS, out);
 }
 
+/* The same of the result, and of what lies at its place. */
+static void add_result_blocks(ir_arena *arena, const cg_launch *l, int buf, ir_code_image *out) {
+  const cg_sdd *b = &l->sdd;
+  const cg_operand *t = &l->product.t;
+  ir_expr *blocks = ir_apply(arena, IR_OP_MUL, ir_ceil_div(arena, l->product.size_m, b->block_m), ir_ceil_div(arena, l->product.size_n, b->block_n));
+  add_map(arena, l, t, buf, buf < 0 ? t->tensor->dtype : l->bufs.at[buf]->dtype, ir_int(arena, b->block_n),
+          ir_apply(arena, IR_OP_MUL, blocks, ir_int(arena, b->block_m)), BOX_ROWS, BOX_ROWS, out);
+}
+
 void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
   bool rows = p->t.layout == 'r';
@@ -312,7 +322,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
               p->b.layout == 'r', out);
   int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
   for (int i = 0; i < 2; i++)
-    add_map(arena, l, &p->t, result[i],
+    if (l->sdd.tensor) add_result_blocks(arena, l, result[i], out);
+    else add_map(arena, l, &p->t, result[i],
             result[i] < 0 ? p->t.tensor->dtype : l->bufs.at[result[i]]->dtype,
             rows ? p->size_n : p->size_m, rows ? p->size_m : p->size_n,
             rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);

@@ -1,4 +1,5 @@
-/* cuda_bsr.c - a product of which a factor is stored in blocks (ir/bsr.h), read as the kernels of gemm_bsr rows have it: that factor is A.
+/* cuda_bsr.c - products with stored blocks (ir/bsr.h): of which a factor is stored so, read as the kernels of gemm_bsr rows have it (that factor
+ * is A), or the result, as those of gemm_sdd rows have it.
  *
  * The strides of such an operand are those inside a block: its pitch is the length of a block's contiguous side. */
 #include "codegen/cuda.h"
@@ -6,7 +7,8 @@
 
 bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
   ir_bsr bsr;
-  if (tensor->like || !ir_bsr_of(tensor->format, &bsr)) return false;
+  while (tensor->like) tensor = tensor->like;
+  if (!ir_bsr_of(tensor->format, &bsr)) return false;
   strides[bsr.last_dim] = ir_int(arena, 1);
   strides[1 - bsr.last_dim] = ir_int(arena, bsr.factor[bsr.last_dim]);
   return true;
@@ -30,4 +32,14 @@ const char *cg_bsr_read(cg_product *p, cg_bsr *out) {
   if (ir_bsr_misfit(&bsr, k)) return ir_bsr_misfit(&bsr, k);
   *out = (cg_bsr){.tensor = p->a.tensor, .block_m = bsr.factor[1 - k], .block_k = bsr.factor[k], .by_k = bsr.outer_dim == k, .buf_pos = -1, .buf_crd = -1};
   return NULL;
+}
+
+const char *cg_sdd_read(cg_product *p, cg_sdd *out) {
+  ir_bsr bsr;
+  const ir_tensor *tensor = ir_bsr_result(p->stmt, &bsr);
+  if (!tensor || p->batch_count) return "its result has not the stored blocks of an input";
+  if (ir_is_bare(p->stmt->subs[bsr.outer_dim], p->n)) cg_product_swap(p);
+  if (p->t.layout != 'r') return "the blocks of its result are stored column by column";
+  *out = (cg_sdd){.tensor = tensor, .block_m = bsr.factor[bsr.outer_dim], .block_n = bsr.factor[1 - bsr.outer_dim], .buf_pos = -1, .buf_crd = -1};
+  return ir_bsr_misfit(&bsr, 1 - bsr.outer_dim);
 }

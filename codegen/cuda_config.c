@@ -264,7 +264,7 @@ static void put_lists(const config *c) {
     put_size(c, "capacity", read->capacity);
     if (halves || own) put_size(c, "pairs", ir_ceil_div(c->arena, read->strips, 2));
   }
-  if (l->n_blocks) put_fill(c, (float)l->stage->stmts.at[0]->fill);
+  if (l->n_blocks && l->list) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
@@ -274,7 +274,7 @@ static void put_lists(const config *c) {
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
   }
   if (l->noted) read = l->noted;
-  if (!made && !l->n_blocks && !l->own_lists && !l->noted && !l->live) return;
+  if (!made && !(l->n_blocks && l->list) && !l->own_lists && !l->noted && !l->live) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
@@ -286,6 +286,16 @@ static void put_bsr(const config *c) {
   if (!b->tensor) return;
   line(c, "static constexpr int block_m = %lld, block_k = %lld; // %s", (long long)b->block_m, (long long)b->block_k, b->tensor->name);
   line(c, "static constexpr bool blocks_by_k = %s; // the outer level of blocks is k's", b->by_k ? "true" : "false");
+  put_pointer(c, "pos", "const int", b->buf_pos);
+  put_pointer(c, "crd", "const int", b->buf_crd);
+}
+
+/* How T's blocks lie. */
+static void put_sdd(const config *c) {
+  const cg_sdd *b = &c->l->sdd;
+  line(c, "static constexpr bool sdd = %s;", b->tensor ? "true" : "false");
+  if (!b->tensor) return;
+  line(c, "static constexpr int strip = %lld, gran = %lld; // %s", (long long)b->block_m, (long long)b->block_n, b->tensor->name);
   put_pointer(c, "pos", "const int", b->buf_pos);
   put_pointer(c, "crd", "const int", b->buf_crd);
 }
@@ -338,7 +348,8 @@ static void put_widening(const config *c) {
 
 static void put_epilogue(const config *c) {
   const ir_func *f = c->l->func;
-  const char *brought = ir_kernel_moves_boxes(c->l->row) ? ", const spc_brought &spc_at" : "";
+  bool boxes = ir_kernel_moves_boxes(c->l->row) || ir_kernel_writes_bsr(c->l->row);
+  const char *brought = boxes ? ", const spc_brought &spc_at" : "";
   ir_dtype operand = ir_kernel_widens(c->l->row) ? IR_F32 : c->l->product.a.tensor->dtype;
   const char *sum = operand == IR_I8 ? "int" : operand == IR_F64 ? "double" : "float";
   if (!f || !f->result || f->params.count < 4) {
@@ -356,6 +367,7 @@ static void put_epilogue(const config *c) {
        "%s%s) {",
        cg_value_type(f->result->dtype), cg_value_type(f->params.at[0]->dtype), param[0], param[m],
        param[3 - m], param[3], brought);
+  if (f->params.count > 4) line(c, "  const long long %s = spc_at.place;", cg_cuda_name(c->arena, f->params.at[4]->name));
   cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
   cg_print_fragment(&printer);
   line(c, "}");
@@ -379,6 +391,7 @@ static void put_product(const config *c) {
     line(c, "static constexpr int split = %d; // blocks that share a tile, by k", ir_kernel_split(c->l->row));
   put_lists(c);
   put_bsr(c);
+  put_sdd(c);
   put_groups(c);
   put_widening(c);
   put_asked(c);
@@ -675,6 +688,7 @@ static int blocks_beside(const cg_launch *l) {
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
+  if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);

@@ -169,7 +169,8 @@ bool cg_product_read(ir_arena *arena, ir_stmt *stmt, cg_product *out, const char
 
 bool cg_product_is_dense(const cg_product *p) {
   const ir_format *a = p->a.tensor->format, *b = p->b.tensor->format;
-  return (!a || ir_format_is_dense(a)) && (!b || ir_format_is_dense(b));
+  bool factors = (!a || ir_format_is_dense(a)) && (!b || ir_format_is_dense(b));
+  return factors && !p->t.tensor->like && (!p->t.tensor->format || ir_format_is_dense(p->t.tensor->format));
 }
 
 bool cg_product_asked(ir_arena *arena, const cg_product *p, cg_operand *out) {

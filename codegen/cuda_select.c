@@ -394,8 +394,11 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
                   : cg_product_read(s->arena, s->stage->stmts.at[0], &product, &why);
   if (!read) return unfit(s, row->name, why);
   cg_bsr bsr = {0};
+  cg_sdd sdd = {0};
   if (ir_kernel_reads_bsr(row)) why = cg_bsr_read(&product, &bsr);
+  else if (ir_kernel_writes_bsr(row)) why = cg_sdd_read(&product, &sdd);
   else why = cg_product_is_dense(&product) ? NULL : "an operand is not stored dense";
+  if (!why && sdd.tensor && sdd.block_m % row->m) why = "a tile of the result is not in one row of blocks";
   if (why) return unfit(s, row->name, why);
   bool wide_a = row->load_a == IR_LOADER_WIDE;
   ir_dtype dtype = (wide_a ? product.b : product.a).tensor->dtype;
@@ -411,10 +414,12 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (why) return unfit(s, row->name, why);
   l->groups = groups;
   l->bsr = bsr;
+  l->sdd = sdd;
+  if (sdd.tensor) l->n_blocks = ir_kernel_moves_boxes(row);
   l->scales = scales;
-  bool turned = !l->list && !groups.segment && !bsr.tensor && !ir_kernel_widens(row) && is_turned(s, l);
+  bool turned = !l->list && !groups.segment && !bsr.tensor && !sdd.tensor && !ir_kernel_widens(row) && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && !bsr.tensor && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !bsr.tensor && !sdd.tensor && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
@@ -423,6 +428,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
+  if (sdd.tensor) l->sdd.buf_pos = use(s, l, cg_level_buffer(s->arena, sdd.tensor, IR_BUF_POS, 1));
+  if (sdd.tensor) l->sdd.buf_crd = use(s, l, cg_level_buffer(s->arena, sdd.tensor, IR_BUF_CRD, 1));
   if (groups.segment) l->groups.buf_offsets = use_values(s, l, groups.offsets);
   if (groups.rows) l->groups.buf_rows = use_values(s, l, groups.rows);
   if (l->list) {
@@ -432,7 +439,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->regroups) l->buf_order = use(s, l, l->list->order);
   if (l->live) l->buf_order = l->buf_ids, l->buf_packed = use(s, l, l->list->packed), l->buf_bits = use(s, l, l->list->bits);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
-  if (l->n_blocks) l->buf_bits = use(s, l, l->list->bits);
+  if (l->n_blocks && l->list) l->buf_bits = use(s, l, l->list->bits);
   if (l->noted) l->buf_bits = use(s, l, l->noted->bits);
   if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor), l->ahead = 3;
   use_guard(s, l);

@@ -139,6 +139,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->blocks_per_sm = group_blocks(launch);
   }
   if (launch->row && ir_kernel_brings_rows(launch->row)) out->capped = true;
+  if (launch->row && ir_kernel_writes_bsr(launch->row) && !ir_kernel_moves_boxes(launch->row)) out->capped = true, out->blocks_per_sm = 4;
   if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
     out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {

@@ -44,3 +44,38 @@ const char *ir_bsr_misfit(const ir_bsr *bsr, int k_dim) {
     if (bsr->factor[d] % IR_BSR_BOX) return "its blocks are no multiples of 64 x 64, which boxes of the copy engine are";
   return bsr->factor[k_dim] > IR_BSR_MOST ? "its blocks are longer than 2048" : NULL;
 }
+
+/* ---- results ----------------------------------------------------------------------------------- */
+typedef struct asking {
+  const ir_stmt *stmt;
+  const ir_tensor *owner;
+  bool alone, fits; /* alone: nothing else may be asked either */
+} asking;
+
+static const ir_tensor *owner_of(const ir_tensor *tensor) {
+  while (tensor->like) tensor = tensor->like;
+  return tensor;
+}
+
+static bool ask_place(void *user, ir_expr *e) {
+  asking *a = user;
+  if (e->kind != IR_ACCESS) return true;
+  if (!leaves_out(owner_of(e->tensor)->format)) return a->fits &= !a->alone, true;
+  a->fits &= owner_of(e->tensor) == a->owner && e->arg_count == 2;
+  for (int d = 0; a->fits && d < 2; d++) a->fits = ir_expr_equal(e->args[d], a->stmt->subs[d]);
+  return true;
+}
+
+static bool is_at_place(const ir_stmt *stmt, const ir_tensor *owner, ir_expr *e, bool alone) {
+  asking a = {stmt, owner, alone, true};
+  if (e) ir_expr_walk(e, ask_place, &a);
+  return a.fits;
+}
+
+const ir_tensor *ir_bsr_result(const ir_stmt *stmt, ir_bsr *out) {
+  const ir_tensor *owner = owner_of(stmt->target);
+  if (owner == stmt->target || owner->role != IR_ROLE_IN || !ir_bsr_of(owner->format, out)) return NULL;
+  bool fits = is_at_place(stmt, owner, stmt->value, false) && is_at_place(stmt, owner, stmt->cond, false) &&
+              is_at_place(stmt, owner, stmt->sample, true);
+  return fits ? owner : NULL;
+}

@@ -67,6 +67,8 @@ bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOA
 
 bool ir_kernel_reads_bsr(const ir_kernel_row *row) { return row->load_a == IR_LOADER_BSR; }
 
+bool ir_kernel_writes_bsr(const ir_kernel_row *row) { return row->load_b == IR_LOADER_SDD; }
+
 bool ir_kernel_is_grouped(const ir_kernel_row *row) { return row->load_a == IR_LOADER_GROUPS; }
 
 bool ir_kernel_scatters(const ir_kernel_row *row) { return !strcmp(row->store, "scatter"); }
@@ -118,7 +120,7 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
   if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
-  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || ir_kernel_reads_bsr(row) || row->m % strip || row->n % word ||
+  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || ir_kernel_reads_bsr(row) || ir_kernel_writes_bsr(row) || row->m % strip || row->n % word ||
       ir_kernel_streams(row) || ir_kernel_widens(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;

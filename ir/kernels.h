@@ -18,6 +18,7 @@ typedef enum ir_load {
   IR_LOADER_KBLOCK,
   IR_LOADER_NBLOCK,
   IR_LOADER_BSR,
+  IR_LOADER_SDD,
   IR_LOADER_PACKED,
   IR_LOADER_WIDE,
   IR_LOADER_SKIP
@@ -58,6 +59,7 @@ bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
+bool ir_kernel_writes_bsr(const ir_kernel_row *row); /* its result is stored in blocks, which say what is computed (ir/bsr.h) */
 bool ir_kernel_moves_boxes(
     const ir_kernel_row *row); /* stores by tensor map, and loads too unless it gathers */
 /* Rows come in ragged groups, each multiplied by a matrix of its own; they may be gathered. */

@@ -369,6 +369,7 @@ double pass_candidate_time(pass_context *context, const pass_sum *sum, const ir_
   if (row && ir_kernel_scatters(row)) return *index = 0, pass_scatter_cost(context, candidate->target->def, row);
   if (sum && sum->grouped && row) return *index = 0, pass_groups_cost(context, sum, row);
   if (sum && sum->widened) return *index = 0, pass_widen_cost(context, sum, row);
+  if (sum && sum->sdd && row) return *index = 0, pass_sdd_cost(context, sum, row);
   if (sum && sum->bsr && row) return *index = 0, pass_bsr_cost(context, sum, row);
   if (pass_is_library(candidate) && sum && sum->matrices)
     return *index = 0, pass_library_cost(context, sum);

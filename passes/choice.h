@@ -35,6 +35,9 @@ typedef struct pass_sum {
   int64_t group; /* k's that share a scale; 0: there are none */
   /* or a product of which one factor is stored in blocks (ir/bsr.h), and the other dense: then not matrices, but all of the above as if it were */
   const ir_expr *bsr; /* a or b; NULL: none is */
+  /* or a product of dense matrices of which the stored blocks of an input say where it is computed, and its result has the same ones: then not
+   * matrices, but all of the above as if it were */
+  const ir_tensor *sdd; /* that input; NULL: it is none */
 } pass_sum;
 bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out);
 /* Why an operand is still read by the quotient of an index (divide.c); NULL: it is not. */
@@ -224,6 +227,9 @@ double pass_bsr_best(pass_context *context, const pass_sum *sum);
 bool pass_bsr_has_tile(const pass_sum *sum, const ir_kernel_row *row, const ir_directive *tile); /* as a schedule names it */
 /* Why no kernel takes such a product; NULL: one does, or it is none. */
 const char *pass_bsr_why_not(pass_context *context, const pass_sum *sum);
+/* Products of dense matrices into stored blocks (ways_sdd.c): predicted microseconds. */
+void pass_ways_sdd(pass_context *context, pass_ways *ways);
+double pass_sdd_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* Predicted microseconds of such a product, groups being as long as one another. */
 double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* Says what would make a product of two matrices of one that is none (ways_missed.c). */

@@ -268,6 +268,8 @@ static const char *chosen_why(pass_context *context, const pass_ways *ways,
   if (only_asked(ways, winner)) return "the schedule asks for it";
   if (ways->sum.bsr && ir_kernel_row_named(winner->candidate->row))
     return ir_format_text(context->arena, "the blocks of `%s` are multiplied as they lie: nothing is copied, listed or kept", ways->sum.bsr->tensor->name);
+  if (ways->sum.sdd && ir_kernel_row_named(winner->candidate->row))
+    return ir_format_text(context->arena, "the stored blocks of `%s` alone are computed, and go where its own lie", ways->sum.sdd->name);
   if (!next) return no_choice_why(context, ways);
   const ir_candidate *chosen = winner->candidate, *other = next->candidate;
   return ir_format_text(context->arena, "%s %s, against %s for %s",

@@ -308,6 +308,18 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 
+/* Persistent blocks whose tiles are runs of 64 stored columns of a strip, the last of each strip half full; operands come from the shared cache. */
+double pass_cost_sdd(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  double bytes = (double)ir_dtype_bytes(q->a), most = ceil(q->n / row->n), wide = tiling->cover * q->n / row->n;
+  double tiles = ceil(q->m / row->m) * fmin(most, wide + (wide < most ? 0.5 : 0)), k = round_up(q->k, row->k);
+  double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
+  double memory = microseconds_of_bytes(bytes * (q->m + q->n) * q->k + tiling->cover * q->m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
+  double flops = 2.0 * row->m * row->n * k / (rate * 1e6), fetched = microseconds_of_bytes((row->m + row->n) * k * bytes, p->box_gbs / p->units);
+  double one = fmax(fmax(flops, fetched), k / row->k * p->box_step_us) + p->tile_us;
+  return p->launch_us + p->start_us + both_limits(fmax(1, tiles / p->units + 0.5) * one, memory);
+}
+
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster
  * share a tile's columns. */
 double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, const pass_attention *a) {

@@ -2,9 +2,11 @@
  *
  *     y[t,o] = relu(b[o] + sum[k] x[t,k]*W[k,o])      fragment(acc, m, n, batch) = relu(b[n] + acc)
  *
- * acc is the finished sum, in f32 or i32; m, n and batch number the element, each role's indices
+ * Where the result has the entries of an operand (ir/bsr.h) `at` is the element's place among its values, which is that of what is read of the
+ * operand too.  acc is the finished sum, in f32 or i32; m, n and batch number the element, each role's indices
  * flattened row-major (ir/roles.h).  Constant factors and the sign of the sum's
  * body are part of it. */
+#include "ir/bsr.h"
 #include "ir/roles.h"
 #include "passes/contract.h"
 #include "passes/lower.h"
@@ -69,6 +71,17 @@ static void scatter_fragment(lower_state *s) {
   func->result = pass_value(s, env, root);
 }
 
+/* Of operands with the result's entries the one at hand. */
+static void stand_at_place(lower_state *s, lower_env *env, ir_func *func) {
+  ir_bsr bsr;
+  const ir_tensor *owner = ir_bsr_result(s->stmt, &bsr);
+  if (!owner) return;
+  ir_expr *at = pass_fragment_parameter(s, func, "at", IR_I64);
+  for (int i = 0; i < s->accesses.count; i++)
+    if (pass_level_owner(s->accesses.at[i].expr->tensor) == owner)
+      env->cursor[i] = (lower_cursor){.next = s->accesses.at[i].format->level_count, .pos = at, .readable = true};
+}
+
 void pass_lower_fragment(lower_state *s) {
   pass_contraction_info info;
   if (ir_is_scatter(s->stmt)) {
@@ -96,6 +109,7 @@ void pass_lower_fragment(lower_state *s) {
   pass_fragment_bind(s, env, &roles.n, n);
   pass_fragment_bind(s, env, &roles.batch, batch);
   if (info.ragged) pass_env_bind(env, info.ragged->segment, batch);
+  stand_at_place(s, env, func);
   pass_level_resolve(s, env);
   func->result = pass_value(s, env, root);
   s->stmt = stmt;

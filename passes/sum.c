@@ -199,6 +199,23 @@ static bool take_bsr(pass_context *context, pass_sum *sum, const pass_contractio
   return true;
 }
 
+/* Two dense matrices of 16 bits, and a result that has the blocks of an input; NULL: it is nothing of that kind. */
+static const char *take_sdd(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
+  const ir_stmt *stmt = sum->stmt;
+  ir_bsr bsr;
+  const ir_tensor *stored = ir_bsr_result(stmt, &bsr);
+  if (!stored || pass_target_of(context)->kind != IR_TARGET_CUDA || ir_is_scatter(stmt) || !pass_plain_subs(stmt) || stmt->acc != IR_F32) return NULL;
+  if (operand_misfit(context, &info->a) || operand_misfit(context, &info->b) || stmt->free.count != 2) return NULL;
+  if (info->a.tensor->dtype != info->b.tensor->dtype || ir_dtype_bytes(info->a.tensor->dtype) != 2 || info->k.list.count != 1) return NULL;
+  const char *misfit = ir_bsr_misfit(&bsr, 1 - bsr.outer_dim);
+  if (misfit) return ir_format_text(context->arena, "its result is stored in blocks that are not computed as they lie: %s", misfit);
+  if (bsr.last_dim == bsr.outer_dim) return "the blocks of its result are stored column by column, and their rows follow one another";
+  take_roles(context, sum, info);
+  if (sum->batches || take_flattened(context, sum, info) || runs_misfit(context, sum) || !sum->m_index || !sum->n_index) return NULL;
+  sum->sdd = stored;
+  return "its result is stored in blocks, which are computed one by one";
+}
+
 static const char *take_matrices(pass_context *context, pass_sum *sum) {
   pass_contraction_info info;
   const char *misfit;
@@ -211,6 +228,7 @@ static const char *take_matrices(pass_context *context, pass_sum *sum) {
   if (info.guard || info.factor || info.negative) return "the summand is more than a product";
   if (info.ragged) return take_groups(context, sum, &info);
   if (sum->k && take_bsr(context, sum, &info)) return "an operand is stored in blocks, and multiplied as it lies or walked";
+  if (sum->k && (misfit = take_sdd(context, sum, &info))) return misfit;
   if ((misfit = operand_misfit(context, &info.a)) || (misfit = operand_misfit(context, &info.b)))
     return misfit;
   if ((misfit = statement_misfit(sum->stmt))) return misfit;
@@ -232,7 +250,7 @@ bool pass_sum_of(pass_context *context, ir_stmt *stmt, pass_sum *out) {
   flatten(context->arena, out->reduce->args[0], out);
   out->not_matrices = take_matrices(context, out);
   out->matrices = !out->not_matrices;
-  for (int i = 0; !out->matrices && !out->widened && !out->bsr && i < stmt->free.count; i++)
+  for (int i = 0; !out->matrices && !out->widened && !out->bsr && !out->sdd && i < stmt->free.count; i++)
     out->n *= pass_index_assumed(context, stmt->free.at[i]);
   return true;
 }
@@ -241,7 +259,7 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_stmt *stmt = sum->stmt;
   ir_dtype dtype = stmt->target->dtype;
   pass_product q = {.batch = sum->batch, .m = sum->m, .n = sum->n, .k = sum->k_size, .a = dtype, .b = dtype, .c = dtype};
-  if (!sum->matrices && !sum->widened && !sum->bsr) return q;
+  if (!sum->matrices && !sum->widened && !sum->bsr && !sum->sdd) return q;
   q.a = sum->a->tensor->dtype;
   q.b = sum->b->tensor->dtype;
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);

@@ -565,6 +565,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
   if (!ways->is_sum) pass_ways_scatter(context, ways);
   if (ways->is_sum && ways->sum.widened) pass_ways_widen(context, ways);
   if (ways->is_sum && ways->sum.bsr) pass_ways_bsr(context, ways);
+  if (ways->is_sum && ways->sum.sdd) pass_ways_sdd(context, ways);
   pass_ways_missed(context, ways);
   if (!ways->is_sum || !ways->sum.matrices || !ways->sum.m_index || !ways->sum.n_index) return;
   for (int i = 0; i < ir_kernel_row_count; i++)

@@ -4,7 +4,9 @@
 //     k blocks   T[m][n] = e(sum over the k tiles that the strip's list names)
 //     n blocks   T[m][n] = e(sum[k] ..) in the columns that the strip's list names, Config::fill everywhere else
 //
-// n blocks: positions in the list are columns side by side in a tile (sread of B's columns), each run of 64 goes back to
+//     sdd        T[m][n] = e(sum[k] ..) in the blocks that T stores (sdd.cuh)
+//
+// n blocks, sdd: positions in the list are columns side by side in a tile (sread of B's columns), each run of 64 goes back to
 // its own place (swrite).  The loading warpgroup's idle warps store what no list names, from the list's bits.
 #pragma once
 #include "spc/boxes.cuh"
@@ -109,7 +111,8 @@ template <class Config> struct spc_k_order<Config, true> {
 // ---- n blocks --------------------------------------------------------------------------------------------------
 // The result's column where the box at column `at` of those that the place counts begins; past the list it lies outside.
 template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
-  if constexpr (Config::n_blocks) return at < place.n ? spc_column<Config>(args, place, at) : (int)Config::n(args);
+  if constexpr (Config::sdd) return at < place.n ? spc_sdd_column<Config>(args, place, at) : (int)Config::n(args);
+  else if constexpr (Config::n_blocks) return at < place.n ? spc_column<Config>(args, place, at) : (int)Config::n(args);
   else return at;
 }
 

@@ -12,6 +12,13 @@
 #include "spc/panel.cuh"
 #include "spc/place.cuh"
 #include "spc/prelude.cuh"
+#include "spc/sdd.cuh"
+
+// Of one element: what lies at the result's place (by box; fetched), in its column, in its row; where it is stored (sdd.cuh).
+struct spc_brought {
+  float here, fetched, column[2], row[2];
+  long long place;
+};
 
 // A place holds a sum, and later its value.
 template <class Config> struct spc_staged_tile {
@@ -34,16 +41,20 @@ template <class Config> SPC_DEVICE spc_list spc_list_of(const spc_args &args, in
   return {Config::ids(args) + list * Config::capacity(args) + spc_own_begin<Config>(args, strip), spc_count_of<Config>(args, strip),
           (int)extent};
 }
-// How many columns a strip's list names: its last micro-tile may reach over the edge.
+// How many columns a strip's list names: its last micro-tile may reach over the edge.  Of stored blocks all are.
 template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, int strip, int count) {
   int columns = count * Config::gran, n = (int)Config::n(args);
-  if (Config::gran == 1 || count == 0) return columns;
-  int last = __ldg(Config::ids(args) + (long long)strip * Config::capacity(args) + count - 1);
-  return columns - max((last + 1) * Config::gran - n, 0);
+  if constexpr (!Config::sdd) {
+    if (Config::gran == 1 || count == 0) return columns;
+    int last = __ldg(Config::ids(args) + (long long)strip * Config::capacity(args) + count - 1);
+    columns -= max((last + 1) * Config::gran - n, 0);
+  }
+  return columns;
 }
 // The result's column that is number `at` of those that the place counts.
 template <class Config> SPC_DEVICE int spc_column(const spc_args &args, const spc_tile_place &place, int at) {
-  if constexpr (Config::samples || Config::n_blocks)
+  if constexpr (Config::sdd) return min(spc_sdd_column<Config>(args, place, at), (int)Config::n(args) - 1);
+  else if constexpr (Config::samples || Config::n_blocks)
     return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
   else return at;
 }

@@ -694,7 +694,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if constexpr (Config::n_blocks) {
       if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
-      else spc_fill_unlisted<Config>(args, warp - 1, 3);
+      else if constexpr (!Config::sdd) spc_fill_unlisted<Config>(args, warp - 1, 3);
     } else if constexpr (Config::bsr) {
       if (warp == 0) spc_box_blocks_role<Config>(shared, spc_shared, args, maps);
     } else if constexpr (prepares) {

@@ -7,6 +7,7 @@
 #pragma once
 #include "spc/abi.h"
 #include "spc/ptx.cuh"
+#include "spc/sdd.cuh"
 
 // The pieces of a list that a half takes part in.
 struct spc_half {
@@ -29,6 +30,7 @@ template <class Config> SPC_DEVICE int spc_own_begin(const spc_args &args, int s
 }
 // How many entries a strip's list has.
 template <class Config> SPC_DEVICE int spc_count_of(const spc_args &args, int strip) {
-  if constexpr (Config::own_strips) return Config::counts(args)[(int)Config::pairs(args) + strip];
+  if constexpr (Config::sdd) return spc_sdd_count<Config>(args, strip);
+  else if constexpr (Config::own_strips) return Config::counts(args)[(int)Config::pairs(args) + strip];
   else return Config::counts(args)[strip];
 }

@@ -101,8 +101,8 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
 #pragma unroll 1
     for (; first < strips; first += 32) {
-      int strip = first + lane, count = strip < strips ? Config::counts(args)[strip] : 0;
-      int high = min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
+      int strip = first + lane, count = strip < strips ? spc_count_of<Config>(args, strip) : 0;
+      int high = Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
       int mine = (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high, sum = mine;
 #pragma unroll
       for (int d = 1; d < 32; d *= 2) {

@@ -125,6 +125,27 @@ template <class Config> struct spc_box_fetch<Config, true> {
   }
 };
 
+// A box of a result that is stored in blocks: how many of its columns are the matrix's, and where it lies.
+template <class Config, bool Stored = Config::sdd> struct spc_stored_box {
+  __device__ __forceinline__ spc_stored_box(const spc_args &, const spc_tile_place &, int) {}
+  __device__ __forceinline__ int column(int at, int) const { return at; } // as the place counts, and in the box
+  __device__ __forceinline__ void give(int, int, spc_brought (&)[2]) const {}
+};
+template <class Config> struct spc_stored_box<Config, true> {
+  int inside, begin;
+  long long first; // of the block's row 0, in the box's first column
+  __device__ __forceinline__ spc_stored_box(const spc_args &args, const spc_tile_place &place, int at)
+      : begin(spc_box_column_at<Config>(args, place, at)), first(0) {
+    inside = (int)Config::n(args) - begin;
+    if constexpr (Config::fragment_reads) first = spc_sdd_at<Config>(args, place, 0, min(at, place.n - spc_block_columns));
+  }
+  __device__ __forceinline__ int column(int, int within) const { return begin + within; }
+  __device__ __forceinline__ void give(int m, int column, spc_brought (&to)[2]) const {
+    if constexpr (Config::fragment_reads)
+      for (int i = 0; i < 2; i++) to[i].place = first + (long long)(m % Config::strip) * Config::gran + column + i;
+  }
+};
+
 // What lies at the result's place is brought to where the values are staged: as many boxes as there is room for, the others to slots.
 template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place;
 
@@ -181,9 +202,14 @@ template <class Config> struct spc_box_store {
     return spc_box_column_at<Config>(args, p, p.n0 + box_column(group, i));
   }
   SPC_DEVICE int box_x(const spc_args &args, const spc_tile_place &p, int group, int i) {
+    if constexpr (Config::sdd) { // in the matrix of all blocks; past the last one outside
+      int at = p.n0 + box_column(group, i);
+      return at < p.n ? at % Config::gran : Config::gran;
+    }
     return by_rows ? box_n(args, p, group, i) : p.m0 + box_row(group, i);
   }
   SPC_DEVICE int box_y(const spc_args &args, const spc_tile_place &p, int group, int i) {
+    if constexpr (Config::sdd) return (int)(spc_sdd_at<Config>(args, p, p.m0 + box_row(group, i), p.n0 + box_column(group, i)) / Config::gran);
     return by_rows ? p.m0 + box_row(group, i) : box_n(args, p, group, i);
   }
   SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full, const spc_args &args,
@@ -237,7 +263,8 @@ template <class Config> struct spc_box_store {
   // where it starts in the warpgroup's part of the tile, `within` in the box.
   template <bool Whole, class Found>
   SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, int within, const spc_u32 *here,
-                         const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found) {
+                         const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found,
+                         const spc_stored_box<Config> &stored) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
     int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
@@ -251,10 +278,13 @@ template <class Config> struct spc_box_store {
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
       if constexpr (Config::fetches)
         for (int i = 0; i < 2; i++) brought[i].fetched = fetched[within / 2 + 2 * p + i];
-      auto low = value<Whole>(v[2 * p], row[p % 2], n + p / 2 * 8, brought[0], e);
-      auto high = value<Whole>(v[2 * p + 1], row[p % 2], n + p / 2 * 8 + 1, brought[1], e);
+      stored.give(p % 2 ? m + 8 : m, within + p / 2 * 8 + lane % 4 * 2, brought);
+      const int column = stored.column(n + p / 2 * 8, within + p / 2 * 8 + lane % 4 * 2);
+      auto low = value<Whole>(v[2 * p], row[p % 2], column, brought[0], e);
+      auto high = value<Whole>(v[2 * p + 1], row[p % 2], column + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
       if constexpr (Config::samples) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
+      if constexpr (Config::sdd) packed[p] &= (p % 2 ? m + 8 : m) < e.place.m ? listed_halves(within + p / 2 * 8 + lane % 4 * 2, stored.inside) : 0;
       rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
       if (p % 2) { // -0 is zero
         found.note(part + p / 2 * 8, lane % 4 * 2, e.place.n - e.place.n0 - sums::group_column(), rows & 0x7fff7fff);
@@ -269,8 +299,8 @@ template <class Config> struct spc_box_store {
   }
   template <bool Whole>
   SPC_DEVICE auto value(typename sums::Sum sum, int row, int n, const spc_brought &brought, const spc_box_epilogue<Config> &e) {
-    int at_n = Whole ? n : min(n, e.place.n - 1);
-    return Config::epilogue(e.args, sum, row, spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
+    int at_n = Whole ? n : min(n, Config::sdd ? (int)Config::n(e.args) - 1 : e.place.n - 1);
+    return Config::epilogue(e.args, sum, row, Config::sdd ? at_n : spc_column<Config>(e.args, e.place, at_n), e.place.batch, brought);
   }
   // Of two neighbours the halves that are on the list; what is past it is zero, for its readers' last k tile.
   SPC_DEVICE spc_u32 listed_halves(int n, int end) { return (n < end ? 0xffffu : 0) | (n + 1 < end ? 0xffff0000u : 0); }
@@ -278,6 +308,7 @@ template <class Config> struct spc_box_store {
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
                             const spc_box_epilogue<Config> &e, Found &found) {
     spc_box_fetch<Config> fetched;
+    const spc_stored_box<Config> stored(e.args, e.place, e.place.n0 + sums::group_column() + part);
     if constexpr (Config::fetches) {
       static_assert(by_engine && by_rows && share == 64 && columns % 64 == 0, "what is fetched goes into boxes of 64 x 64");
       int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
@@ -286,14 +317,14 @@ template <class Config> struct spc_box_store {
     }
     if constexpr (share == 8) {
       spc_u32 packed[2];
-      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found);
+      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found, stored);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4], here[4];
         if constexpr (Config::reads_place) load_here(here, here_box, step);
-        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, fetched, packed, e, found);
+        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, fetched, packed, e, found, stored);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
         // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.

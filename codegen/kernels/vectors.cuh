@@ -7,11 +7,6 @@
 #include "spc/multiply_wgmma.cuh"
 #include "spc/rows.cuh"
 
-// Of one element: what lies at the result's place (by box; fetched), in its column, in its row.
-struct spc_brought {
-  float here, fetched, column[2], row[2];
-};
-
 template <class Config> struct spc_vectors {
   using sums = spc_wgmma_sums<Config>;
   static constexpr int turns = (sums::columns + 127) / 128;

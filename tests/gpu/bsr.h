@@ -1,4 +1,4 @@
-/* bsr.h - of parts.c alone: an operand that is stored in blocks, how many there are and what is in them. */
+/* bsr.h - of parts.c alone: an operand, or the result, that is stored in blocks, how many there are and what is in them. */
 #ifndef SPC_TESTS_GPU_BSR_H
 #define SPC_TESTS_GPU_BSR_H
 
@@ -60,6 +60,63 @@ static void fill_blocks(bench *b, const product_case *p, int kind) {
     }
   }
   pos[n.outer] = count;
+}
+
+/* ---- the result -------------------------------------------------------------------------------- */
+static const ir_tensor *stored_tensor(bench *b) { return block_array(b, IR_BUF_POS)->buf->tensor; }
+
+/* NULL: nobody reads them. */
+static array *stored_values(bench *b) {
+  for (int i = 0; i < b->array_count; i++)
+    if (b->array[i].buf->tensor == stored_tensor(b) && b->array[i].buf->kind == IR_BUF_VALS) return &b->array[i];
+  return NULL;
+}
+
+/* kind: as fill_blocks has it.  S's values, where anybody reads them, hang over no edge. */
+static void fill_stored(bench *b, const product_case *p, int kind) {
+  array *pos = block_array(b, IR_BUF_POS), *crd = block_array(b, IR_BUF_CRD), *S = stored_values(b);
+  block_counts n = blocks_of(b, stored_tensor(b));
+  int32_t count = 0;
+  for (int64_t o = 0; o < n.outer; o++) {
+    double keep = kind == 1 ? 0 : kind == 2 ? 1 : uniform(b) < 0.2 ? 0 : uniform(b);
+    ((int32_t *)pos->host)[o] = count;
+    for (int64_t l = 0; l < n.listed; l++) {
+      block_place[o * n.listed + l] = -1;
+      if (uniform(b) >= keep) continue;
+      block_place[o * n.listed + l] = count;
+      for (int64_t i = 0; S && i < n.elements; i++) {
+        int64_t m = o * p->strip + i / p->gran, column = l * p->gran + i % p->gran;
+        ir_dtype_store(S->buf->dtype, S->host, count * n.elements + i, m < b->size[CASE_M] && column < b->size[CASE_N] ? value(b) : NAN);
+      }
+      ((int32_t *)crd->host)[count++] = (int32_t)l;
+    }
+  }
+  ((int32_t *)pos->host)[n.outer] = count;
+}
+
+/* Where T's element lies; -1: it is not stored. */
+static int64_t stored_at(bench *b, const product_case *p, int64_t m, int64_t n) {
+  int32_t place = block_place[m / p->strip * blocks_of(b, stored_tensor(b)).listed + n / p->gran];
+  return place < 0 ? -1 : (int64_t)place * p->strip * p->gran + m % p->strip * p->gran + n % p->gran;
+}
+
+/* What hangs over an edge is zero; behind the last block nothing is written. */
+static void check_stored(bench *b, const ir_stage *s, const product_case *p) {
+  const array *T = find(b, "T");
+  block_counts n = blocks_of(b, stored_tensor(b));
+  int64_t rows = n.outer * p->strip, columns = n.listed * p->gran, stored = ((int32_t *)block_array(b, IR_BUF_POS)->host)[n.outer] * n.elements;
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = r < b->size[CASE_M] ? b->size[CASE_N] : 0; c < columns; c++) {
+      int64_t at = stored_at(b, p, r, c);
+      double got = at < 0 ? 0 : ir_dtype_load(p->out, T->host, at);
+      if (got != 0) fail(b, s, p->row, "T over the edge", (double)at, got, 0);
+    }
+  size_t element = ir_dtype_bytes(p->out);
+  for (size_t i = (size_t)stored * element; i < T->bytes; i++)
+    if (((unsigned char *)T->host)[i] != 0xff) {
+      fail(b, s, p->row, "T behind the last block", (double)i, 0, 0);
+      return;
+    }
 }
 
 #endif

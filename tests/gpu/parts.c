@@ -239,6 +239,8 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
 /* at: where T holds column n. */
 static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m,
                           int64_t n, int64_t place) {
+  int64_t stored = cuda_case_sdd(p) ? stored_at(b, p, m, n) : 0;
+  if (stored < 0) return;
   sums r = reference(b, p, s->reads.count ? s->reads.at[0] : NULL, g, m, n);
   double want = r.sum;
   if (p->epilogue == CASE_BIAS_RELU) {
@@ -255,13 +257,17 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
     double gate = ir_dtype_load(IR_BF16, find(b, "gate")->host, n * b->size[CASE_M] + m);
     want *= gate;
     r.magnitude *= fabs(gate);
+  } else if (p->epilogue == CASE_PLACE) {
+    double factor = ir_dtype_load(stored_values(b)->buf->dtype, stored_values(b)->host, stored);
+    want *= factor;
+    r.magnitude *= fabs(factor);
   } else if (p->epilogue == CASE_MASK) {
     int64_t masked = element(b, p->layout_t, g, m, n, CASE_M, CASE_N);
     if (!ir_dtype_load_int(IR_B1, find(b, "mask")->host, masked)) want = CASE_FILL;
   }
   if (cuda_case_groups(p) && group_of(b, m) < 0) want = 0;
   if (cuda_case_picks(p) && !b->unfit && !is_picked(b, s->reads.at[0], m, n)) want = CASE_FILL;
-  int64_t at = element(b, p->layout_t, g, m, place, CASE_M, CASE_N);
+  int64_t at = cuda_case_sdd(p) ? stored : element(b, p->layout_t, g, m, place, CASE_M, CASE_N);
   double got = ir_dtype_load(p->out, find(b, "T")->host, at);
   double bound =
       4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
@@ -316,6 +322,7 @@ static void check_product(bench *b, const ir_stage *s, const product_case *p) {
             check_element(b, s, p, g, m, n, n);
         }
   if (s->detects) check_bits(b, s, p);
+  if (cuda_case_sdd(p)) check_stored(b, s, p);
 }
 
 static void check_untouched(bench *b, const ir_stage *s, const product_case *p) {
@@ -376,6 +383,7 @@ static bool leaves(const bench *b, const product_case *p, int verdict) {
 
 static void product(bench *b, const ir_stage *s, const product_case *p, int kind, int verdict) {
   collect(b, s);
+  if (cuda_case_sdd(p)) fill_stored(b, p, kind);
   if (cuda_case_bsr(p)) fill_blocks(b, p, kind);
   else fill_values(b, find(b, "A"));
   fill_values(b, find(b, "B"));

@@ -24,6 +24,11 @@ bool cuda_case_bsr(const product_case *p) {
   return row && ir_kernel_reads_bsr(row);
 }
 
+bool cuda_case_sdd(const product_case *p) {
+  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  return row && ir_kernel_writes_bsr(row);
+}
+
 bool cuda_case_picks(const product_case *p) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
   return row && ir_kernel_n_blocks(row);
@@ -66,10 +71,10 @@ static const ir_format *layout_format(cuda_cases *c, int rank, char layout) {
   return f;
 }
 
-/* A[m][k] in blocks of strip x gran. */
-static const ir_format *blocks_format(cuda_cases *c, const product_case *p) {
+/* A[m][k], or T[m][n], in blocks of strip x gran. */
+static const ir_format *blocks_format(cuda_cases *c, const product_case *p, char layout) {
   ir_format *f = IR_NEW(c->arena, ir_format);
-  int outer = p->way == CASE_BY_K ? 1 : 0, last = p->layout_a == 'r' ? 1 : 0;
+  int outer = p->way == CASE_BY_K ? 1 : 0, last = layout == 'r' ? 1 : 0;
   int dims[] = {outer, 1 - outer, 1 - last, last};
   f->name = "blocks";
   f->rank = 2;
@@ -191,7 +196,7 @@ static ir_expr *extra(cuda_cases *c, ir_func *f, ir_dtype value, ir_tensor *of, 
   return ir_cast(c->arena, value, ir_load(c->arena, buf, offset));
 }
 
-static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate) {
+static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate, ir_tensor *stored) {
   ir_arena *a = c->arena;
   ir_func *f = ir_func_new(c->kernel, "epilogue");
   f->kind = IR_FUNC_FRAGMENT;
@@ -199,7 +204,10 @@ static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate) 
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   ir_expr *batch = ir_var_ref(a, param(c, f, "batch", IR_I64));
-  if (p->epilogue == CASE_SCALES) {
+  if (p->epilogue == CASE_PLACE) {
+    ir_expr *at = ir_var_ref(a, param(c, f, "at", IR_I64));
+    f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), stored, at));
+  } else if (p->epilogue == CASE_SCALES) {
     ir_tensor *scale = tensor(c, "scale", IR_F16, 'r', 1, (int[]){CASE_M});
     ir_tensor *bias = tensor(c, "bias", IR_F32, 'r', 1, (int[]){CASE_N});
     ir_expr *scaled = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), scale, m));
@@ -300,7 +308,13 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
              (int[]){CASE_BATCH, CASE_K, CASE_N} + (grouped ? 0 : skip));
   ir_tensor *tt =
       tensor(c, "T", p->out, p->layout_t, rank, (int[]){CASE_BATCH, CASE_M, CASE_N} + skip);
-  if (cuda_case_bsr(p)) at->format = blocks_format(c, p);
+  ir_tensor *stored = NULL;
+  if (cuda_case_bsr(p)) at->format = blocks_format(c, p, p->layout_a);
+  if (cuda_case_sdd(p)) {
+    stored = tensor(c, "S", p->guard == 1 ? IR_F32 : p->out, 'r', 2, (int[]){CASE_M, CASE_N}); /* f32: not brought by box */
+    tt->like = stored;
+    tt->format = stored->format = blocks_format(c, p, p->layout_t);
+  }
   ir_index *g = p->batched || grouped ? ir_index_new(c->kernel, "g", size(c, CASE_BATCH)) : NULL;
   ir_index *m = ir_index_new(c->kernel, "i", size(c, CASE_M)),
            *n = ir_index_new(c->kernel, "j", size(c, CASE_N));
@@ -321,7 +335,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_tensor *gate = p->epilogue == CASE_GATE
                         ? tensor(c, "gate", IR_BF16, 'c', 2, (int[]){CASE_M, CASE_N})
                         : NULL;
-  ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p, gate);
+  ir_func *epilogue = p->epilogue == CASE_PLAIN ? NULL : fragment(c, p, gate, stored);
   if (gate)
     stmt->support = ir_apply(a, IR_OP_NE, ir_cast(a, IR_F32, access2(c, gate, NULL, m, n)),
                              ir_const_f(a, IR_F32, 0));
@@ -331,7 +345,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
   else if (cuda_case_is_live(p))
     give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
-  else if (p->strip && !cuda_case_bsr(p))
+  else if (p->strip && !cuda_case_bsr(p) && !cuda_case_sdd(p))
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (cuda_case_regroups(p)) give_order(c, read);
   if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(ir_kernel_row_named(p->row)))) give_pairs(c, read);

@@ -14,7 +14,8 @@ typedef enum case_epilogue {
   CASE_FLOATS,    /* the same, of an f32 residual */
   CASE_SCALES,    /* acc * scale[m] + bias[n] */
   CASE_GATE,      /* acc * gate[m][n], which is stored transposed and says where T is asked for */
-  CASE_MASK       /* mask[m][n] ? acc : -3, a byte an element, which lies like T */
+  CASE_MASK,      /* mask[m][n] ? acc : -3, a byte an element, which lies like T */
+  CASE_PLACE      /* acc * S[m][n], of the operand whose blocks T has */
 } case_epilogue;
 
 typedef enum case_way {
@@ -37,7 +38,7 @@ typedef struct product_case {
   ir_dtype in, out;
   char layout_a, layout_b, layout_t;
   bool batched;
-  int strip, gran;               /* of the list of A along k, or of T along n; 0: none.  Of a row that reads A in blocks their m and k */
+  int strip, gran;               /* of the list of A along k, or of T along n; 0: none.  Of a row that reads A in blocks their m and k, of one that writes T so m and n */
   int detect_strip, detect_gran; /* of the list made of T; 0: none */
   case_epilogue epilogue;
   int guard; /* 0: none; 1: the sparse branch; 2: the dense branch */
@@ -84,6 +85,7 @@ ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 /* Of A or B: `in`, but where the row widens the operand. */
 ir_dtype cuda_case_operand(const product_case *p, bool is_a);
+bool cuda_case_sdd(const product_case *p);     /* T has the stored blocks of S */
 bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
 bool cuda_case_is_packed(const product_case *p);
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
