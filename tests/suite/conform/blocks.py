@@ -5,20 +5,14 @@ from .harness import *
 
 rng = np.random.default_rng(64)
 f64 = lambda a: np.asarray(a, np.float64)
-ROUND = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16), "f32": lambda a: np.asarray(a, np.float32)}
 FORMATS = "format byk(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, i%a: dense, j%b: dense ];\nformat turned(a,b) = [i,j] -> [ i/a: dense, j/b: compressed, j%b: dense, i%a: dense ];\nkernel k"
 # what is computed: the stored operand's indices, the other one's, the result's
 FORMS = {"x Wt": ("o,k", "t,k", "t,o"), "W x": ("o,k", "k,t", "o,t"), "x W": ("k,o", "t,k", "t,o"), "Wt x": ("k,o", "k,t", "o,t")}
 
 
-def drawn(shape, blocks, kept, empty):
-    """Integers in so many of the blocks; `empty`: some block rows and columns hold none."""
-    tiles = [-(-n // b) for n, b in zip(shape, blocks)]
-    there = rng.random(tiles) < kept
-    if empty:
-        there[::3] = False
-        there[:, 1::4] = False
-    return (rng.integers(-4, 5, shape) * np.kron(there, np.ones(blocks, int))[:shape[0], :shape[1]]).astype(np.float64)
+def drawn(shape, factors, kept, empty):
+    at = block_mask(rng, shape, factors, kept, empty)
+    return (rng.integers(-4, 5, shape) * at).astype(np.float64)
 
 
 def blocks(name, form="x Wt", fmt="bsr(64,64)", t=37, o=131, k=203, kept=0.4, empty=True, dtype="bf16", out=None, hint=0.4, const=" const", after="%s", post=lambda y: y, tile=None, more="",

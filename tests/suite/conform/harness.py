@@ -19,6 +19,19 @@ def bf16(a):
     return np.where(np.isnan(np.asarray(a, np.float32)), np.float32("nan"), out).reshape(np.shape(a))
 
 
+ROUND = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16), "f32": lambda a: np.asarray(a, np.float32)}
+
+
+def block_mask(rng, shape, blocks, kept, empty):
+    """1 in so many of the blocks, which may hang over the edges; `empty`: some block rows and columns hold none."""
+    tiles = [-(-n // b) for n, b in zip(shape, blocks)]
+    there = rng.random(tiles) < kept
+    if empty:
+        there[::3] = False
+        there[:, 1::4] = False
+    return np.kron(there, np.ones(blocks, int))[:shape[0], :shape[1]]
+
+
 def program(dims, body, name="k", more=""):
     return "spx 1;\n%s\nkernel %s {\n%s\n}\n%s" % (" ".join("dim %s: dyn;" % d for d in dims.split()), name, body, more)
 

@@ -5,19 +5,13 @@ from .harness import *
 
 rng = np.random.default_rng(65)
 f64 = lambda a: np.asarray(a, np.float64)
-ROUND = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16), "f32": lambda a: np.asarray(a, np.float32)}
 FORMATS = "format byj(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, j%b: dense, i%a: dense ];\nformat turned(a,b) = [i,j] -> [ i/a: dense, j/b: compressed, j%b: dense, i%a: dense ];\nkernel k"
 OPERANDS = {"A Bt": ("i,k", "j,k"), "A B": ("i,k", "k,j"), "At B": ("k,i", "k,j"), "At Bt": ("k,i", "j,k"), "Bt A": ("i,k", "j,k")}
 
 
-def drawn(shape, blocks, kept, empty):
-    """Integers in so many of the blocks, none of them 0; `empty`: some block rows and columns hold none."""
-    tiles = [-(-n // b) for n, b in zip(shape, blocks)]
-    there = rng.random(tiles) < kept
-    if empty:
-        there[::3] = False
-        there[:, 1::4] = False
-    at = np.kron(there, np.ones(blocks, int))[:shape[0], :shape[1]]
+def drawn(shape, factors, kept, empty):
+    """Integers in the blocks, none of them 0, and where they are."""
+    at = block_mask(rng, shape, factors, kept, empty)
     return (rng.integers(1, 5, shape) * rng.choice((-1, 1), shape) * at).astype(np.float64), at
 
 
