@@ -5,7 +5,6 @@ from .harness import *
 
 rng = np.random.default_rng(417)
 f64 = lambda a: np.asarray(a, np.float64)
-ROUND = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16), "f32": lambda a: np.asarray(a, np.float32)}
 WITHIN = {"bf16": 1e-2, "f16": 2e-3, "f32": 2e-5}
 
 
