@@ -5,7 +5,7 @@
  *   cuda_scatter.c  a statement read as rows that are sent to named places
  *   cuda_attend.c   a stage read as attention, its config
  *   cuda_widen.c    the same of a factor of 8-bit integers, and its scales
- *   cuda_bsr.c      the same of a factor that is stored in blocks
+ *   cuda_bsr.c      the same of a factor, or a result, that is stored in blocks
  *   cuda_select.c   a stage to its launches: kernel row, buffers, threads, shared memory
  *   cuda_shape.c    the shape of a launch
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
@@ -109,8 +109,8 @@ typedef struct cg_sdd {
   int64_t block_m, block_n;
   int buf_pos, buf_crd;
 } cg_sdd;
-/* Why the product has no such result (its m and n may change places); NULL: it has. */
-const char *cg_sdd_read(cg_product *p, cg_sdd *out);
+/* Why the product has no such result that the row's tiles fit (its m and n may change places); NULL: it has. */
+const char *cg_sdd_read(cg_product *p, const ir_kernel_row *row, cg_sdd *out);
 /* The strides inside a block, by dimension; false when the tensor is not stored in blocks. */
 bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides);
 /* Why the product is none with such an A (its m and n may change places); NULL: it is. */

@@ -289,44 +289,50 @@ static void add_operand(ir_arena *arena, const cg_launch *l, const cg_operand *o
           panel_width(l, o, free, rows_are_k), rows_are_k ? l->row->k : free, out);
 }
 
-/* Blocks follow one another: a matrix as wide as a block's contiguous side, with room for all of them.  How many there are nobody asks: what is not
- * stored is not asked for. */
-static void add_blocks(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
-  const cg_bsr *b = &l->bsr;
-  bool k_last = l->product.a.layout == 'r';
-  int64_t wide = k_last ? b->block_k : b->block_m, tall = k_last ? b->block_m : b->block_k;
-  ir_expr *blocks = ir_apply(arena, IR_OP_MUL, ir_ceil_div(arena, l->product.size_m, b->block_m), ir_ceil_div(arena, l->product.size_k, b->block_k));
-  add_map(arena, l, &l->product.a, l->buf_a, b->tensor->dtype, ir_int(arena, wide), ir_apply(arena, IR_OP_MUL, blocks, ir_int(arena, tall)), BOX_ROWS,
-          BOX_ROWS, out);
+/* Blocks of tall x wide elements follow one another: a matrix as wide as a block's contiguous side, with room for as many as there may be.  How many
+ * there are nobody asks: what is not stored is not asked for. */
+static void add_blocks(ir_arena *arena, const cg_launch *l, const cg_operand *o, int buf, ir_dtype dtype, ir_expr *most, int64_t tall, int64_t wide,
+                       ir_code_image *out) {
+  add_map(arena, l, o, buf, dtype, ir_int(arena, wide), ir_apply(arena, IR_OP_MUL, most, ir_int(arena, tall)), BOX_ROWS, BOX_ROWS, out);
 }
 
-/* The same of the result, and of what lies at its place. */
-static void add_result_blocks(ir_arena *arena, const cg_launch *l, int buf, ir_code_image *out) {
+static ir_expr *most_blocks(ir_arena *arena, ir_expr *rows, int64_t tall, ir_expr *columns, int64_t wide) {
+  return ir_apply(arena, IR_OP_MUL, ir_ceil_div(arena, rows, tall), ir_ceil_div(arena, columns, wide));
+}
+
+static void add_a(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
+  const cg_product *p = &l->product;
+  const cg_bsr *b = &l->bsr;
+  bool k_last = p->a.layout == 'r';
+  /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
+   * aligned. */
+  if (!b->tensor)
+    add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+  else
+    add_blocks(arena, l, &p->a, l->buf_a, b->tensor->dtype, most_blocks(arena, p->size_m, b->block_m, p->size_k, b->block_k), k_last ? b->block_m : b->block_k,
+               k_last ? b->block_k : b->block_m, out);
+}
+
+/* The result's, or of what lies at its place. */
+static void add_result(ir_arena *arena, const cg_launch *l, int buf, ir_code_image *out) {
+  const cg_product *p = &l->product;
   const cg_sdd *b = &l->sdd;
-  const cg_operand *t = &l->product.t;
-  ir_expr *blocks = ir_apply(arena, IR_OP_MUL, ir_ceil_div(arena, l->product.size_m, b->block_m), ir_ceil_div(arena, l->product.size_n, b->block_n));
-  add_map(arena, l, t, buf, buf < 0 ? t->tensor->dtype : l->bufs.at[buf]->dtype, ir_int(arena, b->block_n),
-          ir_apply(arena, IR_OP_MUL, blocks, ir_int(arena, b->block_m)), BOX_ROWS, BOX_ROWS, out);
+  bool rows = p->t.layout == 'r';
+  int share = box_columns(l->row);
+  ir_dtype dtype = buf < 0 ? p->t.tensor->dtype : l->bufs.at[buf]->dtype;
+  if (b->tensor)
+    add_blocks(arena, l, &p->t, buf, dtype, most_blocks(arena, p->size_m, b->block_m, p->size_n, b->block_n), b->block_m, b->block_n, out);
+  else
+    add_map(arena, l, &p->t, buf, dtype, rows ? p->size_n : p->size_m, rows ? p->size_m : p->size_n, rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);
 }
 
 void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   const cg_product *p = &l->product;
-  bool rows = p->t.layout == 'r';
-  int share = box_columns(l->row);
-  if (l->bsr.tensor) add_blocks(arena, l, out);
-  /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
-   * aligned. */
-  else add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m,
-              p->a.layout == 'c', out);
+  add_a(arena, l, out);
   add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->size_n,
               p->b.layout == 'r', out);
-  int result[2] = {stores_boxes(l) ? l->buf_t : -1, l->brought.place};
-  for (int i = 0; i < 2; i++)
-    if (l->sdd.tensor) add_result_blocks(arena, l, result[i], out);
-    else add_map(arena, l, &p->t, result[i],
-            result[i] < 0 ? p->t.tensor->dtype : l->bufs.at[result[i]]->dtype,
-            rows ? p->size_n : p->size_m, rows ? p->size_m : p->size_n,
-            rows ? share : BOX_ROWS, rows ? BOX_ROWS : share, out);
+  add_result(arena, l, stores_boxes(l) ? l->buf_t : -1, out);
+  add_result(arena, l, l->brought.place, out);
   if (!l->live) return;
   out->maps.count--; /* nothing is read at T's place */
   add_operand(arena, l, &p->a, l->buf_packed, BOX_ROWS, p->size_m, false, out);

@@ -7,8 +7,7 @@
 
 bool cg_block_strides(ir_arena *arena, const ir_tensor *tensor, ir_expr **strides) {
   ir_bsr bsr;
-  while (tensor->like) tensor = tensor->like;
-  if (!ir_bsr_of(tensor->format, &bsr)) return false;
+  if (!ir_bsr_of(ir_tensor_owner(tensor)->format, &bsr)) return false;
   strides[bsr.last_dim] = ir_int(arena, 1);
   strides[1 - bsr.last_dim] = ir_int(arena, bsr.factor[bsr.last_dim]);
   return true;
@@ -34,12 +33,13 @@ const char *cg_bsr_read(cg_product *p, cg_bsr *out) {
   return NULL;
 }
 
-const char *cg_sdd_read(cg_product *p, cg_sdd *out) {
+const char *cg_sdd_read(cg_product *p, const ir_kernel_row *row, cg_sdd *out) {
   ir_bsr bsr;
   const ir_tensor *tensor = ir_bsr_result(p->stmt, &bsr);
   if (!tensor || p->batch_count) return "its result has not the stored blocks of an input";
   if (ir_is_bare(p->stmt->subs[bsr.outer_dim], p->n)) cg_product_swap(p);
   if (p->t.layout != 'r') return "the blocks of its result are stored column by column";
+  if (bsr.factor[bsr.outer_dim] % row->m) return "a tile of the result is not in one row of blocks";
   *out = (cg_sdd){.tensor = tensor, .block_m = bsr.factor[bsr.outer_dim], .block_n = bsr.factor[1 - bsr.outer_dim], .buf_pos = -1, .buf_crd = -1};
   return ir_bsr_misfit(&bsr, 1 - bsr.outer_dim);
 }

@@ -112,8 +112,8 @@ static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
   bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen));
   bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
-  if (row && (chosen && ir_kernel_reads_bsr(chosen)) != ir_kernel_reads_bsr(row)) return false;
-  if (row && (chosen && ir_kernel_writes_bsr(chosen)) != ir_kernel_writes_bsr(row)) return false;
+  bool reads = chosen && ir_kernel_reads_bsr(chosen), writes = chosen && ir_kernel_writes_bsr(chosen); /* stored blocks */
+  if (row && (reads != ir_kernel_reads_bsr(row) || writes != ir_kernel_writes_bsr(row))) return false;
   ir_precision precision = chosen ? ir_kernel_precision(chosen) : IR_PRECISION_FULL;
   if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||
       ir_kernel_precision(row) != precision || !runs_on(row, c->options->target) ||

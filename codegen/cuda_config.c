@@ -4,6 +4,7 @@
  * is in the skeletons, fused arithmetic in the fragment.  Every emitted source opens with the
  * statement it computes, the choice that was made and its reason. */
 #include "codegen/cuda.h"
+#include "ir/attend.h"
 
 enum { THREADS_A_UNIT = 2048, REGISTERS_A_UNIT = 65536 };
 
@@ -489,7 +490,7 @@ static void put_noted(const config *c) {
   if (!t->asked) return;
   put_pointer(c, "notes", "unsigned char", cg_buffer_number(c->l, t->notes));
   line(c, "SPC_DEVICE spc_u32 *claims(const spc_args &args) { return (spc_u32 *)args.buf[%d]; }", cg_buffer_number(c->l, t->mask));
-  line(c, "SPC_DEVICE spc_u32 *mask(const spc_args &args) { return (spc_u32 *)args.buf[%d] + 4; }", cg_buffer_number(c->l, t->mask));
+  line(c, "SPC_DEVICE spc_u32 *mask(const spc_args &args) { return (spc_u32 *)args.buf[%d] + %d; }", cg_buffer_number(c->l, t->mask), IR_ATTEND_WORDS);
   if (!t->takes_notes) put_function(c, "plane", "long long", t->plane);
 }
 
@@ -503,14 +504,12 @@ static bool uses_batch(const ir_func *f) {
   return ir_expr_uses_var(f->result, batch);
 }
 
-enum { NOTED_ROWS = 64 }; /* of a tile (kernels/tile_mask.cuh) */
-
 static void put_tile_mask(const config *c) {
   const cg_attend *t = &c->l->attend;
   line(c, "static constexpr int tile_n = %d, threads = %d;", c->l->tile_n, c->l->threads);
   int64_t m = t->step_m->result->i, n = t->step_n->result->i;
-  bool whole = m % NOTED_ROWS == 0 && n % c->l->tile_n == 0;
-  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)(m ? m : NOTED_ROWS));
+  bool whole = m % IR_ATTEND_NOTED == 0 && n % c->l->tile_n == 0;
+  line(c, "static constexpr int step_m = %lld; // what is asked is the same for so many rows", (long long)(m ? m : IR_ATTEND_NOTED));
   line(c, "static constexpr bool whole_tiles = %s; // and for all pairs of a tile", whole ? "true" : "false");
   bool bounded = !uses_batch(t->first) && !uses_batch(t->behind);
   line(c, "static constexpr bool bounded = %s; // columns of a row, in all batches alike", bounded ? "true" : "false");

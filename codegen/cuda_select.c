@@ -396,9 +396,8 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   cg_bsr bsr = {0};
   cg_sdd sdd = {0};
   if (ir_kernel_reads_bsr(row)) why = cg_bsr_read(&product, &bsr);
-  else if (ir_kernel_writes_bsr(row)) why = cg_sdd_read(&product, &sdd);
+  else if (ir_kernel_writes_bsr(row)) why = cg_sdd_read(&product, row, &sdd);
   else why = cg_product_is_dense(&product) ? NULL : "an operand is not stored dense";
-  if (!why && sdd.tensor && sdd.block_m % row->m) why = "a tile of the result is not in one row of blocks";
   if (why) return unfit(s, row->name, why);
   bool wide_a = row->load_a == IR_LOADER_WIDE;
   ir_dtype dtype = (wide_a ? product.b : product.a).tensor->dtype;
@@ -415,11 +414,12 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->groups = groups;
   l->bsr = bsr;
   l->sdd = sdd;
-  if (sdd.tensor) l->n_blocks = ir_kernel_moves_boxes(row);
+  l->n_blocks |= sdd.tensor && ir_kernel_moves_boxes(row);
   l->scales = scales;
-  bool turned = !l->list && !groups.segment && !bsr.tensor && !sdd.tensor && !ir_kernel_widens(row) && is_turned(s, l);
+  bool blocks = bsr.tensor || sdd.tensor; /* of an operand or the result, as they are stored */
+  bool turned = !l->list && !groups.segment && !blocks && !ir_kernel_widens(row) && is_turned(s, l);
   if (turned) cg_product_swap(&l->product);
-  l->detects = !l->n_blocks && !bsr.tensor && !sdd.tensor && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
+  l->detects = !l->n_blocks && !blocks && !groups.segment && !ir_kernel_widens(row) && fit_detection(s, l, turned);
   if (!takes(row, &l->product.a, &l->product.b))
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);

@@ -310,8 +310,7 @@ static spc_status take_packed(enqueue *e) {
 /* A result `like` X has as many values as X. */
 static spc_status take_model(const enqueue *e, int number) {
   const ir_kernel *kernel = e->plan->kernel;
-  const ir_tensor *tensor = kernel->tensors.at[number], *root = tensor;
-  while (root->like) root = root->like;
+  const ir_tensor *tensor = kernel->tensors.at[number], *root = ir_tensor_owner(tensor);
   for (int i = 0; i < kernel->tensors.count; i++)
     if (kernel->tensors.at[i] == root) e->p->arrays[number].count = e->p->arrays[i].count;
   const spc_tensor *t = drv_tensor_given(&e->given, tensor->name);

@@ -46,8 +46,7 @@ spc_status spc_plan_tensor(const spc_plan *plan, int i, spc_tensor_info *info, s
                           .name = t->name,
                           .rank = t->rank,
                           .is_output = t->role == IR_ROLE_OUT};
-  const ir_tensor *root = t;
-  while (root->like) root = root->like;
+  const ir_tensor *root = ir_tensor_owner(t);
   full.pattern_of = root == t ? NULL : root->name;
   for (int d = 0; d < t->rank; d++)
     if (t->dim[d]->kind == IR_DIM) full.dims[d] = t->dim[d]->dim->name;
@@ -94,8 +93,7 @@ static spc_status shape_result(shaping *s, const ir_tensor *declared, spc_tensor
                           s->given.call, d, declared->name);
     count = t->shape[d] && count > INT64_MAX / t->shape[d] ? INT64_MAX : count * t->shape[d];
   }
-  const ir_tensor *root = declared;
-  while (root->like) root = root->like;
+  const ir_tensor *root = ir_tensor_owner(declared);
   const spc_tensor *model = drv_tensor_given(&s->given, root->name);
   if (declared->like)
     t->value_count = model ? model->value_count : 0;

@@ -49,7 +49,7 @@ static spc_status check_apart(const api_tensors *given, const spc_tensor *t, con
 
 /* How many values its model has; -1: the model's pattern is computed, or has none. */
 static int64_t model_count(const ir_bindings *inputs, const ir_tensor *declared) {
-  while (declared->like) declared = declared->like;
+  declared = ir_tensor_owner(declared);
   for (int i = 0; i < inputs->list.count; i++)
     if (inputs->list.at[i].tensor == declared) return inputs->list.at[i].view.vals.count;
   return -1;

@@ -15,11 +15,7 @@ typedef enum trust { STORAGE, HINTS, ALL } trust;
 
 static support support_of(const ir_expr *e, trust t);
 
-static bool is_full(const ir_format *f) {
-  for (int k = 0; k < f->level_count; k++)
-    if (!ir_level_rows[f->level[k].kind].full) return false;
-  return true;
-}
+static bool is_full(const ir_format *f) { return !ir_format_lists_entries(f); }
 
 static bool is_zero(const ir_expr *e) {
   double value;
@@ -156,11 +152,6 @@ static bool stmt_zero_in(const places *p, const ir_stmt *s) {
 }
 
 /* ---- as like(X) ---------------------------------------------------------------------------- */
-static const ir_tensor *root_of(const ir_tensor *t) {
-  while (t->like) t = t->like;
-  return t;
-}
-
 static bool same_subs(const places *p, ir_expr *const *subs, int rank) {
   for (int i = 0; i < rank; i++)
     if (!ir_expr_equal(p->subs[i], subs[i])) return false;
@@ -170,7 +161,7 @@ static bool same_subs(const places *p, ir_expr *const *subs, int rank) {
 static bool root_access(const places *p, const ir_expr *e) {
   const ir_tensor *t = e->tensor;
   if (t->rank != p->root->rank || !same_subs(p, e->args, t->rank)) return false;
-  if (root_of(t) == p->root) return true;
+  if (ir_tensor_owner(t) == p->root) return true;
   const ir_stmt *s = t->def;
   return s && !t->format && !ir_is_scatter(s) && same_subs(p, s->subs, t->rank) &&
          stmt_zero_in(p, s);
@@ -293,9 +284,9 @@ static void check_like(fe_check *c, fe_stmt *stmt) {
   x->uses++;
   if (x->bad || !like_fits(c, stmt, t, x->tensor)) return;
   t->like = x->tensor;
-  t->format = root_of(x->tensor)->format;
+  t->format = ir_tensor_owner(x->tensor)->format;
   const ir_stmt *s = stmt->lowered;
-  places p = {.access = root_access, .root = root_of(x->tensor), .subs = s->subs};
+  places p = {.access = root_access, .root = ir_tensor_owner(x->tensor), .subs = s->subs};
   if (is_full(t->format)) return;
   /* What X does not store has one value there: 0, or the fill. */
   bool fits = stmt_zero_in(&p, s) || (s->cond && zero_in(&p, s->cond));

@@ -15,6 +15,10 @@
 #include "ir/roles.h"
 #include "ir/tile.h"
 
+/* What a launch before the kernel leaves (kernels/tile_mask.cuh): rows that share a note; words of the mask in front of the bits, which count
+ * claims, and what rows of bits are multiples of. */
+enum { IR_ATTEND_NOTED = 64, IR_ATTEND_WORDS = 4 };
+
 typedef struct ir_attend {
   ir_stmt *scores, *most, *total, *weights, *result;
   const ir_expr *argument; /* x, as `weights` has it */

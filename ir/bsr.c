@@ -18,15 +18,14 @@ typedef struct found {
   int sparse; /* accesses of tensors that leave elements out */
 } found;
 
-static bool leaves_out(const ir_format *format) {
-  for (int l = 0; format && l < format->level_count; l++)
-    if (format->level[l].kind != IR_LEVEL_DENSE) return true;
-  return false;
+static bool leaves_out(const ir_tensor *tensor) {
+  const ir_format *format = ir_tensor_owner(tensor)->format;
+  return format && ir_format_lists_entries(format);
 }
 
 static bool note_access(void *user, ir_expr *e) {
   found *f = user;
-  if (e->kind != IR_ACCESS || !leaves_out(e->tensor->format)) return true;
+  if (e->kind != IR_ACCESS || !leaves_out(e->tensor)) return true;
   f->operand = e;
   f->sparse++;
   return true;
@@ -52,16 +51,11 @@ typedef struct asking {
   bool alone, fits; /* alone: nothing else may be asked either */
 } asking;
 
-static const ir_tensor *owner_of(const ir_tensor *tensor) {
-  while (tensor->like) tensor = tensor->like;
-  return tensor;
-}
-
 static bool ask_place(void *user, ir_expr *e) {
   asking *a = user;
   if (e->kind != IR_ACCESS) return true;
-  if (!leaves_out(owner_of(e->tensor)->format)) return a->fits &= !a->alone, true;
-  a->fits &= owner_of(e->tensor) == a->owner && e->arg_count == 2;
+  if (!leaves_out(e->tensor)) return a->fits &= !a->alone, true;
+  a->fits &= ir_tensor_owner(e->tensor) == a->owner && e->arg_count == 2;
   for (int d = 0; a->fits && d < 2; d++) a->fits = ir_expr_equal(e->args[d], a->stmt->subs[d]);
   return true;
 }
@@ -73,7 +67,7 @@ static bool is_at_place(const ir_stmt *stmt, const ir_tensor *owner, ir_expr *e,
 }
 
 const ir_tensor *ir_bsr_result(const ir_stmt *stmt, ir_bsr *out) {
-  const ir_tensor *owner = owner_of(stmt->target);
+  const ir_tensor *owner = ir_tensor_owner(stmt->target);
   if (owner == stmt->target || owner->role != IR_ROLE_IN || !ir_bsr_of(owner->format, out)) return NULL;
   bool fits = is_at_place(stmt, owner, stmt->value, false) && is_at_place(stmt, owner, stmt->cond, false) &&
               is_at_place(stmt, owner, stmt->sample, true);

@@ -50,8 +50,13 @@ ir_tensor *ir_tensor_new(ir_kernel *kernel, const char *name, ir_role role, ir_d
   return tensor;
 }
 
-ir_dtype ir_index_dtype(const ir_kernel *kernel, const ir_tensor *tensor) {
+ir_tensor *ir_tensor_owner(const ir_tensor *tensor) {
   while (tensor->like) tensor = tensor->like;
+  return (ir_tensor *)tensor;
+}
+
+ir_dtype ir_index_dtype(const ir_kernel *kernel, const ir_tensor *tensor) {
+  tensor = ir_tensor_owner(tensor);
   bool wide = tensor->role == IR_ROLE_IN ? tensor->wide : kernel->wide;
   return wide ? IR_I64 : IR_I32;
 }

@@ -270,6 +270,7 @@ ir_program *ir_program_new(ir_arena *arena);
 ir_kernel *ir_kernel_new(ir_program *program, const char *name);
 ir_dim *ir_dim_new(ir_program *program, const char *name);
 ir_index *ir_index_new(ir_kernel *kernel, const char *name, ir_expr *extent);
+ir_tensor *ir_tensor_owner(const ir_tensor *tensor); /* whose level arrays it has: follows `like` */
 /* i32 or i64: positions and coordinates of a tensor's levels in memory. */
 ir_dtype ir_index_dtype(const ir_kernel *kernel, const ir_tensor *tensor);
 /* An input, or all of a kernel (NULL), gets i64 positions; before any pass runs. */

@@ -5,10 +5,7 @@
 #include "ir/attend.h"
 #include "passes/choice.h"
 
-enum {
-  PASS_ATTEND_BLOCK = 128, /* rows and columns that every kernel's tile divides, where a condition is of such blocks */
-  PASS_ATTEND_NOTED = 64   /* rows that share a note (kernels/tile_mask.cuh) */
-};
+enum { PASS_ATTEND_BLOCK = 128 }; /* rows and columns that every kernel's tile divides, where a condition is of such blocks */
 
 /* Of the condition `c`: row i sees columns j with first <= j < behind alone, each the most (least) of some expressions over i and
  * indices of batch, which do not fall as i rises. */

@@ -154,10 +154,10 @@ static bool take_blocks(ir_arena *arena, const ir_attend *t, ir_expr *term, pass
 /* Few rows are asked about by one tile: what it finds out nobody else wants to know. */
 static bool has_few_rows(ir_arena *arena, const ir_attend *t) {
   const ir_expr *size = ir_flat_size(arena, &t->roles.m);
-  double rows = PASS_ATTEND_NOTED;
+  double rows = IR_ATTEND_NOTED;
   if (size->kind == IR_DIM && size->dim->value > 0) rows = (double)size->dim->value;
   else ir_const_value(size, &rows);
-  return rows < PASS_ATTEND_NOTED;
+  return rows < IR_ATTEND_NOTED;
 }
 
 static void note_rest(const ir_attend *t, pass_seen *seen) {

@@ -173,6 +173,8 @@ double pass_matrix_cost(pass_context *context, const pass_sum *sum);
 /* Generated loops: their iterations, and what they touch. */
 double pass_loops_cost(pass_context *context, const ir_stmt *stmt);
 /* Whether stored entries say which sums there are, and teams of threads share each, on a GPU (walk.c). */
+/* The least density, as hinted or assumed, of the stored sparse tensors that an expression reads; 1: it reads none. */
+double pass_stored_share(pass_context *context, const ir_expr *e);
 bool pass_teams_take_entries(pass_context *context, const pass_sum *sum);
 /* A product that walks the entries of one stored operand, on a GPU. */
 double pass_walk_cost(pass_context *context, const pass_sum *sum);

@@ -133,8 +133,6 @@ bool pass_env_closes(lower_state *s, lower_env *env,
 
 /* ---- levels (lower_level.c) ------------------------------------------------------------------ */
 const ir_format *pass_level_format(lower_state *s, const ir_tensor *tensor);
-ir_tensor *
-pass_level_owner(const ir_tensor *tensor); /* whose level arrays it has: follows `like` */
 ir_expr *pass_level_extent(lower_state *s, const lower_access *access, int level);
 /* Positions lo .. hi of the level's children under the cursor; empty where it is not present. */
 void pass_level_range(lower_state *s, const lower_access *access, const lower_cursor *c,

@@ -32,9 +32,7 @@ void pass_access_collect(lower_state *s, const ir_expr *e) {
 }
 
 bool pass_access_is_sparse(const lower_access *access) {
-  for (int l = 0; l < access->format->level_count; l++)
-    if (!ir_level_rows[access->format->level[l].kind].full) return true;
-  return false;
+  return ir_format_lists_entries(access->format);
 }
 
 /* ---- environments ---------------------------------------------------------------------------- */

@@ -147,18 +147,17 @@ static void lower_number(lower_state *s, const ir_attend *t, const char *name, i
   close_fragment(s, &f, t, &t->roles.n, ir_int(s->arena, number), IR_I64);
 }
 
-/* Notes of tiles and bits of pairs (kernels/tile_mask.cuh), with room for any kernel's tiles: rows of bits are WORDS longer than they must be,
- * and the first WORDS count claims. */
-enum { WORDS = 4 };
+/* Notes of tiles and bits of pairs (kernels/tile_mask.cuh), with room for any kernel's tiles: rows of bits are IR_ATTEND_WORDS longer than they
+ * must be. */
 
 static void take_room(lower_state *s, const ir_attend *t, const ir_flat *planes, ir_func *func) {
   ir_arena *a = s->arena;
   const char *name = t->result->target->name;
-  ir_expr *rows = ir_ceil_div(a, ir_flat_size(a, &t->roles.m), PASS_ATTEND_NOTED), *columns = ir_ceil_div(a, ir_flat_size(a, &t->roles.n), PASS_ATTEND_NOTED);
-  ir_expr *strips = ir_apply(a, IR_OP_MUL, ir_flat_size(a, planes), rows), *line = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, ir_ceil_div(a, ir_flat_size(a, &t->roles.n), WORDS * 32), ir_int(a, 1)), ir_int(a, WORDS));
-  ir_expr *words = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_MUL, strips, ir_int(a, PASS_ATTEND_NOTED)), line);
+  ir_expr *rows = ir_ceil_div(a, ir_flat_size(a, &t->roles.m), IR_ATTEND_NOTED), *columns = ir_ceil_div(a, ir_flat_size(a, &t->roles.n), IR_ATTEND_NOTED);
+  ir_expr *strips = ir_apply(a, IR_OP_MUL, ir_flat_size(a, planes), rows), *line = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_ADD, ir_ceil_div(a, ir_flat_size(a, &t->roles.n), IR_ATTEND_WORDS * 32), ir_int(a, 1)), ir_int(a, IR_ATTEND_WORDS));
+  ir_expr *words = ir_apply(a, IR_OP_MUL, ir_apply(a, IR_OP_MUL, strips, ir_int(a, IR_ATTEND_NOTED)), line);
   IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.notes", name), IR_U8, ir_apply(a, IR_OP_MUL, strips, columns)));
-  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.mask", name), IR_I32, ir_apply(a, IR_OP_ADD, words, ir_int(a, WORDS))));
+  IR_PUSH(a, &func->bufs, pass_code_workspace(s, ir_format_text(a, "%s.mask", name), IR_I32, ir_apply(a, IR_OP_ADD, words, ir_int(a, IR_ATTEND_WORDS))));
 }
 
 static void lower_notes(lower_state *s, const ir_attend *t, const pass_seen *seen) {

@@ -113,7 +113,7 @@ static ir_dtype buffer_dtype(lower_state *s, const ir_tensor *tensor, ir_buf_kin
 ir_buf *pass_code_buffer(lower_state *s, const ir_tensor *tensor, ir_buf_kind kind, int level) {
   if (tensor->view_of) tensor = tensor->view_of;
   if (kind != IR_BUF_VALS)
-    tensor = pass_level_owner(tensor);
+    tensor = ir_tensor_owner(tensor);
   else if (s->sums && tensor == s->sums)
     return s->sums_buf;
   for (int f = 0; f < s->kernel->funcs.count; f++) {

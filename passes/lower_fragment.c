@@ -78,7 +78,7 @@ static void stand_at_place(lower_state *s, lower_env *env, ir_func *func) {
   if (!owner) return;
   ir_expr *at = pass_fragment_parameter(s, func, "at", IR_I64);
   for (int i = 0; i < s->accesses.count; i++)
-    if (pass_level_owner(s->accesses.at[i].expr->tensor) == owner)
+    if (ir_tensor_owner(s->accesses.at[i].expr->tensor) == owner)
       env->cursor[i] = (lower_cursor){.next = s->accesses.at[i].format->level_count, .pos = at, .readable = true};
 }
 

@@ -19,18 +19,13 @@ ir_expr *pass_lower_root(lower_state *s) {
 
 static bool is_like(const lower_state *s) { return s->stmt->target->like != NULL; }
 
-static const ir_tensor *pattern_owner(const ir_tensor *tensor) {
-  while (tensor->like) tensor = tensor->like;
-  return tensor;
-}
-
 /* An operand whose level arrays are the target's own, read at the same place: its walk is the
  * target's. */
 static int walked_with(const lower_state *s) {
   const ir_stmt *stmt = s->stmt;
   for (int i = 0; is_like(s) && i < s->accesses.count; i++) {
     const ir_expr *e = s->accesses.at[i].expr;
-    bool same = pattern_owner(e->tensor) == pattern_owner(stmt->target) && !s->accesses.at[i].buf;
+    bool same = ir_tensor_owner(e->tensor) == ir_tensor_owner(stmt->target) && !s->accesses.at[i].buf;
     for (int d = 0; same && d < e->arg_count; d++) same = ir_expr_equal(e->args[d], stmt->subs[d]);
     if (same) return i;
   }

@@ -5,13 +5,8 @@
 #include "passes/lower.h"
 
 /* ---- formats --------------------------------------------------------------------------------- */
-ir_tensor *pass_level_owner(const ir_tensor *tensor) {
-  while (tensor->like) tensor = tensor->like;
-  return (ir_tensor *)tensor;
-}
-
 const ir_format *pass_level_format(lower_state *s, const ir_tensor *tensor) {
-  const ir_format *format = pass_level_owner(tensor)->format;
+  const ir_format *format = ir_tensor_owner(tensor)->format;
   return format ? format : ir_format_builtin(s->arena, "dense", tensor->rank, NULL, 0, NULL);
 }
 

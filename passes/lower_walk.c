@@ -73,7 +73,7 @@ static bool are_alike(const lower_walk *k, const lower_walker *x, const lower_wa
   const lower_cursor *at = pass_walker_cursor(k, x), *there = pass_walker_cursor(k, y);
   if (x->factor || y->factor || x->level != y->level || !x->steps || !y->steps || a->buf || b->buf) return false;
   if (!pass_walker_level(k, x)->unique && !go_on_together(a, b, x->level)) return false;
-  return pass_level_owner(a->expr->tensor) == pass_level_owner(b->expr->tensor) && a->format == b->format &&
+  return ir_tensor_owner(a->expr->tensor) == ir_tensor_owner(b->expr->tensor) && a->format == b->format &&
          same_or_none(at->pos, there->pos) && same_or_none(at->end, there->end) && same_or_none(at->present, there->present);
 }
 

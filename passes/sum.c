@@ -178,6 +178,12 @@ static bool take_widened(pass_context *context, pass_sum *sum) {
   return sum->widened = !runs_misfit(context, sum);
 }
 
+/* One m and one n, and no others. */
+static bool take_two_indices(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
+  take_roles(context, sum, info);
+  return !sum->batches && !take_flattened(context, sum, info) && !runs_misfit(context, sum) && sum->m_index && sum->n_index;
+}
+
 /* A factor stored in blocks that lie whole, times one that is dense, both of 16 bits. */
 static bool take_bsr(pass_context *context, pass_sum *sum, const pass_contraction_info *info) {
   const ir_stmt *stmt = sum->stmt;
@@ -193,8 +199,7 @@ static bool take_bsr(pass_context *context, pass_sum *sum, const pass_contractio
   }
   if (ir_is_scatter(stmt) || !pass_plain_subs(stmt) || stmt->cond || stmt->sample || pass_tensor_is_sparse(stmt->target) || stmt->acc != IR_F32) return false;
   if (!is_dense_access(other->access) || info->a.tensor->dtype != info->b.tensor->dtype || ir_dtype_bytes(stored->tensor->dtype) != 2 || info->k.list.count != 1) return false;
-  take_roles(context, sum, info);
-  if (sum->batches || take_flattened(context, sum, info) || runs_misfit(context, sum) || !sum->m_index || !sum->n_index) return false;
+  if (!take_two_indices(context, sum, info)) return false;
   sum->bsr = stored;
   return true;
 }
@@ -210,8 +215,7 @@ static const char *take_sdd(pass_context *context, pass_sum *sum, const pass_con
   const char *misfit = ir_bsr_misfit(&bsr, 1 - bsr.outer_dim);
   if (misfit) return ir_format_text(context->arena, "its result is stored in blocks that are not computed as they lie: %s", misfit);
   if (bsr.last_dim == bsr.outer_dim) return "the blocks of its result are stored column by column, and their rows follow one another";
-  take_roles(context, sum, info);
-  if (sum->batches || take_flattened(context, sum, info) || runs_misfit(context, sum) || !sum->m_index || !sum->n_index) return NULL;
+  if (!take_two_indices(context, sum, info)) return NULL;
   sum->sdd = stored;
   return "its result is stored in blocks, which are computed one by one";
 }

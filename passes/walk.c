@@ -59,20 +59,31 @@ static double across_cost(const pass_profile *p, const stored_walk *w) {
   return 2 * p->launch_us + w->visits * turns * p->step_ns / 1e3;
 }
 
-typedef struct entry_search {
+typedef struct share_search {
   pass_context *context;
   double density;
-  bool rows; /* the entries of a row, or all of them, follow one another */
-} entry_search;
+} share_search;
 
-static bool see_entries(void *user, ir_expr *node) {
-  entry_search *s = user;
+static bool see_share(void *user, ir_expr *node) {
+  share_search *s = user;
+  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor)) s->density = fmin(s->density, pass_zeros_of(s->context, node->tensor).likely);
+  return true;
+}
+
+double pass_stored_share(pass_context *context, const ir_expr *e) {
+  share_search s = {context, 1};
+  ir_expr_walk((ir_expr *)e, see_share, &s);
+  return s.density;
+}
+
+/* The entries of a row, or all of them, follow one another. */
+static bool see_rows(void *user, ir_expr *node) {
+  bool *rows = user;
   if (node->kind != IR_ACCESS || !pass_tensor_is_sparse(node->tensor)) return true;
-  const ir_format *f = node->tensor->like ? node->tensor->like->format : node->tensor->format;
-  s->density = fmin(s->density, pass_zeros_of(s->context, node->tensor).likely);
-  for (int l = 0; f && l < f->level_count; l++) s->rows = s->rows && f->level[l].map == IR_MAP_WHOLE;
+  const ir_format *f = ir_tensor_owner(node->tensor)->format;
+  for (int l = 0; f && l < f->level_count; l++) *rows = *rows && f->level[l].map == IR_MAP_WHOLE;
   ir_level_kind last = f && f->level_count ? f->level[f->level_count - 1].kind : IR_LEVEL_DENSE;
-  s->rows = s->rows && (last == IR_LEVEL_COMPRESSED || last == IR_LEVEL_SINGLETON);
+  *rows = *rows && (last == IR_LEVEL_COMPRESSED || last == IR_LEVEL_SINGLETON);
   return true;
 }
 
@@ -80,15 +91,15 @@ static bool see_entries(void *user, ir_expr *node) {
  * as assumed; 0: it is nothing of that kind. */
 static double entries_of_teams(pass_context *context, const pass_sum *sum) {
   const ir_expr *asked = sum->stmt->sample;
-  entry_search s = {context, 1, true};
+  bool rows = true;
   if (pass_target_of(context)->kind != IR_TARGET_CUDA || !sum->k || !asked || !pass_expr_reads_sparse(asked) || sum->factors.count != 2) return 0;
   for (int i = 0; i < sum->factors.count; i++) {
     const ir_expr *e = sum->factors.at[i];
     while (e->kind == IR_CAST) e = e->args[0];
     if (e->kind != IR_ACCESS || pass_tensor_is_sparse(e->tensor) || pass_contiguous_index(e, false) != sum->k) return 0;
   }
-  ir_expr_walk((ir_expr *)asked, see_entries, &s);
-  double entries = s.rows ? s.density : 0;
+  ir_expr_walk((ir_expr *)asked, see_rows, &rows);
+  double entries = rows ? pass_stored_share(context, asked) : 0;
   for (int i = 0; i < sum->stmt->free.count; i++) entries *= pass_index_assumed(context, sum->stmt->free.at[i]);
   return entries;
 }

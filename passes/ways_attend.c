@@ -120,17 +120,6 @@ static double flat_size(const pass_context *context, const ir_flat *role) {
   return size;
 }
 
-typedef struct least_entries {
-  pass_context *context;
-  double density;
-} least_entries;
-
-static bool find_density(void *user, ir_expr *node) {
-  least_entries *of = user;
-  if (node->kind == IR_ACCESS && pass_tensor_is_sparse(node->tensor)) of->density = fmin(of->density, pass_zeros_of(of->context, node->tensor).likely);
-  return true;
-}
-
 /* The launch that asks what is no comparison, pair by pair or block by block, for all batches that differ in it. */
 static double notes_cost(pass_context *context, const ir_attend *t) {
   pass_seen seen = pass_seen_of(context->arena, t);
@@ -138,12 +127,10 @@ static double notes_cost(pass_context *context, const ir_attend *t) {
   if (!seen.noted) return 0;
   for (int i = 0; i < t->roles.batch.count; i++)
     if (ir_expr_depends_on(seen.rest, t->roles.batch.at[i])) planes *= pass_index_assumed(context, t->roles.batch.at[i]);
-  double alike = fmin(seen.rest_m ? (double)seen.rest_m : PASS_ATTEND_NOTED, PASS_ATTEND_NOTED); /* rows that are asked about once */
+  double alike = fmin(seen.rest_m ? (double)seen.rest_m : IR_ATTEND_NOTED, IR_ATTEND_NOTED); /* rows that are asked about once */
   double asked = planes * pairs / alike;
   if (!pass_expr_reads_sparse(seen.rest)) return pass_cost_loops(context->profile, asked, 0, planes * pairs / 8);
-  least_entries of = {context, 1}; /* an entry is looked for by halves */
-  ir_expr_walk((ir_expr *)seen.rest, find_density, &of);
-  double steps = log2(2 + of.density * pass_index_assumed(context, t->roles.n.at[0]));
+  double entries = pass_stored_share(context, seen.rest) * pass_index_assumed(context, t->roles.n.at[0]), steps = log2(2 + entries); /* looked for by halves */
   return pass_cost_loops(context->profile, 0, asked * steps, planes * pairs / 8);
 }
 

@@ -98,10 +98,9 @@ static int list_of_threshold(const ir_kernel *kernel, const ir_buf *buf) {
 }
 
 static int piece_of(rt_ready *r, ir_arena *arena, const ir_buf *buf, const ir_tensor *tensor) {
-  const ir_tensor *root = tensor;
+  const ir_tensor *root = tensor ? ir_tensor_owner(tensor) : NULL;
   for (int i = 0; i < r->pieces.count; i++)
     if (r->pieces.at[i].buf == buf && r->pieces.at[i].tensor == tensor) return i;
-  while (root && root->like) root = root->like;
   int like = root == tensor ? -1 : tensor_number(r->plan->image->kernel, root);
   piece p = {.buf = buf, .tensor = tensor, .like = like};
   IR_PUSH(arena, &r->pieces, p);
@@ -132,7 +131,7 @@ static place place_of(rt_ready *r, ir_arena *arena, const ir_buf *buf) {
     p.number = piece_of(r, arena, NULL, tensor);
     return p;
   }
-  while (buf->kind != IR_BUF_VALS && tensor->like) tensor = tensor->like;
+  if (buf->kind != IR_BUF_VALS) tensor = ir_tensor_owner(tensor);
   p.kind = buf->kind == IR_BUF_VALS  ? IN_VALUES
            : buf->kind == IR_BUF_POS ? IN_POSITIONS
                                      : IN_COORDINATES;

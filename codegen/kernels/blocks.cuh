@@ -111,9 +111,10 @@ template <class Config> struct spc_k_order<Config, true> {
 // ---- n blocks --------------------------------------------------------------------------------------------------
 // The result's column where the box at column `at` of those that the place counts begins; past the list it lies outside.
 template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
-  if constexpr (Config::sdd) return at < place.n ? spc_sdd_column<Config>(args, place, at) : (int)Config::n(args);
-  else if constexpr (Config::n_blocks) return at < place.n ? spc_column<Config>(args, place, at) : (int)Config::n(args);
-  else return at;
+  if constexpr (!Config::n_blocks) return at;
+  else if (at >= place.n) return (int)Config::n(args);
+  else if constexpr (Config::sdd) return spc_sdd_column<Config>(args, place, at);
+  else return spc_column<Config>(args, place, at);
 }
 
 // B's share of a slot: a box for each run of 64 columns, by as many lanes.

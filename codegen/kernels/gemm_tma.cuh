@@ -86,6 +86,16 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
   }
 }
 
+// The same by a whole warp, one thread of which leads.
+template <class Config>
+SPC_DEVICE void spc_box_warp_load_place(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, const spc_tile_place &place, spc_box_ring<Config> &at,
+                                        bool leads) {
+  if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
+  else if (Config::reads_place)
+    for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
+  __syncwarp();
+}
+
 // What waits where the values will go, and takes no slot.  `parity`: of the tile before.
 template <class Config>
 SPC_DEVICE void spc_box_load_staged(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, const spc_tile_place &place,
@@ -153,10 +163,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       __syncwarp();
       listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
     }
-    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
-    else if (Config::reads_place)
-      for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
-    __syncwarp();
+    spc_box_warp_load_place<Config>(shared, args, maps, place, at, leads);
   }
 }
 
@@ -216,10 +223,7 @@ SPC_DEVICE void spc_box_blocks_role(spc_u32 shared, char *base, const spc_args &
         __syncwarp();
       }
     } while (blocks.more);
-    if (leads) spc_box_load_place<Config>(shared, args, maps, place, {{0, 0, 0}}, at);
-    else if (Config::reads_place)
-      for (int i = 0; i < spc_box_store<Config>::place_slots; i++) at.advance();
-    __syncwarp();
+    spc_box_warp_load_place<Config>(shared, args, maps, place, at, leads);
   }
 }
 

@@ -257,7 +257,7 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
     double gate = ir_dtype_load(IR_BF16, find(b, "gate")->host, n * b->size[CASE_M] + m);
     want *= gate;
     r.magnitude *= fabs(gate);
-  } else if (p->epilogue == CASE_PLACE) {
+  } else if (p->epilogue == CASE_PLACE || p->epilogue == CASE_PLACE_FLOATS) {
     double factor = ir_dtype_load(stored_values(b)->buf->dtype, stored_values(b)->host, stored);
     want *= factor;
     r.magnitude *= fabs(factor);

@@ -9,30 +9,20 @@ bool cuda_case_samples(const product_case *p) {
   return ir_kernel_samples(ir_kernel_row_named(p->row));
 }
 
-bool cuda_case_regroups(const product_case *p) {
+static bool row_is(const product_case *p, bool (*what)(const ir_kernel_row *)) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_regroups(row);
+  return row && what(row);
 }
 
-bool cuda_case_is_live(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_is_live(row);
-}
+bool cuda_case_regroups(const product_case *p) { return row_is(p, ir_kernel_regroups); }
 
-bool cuda_case_bsr(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_reads_bsr(row);
-}
+bool cuda_case_is_live(const product_case *p) { return row_is(p, ir_kernel_is_live); }
 
-bool cuda_case_sdd(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_writes_bsr(row);
-}
+bool cuda_case_bsr(const product_case *p) { return row_is(p, ir_kernel_reads_bsr); }
 
-bool cuda_case_picks(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
-  return row && ir_kernel_n_blocks(row);
-}
+bool cuda_case_sdd(const product_case *p) { return row_is(p, ir_kernel_writes_bsr); }
+
+bool cuda_case_picks(const product_case *p) { return row_is(p, ir_kernel_n_blocks); }
 
 bool cuda_case_fits(const product_case *p, const char *target) {
   const ir_kernel_row *row = ir_kernel_row_named(p->row);
@@ -204,7 +194,7 @@ static ir_func *fragment(cuda_cases *c, const product_case *p, ir_tensor *gate, 
           *m = ir_var_ref(a, param(c, f, "m", IR_I64));
   ir_expr *n = ir_var_ref(a, param(c, f, "n", IR_I64));
   ir_expr *batch = ir_var_ref(a, param(c, f, "batch", IR_I64));
-  if (p->epilogue == CASE_PLACE) {
+  if (p->epilogue == CASE_PLACE || p->epilogue == CASE_PLACE_FLOATS) {
     ir_expr *at = ir_var_ref(a, param(c, f, "at", IR_I64));
     f->result = ir_apply(a, IR_OP_MUL, acc, extra(c, f, value_dtype(p), stored, at));
   } else if (p->epilogue == CASE_SCALES) {
@@ -311,7 +301,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_tensor *stored = NULL;
   if (cuda_case_bsr(p)) at->format = blocks_format(c, p, p->layout_a);
   if (cuda_case_sdd(p)) {
-    stored = tensor(c, "S", p->guard == 1 ? IR_F32 : p->out, 'r', 2, (int[]){CASE_M, CASE_N}); /* f32: not brought by box */
+    stored = tensor(c, "S", p->epilogue == CASE_PLACE_FLOATS ? IR_F32 : p->out, 'r', 2, (int[]){CASE_M, CASE_N});
     tt->like = stored;
     tt->format = stored->format = blocks_format(c, p, p->layout_t);
   }

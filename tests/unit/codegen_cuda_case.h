@@ -15,7 +15,8 @@ typedef enum case_epilogue {
   CASE_SCALES,    /* acc * scale[m] + bias[n] */
   CASE_GATE,      /* acc * gate[m][n], which is stored transposed and says where T is asked for */
   CASE_MASK,      /* mask[m][n] ? acc : -3, a byte an element, which lies like T */
-  CASE_PLACE      /* acc * S[m][n], of the operand whose blocks T has */
+  CASE_PLACE,     /* acc * S[m][n], of the operand whose blocks T has */
+  CASE_PLACE_FLOATS /* the same, of f32: it is not brought by box */
 } case_epilogue;
 
 typedef enum case_way {

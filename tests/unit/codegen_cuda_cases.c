@@ -46,7 +46,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_bsr_tma_128x32x64_split4", IR_F16, IR_F16, 'c', 'c', 'c', .strip = 64, .gran = 192, .epilogue = CASE_PLAIN, .way = CASE_BY_K},
     {"gemm_sdd_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .strip = 128, .gran = 64, .epilogue = CASE_PLACE},
     {"gemm_sdd_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', .strip = 256, .gran = 192, .epilogue = CASE_BIAS_RELU},
-    {"gemm_sdd_tma_128x128x64", IR_BF16, IR_F16, 'r', 'r', 'r', .strip = 128, .gran = 128, .epilogue = CASE_PLACE, .guard = 1},
+    {"gemm_sdd_tma_128x128x64", IR_BF16, IR_F16, 'r', 'r', 'r', .strip = 128, .gran = 128, .epilogue = CASE_PLACE_FLOATS, .guard = 1},
     {"gemm_sdd_tma_64x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .strip = 64, .gran = 64, .epilogue = CASE_PLACE},
     {"gemm_sdd_tma_64x256x64", IR_F16, IR_BF16, 'c', 'c', 'r', .strip = 192, .gran = 64, .epilogue = CASE_SCALES},
     {"gemm_sdd_tma_64x128x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .strip = 64, .gran = 128, .epilogue = CASE_PLAIN},
