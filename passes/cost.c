@@ -308,16 +308,27 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 
-/* Persistent blocks whose tiles are runs of 64 stored columns of a strip, the last of each strip half full; operands come from the shared cache. */
-double pass_cost_sdd(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+/* Turns of so many tiles, which are told to a share of their number: the mean of what few, as many and more would take. */
+static double likely_turns(double tiles, double units, double share) {
+  double turns = 0;
+  for (int i = -1; i <= 1; i++) turns += fmax(1, ceil(tiles * (1 + i * share) / units)) / 3;
+  return turns;
+}
+
+/* Persistent blocks whose tiles are runs of 64 stored columns of a strip, the last of each strip half full.  They take about as long as each other:
+ * there are whole turns, of as many tiles as blocks happen to be stored. */
+double pass_cost_sdd(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double brought) {
   const ir_kernel_row *row = tiling->row;
+  const double least = 0.04; /* no hint of a density is closer */
   double bytes = (double)ir_dtype_bytes(q->a), most = ceil(q->n / row->n), wide = tiling->cover * q->n / row->n;
-  double tiles = ceil(q->m / row->m) * fmin(most, wide + (wide < most ? 0.5 : 0)), k = round_up(q->k, row->k);
+  double half = wide < most ? 0.5 * (1 - fmin(1, tiling->gran / row->n)) : 0;
+  double tiles = ceil(q->m / row->m) * fmin(most, wide + half), k = round_up(q->k, row->k);
+  double blocks = fmax(1, q->m / tiling->strip * q->n / tiling->gran), spread = sqrt(fmax(0, 1 - tiling->cover) / fmax(1, tiling->cover * blocks));
   double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
-  double memory = microseconds_of_bytes(bytes * (q->m + q->n) * q->k + tiling->cover * q->m * q->n * (double)ir_dtype_bytes(q->c), p->bandwidth_gbs);
-  double flops = 2.0 * row->m * row->n * k / (rate * 1e6), fetched = microseconds_of_bytes((row->m + row->n) * k * bytes, p->box_gbs / p->units);
-  double one = fmax(fmax(flops, fetched), k / row->k * p->box_step_us) + p->tile_us;
-  return p->launch_us + p->start_us + both_limits(fmax(1, tiles / p->units + 0.5) * one, memory);
+  double memory = microseconds_of_bytes(bytes * (q->m + q->n) * q->k + tiling->cover * q->m * q->n * ((double)ir_dtype_bytes(q->c) + brought), p->bandwidth_gbs);
+  double one = 2.0 * row->m * row->n * k / (rate * 1e6) + p->sdd_tile_us;
+  double turns = tiling->cover < 1 ? likely_turns(tiles, p->units, fmax(least, spread)) : fmax(1, ceil(tiles / p->units));
+  return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster

@@ -99,8 +99,8 @@ double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, cons
 double pass_cost_widened(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
 /* Of which A is stored in blocks: cover: share of k that a run of 64 of its rows has, both: that two of them have together. */
 double pass_cost_bsr(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
-/* Into stored blocks, of which there are `cover` of all. */
-double pass_cost_sdd(const pass_profile *p, const pass_product *product, const pass_tiling *tiling);
+/* Into stored blocks of strip x gran, of which there are `cover` of all; brought: bytes an element that the epilogue reads beside it. */
+double pass_cost_sdd(const pass_profile *p, const pass_product *product, const pass_tiling *tiling, double brought);
 /* By the vendor's library: its rate by dtype, or the memory's. */
 double pass_cost_library(const pass_profile *p, const pass_product *product);
 /* Lists of a rows x cols operand from its values, or from bits that the producer's epilogue wrote.

@@ -35,8 +35,8 @@ double pass_sdd_cost(pass_context *context, const pass_sum *sum, const ir_kernel
     double rows = zeros.rows;
     zeros.rows = zeros.cols, zeros.cols = rows;
   }
-  pass_tiling tiling = {.row = row, .m = row->m, .n = row->n, .k = row->k, .cover = pass_cover(&zeros, zeros.likely, high, wide)};
-  return pass_cost_sdd(context->profile, &q, &tiling);
+  pass_tiling tiling = {.row = row, .m = row->m, .n = row->n, .k = row->k, .strip = high, .gran = wide, .cover = pass_cover(&zeros, zeros.likely, high, wide)};
+  return pass_cost_sdd(context->profile, &q, &tiling, (double)ir_dtype_bytes(sum->sdd->dtype));
 }
 
 void pass_ways_sdd(pass_context *context, pass_ways *ways) {

@@ -30,19 +30,21 @@ static array *block_array(bench *b, ir_buf_kind kind) {
 }
 
 static int32_t block_place[1 << 16]; /* by outer block and listed one: which of the stored, -1: none */
+static int64_t block_listed;         /* how many listed ones an outer block has room for */
 
 /* The element of A; what is not stored is 0. */
-static double block_value(bench *b, const product_case *p, const array *A, int64_t m, int64_t k) {
+static double block_value(const product_case *p, const array *A, int64_t m, int64_t k) {
   int64_t block_m = m / p->strip, block_k = k / p->gran, outer = p->way == CASE_BY_K ? block_k : block_m, listed = p->way == CASE_BY_K ? block_m : block_k;
   int64_t r = m % p->strip, c = k % p->gran, at = p->layout_a == 'r' ? r * p->gran + c : c * p->strip + r;
-  int32_t place = block_place[outer * blocks_of(b, A->buf->tensor).listed + listed];
-  return place < 0 ? 0 : ir_dtype_load(A->buf->dtype, A->host, (int64_t)place * p->strip * p->gran + at);
+  int32_t place = block_place[outer * block_listed + listed];
+  return place < 0 ? 0 : A->real[(int64_t)place * p->strip * p->gran + at];
 }
 
 /* kind: some blocks and rows without any; none; all.  What hangs over an edge is zero, what is behind the last block NaN. */
 static void fill_blocks(bench *b, const product_case *p, int kind) {
   array *A = block_array(b, IR_BUF_VALS);
   block_counts n = blocks_of(b, A->buf->tensor);
+  block_listed = n.listed;
   int32_t *pos = block_array(b, IR_BUF_POS)->host, *crd = block_array(b, IR_BUF_CRD)->host, count = 0;
   for (int64_t o = 0; o < n.outer; o++) {
     double keep = kind == 1 ? 0 : kind == 2 ? 1 : uniform(b) < 0.2 ? 0 : uniform(b);
@@ -77,6 +79,7 @@ static void fill_stored(bench *b, const product_case *p, int kind) {
   array *pos = block_array(b, IR_BUF_POS), *crd = block_array(b, IR_BUF_CRD), *S = stored_values(b);
   block_counts n = blocks_of(b, stored_tensor(b));
   int32_t count = 0;
+  block_listed = n.listed;
   for (int64_t o = 0; o < n.outer; o++) {
     double keep = kind == 1 ? 0 : kind == 2 ? 1 : uniform(b) < 0.2 ? 0 : uniform(b);
     ((int32_t *)pos->host)[o] = count;
@@ -95,8 +98,8 @@ static void fill_stored(bench *b, const product_case *p, int kind) {
 }
 
 /* Where T's element lies; -1: it is not stored. */
-static int64_t stored_at(bench *b, const product_case *p, int64_t m, int64_t n) {
-  int32_t place = block_place[m / p->strip * blocks_of(b, stored_tensor(b)).listed + n / p->gran];
+static int64_t stored_at(const product_case *p, int64_t m, int64_t n) {
+  int32_t place = block_place[m / p->strip * block_listed + n / p->gran];
   return place < 0 ? -1 : (int64_t)place * p->strip * p->gran + m % p->strip * p->gran + n % p->gran;
 }
 
@@ -107,7 +110,7 @@ static void check_stored(bench *b, const ir_stage *s, const product_case *p) {
   int64_t rows = n.outer * p->strip, columns = n.listed * p->gran, stored = ((int32_t *)block_array(b, IR_BUF_POS)->host)[n.outer] * n.elements;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = r < b->size[CASE_M] ? b->size[CASE_N] : 0; c < columns; c++) {
-      int64_t at = stored_at(b, p, r, c);
+      int64_t at = stored_at(p, r, c);
       double got = at < 0 ? 0 : ir_dtype_load(p->out, T->host, at);
       if (got != 0) fail(b, s, p->row, "T over the edge", (double)at, got, 0);
     }

@@ -20,6 +20,7 @@ typedef struct array { /* one buffer of a launch */
   void *host, *device; /* device points behind the front canary */
   size_t bytes, shift;
   int64_t count;
+  double *real; /* an operand's values while a result is looked at, which asks for each of them many times */
 } array;
 
 typedef struct bench {
@@ -197,12 +198,21 @@ typedef struct sums {
 
 #include "tests/gpu/bsr.h"
 
-/* at: where A holds k. */
-static void add(bench *b, const product_case *p, const array *A, const array *B, int64_t g,
+static void decode(array *a) {
+  if (!a || a->real) return;
+  a->real = malloc(sizeof(double) * (size_t)(a->count + 1));
+  for (int64_t i = 0; i < a->count; i++) a->real[i] = ir_dtype_load(a->buf->dtype, a->host, i);
+}
+
+static void drop(array *a) {
+  if (a) free(a->real), a->real = NULL;
+}
+
+/* blocks: A's, where it is stored so; at: where A holds k. */
+static void add(bench *b, const product_case *p, const array *A, const array *blocks, const array *B, int64_t g,
                 int64_t m, int64_t n, int64_t k, int64_t at, sums *s) {
-  double x = cuda_case_bsr(p) ? block_value(b, p, block_array(b, IR_BUF_VALS), m, k)
-                              : ir_dtype_load(A->buf->dtype, A->host, element(b, p->layout_a, g, m, at, CASE_M, CASE_K));
-  double y = ir_dtype_load(B->buf->dtype, B->host, element(b, p->layout_b, g, k, n, CASE_K, CASE_N));
+  double x = blocks ? block_value(p, blocks, m, k) : A->real[element(b, p->layout_a, g, m, at, CASE_M, CASE_K)];
+  double y = B->real[element(b, p->layout_b, g, k, n, CASE_K, CASE_N)];
   if (p->group > 0) {
     int64_t groups = (b->size[CASE_K] + p->group - 1) / p->group, row = A->buf->dtype == IR_I8 ? m : n;
     y *= ir_dtype_load(IR_F32, find(b, "factors")->host, row * groups + k / p->group);
@@ -215,13 +225,13 @@ static void add(bench *b, const product_case *p, const array *A, const array *B,
 
 static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t g, int64_t m,
                       int64_t n) {
-  array *A = find(b, "A"), *B = find(b, "B");
+  array *A = find(b, "A"), *B = find(b, "B"), *blocks = cuda_case_bsr(p) ? block_array(b, IR_BUF_VALS) : NULL;
   sums s = {0, 0};
   if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
-  bool all = (ir_kernel_k_blocks(ir_kernel_row_named(p->row)) && b->unfit) || /* a dense one ran */
+  bool all = (ir_kernel_k_blocks(cuda_case_row(p)) && b->unfit) || /* a dense one ran */
              ((p->way == CASE_BOTH || p->way == CASE_ALONE) && ((int32_t *)array_of(b, l->verdict)->host)[0] > 0);
   if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p)) { /* of live rows the others are zeros */
-    for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, B, g, m, n, k, k, &s);
+    for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, blocks, B, g, m, n, k, k, &s);
     return s;
   }
   array *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
@@ -231,7 +241,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
     for (int64_t r = 0; r < l->gran; r++) {
       int64_t k = ((int32_t *)ids->host)[strip * capacity + i] * l->gran + r;
       int64_t at = cuda_case_is_packed(p) ? i * l->gran + r : k;
-      if (at >= there.begin && at < there.end && k < b->size[CASE_K]) add(b, p, A, B, g, m, n, k, at, &s);
+      if (at >= there.begin && at < there.end && k < b->size[CASE_K]) add(b, p, A, blocks, B, g, m, n, k, at, &s);
     }
   return s;
 }
@@ -239,7 +249,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
 /* at: where T holds column n. */
 static void check_element(bench *b, const ir_stage *s, const product_case *p, int64_t g, int64_t m,
                           int64_t n, int64_t place) {
-  int64_t stored = cuda_case_sdd(p) ? stored_at(b, p, m, n) : 0;
+  int64_t stored = cuda_case_sdd(p) ? stored_at(p, m, n) : 0;
   if (stored < 0) return;
   sums r = reference(b, p, s->reads.count ? s->reads.at[0] : NULL, g, m, n);
   double want = r.sum;
@@ -272,7 +282,7 @@ static void check_element(bench *b, const ir_stage *s, const product_case *p, in
   double bound =
       4e-6 * (r.magnitude + 1) + 1.01 * ir_dtype_epsilon(p->out) * (fabs(want) + 1e-6) + 1e-7;
   if (p->out == IR_F16) bound += 3e-8;
-  if (ir_kernel_precision(ir_kernel_row_named(p->row)) == IR_PRECISION_TF32)
+  if (ir_kernel_precision(cuda_case_row(p)) == IR_PRECISION_TF32)
     bound += r.magnitude / 1000; /* each factor to 11 bits */
   if (p->in == IR_F8E4M3 || p->in == IR_F8E5M2) bound += r.magnitude / 8192; /* sums of 14 bits */
   if (p->out == IR_I32) bound = 0;
@@ -312,6 +322,8 @@ static void check_bits(bench *b, const ir_stage *s, const product_case *p) {
 static void check_product(bench *b, const ir_stage *s, const product_case *p) {
   int64_t M = b->size[CASE_M], N = b->size[CASE_N], G = p->batched ? b->size[CASE_BATCH] : 1;
   int64_t step = M * N * G > 1000000 ? 97 : M * N * G > 40000 ? 7 : 1;
+  array *operands[] = {find(b, "A"), find(b, "B"), cuda_case_bsr(p) ? block_array(b, IR_BUF_VALS) : NULL};
+  for (int i = 0; i < 3; i++) decode(operands[i]);
   for (int64_t g = 0; g < G; g++)
     for (int64_t m = 0; m < M; m++)
       for (int64_t n = 0; n < N; n++)
@@ -321,6 +333,7 @@ static void check_product(bench *b, const ir_stage *s, const product_case *p) {
           else
             check_element(b, s, p, g, m, n, n);
         }
+  for (int i = 0; i < 3; i++) drop(operands[i]);
   if (s->detects) check_bits(b, s, p);
   if (cuda_case_sdd(p)) check_stored(b, s, p);
 }
@@ -364,19 +377,19 @@ static void thin_out(bench *b, array *a, char layout, int dx, int dy) {
 #include "tests/gpu/rows.h"
 
 static bool skips(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   return row && ir_kernel_skips(row);
 }
 
 /* A kernel that alone reads a list decides; one that walks bits leaves their counts. */
 static void leave_alone(bench *b, const product_case *p, const ir_list *l, int verdict) {
   ((double *)array_of(b, l->threshold)->host)[0] = verdict ? -1 : INFINITY;
-  if (ir_kernel_k_blocks(ir_kernel_row_named(p->row))) memset(array_of(b, l->counts)->host, 0xff, array_of(b, l->counts)->bytes);
+  if (ir_kernel_k_blocks(cuda_case_row(p))) memset(array_of(b, l->counts)->host, 0xff, array_of(b, l->counts)->bytes);
 }
 
 /* Whether the launch does nothing under this verdict: the other branch is meant, and it is not both. */
 static bool leaves(const bench *b, const product_case *p, int verdict) {
-  bool alone = p->way == CASE_ALONE, both = p->way == CASE_BOTH || (alone && ir_kernel_row_named(p->row)->n == 256); /* the twin's */
+  bool alone = p->way == CASE_ALONE, both = p->way == CASE_BOTH || (alone && cuda_case_row(p)->n == 256); /* the twin's */
   if (alone && b->unfit) return false; /* nobody decides where another stands in */
   return p->guard && (verdict == 1) != (p->guard == 2) && (!both || b->unfit);
 }
@@ -612,7 +625,7 @@ static void compile(bench *b) {
 
 /* Blocks of such a row walk many tiles: it takes a large result to see the second one. */
 static bool walks_tiles(const product_case *p) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   return row && (ir_kernel_moves_boxes(row) || ir_kernel_is_grouped(row));
 }
 
@@ -637,7 +650,7 @@ static void products(bench *b, bool small, const char *named) {
       const product_case *p = &cuda_product_cases[i];
       if (!stages[i] || (b->size[0] > 1000 && !walks_tiles(p))) continue;
       /* A warp finds more than it has room for; several slots a row, several windows a block. */
-      if ((b->size[2] > 5000 && !skips(p)) || (z > 13 && !ir_kernel_brings_rows(ir_kernel_row_named(p->row)))) continue;
+      if ((b->size[2] > 5000 && !skips(p)) || (z > 13 && !ir_kernel_brings_rows(cuda_case_row(p)))) continue;
       for (int kind = 0; kind < (p->strip ? 3 : 1); kind++)
         for (int verdict = 0; verdict < (p->guard ? 2 : 1); verdict++)
           for (b->shift = 0; b->shift < (small ? 1 : 2); b->shift++)
@@ -751,7 +764,7 @@ static void time_rows(bench *b, const char *named) {
     product_case p = cuda_product_cases[i];
     if (p.batched || p.guard == 1 || !cuda_case_fits(&p, rt_cuda_arch(b->cuda))) continue;
     p.guard = 0;
-    bool fma = ir_kernel_row_named(p.row)->multiply == IR_MULTIPLY_FMA;
+    bool fma = cuda_case_row(&p)->multiply == IR_MULTIPLY_FMA;
     if (!strstr(p.row, named)) continue;
     for (int k = 0; k < (p.strip ? IR_COUNT(keeps) : 1); k++)
       time_case(b, &p, fma ? 2048 : 4096, keeps[k]);

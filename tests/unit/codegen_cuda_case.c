@@ -1,16 +1,24 @@
 /* codegen_cuda_case.c - see the header: builds tile IR by hand, as the passes would leave it. */
 #include "codegen_cuda_case.h"
 
+/* Asked of every element of a result, and of every k: names are compared once. */
+const ir_kernel_row *cuda_case_row(const product_case *p) {
+  static const char *name;
+  static const ir_kernel_row *row;
+  if (p->row != name) row = ir_kernel_row_named(name = p->row);
+  return row;
+}
+
 bool cuda_case_groups(const product_case *p) { return p->way == CASE_GROUPS || p->way == CASE_NAMED; }
 
 bool cuda_case_is_packed(const product_case *p) { return p->way == CASE_PACKED || p->way == CASE_PACKED_PAIRS; }
 
 bool cuda_case_samples(const product_case *p) {
-  return ir_kernel_samples(ir_kernel_row_named(p->row));
+  return ir_kernel_samples(cuda_case_row(p));
 }
 
 static bool row_is(const product_case *p, bool (*what)(const ir_kernel_row *)) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   return row && what(row);
 }
 
@@ -25,7 +33,7 @@ bool cuda_case_sdd(const product_case *p) { return row_is(p, ir_kernel_writes_bs
 bool cuda_case_picks(const product_case *p) { return row_is(p, ir_kernel_n_blocks); }
 
 bool cuda_case_fits(const product_case *p, const char *target) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   const ir_target *t = ir_target_find(target);
   if (row && t && (t->arch < row->least_arch || (row->most_arch && t->arch > row->most_arch))) return false;
   return !row || row->multiply != IR_MULTIPLY_WGMMA || !strcmp(target, "sm_90a");
@@ -167,7 +175,7 @@ static ir_var *param(cuda_cases *c, ir_func *f, const char *name, ir_dtype t) {
 }
 
 ir_dtype cuda_case_operand(const product_case *p, bool is_a) {
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   return row && (is_a ? row->load_a : row->load_b) == IR_LOADER_WIDE ? IR_I8 : p->in;
 }
 
@@ -338,7 +346,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   else if (p->strip && !cuda_case_bsr(p) && !cuda_case_sdd(p))
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (cuda_case_regroups(p)) give_order(c, read);
-  if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(ir_kernel_row_named(p->row)))) give_pairs(c, read);
+  if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(cuda_case_row(p)))) give_pairs(c, read);
   ir_list *made =
       p->detect_strip ? list(c, "D", tt, p->detect_strip, p->detect_gran, m, 0, n, 1, true) : NULL;
   bool both = p->way == CASE_BOTH || p->way == CASE_ALONE;
@@ -354,7 +362,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   if (read) IR_PUSH(a, &s->reads, read);
   s->detects = made;
   if (guarded) s->when = (ir_guard){guarded, p->guard == 2, 0.5};
-  const ir_kernel_row *row = ir_kernel_row_named(p->row);
+  const ir_kernel_row *row = cuda_case_row(p);
   if (p->way == CASE_TURNED) {
     IR_PUSH(a, &s->tiles, ((ir_tile_size){m, row->n}));
     IR_PUSH(a, &s->tiles, ((ir_tile_size){n, row->m}));

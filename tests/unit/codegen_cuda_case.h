@@ -86,6 +86,7 @@ ir_stage *cuda_case_op(cuda_cases *c, ir_op op, ir_dtype t);
 
 /* Of A or B: `in`, but where the row widens the operand. */
 ir_dtype cuda_case_operand(const product_case *p, bool is_a);
+const ir_kernel_row *cuda_case_row(const product_case *p); /* NULL: no such row, as of loops */
 bool cuda_case_sdd(const product_case *p);     /* T has the stored blocks of S */
 bool cuda_case_groups(const product_case *p);  /* its rows come in groups */
 bool cuda_case_is_packed(const product_case *p);
