@@ -142,30 +142,34 @@ def attention(share=None):
 
 
 BLOCKED = """spx 1; dim I = %d; dim J = %d; dim K = %d;
-kernel k { in S: bf16[I,J] as bsr(%d,%d) ~ zeros(static, density=%g, gran=%dx%d); in A: bf16[I,K]; in B: bf16[J,K]; out C[i,j] = S[i,j] * (sum[k] A[i,k]*B[j,k]) : bf16 acc f32 as like(S); }"""
+kernel k { in S: bf16[I,J] as bsr(%d,%d) ~ zeros(static, density=%g, gran=%dx%d); in A: bf16[I,K]; in B: bf16[J,K]; out C[i,j] = S[i,j] * (sum[k] A[i,k]*B[j,k]) : bf16 acc f32%s; }"""
 BLOCKS = ((4096, 4096, 64, 64), (4096, 4096, 128, 128), (4096, 256, 64, 64), (8192, 1024, 128, 64), (8192, 128, 64, 64))
 
 
 def blocks(share=None):
     print("\n### C = S * (A B^T) in the stored blocks of S, bf16; microseconds\n")
-    head("I, J", "K", "blocks", "stored", "kernel", "spc (spread)", "torch dense, all of A B^T (spread)", "torch dense and S (spread)", "dense / spc", "error")
+    head("I, J", "K", "blocks", "stored", "kernel", "spc (spread)", "spc, result dense (spread)", "torch dense, all of A B^T (spread)", "torch dense and S (spread)", "dense / spc", "error")
     for I, K, high, wide in [BLOCKS[int(share)]] if share else BLOCKS:
         for density in (1, 0.5, 0.25, 0.1, 0.05, 0.01):
             there = torch.rand(I // high, I // wide, device="cuda") < density
             S = torch.where(there.repeat_interleave(high, 0).repeat_interleave(wide, 1), torch.randn(I, I, device="cuda"), 0).bfloat16()
             stored = S.to_sparse_bsr((high, wide))
             A, B = (torch.randn(I, K, device="cuda").bfloat16() * K ** -0.25 for _ in range(2))
-            C = torch.empty_like(stored.values())
-            p = Program(BLOCKED % (I, I, K, high, wide, density, high, wide))
-            host, bytes = S.cpu().contiguous(), ctypes.c_int64()
-            p.ask(lib.bench_pack(p.handle, b"S", (ctypes.c_int64 * 2)(I, I), pointer(host.data_ptr()), ctypes.byref(bytes)))
-            p.bind(A=A, B=B, C=C)
-            p()
-            times = sides(p, lambda: A @ B.t(), lambda: (A @ B.t()) * S)
+            host, results, programs = S.cpu().contiguous(), (torch.empty_like(stored.values()), torch.empty_like(S)), []
+            for like, C in zip((" as like(S)", ""), results):
+                p, bytes = Program(BLOCKED % (I, I, K, high, wide, density, high, wide, like)), ctypes.c_int64()
+                p.ask(lib.bench_pack(p.handle, b"S", (ctypes.c_int64 * 2)(I, I), pointer(host.data_ptr()), ctypes.byref(bytes)))
+                p.bind(A=A, B=B, C=C)
+                p()
+                programs.append(p)
+            p, dense = programs
+            times = sides(p, dense, lambda: A @ B.t(), lambda: (A @ B.t()) * S)
             torch.cuda.synchronize()
-            want = torch.where(S != 0, A.float() @ B.float().t() * S.float(), 0).to_sparse_bsr((high, wide)).values()
-            row(I, K, "%dx%d" % (high, wide), "%g %%" % (100 * density), "`%s`" % p.stages(queued=True)[0][1], *times, "%.2f" % (float(times[1].split()[0]) / float(times[0].split()[0])), "%.0e" % error(C, want))
-            p.close()
+            want = torch.where(S != 0, A.float() @ B.float().t() * S.float(), 0)
+            errors = error(results[0], want.to_sparse_bsr((high, wide)).values()), error(results[1], want)
+            row(I, K, "%dx%d" % (high, wide), "%g %%" % (100 * density), "`%s`" % p.stages(queued=True)[0][1], *times, "%.2f" % (float(times[2].split()[0]) / float(times[0].split()[0])), "%.0e" % max(errors))
+            for p in programs:
+                p.close()
 
 
 if __name__ == "__main__":

@@ -231,6 +231,7 @@ bool pass_bsr_has_tile(const pass_sum *sum, const ir_kernel_row *row, const ir_d
 const char *pass_bsr_why_not(pass_context *context, const pass_sum *sum);
 /* Products of dense matrices into stored blocks (ways_sdd.c): predicted microseconds. */
 void pass_ways_sdd(pass_context *context, pass_ways *ways);
+bool pass_sdd_is_computed(pass_context *context, const pass_sum *sum); /* some row can */
 double pass_sdd_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);
 /* Predicted microseconds of such a product, groups being as long as one another. */
 double pass_groups_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row);

@@ -327,8 +327,10 @@ double pass_cost_sdd(const pass_profile *p, const pass_product *q, const pass_ti
   double rate = p->tile_share * row_peak_tflops(p, row, q->a) / p->units;
   double memory = microseconds_of_bytes(bytes * (q->m + q->n) * q->k + tiling->cover * q->m * q->n * ((double)ir_dtype_bytes(q->c) + brought), p->bandwidth_gbs);
   double one = 2.0 * row->m * row->n * k / (rate * 1e6) + p->sdd_tile_us;
+  const double alone = 1.5; /* steps, where no other block's loads hide a block's own */
+  double first = ir_kernel_moves_boxes(row) ? 0 : k / row->k * alone * p->box_step_us;
   double turns = tiling->cover < 1 ? likely_turns(tiles, p->units, fmax(least, spread)) : fmax(1, ceil(tiles / p->units));
-  return p->launch_us + p->start_us + both_limits(turns * one, memory);
+  return p->launch_us + p->start_us + both_limits(fmax(turns * one, first), memory);
 }
 
 /* Two products and a softmax: what they take a pair of a row and a column adds up, for they only partly overlap.  Blocks of a cluster

@@ -24,6 +24,12 @@ static const char *misfit(pass_context *context, const pass_sum *sum, const ir_k
   return row->align > 1 && !pass_operands_aligned(sum, row->align) ? pass_alignment_why(context, row) : "";
 }
 
+bool pass_sdd_is_computed(pass_context *context, const pass_sum *sum) {
+  for (int i = 0; i < ir_kernel_row_count; i++)
+    if (takes(context, &ir_kernel_rows[i], sum) && !*misfit(context, sum, &ir_kernel_rows[i])) return true;
+  return false;
+}
+
 double pass_sdd_cost(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
   ir_bsr bsr;
   if (!ir_bsr_result(sum->stmt, &bsr)) return INFINITY;

@@ -16,7 +16,7 @@ def drawn(shape, factors, kept, empty):
 
 
 def sdd(name, form="A Bt", fmt="bsr(64,64)", i=131, j=203, k=72, kept=0.5, empty=True, dtype="bf16", stored=None, out=None, value="S[i,j] * %s", want=lambda s, at, ab: s * ab, cond="", more="",
-        arrays=None, options=(), tile=None, scale=1, says=()):
+        arrays=None, options=(), tile=None, says=(), dense=False):
     side = dict(i=i, j=j, k=k)
     a, b = OPERANDS[form]
     shape = lambda at: tuple(side[n] for n in at.split(","))
@@ -26,8 +26,8 @@ def sdd(name, form="A Bt", fmt="bsr(64,64)", i=131, j=203, k=72, kept=0.5, empty
     ab = np.einsum("%s,%s->ij" % (a.replace(",", ""), b.replace(",", "")), A, B)
     product = "(sum[k] %s)" % "*".join(("B[%s]" % b, "A[%s]" % a) if form == "Bt A" else ("A[%s]" % a, "B[%s]" % b))
     kind = stored or dtype
-    text = program("I J K", "in S: %s[I,J] as %s; in A: %s[%s]; in B: %s[%s]; %s out c[i,j] = %s %s : %s as like(S);" % (
-        kind, fmt, dtype, a.upper(), dtype, b.upper(), more, value % product, cond, out or dtype)).replace("kernel k", FORMATS, 1)
+    text = program("I J K", "in S: %s[I,J] as %s; in A: %s[%s]; in B: %s[%s]; %s out c[i,j] = %s %s : %s%s;" % (
+        kind, fmt, dtype, a.upper(), dtype, b.upper(), more, value % product, cond, out or dtype, "" if dense else " as like(S)")).replace("kernel k", FORMATS, 1)
     if tile:
         text += "\nschedule k for sm_90 { tile c i=%d j=%d k=64; }" % tile
     S = np.where(at, S, 0)
@@ -69,3 +69,20 @@ sdd("long sums", fmt="bsr(128,128)", i=264, j=264, k=2056, kept=0.5)
 sdd("one element", i=1, j=1, k=1, kept=1, empty=False)
 sdd("f32", dtype="f32", i=136, j=200)
 sdd("blocks of 32", fmt="bsr(32,32)", i=136, j=200)
+
+# A result that is dense, and zero where nothing is stored: in blocks first, then written out.
+for form in OPERANDS:
+    for fmt in ("bsr(64,64)", "bsr(128,192)", "byj(64,128)", "turned(64,64)", "bsr(32,32)"):
+        sdd("a dense result, %s by %s" % (form, fmt), form, fmt, i=136, j=328, k=200, dense=True)
+        sdd("a dense result, %s by %s, unaligned" % (form, fmt), form, fmt, dense=True)
+for kept in (0.0, 1.0):
+    sdd("a dense result, %g of all" % kept, kept=kept, empty=False, i=136, j=264, k=72, dense=True)
+for options in ((), ("--strict-nan",), ("--batch-invariant",), ("--reproducible",)):
+    sdd("a dense result" + " ".join(options), i=136, j=328, k=200, dense=True, options=options)
+sdd("a dense result, a tile of 64x256", i=264, j=648, k=328, tile=(64, 256), dense=True)
+sdd("a dense result where a pattern is", **pattern, i=136, j=328, k=200, dense=True)
+sdd("a dense result where an operand is not 0", value="%s", cond="on S[i,j] != 0", want=lambda s, at, ab: np.where(s != 0, ab, 0), i=136, j=328, k=200, dense=True)
+sdd("a dense result, -3 elsewhere", **{**pattern, "cond": "on S[i,j] fill -3", "want": lambda s, at, ab: np.where(s != 0, ab, -3)}, i=136, j=328, k=200, dense=True)
+sdd("a dense result, a bias by column, a scale by row, relu", value="S[i,j] * relu(b[j] + r[i]*%s)", more="in b: f32[J]; in r: f32[I];", arrays=dict(b=bias, r=rows),
+    want=lambda s, at, ab: s * np.maximum(bias + rows[:, None] * ab, 0), i=136, j=328, k=200, dense=True)
+sdd("a dense result in f32", out="f32", i=136, j=328, k=200, dense=True)
