@@ -329,7 +329,7 @@ double pass_cost_sdd(const pass_profile *p, const pass_product *q, const pass_ti
   double one = 2.0 * row->m * row->n * k / (rate * 1e6) + p->sdd_tile_us;
   const double alone = 1.5; /* steps, where no other block's loads hide a block's own */
   double first = ir_kernel_moves_boxes(row) ? 0 : k / row->k * alone * p->box_step_us;
-  double turns = tiling->cover < 1 ? likely_turns(tiles, p->units, fmax(least, spread)) : fmax(1, ceil(tiles / p->units));
+  double turns = likely_turns(tiles, p->units, tiling->cover < 1 ? fmax(least, spread) : 0);
   return p->launch_us + p->start_us + both_limits(fmax(turns * one, first), memory);
 }
 

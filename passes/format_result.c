@@ -252,15 +252,13 @@ static const ir_format *along_rows(pass_context *context, ir_stmt *stmt, const i
   return pass_order_format(&order, ir_access(context->arena, &target, stmt->subs));
 }
 
-static void write_as(pass_context *context, ir_kernel *kernel, int at, const ir_format *lists,
-                     const char *why) {
+ir_tensor *pass_format_write_as(pass_context *context, ir_kernel *kernel, int at, const char *suffix, const ir_format *format, const char *why) {
   ir_stmt *stmt = kernel->stmts.at[at];
-  ir_tensor *target = stmt->target;
-  ir_tensor *rows = temporary(kernel, target, "rows", lists, why);
-  stmt->target = rows;
-  rows->def = stmt;
-  pass_format_insert(kernel->program->arena, kernel, at + 1,
-                     pass_format_copy(context, kernel, rows, target));
+  ir_tensor *target = stmt->target, *written = temporary(kernel, target, suffix, format, why);
+  stmt->target = written;
+  written->def = stmt;
+  pass_format_insert(kernel->program->arena, kernel, at + 1, pass_format_copy(context, kernel, written, target));
+  return written;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------
@@ -273,15 +271,15 @@ static void settle(pass_context *context, ir_kernel *kernel, int at) {
   if (split_sum(kernel, at, lists)) at++;
   const ir_format *turned = along_rows(context, stmt, lists);
   if (turned) {
-    write_as(context, kernel, at, turned, "written row by row, segment by segment, then converted");
+    pass_format_write_as(context, kernel, at, "rows", turned, "written row by row, segment by segment, then converted");
     return;
   }
   turned = order_of_operands(context, stmt, lists);
   if (turned)
-    write_as(context, kernel, at, turned,
-             "written in the order of its operands, then converted: one copy for several");
+    pass_format_write_as(context, kernel, at, "rows", turned,
+                         "written in the order of its operands, then converted: one copy for several");
   else if (!appends)
-    write_as(context, kernel, at, lists, "written as lists, then converted");
+    pass_format_write_as(context, kernel, at, "rows", lists, "written as lists, then converted");
 }
 
 void pass_format_results(pass_context *context, ir_kernel *kernel) {

@@ -71,6 +71,8 @@ void pass_format_turn(pass_context *context, ir_kernel *kernel);
 void pass_format_joined(pass_context *context, ir_kernel *kernel);
 /* Dense matrices whose rows are no multiples of 16 bytes, copied for a GPU to rows that are (format_padded.c). */
 void pass_format_padded(pass_context *context, ir_kernel *kernel);
+/* The statement writes NAME_suffix, stored so, and a copy behind it makes what was its result; returns NAME_suffix. */
+ir_tensor *pass_format_write_as(pass_context *context, ir_kernel *kernel, int at, const char *suffix, const ir_format *format, const char *why);
 /* Dense results of products that are zero outside an input's stored blocks, in blocks first (format_blocks.c). */
 void pass_format_blocks(pass_context *context, ir_kernel *kernel);
 void pass_format_insert(ir_arena *arena, ir_kernel *kernel, int at, ir_stmt *stmt);

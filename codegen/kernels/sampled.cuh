@@ -89,44 +89,19 @@ template <class Config> struct spc_only_tile {
 
 // Of a list only the tiles that hold something: a lane a strip counts them.  Lists are about as long as each other, and not all of their
 // tiles take as long: where many lists have as many tiles a block moves on in every turn, or it would have the same one of all.
-// Into stored blocks, where most are stored and k is long, 16 strips go on side by side, a tile of each by turns: those that run together
-// share columns of B. Elsewhere neighbours share rows of A alone, and a strip's tiles follow one another.
 template <class Config> struct spc_tile_walk<Config, true, false> {
   spc_u32 turn, next_tile, before; // number of the next tile; of tiles in the strips before `first`
   int first;                 // strip of lane 0
-  int column;                // side by side: which tile of each strip, and how many tiles of this window come before
-  spc_u32 passed;
-  bool beside;
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
   static constexpr spc_u32 on = Config::samples ? 41 : 0;     // blocks; of no multiple are there so many tiles in a list
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
-  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool) : turn(0), next_tile(blockIdx.x), before(0), first(0), column(0), passed(0), beside(false) {
-    if constexpr (Config::sdd) {
-      const int strips = ((int)Config::m(args) + Config::strip - 1) / Config::strip, wide = ((int)Config::n(args) + Config::gran - 1) / Config::gran;
-      beside = (int)Config::k(args) >= 1024 && (long long)Config::pos(args)[strips] * 4 >= (long long)strips * wide * 3;
-    }
-  }
-  // The strip, as a lane, that the wanted tile of the window is in, and its number there.  mine: how many tiles this lane's has.
-  __device__ __forceinline__ int side_by_side(spc_u32 wanted, int mine, int &number) {
-    spc_u32 those;
-#pragma unroll 1
-    for (;; column++) {
-      those = ptx_ballot(mine > column * tall);
-      spc_u32 here = (spc_u32)(__popc(those) * tall);
-      if (wanted - passed < here) break;
-      passed += here;
-    }
-    int lane = (int)threadIdx.x & 31, within = (int)(wanted - passed);
-    number = column * tall + within % tall;
-    return __ffs((int)ptx_ballot(those >> lane & 1 && __popc(those & ((1u << lane) - 1)) == within / tall)) - 1;
-  }
+  __device__ __forceinline__ spc_tile_walk(const spc_args &, bool) : turn(0), next_tile(blockIdx.x), before(0), first(0) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
-    const int window = beside ? 16 : 32; // strips that are looked at together
 #pragma unroll 1
-    for (; first < strips; first += window) {
-      int strip = first + lane, count = lane < window && strip < strips ? spc_count_of<Config>(args, strip) : 0;
+    for (; first < strips; first += 32) {
+      int strip = first + lane, count = strip < strips ? spc_count_of<Config>(args, strip) : 0;
       int high = Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
       int mine = (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high, sum = mine;
 #pragma unroll
@@ -136,13 +111,8 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
       }
       spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
       if (wanted < all) {
-        int who, number;
-        if (Config::sdd && beside) {
-          who = side_by_side(wanted, mine, number);
-        } else {
-          who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
-          number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who);
-        }
+        int who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
+        int number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who);
         high = __shfl_sync(0xffffffffu, high, who);
         count = __shfl_sync(0xffffffffu, count, who);
         place.m0 = (first + who) * Config::strip + number % high * Config::tile_m;
@@ -152,7 +122,7 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
         turn++, next_tile = turn * gridDim.x + (blockIdx.x + turn * on) % gridDim.x;
         return true;
       }
-      before += all, column = 0, passed = 0;
+      before += all;
     }
     return false;
   }

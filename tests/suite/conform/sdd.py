@@ -66,7 +66,7 @@ for size in (dict(i=136, j=328, k=200), dict(i=136, j=328, k=71)):
 sdd("long rows of blocks", fmt="bsr(64,64)", i=200, j=5128, k=72, kept=0.3)
 sdd("tall", fmt="bsr(64,64)", i=2600, j=136, k=72, kept=0.3)
 sdd("long sums", fmt="bsr(128,128)", i=264, j=264, k=2056, kept=0.5)
-for tile in ((64, 256), (64, 128)): # most are stored and sums are long: strips go on side by side
+for tile in ((64, 256), (64, 128)):
     sdd("most of it, long sums, a tile of %dx%d" % tile, fmt="bsr(128,64)", i=2312, j=712, k=1032, kept=0.97, empty=False, tile=tile)
 sdd("one element", i=1, j=1, k=1, kept=1, empty=False)
 sdd("f32", dtype="f32", i=136, j=200)
