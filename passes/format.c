@@ -7,7 +7,7 @@
  *     let u[i,j] = S[i,j] * v[i];             let u : f32[I,J] as like(S)  // its zeros are S's
  *     let y[i,j] = sum[k] A[i,k]*B[k,j]       (A, B csr)   y as csr, assembled
  *     out C[i,j] = A[i,j] + B[j,i]            (both csr)   B_t[j,i] = B[j,i] as csc, C reads B_t
- *     out C[i,j] = S[i,j]*(sum[k] ..)         C_blocks as like(S), C = C_blocks written out    (S bsr)
+ *     out C[i,j] = S[i,j]*(sum[k] ..)         C_stored as like(S), C = C_stored written out    (S bsr)
  *     out h[t,f] = relu(..) as csr ~ zeros    h.computed = relu(..) dense, h = h.computed packed
  *
  * A dense intermediate starts row-major; pass `microtile` may turn it round (dense_t) when that

@@ -1,7 +1,7 @@
 /* format_blocks.c - dense results that are zero outside the stored blocks of an input: computed in those blocks, then written out (a GPU).
  *
- *     out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k]     C_blocks[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] : as like(S)
- *       (S: bsr(64,64); A, B, C dense)               C[i,j] = C_blocks[i,j]
+ *     out C[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k]     C_stored[i,j] = S[i,j] * sum[k] A[i,k]*B[j,k] : as like(S)
+ *       (S: bsr(64,64); A, B, C dense)               C[i,j] = C_stored[i,j]
  *
  * A product's tiles ask nobody which of their elements are stored; those of a result in blocks are (ways_sdd.c).  The copy
  * writes every element of the result once, zeros too, which what computes them would have to do in its place. */
@@ -31,8 +31,8 @@ void pass_format_blocks(pass_context *context, ir_kernel *kernel) {
     ir_tensor *target = stmt->target, *model = is_wanted(stmt) ? pass_support_like(stmt) : NULL;
     if (!model || !is_computed(context, stmt, model)) continue;
     const char *why = ir_format_text(context->arena, "the stored blocks of `%s`, where alone `%s` is not zero", model->name, target->name);
-    ir_tensor *blocks = pass_format_write_as(context, kernel, s++, "blocks", model->format, why);
-    blocks->like = model;
-    pass_schedule_rename(kernel, target->name, blocks->name);
+    ir_tensor *stored = pass_format_write_as(context, kernel, s++, "stored", model->format, why);
+    stored->like = model;
+    pass_schedule_rename(kernel, target->name, stored->name);
   }
 }
