@@ -153,6 +153,7 @@ typedef struct cg_launch {
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
   bool samples, packed;        /* the list names columns of T; A was written over the list */
+  bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool own_verdict;            /* it decides, from the counts of a list that one launch has made */

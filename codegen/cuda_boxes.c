@@ -307,7 +307,7 @@ static void add_a(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
   if (!b->tensor)
-    add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+    add_operand(arena, l, &p->a, l->buf_a, l->live || (ir_kernel_pairs(l->row) && !l->compacted) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
   else
     add_blocks(arena, l, &p->a, l->buf_a, b->tensor->dtype, most_blocks(arena, p->size_m, b->block_m, p->size_k, b->block_k), k_last ? b->block_m : b->block_k,
                k_last ? b->block_k : b->block_m, out);
@@ -333,7 +333,8 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
               p->b.layout == 'r', out);
   add_result(arena, l, stores_boxes(l) ? l->buf_t : -1, out);
   add_result(arena, l, l->brought.place, out);
-  if (!l->live) return;
+  if (!l->live && !l->compacted) return;
   out->maps.count--; /* nothing is read at T's place */
-  add_operand(arena, l, &p->a, l->buf_packed, BOX_ROWS, p->size_m, false, out);
+  add_operand(arena, l, &p->a, l->buf_packed, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, false, out);
+  if (l->compacted) out->maps.at[out->maps.count - 1].stride[1] = p->size_k;
 }

@@ -250,6 +250,7 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
        c->l->gathers ? "true" : "false", c->l->samples ? "true" : "false",
        c->l->packed ? "true" : "false", made ? "true" : "false");
+  line(c, "static constexpr int packed_map = %d; // of an A that is packed", l->compacted ? 3 : 0);
   line(c, "static constexpr bool grouped = %s, halves = %s, own_strips = %s;", l->groups.segment ? "true" : "false",
        halves ? "true" : "false", own ? "true" : "false");
   line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, live = %s, own_dense = %s;",
@@ -640,7 +641,8 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
-  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
+  if (c->l->cluster || c->l->compacted) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
+  if (c->l->compacted) line(c, "static constexpr int packed_whole = %d; // zeros follow up to a multiple of that", IR_LIST_PACKED);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -685,7 +687,7 @@ static int blocks_beside(const cg_launch *l) {
   if (l->attend.takes_notes) return 4;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
-  if (!strcmp(l->part, "lists_of_pairs")) return THREADS_A_UNIT / 2 / l->threads;
+  if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
   if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
@@ -744,6 +746,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
+  if (makes && launch->compacted) file = "compact";
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
   ir_text_put(out, "\n");

@@ -7,7 +7,7 @@
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
-enum { THREADS_A_STRIP = 256 }; /* of the kernels whose blocks make lists */
+enum { THREADS_A_STRIP = 256, THREADS_TO_COMPACT = 512 }; /* of the kernels whose blocks make lists */
 enum { THREADS_IN_A_CLUSTER = 512 }; /* and of a cluster's: two blocks fit a multiprocessor, so that clusters find room */
 
 typedef struct selection {
@@ -156,7 +156,11 @@ static const char *fit_list(selection *s, cg_launch *l) {
               is_packed(s, list, p->b.tensor, p->b.subs, &axis, &strip);
   if (axis != p->k) return "its list is not along the reduced index";
   l->gathers = true;
-  return fit_strips(l, list, strip);
+  const char *why = fit_strips(l, list, strip);
+  l->compacted = ir_kernel_packs(l->row);
+  if (why || !l->compacted) return why;
+  l->packed = true;
+  return list->packed && list->tensor == p->a.tensor ? NULL : "its list does not bring what it names side by side";
 }
 
 /* The list of a sampled product: along an index of the result, which becomes n. */
@@ -336,7 +340,7 @@ static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
 /* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL. */
 static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->fused && !is_made_once(kernel, list) &&
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !is_made_once(kernel, list) &&
                list->verdict && list->threshold;
   return alone ? reader : NULL;
 }
@@ -437,6 +441,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->buf_counts = use(s, l, l->list->counts);
   }
   if (l->regroups) l->buf_order = use(s, l, l->list->order);
+  if (l->compacted) l->buf_packed = use(s, l, l->list->packed);
   if (l->live) l->buf_order = l->buf_ids, l->buf_packed = use(s, l, l->list->packed), l->buf_bits = use(s, l, l->list->bits);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks && l->list) l->buf_bits = use(s, l, l->list->bits);
@@ -445,7 +450,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   use_guard(s, l);
   l->decides = decides_itself(s, l);
   if (l->decides) l->buf_threshold = use(s, l, s->stage->when.list->threshold);
-  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && !l->packed &&
+  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
                  !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
   l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && reads_counts(s->kernel, l->list);
@@ -606,6 +611,23 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
   }
 }
 
+/* Values to bits, where no epilogue made them; these to a list and what it names of each row, side by side. */
+static void select_compacted(selection *s, const ir_kernel_row *row, bool values) {
+  const ir_list *list = s->stage->detects;
+  if (values) select_values(s, row);
+  cg_launch *l = launch_new(s, row, "compact", THREADS_TO_COMPACT);
+  l->list = list;
+  l->compacted = true;
+  l->buf_a = use_values(s, l, list->tensor);
+  l->buf_bits = use(s, l, list->bits);
+  l->buf_ids = use(s, l, list->ids);
+  l->buf_counts = use(s, l, list->counts);
+  l->buf_packed = use(s, l, list->packed);
+  l->lists_guarded = is_guarded(s->kernel, list);
+  l->sampled = values && l->lists_guarded;
+  use_decision(s, l);
+}
+
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -614,12 +636,13 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
   if (values && !cg_dense_strides(s->arena, list->tensor, strides))
     return unfit(s, row->name,
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
-  if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1))
+  if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1)) /* of whole rows too */
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
   if (list->order) return select_regrouped(s, row), SPC_OK;
-  if (list->packed) return select_packing(s, row), SPC_OK;
+  if (list->packed && !list->strip_index) return select_packing(s, row), SPC_OK;
   if (list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
+  if (list->packed) return select_compacted(s, row, values), SPC_OK;
   if (values) select_values(s, row);
   if (list->bits && !walks_bits(s->kernel, list) && !reads_counts(s->kernel, list)) select_lists(s, row, values);
   return SPC_OK;

@@ -68,12 +68,20 @@ static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
                                   ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
 }
 
+/* A block takes a few rows of a strip, or of two that share a list. */
+static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
+  const int rows_a_block = 16, of = l->list->pairs ? 2 : 1;
+  ir_expr *lists = of > 1 ? ir_ceil_div(a, l->list->strips, of) : l->list->strips;
+  return ir_apply(a, IR_OP_MUL, lists, ir_int(a, (of * l->list->strip + rows_a_block - 1) / rows_a_block));
+}
+
 /* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
+  if (l->compacted) return at_least_one(a, compact_blocks(a, l));
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */

@@ -55,6 +55,8 @@ bool ir_kernel_pairs(const ir_kernel_row *row) {
   return row->load_b == IR_LOADER_KPAIR || row->load_b == IR_LOADER_NPAIR;
 }
 
+bool ir_kernel_packs(const ir_kernel_row *row) { return ir_kernel_gathers(row) && row->load_a == IR_LOADER_PACKED; }
+
 int ir_kernel_strip(const ir_kernel_row *row) { return ir_kernel_pairs(row) ? row->m / 2 : row->m; }
 
 bool ir_kernel_k_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_KBLOCK; }

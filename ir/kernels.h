@@ -50,6 +50,8 @@ bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
 /* Either of these, over lists of two strips whose entries say which of the two they are of (ir/tile.h); a half of the tile is a strip. */
 bool ir_kernel_pairs(const ir_kernel_row *row);
+/* A gathering row whose listed operand lies along k: the list brings what it names of it side by side. */
+bool ir_kernel_packs(const ir_kernel_row *row);
 /* Rows of a strip whose list it reads. */
 int ir_kernel_strip(const ir_kernel_row *row);
 bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */

@@ -16,8 +16,10 @@
  * A list that has none of these is of a verdict alone: a sample's, or, of a tensor that is stored sparse, one by the share of
  * its elements that is stored, which is known before anything is read:
  *     most    i64                        how many elements it may have for all of them to be written out; 0: any number
- * A list without strips, of single values of the axis, may bring what it names with it:
- *     packed  [capacity][row]            the tensor's rows at the ids, one after the other
+ * A list of single values of the axis may bring what it names with it, where the axis is the tensor's contiguous one or there are no strips:
+ *     packed  [capacity][row]            without strips: the tensor's rows at the ids, one after the other
+ *     packed  [rows][axis]               with strips: of each row the elements at its strip's ids, one after the other, and zeros behind them
+ *                                        up to a multiple of IR_LIST_PACKED
  * Two strips may share a list that tells them apart: first those of the first strip alone, then of both, then of the second alone,
  * each of the three ascending; so a strip's own ones lie side by side:
  *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
@@ -35,7 +37,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LIST_GROUP = 32 };
+enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64 };
 
 struct ir_list {
   const char *name;
@@ -48,7 +50,7 @@ struct ir_list {
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL; counts and ids are where bits alone are read */
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
-  ir_buf *packed;              /* of a list of whole rows: these, side by side; else NULL */
+  ir_buf *packed;              /* what the list names of the tensor, side by side; or NULL */
   ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */

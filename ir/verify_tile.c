@@ -99,8 +99,8 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->marks, IR_I32, "marks");
   check_list_buf(c, list->order, IR_I32, "order");
   if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
-  if (list->packed && (list->strip_index || list->gran != 1 || !list->bits || list->fused))
-    ir_fault(c, list->span, "only a list of single rows without strips, of values that are looked at, packs them");
+  if (list->packed && (list->gran != 1 || !list->bits || list->order || list->vals || (list->fused && !list->strip_index)))
+    ir_fault(c, list->span, "only a list of single rows, whose values are looked at, or of single elements of strips packs them");
   if (!list->marks != !list->order)
     ir_fault(c, list->span, "rows that are regrouped have marks and an order");
   if (list->order && (!list->strip_index || list->fused || list->vals || list->bits))
@@ -128,12 +128,15 @@ static void check_regrouped(ir_checker *c, const ir_stage *s) {
     ir_fault(c, s->span, "rows are regrouped by `detect_values` alone");
 }
 
-/* Who multiplies the rows of a list finds them packed. */
-static void check_live(ir_checker *c, const ir_stage *s) {
+/* Who multiplies what a list names finds it packed. */
+static void check_side_by_side(ir_checker *c, const ir_stage *s) {
   const ir_kernel_row *row = s->row ? ir_kernel_row_named(s->row) : NULL;
-  if (row && s->kind == IR_STAGE_COMPUTE && ir_kernel_is_live(row) && (s->reads.count != 1 || !s->reads.at[0]->packed))
-    ir_fault(c, s->span, "its kernel multiplies rows that a list has packed, and it reads no such list");
-  if (s->detects && s->detects->packed && (!row || strcmp(row->name, "detect_values")))
+  bool computes = row && s->kind == IR_STAGE_COMPUTE, live = computes && ir_kernel_is_live(row), packs = computes && ir_kernel_packs(row);
+  const ir_list *read = s->reads.count == 1 ? s->reads.at[0] : NULL;
+  if ((live || packs) && (!read || !read->packed || !read->strip_index != live))
+    ir_fault(c, s->span, live ? "its kernel multiplies rows that a list has packed, and it reads no such list"
+                              : "its kernel multiplies elements of rows that a list has packed, and it reads no such list");
+  if (s->detects && s->detects->packed && !s->detects->strip_index && (!row || strcmp(row->name, "detect_values")))
     ir_fault(c, s->span, "rows are packed by `detect_values` alone");
 }
 
@@ -245,7 +248,7 @@ static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *n
   check_stage_parts(c, s);
   if (!c->faults) check_kind(c, s);
   if (!c->faults) check_regrouped(c, s);
-  if (!c->faults) check_live(c, s);
+  if (!c->faults) check_side_by_side(c, s);
   if (s->assembled && s->funcs.count && s->funcs.count != 2)
     ir_fault(c, s->span, "an assembled stage has two functions: count and fill");
 }

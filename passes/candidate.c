@@ -173,14 +173,14 @@ static bool compresses_rows(pass_context *context, const ir_candidate *candidate
 static bool decides_alone(const ir_candidate *candidate, bool fused) {
   const int64_t wide = 128;
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return row && !fused && !candidate->regrouped && ir_kernel_moves_boxes(row) &&
+  return row && !fused && !candidate->regrouped && ir_kernel_moves_boxes(row) && !ir_kernel_packs(row) &&
          ((ir_kernel_gathers(row) && candidate->strip >= wide) || ir_kernel_k_blocks(row));
 }
 
 /* Or it is the dense branch alone: no launch leaves. */
 static bool is_both(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_pairs(row) && ir_kernel_gathers(row));
+  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_gathers(row) && (ir_kernel_pairs(row) || ir_kernel_packs(row)));
 }
 
 static double guard_cost(const pass_profile *p, const ir_candidate *candidate, bool fused) {
@@ -204,6 +204,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
                guard_cost(p, candidate, cost.fused);
   if (decides_alone(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (live) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
+  if (pass_is_packing(candidate)) cost.lists += pass_cost_compact(p, elements * (double)ir_dtype_bytes(x->dtype), cover);
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);

@@ -74,6 +74,7 @@ const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *liste
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                     pass_listed *out);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
+bool pass_is_packing(const ir_candidate *candidate); /* its lists bring what they name of each row side by side */
 bool pass_is_paired(const ir_candidate *candidate);  /* its lists are of two strips, told apart */
 /* The reader walks the list that the writer writes its result over. */
 bool pass_reads_packed(const ir_candidate *reader, const ir_candidate *writer);

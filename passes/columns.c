@@ -145,6 +145,11 @@ bool pass_is_sampled(const ir_candidate *candidate) {
   return row && candidate->operand && ir_kernel_samples(row);
 }
 
+bool pass_is_packing(const ir_candidate *candidate) {
+  const ir_kernel_row *row = candidate->row ? ir_kernel_row_named(candidate->row) : NULL;
+  return row && candidate->operand && ir_kernel_packs(row);
+}
+
 bool pass_is_paired(const ir_candidate *candidate) {
   const ir_kernel_row *row = candidate->row ? ir_kernel_row_named(candidate->row) : NULL;
   return row && candidate->operand && ir_kernel_pairs(row);

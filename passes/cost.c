@@ -382,6 +382,11 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   return p->launch_us + p->start_us + both_limits(compute + result, memory);
 }
 
+double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
+  const double elements = 16; /* of a sector: whose elements are all left out is not read */
+  return microseconds_of_bytes(bytes * (1 - pow(1 - fmin(1, cover), elements)), p->gather_gbs) + microseconds_of_bytes(bytes * cover, p->bandwidth_gbs);
+}
+
 double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
 
 static double library_tflops(const pass_profile *p, ir_dtype dtype, bool unaligned) {

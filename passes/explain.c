@@ -66,7 +66,7 @@ static void put_axes(const ir_stmt *stmt, ir_text *out) {
 }
 
 static void put_list(const ir_list *list, ir_text *out) {
-  if (list->packed) {
+  if (list->packed && !list->strip_index) {
     ir_text_printf(out, "    list      %s: each %s of which `%s` holds anything, detected from its values and packed\n",
                    list->name, list->axis->name, list->tensor->name);
     return;
@@ -76,8 +76,9 @@ static void put_list(const ir_list *list, ir_text *out) {
   ir_text_printf(
       out, " x %lld %s of `%s`, %s\n", (long long)list->gran, list->axis->name, list->tensor->name,
       !list->ids    ? "bits alone, of the kernel that knows where it is asked for"
-      : list->fused ? "bits made in the epilogue that makes the zeros"
-                    : "detected from its values");
+      : list->fused  ? "bits made in the epilogue that makes the zeros"
+      : list->packed ? "detected from its values and brought side by side, row by row"
+                     : "detected from its values");
 }
 
 static const char *dense_label(const ir_kernel *kernel, const ir_candidate *chosen) {

@@ -111,7 +111,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
   return list->tensor == candidate->operand && list->strip == candidate->strip &&
          list->gran == candidate->gran && list->pairs == pass_is_paired(candidate) &&
-         !list->order == !candidate->regrouped && !list->packed == !pass_is_live(candidate) &&
+         !list->order == !candidate->regrouped && !list->packed == !(pass_is_live(candidate) || pass_is_packing(candidate)) &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
@@ -166,7 +166,9 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   stage->microseconds = fmax(0, candidate->index_microseconds - (candidate->guarded ? pass_candidate_guard(context, candidate) : 0));
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
-  stage->why = list->packed ? "one read of the values at memory speed, of rows that hold anything until that is seen; these are packed"
+  stage->why = list->packed && list->fused ? "the epilogue that makes the zeros has left bits; what is listed of each row is brought side by side"
+               : list->packed && list->strip_index ? "one read of the values at memory speed; what is listed of each row is then brought side by side"
+               : list->packed ? "one read of the values at memory speed, of rows that hold anything until that is seen; these are packed"
                : list->order ? "one read of the values at memory speed; rows that are alike are then regrouped"
                : list->fused
                    ? "the epilogue that makes the zeros has left bits: no second read of the values"

@@ -106,7 +106,7 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits) {
   ir_list *list = list_new(context, kernel, candidate, candidate->target->def);
-  add_buffers(context, kernel, list, bits, candidate->regrouped, pass_is_live(candidate));
+  add_buffers(context, kernel, list, bits, candidate->regrouped, pass_is_live(candidate) || pass_is_packing(candidate));
   return list;
 }
 

@@ -356,12 +356,21 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
     way->strip_last = operand->strip_dim == 0;
     way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name,
                                              operand->strip_dim == 0 ? "dense_t" : "dense");
-  } else if (!strip_last) {
+  } else if (!strip_last && !pass_is_packing(way->candidate)) {
     way->candidate->why = ir_format_text(
         context->arena,
         "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
         tensor->name);
   }
+}
+
+/* Rows along the listed axis, of a tensor that is stored so for good: a gather would move a sector an element, so what is listed of each is
+ * brought side by side. */
+static bool can_pack(pass_context *context, const ir_kernel *kernel, const pass_ways *ways, const pass_listed *operand) {
+  if (pass_contiguous_index(operand->access, false) != operand->axis || pass_layout_is_free(kernel, operand->access->tensor)) return false;
+  for (int i = 0; i < ir_kernel_row_count; i++)
+    if (ir_kernel_packs(&ir_kernel_rows[i]) && pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), &ways->sum)) return true;
+  return false;
 }
 
 /* A strip may be several tiles high: they share its list. */
@@ -374,15 +383,17 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   candidate->strip_index = operand->strip_index;
   candidate->strip = strip;
   candidate->gran = gran;
-  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld%s, tile %dx%dx%d%s",
+  candidate->label = ir_format_text(context->arena, "%s lists of %s, %lldx%lld%s%s, tile %dx%dx%d%s",
                                     operand->axis->name, candidate->operand->name, (long long)strip,
-                                    (long long)gran, ir_kernel_pairs(row) ? " in pairs" : "", row->m, row->n, row->k,
+                                    (long long)gran, ir_kernel_pairs(row) ? " in pairs" : "", ir_kernel_packs(row) ? " side by side" : "", row->m, row->n, row->k,
                                     ir_kernel_moves_boxes(row) ? " boxes" : "");
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
   if (sums_misfit(&ways->sum)) misfit = sums_misfit(&ways->sum);
   if (strips_misfit(kernel, operand, row)) misfit = strips_misfit(kernel, operand, row);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
+  if (ir_kernel_packs(row) && gran > 1) misfit = "what is brought side by side is single elements";
+  if (ir_kernel_packs(row) && !pass_rows_aligned(&ways->sum, row->align)) misfit = pass_alignment_why(context, row);
   const ir_tensor *result = ways->stmt->target;
   if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(&ways->sum, result, false, row->align))
     misfit = pass_alignment_why(context, row);
@@ -431,6 +442,14 @@ static bool blocks_serve(const pass_context *context, const pass_ways *ways,
   return false;
 }
 
+static bool is_packed(const pass_ways *ways, const ir_tensor *tensor) {
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *c = ways->list.at[i].candidate;
+    if (pass_is_packing(c) && c->operand == tensor && !*c->why) return true;
+  }
+  return false;
+}
+
 static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, ir_expr *factor) {
   const ir_target *target = pass_target_of(context);
   pass_listed operand = pass_listed_of(context, &ways->sum, factor);
@@ -442,9 +461,11 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   int64_t strip = 0, gran = 1;
   int axis_dim, found = 0;
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
+  bool packs = can_pack(context, kernel, ways, &operand);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, &ways->sum)) continue;
+    if (ir_kernel_packs(row) != packs) continue;
     bool whole = asked && !ir_kernel_pairs(row) && strip > row->m && strip % row->m == 0 &&
                  spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : ir_kernel_strip(row), asked ? gran : 1);
@@ -457,7 +478,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
     refuse(context, ways, factor->tensor,
            "no kernel of this target gathers operands of this dtype");
   else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor) &&
-           !blocks_serve(context, ways, factor->tensor))
+           !blocks_serve(context, ways, factor->tensor) && !is_packed(ways, factor->tensor))
     missed_layout(context, &operand);
 }
 

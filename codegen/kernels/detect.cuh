@@ -386,6 +386,21 @@ template <class Config> struct spc_looked {
   __device__ __forceinline__ float share() const { return all ? (float)((all + step - 1) / step) / (float)all : 1; }
 };
 
+// Whether the cover calls for dense; a sample may have said so.  By all threads, all blocks alike.
+template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args, spc_u32 words) {
+  if constexpr (Config::decides) {
+    __shared__ int sampled; // one thread reads the verdict, for another block may write it anew
+    spc_looked<Config> looked(args, words);
+    double threshold = Config::threshold(args);
+    if (threadIdx.x == 0) sampled = Config::sampled ? spc_verdict(Config::verdict(args)) : 0;
+    spc_two found = spc_block_sums<Config>({0, looked.set()});
+    if (sampled > 0) return true;
+    double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
+    return spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded;
+  }
+  return false;
+}
+
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
 template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;

@@ -2,7 +2,7 @@
 //
 // Rows of A[k][m] and B[k][n] go by cp.async into the slabs that boxes.cuh lays out: 64 elements, 128 bytes wide, the
 // chunks of row r stored at  chunk ^ r % 8.  A that was written over the same list (Config::packed: its row p is k number p of
-// the list) comes by box instead: swrite and sread cancel.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
+// the list; or the list brought it side by side, row by row) comes by box instead: swrite and sread cancel.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
 // and reads as many list entries, one k tile ahead.  Rows start at multiples of 16 bytes (the plan takes another kernel
 // where they do not), so a chunk lies wholly inside its operand or wholly outside.
 #pragma once
@@ -16,7 +16,7 @@ template <class Config> struct spc_gathered {
   using panel_b = typename spc_boxes<Config>::b;
   static constexpr int threads = 128, wide = 8, step = threads / wide, passes = Config::tile_k / step;
   static constexpr int gran = Config::gran, chunk = 8; // elements of 16 bytes
-  static_assert(Config::layout_a == 'c' && Config::layout_b == 'r',
+  static_assert((Config::layout_a == 'c' || Config::packed_map > 0) && Config::layout_b == 'r',
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
   static_assert(Config::tile_k % step == 0, "every thread must have the same number of rows");
   static_assert(panel_a::width == 64 && panel_b::width == 64, "a row of a slab is 128 bytes");

@@ -309,10 +309,10 @@ SPC_DEVICE void spc_box_load_listed(spc_u32 slot, const spc_args &args, const sp
     ptx_barrier_expect(full, __popc((spc_u32)used) * panel::half_bytes);
 #pragma unroll
     for (int h = 0; h < 2; h++)
-      if (used >> h & 1) panel::load_half(slot, &maps.map[0], full, place.m0, k, h);
+      if (used >> h & 1) panel::load_half(slot, &maps.map[Config::packed_map], full, place.m0, k, h);
   } else {
     ptx_barrier_expect(full, panel::bytes);
-    panel::load(slot, &maps.map[0], full, place.m0, k, {{0, 0, 0}});
+    panel::load(slot, &maps.map[Config::packed_map], full, place.m0, k, {{0, 0, 0}});
   }
 }
 
@@ -678,7 +678,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
     if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
-    if (Config::reads_place && !lists) ptx_tma_prefetch(&maps.map[3]);
+    if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
   ptx_follow_grid(); // nothing in global memory was touched before
   if (spc_not_meant<Config>(args)) return;

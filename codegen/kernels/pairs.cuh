@@ -33,21 +33,6 @@ template <class Config> SPC_DEVICE void spc_block_pair_sums(spc_pair_sums &befor
     for (int c = 0; c < 3; c++) before.at[c] += sums[w][c], all.at[c] += sums[w][3 + c];
 }
 
-// Whether the cover calls for dense; a sample may have said so.  By all threads, all blocks alike.
-template <class Config> SPC_DEVICE bool spc_pairs_say_dense(const spc_args &args, spc_u32 words) {
-  if constexpr (Config::decides) {
-    __shared__ int sampled; // one thread reads the verdict, for another block may write it anew
-    spc_looked<Config> looked(args, words);
-    double threshold = Config::threshold(args);
-    if (threadIdx.x == 0) sampled = Config::sampled ? spc_verdict(Config::verdict(args)) : 0;
-    spc_two found = spc_block_sums<Config>({0, looked.set()});
-    if (sampled > 0) return true;
-    double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
-    return spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded;
-  }
-  return false;
-}
-
 // bits -> counts and ids; a block takes 32 words of a pair of strips, and counts all of them.
 template <class Config> SPC_DEVICE void spc_lists_of_pairs(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
@@ -65,7 +50,7 @@ template <class Config> SPC_DEVICE void spc_lists_of_pairs(const spc_args &args)
     all.add(x, y);
     if (w < part * 32) before.add(x, y);
   }
-  if (spc_pairs_say_dense<Config>(args, strips * words)) return;
+  if (spc_bits_say_dense<Config>(args, strips * words)) return;
   spc_block_pair_sums<Config>(before, all);
   if (!one) return;
   int *ids = Config::ids(args) + (long long)pair * Config::capacity(args), begin = 0;

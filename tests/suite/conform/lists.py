@@ -13,10 +13,10 @@ def masked(m, k, tall, wide, share):
     return np.kron(rng.random((-(-m // tall), -(-k // wide))) < share, np.ones((tall, wide), bool))[:m, :k]
 
 
-def products(gran, bound, dtype="bf16"):
+def products(gran, bound, dtype="bf16", layout=" as dense_t"):
     tall, wide = (int(n) for n in gran.split("x"))
-    text = "spx 1; dim M: dyn <= 8192; dim N: dyn; dim K: dyn%s;\nkernel k { in A: %s[M,K] as dense_t ~ zeros(dynamic, density=0.05, gran=%s); in B: %s[K,N];\n  out C[m,n] = sum[k] A[m,k]*B[k,n] : %s acc f32; }\n" % (
-        bound, dtype, gran, dtype, dtype)
+    text = "spx 1; dim M: dyn <= 8192; dim N: dyn; dim K: dyn%s;\nkernel k { in A: %s[M,K]%s ~ zeros(dynamic, density=0.05, gran=%s); in B: %s[K,N];\n  out C[m,n] = sum[k] A[m,k]*B[k,n] : %s acc f32; }\n" % (
+        bound, dtype, layout, gran, dtype, dtype)
     to = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16)}[dtype]
     for m, k, n in SIZES:
         kinds = {"a tenth": masked(m, k, tall, wide, 0.1), "half": masked(m, k, tall, wide, 0.5), "full": np.ones((m, k), bool), "empty": np.zeros((m, k), bool)}
@@ -26,10 +26,13 @@ def products(gran, bound, dtype="bf16"):
         kinds["one strip"][m // 2 // 64 * 64: m // 2 // 64 * 64 + 64] = True
         for kind in kinds if (m, k, n) == SIZES[0] or (m, k, n) == SIZES[2] else ("a tenth", "one strip"):
             A, B = to(np.where(kinds[kind], rng.normal(size=(m, k)), 0)), to(rng.normal(size=(k, n)))
-            case("lists of values, %s%s %s, %d x %d x %d, %s" % (gran, bound, dtype, m, k, n, kind), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2)
+            case("lists of values, %s%s%s %s, %d x %d x %d, %s" % (gran, bound, layout, dtype, m, k, n, kind), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2)
 
 
 for gran in ("128x1", "64x1", "32x1"):
     products(gran, " <= 16384")
 products("64x1", "")
 products("64x1", " <= 4096", "f16")
+for gran in ("128x1", "64x1", "16x1"):
+    products(gran, "", layout="")  # along the rows: what is listed is brought side by side
+products("128x1", "", "f16", "")
