@@ -1,6 +1,6 @@
 """What the conformance cases share: a program with real arrays, run through the command line on every back end that is
 here, compared element by element with a value that NumPy computed from the language's description alone."""
-import concurrent.futures, itertools, os
+import concurrent.futures, itertools, json, os
 import numpy as np, scipy.sparse as sp
 import harness_data as h
 from harness_data import check, path, spc, write
@@ -80,16 +80,24 @@ def differs(got, want, rtol):
     return "%d of %d elements; first at %s: %r for %r" % (bad.sum(), bad.size, at, got[at], want[at])
 
 
-def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says):
+def missing_kernels(file, kernels):
+    """Words that say which of these beginnings no stage's kernel has, run or left to the guard's other branch."""
+    there = [stage["kernel"] for stage in json.load(open(file))["stages"]]
+    missing = [k for k in kernels if not any(name.startswith(k) for name in there)]
+    return ["no stage runs %s, but %s" % (", ".join(missing), ", ".join(there))] if missing else []
+
+
+def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says, kernels):
     n, args = arguments(text, binds, dims, options)
     for backend in on or BACKENDS:
         files = {o: path("o%d_%s_%s.%s" % (n, backend, o, "npz" if o in entries else "npy")) for o in want}
-        r = spc("run", *args, "--backend=" + backend, *(a for o, f in files.items() for a in ("--out", "%s=%s" % (o, f))))
+        stats = path("s%d_%s.json" % (n, backend))
+        r = spc("run", *args, "--backend=" + backend, "--stats=" + stats, *(a for o, f in files.items() for a in ("--out", "%s=%s" % (o, f))))
         label = "%s on %s" % (name, backend)
         if r.returncode or r.stdout or any(w not in r.stderr for w in says):
             check(label, False, "exit %d%s\n%s%s\n%s" % (r.returncode, "" if all(w in r.stderr for w in says) else ", words missing", r.stderr, r.stdout, text))
             continue
-        wrong = []
+        wrong = missing_kernels(stats, kernels) if backend == "cuda" else []
         for o, w in want.items():
             got = sp.load_npz(files[o]) if o in entries else np.load(files[o])
             tolerance = rtol if rtol is not None else TOLERANCE.get(got.dtype, 0)
@@ -103,10 +111,10 @@ def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says
         check(label, not wrong, "; ".join(wrong) + "\n" + text)
 
 
-def case(name, text, binds, want, dims=None, rtol=None, options=(), on=None, entries=None, dtypes=None, says=()):
+def case(name, text, binds, want, dims=None, rtol=None, options=(), on=None, entries=None, dtypes=None, says=(), kernels=()):
     """Runs `text` with `binds` (arrays, scipy matrices or SOURCE strings) on every back end; every output in `want` must be
-    near it. `entries`: outputs written as .npz, with (stored entries, scipy's format) or None."""
-    _jobs.append((name, _run, (name, text, binds, want, dims, rtol, options, on, entries or {}, dtypes or {}, says)))
+    near it. `kernels`: beginnings of names that stages' kernels must have on a GPU. `entries`: outputs written as .npz, with (stored entries, scipy's format) or None."""
+    _jobs.append((name, _run, (name, text, binds, want, dims, rtol, options, on, entries or {}, dtypes or {}, says, kernels)))
 
 
 def _refuse(name, text, code, words, binds, dims, options, exit_code, caret, on):
