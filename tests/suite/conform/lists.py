@@ -6,7 +6,7 @@ from .harness import *
 
 rng = np.random.default_rng(64)
 f64 = lambda a: np.asarray(a, np.float64)
-SIZES = ((300, 200, 136), (64, 72, 8), (129, 1064, 264), (1, 40, 16), (257, 130, 72), (500, 640, 40))  # m, k, n: strips that are not whole, one strip of two, rows of no 16 bytes
+SIZES = ((300, 520, 136), (64, 72, 8), (129, 1064, 264), (1, 40, 16), (257, 130, 72), (500, 640, 40))  # m, k, n: strips that are not whole, one strip of two, rows of no 16 bytes
 
 
 TARGET = next((row["detail"] for row in json.loads(spc("doctor", "--json").stdout) if row["what"] == "GPU"), "") if "cuda" in BACKENDS else ""
