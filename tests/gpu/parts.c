@@ -228,7 +228,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   array *A = find(b, "A"), *B = find(b, "B"), *blocks = cuda_case_bsr(p) ? block_array(b, IR_BUF_VALS) : NULL;
   sums s = {0, 0};
   if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
-  bool all = (ir_kernel_k_blocks(cuda_case_row(p)) && b->unfit) || /* a dense one ran */
+  bool all = ((ir_kernel_k_blocks(cuda_case_row(p)) || cuda_case_brings(p)) && b->unfit) || /* a dense one ran */
              ((p->way == CASE_BOTH || p->way == CASE_ALONE) && ((int32_t *)array_of(b, l->verdict)->host)[0] > 0);
   if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p)) { /* of live rows the others are zeros */
     for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, blocks, B, g, m, n, k, k, &s);
@@ -374,6 +374,7 @@ static void thin_out(bench *b, array *a, char layout, int dx, int dy) {
   }
 }
 
+#include "tests/gpu/compact.h"
 #include "tests/gpu/rows.h"
 
 static bool skips(const product_case *p) {
@@ -419,6 +420,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   else if (s->reads.count) fill_list(b, s->reads.at[0], kind);
   if (cuda_case_regroups(p)) fill_order(b, s->reads.at[0]);
   if (cuda_case_is_live(p)) pack_rows(b, s->reads.at[0], p);
+  if (cuda_case_brings(p)) bring_side_by_side(b, s->reads.at[0], p);
   if (cuda_case_is_packed(p)) fill_behind(b, s->reads.at[0], p, find(b, "A"));
   if (p->guard) ((int32_t *)array_of(b, s->when.list->verdict)->host)[0] = p->way == CASE_ALONE ? 0 : verdict;
   if (p->way == CASE_ALONE) leave_alone(b, p, s->when.list, verdict);
@@ -494,7 +496,8 @@ static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool 
   array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
   int64_t capacity = (b->size[CASE_N] + c->gran - 1) / c->gran, sum = 0;
   if (c->way == LIST_ROWS) return check_rows(b, s, c, counted);
-  if (c->way == LIST_PAIRS) return check_pairs(b, s, c, counted);
+  if (l->packed && !counted) check_side_by_side(b, s, c);
+  if (l->pairs) return check_pairs(b, s, c, counted);
   if (c->way == LIST_REGROUPED && !check_order(b, s)) return 0;
   const int32_t *order = c->way == LIST_REGROUPED ? array_of(b, s->detects->order)->host : NULL;
   for (int64_t t = 0; t < counts->count; t++) {

@@ -26,6 +26,8 @@ bool cuda_case_regroups(const product_case *p) { return row_is(p, ir_kernel_regr
 
 bool cuda_case_is_live(const product_case *p) { return row_is(p, ir_kernel_is_live); }
 
+bool cuda_case_brings(const product_case *p) { return row_is(p, ir_kernel_packs); }
+
 bool cuda_case_bsr(const product_case *p) { return row_is(p, ir_kernel_reads_bsr); }
 
 bool cuda_case_sdd(const product_case *p) { return row_is(p, ir_kernel_writes_bsr); }
@@ -153,6 +155,13 @@ static void give_rows(cuda_cases *c, ir_list *l) {
   l->fused = false;
   l->packed = workspace(c, ir_format_text(c->arena, "%s.packed", l->name), l->tensor->dtype,
                         ir_apply(c->arena, IR_OP_MUL, l->tensor->dim[0], l->tensor->dim[1]));
+}
+
+/* Of each row what is listed, side by side. */
+static void give_side_by_side(cuda_cases *c, ir_list *l) {
+  bool fused = l->fused;
+  give_rows(c, l);
+  l->fused = fused;
 }
 
 static ir_stage *stage(cuda_cases *c, ir_stage_kind kind, const char *row) {
@@ -345,6 +354,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
   else if (p->strip && !cuda_case_bsr(p) && !cuda_case_sdd(p))
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
+  if (read && cuda_case_brings(p)) give_side_by_side(c, read);
   if (cuda_case_regroups(p)) give_order(c, read);
   if (read && (p->way == CASE_PAIRS || p->way == CASE_PACKED_PAIRS || ir_kernel_pairs(cuda_case_row(p)))) give_pairs(c, read);
   ir_list *made =
@@ -410,7 +420,8 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   made->fused = false;
   if (l->way == LIST_ROWS) give_rows(c, made);
   if (l->way == LIST_REGROUPED) give_order(c, made);
-  if (l->way == LIST_PAIRS) give_pairs(c, made);
+  if (l->way == LIST_PAIRS || l->way == LIST_BROUGHT_PAIRS) give_pairs(c, made);
+  if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_PAIRS) give_side_by_side(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));
