@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library odd flat quantised precision turned few tiles gather ffn gated sizes decode floor reduce jit
+       library odd flat quantised precision turned few tiles gather along ffn gated sizes decode floor reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
 masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -408,7 +408,7 @@ def tiles():
 
 
 GATHER = """spx 1; dim T = %d; dim K = %d; dim N = %d;
-kernel k { in h: bf16[T,K] as dense_t ~ zeros(dynamic, density=0.1%s); in W: bf16[K,N] const;
+kernel k { in h: bf16[T,K]%s ~ zeros(dynamic, density=0.1%s); in W: bf16[K,N] const;
   out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
 
 
@@ -426,29 +426,36 @@ def wanted(blocks, kept):
     return "%g" % WANTED[blocks][WANTED_AT.index(kept)] if blocks in WANTED and kept in WANTED_AT else ""
 
 
-def gather():
+def gather(by_rows=False):
     size = 4096
     print("\n### a matrix that holds zeros, %d³, bf16: detection from the values, guard, product; microseconds\n" % size)
     print("`kept`: the share of blocks of so many rows x 1 that hold values, independently; `one strip` has a strip of 128 rows full besides, `128x1, no hint` blocks that\n"
-          "the program was not told of. One program a kind of block, hinted `density=0.1` and the block; the matrix is stored column by column on both sides; masks are drawn anew.\n")
+          "the program was not told of. One program a kind of block, hinted `density=0.1` and the block; the matrix is stored %s on both sides; masks are drawn anew.\n"
+          % ("row by row" if by_rows else "column by column"))
     head("blocks", "kept", "cover", "branch", "spc (spread)", "torch dense (spread)", "spc / torch speed", "wanted", "useful TFLOP/s", "error spc")
     for rows, hint, strip in ((128, True, False), (64, True, False), (32, True, False), (16, True, False), (8, True, False), (1, True, False), (128, False, False), (128, True, True)):
         stored, w = bf16(size, size), bf16(size, size)
-        full, h = stored.clone(), stored.t()
+        full, h = stored.clone(), stored if by_rows else stored.t()
         y, z = torch.empty_like(stored), torch.empty_like(stored)
-        p = Program(GATHER % (size, size, size, ", gran=%dx1" % rows if hint else "")).bind(h=stored, W=w, y=y)
+        p = Program(GATHER % (size, size, size, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "")).bind(h=stored, W=w, y=y)
         for kept in (1.0, *WANTED_AT) if not strip else (0.1, 0.01):
             def fresh():
-                mask = torch.rand(size, size // rows, 1, device="cuda") < kept
+                mask = torch.rand((size // rows, 1, size) if by_rows else (size, size // rows, 1), device="cuda") < kept
                 if strip:
-                    mask[:, 7] = True
-                torch.mul(full.view(size, size // rows, rows), mask, out=stored.view(size, size // rows, rows))
+                    (mask if by_rows else mask.transpose(0, 1))[7] = True
+                shape = (size // rows, rows, size) if by_rows else (size, size // rows, rows)
+                torch.mul(full.view(shape), mask, out=stored.view(shape))
             fresh()
             (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
             row("%dx1%s" % (rows, ", one strip" if strip else "" if hint else ", no hint"), "%g %%" % (100 * kept), *decision(p.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
                 "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted("%dx1" % rows, kept) if hint and not strip else "", "%.0f" % rate(2 * kept * size ** 3, us), "%.1e" % error(y, h.float() @ w.float()))
         print("<!-- %s -->" % stage_line(p))
         p.close()
+
+
+def along():
+    """The same along the rows: what is listed of each is brought side by side."""
+    gather(True)
 
 
 def decision(stages):
@@ -704,7 +711,7 @@ def jit():
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
     tiles = ((128, 256, 64), (128, 128, 64), (128, 128, 32), (64, 64, 32))
     dense_rows = [("dense product, tile %d × %d × %d" % t, dense_text(4096, 4096, 4096) + "schedule k for sm_90a { tile C m=%d n=%d k=%d; }" % t) for t in tiles]
-    for name, text in (*dense_rows, ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, ", gran=128x1")),
+    for name, text in (*dense_rows, ("product of a matrix with zeros", GATHER % (4096, 4096, 4096, " as dense_t", ", gran=128x1")),
                        ("feed-forward layer", FFN % (2048, 5120, 20480, 0.05)),
                        ("row softmax", "spx 1; dim T = 4096; dim N = 4096; kernel k { in x: f32[T,N]; out y[t,n] = softmax[n](x[t,n]); }")):
         runs = []
@@ -776,7 +783,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def from_values(size):
     full, y = stored.clone(), torch.empty_like(stored)
     copied = copy_rate(size * size * 2)
     for rows, kept in ((128, 0.1), (128, 0.01), (32, 0.05)):
-        p = Program(GATHER % (size, size, size, ", gran=%dx1" % rows)).bind(h=stored.t(), W=w, y=y)
+        p = Program(GATHER % (size, size, size, " as dense_t", ", gran=%dx1" % rows)).bind(h=stored.t(), W=w, y=y)
         times = stage_times(p, lambda: kept_blocks(full, stored, rows, kept))
         us = next((t for (name, kernel), t in times.items() if name.startswith("detect")), None)
         if us is None:
@@ -139,7 +139,7 @@ def promises():
     for m in (size, 16):
         line("dense product, %d x %d x %d" % (m, size, size), gpu.dense_text(m, size, size), {"A": a[:m], "B": b, "C": y[:m]})
     for kept in (0.5, 0.1, 0.01):
-        line("A in blocks of 128x1, %g %% kept" % (100 * kept), GATHER % (size, size, size, ", gran=128x1"), {"h": stored.t(), "W": b, "y": y}, lambda: kept_blocks(full, stored, 128, kept))
+        line("A in blocks of 128x1, %g %% kept" % (100 * kept), GATHER % (size, size, size, " as dense_t", ", gran=128x1"), {"h": stored.t(), "W": b, "y": y}, lambda: kept_blocks(full, stored, 128, kept))
 
 
 if __name__ == "__main__":
