@@ -186,6 +186,8 @@ typedef struct cg_launch {
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
+enum { CG_COMPACT_ROWS = 16 }; /* that a block brings side by side what is listed of */
+
 typedef struct cg_launches {
   IR_VEC(cg_launch) at;
 } cg_launches;

@@ -554,7 +554,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
   bool strips = reads_counts(s->kernel, list), bits = list->bits != NULL && !strips;
   cg_launch *l = launch_new(s, row, strips ? "detect_strips" : bits ? "detect_bits" : "detect_lists",
-                            strips ? THREADS_IN_A_CLUSTER : bits ? row->threads : THREADS_A_STRIP);
+                            strips ? THREADS_IN_A_CLUSTER : bits && !list->packed ? row->threads : THREADS_A_STRIP);
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = strip_cluster(list), l->sampled = true;

@@ -70,9 +70,9 @@ static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
 
 /* A block takes a few rows of a strip, or of two that share a list. */
 static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
-  const int rows_a_block = 16, of = l->list->pairs ? 2 : 1;
+  const int of = l->list->pairs ? 2 : 1;
   ir_expr *lists = of > 1 ? ir_ceil_div(a, l->list->strips, of) : l->list->strips;
-  return ir_apply(a, IR_OP_MUL, lists, ir_int(a, (of * l->list->strip + rows_a_block - 1) / rows_a_block));
+  return ir_apply(a, IR_OP_MUL, lists, ir_int(a, (of * l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
 /* Where a verdict is written there is a block that does it, however small the operand. */
@@ -141,6 +141,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                                              : list_grid(arena, launch);
   if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
     out->capped = true;
+  if (launch->part && !strcmp(launch->part, "detect_bits") && launch->list->packed) out->blocks_per_sm = 4; /* each takes one unit of columns */
   if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
   if (launch->groups.segment) {
     out->capped = true;

@@ -4,150 +4,142 @@
 //     packed  [rows][axis]   of each row the elements at its strip's ids, in their order, then zeros up to a multiple of `whole`
 //
 // A column of such a matrix is two bytes of every row: nobody gathers that.  What is listed of it moves by box once it lies side by side, as
-// fast as a matrix without zeros.  A block takes a few rows of a strip (of two that share a list: pairs.cuh) and counts the entries of the
-// whole strip, so it knows where each of them goes; a warp has 64 columns of all its rows under way, and leaves out those that nobody lists.
-// Config names: those of detect.cuh; rows_packed, pairs (two strips share a list).
+// fast as a matrix without zeros.  A block takes a few rows of a strip (of two that share a list: pairs.cuh) and lists the strip for itself, in
+// shared memory; then a lane has two entries, which it reads of several rows at once, and stores whole words side by side.
+// Config names: those of detect.cuh; rows_packed, packed_whole, pairs (two strips share a list).
 #pragma once
 #include "spc/pairs.cuh"
 
 template <class Config> struct spc_listed_places {
   static constexpr int kinds = Config::pairs ? 3 : 1, of = Config::pairs ? 2 : 1; // strips of a list
-  static constexpr int warps = Config::threads / 32, each = 2, most = Config::threads * each; // words of a window
+  static constexpr int warps = Config::threads / 32, most = Config::threads;      // words of a window, one a thread
+  unsigned short entry[most * 32]; // columns from the window's first on, the kinds one after the other
+  int before[kinds][most];         // entries of the kind before the word, in this window
   spc_u32 word[of][most];
-  int at[kinds][most]; // entries of the kind before the word, in this window
   int sums[warps][kinds];
 
-  __device__ __forceinline__ spc_u32 kind(int c, int w) const {
-    spc_u32 a = word[0][w], b = Config::pairs ? word[of - 1][w] : 0;
-    return c == 0 ? a & ~b : c == 1 ? a & b : b & ~a;
-  }
-  // Words from `first` on, by all threads; afterwards `begin` is where the entries behind them go.
-  __device__ __forceinline__ void take(const spc_u32 *bits, int first, int words, bool two, int (&window)[3]) {
-    const int lane = (int)threadIdx.x & 31, w0 = (int)threadIdx.x * each;
-#pragma unroll
-    for (int i = 0; i < each; i++) {
-      const int w = first + w0 + i;
-      word[0][w0 + i] = w < words ? bits[w] : 0;
-      if constexpr (Config::pairs) word[1][w0 + i] = two && w < words ? bits[words + w] : 0;
-    }
-    int before[kinds];
+  SPC_DEVICE spc_u32 kind(int c, spc_u32 a, spc_u32 b) { return c == 0 ? a & ~b : c == 1 ? a & b : b & ~a; }
+
+  // A window's words, one a thread (a: of the first strip, b: of the second): its entries; found: how many of each kind.
+  __device__ __forceinline__ void list(spc_u32 a, spc_u32 b, int words, int (&found)[3]) {
+    const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+    int mine[kinds];
+    word[0][threadIdx.x] = a;
+    if constexpr (Config::pairs) word[1][threadIdx.x] = b;
 #pragma unroll
     for (int c = 0; c < kinds; c++) {
-      int mine = 0;
-#pragma unroll
-      for (int i = 0; i < each; i++) mine += __popc(kind(c, w0 + i));
-      before[c] = spc_scan_warp(mine);
-      if (lane == 31) sums[threadIdx.x / 32][c] = before[c];
-      before[c] -= mine;
+      mine[c] = spc_scan_warp(__popc(kind(c, a, b)));
+      if (lane == 31) sums[warp][c] = mine[c];
+      mine[c] -= __popc(kind(c, a, b));
     }
     __syncthreads();
 #pragma unroll
     for (int c = 0; c < kinds; c++) {
-      window[c] = 0;
+      found[c] = 0;
 #pragma unroll
       for (int w = 0; w < warps; w++) {
-        if (w < (int)threadIdx.x / 32) before[c] += sums[w][c];
-        window[c] += sums[w][c];
+        if (w < warp) mine[c] += sums[w][c];
+        found[c] += sums[w][c];
       }
+      before[c][threadIdx.x] = mine[c];
+    }
+    __syncthreads();
+#pragma unroll 2
+    for (int w = warp; w < words; w += warps) {
+      const spc_u32 x = word[0][w], y = Config::pairs ? word[of - 1][w] : 0;
+      int first = 0;
 #pragma unroll
-      for (int i = 0; i < each; i++) {
-        at[c][w0 + i] = before[c];
-        before[c] += __popc(kind(c, w0 + i));
+      for (int c = 0; c < kinds; c++) {
+        const spc_u32 bits = kind(c, x, y);
+        if (bits >> lane & 1) entry[first + before[c][w] + __popc(bits & ptx_lanes_below())] = (unsigned short)(w * 32 + lane);
+        first += found[c];
       }
     }
     __syncthreads();
-  }
-  // Where bit number `bit` of word w goes; -1: it is not listed.
-  __device__ __forceinline__ int place(const int (&begin)[3], int w, int bit) const {
-    int to = -1;
-#pragma unroll
-    for (int c = 0; c < kinds; c++) {
-      const spc_u32 bits = kind(c, w);
-      if (bits >> bit & 1) to = begin[c] + at[c][w] + __popc(bits & ((1u << bit) - 1));
-    }
-    return to;
   }
 };
 
-// Rows of a block: those from `m0` on, of which there are `count`.
-template <class Config> struct spc_rows_to_compact {
-  using V = typename Config::V;
-  static constexpr int most = 16;
-  const V *from;
-  V *to;
+// Some rows of a block: so many entries of a window go to consecutive places, from `to` on.
+template <class Config, int Rows> struct spc_rows_to_compact {
+  const unsigned short *from; // of the first row, the window's first column
+  unsigned short *row;
   long long pitch, extent;
-  int count;
-  bool aligned; // else another kernel multiplies, from the values as they lie
+  int count; // rows that there are
 
-  __device__ __forceinline__ spc_rows_to_compact(const spc_args &args, long long m0, int rows)
-      : from(Config::values(args) + m0 * Config::strip_pitch(args)), to(Config::rows_packed(args) + m0 * Config::axis_extent(args)),
-        pitch(Config::strip_pitch(args)), extent(Config::axis_extent(args)), count(rows) {
-    aligned = (((spc_u64)Config::values(args) | (spc_u64)pitch * sizeof(V)) & 3) == 0 && extent % 2 == 0;
-  }
-  // Two columns, each where it goes.
-  __device__ __forceinline__ void move(long long column, const int (&place)[2]) const {
-    const bool any = place[0] >= 0 || place[1] >= 0;
-    spc_u32 v[most];
+  // The places `at` (even) and behind it: entries i and i + 1 of so many, zeros behind the last up to place `end`.
+  __device__ __forceinline__ void move(const unsigned short *entry, int i, int entries, int at, int end) const {
+    const bool has[2] = {i >= 0 && i < entries, i + 1 < entries};
+    const int column[2] = {has[0] ? entry[i] : 0, has[1] ? entry[i + 1] : 0};
+    const bool first = i >= 0 && at < end, second = at + 1 < end;
+    spc_u32 low[Rows], high[Rows];
 #pragma unroll
-    for (int r = 0; r < most; r++) v[r] = any && r < count ? *(const spc_u32 *)(from + r * pitch + column) : 0;
-#pragma unroll
-    for (int r = 0; r < most; r++) {
-      unsigned short *row = (unsigned short *)(to + r * extent);
-      if (r < count && place[0] >= 0) row[place[0]] = (unsigned short)v[r];
-      if (r < count && place[1] >= 0) row[place[1]] = (unsigned short)(v[r] >> 16);
+    for (int r = 0; r < Rows; r++) {
+      low[r] = has[0] && r < count ? from[r * pitch + column[0]] : 0;
+      high[r] = has[1] && r < count ? from[r * pitch + column[1]] : 0;
     }
-  }
-  __device__ __forceinline__ void end(int entries) const {
-    const int whole = Config::packed_whole, behind = (whole - entries % whole) % whole;
-    for (int i = (int)threadIdx.x; i < count * whole; i += Config::threads) {
-      const int at = i % whole;
-      if (at < behind && entries + at < extent) ((unsigned short *)to)[i / whole * extent + entries + at] = 0;
+#pragma unroll
+    for (int r = 0; r < Rows; r++) {
+      unsigned short *to = row + r * extent + at;
+      if (r >= count) continue;
+      if (first && second) *(spc_u32 *)to = low[r] | high[r] << 16;
+      else if (first) to[0] = (unsigned short)low[r];
+      else if (second) to[1] = (unsigned short)high[r];
     }
   }
 };
 
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   using places = spc_listed_places<Config>;
-  using rows_of = spc_rows_to_compact<Config>;
-  static_assert(sizeof(typename Config::V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
+  using V = typename Config::V;
+  const int at_once = 8, parts = Config::rows_a_block / at_once; // rows of a warp's task
+  static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
   __shared__ places listed;
   if (spc_not_meant<Config>(args)) return;
   const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31;
-  const spc_u32 strips = (spc_u32)Config::strips(args), tall = Config::strip * places::of, groups = (tall + rows_of::most - 1) / rows_of::most;
+  const spc_u32 strips = (spc_u32)Config::strips(args), tall = Config::strip * places::of, groups = (tall + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;
   const bool one = s * places::of < strips, two = Config::pairs && s * 2 + 1 < strips; // strips that there are
   const spc_u32 *bits = Config::bits(args) + (spc_u64)s * places::of * words;
+  const int mine = (int)threadIdx.x;
+  spc_u32 a = one && mine < words ? bits[mine] : 0, b = two && mine < words ? bits[words + mine] : 0; // of the first window
   spc_pair_sums none = {}, all = {};
-#pragma unroll 2
-  for (int w = (int)threadIdx.x; one && w < words; w += Config::threads) all.add(bits[w], two ? bits[words + w] : 0);
+  all.add(a, b);
+#pragma unroll 1
+  for (int w = mine + Config::threads; one && w < words; w += Config::threads) all.add(bits[w], two ? bits[words + w] : 0);
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words)) return;
   spc_block_pair_sums<Config>(none, all);
   if (!one) return;
-  int begin[3] = {0, all.at[0], all.at[0] + all.at[1]}, window[3];
-  const int entries = begin[2] + all.at[2];
-  const long long m0 = (long long)s * tall + group * rows_of::most;
-  const long long last = min((long long)(s + 1) * tall, (long long)Config::strip_extent(args));
-  const rows_of rows(args, m0, (int)min(last - m0, (long long)rows_of::most));
+  int begin[3] = {0, all.at[0], all.at[0] + all.at[1]}, found[3] = {};
+  const int entries = begin[2] + all.at[2], end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
+  const long long m0 = (long long)s * tall + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
+  const int rows = (int)min(min((long long)(s + 1) * tall, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
+  const bool aligned = extent % 2 == 0; // else another kernel multiplies, from the values as they lie
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
 #pragma unroll 1
   for (int first = 0; first < words; first += places::most) {
-    listed.take(bits, first, words, two, window);
-    const int units = (min(words - first, (int)places::most) + 1) / 2;
+    if (first > 0) a = first + mine < words ? bits[first + mine] : 0, b = two && first + mine < words ? bits[words + first + mine] : 0;
+    listed.list(a, b, min(words - first, (int)places::most), found);
+    const bool last = first + places::most >= words;
+    const unsigned short *entry = listed.entry;
 #pragma unroll 1
-    for (int u = (int)threadIdx.x / 32; u < units; u += places::warps) {
-      const int w = u * 2 + lane / 16, bit = lane % 16 * 2, place[2] = {listed.place(begin, w, bit), listed.place(begin, w, bit + 1)};
-      const int column = (first + w) * 32 + bit;
-      if (group == 0 && place[0] >= 0) ids[place[0]] = column;
-      if (group == 0 && place[1] >= 0) ids[place[1]] = column + 1;
-      if (rows.aligned) rows.move(column, place);
+    for (int c = 0; c < places::kinds; c++) {
+      const int count = found[c], at0 = begin[c] & ~1; // whole words
+      const int limit = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begin[c] + count;
+#pragma unroll 1
+      for (int i = mine; group == 0 && i < count; i += Config::threads) ids[begin[c] + i] = first * 32 + entry[i];
+#pragma unroll 1
+      for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
+        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once;
+        const spc_rows_to_compact<Config, at_once> some = {(const unsigned short *)Config::values(args) + (m0 + r) * pitch + first * 32,
+                                                           (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent, pitch, extent, rows - r};
+        some.move(entry, at - begin[c], count, at, limit);
+      }
+      entry += count, begin[c] += count;
     }
-    __syncthreads(); // before the words of the next window
-#pragma unroll
-    for (int c = 0; c < places::kinds; c++) begin[c] += window[c];
+    __syncthreads(); // before the entries of the next window
   }
-  if (rows.aligned) rows.end(entries);
-  if (group > 0 || threadIdx.x > 0) return;
+  if (group > 0 || mine > 0) return;
   int *counts = Config::counts(args);
   counts[s] = entries;
   const spc_u32 pairs = (strips + 1) / 2;
