@@ -186,7 +186,7 @@ typedef struct cg_launch {
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
-enum { CG_COMPACT_ROWS = 16 }; /* that a block brings side by side what is listed of */
+enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
 
 typedef struct cg_launches {
   IR_VEC(cg_launch) at;

@@ -642,7 +642,9 @@ static void put_list_kernel(const config *c) {
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
   if (c->l->cluster || c->l->compacted) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
-  if (c->l->compacted) line(c, "static constexpr int packed_whole = %d, rows_a_block = %d; // zeros follow up to a multiple of that", IR_LIST_PACKED, CG_COMPACT_ROWS);
+  if (c->l->compacted)
+    line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, window = %d, shared_bytes = %d; // zeros follow up to a multiple; columns at a time", IR_LIST_PACKED,
+         CG_COMPACT_ROWS, CG_COMPACT_COLUMNS, c->l->shared_bytes);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -686,7 +688,7 @@ static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
   if (l->attend.takes_notes) return 4;
   if (l->attend.is) return attending_blocks(l);
-  if (!strcmp(l->part, "detect_bits") && l->list->packed) return 4;
+  if (!strcmp(l->part, "detect_bits") && l->list->packed) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;

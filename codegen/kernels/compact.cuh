@@ -4,15 +4,18 @@
 //     packed  [rows][axis]   of each row the elements at its strip's ids, in their order, then zeros up to a multiple of `whole`
 //
 // A column of such a matrix is two bytes of every row: nobody gathers that.  What is listed of it moves by box once it lies side by side, as
-// fast as a matrix without zeros.  A block takes a few rows of a strip (of two that share a list: pairs.cuh) and lists the strip for itself, in
-// shared memory; then a lane has two entries, which it reads of several rows at once, and stores whole words side by side.
-// Config names: those of detect.cuh; rows_packed, packed_whole, pairs (two strips share a list).
+// fast as a matrix without zeros.  A block takes a few rows of a strip (of two that share a list: pairs.cuh), has a window of them copied to
+// shared memory and lists the window for itself meanwhile; then a lane has two entries, which it reads of several rows, and stores whole words.
+// Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, window (columns), pairs (two strips share a list).
 #pragma once
+#include "spc/barrier.cuh"
 #include "spc/pairs.cuh"
+#include "spc/tma.cuh"
 
 template <class Config> struct spc_listed_places {
   static constexpr int kinds = Config::pairs ? 3 : 1, of = Config::pairs ? 2 : 1; // strips of a list
-  static constexpr int warps = Config::threads / 32, most = Config::threads;      // words of a window, one a thread
+  static constexpr int warps = Config::threads / 32, most = Config::window / 32;   // words of a window
+  static_assert(most % 32 == 0 && most <= Config::threads, "a window's words are one a thread, of whole warps");
   unsigned short entry[most * 32]; // columns from the window's first on, the kinds one after the other
   int before[kinds][most];         // entries of the kind before the word, in this window
   spc_u32 word[of][most];
@@ -24,8 +27,10 @@ template <class Config> struct spc_listed_places {
   __device__ __forceinline__ void list(spc_u32 a, spc_u32 b, int words, int (&found)[3]) {
     const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
     int mine[kinds];
-    word[0][threadIdx.x] = a;
-    if constexpr (Config::pairs) word[1][threadIdx.x] = b;
+    const bool owns = threadIdx.x < most;
+    if (owns) word[0][threadIdx.x] = a;
+    if constexpr (Config::pairs)
+      if (owns) word[1][threadIdx.x] = b;
 #pragma unroll
     for (int c = 0; c < kinds; c++) {
       mine[c] = spc_scan_warp(__popc(kind(c, a, b)));
@@ -41,7 +46,7 @@ template <class Config> struct spc_listed_places {
         if (w < warp) mine[c] += sums[w][c];
         found[c] += sums[w][c];
       }
-      before[c][threadIdx.x] = mine[c];
+      if (owns) before[c][threadIdx.x] = mine[c];
     }
     __syncthreads();
 #pragma unroll 2
@@ -59,34 +64,71 @@ template <class Config> struct spc_listed_places {
   }
 };
 
-// Some rows of a block: so many entries of a window go to consecutive places, from `to` on.
-template <class Config, int Rows> struct spc_rows_to_compact {
-  const unsigned short *from; // of the first row, the window's first column
-  unsigned short *row;
+// Where a block's rows are read from, a window of columns at a time: as they lie, where few of their elements are listed; else from shared memory,
+// whose rows bulk copies fill.
+template <class Config> struct spc_window_rows {
+  static constexpr int rows = Config::rows_a_block, columns = spc_listed_places<Config>::most * 32;
+#if __CUDA_ARCH__ >= 900
+  static constexpr bool stages = true;
+#else
+  static constexpr bool stages = false;
+#endif
+  const unsigned short *from; // the block's first row
   long long pitch, extent;
+  unsigned short *room;
+  spc_u32 barrier;
   int count; // rows that there are
+  bool staged;
 
-  // The places `at` (even) and behind it: entries i and i + 1 of so many, zeros behind the last up to place `end`.
-  __device__ __forceinline__ void move(const unsigned short *entry, int i, int entries, int at, int end) const {
-    const bool has[2] = {i >= 0 && i < entries, i + 1 < entries};
-    const int column[2] = {has[0] ? entry[i] : 0, has[1] ? entry[i + 1] : 0};
-    const bool first = i >= 0 && at < end, second = at + 1 < end;
-    spc_u32 low[Rows], high[Rows];
-#pragma unroll
-    for (int r = 0; r < Rows; r++) {
-      low[r] = has[0] && r < count ? from[r * pitch + column[0]] : 0;
-      high[r] = has[1] && r < count ? from[r * pitch + column[1]] : 0;
-    }
-#pragma unroll
-    for (int r = 0; r < Rows; r++) {
-      unsigned short *to = row + r * extent + at;
-      if (r >= count) continue;
-      if (first && second) *(spc_u32 *)to = low[r] | high[r] << 16;
-      else if (first) to[0] = (unsigned short)low[r];
-      else if (second) to[1] = (unsigned short)high[r];
+  // By all threads.
+  __device__ __forceinline__ void begin(int entries) {
+    const int few = 24; // of so many elements one is listed
+    staged = stages && (long long)entries * few > extent && extent % 8 == 0 && (((spc_u64)from | (spc_u64)pitch * 2) & 15) == 0;
+    if constexpr (stages)
+      if (staged && threadIdx.x == 0) {
+        ptx_barrier_init(barrier, 1);
+        ptx_fence_barrier_init();
+        bring(0);
+      }
+  }
+  // The window from column `first` on; by one thread, when nobody reads the one before.
+  __device__ __forceinline__ void bring(int first) const {
+    if constexpr (stages) {
+      const int bytes = (int)min((long long)columns, extent - first) * 2;
+      ptx_barrier_expect(barrier, bytes * count);
+#pragma unroll 1
+      for (int r = 0; r < count; r++) ptx_bulk_load(spc_shared_address(room) + r * columns * 2, from + r * pitch + first, bytes, barrier);
     }
   }
+  __device__ __forceinline__ void wait(int parity) const {
+    if constexpr (stages)
+      if (staged) ptx_barrier_wait(barrier, parity);
+  }
 };
+
+// So many entries of a window go to consecutive places of each of some rows.  The places `at` (even) and behind it: entries i and i + 1,
+// zeros behind the last up to place `end`.
+template <int Rows>
+SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int i,
+                                 int entries, int at, int end) {
+  const bool has[2] = {i >= 0 && i < entries, i + 1 < entries};
+  const int column[2] = {has[0] ? entry[i] : 0, has[1] ? entry[i + 1] : 0};
+  const bool first = i >= 0 && at < end, second = at + 1 < end;
+  spc_u32 low[Rows], high[Rows];
+#pragma unroll
+  for (int r = 0; r < Rows; r++) {
+    low[r] = has[0] && r < rows ? from[r * pitch + column[0]] : 0;
+    high[r] = has[1] && r < rows ? from[r * pitch + column[1]] : 0;
+  }
+#pragma unroll
+  for (int r = 0; r < Rows; r++) {
+    unsigned short *place = to + r * extent + at;
+    if (r >= rows) continue;
+    if (first && second) *(spc_u32 *)place = low[r] | high[r] << 16;
+    else if (first) place[0] = (unsigned short)low[r];
+    else if (second) place[1] = (unsigned short)high[r];
+  }
+}
 
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   using places = spc_listed_places<Config>;
@@ -94,7 +136,10 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   const int at_once = 8, parts = Config::rows_a_block / at_once; // rows of a warp's task
   static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
+  static_assert(Config::shared_bytes >= Config::rows_a_block * places::most * 64, "shared_bytes is less than a window of the block's rows");
+  extern __shared__ __align__(128) char spc_shared[];
   __shared__ places listed;
+  __shared__ spc_u64 barrier;
   if (spc_not_meant<Config>(args)) return;
   const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31;
   const spc_u32 strips = (spc_u32)Config::strips(args), tall = Config::strip * places::of, groups = (tall + Config::rows_a_block - 1) / Config::rows_a_block;
@@ -102,11 +147,9 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   const bool one = s * places::of < strips, two = Config::pairs && s * 2 + 1 < strips; // strips that there are
   const spc_u32 *bits = Config::bits(args) + (spc_u64)s * places::of * words;
   const int mine = (int)threadIdx.x;
-  spc_u32 a = one && mine < words ? bits[mine] : 0, b = two && mine < words ? bits[words + mine] : 0; // of the first window
   spc_pair_sums none = {}, all = {};
-  all.add(a, b);
 #pragma unroll 1
-  for (int w = mine + Config::threads; one && w < words; w += Config::threads) all.add(bits[w], two ? bits[words + w] : 0);
+  for (int w = mine; one && w < words; w += Config::threads) all.add(bits[w], two ? bits[words + w] : 0);
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words)) return;
   spc_block_pair_sums<Config>(none, all);
   if (!one) return;
@@ -114,12 +157,19 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   const int entries = begin[2] + all.at[2], end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
   const long long m0 = (long long)s * tall + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
   const int rows = (int)min(min((long long)(s + 1) * tall, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
+  if (rows <= 0) return;
   const bool aligned = extent % 2 == 0; // else another kernel multiplies, from the values as they lie
+  spc_window_rows<Config> window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared,
+                                    spc_shared_address(&barrier), rows, false};
+  window.begin(entries);
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
+  int parity = 0;
 #pragma unroll 1
-  for (int first = 0; first < words; first += places::most) {
-    if (first > 0) a = first + mine < words ? bits[first + mine] : 0, b = two && first + mine < words ? bits[words + first + mine] : 0;
-    listed.list(a, b, min(words - first, (int)places::most), found);
+  for (int first = 0; first < words; first += places::most, parity ^= 1) {
+    const int w = first + mine, here = min(words - first, (int)places::most);
+    const bool reads = mine < here;
+    listed.list(reads ? bits[w] : 0, reads && two ? bits[words + w] : 0, here, found);
+    window.wait(parity);
     const bool last = first + places::most >= words;
     const unsigned short *entry = listed.entry;
 #pragma unroll 1
@@ -130,14 +180,15 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
       for (int i = mine; group == 0 && i < count; i += Config::threads) ids[begin[c] + i] = first * 32 + entry[i];
 #pragma unroll 1
       for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
-        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once;
-        const spc_rows_to_compact<Config, at_once> some = {(const unsigned short *)Config::values(args) + (m0 + r) * pitch + first * 32,
-                                                           (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent, pitch, extent, rows - r};
-        some.move(entry, at - begin[c], count, at, limit);
+        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begin[c];
+        unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
+        if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, entry, i, count, at, limit);
+        else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, entry, i, count, at, limit);
       }
       entry += count, begin[c] += count;
     }
-    __syncthreads(); // before the entries of the next window
+    __syncthreads(); // before the entries and the rows of the next window
+    if (!last && window.staged && mine == 0) window.bring((first + places::most) * 32);
   }
   if (group > 0 || mine > 0) return;
   int *counts = Config::counts(args);
