@@ -22,6 +22,8 @@ template <class Config> struct spc_listed_places {
   int sums[warps][kinds];
 
   SPC_DEVICE spc_u32 kind(int c, spc_u32 a, spc_u32 b) { return c == 0 ? a & ~b : c == 1 ? a & b : b & ~a; }
+  // One of three, which stay in registers: a loop over the kinds is not unrolled.
+  SPC_DEVICE int of_kind(const int (&x)[3], int c) { return c == 0 ? x[0] : c == 1 ? x[1] : x[2]; }
 
   // A window's words, one a thread (a: of the first strip, b: of the second): its entries; found: how many of each kind.
   __device__ __forceinline__ void list(spc_u32 a, spc_u32 b, int words, int (&found)[3]) {
@@ -174,19 +176,21 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
     const unsigned short *entry = listed.entry;
 #pragma unroll 1
     for (int c = 0; c < places::kinds; c++) {
-      const int count = found[c], at0 = begin[c] & ~1; // whole words
-      const int limit = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begin[c] + count;
+      const int count = places::of_kind(found, c), begun = places::of_kind(begin, c), at0 = begun & ~1; // whole words
+      const int limit = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begun + count;
 #pragma unroll 1
-      for (int i = mine; group == 0 && i < count; i += Config::threads) ids[begin[c] + i] = first * 32 + entry[i];
+      for (int i = mine; group == 0 && i < count; i += Config::threads) ids[begun + i] = first * 32 + entry[i];
 #pragma unroll 1
       for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
-        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begin[c];
+        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begun;
         unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
         if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, entry, i, count, at, limit);
         else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, entry, i, count, at, limit);
       }
-      entry += count, begin[c] += count;
+      entry += count;
     }
+#pragma unroll
+    for (int c = 0; c < places::kinds; c++) begin[c] += found[c];
     __syncthreads(); // before the entries and the rows of the next window
     if (!last && window.staged && mine == 0) window.bring((first + places::most) * 32);
   }
