@@ -23,7 +23,9 @@ template <class Config> struct spc_listed_places {
 
   SPC_DEVICE spc_u32 kind(int c, spc_u32 a, spc_u32 b) { return c == 0 ? a & ~b : c == 1 ? a & b : b & ~a; }
   // One of three, which stay in registers: a loop over the kinds is not unrolled.
-  SPC_DEVICE int of_kind(const int (&x)[3], int c) { return c == 0 ? x[0] : c == 1 ? x[1] : x[2]; }
+  template <int N> SPC_DEVICE int of_kind(const int (&x)[N], int c) { return kinds == 1 || c == 0 ? x[0] : c == 1 ? x[1] : x[2]; }
+  // Whose place it is: `first` of each kind, ascending.
+  SPC_DEVICE int kind_at(const int (&first)[4], int place) { return kinds == 1 ? 0 : (place >= first[1] ? 1 : 0) + (place >= first[2] ? 1 : 0); }
 
   // A window's words, one a thread (a: of the first strip, b: of the second): its entries; found: how many of each kind.
   __device__ __forceinline__ void list(spc_u32 a, spc_u32 b, int words, int (&found)[3]) {
@@ -173,21 +175,29 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
     listed.list(reads ? bits[w] : 0, reads && two ? bits[words + w] : 0, here, found);
     window.wait(parity);
     const bool last = first + places::most >= words;
-    const unsigned short *entry = listed.entry;
-#pragma unroll 1
+    // The kinds' entries go to three stretches of a row, each in tasks of 64 places and some rows; warps take the tasks of all three.
+    int before[4] = {}, at0[3] = {}, limit[3] = {}, listed_before[4] = {};
+#pragma unroll
     for (int c = 0; c < places::kinds; c++) {
-      const int count = places::of_kind(found, c), begun = places::of_kind(begin, c), at0 = begun & ~1; // whole words
-      const int limit = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begun + count;
+      at0[c] = begin[c] & ~1; // whole words
+      limit[c] = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begin[c] + found[c];
+      before[c + 1] = before[c] + (aligned ? (max(limit[c] - at0[c], 0) + 63) / 64 * parts : 0);
+      listed_before[c + 1] = listed_before[c] + found[c];
+    }
 #pragma unroll 1
-      for (int i = mine; group == 0 && i < count; i += Config::threads) ids[begun + i] = first * 32 + entry[i];
+    for (int e = mine; group == 0 && e < listed_before[places::kinds]; e += Config::threads) {
+      const int c = places::kind_at(listed_before, e);
+      ids[places::of_kind(begin, c) + e - places::of_kind(listed_before, c)] = first * 32 + listed.entry[e];
+    }
 #pragma unroll 1
-      for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
-        const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begun;
-        unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
-        if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, entry, i, count, at, limit);
-        else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, entry, i, count, at, limit);
-      }
-      entry += count;
+    for (int task = mine / 32; task < before[places::kinds]; task += places::warps) {
+      const int c = places::kind_at(before, task), own = task - places::of_kind(before, c), r = own % parts * at_once;
+      const int at = places::of_kind(at0, c) + own / parts * 64 + lane * 2, i = at - places::of_kind(begin, c);
+      const int count = places::of_kind(found, c), until = places::of_kind(limit, c);
+      const unsigned short *entry = listed.entry + places::of_kind(listed_before, c);
+      unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
+      if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, entry, i, count, at, until);
+      else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, entry, i, count, at, until);
     }
 #pragma unroll
     for (int c = 0; c < places::kinds; c++) begin[c] += found[c];

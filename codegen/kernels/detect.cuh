@@ -251,14 +251,48 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   return spc_decide<Config>(args, covered, samples, threshold);
 }
 
-// The same where the axis is contiguous: of each micro-tile a few chunks, a lane one of them.  A micro-tile that was found
+// The same where the axis is contiguous and a chunk holds several micro-tiles: chunks of a strip's rows, a warp's each, so that what is found
+// empty is (of strips of more than 128 rows: so many of them).
+template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args, const spc_axis_runs<Config> &runs) {
+  using axis = spc_axis_runs<Config>;
+  const int places = axis::warps < 32 ? 32 / axis::warps * axis::warps : axis::warps, turns = places / axis::warps, at_least = 64;
+  const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, loads = (rows + 31) / 32, samples = places * axis::each;
+  spc_u32 strips = (spc_u32)Config::strips(args);
+  spc_u64 columns = (spc_u64)strips * (spc_u64)Config::capacity(args) / axis::each; // of chunks, a strip high
+  if (columns < (spc_u64)places || columns * Config::strip < (spc_u64)places * rows * at_least || columns >> 32) return false;
+  double threshold = Config::threshold(args);
+  spc_u32 share = (spc_u32)columns / places;
+  uint4 seen[turns][loads];
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    spc_u32 number = t * axis::warps + threadIdx.x / 32, place = number * share + (number * 2654435761u >> 8) % share;
+    long long first = (long long)(place % strips) * Config::strip, last = min(first + Config::strip, runs.rows);
+#pragma unroll
+    for (int i = 0; i < loads; i++) {
+      int row = i * 32 + axis::lane();
+      seen[t][i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(place / strips) * axis::chunk);
+    }
+  }
+  int covered = 0;
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    spc_u32 found = 0;
+#pragma unroll
+    for (int i = 0; i < loads; i++) found |= axis::bits(seen[t][i]);
+    covered += __popc(ptx_any_bits(found));
+  }
+  covered = spc_block_sums<Config>({axis::lane() == 0 ? covered : 0, 0}).x;
+  return spc_decide<Config>(args, covered, samples, threshold);
+}
+
+// Where the axis is contiguous and a micro-tile has chunks of its own: of each a few, a lane one of them.  A micro-tile that was found
 // empty may not be: the cover is at least what was found, so dense is not said in vain; what the sample misses the bits tell.
-template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_axis_runs<Config> &runs) {
+template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
   const int samples = 128, looks = 4, at_least = 64, turns = (samples * looks + Config::threads - 1) / Config::threads;
   spc_u32 strips = (spc_u32)Config::strips(args);
   spc_u64 tiles = (spc_u64)strips * (spc_u64)Config::capacity(args);
-  spc_u64 chunks = (spc_u64)(axis::each > 1 ? 1 : axis::gran / axis::chunk) * Config::strip * tiles / axis::each; // of 16 bytes
+  spc_u64 chunks = (spc_u64)(axis::gran / axis::chunk) * Config::strip * tiles; // of 16 bytes
   if (tiles < (spc_u64)samples || chunks < (spc_u64)samples * looks * at_least || tiles >> 32) return false;
   double threshold = Config::threshold(args);
   spc_u32 share = (spc_u32)tiles / samples;
@@ -268,13 +302,17 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
     spc_u32 number = (t * Config::threads + threadIdx.x) / looks, look = threadIdx.x % looks, hash = number * 2654435761u >> 8;
     spc_u32 tile = number * share + hash % share, at = tile / strips * axis::gran;
     long long row = (long long)(tile % strips) * Config::strip + (hash + look * 37) % Config::strip;
-    if (axis::each == 1) at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
-    spc_u32 found = number < samples ? axis::bits(runs.at(row, runs.rows, at / axis::chunk * axis::chunk)) : 0;
-    spc_u32 votes = ptx_ballot(found >> at % axis::chunk / axis::gran & 1);
+    at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
+    spc_u32 votes = ptx_ballot(number < samples && axis::bits(runs.at(row, runs.rows, at)) != 0);
     if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;
   }
   covered = spc_block_sums<Config>({covered, 0}).x;
   return spc_decide<Config>(args, covered, samples, threshold);
+}
+
+template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_axis_runs<Config> &runs) {
+  if constexpr (spc_axis_runs<Config>::each > 1) return spc_sample_columns<Config>(args, runs);
+  else return spc_sample_chunks<Config>(args, runs);
 }
 
 template <class Config>
