@@ -172,8 +172,8 @@ static void put_batch_index(const config *c) {
 static void put_boxes(const config *c) {
   const cg_launch *l = c->l;
   const cg_brought *b = &l->brought;
-  line(c, "static constexpr int store_boxes = %d, split = %d; // blocks that share a tile, by k",
-       l->store_boxes, ir_kernel_split(l->row));
+  line(c, "static constexpr int store_boxes = %d, box_columns = %d, split = %d; // blocks that share a tile, by k", l->store_boxes,
+       l->box_columns, ir_kernel_split(l->row));
   line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false");
   line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
        b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
@@ -641,7 +641,7 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
-  if (c->l->cluster || c->l->compacted) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
   if (c->l->compacted)
     line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, window = %d, shared_bytes = %d; // zeros follow up to a multiple; columns at a time", IR_LIST_PACKED,
          CG_COMPACT_ROWS, CG_COMPACT_COLUMNS, c->l->shared_bytes);

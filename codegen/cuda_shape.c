@@ -68,11 +68,9 @@ static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
                                   ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
 }
 
-/* A block takes a few rows of a strip, or of two that share a list. */
+/* A block takes a few rows of a strip. */
 static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
-  const int of = l->list->pairs ? 2 : 1;
-  ir_expr *lists = of > 1 ? ir_ceil_div(a, l->list->strips, of) : l->list->strips;
-  return ir_apply(a, IR_OP_MUL, lists, ir_int(a, (of * l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
+  return ir_apply(a, IR_OP_MUL, l->list->strips, ir_int(a, (l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
 /* Where a verdict is written there is a block that does it, however small the operand. */

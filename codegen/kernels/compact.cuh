@@ -4,67 +4,41 @@
 //     packed  [rows][axis]   of each row the elements at its strip's ids, in their order, then zeros up to a multiple of `whole`
 //
 // A column of such a matrix is two bytes of every row: nobody gathers that.  What is listed of it moves by box once it lies side by side, as
-// fast as a matrix without zeros.  A block takes a few rows of a strip (of two that share a list: pairs.cuh), has a window of them copied to
-// shared memory and lists the window for itself meanwhile; then a lane has two entries, which it reads of several rows, and stores whole words.
-// Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, window (columns), pairs (two strips share a list).
+// fast as a matrix without zeros.  A block takes a few rows of a strip, has a window of them copied to shared memory and lists the window for
+// itself meanwhile; then a lane has two entries, which it reads of several rows, and stores whole words.
+// Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, window (columns).
 #pragma once
 #include "spc/barrier.cuh"
-#include "spc/pairs.cuh"
+#include "spc/detect.cuh"
 #include "spc/tma.cuh"
 
 template <class Config> struct spc_listed_places {
-  static constexpr int kinds = Config::pairs ? 3 : 1, of = Config::pairs ? 2 : 1; // strips of a list
-  static constexpr int warps = Config::threads / 32, most = Config::window / 32;   // words of a window
+  static constexpr int warps = Config::threads / 32, most = Config::window / 32; // words of a window
   static_assert(most % 32 == 0 && most <= Config::threads, "a window's words are one a thread, of whole warps");
-  unsigned short entry[most * 32]; // columns from the window's first on, the kinds one after the other
-  int before[kinds][most];         // entries of the kind before the word, in this window
-  spc_u32 word[of][most];
-  int sums[warps][kinds];
+  unsigned short entry[most * 32]; // columns from the window's first on
+  int before[most];                // entries before the word, in this window
+  spc_u32 word[most];
+  int sums[warps];
 
-  SPC_DEVICE spc_u32 kind(int c, spc_u32 a, spc_u32 b) { return c == 0 ? a & ~b : c == 1 ? a & b : b & ~a; }
-  // One of three, which stay in registers: a loop over the kinds is not unrolled.
-  template <int N> SPC_DEVICE int of_kind(const int (&x)[N], int c) { return kinds == 1 || c == 0 ? x[0] : c == 1 ? x[1] : x[2]; }
-  // Whose place it is: `first` of each kind, ascending.
-  SPC_DEVICE int kind_at(const int (&first)[4], int place) { return kinds == 1 ? 0 : (place >= first[1] ? 1 : 0) + (place >= first[2] ? 1 : 0); }
-
-  // A window's words, one a thread (a: of the first strip, b: of the second): its entries; found: how many of each kind.
-  __device__ __forceinline__ void list(spc_u32 a, spc_u32 b, int words, int (&found)[3]) {
+  // A window's words, one a thread: its entries, and how many there are.
+  __device__ __forceinline__ int list(spc_u32 mine, int words) {
     const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
-    int mine[kinds];
-    const bool owns = threadIdx.x < most;
-    if (owns) word[0][threadIdx.x] = a;
-    if constexpr (Config::pairs)
-      if (owns) word[1][threadIdx.x] = b;
-#pragma unroll
-    for (int c = 0; c < kinds; c++) {
-      mine[c] = spc_scan_warp(__popc(kind(c, a, b)));
-      if (lane == 31) sums[warp][c] = mine[c];
-      mine[c] -= __popc(kind(c, a, b));
-    }
+    int here = spc_scan_warp(__popc(mine)), found = 0;
+    if (lane == 31) sums[warp] = here;
+    here -= __popc(mine);
     __syncthreads();
 #pragma unroll
-    for (int c = 0; c < kinds; c++) {
-      found[c] = 0;
-#pragma unroll
-      for (int w = 0; w < warps; w++) {
-        if (w < warp) mine[c] += sums[w][c];
-        found[c] += sums[w][c];
-      }
-      if (owns) before[c][threadIdx.x] = mine[c];
+    for (int w = 0; w < warps; w++) {
+      if (w < warp) here += sums[w];
+      found += sums[w];
     }
+    if (threadIdx.x < most) word[threadIdx.x] = mine, before[threadIdx.x] = here;
     __syncthreads();
 #pragma unroll 2
-    for (int w = warp; w < words; w += warps) {
-      const spc_u32 x = word[0][w], y = Config::pairs ? word[of - 1][w] : 0;
-      int first = 0;
-#pragma unroll
-      for (int c = 0; c < kinds; c++) {
-        const spc_u32 bits = kind(c, x, y);
-        if (bits >> lane & 1) entry[first + before[c][w] + __popc(bits & ptx_lanes_below())] = (unsigned short)(w * 32 + lane);
-        first += found[c];
-      }
-    }
+    for (int w = warp; w < words; w += warps)
+      if (word[w] >> lane & 1) entry[before[w] + __popc(word[w] & ptx_lanes_below())] = (unsigned short)(w * 32 + lane);
     __syncthreads();
+    return found;
   }
 };
 
@@ -145,68 +119,43 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   __shared__ places listed;
   __shared__ spc_u64 barrier;
   if (spc_not_meant<Config>(args)) return;
-  const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31;
-  const spc_u32 strips = (spc_u32)Config::strips(args), tall = Config::strip * places::of, groups = (tall + Config::rows_a_block - 1) / Config::rows_a_block;
+  const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31, mine = (int)threadIdx.x;
+  const spc_u32 strips = (spc_u32)Config::strips(args), groups = (Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;
-  const bool one = s * places::of < strips, two = Config::pairs && s * 2 + 1 < strips; // strips that there are
-  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * places::of * words;
-  const int mine = (int)threadIdx.x;
-  spc_pair_sums none = {}, all = {};
+  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
+  int own = 0;
 #pragma unroll 1
-  for (int w = mine; one && w < words; w += Config::threads) all.add(bits[w], two ? bits[words + w] : 0);
+  for (int w = mine; s < strips && w < words; w += Config::threads) own += __popc(bits[w]);
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words)) return;
-  spc_block_pair_sums<Config>(none, all);
-  if (!one) return;
-  int begin[3] = {0, all.at[0], all.at[0] + all.at[1]}, found[3] = {};
-  const int entries = begin[2] + all.at[2], end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
-  const long long m0 = (long long)s * tall + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
-  const int rows = (int)min(min((long long)(s + 1) * tall, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
-  if (rows <= 0) return;
+  const int entries = spc_block_sums<Config>({own, 0}).x, end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
+  const long long m0 = (long long)s * Config::strip + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
+  const int rows = (int)min(min((long long)(s + 1) * Config::strip, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
+  if (s >= strips || rows <= 0) return;
   const bool aligned = extent % 2 == 0; // else another kernel multiplies, from the values as they lie
   spc_window_rows<Config> window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared,
                                     spc_shared_address(&barrier), rows, false};
   window.begin(entries);
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
-  int parity = 0;
+  int parity = 0, begin = 0; // places before the window's
 #pragma unroll 1
   for (int first = 0; first < words; first += places::most, parity ^= 1) {
     const int w = first + mine, here = min(words - first, (int)places::most);
-    const bool reads = mine < here;
-    listed.list(reads ? bits[w] : 0, reads && two ? bits[words + w] : 0, here, found);
+    const int found = listed.list(mine < here ? bits[w] : 0, here);
     window.wait(parity);
     const bool last = first + places::most >= words;
-    // The kinds' entries go to three stretches of a row, each in tasks of 64 places and some rows; warps take the tasks of all three.
-    int before[4] = {}, at0[3] = {}, limit[3] = {}, listed_before[4] = {};
-#pragma unroll
-    for (int c = 0; c < places::kinds; c++) {
-      at0[c] = begin[c] & ~1; // whole words
-      limit[c] = last && c == places::kinds - 1 ? (int)min((long long)end, extent) : begin[c] + found[c];
-      before[c + 1] = before[c] + (aligned ? (max(limit[c] - at0[c], 0) + 63) / 64 * parts : 0);
-      listed_before[c + 1] = listed_before[c] + found[c];
-    }
+    const int at0 = begin & ~1, limit = last ? (int)min((long long)end, extent) : begin + found; // whole words
 #pragma unroll 1
-    for (int e = mine; group == 0 && e < listed_before[places::kinds]; e += Config::threads) {
-      const int c = places::kind_at(listed_before, e);
-      ids[places::of_kind(begin, c) + e - places::of_kind(listed_before, c)] = first * 32 + listed.entry[e];
-    }
+    for (int i = mine; group == 0 && i < found; i += Config::threads) ids[begin + i] = first * 32 + listed.entry[i];
 #pragma unroll 1
-    for (int task = mine / 32; task < before[places::kinds]; task += places::warps) {
-      const int c = places::kind_at(before, task), own = task - places::of_kind(before, c), r = own % parts * at_once;
-      const int at = places::of_kind(at0, c) + own / parts * 64 + lane * 2, i = at - places::of_kind(begin, c);
-      const int count = places::of_kind(found, c), until = places::of_kind(limit, c);
-      const unsigned short *entry = listed.entry + places::of_kind(listed_before, c);
+    for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
+      const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begin;
       unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
-      if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, entry, i, count, at, until);
-      else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, entry, i, count, at, until);
+      if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, listed.entry, i, found, at, limit);
+      else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, listed.entry, i, found, at, limit);
     }
-#pragma unroll
-    for (int c = 0; c < places::kinds; c++) begin[c] += found[c];
+    begin += found;
     __syncthreads(); // before the entries and the rows of the next window
     if (!last && window.staged && mine == 0) window.bring((first + places::most) * 32);
   }
-  if (group > 0 || mine > 0) return;
-  int *counts = Config::counts(args);
-  counts[s] = entries;
-  const spc_u32 pairs = (strips + 1) / 2;
-  if constexpr (Config::pairs) counts[pairs + 2 * s] = all.at[0] + all.at[1], counts[pairs + 2 * s + 1] = all.at[1] + all.at[2];
+  if (group == 0 && mine == 0) Config::counts(args)[s] = entries;
 }

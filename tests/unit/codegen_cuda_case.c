@@ -420,8 +420,8 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   made->fused = false;
   if (l->way == LIST_ROWS) give_rows(c, made);
   if (l->way == LIST_REGROUPED) give_order(c, made);
-  if (l->way == LIST_PAIRS || l->way == LIST_BROUGHT_PAIRS) give_pairs(c, made);
-  if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_PAIRS) give_side_by_side(c, made);
+  if (l->way == LIST_PAIRS) give_pairs(c, made);
+  if (l->way == LIST_BROUGHT) give_side_by_side(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));
