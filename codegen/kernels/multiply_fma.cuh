@@ -9,9 +9,15 @@
 // Threads are dealt so that of lanes l, l ^ 1 and l ^ 2 two read the same: a load then takes the banks twice, not four times.
 #pragma once
 #include "spc/ptx.cuh"
-#ifndef SPC_FMA_PAIRS
-#define SPC_FMA_PAIRS 1
+
+// Blocks that share a multiprocessor's registers, 128 a thread with 64 sums.  From sm_100 on the assembler wants more, and spills.
+template <int Blocks> struct spc_plain_blocks {
+#if __CUDA_ARCH__ >= 1000
+  static constexpr int beside = 1;
+#else
+  static constexpr int beside = Blocks;
 #endif
+};
 
 template <class Config> struct spc_fma_sums {
   static constexpr bool asynchronous = false, plain = true;
@@ -28,11 +34,11 @@ template <class Config> struct spc_fma_sums {
   }
   // A thread's first row and column, and the others from there.
   SPC_DEVICE int row() {
-    int lane = (int)threadIdx.x % 32, ty = SPC_FMA_PAIRS ? (lane >> 1 & 1) | (lane >> 3 & 2) : lane / 8;
+    int lane = (int)threadIdx.x % 32, ty = (lane >> 1 & 1) | (lane >> 3 & 2);
     return (int)threadIdx.x / 32 / warps_n * warp_m + 4 * ty;
   }
   SPC_DEVICE int column() {
-    int lane = (int)threadIdx.x % 32, tx = SPC_FMA_PAIRS ? (lane & 1) | (lane >> 1 & 6) : lane % 8;
+    int lane = (int)threadIdx.x % 32, tx = (lane & 1) | (lane >> 1 & 6);
     return (int)threadIdx.x / 32 % warps_n * warp_n + 4 * tx;
   }
   SPC_DEVICE constexpr int row_place(int i) { return i / 4 * 16 + i % 4; }
@@ -54,8 +60,11 @@ template <class Config> struct spc_fma_sums {
       float m[high], n[wide];
       fetch(m, a + k * PitchA, 64);
       fetch(n, b + k * PitchB, 128);
-#pragma unroll
-      for (int i = 0; i < share; i++) sum[i / wide][i % wide] += m[i / wide] * n[i % wide];
+#pragma unroll // two by two: what a multiply-add has in common with the one before need not be read again
+      for (int i = 0; i < share; i++) {
+        const int r = i / (2 * wide) * 2 + i / 2 % 2, c = i / 4 * 2 % wide + (i % 2 ^ i / 2 % 2);
+        sum[r][c] += m[r] * n[c];
+      }
     }
   }
   // All of them: the pipeline of gemm.cuh, with little beside a tile's multiply-adds.

@@ -47,17 +47,14 @@ template <class T, int K, int Free, int Threads> struct spc_straight_loader {
   using panel = typename share::panel;
 
   spc_matrix<T> source;
-  const T *from;  // this thread's first element of the next tile
-  int first, k;   // its row in a tile; extent
-  int inside;     // elements of a row from there
+  const T *from; // this thread's first element of the next tile
+  spc_u32 at;    // its place in a panel
+  int k, free, free0;
   int whole;
-  spc_u32 at;     // its place in a panel
 
-  __device__ __forceinline__ spc_straight_loader(spc_matrix<T> of, int extent_k, int extent_free, int free0, int thread)
-      : source(of), first(share::first(thread)), k(extent_k), at(share::at(thread)) {
-    int column = free0 + share::column(thread);
-    from = of.origin + first * of.pitch + column;
-    inside = extent_free - column;
+  __device__ __forceinline__ spc_straight_loader(spc_matrix<T> of, int extent_k, int extent_free, int at0, int thread)
+      : source(of), from(of.origin + share::first(thread) * of.pitch + at0 + share::column(thread)), at(share::at(thread)),
+        k(extent_k), free(extent_free), free0(at0) {
     whole = free0 + Free <= extent_free && spc_matrix<T>::is_aligned(of) ? extent_k - K : -1;
   }
   template <bool Whole> __device__ __forceinline__ void load(spc_u32 shared, int k0) {
@@ -67,9 +64,10 @@ template <class T, int K, int Free, int Threads> struct spc_straight_loader {
       for (int p = 0; p < share::passes; p++)
         share::copy(to + p * share::pass_rows * panel::pitch, from + p * share::pass_rows * source.pitch, 16);
     } else {
+      const int thread = ptx_thread(), inside = free - free0 - share::column(thread);
 #pragma unroll 1
       for (int p = 0; p < K; p += share::pass_rows)
-        share::copy_edge(to + p * panel::pitch, from + p * source.pitch, k0 + first + p < k ? inside : 0, source.origin);
+        share::copy_edge(to + p * panel::pitch, from + p * source.pitch, k0 + share::first(thread) + p < k ? inside : 0, source.origin);
     }
     from += K * source.pitch;
   }
@@ -138,16 +136,13 @@ template <class T, int Free, int K, int Threads> struct spc_turned_loader {
 
   spc_matrix<T> source;
   const T *from;
-  int column, k; // this thread's in a tile; extent
-  int inside;    // rows from this thread's first
-  int whole;
   spc_u32 at;
+  int k, free, free0;
+  int whole;
 
-  __device__ __forceinline__ spc_turned_loader(spc_matrix<T> of, int extent_k, int extent_free, int free0, int thread)
-      : source(of), column(share::column(thread)), k(extent_k), at(share::at(thread)) {
-    int row = free0 + share::first(thread);
-    from = of.origin + row * of.pitch + column;
-    inside = extent_free - row;
+  __device__ __forceinline__ spc_turned_loader(spc_matrix<T> of, int extent_k, int extent_free, int at0, int thread)
+      : source(of), from(of.origin + (at0 + share::first(thread)) * of.pitch + share::column(thread)), at(share::at(thread)),
+        k(extent_k), free(extent_free), free0(at0) {
     whole = free0 + Free <= extent_free ? extent_k - K : -1;
   }
   template <bool Whole> __device__ __forceinline__ void load(spc_u32 shared, int k0) {
@@ -160,9 +155,10 @@ template <class T, int Free, int K, int Threads> struct spc_turned_loader {
         row = ptx_kept(row + share::pass_rows * source.pitch);
       }
     } else {
+      const int thread = ptx_thread(), rows = free - free0 - share::first(thread), inside = k - k0 - share::column(thread);
 #pragma unroll 1
       for (int p = 0; p < Free; p += share::pass_rows)
-        share::template copy<false>(to + p * 4, from + p * source.pitch, p < inside ? k - k0 - column : 0, source.origin);
+        share::template copy<false>(to + p * 4, from + p * source.pitch, p < rows ? inside : 0, source.origin);
     }
     from += K;
   }
