@@ -79,17 +79,18 @@ template <class T, int K, int Free, int Threads, int Gran> struct spc_straight_g
   using panel = typename share::panel;
   static_assert((Gran & (Gran - 1)) == 0, "micro-tiles along k must be a power of two long");
 
-  spc_matrix<T> source;
+  const T *origin; // this thread's first column, in row 0
+  spc_u32 pitch;   // bytes
   spc_list list;
-  int column, inside;
   int position;            // in the list, in k's, of this thread's first row of the next tile but one
   int next[share::passes]; // rows of the next tile; -1: none, zeros
-  int whole;
   spc_u32 at;
+  int free, free0;
+  int whole;
 
-  __device__ __forceinline__ spc_straight_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int free0, int thread)
-      : source(from), list(of), column(free0 + share::column(thread)), inside(extent_free - column),
-        position(share::first(thread)), at(share::at(thread)) {
+  __device__ __forceinline__ spc_straight_gather_loader(spc_matrix<T> from, spc_list of, int extent_free, int at0, int thread)
+      : origin(from.origin + at0 + share::column(thread)), pitch((spc_u32)from.pitch * 4), list(of), position(share::first(thread)),
+        at(share::at(thread)), free(extent_free), free0(at0) {
     whole = free0 + Free <= extent_free && spc_matrix<T>::is_aligned(from) ? 0x7fffffff : -1;
     look_ahead();
   }
@@ -101,10 +102,14 @@ template <class T, int K, int Free, int Threads, int Gran> struct spc_straight_g
   template <bool Whole> __device__ __forceinline__ void load(spc_u32 shared, int) {
 #pragma unroll
     for (int p = 0; p < share::passes; p++) {
-      const T *from = source.origin + max(next[p], 0) * source.pitch + column;
+      const T *from = (const T *)ptx_address((const char *)origin, max(next[p], 0), pitch);
       const spc_u32 to = shared + at + p * share::pass_rows * panel::pitch;
-      if constexpr (Whole) share::copy(to, from, next[p] >= 0 ? 16 : 0);
-      else share::copy_edge(to, from, next[p] >= 0 ? inside : 0, source.origin);
+      if constexpr (Whole) {
+        share::copy(to, from, next[p] >= 0 ? 16 : 0);
+      } else {
+        const int column = free0 + share::column(ptx_thread());
+        share::copy_edge(to, from, next[p] >= 0 ? free - column : 0, origin - column);
+      }
     }
     look_ahead();
   }
