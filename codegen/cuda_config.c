@@ -666,14 +666,15 @@ static void put_list_kernel(const config *c) {
 }
 
 /* ---- whole sources --------------------------------------------------------------------------- */
+static bool is_plain(const ir_kernel_row *row) { return row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(row); }
+
 /* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
  * waits for memory more than once: another one computes meanwhile, as it does while one of plain multiply-adds waits for
  * its own threads.  Joined stages keep what the first of them needs
  * to keep memory busy. */
 static int plain_blocks(const ir_kernel_row *row) {
-  const int addresses = 88; /* and what is under way; of fragments there are as many as of sums */
-  int blocks = REGISTERS_A_UNIT / (2 * row->m * row->n + addresses * row->threads);
-  return blocks > 0 ? blocks : 1;
+  const int others = 64; /* registers of a thread beside its sums: two k's of both operands, addresses */
+  return REGISTERS_A_UNIT / (row->m * row->n + others * row->threads);
 }
 
 /* By mma.sync: as many as registers allow without spilling. */
@@ -695,7 +696,7 @@ static int blocks_beside(const cg_launch *l) {
   if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
-  if (l->row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(l->row)) return plain_blocks(l->row);
+  if (is_plain(l->row)) return plain_blocks(l->row);
   return ir_kernel_skips(l->row) ? 2 : 1;
 }
 
@@ -724,11 +725,11 @@ static void put_next(const config *c) {
 /* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
 static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
-  bool cluster = ir_kernel_split(c->l->row) > 1;
+  bool cluster = ir_kernel_split(c->l->row) > 1, plain = is_plain(c->l->row);
   ir_text_printf(c->out,
-                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %d)%s\n"
+                 "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %s%d%s)%s\n"
                  "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n",
-                 blocks_beside(c->l),
+                 plain ? "spc_plain_blocks<" : "", blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
                  boxes ? "" : ir_kernel_brings_rows(c->l->row) ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");

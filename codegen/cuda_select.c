@@ -94,7 +94,8 @@ static int staged_bytes(const cg_launch *l) {
 /* The ring, and two barriers a slot where a warpgroup of its own loads. */
 static int pipeline_bytes(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  int slot = (row->m + row->n) * row->k * (int)ir_dtype_bytes(l->product.a.tensor->dtype);
+  int pads = row->multiply == IR_MULTIPLY_FMA ? 8 : 0; /* spc_plain_panel: 16 bytes a k of each */
+  int slot = (row->m + row->n + pads) * row->k * (int)ir_dtype_bytes(l->product.a.tensor->dtype);
   return row->depth * (slot + (ir_kernel_workers(row) < row->threads ? 16 : 0));
 }
 

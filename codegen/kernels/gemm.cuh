@@ -17,7 +17,8 @@
 #include "spc/panel.cuh"
 #include "spc/place.cuh"
 
-template <class Config> struct spc_operands {
+// `Plain`: of plain multiply-adds (plain.cuh).
+template <class Config, bool Plain = false> struct spc_operands {
   static constexpr bool a_rows_are_k = Config::layout_a == 'c', b_rows_are_k = Config::layout_b == 'r';
   using A = typename Config::A;
   using B = typename Config::B;
@@ -90,9 +91,9 @@ SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char
 
 // Makes the two loaders of a tile, for thread number `thread` of those that load, and calls
 // use(load_a, load_b, number of k tiles).
-template <class Config, class Use>
+template <class Config, bool Plain = false, class Use>
 SPC_DEVICE void spc_with_loaders(const spc_tile_place &place, int thread, const spc_args &args, Use use) {
-  using operands = spc_operands<Config>;
+  using operands = spc_operands<Config, Plain>;
   spc_matrix<typename Config::A> a = {Config::a(args, place.batch), Config::pitch_a(args)};
   spc_matrix<typename Config::B> b = {Config::b(args, place.batch), Config::pitch_b(args)};
   int k = (int)Config::k(args);
@@ -143,7 +144,7 @@ template <class Config> SPC_DEVICE int spc_k_tiles(const spc_tile_place &place, 
 }
 
 template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &args) {
-  using operands = spc_operands<Config>;
+  using operands = spc_operands<Config, Sums::plain>;
   static_assert(Config::loaders == Config::threads && Config::workers == Config::threads,
                 "every thread of this pipeline loads and multiplies");
   static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
@@ -159,8 +160,9 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
   }
   Sums sums;
   if (!Sums::asynchronous) sums.clear();
-  spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
-    spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
+  spc_with_loaders<Config, Sums::plain>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
+    if constexpr (Sums::plain) sums.multiply(load_a, load_b, tiles, spc_shared);
+    else spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
   });
   spc_stage_sums<Config>(spc_shared, sums);
   __syncthreads();

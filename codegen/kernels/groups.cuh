@@ -13,7 +13,7 @@
 
 // All threads load and multiply.
 template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups(const spc_args &args) {
-  using operands = spc_operands<Config>;
+  using operands = spc_operands<Config, Sums::plain>;
   static_assert(Config::loaders == Config::threads && Config::workers == Config::threads,
                 "every thread of this pipeline loads and multiplies");
   static_assert(Config::shared_bytes >= Config::depth * operands::slot_bytes &&
@@ -27,8 +27,9 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups(const spc_ar
   while (walk.next(args, place)) {
     Sums sums;
     if (!Sums::asynchronous) sums.clear();
-    spc_with_loaders<Config>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
-      spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
+    spc_with_loaders<Config, Sums::plain>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
+      if constexpr (Sums::plain) sums.multiply(load_a, load_b, tiles, spc_shared);
+      else spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
     });
     spc_stage_sums<Config>(spc_shared, sums);
     __syncthreads();

@@ -2,6 +2,7 @@
 #pragma once
 #include "spc/groups.cuh"
 #include "spc/multiply_fma.cuh"
+#include "spc/plain.cuh"
 
 template <class Config> SPC_DEVICE void spc_groups_fma(const spc_args &args) {
   static_assert(sizeof(typename Config::A) == 4 && sizeof(typename Config::B) == 4, "the operands must be f32");

@@ -17,7 +17,7 @@ SPC_DEVICE void spc_mma(float (&c)[4], const spc_u32 (&a)[4], spc_u32 b0, spc_u3
 }
 
 template <class Config> struct spc_mma_sums {
-  static constexpr bool asynchronous = false;
+  static constexpr bool asynchronous = false, plain = false;
   using T = typename Config::A;
   using Sum = spc_sum<T>;
   static constexpr int bytes = (int)sizeof(T), step = 32 / bytes;  // of an element; k's of an instruction

@@ -20,7 +20,7 @@ SPC_DEVICE void ptx_mma_f64(double (&c)[4], double a0, double a1, double b) {
 }
 
 template <class Config> struct spc_mma64_sums {
-  static constexpr bool asynchronous = false;
+  static constexpr bool asynchronous = false, plain = false;
   static constexpr int rows = Config::tile_m / Config::warps_m, columns = Config::tile_n / Config::warps_n; // of a warp
   static constexpr int blocks_m = rows / 16, blocks_n = columns / 8;
   static_assert(rows % 16 == 0 && columns % 8 == 0, "a warp's part must be a multiple of 16 x 8");

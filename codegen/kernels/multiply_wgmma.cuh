@@ -13,7 +13,7 @@
 #include "spc/wgmma.cuh"
 
 template <class Config> struct spc_wgmma_sums {
-  static constexpr bool asynchronous = true;
+  static constexpr bool asynchronous = true, plain = false;
   using Factor = spc_factor<Config>;
   using Sum = spc_sum<Factor>;
   static constexpr int bytes = (int)sizeof(Factor);

@@ -49,6 +49,18 @@ SPC_DEVICE const char *ptx_address(const char *base, int number, spc_u32 bytes) 
   return (const char *)at;
 }
 
+// This thread's number, read here and nowhere before: nothing that follows from it is held meanwhile.
+SPC_DEVICE int ptx_thread() {
+  int number;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(number));
+  return number;
+}
+// The same pointer, of which a compiler knows no more: what lies behind it at a constant distance is read from here.
+template <class T> SPC_DEVICE const T *ptx_kept(const T *p) {
+  asm volatile("" : "+l"(p));
+  return p;
+}
+
 // 16 bytes where `wanted`, zeros elsewhere; `kept`: by way of L1, where other warps find them again.
 #define SPC_LOAD_IF(NAME, KIND) \
   SPC_DEVICE void NAME(spc_u32 (&v)[4], const void *from, bool wanted) { \
