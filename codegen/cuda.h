@@ -163,7 +163,6 @@ typedef struct cg_launch {
   bool live;                   /* rows of A are those that a list has packed, T's others are filled */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
-  int box_columns;   /* of a box of the result */
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
   bool stages_place; /* and there waits what lies at their place; of a tile that has more boxes the rest comes through slots */

@@ -47,15 +47,9 @@ static int part_columns(const ir_kernel_row *row) {
   return row->n / n / ir_kernel_split(row);
 }
 
-/* Where the least ring leaves no room for boxes of 64 columns they have 32. */
-static bool is_crowded(const cg_launch *l) {
-  int box = ir_kernel_workers(l->row) / 128 * BOX_ROWS * 64 * 2;
-  return part_columns(l->row) > 32 && l->row->depth == LEAST_DEPTH && LEAST_DEPTH * slot_bytes(l) + box > SHARED_LIMIT;
-}
-
-static int box_columns(const cg_launch *l) {
-  int columns = part_columns(l->row);
-  return columns >= 64 && !is_crowded(l) ? 64 : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
+static int box_columns(const ir_kernel_row *row) {
+  int columns = part_columns(row);
+  return columns >= 64 ? 64 : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
 }
 
 static bool stores_boxes(const cg_launch *l) {
@@ -65,9 +59,8 @@ static bool stores_boxes(const cg_launch *l) {
 }
 
 /* Boxes of one warpgroup's part of the tile. */
-static int part_boxes(const cg_launch *l) {
-  const ir_kernel_row *row = l->row;
-  int m, n, columns = part_columns(row), wide = box_columns(l);
+static int part_boxes(const ir_kernel_row *row) {
+  int m, n, columns = part_columns(row), wide = box_columns(row);
   ir_kernel_groups(row, &m, &n);
   return row->m / m / BOX_ROWS * ((columns + wide - 1) / wide);
 }
@@ -100,8 +93,8 @@ static bool can_stage_place(const cg_launch *l) {
 static void share(cg_launch *l) {
   int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
   int slot_and_barriers = slot + barrier_bytes(l);
-  int box = groups * BOX_ROWS * box_columns(l) * 2;
-  int boxes = stores_boxes(l) ? part_boxes(l) : 0;
+  int box = groups * BOX_ROWS * box_columns(l->row) * 2;
+  int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
@@ -116,7 +109,6 @@ static void share(cg_launch *l) {
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)
     l->depth--;
   int ring = l->depth * slot_and_barriers + fixed, fit = (SHARED_LIMIT - ring) / box;
-  l->box_columns = box_columns(l);
   l->store_boxes = boxes < fit ? boxes : fit;
   l->shared_bytes = ring + l->store_boxes * box;
 }
@@ -226,7 +218,7 @@ static bool note_load(void *user, ir_expr *e) {
  * columns. */
 static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
-  return element_bytes(&l->product.a) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(l) == BOX_ROWS &&
+  return element_bytes(&l->product.a) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
          part_columns(row) % BOX_ROWS == 0 && row->m * row->n <= 128 * ir_kernel_workers(row) &&
          ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->live && !l->n_blocks;
 }
@@ -235,15 +227,14 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   cg_brought *b = &l->brought;
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
   bool bytes = (buf->dtype == IR_B1 || buf->dtype == IR_U8) && !l->samples &&
-               box_columns(l) == BOX_ROWS;
+               box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
   if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
       !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;
-  const int vectors = is_crowded(l) ? 1 : CG_VECTORS; /* that there is room for */
-  if ((ways & BY_COLUMN) && floats && b->columns < vectors)
+  if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
     return b->column[b->columns++] = number, true;
   if ((ways & BY_ROW) && floats && b->rows < CG_VECTORS) return b->row[b->rows++] = number, true;
   return false;
@@ -327,7 +318,7 @@ static void add_result(ir_arena *arena, const cg_launch *l, int buf, ir_code_ima
   const cg_product *p = &l->product;
   const cg_sdd *b = &l->sdd;
   bool rows = p->t.layout == 'r';
-  int share = box_columns(l);
+  int share = box_columns(l->row);
   ir_dtype dtype = buf < 0 ? p->t.tensor->dtype : l->bufs.at[buf]->dtype;
   if (b->tensor)
     add_blocks(arena, l, &p->t, buf, dtype, most_blocks(arena, p->size_m, b->block_m, p->size_n, b->block_n), b->block_m, b->block_n, out);

@@ -172,8 +172,8 @@ static void put_batch_index(const config *c) {
 static void put_boxes(const config *c) {
   const cg_launch *l = c->l;
   const cg_brought *b = &l->brought;
-  line(c, "static constexpr int store_boxes = %d, box_columns = %d, split = %d; // blocks that share a tile, by k", l->store_boxes,
-       l->box_columns, ir_kernel_split(l->row));
+  line(c, "static constexpr int store_boxes = %d, split = %d; // blocks that share a tile, by k",
+       l->store_boxes, ir_kernel_split(l->row));
   line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false");
   line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
        b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
@@ -732,7 +732,7 @@ static void put_entry(const config *c) {
                  plain ? "spc_plain_blocks<" : "", blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
-                 boxes ? "" : ir_kernel_brings_rows(c->l->row) ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
+                 boxes ? "" : ir_kernel_brings_rows(c->l->row) || !strcmp(c->l->part, "compact") ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n", c->l->part, boxes ? ", maps" : "");
   put_next(c);
   ir_text_put(c->out, "}\n");
 }

@@ -127,6 +127,7 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
 #pragma unroll 1
   for (int w = mine; s < strips && w < words; w += Config::threads) own += __popc(bits[w]);
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words)) return;
+  ptx_release_grid(); // not before: who multiplies needs a multiprocessor to itself, and had better find them all left at once
   const int entries = spc_block_sums<Config>({own, 0}).x, end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
   const long long m0 = (long long)s * Config::strip + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
   const int rows = (int)min(min((long long)(s + 1) * Config::strip, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);

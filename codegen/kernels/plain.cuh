@@ -4,7 +4,7 @@
 // need be swizzled, and a k lies at a constant distance.  Each row has 16 bytes of padding, for those who write down a column:
 //
 //     rows of the operand are k's      straight: 16 bytes at a time, 4 at edges and where a row is not aligned
-//     they are m's, n's                turned: 4 bytes at a time; a warp takes eight k's, a sector, of four rows
+//     they are m's, n's                turned: 4 bytes at a time; a warp takes sixteen k's, two sectors, of two rows
 //
 // A loader copies the k tiles in order, load<Whole>(panel, its first k): as a whole one up to that which begins at `whole`, all threads
 // alike, and with zeros outside by the slow road.
@@ -115,10 +115,10 @@ template <class T, int K, int Free, int Threads, int Gran> struct spc_straight_g
   }
 };
 
-// How threads share a panel that is turned: eight side by side along k.
+// How threads share a panel that is turned: sixteen side by side along k.
 template <class T, int K, int Free, int Threads> struct spc_turned_share {
   using panel = spc_plain_panel<T, K, Free>;
-  static constexpr int wide = 8, pass_rows = Threads / wide, passes = Free / pass_rows, steps = K / wide;
+  static constexpr int wide = 16, pass_rows = Threads / wide, passes = Free / pass_rows, steps = K / wide;
   static_assert(K % wide == 0 && Free % pass_rows == 0, "the threads must cover a panel in whole passes");
   SPC_DEVICE int first(int thread) { return thread / wide; }
   SPC_DEVICE int column(int thread) { return thread % wide; }

@@ -167,7 +167,7 @@ template <class Config> struct spc_box_store {
   static constexpr bool by_rows = Config::layout_t == 'r';
   // By the engine where pairs of 2-byte elements fill boxes; two-byte rows of 8 columns are too short for one.
   static constexpr bool by_engine = sizeof(T) == 2 && (!by_rows || sums::columns % 16 == 0);
-  static constexpr int columns = sums::columns, share = columns >= Config::box_columns ? Config::box_columns : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
+  static constexpr int columns = sums::columns, share = columns >= 64 ? 64 : columns >= 32 ? 32 : columns >= 16 ? 16 : 8;
   static constexpr int wide = by_rows ? share : 64, tall = by_rows ? 64 : share; // of a box, in elements
   using panel = spc_panel<T, tall, wide>;
   static constexpr int boxes_wide = (columns + share - 1) / share, boxes = sums::blocks * boxes_wide; // of a warpgroup

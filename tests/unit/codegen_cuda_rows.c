@@ -48,7 +48,7 @@ static int budget(const char *label, bool blackwell) {
   if (strstr(label, "mma_64x128") || strstr(label, "wgmma_64")) return 168;
   if (strstr(label, "mma_64")) return 128;
   if (strstr(label, "fma_128") || strstr(label, "fma_64x128")) return blackwell ? 176 : 128; /* 64 sums a thread; 512 threads in all */
-  if (strstr(label, "fma")) return blackwell ? 128 : 80;
+  if (strstr(label, "fma")) return blackwell ? 128 : 96; /* five blocks of 128 threads, 32 sums a thread */
   return 64;
 }
 

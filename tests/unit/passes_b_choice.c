@@ -248,7 +248,7 @@ Test(passes_b_choice, two_strips_are_told_apart_where_that_moves_less) {
   slow.pair_gbs *= 0.9, slower.pair_gbs /= 2;
   cr_assert_str_eq(row_of(STRIPS("64x1"), NULL), "gemm_kpair_tma_128x256x64");
   cr_assert_str_eq(row_of(STRIPS("128x1"), NULL), "gemm_kgather_tma_128x256x64", "there is nothing to tell apart");
-  cr_assert_str_eq(row_of(STRIPS("64x1"), &slower), "gemm_kgather_tma_64x512x64");
+  cr_assert_str_eq(row_of(STRIPS("64x1"), &slower), "gemm_kgather_tma_64x512x32");
   double at = threshold(STRIPS("64x1"), NULL), strips = threshold(STRIPS("64x1"), &slower);
   cr_assert(at > strips && at < 0.85, "%g, of strips alone %g", at, strips);
   cr_assert_lt(threshold(STRIPS("64x1"), &slow), at);
