@@ -689,7 +689,6 @@ static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
   if (l->attend.takes_notes) return 4;
   if (l->attend.is) return attending_blocks(l);
-  if (!strcmp(l->part, "detect_bits") && l->list->packed) return 2;
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;

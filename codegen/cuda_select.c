@@ -7,7 +7,7 @@
 #include "codegen/cuda.h"
 #include "runtime/abi.h"
 
-enum { THREADS_A_STRIP = 256, THREADS_TO_COMPACT = 512, THREADS_A_UNIT = 512 }; /* of the kernels whose blocks make lists */
+enum { THREADS_A_STRIP = 256, THREADS_TO_COMPACT = 512 }; /* of the kernels whose blocks make lists */
 enum { THREADS_IN_A_CLUSTER = 512 }; /* and of a cluster's: two blocks fit a multiprocessor, so that clusters find room */
 
 typedef struct selection {
@@ -555,7 +555,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
   bool strips = reads_counts(s->kernel, list), bits = list->bits != NULL && !strips;
   cg_launch *l = launch_new(s, row, strips ? "detect_strips" : bits ? "detect_bits" : "detect_lists",
-                            strips ? THREADS_IN_A_CLUSTER : bits && list->packed ? THREADS_A_UNIT : bits ? row->threads : THREADS_A_STRIP);
+                            strips ? THREADS_IN_A_CLUSTER : bits ? row->threads : THREADS_A_STRIP);
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = strip_cluster(list), l->sampled = true;

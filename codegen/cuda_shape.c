@@ -139,7 +139,6 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                                              : list_grid(arena, launch);
   if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
     out->capped = true;
-  if (launch->part && !strcmp(launch->part, "detect_bits") && launch->list->packed) out->blocks_per_sm = 2; /* each takes a unit or two of columns */
   if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
   if (launch->groups.segment) {
     out->capped = true;
