@@ -383,8 +383,10 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
 }
 
 double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
-  const double elements = 16; /* of a sector: whose elements are all left out is not read */
-  return microseconds_of_bytes(bytes * (1 - pow(1 - fmin(1, cover), elements)), p->gather_gbs) + microseconds_of_bytes(bytes * cover, p->bandwidth_gbs);
+  const double elements = 16, few = 1.0 / 24; /* of a sector; listed elements, where rows are not copied whole */
+  const double read = 0.7, written = 0.55;    /* of what the cache and memory give when words of many rows come and go */
+  double share = cover < few ? 1 - pow(1 - cover, elements) : 1;
+  return p->compact_us + microseconds_of_bytes(bytes * share, read * p->gather_gbs) + microseconds_of_bytes(bytes * fmin(1, cover), written * p->bandwidth_gbs);
 }
 
 double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
