@@ -1,18 +1,37 @@
-/* gpu_columns.c - a row of stored entries times consecutive columns, which all of them meet: the work of a warp.
+/* gpu_columns.c - a row of stored entries times consecutive columns, which all of them meet: the work of a warp, or of a block.
  *
  * A warp takes one row and some columns: lanes stand on consecutive ones, and each lane has several, 32 apart, so that an entry's
  * coordinate and value are read once for all of them and loads are whole lines:
  *
- *     for i parallel { for n { acc = 0;                    for point thread { let lane, i, chunk
+ *     for i parallel { for n { acc = 0                     for point thread { let lane, i, chunk
  *       for p { acc += A.vals[p]*B[crd[p]*N + n] }    ->     let n = chunk*128 + lane
  *       C[i*N + n] = acc } }                                 4 x acc; for p { 4 x acc += .. }; 4 x C = acc }
  *
- * Sums keep their order: one thread adds up an element. */
+ * A row may hold any number of entries.  Where more than LONG are possible, a block has a row for each of its warps, and takes the
+ * long ones first, by all of its warps together:
+ *
+ *     columns 32 for point { let lane, chunk, first        the rows first .. first + 8
+ *       shares 8 for share { let row = first + share; any_long |= entries > LONG }
+ *       if any_long { for row in them { if entries > LONG {
+ *         4 x acc; shares 8 for share { for p in its eighth of the row { 4 x acc += .. } }; 4 x C = acc } } }
+ *       shares 8 for share { let row = first + share; if entries <= LONG { as above } } }
+ *
+ * (Last of all stands what is mostly done: nothing but its own has to be kept in registers meanwhile.)
+ *
+ * One thread adds up an element of a short row, in the order of the entries; of a long one eight do, and theirs are added along a
+ * tree.  So an element's bits depend on its own row alone. */
 #include "passes/gpu_map.h"
 #include "passes/gpu_walk.h"
 #include "passes/vectorise.h"
 
-enum { WARP = 32 };
+enum { WARP = 32, SHARES = 8, LONG = 256 /* entries of a row that one warp takes at most */ };
+
+typedef struct column_map {
+  const gpu_walk *m;
+  int at, cols;           /* of the nest: the loop over columns; of a lane: columns */
+  ir_expr *extent, *rows; /* how many columns there are, how many rows */
+  const ir_code *walk;    /* over a row's entries; NULL: one warp takes them, however many they are */
+} column_map;
 
 static ir_expr *number(const gpu_walk *m, int64_t n) { return ir_int(m->arena, n); }
 
@@ -73,12 +92,202 @@ static int columns_a_lane(const gpu_walk *m, const ir_code *loop, int bits) {
   return most;
 }
 
-static void write_columns(const gpu_walk *m, ir_builder *b, const vec_region *g, ir_expr *at, int cols) {
-  vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = cols, .lanes = 1,
-                  .apart = WARP, .only_row = -1, .col_at = at};
-  pass_vec_block(&k, innermost(m), NULL);
+/* The walk over a row's entries, where that is the row's only loop and can be long, and what it sums can be summed apart. */
+static const ir_code *long_walk(const gpu_walk *m) {
+  gpu_rows r = {.context = m->context, .func = m->func, .block = &m->loops[m->count - 1]->body};
+  ir_loop_sums sums;
+  int at;
+  int64_t bound;
+  const ir_code *walk = gpu_only_sum(&r, &at, &sums);
+  if (!walk || !sums.at.count || walk->run != IR_RUN_SEQUENTIAL || !gpu_steps_by_one(walk)) return NULL;
+  if (!pass_vec_reads(walk->lo) || !pass_vec_reads(walk->hi)) return NULL;
+  for (int i = 0; i < sums.at.count; i++)
+    if (sums.at.at[i].best) return NULL;
+  for (int i = 0; i < at; i++) {
+    const ir_var *var = r.block->codes.at[i]->var;
+    if (var && (ir_expr_uses_var(walk->lo, var) || ir_expr_uses_var(walk->hi, var))) return NULL;
+  }
+  const ir_expr *places = gpu_places(&r, walk);
+  return places && ir_size_bound(places, &bound) && bound <= LONG ? NULL : walk;
 }
 
+/* ---- writing ------------------------------------------------------------------------------------ */
+static ir_expr *ref(const column_map *c, ir_var *var) { return ir_var_ref(c->m->arena, var); }
+
+static ir_expr *let(const column_map *c, ir_builder *b, const char *name, ir_expr *value) {
+  return ref(c, ir_let(b, name, IR_I64, value));
+}
+
+/* A row's code for the columns from `first` on, 32 apart. */
+static void write_columns(const column_map *c, ir_builder *b, const ir_block *row, ir_expr *first, int cols) {
+  const vec_region *g = pass_vec_region(c->m->arena, NULL, c->m->loops[c->at]->var, NULL, row);
+  vec_copier k = {.g = g, .b = b, .arena = c->m->arena, .rows = 1, .cols = cols, .lanes = 1,
+                  .apart = WARP, .only_row = -1, .col_at = first};
+  pass_vec_block(&k, row, NULL);
+}
+
+/* By one warp: the last columns of all go one by one. */
+static void write_row(const column_map *c, ir_builder *b, const ir_block *row, ir_expr *first) {
+  const gpu_walk *m = c->m;
+  ir_block *outer, *edge;
+  ir_expr *last = apply(m, IR_OP_ADD, first, number(m, (c->cols - 1) * WARP));
+  ir_code *test = ir_open_if(b, apply(m, IR_OP_LT, last, c->extent), &outer);
+  write_columns(c, b, row, first, c->cols);
+  ir_open_else(b, test);
+  ir_var *one = ir_open_for(b, "edge", first, c->extent, IR_RUN_SEQUENTIAL, &edge);
+  edge->codes.at[edge->codes.count - 1]->step = number(m, WARP);
+  write_columns(c, b, row, ref(c, one), 1);
+  ir_close(b, edge);
+  ir_close(b, outer);
+}
+
+static void write_rows(const column_map *c, ir_builder *b, ir_expr *point) {
+  const gpu_walk *m = c->m;
+  ir_expr *warp = number(m, WARP);
+  ir_expr *lane = let(c, b, "lane", apply(m, IR_OP_MOD, point, warp)), *row = let(c, b, "row", apply(m, IR_OP_DIV, point, warp));
+  ir_expr *chunk = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, row, c->rows), number(m, c->cols * WARP));
+  ir_expr *first = let(c, b, "column", apply(m, IR_OP_ADD, chunk, lane));
+  gpu_bind_nest(m, b->block, apply(m, IR_OP_MOD, row, c->rows), c->at);
+  write_row(c, b, innermost(m), first);
+}
+
+/* ---- long rows ---------------------------------------------------------------------------------- */
+/* What a block has: its rows, its first column, a lane's first one. */
+typedef struct column_place {
+  ir_expr *lane, *first, *chunk, *column;
+} column_place;
+
+/* A row's code, its indices first. */
+static ir_block row_of(const column_map *c, ir_expr *row) {
+  ir_block body = {{NULL, 0, 0}};
+  const ir_block *rest = innermost(c->m);
+  gpu_bind_nest(c->m, &body, row, c->at);
+  for (int i = 0; i < rest->codes.count; i++) IR_PUSH(c->m->arena, &body.codes, rest->codes.at[i]);
+  return body;
+}
+
+static ir_expr *entries_of(const column_map *c, ir_expr *row) {
+  ir_expr *count = apply(c->m, IR_OP_SUB, c->walk->hi, c->walk->lo);
+  ir_block nest = {{NULL, 0, 0}};
+  gpu_bind_nest(c->m, &nest, row, c->at);
+  for (int i = 0; i < nest.codes.count; i++) count = gpu_with(c->m->arena, count, nest.codes.at[i]->var, nest.codes.at[i]->value);
+  return count;
+}
+
+static ir_expr *open_shares(const column_map *c, ir_builder *b, ir_block **outer) {
+  ir_expr *share = ref(c, ir_open_for(b, "share", number(c->m, 0), number(c->m, SHARES), IR_RUN_SHARES, outer));
+  (*outer)->codes.at[(*outer)->codes.count - 1]->width = SHARES;
+  return share;
+}
+
+/* for p = lo .. hi { .. }   ->   shares 8 for share { let from = lo + share*each; for p = from .. min(hi, from + each) { .. } } */
+static void share_walk(const column_map *c, ir_builder *b, ir_code *walk, ir_expr *each) {
+  const gpu_walk *m = c->m;
+  ir_block *outer;
+  ir_expr *from = let(c, b, "from", apply(m, IR_OP_ADD, walk->lo, apply(m, IR_OP_MUL, open_shares(c, b, &outer), each)));
+  walk->lo = from;
+  walk->hi = apply(m, IR_OP_MIN, walk->hi, apply(m, IR_OP_ADD, from, each));
+  IR_PUSH(m->arena, &b->block->codes, walk);
+  ir_close(b, outer);
+}
+
+static void store_inside(const column_map *c, const ir_block *block, ir_expr *inside) {
+  for (int i = 0; i < block->codes.count; i++) {
+    ir_code *code = block->codes.at[i];
+    if (code->kind == IR_STORE) code->cond = pass_vec_and(c->m->arena, code->cond, inside);
+    store_inside(c, &code->body, inside);
+    store_inside(c, &code->orelse, inside);
+  }
+}
+
+/* inside: the column is there, else the last one is taken for it and nothing is stored; NULL: all columns are. */
+static void write_shares(const column_map *c, ir_builder *b, const ir_block *row, ir_expr *first, int cols, ir_expr *each, ir_expr *inside) {
+  ir_block made = {{NULL, 0, 0}}, *outer = b->block;
+  b->block = &made;
+  write_columns(c, b, row, first, cols);
+  b->block = outer;
+  if (inside) store_inside(c, &made, inside);
+  for (int i = 0; i < made.codes.count; i++) {
+    ir_code *code = made.codes.at[i];
+    if (code->kind == IR_FOR) share_walk(c, b, code, each);
+    else IR_PUSH(c->m->arena, &outer->codes, code);
+  }
+}
+
+/* By all warps of a block: what they meet at does not depend on the lane. */
+static void write_long_row(const column_map *c, ir_builder *b, const ir_block *row, const column_place *at, ir_expr *each) {
+  const gpu_walk *m = c->m;
+  ir_block *outer, *edge;
+  ir_expr *end = apply(m, IR_OP_ADD, at->chunk, number(m, c->cols * WARP));
+  ir_code *test = ir_open_if(b, apply(m, IR_OP_LE, end, c->extent), &outer);
+  write_shares(c, b, row, at->column, c->cols, each, NULL);
+  ir_open_else(b, test);
+  ir_var *some = ir_open_for(b, "edge", at->chunk, c->extent, IR_RUN_SEQUENTIAL, &edge);
+  edge->codes.at[edge->codes.count - 1]->step = number(m, WARP);
+  ir_expr *column = apply(m, IR_OP_ADD, ref(c, some), at->lane), *last = apply(m, IR_OP_SUB, c->extent, number(m, 1));
+  ir_expr *nearest = let(c, b, "column", apply(m, IR_OP_MIN, column, last));
+  write_shares(c, b, row, nearest, 1, each, apply(m, IR_OP_LT, column, c->extent));
+  ir_close(b, edge);
+  ir_close(b, outer);
+}
+
+/* Each share has a row, where there are so many. */
+static ir_expr *open_own_row(const column_map *c, ir_builder *b, const column_place *at, ir_block **outer) {
+  const gpu_walk *m = c->m;
+  ir_block *inside;
+  ir_expr *share = open_shares(c, b, outer);
+  ir_expr *row = let(c, b, "row", apply(m, IR_OP_ADD, at->first, share));
+  ir_open_if(b, apply(m, IR_OP_LT, row, c->rows), &inside);
+  return row;
+}
+
+static ir_expr *ask_for_long_rows(const column_map *c, ir_builder *b, const column_place *at) {
+  const gpu_walk *m = c->m;
+  ir_block *outer;
+  ir_var *any = ir_let(b, "any_long", IR_B1, ir_const_i(m->arena, IR_B1, 0));
+  ir_expr *entries = entries_of(c, open_own_row(c, b, at, &outer));
+  ir_set(b, any, apply(m, IR_OP_OR, ref(c, any), apply(m, IR_OP_GT, entries, number(m, LONG))));
+  ir_close(b, outer);
+  return ref(c, any);
+}
+
+static void write_long_rows(const column_map *c, ir_builder *b, const column_place *at) {
+  const gpu_walk *m = c->m;
+  ir_block *outer, *inner;
+  ir_expr *end = apply(m, IR_OP_MIN, c->rows, apply(m, IR_OP_ADD, at->first, number(m, SHARES)));
+  ir_expr *row = ref(c, ir_open_for(b, "row", at->first, end, IR_RUN_SEQUENTIAL, &outer));
+  ir_expr *entries = let(c, b, "entries", entries_of(c, row));
+  ir_open_if(b, apply(m, IR_OP_GT, entries, number(m, LONG)), &inner);
+  ir_block code = row_of(c, row);
+  write_long_row(c, b, &code, at, let(c, b, "each", ir_ceil_div(m->arena, entries, SHARES)));
+  ir_close(b, outer);
+}
+
+static void write_short_rows(const column_map *c, ir_builder *b, const column_place *at) {
+  ir_block *outer, *inner;
+  ir_expr *row = open_own_row(c, b, at, &outer);
+  ir_open_if(b, apply(c->m, IR_OP_LE, entries_of(c, row), number(c->m, LONG)), &inner);
+  ir_block code = row_of(c, row);
+  write_row(c, b, &code, at->column);
+  ir_close(b, outer);
+}
+
+static void write_blocks(const column_map *c, ir_builder *b, ir_expr *point, ir_expr *blocks) {
+  const gpu_walk *m = c->m;
+  ir_block *outer;
+  ir_expr *warp = number(m, WARP), *shares = number(m, SHARES);
+  column_place at = {.lane = let(c, b, "lane", apply(m, IR_OP_MOD, point, warp))};
+  ir_expr *block = let(c, b, "block", apply(m, IR_OP_DIV, point, warp));
+  at.chunk = let(c, b, "chunk", apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, block, blocks), number(m, c->cols * WARP)));
+  at.column = let(c, b, "column", apply(m, IR_OP_ADD, at.chunk, at.lane));
+  at.first = let(c, b, "first", apply(m, IR_OP_MUL, apply(m, IR_OP_MOD, block, blocks), shares));
+  ir_open_if(b, ask_for_long_rows(c, b, &at), &outer);
+  write_long_rows(c, b, &at);
+  ir_close(b, outer);
+  write_short_rows(c, b, &at);
+}
+
+/* ---- the rule ----------------------------------------------------------------------------------- */
 /* Entries of a sum one after the other: a thread has several under way, coordinates and values first, then what they meet. */
 static void take_several(const gpu_walk *m, const ir_block *block, int cols) {
   const int most = 8, registers = 32; /* of elements that entries meet */
@@ -99,30 +308,21 @@ bool gpu_map_columns(const gpu_walk *m) {
   walk_loads found;
   int at = columns_of(m, &found);
   if (at < 0 || pass_size_assumed(m->context, m->loops[at]->hi) < WARP) return false;
-  int cols = columns_a_lane(m, m->loops[at], found.bits);
-  ir_expr *extent = m->loops[at]->hi, *rows = gpu_size_of_nest(m, at), *warp = number(m, WARP);
-  ir_expr *chunks = ir_ceil_div(m->arena, extent, cols * WARP);
-  ir_block body = {{NULL, 0, 0}}, *outer;
+  column_map c = {.m = m, .at = at, .cols = columns_a_lane(m, m->loops[at], found.bits), .walk = long_walk(m)};
+  c.extent = m->loops[at]->hi, c.rows = gpu_size_of_nest(m, at);
+  ir_expr *chunks = ir_ceil_div(m->arena, c.extent, c.cols * WARP);
+  ir_expr *warps = c.walk ? ir_ceil_div(m->arena, c.rows, SHARES) : c.rows; /* of each chunk */
+  ir_block body = {{NULL, 0, 0}};
   ir_builder b;
-  ir_expr *count = apply(m, IR_OP_MUL, apply(m, IR_OP_MUL, rows, chunks), warp);
-  ir_expr *point = gpu_open_points(m, &b, &body, count);
-  ir_expr *lane = ir_var_ref(m->arena, ir_let(&b, "lane", IR_I64, apply(m, IR_OP_MOD, point, warp)));
-  ir_expr *row = ir_var_ref(m->arena, ir_let(&b, "row", IR_I64, apply(m, IR_OP_DIV, point, warp)));
-  ir_expr *chunk = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, row, rows), number(m, cols * WARP));
-  ir_expr *first =
-      ir_var_ref(m->arena, ir_let(&b, "column", IR_I64, apply(m, IR_OP_ADD, chunk, lane)));
-  gpu_bind_nest(m, b.block, apply(m, IR_OP_MOD, row, rows), at);
-  ir_expr *last = apply(m, IR_OP_ADD, first, number(m, (cols - 1) * WARP));
-  ir_code *test = ir_open_if(&b, apply(m, IR_OP_LT, last, extent), &outer);
-  write_columns(m, &b, found.g, first, cols);
-  ir_open_else(&b, test);
-  ir_block *edge;
-  ir_var *one = ir_open_for(&b, "edge", first, extent, IR_RUN_SEQUENTIAL, &edge);
-  edge->codes.at[edge->codes.count - 1]->step = warp;
-  write_columns(m, &b, found.g, ir_var_ref(m->arena, one), 1);
-  ir_close(&b, edge);
-  ir_close(&b, outer);
-  take_several(m, &body, cols);
+  ir_expr *point = gpu_open_points(m, &b, &body, apply(m, IR_OP_MUL, apply(m, IR_OP_MUL, warps, chunks), number(m, WARP)));
+  if (c.walk) {
+    m->outer->run = IR_RUN_COLUMNS;
+    m->outer->width = WARP;
+    write_blocks(&c, &b, point, warps);
+  } else {
+    write_rows(&c, &b, point);
+  }
+  take_several(m, &body, c.cols);
   m->outer->body = body;
   return true;
 }

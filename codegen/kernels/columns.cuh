@@ -71,4 +71,16 @@ template <int Wide, int Shares> struct spc_columns {
     for (int i = 0; i < Run; i++) sum[i] = all[0][lane() * Run + i];
     __syncthreads();
   }
+  // The same of variables.
+  template <class Combine, class T, class... More> SPC_DEVICE void meet_all(Combine combine, T &first, More &...more) {
+    T sum[] = {first, more...};
+    meet(sum, combine);
+    int i = 0;
+    first = sum[i++];
+    ((more = sum[i++]), ...);
+  }
+  // Whether it is true of any share: mostly of none, which one barrier tells.
+  template <class... Bool> SPC_DEVICE void meet_any(Bool &...any) {
+    if (blocks > 1 || __syncthreads_or((any || ...))) meet_all([](bool x, bool y) { return x || y; }, any...);
+  }
 };
