@@ -28,6 +28,7 @@ enum { WARP = 32, SHARES = 8, LONG = 256 /* entries of a row that one warp takes
 
 typedef struct column_map {
   const gpu_walk *m;
+  const ir_block *before; /* names of a row's, ahead of its columns: what dcsr has */
   int at, cols;           /* of the nest: the loop over columns; of a lane: columns */
   ir_expr *extent, *rows; /* how many columns there are, how many rows */
   const ir_code *walk;    /* over a row's entries; NULL: one warp takes them, however many they are */
@@ -92,21 +93,35 @@ static int columns_a_lane(const gpu_walk *m, const ir_code *loop, int bits) {
   return most;
 }
 
+/* for p { let i = crd[p]; for n { .. } }: the loop over columns, where all else names the row; NULL: it is something else. */
+static ir_code *columns_behind_names(const ir_code *outer) {
+  int count = outer->body.codes.count;
+  ir_code *last = count ? outer->body.codes.at[count - 1] : NULL;
+  for (int i = 0; i + 1 < count; i++)
+    if (outer->body.codes.at[i]->kind != IR_LET && outer->body.codes.at[i]->kind != IR_COMMENT) return NULL;
+  return last && last->kind == IR_FOR && gpu_starts_at_zero(last) && gpu_is_size(last->hi) && gpu_is_independent(last) ? last : NULL;
+}
+
+static bool uses_names(const ir_expr *e, const ir_block *block) {
+  for (int i = 0; i < block->codes.count; i++)
+    if (block->codes.at[i]->var && ir_expr_uses_var(e, block->codes.at[i]->var)) return true;
+  return false;
+}
+
 /* The walk over a row's entries, where that is the row's only loop and can be long, and what it sums can be summed apart. */
-static const ir_code *long_walk(const gpu_walk *m) {
+static const ir_code *long_walk(const column_map *c) {
+  const gpu_walk *m = c->m;
   gpu_rows r = {.context = m->context, .func = m->func, .block = &m->loops[m->count - 1]->body};
   ir_loop_sums sums;
   int at;
   int64_t bound;
   const ir_code *walk = gpu_only_sum(&r, &at, &sums);
   if (!walk || !sums.at.count || walk->run != IR_RUN_SEQUENTIAL || !gpu_steps_by_one(walk)) return NULL;
-  if (!pass_vec_reads(walk->lo) || !pass_vec_reads(walk->hi)) return NULL;
   for (int i = 0; i < sums.at.count; i++)
     if (sums.at.at[i].best) return NULL;
-  for (int i = 0; i < at; i++) {
-    const ir_var *var = r.block->codes.at[i]->var;
-    if (var && (ir_expr_uses_var(walk->lo, var) || ir_expr_uses_var(walk->hi, var))) return NULL;
-  }
+  const ir_expr *const ends[] = {walk->lo, walk->hi};
+  for (int i = 0; i < IR_COUNT(ends); i++)
+    if (!pass_vec_reads(ends[i]) || uses_names(ends[i], r.block) || uses_names(ends[i], c->before)) return NULL;
   const ir_expr *places = gpu_places(&r, walk);
   return places && ir_size_bound(places, &bound) && bound <= LONG ? NULL : walk;
 }
@@ -141,13 +156,23 @@ static void write_row(const column_map *c, ir_builder *b, const ir_block *row, i
   ir_close(b, outer);
 }
 
+static void push(const column_map *c, ir_block *to, const ir_block *from) {
+  for (int i = 0; i < from->codes.count; i++) IR_PUSH(c->m->arena, &to->codes, from->codes.at[i]);
+}
+
+/* What a row is, by its number among all of them. */
+static void name_row(const column_map *c, ir_block *block, ir_expr *row) {
+  gpu_bind_nest(c->m, block, row, c->at);
+  push(c, block, c->before);
+}
+
 static void write_rows(const column_map *c, ir_builder *b, ir_expr *point) {
   const gpu_walk *m = c->m;
   ir_expr *warp = number(m, WARP);
   ir_expr *lane = let(c, b, "lane", apply(m, IR_OP_MOD, point, warp)), *row = let(c, b, "row", apply(m, IR_OP_DIV, point, warp));
   ir_expr *chunk = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, row, c->rows), number(m, c->cols * WARP));
   ir_expr *first = let(c, b, "column", apply(m, IR_OP_ADD, chunk, lane));
-  gpu_bind_nest(m, b->block, apply(m, IR_OP_MOD, row, c->rows), c->at);
+  name_row(c, b->block, apply(m, IR_OP_MOD, row, c->rows));
   write_row(c, b, innermost(m), first);
 }
 
@@ -157,12 +182,10 @@ typedef struct column_place {
   ir_expr *lane, *first, *chunk, *column;
 } column_place;
 
-/* A row's code, its indices first. */
 static ir_block row_of(const column_map *c, ir_expr *row) {
   ir_block body = {{NULL, 0, 0}};
-  const ir_block *rest = innermost(c->m);
-  gpu_bind_nest(c->m, &body, row, c->at);
-  for (int i = 0; i < rest->codes.count; i++) IR_PUSH(c->m->arena, &body.codes, rest->codes.at[i]);
+  name_row(c, &body, row);
+  push(c, &body, innermost(c->m));
   return body;
 }
 
@@ -304,14 +327,14 @@ static void take_several(const gpu_walk *m, const ir_block *block, int cols) {
   }
 }
 
-bool gpu_map_columns(const gpu_walk *m) {
+static bool map_columns(const gpu_walk *m, const ir_block *before) {
   walk_loads found;
   int at = columns_of(m, &found);
   if (at < 0 || pass_size_assumed(m->context, m->loops[at]->hi) < WARP) return false;
-  column_map c = {.m = m, .at = at, .cols = columns_a_lane(m, m->loops[at], found.bits), .walk = long_walk(m)};
-  c.extent = m->loops[at]->hi, c.rows = gpu_size_of_nest(m, at);
+  column_map c = {.m = m, .before = before, .at = at, .cols = columns_a_lane(m, m->loops[at], found.bits)};
+  c.extent = m->loops[at]->hi, c.rows = gpu_size_of_nest(m, at), c.walk = long_walk(&c);
   ir_expr *chunks = ir_ceil_div(m->arena, c.extent, c.cols * WARP);
-  ir_expr *warps = c.walk ? ir_ceil_div(m->arena, c.rows, SHARES) : c.rows; /* of each chunk */
+  ir_expr *warps = c.walk ? ir_ceil_div(m->arena, c.rows, SHARES) : c.rows; /* of each chunk; or blocks */
   ir_block body = {{NULL, 0, 0}};
   ir_builder b;
   ir_expr *point = gpu_open_points(m, &b, &body, apply(m, IR_OP_MUL, apply(m, IR_OP_MUL, warps, chunks), number(m, WARP)));
@@ -325,4 +348,15 @@ bool gpu_map_columns(const gpu_walk *m) {
   take_several(m, &body, c.cols);
   m->outer->body = body;
   return true;
+}
+
+bool gpu_map_columns(const gpu_walk *m) {
+  ir_block before = {{NULL, 0, 0}};
+  if (map_columns(m, &before)) return true;
+  ir_code *columns = m->count == 1 ? columns_behind_names(m->loops[0]) : NULL, *nest[] = {m->loops[0], columns};
+  if (!columns) return false;
+  for (int i = 0; i + 1 < m->loops[0]->body.codes.count; i++) IR_PUSH(m->arena, &before.codes, m->loops[0]->body.codes.at[i]);
+  gpu_walk two = *m;
+  two.loops = nest, two.count = IR_COUNT(nest);
+  return map_columns(&two, &before);
 }
