@@ -327,6 +327,11 @@ static void take_several(const gpu_walk *m, const ir_block *block, int cols) {
   }
 }
 
+static void say_so(const gpu_walk *m) {
+  const char *why = m->stage->why;
+  m->stage->why = ir_format_text(m->arena, "%s%srows of more than %d entries are shared by %d warps", why ? why : "", why ? "; " : "", LONG, SHARES);
+}
+
 static bool map_columns(const gpu_walk *m, const ir_block *before) {
   walk_loads found;
   int at = columns_of(m, &found);
@@ -342,6 +347,7 @@ static bool map_columns(const gpu_walk *m, const ir_block *before) {
     m->outer->run = IR_RUN_COLUMNS;
     m->outer->width = WARP;
     write_blocks(&c, &b, point, warps);
+    say_so(m);
   } else {
     write_rows(&c, &b, point);
   }

@@ -178,10 +178,10 @@ static bool can_copy(const gpu_walk *m, const ir_code *loop) {
          !loads_stored(whole, body);
 }
 
-static bool map_copy(const gpu_walk *m, const ir_stage *stage) {
+static bool map_copy(const gpu_walk *m) {
   const ir_block *body = innermost(m);
   const ir_code *loop = loop_at_end(body);
-  if (!loop || !pass_gpu_stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+  if (!loop || !pass_gpu_stores_once(m->stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
     return false;
   ir_block made = {{NULL, 0, 0}};
   ir_builder b;
@@ -255,10 +255,10 @@ static bool map_turned(const gpu_walk *m) {
   return true;
 }
 
-bool pass_gpu_walk(pass_context *context, const ir_stage *stage, ir_func *func, ir_code *const *loops,
+bool pass_gpu_walk(pass_context *context, ir_stage *stage, ir_func *func, ir_code *const *loops,
                    int count) {
   ir_code first = *loops[0], *nest[8] = {&first}; /* as it was: loops[0] is written anew */
   for (int i = 1; i < count; i++) nest[i] = loops[i];
-  gpu_walk m = {context, context->arena, func, loops[0], nest, count};
-  return gpu_map_columns(&m) || map_copy(&m, stage) || map_turned(&m);
+  gpu_walk m = {context, context->arena, stage, func, loops[0], nest, count};
+  return gpu_map_columns(&m) || map_copy(&m) || map_turned(&m);
 }

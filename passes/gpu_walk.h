@@ -7,7 +7,7 @@
 /* Maps a nest of `count` independent loops, loops[0] the parallel one, whose body walks entries: lanes
  * along the columns that all entries of a row meet, or along the entries that a copy puts in place.
  * False, and nothing is changed, where it is neither. */
-bool pass_gpu_walk(pass_context *context, const ir_stage *stage, ir_func *func, ir_code *const *loops,
+bool pass_gpu_walk(pass_context *context, ir_stage *stage, ir_func *func, ir_code *const *loops,
                    int count);
 /* Each element of the result is stored once, whichever loop meets it: of one that has the entries of another tensor, each entry. */
 bool pass_gpu_stores_once(const ir_stage *stage);
@@ -19,6 +19,7 @@ bool pass_gpu_entries(pass_context *context, const ir_stage *stage, ir_func *fun
 typedef struct gpu_walk {
   pass_context *context;
   ir_arena *arena;
+  ir_stage *stage;
   ir_func *func;
   ir_code *outer;
   ir_code *const *loops; /* the nest: outer, and the loops that are all there is inside */
