@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sums at listed entries, and attention over them, against PyTorch on one GPU (cuSPARSE, gathered rows, dense and masked).
 
-Usage: gpu_entries.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges sampled attention blocks
-(sampled/0 .. sampled/6, attention/0 .. attention/2, blocks/0 .. blocks/4: one size each)
+Usage: gpu_entries.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges sampled attention weighed blocks
+(sampled/0 .. sampled/6, attention/0 .. attention/2, weighed/0 .. weighed/7, blocks/0 .. blocks/4: one size each)
 Patterns are csr, drawn at random: `uniform`, every row has the same number of entries; `power`, rows fall off as 1/rank, the longest
 a quarter of all columns.  What is measured, and how, is gpu.py's; a peer that refuses is `-`."""
 import ctypes
@@ -18,6 +18,9 @@ kernel k { in S: pattern[I,J] as csr; in A: bf16[I,K]; in B: bf16[J,K]; in V: bf
   let p[i,j] = (sum[k] A[i,k]*B[j,k]) on S[i,j] fill -inf : f32 acc f32;
   let a[i,j] = softmax[j](p[i,j]);
   out o[i,d] = sum[j] a[i,j]*V[j,d] : bf16 acc f32; }"""
+
+WEIGHED = """spx 1; dim I = %d; dim J = %d; dim D = %d;
+kernel k { in S: f32[I,J] as csr; in B: %s[J,D]; out C[i,d] = sum[j] S[i,j]*B[j,d] : %s acc f32; }"""
 
 
 class Entries(Program):
@@ -141,6 +144,26 @@ def attention(share=None):
         p.close()
 
 
+ROWS = (("bf16", 65536, 64), ("bf16", 65536, 128), ("f32", 65536, 64), ("f32", 65536, 128), ("bf16", 4096, 256), ("f32", 4096, 128), ("f32", 4096, 100), ("bf16", 8192, 64))
+
+
+def weighed(share=None):
+    """Rows that all hold more entries than one warp takes are the last size's."""
+    print("\n### C = S B, S in csr; microseconds\n")
+    head("dtype", "I, J", "D", "rows", "entries", "the longest row", "spc (spread)", "torch csr, f32 (spread)", "error")
+    for dtype, I, D in [ROWS[int(share)]] if share else ROWS:
+        p = None
+        for kind in ("uniform", "power"):
+            for degree in (512,) if I == 8192 else (16, 64) if I > 4096 else (16, 256):
+                S, B = pattern(kind, I, I, degree), torch.randn(I, D, device="cuda").to(TYPES[dtype])
+                C, b = torch.full((I, D), float("nan"), device="cuda", dtype=TYPES[dtype]), B.float()
+                p = p or Entries(WEIGHED % (I, I, D, dtype, dtype))
+                p.load(S, (I, I), B=B, C=C)
+                times = sides(p, peer(lambda: lambda: S @ b))
+                row(dtype, I, D, kind, S.values().numel(), S.crow_indices().diff().max().item(), *times, "%.0e" % error(C, S.double() @ B.double()))
+        p.close()
+
+
 BLOCKED = """spx 1; dim I = %d; dim J = %d; dim K = %d;
 kernel k { in S: bf16[I,J] as bsr(%d,%d) ~ zeros(static, density=%g, gran=%dx%d); in A: bf16[I,K]; in B: bf16[J,K]; out C[i,j] = S[i,j] * (sum[k] A[i,k]*B[j,k]) : bf16 acc f32%s; }"""
 BLOCKS = ((4096, 4096, 64, 64), (4096, 4096, 128, 128), (4096, 256, 64, 64), (8192, 1024, 128, 64), (8192, 128, 64, 64))
@@ -173,4 +196,4 @@ def blocks(share=None):
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, sampled=sampled, attention=attention, blocks=blocks)
+    gpu.run_parts(edges=edges, sampled=sampled, attention=attention, weighed=weighed, blocks=blocks)

@@ -199,6 +199,7 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
 /* ---- shapes (cuda_shape.c) -------------------------------------------------------------------- */
 /* The function's outermost loop whose iterations threads share; NULL: there is none. */
 const ir_code *cg_thread_loop(const ir_func *func);
+bool cg_grid_covers(const ir_code *loop); /* its length is known when it is launched: a grid is as large, unless that is capped */
 /* A block finds a word of bits, or several; else a warp does. */
 bool cg_detects_by_blocks(const ir_list *list);
 /* Launch shape: grid, threads, shared memory, buffers. */

@@ -408,7 +408,7 @@ static void put_atomic(const cg_printer *p, const ir_code *c) {
 }
 
 static void put_store(cg_printer *p, const ir_code *c) {
-  if (p->columns && c->buf->kind != IR_BUF_LOCAL) put(p, "if (spc_stores) ");
+  if (p->columns && !p->shared && c->buf->kind != IR_BUF_LOCAL) put(p, "if (spc_stores) ");
   if (p->team && !p->shared && c->buf->kind != IR_BUF_LOCAL) /* all threads of the team have the value */
     ir_text_printf(p->out, "if (spc_lane<%d>() == 0) ", p->team);
   if (c->cond) {
@@ -557,15 +557,20 @@ static bool asks_ahead(const ir_code *c, const void *what) {
   return c->kind == IR_FOR && (c->run == IR_RUN_LANES || (c->run == IR_RUN_UNROLL && c->width > 1));
 }
 
-/* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under
- * way: 128 where there are to be several. */
-static bool is_columns(const ir_code *c, const void *what) {
-  (void)what;
-  return c->kind == IR_FOR && c->run == IR_RUN_COLUMNS;
+static bool is_run(const ir_code *c, const void *run) { return c->kind == IR_FOR && c->run == *(const ir_run *)run; }
+
+static bool runs(const ir_func *func, ir_run run) { return ir_block_any(&func->body, is_run, &run); }
+
+static bool has_f64(const ir_func *func) {
+  for (int i = 0; i < func->vars.count; i++)
+    if (func->vars.at[i]->dtype == IR_F64) return true;
+  return false;
 }
 
+/* Left alone the assembler keeps to 32 registers, so that as many threads as can be run side by side, each with one load under
+ * way: 128 where there are to be several, 64 where columns are, whose sums are words. */
 static void put_bounds(ir_text *out, const cg_launch *launch) {
-  const int threads_a_unit = ir_block_any(&launch->func->body, is_columns, NULL) ? 1024 : 512;
+  const int threads_a_unit = runs(launch->func, IR_RUN_COLUMNS) && !has_f64(launch->func) ? 1024 : 512;
   if (ir_block_any(&launch->func->body, asks_ahead, NULL) && launch->threads < threads_a_unit)
     ir_text_printf(out, "__launch_bounds__(%d, %d)", launch->threads, threads_a_unit / launch->threads);
   else ir_text_printf(out, "__launch_bounds__(%d)", launch->threads);
@@ -576,7 +581,7 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
                    ir_text *out) {
   cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
   (void)arena;
-  bool columns = ir_block_any(&launch->func->body, is_columns, NULL);
+  bool columns = runs(launch->func, IR_RUN_COLUMNS);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n\n", columns ? "columns" : "team");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");

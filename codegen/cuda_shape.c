@@ -22,6 +22,8 @@ const ir_code *cg_thread_loop(const ir_func *func) {
   return NULL;
 }
 
+bool cg_grid_covers(const ir_code *loop) { return only_sizes(loop->lo) && only_sizes(loop->hi); }
+
 /* A block finds a word, or several, where micro-tiles are long or lie along the rows (detect.cuh);
  * else a warp does. */
 bool cg_detects_by_blocks(const ir_list *list) {
@@ -99,9 +101,9 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
     out->grid[0] = ir_int(a, 1);
   } else if (loop->run == IR_RUN_COLUMNS) {
     int blocks = l->cluster ? l->cluster : 1;
-    if (only_sizes(loop->lo) && only_sizes(loop->hi))
+    if (cg_grid_covers(loop))
       out->grid[0] = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), loop->width), ir_int(a, blocks));
-  } else if (only_sizes(loop->lo) && only_sizes(loop->hi)) {
+  } else if (cg_grid_covers(loop)) {
     int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
     out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
   }

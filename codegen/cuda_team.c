@@ -127,6 +127,16 @@ static void close_best(cg_printer *p, const ir_loop_sum *sum) {
   ir_text_printf(p->out, "%s = spc_all_%s.at;\n", name, name);
 }
 
+/* With what it was before the loop. */
+static void put_combined(cg_printer *p, const ir_loop_sum *sum) {
+  const char *name = name_of(p, sum->var);
+  cg_print_indent(p);
+  ir_text_printf(p->out, "%s = ", name);
+  ir_expr *before = named(p, ir_format_text(arena_of(p), "spc_%s", name), sum->var->dtype);
+  cg_print_expr(p, ir_apply(arena_of(p), sum->combine, before, ir_var_ref(arena_of(p), sum->var)));
+  ir_text_put(p->out, ";\n");
+}
+
 static void close_sum(cg_printer *p, const ir_loop_sum *sum) {
   ir_dtype t = sum->var->dtype;
   const char *type = cg_value_type(t), *name = name_of(p, sum->var);
@@ -139,11 +149,7 @@ static void close_sum(cg_printer *p, const ir_loop_sum *sum) {
   ir_expr *y = named(p, "y", t);
   cg_print_expr(p, ir_apply(arena_of(p), sum->combine, named(p, "x", t), y));
   ir_text_put(p->out, "); });\n");
-  cg_print_indent(p);
-  ir_text_printf(p->out, "%s = ", name);
-  ir_expr *before = named(p, ir_format_text(arena_of(p), "spc_%s", name), t);
-  cg_print_expr(p, ir_apply(arena_of(p), sum->combine, before, ir_var_ref(arena_of(p), sum->var)));
-  ir_text_put(p->out, ";\n");
+  put_combined(p, sum);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
@@ -354,16 +360,22 @@ static void put_shape(const cg_printer *p) {
 /* Threads past the last column do what those of the last one do, for others wait for them, and store nothing. */
 static void open_columns(cg_printer *p, const ir_code *c) {
   const char *name = name_of(p, c->var);
+  bool once = cg_grid_covers(c) && !p->launch->cluster; /* nothing is kept in registers for a next turn */
   p->columns = c;
-  ir_text_put(p->out, "for (long long spc_base = ");
+  ir_text_printf(p->out, "%s (%slong long spc_base = ", once ? "if" : "for", once ? "const " : "");
   cg_print_expr(p, c->lo);
   ir_text_put(p->out, " + ");
   put_shape(p);
   ir_text_put(p->out, "first(); spc_base < (");
   cg_print_expr(p, c->hi);
-  ir_text_put(p->out, "); spc_base += ");
-  put_shape(p);
-  ir_text_put(p->out, "step()) {\n");
+  if (!once) {
+    ir_text_put(p->out, "); spc_base += ");
+    put_shape(p);
+    ir_text_put(p->out, "step()");
+  } else {
+    ir_text_put(p->out, ")");
+  }
+  ir_text_put(p->out, ") {\n");
   p->depth++;
   cg_print_indent(p);
   ir_text_printf(p->out, "const long long spc_end = ");
@@ -390,12 +402,11 @@ static void put_meeting(cg_printer *p, const ir_array_sum *sum) {
   ir_text_put(p->out, "); });");
 }
 
-static void put_shares(cg_printer *p, const ir_code *c) {
+/* Shares that are rows of lanes, and combine in arrays. */
+static void put_wide_shares(cg_printer *p, const ir_code *c, const ir_array_sums *arrays) {
   const ir_code *lanes = c->body.codes.count == 1 ? c->body.codes.at[0] : NULL;
-  ir_array_sums arrays;
   ir_loop_sums sums;
-  if (!lanes || lanes->run != IR_RUN_LANES || !ir_array_sums_of(arena_of(p), c, &arrays) ||
-      !ir_loop_sums_of(arena_of(p), lanes, true, &sums) || sums.at.count) {
+  if (!lanes || lanes->run != IR_RUN_LANES || !ir_loop_sums_of(arena_of(p), lanes, true, &sums) || sums.at.count) {
     ir_text_put(p->out, "/* shares are rows of lanes */"); /* does not compile: a defect shows itself */
     return;
   }
@@ -407,7 +418,77 @@ static void put_shares(cg_printer *p, const ir_code *c) {
   cg_print_expr(p, c->hi);
   ir_text_printf(p->out, ", %dll, ", c->width);
   put_rows_of_lanes(p, c, lanes, &sums);
-  for (int i = 0; i < arrays.at.count; i++) put_meeting(p, &arrays.at.at[i]);
+  for (int i = 0; i < arrays->at.count; i++) put_meeting(p, &arrays->at.at[i]);
+}
+
+/* Sums of one type and op meet at once. */
+static void meet_variables(cg_printer *p, const ir_loop_sums *sums, int first) {
+  const ir_loop_sum *sum = &sums->at.at[first];
+  ir_dtype t = sum->var->dtype;
+  const char *type = cg_value_type(t);
+  cg_print_indent(p);
+  put_shape(p);
+  if (t == IR_B1 && sum->combine == IR_OP_OR) {
+    ir_text_put(p->out, "meet_any(");
+  } else {
+    ir_text_printf(p->out, "meet_all([](%s x, %s y) { return (%s)(", type, type, type);
+    cg_print_expr(p, ir_apply(arena_of(p), sum->combine, named(p, "x", t), named(p, "y", t)));
+    ir_text_put(p->out, "); }, ");
+  }
+  for (int i = first; i < sums->at.count; i++)
+    if (sums->at.at[i].var->dtype == t && sums->at.at[i].combine == sum->combine)
+      ir_text_printf(p->out, "%s%s", i > first ? ", " : "", name_of(p, sums->at.at[i].var));
+  ir_text_put(p->out, ");\n");
+}
+
+static bool met_before(const ir_loop_sums *sums, int at) {
+  for (int i = 0; i < at; i++)
+    if (sums->at.at[i].var->dtype == sums->at.at[at].var->dtype && sums->at.at[i].combine == sums->at.at[at].combine) return true;
+  return false;
+}
+
+/* Each takes every so many of the iterations: one, where there are as many as shares. */
+static void put_shares_by_turns(cg_printer *p, const ir_code *c, const ir_loop_sums *sums) {
+  const char *name = name_of(p, c->var);
+  bool one = c->lo->kind == IR_CONST && c->lo->i == 0 && c->hi->kind == IR_CONST && c->hi->i == c->width;
+  ir_text_put(p->out, "{\n");
+  p->depth++;
+  for (int i = 0; i < sums->at.count; i++) open_sum(p, &sums->at.at[i]);
+  cg_print_indent(p);
+  ir_text_printf(p->out, one ? "if (const long long %s = " : "for (long long %s = ", name);
+  cg_print_expr(p, c->lo);
+  ir_text_put(p->out, " + ");
+  put_shape(p);
+  ir_text_put(p->out, "share()");
+  if (one) {
+    ir_text_printf(p->out, "; %s < %d) {\n", name, c->width);
+  } else {
+    ir_text_put(p->out, ", spc_last = ");
+    cg_print_expr(p, c->hi);
+    ir_text_printf(p->out, "; %s < spc_last; %s += %d) {\n", name, name, c->width);
+  }
+  put_shared_body(p, &c->body);
+  ir_text_put(p->out, "\n");
+  for (int i = 0; i < sums->at.count; i++)
+    if (!met_before(sums, i)) meet_variables(p, sums, i);
+  for (int i = 0; i < sums->at.count; i++) put_combined(p, &sums->at.at[i]);
+  p->depth--;
+  cg_print_indent(p);
+  ir_text_put(p->out, "}");
+}
+
+static void put_shares(cg_printer *p, const ir_code *c) {
+  ir_array_sums arrays;
+  ir_loop_sums sums;
+  bool best = false;
+  if (ir_array_sums_of(arena_of(p), c, &arrays) && arrays.at.count) {
+    put_wide_shares(p, c, &arrays);
+    return;
+  }
+  bool sum = ir_loop_sums_of(arena_of(p), c, true, &sums);
+  for (int i = 0; sum && i < sums.at.count; i++) best |= sums.at.at[i].best != NULL;
+  if (!sum || best) ir_text_put(p->out, "/* shares combine no values */"); /* does not compile: a defect shows itself */
+  else put_shares_by_turns(p, c, &sums);
 }
 
 void cg_print_columns(cg_printer *p, const ir_code *c) {
@@ -416,7 +497,7 @@ void cg_print_columns(cg_printer *p, const ir_code *c) {
     return;
   }
   if (!ir_shape_of_columns(c).shares) {
-    ir_text_put(p->out, "/* columns without shares */"); /* does not compile: a defect shows itself */
+    ir_text_put(p->out, "/* columns without shares that fit */"); /* does not compile: a defect shows itself */
     return;
   }
   open_columns(p, c);

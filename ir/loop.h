@@ -66,8 +66,8 @@ typedef enum ir_run {
   IR_RUN_TEAM, /* of a function's body: `width` threads run an iteration together */
   IR_RUN_LANES, /* inside a team: its threads share the iterations, `width` consecutive ones at a time */
   IR_RUN_COLUMNS, /* of a function's body: `width` iterations lie side by side, each the work of as many threads as its shares */
-  IR_RUN_SHARES   /* directly inside columns: `width` threads take the iterations in turn; what they combine in arrays is combined
-                     along a tree, and one of them goes on */
+  IR_RUN_SHARES   /* inside columns, where all their threads come: `width` threads take the iterations in turn; what they combine in
+                     arrays or variables is combined along a tree, and one of them stores what follows */
 } ir_run;
 
 typedef struct ir_code ir_code;
@@ -139,10 +139,12 @@ typedef struct ir_array_sums {
   IR_VEC(ir_array_sum) at;
 } ir_array_sums;
 bool ir_array_sums_of(ir_arena *a, const ir_code *loop, ir_array_sums *out);
-/* How columns are dealt out: threads of a block, blocks of a cluster (1: none is needed).  NULL in place of the loop of shares: there is
- * not exactly one directly inside, or they are too many or too few. */
+/* What shares may be: they combine in arrays alone, or in variables, and then store elements of memory that no two of them do. */
+bool ir_shares_fit(ir_arena *a, const ir_code *shares);
+/* How columns are dealt out: threads of a block, blocks of a cluster (1: none is needed).  NULL in place of a loop of shares: there is
+ * none inside, one is inside another, their widths differ, or they are too many or too few. */
 typedef struct ir_columns_shape {
-  const ir_code *shares;
+  const ir_code *shares; /* one of them: they have one width */
   int threads, blocks;
 } ir_columns_shape;
 ir_columns_shape ir_shape_of_columns(const ir_code *columns);

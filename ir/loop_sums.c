@@ -211,16 +211,41 @@ bool ir_array_sums_of(ir_arena *a, const ir_code *loop, ir_array_sums *out) {
   return true;
 }
 
+static bool stores_to_outer(const ir_code *c, const void *loop) {
+  return c->kind == IR_STORE && c->buf->kind == IR_BUF_LOCAL && !ir_block_declares_buf(&((const ir_code *)loop)->body, c->buf);
+}
+
+bool ir_shares_fit(ir_arena *a, const ir_code *shares) {
+  ir_array_sums arrays;
+  ir_loop_sums sums;
+  return ir_array_sums_of(a, shares, &arrays) ||
+         (ir_loop_sums_of(a, shares, true, &sums) && !ir_block_any(&shares->body, stores_to_outer, shares));
+}
+
+/* ---- columns ------------------------------------------------------------------------------------- */
+static bool is_shares(const ir_code *c, const void *unused) { return (void)unused, c->kind == IR_FOR && c->run == IR_RUN_SHARES; }
+
+/* The first loop of shares; another one that does not go with it makes `fits` false. */
+static const ir_code *find_shares(const ir_block *block, const ir_code *found, bool *fits) {
+  for (int i = 0; i < block->codes.count; i++) {
+    const ir_code *c = block->codes.at[i];
+    if (is_shares(c, NULL)) {
+      *fits = *fits && (!found || c->width == found->width) && !ir_block_any(&c->body, is_shares, NULL);
+      if (!found) found = c;
+      continue;
+    }
+    found = find_shares(&c->body, found, fits);
+    found = find_shares(&c->orelse, found, fits);
+  }
+  return found;
+}
+
 ir_columns_shape ir_shape_of_columns(const ir_code *columns) {
   const int block = 512, cluster = 8;
-  ir_columns_shape shape = {NULL, 0, 1};
-  int loops = 0;
-  for (int i = 0; i < columns->body.codes.count; i++) {
-    const ir_code *c = columns->body.codes.at[i];
-    if (c->kind == IR_FOR && c->run == IR_RUN_SHARES) shape.shares = c, loops++;
-  }
+  bool fits = true;
+  ir_columns_shape shape = {find_shares(&columns->body, NULL, &fits), 0, 1};
   int threads = shape.shares ? shape.shares->width * columns->width : 0;
-  if (loops != 1 || threads < 32 || threads > block * cluster) return (ir_columns_shape){NULL, 0, 1};
+  if (!fits || threads < 32 || threads > block * cluster) return (ir_columns_shape){NULL, 0, 1};
   shape.threads = threads < block ? threads : block;
   shape.blocks = threads / shape.threads;
   return shape;

@@ -58,10 +58,9 @@ static void check_team(ir_checker *c, const ir_code *code) {
   if ((team || lanes || columns || shares) && (code->width < 1 || code->width > 1024 || (code->width & (code->width - 1))))
     ir_fault(c, c->span, "the width of a team, of lanes, of columns or of shares is a power of two up to 1024");
   if (columns && !ir_shape_of_columns(code).shares)
-    ir_fault(c, c->span, "directly inside columns is one loop of shares, and both together are the work of 32 to 4096 threads");
-  ir_array_sums arrays;
-  if (shares && !ir_array_sums_of(c->arena, code, &arrays))
-    ir_fault(c, c->span, "shares combine values in arrays, and depend on one another in no other way");
+    ir_fault(c, c->span, "inside columns are loops of shares of one width, none inside another, and both together are the work of 32 to 4096 threads");
+  if (shares && !ir_shares_fit(c->arena, code))
+    ir_fault(c, c->span, "shares combine values in arrays, or in variables, and depend on one another in no other way");
   double step = 1;
   ir_loop_sums sums;
   if (lanes && !ir_loop_sums_of(c->arena, code, true, &sums))

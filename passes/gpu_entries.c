@@ -34,16 +34,8 @@ static ir_expr *apply(const entry_map *m, ir_op op, ir_expr *x, ir_expr *y) { re
 
 static ir_expr *ref(const entry_map *m, ir_var *var) { return ir_var_ref(m->arena, var); }
 
-static ir_expr *with(const entry_map *m, ir_expr *e, const ir_var *var, ir_expr *to) {
-  ir_expr *args[3];
-  if (e->kind == IR_VAR && e->var == var) return to;
-  if (!e->arg_count) return e;
-  for (int i = 0; i < e->arg_count; i++) args[i] = with(m, e->args[i], var, to);
-  return ir_copy_with(m->arena, e, args);
-}
-
 /* Where the entries of a row begin: what is left out where rows are numbered by `row`. */
-static ir_expr *start_of(const entry_map *m, ir_expr *row) { return with(m, m->entries->lo, m->rows->var, row); }
+static ir_expr *start_of(const entry_map *m, ir_expr *row) { return gpu_with(m->arena, m->entries->lo, m->rows->var, row); }
 
 /* ---- what is of this kind ----------------------------------------------------------------------- */
 static const ir_expr *without_cast(const ir_expr *e) {

@@ -15,7 +15,7 @@
  * it join it when their iterations are independent: they are marked parallel, or their body writes
  * memory only through plain stores whose offsets are (invariant + loop variable * positive
  * constant) and reads none of the buffers that it writes.  Scatters in fixed order and reductions
- * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c),
+ * stay loops of one thread.  Walks over stored entries get warps (gpu_walk.c, gpu_columns.c),
  * sums of each entry teams (gpu_entries.c). */
 #include "passes/choice.h"
 #include "passes/gpu_map.h"

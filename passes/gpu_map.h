@@ -23,6 +23,7 @@ bool gpu_steps_by_one(const ir_code *loop);
 bool gpu_block_loads(const ir_block *block, const ir_buf *buf); /* anywhere in it */
 ir_code *gpu_only_loop(const ir_code *loop); /* all there is in its body, comments aside; or NULL */
 bool gpu_starts_at_zero(const ir_code *loop);
+ir_expr *gpu_with(ir_arena *a, ir_expr *e, const ir_var *var, ir_expr *to); /* e, with `to` in place of var */
 bool gpu_is_leaf(const ir_block *block); /* no loop in it, nothing kept beside scalars */
 bool gpu_is_independent(const ir_code *loop); /* its iterations may run in any order, and at once */
 bool gpu_is_element_loop(const ir_code *loop); /* each iteration stores elements of its own, and nothing else is left of it */

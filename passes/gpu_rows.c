@@ -171,6 +171,8 @@ static ir_expr *with_var(void *user, ir_expr *e) {
   return is_ref(e, m->var) ? m->to : with_args(m->arena, e, with_var, user);
 }
 
+ir_expr *gpu_with(ir_arena *a, ir_expr *e, const ir_var *var, ir_expr *to) { return with_var(&(moved){a, var, to}, e); }
+
 static bool block_uses(const ir_block *block, const ir_var *var) {
   for (int i = 0; i < block->codes.count; i++) {
     ir_code *c = block->codes.at[i];
@@ -187,10 +189,10 @@ static bool join_segments(gpu_rows *r, ir_code *outer, ir_code *inner) {
   ir_expr *next = ir_apply(a, IR_OP_ADD, ir_var_ref(a, outer->var), ir_int(a, 1));
   if (!positions_of(inner->lo) || !ir_expr_uses_var(inner->lo, outer->var)) return false;
   if (!gpu_is_size(outer->lo) || !gpu_is_size(outer->hi) || block_uses(&inner->body, outer->var)) return false;
-  if (!ir_expr_equal(inner->hi, with_var(&(moved){a, outer->var, next}, inner->lo))) return false;
+  if (!ir_expr_equal(inner->hi, gpu_with(a, inner->lo, outer->var, next))) return false;
   ir_expr *start = inner->lo;
-  ir_expr *lo = with_var(&(moved){a, outer->var, outer->lo}, start);
-  ir_expr *hi = with_var(&(moved){a, outer->var, outer->hi}, start);
+  ir_expr *lo = gpu_with(a, start, outer->var, outer->lo);
+  ir_expr *hi = gpu_with(a, start, outer->var, outer->hi);
   outer->var = inner->var;
   outer->lo = lo;
   outer->hi = hi;
@@ -340,7 +342,7 @@ ir_code *gpu_only_sum(const gpu_rows *r, int *at, ir_loop_sums *sums) {
     if (c->kind == IR_LOCAL) return NULL;
     if (loop) nest = c, *at = i;
   }
-  if (!nest || r->shared.count != 1 || !ir_loop_sums_of(r->context->arena, nest, false, sums)) return NULL;
+  if (!nest || !ir_loop_sums_of(r->context->arena, nest, false, sums)) return NULL;
   for (int i = 0; i < sums->at.count; i++)
     if (!begins(r->block, *at, &sums->at.at[i])) return NULL;
   return nest;

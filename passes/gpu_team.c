@@ -209,7 +209,7 @@ bool gpu_map_rows(gpu_rows *r) {
   const double warp = 32, units = r->context->profile->units, of_a_unit = 1024;
   if (r->stage->assembled || !gpu_find_shared(r)) return false; /* its functions count, then fill: they are two */
   gpu_cut cut = {0};
-  cut.nest = gpu_only_sum(r, &cut.at, &cut.sums);
+  cut.nest = r->shared.count == 1 ? gpu_only_sum(r, &cut.at, &cut.sums) : NULL;
   ir_code *first = r->shared.at[0];
   gpu_strides strides = gpu_strides_of(r, first);
   bool by_rows = strides.along_rows && r->rows >= warp && (!strides.along_loop || r->rows >= units * of_a_unit / 2);

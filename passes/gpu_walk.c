@@ -1,12 +1,6 @@
 /* gpu_walk.c - walks over stored entries, for warps: what 32 threads that follow the same entries share.
  *
- * A product's rows hold entries that every column of the dense operand meets.  A warp takes one row and
- * some columns: lanes stand on consecutive ones, and each lane has several, 32 apart, so that an entry's
- * coordinate and value are read once for all of them and loads are whole lines:
- *
- *     for i parallel { for n { acc = 0;                    for point thread { let lane, i, chunk
- *       for p { acc += A.vals[p]*B[crd[p]*N + n] }    ->     let n = chunk*128 + lane
- *       C[i*N + n] = acc } }                                 4 x acc; for p { 4 x acc += .. }; 4 x C = acc }
+ * A product's rows hold entries that every column of the dense operand meets: lanes stand on consecutive columns (gpu_columns.c).
  *
  * A copy's rows are put in place by lanes that take every 32nd entry:
  *
@@ -31,29 +25,19 @@
 
 enum { WARP = 32 };
 
-typedef struct walk_map {
-  pass_context *context;
-  ir_arena *arena;
-  ir_func *func;
-  ir_code *outer;
-  ir_code *const *loops; /* the nest: outer, and the loops that are all there is inside */
-  int count;
-} walk_map;
+static ir_expr *number(const gpu_walk *m, int64_t n) { return ir_int(m->arena, n); }
 
-static ir_expr *number(const walk_map *m, int64_t n) { return ir_int(m->arena, n); }
-
-static ir_expr *apply(const walk_map *m, ir_op op, ir_expr *x, ir_expr *y) {
+static ir_expr *apply(const gpu_walk *m, ir_op op, ir_expr *x, ir_expr *y) {
   return ir_apply(m->arena, op, x, y);
 }
 
-static void bind(const walk_map *m, ir_block *block, ir_var *var, ir_expr *value) {
+static void bind(const gpu_walk *m, ir_block *block, ir_var *var, ir_expr *value) {
   ir_code *code = IR_NEW(m->arena, ir_code);
   *code = (ir_code){.kind = IR_LET, .var = var, .value = value, .combine = IR_OP_COUNT};
   IR_PUSH(m->arena, &block->codes, code);
 }
 
-/* The loop over threads that outer becomes: so many iterations, what is in it goes to `body`. */
-static ir_expr *open_threads(const walk_map *m, ir_builder *b, ir_block *body, ir_expr *iterations) {
+ir_expr *gpu_open_points(const gpu_walk *m, ir_builder *b, ir_block *body, ir_expr *iterations) {
   ir_var *point = IR_NEW(m->arena, ir_var);
   *point = (ir_var){ir_format_text(m->arena, "point_%s", m->outer->var->name), IR_I64, 1};
   IR_PUSH(m->arena, &m->func->vars, point);
@@ -65,8 +49,7 @@ static ir_expr *open_threads(const walk_map *m, ir_builder *b, ir_block *body, i
   return ir_var_ref(m->arena, point);
 }
 
-/* Every loop's variable from a point of them all, the innermost the fastest; `but` is left out. */
-static ir_expr *size_of_nest(const walk_map *m, int but) {
+ir_expr *gpu_size_of_nest(const gpu_walk *m, int but) {
   ir_expr *size = number(m, 1);
   for (int i = 0; i < m->count; i++)
     if (i != but)
@@ -74,7 +57,7 @@ static ir_expr *size_of_nest(const walk_map *m, int but) {
   return size;
 }
 
-static void bind_nest(const walk_map *m, ir_builder *b, ir_expr *at, int but) {
+void gpu_bind_nest(const gpu_walk *m, ir_block *block, ir_expr *at, int but) {
   ir_expr *inner = number(m, 1);
   int outermost = but == 0 ? 1 : 0;
   for (int i = m->count - 1; i >= 0; i--) {
@@ -82,117 +65,12 @@ static void bind_nest(const walk_map *m, ir_builder *b, ir_expr *at, int but) {
     ir_expr *size = apply(m, IR_OP_SUB, m->loops[i]->hi, m->loops[i]->lo);
     ir_expr *value = apply(m, IR_OP_DIV, at, inner);
     if (i > outermost) value = apply(m, IR_OP_MOD, value, size);
-    bind(m, b->block, m->loops[i]->var, apply(m, IR_OP_ADD, m->loops[i]->lo, value));
+    bind(m, block, m->loops[i]->var, apply(m, IR_OP_ADD, m->loops[i]->lo, value));
     inner = apply(m, IR_OP_MUL, size, inner);
   }
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
-/* Loads inside loops whose length is data: along the columns, across them, at all. */
-typedef struct walk_loads {
-  const vec_region *g;
-  int along, across, walks, bits;
-} walk_loads;
-
-static void count_loads(walk_loads *w, const ir_expr *e) {
-  int64_t stride;
-  if (e->kind == IR_LOAD && pass_vec_deps(w->g, e->args[0]) & VEC_COL) {
-    bool along = pass_vec_stride(w->g, e->args[0], &stride) && stride == 1;
-    w->along += along;
-    w->across += !along;
-    if (along) w->bits = ir_dtype_rows[e->buf->dtype].bits;
-  }
-  for (int i = 0; i < e->arg_count; i++) count_loads(w, e->args[i]);
-}
-
-static void look_at(walk_loads *w, const ir_block *block, bool inside) {
-  for (int i = 0; i < block->codes.count; i++) {
-    const ir_code *c = block->codes.at[i];
-    bool walk = c->kind == IR_FOR && (pass_vec_reads(c->lo) || pass_vec_reads(c->hi));
-    w->walks += walk;
-    if (inside && c->value) count_loads(w, c->value);
-    look_at(w, &c->body, inside || c->kind == IR_FOR);
-    look_at(w, &c->orelse, inside);
-  }
-}
-
-static const ir_block *innermost(const walk_map *m) { return &m->loops[m->count - 1]->body; }
-
-/* The loop of the nest along which the other operand lies; -1: none, or its iterations differ. */
-static int columns_of(const walk_map *m, walk_loads *found) {
-  for (int i = m->count - 1; i >= 0 && m->count > 1; i--) {
-    vec_region *g = pass_vec_region(m->arena, NULL, m->loops[i]->var, NULL, innermost(m));
-    *found = (walk_loads){.g = g};
-    look_at(found, innermost(m), false);
-    bool starts = m->loops[i]->lo->kind == IR_CONST && m->loops[i]->lo->i == 0;
-    if (starts && found->walks && found->along && !found->across &&
-        pass_vec_legal(g, innermost(m), false, false) && !pass_vec_branches(g, innermost(m)))
-      return i;
-  }
-  return -1;
-}
-
-/* How many columns a lane has: as many as fill it, and no more registers than leave room for others. */
-static int columns_a_lane(const walk_map *m, const ir_code *loop, int bits) {
-  double size = pass_size_assumed(m->context, loop->hi);
-  int most = bits < 32 ? 8 : 4;
-  while (most > 1 && size < most * WARP) most /= 2;
-  return most;
-}
-
-static void write_columns(const walk_map *m, ir_builder *b, const vec_region *g, ir_expr *at, int cols) {
-  vec_copier k = {.g = g, .b = b, .arena = m->arena, .rows = 1, .cols = cols, .lanes = 1,
-                  .apart = WARP, .only_row = -1, .col_at = at};
-  pass_vec_block(&k, innermost(m), NULL);
-}
-
-/* Entries of a sum one after the other: a thread has several under way, coordinates and values first, then what they meet. */
-static void take_several(const walk_map *m, const ir_block *block, int cols) {
-  const int most = 8, registers = 32; /* of elements that entries meet */
-  for (int i = 0; i < block->codes.count; i++) {
-    ir_code *c = block->codes.at[i];
-    ir_loop_sums sums;
-    if (c->kind == IR_FOR && c->run == IR_RUN_SEQUENTIAL && gpu_steps_by_one(c) && !gpu_is_size(c->hi) && gpu_is_leaf(&c->body) &&
-        ir_loop_sums_of(m->arena, c, false, &sums) && sums.at.count) {
-      c->run = IR_RUN_UNROLL;
-      c->width = registers / cols < most ? registers / cols : most;
-    }
-    take_several(m, &c->body, cols);
-    take_several(m, &c->orelse, cols);
-  }
-}
-
-static bool map_columns(const walk_map *m) {
-  walk_loads found;
-  int at = columns_of(m, &found);
-  if (at < 0 || pass_size_assumed(m->context, m->loops[at]->hi) < WARP) return false;
-  int cols = columns_a_lane(m, m->loops[at], found.bits);
-  ir_expr *extent = m->loops[at]->hi, *rows = size_of_nest(m, at), *warp = number(m, WARP);
-  ir_expr *chunks = ir_ceil_div(m->arena, extent, cols * WARP);
-  ir_block body = {{NULL, 0, 0}}, *outer;
-  ir_builder b;
-  ir_expr *count = apply(m, IR_OP_MUL, apply(m, IR_OP_MUL, rows, chunks), warp);
-  ir_expr *point = open_threads(m, &b, &body, count);
-  ir_expr *lane = ir_var_ref(m->arena, ir_let(&b, "lane", IR_I64, apply(m, IR_OP_MOD, point, warp)));
-  ir_expr *row = ir_var_ref(m->arena, ir_let(&b, "row", IR_I64, apply(m, IR_OP_DIV, point, warp)));
-  ir_expr *chunk = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, row, rows), number(m, cols * WARP));
-  ir_expr *first =
-      ir_var_ref(m->arena, ir_let(&b, "column", IR_I64, apply(m, IR_OP_ADD, chunk, lane)));
-  bind_nest(m, &b, apply(m, IR_OP_MOD, row, rows), at);
-  ir_expr *last = apply(m, IR_OP_ADD, first, number(m, (cols - 1) * WARP));
-  ir_code *test = ir_open_if(&b, apply(m, IR_OP_LT, last, extent), &outer);
-  write_columns(m, &b, found.g, first, cols);
-  ir_open_else(&b, test);
-  ir_block *edge;
-  ir_var *one = ir_open_for(&b, "edge", first, extent, IR_RUN_SEQUENTIAL, &edge);
-  edge->codes.at[edge->codes.count - 1]->step = warp;
-  write_columns(m, &b, found.g, ir_var_ref(m->arena, one), 1);
-  ir_close(&b, edge);
-  ir_close(&b, outer);
-  take_several(m, &body, cols);
-  m->outer->body = body;
-  return true;
-}
+static const ir_block *innermost(const gpu_walk *m) { return &m->loops[m->count - 1]->body; }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 bool pass_gpu_stores_once(const ir_stage *stage) {
@@ -245,7 +123,7 @@ static int64_t most_trips(const ir_code *loop) {
 }
 
 /* `for p { lets; for c = lo .. lo + n { .. } }` is one loop over p*n + c. */
-static void write_lanes(const walk_map *m, ir_builder *b, const ir_code *loop, ir_expr *lane) {
+static void write_lanes(const gpu_walk *m, ir_builder *b, const ir_code *loop, ir_expr *lane) {
   ir_code *in = last_loop(&loop->body);
   int64_t slots = in && gpu_steps_by_one(in) ? most_trips(in) : 0;
   if (slots < 2) slots = 0;
@@ -277,7 +155,7 @@ static ir_code *loop_at_end(const ir_block *block) {
   return last && last->kind == IR_FOR ? last : NULL;
 }
 
-static void write_block(const walk_map *m, ir_builder *b, const ir_block *block, ir_expr *lane) {
+static void write_block(const gpu_walk *m, ir_builder *b, const ir_block *block, ir_expr *lane) {
   int before = block->codes.count - 1;
   ir_block *outer;
   for (int i = 0; i < before; i++) IR_PUSH(m->arena, &b->block->codes, block->codes.at[i]);
@@ -291,7 +169,7 @@ static void write_block(const walk_map *m, ir_builder *b, const ir_block *block,
   ir_close(b, outer);
 }
 
-static bool can_copy(const walk_map *m, const ir_code *loop) {
+static bool can_copy(const gpu_walk *m, const ir_code *loop) {
   const ir_block *body = innermost(m);
   int all = 0, stores = 0;
   vec_region *whole = pass_vec_region(m->arena, NULL, m->loops[m->count - 1]->var, NULL, body);
@@ -300,17 +178,17 @@ static bool can_copy(const walk_map *m, const ir_code *loop) {
          !loads_stored(whole, body);
 }
 
-static bool map_copy(const walk_map *m, const ir_stage *stage) {
+static bool map_copy(const gpu_walk *m) {
   const ir_block *body = innermost(m);
   const ir_code *loop = loop_at_end(body);
-  if (!loop || !pass_gpu_stores_once(stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
+  if (!loop || !pass_gpu_stores_once(m->stage) || !gpu_steps_by_one(loop) || most_trips(loop) == 1 || !can_copy(m, loop))
     return false;
   ir_block made = {{NULL, 0, 0}};
   ir_builder b;
-  ir_expr *warp = number(m, WARP), *rows = size_of_nest(m, -1);
-  ir_expr *point = open_threads(m, &b, &made, apply(m, IR_OP_MUL, rows, warp));
+  ir_expr *warp = number(m, WARP), *rows = gpu_size_of_nest(m, -1);
+  ir_expr *point = gpu_open_points(m, &b, &made, apply(m, IR_OP_MUL, rows, warp));
   ir_expr *lane = ir_var_ref(m->arena, ir_let(&b, "lane", IR_I64, apply(m, IR_OP_MOD, point, warp)));
-  bind_nest(m, &b, apply(m, IR_OP_DIV, point, warp), -1);
+  gpu_bind_nest(m, b.block, apply(m, IR_OP_DIV, point, warp), -1);
   write_block(m, &b, body, lane);
   m->outer->body = made;
   return true;
@@ -318,7 +196,7 @@ static bool map_copy(const walk_map *m, const ir_stage *stage) {
 
 /* ---- matrices that are turned ---------------------------------------------------------------- */
 /* The one store that the body is, where what it loads lies along the outer loop and its place along the inner one. */
-static const ir_code *turning_store(const walk_map *m, const vec_region *rows, const vec_region *cols) {
+static const ir_code *turning_store(const gpu_walk *m, const vec_region *rows, const vec_region *cols) {
   int64_t along, across;
   const ir_block *body = innermost(m);
   const ir_code *store = body->codes.count ? body->codes.at[body->codes.count - 1] : NULL;
@@ -333,7 +211,7 @@ static const ir_code *turning_store(const walk_map *m, const vec_region *rows, c
   return pass_vec_stride(cols, store->offset, &across) && across == 1 ? store : NULL;
 }
 
-static void write_turned(const walk_map *m, ir_builder *b, const vec_region *g, const ir_code *store, ir_expr *at,
+static void write_turned(const gpu_walk *m, ir_builder *b, const vec_region *g, const ir_code *store, ir_expr *at,
                          int rows) {
   ir_block body = {{NULL, 0, 0}};
   ir_var *value = IR_NEW(m->arena, ir_var);
@@ -349,7 +227,7 @@ static void write_turned(const walk_map *m, ir_builder *b, const vec_region *g, 
   pass_vec_block(&k, &body, NULL);
 }
 
-static bool map_turned(const walk_map *m) {
+static bool map_turned(const gpu_walk *m) {
   if (m->count != 2) return false;
   const ir_code *row = m->loops[0], *col = m->loops[1];
   const vec_region *along = pass_vec_region(m->arena, NULL, row->var, NULL, innermost(m));
@@ -361,7 +239,7 @@ static bool map_turned(const walk_map *m) {
   ir_block body = {{NULL, 0, 0}}, *outer, *edge;
   ir_builder b;
   ir_expr *each = number(m, rows), *size = row->hi, *count = ir_ceil_div(m->arena, size, rows);
-  ir_expr *point = open_threads(m, &b, &body, apply(m, IR_OP_MUL, count, col->hi));
+  ir_expr *point = gpu_open_points(m, &b, &body, apply(m, IR_OP_MUL, count, col->hi));
   bind(m, b.block, col->var, apply(m, IR_OP_MOD, point, col->hi));
   ir_expr *first = apply(m, IR_OP_MUL, apply(m, IR_OP_DIV, point, col->hi), each);
   first = ir_var_ref(m->arena, ir_let(&b, "first", IR_I64, first));
@@ -377,10 +255,10 @@ static bool map_turned(const walk_map *m) {
   return true;
 }
 
-bool pass_gpu_walk(pass_context *context, const ir_stage *stage, ir_func *func, ir_code *const *loops,
+bool pass_gpu_walk(pass_context *context, ir_stage *stage, ir_func *func, ir_code *const *loops,
                    int count) {
   ir_code first = *loops[0], *nest[8] = {&first}; /* as it was: loops[0] is written anew */
   for (int i = 1; i < count; i++) nest[i] = loops[i];
-  walk_map m = {context, context->arena, func, loops[0], nest, count};
-  return map_columns(&m) || map_copy(&m, stage) || map_turned(&m);
+  gpu_walk m = {context, context->arena, stage, func, loops[0], nest, count};
+  return gpu_map_columns(&m) || map_copy(&m) || map_turned(&m);
 }

@@ -2,7 +2,7 @@
  *
  *     y[r,c] = sum[k] S[r,k]*D[k,c]
  *
- * Where the levels of S meet r before k, warps take a row and consecutive columns each (gpu_walk.c): every
+ * Where the levels of S meet r before k, warps take a row and consecutive columns each (gpu_columns.c): every
  * entry costs the line of D that it meets, from the shared cache.  Where they meet k first (csc, or csr read
  * across), an element's sum is kept in memory and only columns run side by side: an entry costs a thread the
  * way there and back. */

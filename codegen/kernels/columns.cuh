@@ -5,6 +5,8 @@
 //
 // What they sum is combined along a binary tree over the number of the share, its lowest bit first: by shuffles, then through the
 // block's shared memory, then through the cluster's.  So the bits depend on Shares alone, not on how shares are dealt to blocks.
+//
+// Long rows of entries are shared the same way: a warp is 32 columns side by side, and a share of the entries (passes/gpu_columns.c).
 #pragma once
 #include "spc/cluster.cuh"
 #include "spc/team.cuh"
@@ -70,5 +72,19 @@ template <int Wide, int Shares> struct spc_columns {
 #pragma unroll
     for (int i = 0; i < Run; i++) sum[i] = all[0][lane() * Run + i];
     __syncthreads();
+  }
+  // The same of variables.
+  template <class Combine, class T, class... More> SPC_DEVICE void meet_all(Combine combine, T &first, More &...more) {
+    T sum[] = {first, more...};
+    meet(sum, combine);
+    int i = 0;
+    first = sum[i++];
+    ((more = sum[i++]), ...);
+  }
+  // Whether it is true of any share: mostly of none, which one barrier tells.  All threads get it.
+  template <class... More> SPC_DEVICE void meet_any(bool &any, More &...more) {
+    static_assert(blocks == 1, "what all threads of a cluster decide by has to reach all of its blocks");
+    if (__syncthreads_or(any)) meet_all([](bool x, bool y) { return x || y; }, any);
+    (meet_any(more), ...);
   }
 };

@@ -20,6 +20,7 @@ PROGRAMS = {  # text, operands by their axes; x has the rows
                   {"x": "TK", "G": "KN", "U": "KN", "D": "NM"}),
     "masked": ("in x: f32[T,K] ~ zeros(dynamic, density=0.05); in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
     "spmm": ("in x: f32[T,K] as csr; in W: f32[K,N]; out y[t,o] = sum[f] x[t,f]*W[f,o];", {"x": "TK", "W": "KN"}),
+    "long rows": ("in x: f32[T,L] as csr; in W: f32[L,M]; out y[t,o] = relu(sum[f] x[t,f]*W[f,o]);", {"x": "TL", "W": "LM"}),
     "pruned": ("in x: f32[T,K]; in W: f32[N,K] as csr; out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
     "blocked": ("in x: f32[T,K]; in W: f32[N,K] as bsr(4,4); out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
     "half pruned": ("in x: f32[T,K]; in W: f32[N,K] as csr ~ zeros(static, density=0.7); out y[t,o] = sum[f] x[t,f]*W[o,f];", {"x": "TK", "W": "NK"}),
@@ -83,6 +84,8 @@ def operands(name):
     data = {o: rng.normal(size=[SIZE[a] for a in axes]) for o, axes in axes_of.items()}
     if name in ("masked", "spmm", "column sums", "rows of csr"):
         data["x"] *= rng.random(data["x"].shape) < 0.1
+    if name == "long rows":  # some hold more entries than one warp takes
+        data["x"] *= rng.random(data["x"].shape) < np.where(np.arange(SIZE["T"]) % 7 < 2, 0.2, 0.01)[:, None]
     if name.startswith(("pruned", "blocked")):
         data["W"] *= rng.random(data["W"].shape) < 0.2
     if name == "half pruned":

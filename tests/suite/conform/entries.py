@@ -47,3 +47,24 @@ for rows, columns, kind in ((1, 1, "full"), (9, 11, "some"), (37, 61, "long"), (
   out c[j,l] = sum[i] S[i,j] * S[i,l];  out d[i,k] = sum[j] S[i,j] * S[k,j];  out q[i] = sum[j] S[i,j] * S[i,j];
   out w[i] = sum[j] S[i,j] * where(S[i,j] > 2, S[i,j], 1);""" % fmt), dict(S=S),
              dict(c=A.T @ A, d=A @ A.T, q=(A * A).sum(1), w=(A * np.where(A > 2, A, 1)).sum(1)))
+
+# Rows longer than one warp takes (256 entries), as long, one longer, empty, last; rows and columns that are multiples of nothing.
+LENGTHS = (0, 256, 257, 3, 700, 0, 1, 255, 258, 40, 0, 512, 513, 8, 0, 5, 264, 699, 2, 0, 700)
+
+
+def long_rows(lengths, columns):
+    rows = np.concatenate([np.full(n, i) for i, n in enumerate(lengths)])
+    at = np.concatenate([np.sort(rng.permutation(columns)[:n]) for n in lengths])
+    return sp.csr_matrix((rng.integers(1, 4, len(at)), (rows, at)), (len(lengths), columns))
+
+
+for dtype, out, columns in (("f32", "f32", 33), ("f32", "f32", 200), ("f32", "f32", 384), ("bf16", "f32", 64), ("bf16", "bf16", 300), ("f64", "f64", 150), ("i32", "i32", 130)):
+    S, acc = long_rows(LENGTHS, 700), "f32" if out == "bf16" else out
+    B, bias = (rng.integers(-3, 4, n).astype(dict(f64=np.float64, i32=np.int32).get(dtype, np.float32)) for n in ((700, columns), columns))
+    SB, most = S.toarray() @ f64(B), np.stack([(row[:, None] * B).max(0) for row in S.toarray()])
+    for fmt in ("csr", "dcsr"):
+        for value, binds, want in (("sum[k] S[i,k]*B[k,n] : %s acc %s" % (out, acc), {}, SB), ("max[k] S[i,k]*B[k,n] : %s" % dtype, {}, most),
+                                   ("relu(b[n] - sum[k] S[i,k]*B[k,n]) : %s acc %s" % (out, acc), dict(b=bias), np.maximum(f64(bias) - SB, 0))):
+            case("long rows of %s times %s, %d columns, %s" % (fmt, dtype, columns, value),
+                 program("I K N", "in S: %s[I,K] as %s; in B: %s[K,N];%s out c[i,n] = %s;" % (dtype, fmt, dtype, " in b: %s[N];" % dtype if binds else "", value)),
+                 dict(S=S.astype(B.dtype), B=B, **binds), dict(c=want), rtol=4e-3 if out == "bf16" else None)
