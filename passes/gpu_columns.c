@@ -11,7 +11,7 @@
  * long ones first, by all of its warps together:
  *
  *     columns 32 for point { let lane, chunk, first        the rows first .. first + 8
- *       shares 8 for share { let row = first + share; any_long |= entries > LONG }
+ *       if entries of all > LONG { shares 8 for share { let row = first + share; any_long |= entries > LONG } }
  *       if any_long { for row in them { if entries > LONG {
  *         4 x acc; shares 8 for share { for p in its eighth of the row { 4 x acc += .. } }; 4 x C = acc } } }
  *       shares 8 for share { let row = first + share; if entries <= LONG { as above } } }
@@ -189,12 +189,24 @@ static ir_block row_of(const column_map *c, ir_expr *row) {
   return body;
 }
 
-static ir_expr *entries_of(const column_map *c, ir_expr *row) {
-  ir_expr *count = apply(c->m, IR_OP_SUB, c->walk->hi, c->walk->lo);
+static ir_expr *of_row(const column_map *c, ir_expr *end, ir_expr *row) {
   ir_block nest = {{NULL, 0, 0}};
   gpu_bind_nest(c->m, &nest, row, c->at);
-  for (int i = 0; i < nest.codes.count; i++) count = gpu_with(c->m->arena, count, nest.codes.at[i]->var, nest.codes.at[i]->value);
-  return count;
+  for (int i = 0; i < nest.codes.count; i++) end = gpu_with(c->m->arena, end, nest.codes.at[i]->var, nest.codes.at[i]->value);
+  return end;
+}
+
+static ir_expr *entries_of(const column_map *c, ir_expr *row) {
+  return of_row(c, apply(c->m, IR_OP_SUB, c->walk->hi, c->walk->lo), row);
+}
+
+/* Entries of a block's rows together, where each row's follow those of the row before; NULL: who knows. */
+static ir_expr *entries_of_all(const column_map *c, ir_builder *b, const column_place *at) {
+  const gpu_walk *m = c->m;
+  ir_expr *one = number(m, 1), *behind = of_row(c, c->walk->lo, apply(m, IR_OP_ADD, at->first, one));
+  if (!ir_expr_equal(behind, of_row(c, c->walk->hi, at->first))) return NULL;
+  ir_expr *end = apply(m, IR_OP_MIN, c->rows, apply(m, IR_OP_ADD, at->first, number(m, SHARES)));
+  return apply(m, IR_OP_SUB, of_row(c, c->walk->lo, let(c, b, "end", end)), of_row(c, c->walk->lo, at->first));
 }
 
 static ir_expr *open_shares(const column_map *c, ir_builder *b, ir_block **outer) {
@@ -264,13 +276,17 @@ static ir_expr *open_own_row(const column_map *c, ir_builder *b, const column_pl
   return row;
 }
 
+/* Mostly a block's rows together have not as many entries, and nobody meets to find out. */
 static ir_expr *ask_for_long_rows(const column_map *c, ir_builder *b, const column_place *at) {
   const gpu_walk *m = c->m;
-  ir_block *outer;
+  ir_block *outer, *inner;
   ir_var *any = ir_let(b, "any_long", IR_B1, ir_const_i(m->arena, IR_B1, 0));
-  ir_expr *entries = entries_of(c, open_own_row(c, b, at, &outer));
+  ir_expr *all = entries_of_all(c, b, at);
+  if (all) ir_open_if(b, apply(m, IR_OP_GT, all, number(m, LONG)), &outer);
+  ir_expr *entries = entries_of(c, open_own_row(c, b, at, &inner));
   ir_set(b, any, apply(m, IR_OP_OR, ref(c, any), apply(m, IR_OP_GT, entries, number(m, LONG))));
-  ir_close(b, outer);
+  ir_close(b, inner);
+  if (all) ir_close(b, outer);
   return ref(c, any);
 }
 
