@@ -15,6 +15,8 @@
  * its body is estimated when done for a vector of iterations; against that stands summing the
  * innermost reductions by lanes (dot products of rows).  The loop around the chosen one gives the
  * rows. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/vectorise.h"
 
@@ -121,9 +123,9 @@ static double cost_with_reductions(vectoriser *v, const vec_region *any, const i
       cost += pass_vec_cost(any, &one, 1);
       continue;
     }
-    double trips = (double)pass_vec_trips(code, 16);
+    double trips = fmin(64, (double)pass_vec_trips(code, 16)); /* as pass_vec_cost counts them */
     const ir_code *flat = pass_vec_positions(v->arena, code, NULL);
-    if (flat != code) trips = 2 * (trips > 64 ? 64 : trips); /* as pass_vec_cost counts them */
+    if (flat != code) trips *= 2;
     if (reducible(v, flat, &g))
       cost += trips * pass_vec_cost(g, &flat->body, lanes_for(v, g, flat));
     else
