@@ -118,6 +118,7 @@ static void set_cores(drv_session *s, pass_options *options) {
 }
 
 static spc_status load_profile(drv_session *s, pass_options *options) {
+  if (s->profile) return options->profile = s->profile, SPC_OK;
   if (!s->options.profile) {
     set_cores(s, options);
     return SPC_OK;

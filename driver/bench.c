@@ -96,7 +96,7 @@ static spc_status open_evict(bench *b) {
   return b->evict ? SPC_OK : SPC_OUT_OF_MEMORY;
 }
 
-static spc_status open_machine(bench *b) {
+spc_status bench_open_machine(bench *b) {
   SPC_TRY(drv_pick_backend(b->s, &b->backend, &b->cuda));
   if (b->backend == DRV_INTERP) {
     drv_usage_error(b->s, "the interpreter is the reference, slow on purpose: there is nothing to "
@@ -110,7 +110,7 @@ static spc_status open_machine(bench *b) {
   return open_evict(b);
 }
 
-static void close_machine(bench *b) {
+void bench_close_machine(bench *b) {
   if (b->cuda && b->evict) rt_cuda_release(b->cuda, b->evict);
   if (!b->cuda) free(b->evict);
   rt_pool_free(b->pool);
@@ -309,7 +309,7 @@ static spc_status guarded(drv_session *s, bench *b) {
                     s->program->after);
     return SPC_INVALID_ARGUMENT;
   }
-  SPC_TRY(open_machine(b));
+  SPC_TRY(bench_open_machine(b));
   return run_all(b);
 }
 
@@ -320,6 +320,6 @@ int drv_bench(drv_session *s) {
   b->s = s;
   b->arena = s->arena;
   spc_status status = guarded(s, b);
-  close_machine(b);
+  bench_close_machine(b);
   return drv_finish(s, status);
 }

@@ -1,4 +1,4 @@
-/* bench.h - shared by the files of `spc bench` only.
+/* bench.h - shared by the files of `spc bench`, and by `spc tune`.
  *
  *     bench_data.c        operands: random values, another mask for every repetition
  *     bench_steer.c       inputs that give an intermediate (a relu's result) a wanted share of
@@ -111,6 +111,9 @@ typedef struct bench {
 } bench;
 
 ir_arena *bench_arena(bench *b);
+/* Its back end, target, stream and threads, by the session's options. */
+spc_status bench_open_machine(bench *b);
+void bench_close_machine(bench *b);
 void bench_note(bench *b, const char *format, ...) IR_PRINTF(2, 3);
 
 /* ---- operands -------------------------------------------------------------------------------- */

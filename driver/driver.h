@@ -57,6 +57,7 @@ typedef struct drv_session {
   void (*print_pass)(void *user, const char *title, const char *text); /* NULL: to stderr */
   void *print_user;
   const pass_pin *pin; /* `spc bench`: the candidate that the passes shall take */
+  const pass_profile *profile; /* `spc tune`: in place of --profile; or NULL */
 } drv_session;
 
 typedef int drv_command(drv_session *session);
@@ -86,6 +87,8 @@ spc_status drv_parse_options(drv_session *s, int argc,
 
 /* Reads FILE (or - for stdin), parses and checks it; an IR dump is recognised by its header. */
 spc_status drv_load(drv_session *s, const char *path);
+/* The same of a text; `shown`: its name in messages. */
+spc_status drv_load_text(drv_session *s, const char *shown, const char *text);
 spc_status drv_read_file(ir_arena *arena, const char *path, char **text, size_t *length);
 spc_status drv_write_file(drv_session *s, const char *path, const void *data,
                           size_t bytes); /* "-": stdout */

@@ -154,6 +154,25 @@ static bool only_defines_are_wrong(const drv_session *s) {
   return s->sink->errors > 0;
 }
 
+static spc_status parse(drv_session *s, const char *shown, const fe_options *options) {
+  if (ir_looks_like_ir(s->text, s->length))
+    return ir_parse(s->arena, shown, s->text, s->length, s->sink, &s->program);
+  spc_status parsed = fe_parse(s->arena, shown, s->text, s->length, s->sink, &s->file);
+  if (parsed && !s->file)
+    return parsed; /* what did parse is checked as well: one run reports all faults */
+  spc_status lowered = fe_lower(s->arena, s->file, options, s->sink, &s->program);
+  if (lowered == SPC_OK && s->sink->errors) lowered = SPC_INVALID_INPUT;
+  return lowered == SPC_INVALID_INPUT && only_defines_are_wrong(s) ? SPC_INVALID_ARGUMENT : lowered;
+}
+
+spc_status drv_load_text(drv_session *s, const char *shown, const char *text) {
+  fe_options options = {0};
+  s->path = shown;
+  s->text = ir_strdup(s->arena, text);
+  s->length = strlen(text);
+  return parse(s, shown, &options);
+}
+
 spc_status drv_load(drv_session *s, const char *path) {
   fe_options options = {0};
   fe_define *defines;
@@ -165,15 +184,7 @@ spc_status drv_load(drv_session *s, const char *path) {
                 strerror(errno));
     return SPC_IO;
   }
-  const char *shown = !strcmp(path, "-") ? "<stdin>" : path;
-  if (ir_looks_like_ir(s->text, s->length))
-    return ir_parse(s->arena, shown, s->text, s->length, s->sink, &s->program);
-  spc_status parsed = fe_parse(s->arena, shown, s->text, s->length, s->sink, &s->file);
-  if (parsed && !s->file)
-    return parsed; /* what did parse is checked as well: one run reports all faults */
-  spc_status lowered = fe_lower(s->arena, s->file, &options, s->sink, &s->program);
-  if (lowered == SPC_OK && s->sink->errors) lowered = SPC_INVALID_INPUT;
-  return lowered == SPC_INVALID_INPUT && only_defines_are_wrong(s) ? SPC_INVALID_ARGUMENT : lowered;
+  return parse(s, !strcmp(path, "-") ? "<stdin>" : path, &options);
 }
 
 static const char *kernel_names(drv_session *s) {

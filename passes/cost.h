@@ -34,7 +34,11 @@ spc_status pass_profile_parse(ir_arena *arena, const ir_target *target, const ch
 /* A CPU's profile with another number of cores: their own rates follow it. */
 const pass_profile *pass_profile_for_cores(ir_arena *arena, const pass_profile *profile, double cores);
 void pass_profile_print(const pass_profile *profile, ir_text *out); /* parses back */
+/* By name, or `rate KEY`. */
 bool pass_profile_set(ir_arena *arena, pass_profile *profile, const char *key, double value);
+bool pass_profile_get(const pass_profile *profile, const char *key, double *value); /* false: it has none */
+void pass_profile_copy(ir_arena *arena, const pass_profile *from, pass_profile *to); /* with rates of its own */
+void pass_profile_print_changes(const pass_profile *profile, const pass_profile *before, ir_text *out); /* figures that are others */
 
 /* ---- cover ---------------------------------------------------------------------------------- */
 /* Zeros come in blocks of rows x cols; a share `density` of the blocks holds non-zeros. */

@@ -43,6 +43,30 @@ const pass_profile *pass_profile_of(ir_arena *arena, const ir_target *target) {
   return profile;
 }
 
+static const double *value_at(const pass_profile *profile, const figure *f) {
+  return (const double *)(const void *)((const char *)profile + f->offset);
+}
+
+static const double *rate_of(const pass_profile *profile, const char *key) {
+  for (int i = 0; i < profile->rates.count; i++)
+    if (!strcmp(profile->rates.at[i].key, key)) return &profile->rates.at[i].tflops;
+  return NULL;
+}
+
+bool pass_profile_get(const pass_profile *profile, const char *key, double *value) {
+  for (int i = 0; i < IR_COUNT(figures); i++)
+    if (!strcmp(figures[i].name, key)) return *value = *value_at(profile, &figures[i]), true;
+  const double *rate = strncmp(key, "rate ", 5) ? NULL : rate_of(profile, key + 5);
+  return rate && (*value = *rate, true);
+}
+
+void pass_profile_copy(ir_arena *arena, const pass_profile *from, pass_profile *to) {
+  *to = *from;
+  to->rates.at = NULL;
+  to->rates.count = to->rates.capacity = 0;
+  for (int i = 0; i < from->rates.count; i++) IR_PUSH(arena, &to->rates, from->rates.at[i]);
+}
+
 bool pass_profile_set(ir_arena *arena, pass_profile *profile, const char *key, double value) {
   for (int i = 0; i < IR_COUNT(figures); i++)
     if (!strcmp(figures[i].name, key)) {
@@ -134,14 +158,27 @@ const pass_profile *pass_profile_for_cores(ir_arena *arena, const pass_profile *
   return scaled;
 }
 
+static void print_figure(const pass_profile *profile, const figure *f, int digits, ir_text *out) {
+  ir_text_printf(out, "%s = %.*g  # %s%s%s\n", f->name, digits, *value_at(profile, f), f->unit, *f->unit ? ", " : "", f->meaning);
+}
+
+static void print_rate(const pass_rate *rate, int digits, ir_text *out) {
+  ir_text_printf(out, "rate %s = %.*g  # TFLOP/s\n", rate->key, digits, rate->tflops);
+}
+
+enum { ALL_DIGITS = 9, MEASURED_DIGITS = 4 };
+
 void pass_profile_print(const pass_profile *profile, ir_text *out) {
   ir_text_printf(out, "# device profile %s\n", profile->name);
-  for (int i = 0; i < IR_COUNT(figures); i++) {
-    const double *value = (const double *)(const void *)((const char *)profile + figures[i].offset);
-    ir_text_printf(out, "%s = %.9g  # %s%s%s\n", figures[i].name, *value, figures[i].unit,
-                   *figures[i].unit ? ", " : "", figures[i].meaning);
+  for (int i = 0; i < IR_COUNT(figures); i++) print_figure(profile, &figures[i], ALL_DIGITS, out);
+  for (int i = 0; i < profile->rates.count; i++) print_rate(&profile->rates.at[i], ALL_DIGITS, out);
+}
+
+void pass_profile_print_changes(const pass_profile *profile, const pass_profile *before, ir_text *out) {
+  for (int i = 0; i < IR_COUNT(figures); i++)
+    if (*value_at(profile, &figures[i]) != *value_at(before, &figures[i])) print_figure(profile, &figures[i], MEASURED_DIGITS, out);
+  for (int i = 0; i < profile->rates.count; i++) {
+    const double *was = rate_of(before, profile->rates.at[i].key);
+    if (!was || *was != profile->rates.at[i].tflops) print_rate(&profile->rates.at[i], MEASURED_DIGITS, out);
   }
-  for (int i = 0; i < profile->rates.count; i++)
-    ir_text_printf(out, "rate %s = %.9g  # TFLOP/s\n", profile->rates.at[i].key,
-                   profile->rates.at[i].tflops);
 }

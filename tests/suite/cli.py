@@ -1,5 +1,5 @@
 """The command line: exit codes, what goes to stdout and what to stderr, one-line usage errors, hostile input."""
-import json, os
+import json, os, re
 import numpy as np
 from harness_data import *
 
@@ -109,9 +109,19 @@ if found("LLVM"):
     open(stored, "w").write("spx 1; dim I: dyn; dim K: dyn; dim N: dyn; kernel k { in A: f32[I,K] as csr ~ zeros(static, density=0.2); in B: f32[K,N]; out y[i,n] = sum[k] A[i,k]*B[k,n]; }")
     r = spc("bench", stored, "-D", "I=40", "-D", "K=40", "-D", "N=40", "--backend=cpu", "--sweep=none", "--seconds=1", "--candidates=all", "--measured=" + path("kept.stored"))
     check("bench without a sweep fills what is stored sparse as its hint says", r.returncode == 0 and "20 %" in r.stdout and "written out" in r.stdout and "right" in r.stdout, r.stdout + r.stderr)
+    r = spc("tune", "--backend=cpu", "--threads=1", "-o", path("here.profile"))
+    mine = open(path("here.profile")).read() if r.returncode == 0 else ""
+    figures = dict(re.findall(r"^(\w+) = ([\d.e+-]+)", mine, re.M))
+    check("tune: figures that were measured, each with its times", r.returncode == 0 and not r.stdout and float(figures["units"]) == 1 and float(figures["bandwidth_gbs"]) > 0 and
+          any(k.startswith("fma") and float(v) > 0 for k, v in figures.items()) and mine.count(" takes ") == 2 == r.stderr.count(" takes "), r.stdout + r.stderr + mine)
+    read = write("read.spx", "spx 1; dim M = 16384; dim K = 4096; kernel k { in A: f32[M,K]; in x: f32[K]; out y[m] = sum[k] A[m,k]*x[k]; }\n")
+    took, foretold = (re.search(p, t).group(1) for p, t in ((r"256 MiB read once takes ([\d.]+ \w+)", mine), (r"([\d.]+ \w+) predicted", spc("explain", read, "--target=cpu", "--profile=" + path("here.profile")).stdout)))
+    check("what was tuned predicts what was measured", abs(float(took.split()[0]) / float(foretold.split()[0]) - 1) < 0.02 and took.split()[1] == foretold.split()[1], took + " " + foretold)
     r = spc("bench", sparse, *sizes, "--backend=cpu", "--kernel=mm", "--bind", "A=sparse:3:0.2", "--seconds=1", kept)
     check("an operand that is bound is not swept", r.returncode == 0 and "as bound" in r.stdout, r.stdout + r.stderr)
 
+check("tune takes no file", spc("tune", good).returncode == 2)
+check("tune has nothing to measure in the interpreter", spc("tune", "--backend=interp").returncode == 2)
 check("colour only where asked for", "\x1b[" in spc("compile", bad, "--color=always").stderr and "\x1b[" not in r.stderr)
 
 HOSTILE = {
