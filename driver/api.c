@@ -197,6 +197,7 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
   session.options.batch_invariant = given->batch_invariant != 0;
   session.options.positions = given->positions; /* checked in program_new */
   session.options.padded = given->padded;
+  session.options.profile = given->profile;
   session.options.packed = given->packed ? "yes" : "no";
   session.options.tier = drv_is_generic(p) ? "generic" : "tuned";
   p->strict_nan = given->strict_nan != 0;

@@ -48,7 +48,8 @@ static void forget_source(spc_job *job) {
   free((spc_size *)job->options.fixed);
   free((char *)job->options.positions);
   free((char *)job->options.padded);
-  job->options.positions = job->options.padded = NULL;
+  free((char *)job->options.profile);
+  job->options.positions = job->options.padded = job->options.profile = NULL;
   job->text = NULL;
   job->options.fixed = NULL;
 }
@@ -78,12 +79,11 @@ static bool copy_options(spc_job *job, const spc_program_options *given) {
   job->options.tiered = 0; /* what is compiled in the background is the tuned one */
   job->options.struct_size = sizeof job->options;
   job->options.fixed = NULL;
-  job->options.positions = job->options.padded = NULL;
-  if (from.positions &&
-      !(job->options.positions = copy_text(from.positions, strlen(from.positions))))
-    return false;
-  if (from.padded && !(job->options.padded = copy_text(from.padded, strlen(from.padded))))
-    return false;
+  job->options.positions = job->options.padded = job->options.profile = NULL;
+  const char *const words[] = {from.positions, from.padded, from.profile};
+  const char **const copies[] = {&job->options.positions, &job->options.padded, &job->options.profile};
+  for (int i = 0; i < IR_COUNT(words); i++)
+    if (words[i] && !(*copies[i] = copy_text(words[i], strlen(words[i])))) return false;
   if (!from.fixed_count) return true;
   spc_size *fixed = calloc((size_t)from.fixed_count, sizeof *fixed);
   job->options.fixed = fixed;

@@ -164,6 +164,8 @@ typedef struct spc_program_options {
                             * (tokens of a layer): what it computes is the same, guards decide for each by itself.  0: half a
                             * gigabyte, but 16,384 rows at least; else 128 rows at least.  INT64_MAX: never.  The one option
                             * that a bundle takes too */
+  const char *profile; /* a file of figures for the cost model, as `spc tune -o FILE` writes one; SPC_IO when it cannot be read,
+                        * SPC_INVALID_INPUT when it is none.  NULL: the built-in profile of the context's device */
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.

@@ -159,11 +159,11 @@ class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
     def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False,
-                 padded=None, allocator=None, workspace_limit=0):
+                 padded=None, allocator=None, workspace_limit=0, profile=None):
         context = _context(backend, threads, allocator)
         fixed = sizes_of(dims or {})
         options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(),
-                                 padded.encode() if padded else None, tiered, workspace_limit=workspace_limit)
+                                 padded.encode() if padded else None, tiered, workspace_limit=workspace_limit, profile=os.fsencode(profile) if profile else None)
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
@@ -183,7 +183,7 @@ class Program:
 
 
 def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            positions="i32", tiered=False, padded=None, allocator=None, workspace_limit=0, **dims):
+            positions="i32", tiered=False, padded=None, allocator=None, workspace_limit=0, profile=None, **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
@@ -192,6 +192,7 @@ def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False,
     padded: "x, y%8": tensors on a GPU whose rows may lie apart (x[:, :k]): they are run in place, others are copied first.
     workspace_limit: bytes; calls with tensors on a GPU that would take more go by rows, where those do not depend on each other
     (0: half a gigabyte, but 16,384 rows at least).
+    profile: a file that `spc tune -o FILE` wrote, for the cost model.
     allocator: an Allocator; None: the C library's memory, and the driver's (spc.torch.caching_allocator: PyTorch's).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator, workspace_limit).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator, workspace_limit, profile).kernel(kernel)

@@ -1,7 +1,10 @@
 /* The public interface: from text to results on every back end that is here, and misuse. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codegen/codegen.h"
 #include "spc.h"
@@ -166,6 +169,33 @@ Test(driver_api, every_failure_says_what_and_leaves_nothing) {
   spc_program_free(NULL);
   spc_context_free(context);
   spc_context_free(NULL);
+}
+
+static spc_status with_profile(spc_context *context, const char *figures, spc_error *err) {
+  char path[] = "/tmp/spc-profile-XXXXXX";
+  int file = mkstemp(path);
+  cr_assert(file >= 0 && write(file, figures, strlen(figures)) == (ssize_t)strlen(figures) && !close(file));
+  spc_program *program = NULL;
+  spc_program_options options = {.struct_size = sizeof options, .profile = path};
+  spc_status status = spc_program_from_text(context, scale, strlen(scale), &options, &program, err);
+  cr_expect_eq(program == NULL, status != SPC_OK);
+  spc_program_free(program);
+  remove(path);
+  return status;
+}
+
+Test(driver_api, takes_a_profile) {
+  if (!cg_cpu_available()) cr_skip_test("no LLVM in this build");
+  spc_context *context = context_of("cpu");
+  spc_program *program = NULL;
+  spc_error err = SPC_ERROR_INIT;
+  spc_program_options none = {.struct_size = sizeof none, .profile = "/nowhere/at/all.profile"};
+  cr_expect_eq(with_profile(context, "# mine\nbandwidth_gbs = 7\n", &err), SPC_OK, "%s", err.message);
+  cr_expect_eq(with_profile(context, "bandwith_gbs = 7\n", &err), SPC_INVALID_INPUT);
+  cr_expect(strstr(err.diagnostics, "did you mean `bandwidth_gbs`"), "%s", err.diagnostics);
+  cr_expect_eq(spc_program_from_text(context, scale, strlen(scale), &none, &program, &err), SPC_IO);
+  cr_expect(program == NULL && strstr(err.diagnostics, "/nowhere/at/all.profile"), "%s", err.diagnostics);
+  spc_context_free(context);
 }
 
 Test(driver_api, statuses_have_names) {
