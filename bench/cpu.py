@@ -2,7 +2,7 @@
 """spc on the CPU beside what Debian has: OpenBLAS, Eigen, MLIR's sparsifier, SciPy.  Prints tables, writes JSON.
 
 Usage: bench/cpu.py [--library FILE] [--threads 1,2] [--rounds N] [--seconds S] [--json FILE] [GROUP...]
-Groups: dense spmm hints across spmv sddmm bsr nm dynamic layouts ffn gated fused indices grouped turned pairs conversions; all of them when none is named.
+Groups: dense spmm hints across spmv sddmm bsr nm dynamic layouts ffn gated fused along indices grouped turned pairs conversions; all of them when none is named.
 `script/setup bench` installs the peers and builds the library (default build/tests/libspc-bench.so).
 
 How a figure is made: the sides of a row take turns in one process on the same operands; a row stops after N rounds (51),

@@ -339,6 +339,32 @@ def fused(peers):
                   lambda s: np.maximum(np.multiply(*exact(s["a"], s["b"])) + s["c"], 0), ("y", (n,)), 1, bytes=16 * n, targets=[("copy", 0.9)] if n > 1000000 else [])
 
 
+# ---- rows that lie along memory, their length known or not ---------------------------------------------
+def softmax(a):
+    e = np.exp(a - a.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def by_gemm(p, s):
+    call = p.gemm(s["A"], s["x"].reshape(-1, 1), s["out"])
+    return lambda: call().reshape(-1)
+
+
+ALONG = (("matrix times vector", "in A: f32[M,K]; in x: f32[K]; out y[m] = sum[k] A[m,k]*x[k];", lambda a, x: a @ x),
+         ("softmax", "in A: f32[M,K]; out y[m,k] = softmax[k](A[m,k]);", lambda a, x: softmax(a)),
+         ("rows by their norm", "in A: f32[M,K]; let s[m] = sum[k] A[m,k]*A[m,k]; out y[m,k] = A[m,k] / sqrt(s[m]);", lambda a, x: a / np.sqrt((a * a).sum(1, keepdims=True))))
+
+
+def along(peers):
+    for (title, body, want), (m, k), fixed in itertools.product(ALONG, ((4096, 4096), (64, 4096)), (True, False)):
+        vector = "in x" in body
+        sets = [dict(A=random(m, k), x=random(k), out=np.empty((m, 1), np.float32))]
+        dims = "dim M = %d; dim K = %d;" % (m, k) if fixed else "dim M: dyn; dim K: dyn;"
+        functions = dict(NumPy=lambda p, s, want=want: lambda: want(s["A"], s["x"]), **(dict(OpenBLAS=by_gemm) if vector else {}))
+        yield Row("%s, %d × %d%s" % (title, m, k, "" if fixed else ", dyn"), dict(M=m, K=k), sets, {"spc": "spx 1; %s\nkernel k { %s }" % (dims, body)}, peers_of(peers, **functions),
+                  lambda s, want=want: want(*exact(s["A"], s["x"])), ("y", (m,) if vector else (m, k)), k, bytes=4 * m * k * (1 if vector else 2))
+
+
 PAIR = "spx 1; dim I: dyn; dim J: dyn; dim K: dyn;\nkernel k { in A: f32[%s] as csr; in B: f32[%s] as csr; out C[i,j] = %s as csr; }"
 PAIRS = (("A + B", "I,J", "I,J", "A[i,j] + B[i,j]", 0, lambda a, b: a + b), ("A ∘ B", "I,J", "I,J", "A[i,j] * B[i,j]", 2, lambda a, b: a.multiply(b).tocsr()),
          ("A B", "I,K", "K,J", "sum[k] A[i,k]*B[k,j]", 1, lambda a, b: a @ b))
@@ -480,5 +506,5 @@ def conversions(peers):
 GROUPS = {"dense": (dense, "Dense products"), "spmm": (spmm, "Stored sparse × dense (csr)"), "hints": (hints, "Stored sparse × dense (csr), another share stored than hinted"), "across": (across, "Dense × stored sparse"), "spmv": (spmv, "Stored sparse × vector (csr)"), "sddmm": (sddmm, "Sampled products"),
           "bsr": (bsr, "Block-sparse weights"), "nm": (nm, "n:m weights"), "dynamic": (dynamic, "A dense matrix with zeros that are found at run time"),
           "layouts": (layouts, "The same, however the matrices lie"), "ffn": (ffn, "Feed-forward layers with a relu"),
-          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "indices": (indices, "Products over several indices"), "grouped": (grouped, "Grouped heads"), "turned": (turned, "Transposition"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
+          "gated": (gated, "Gated layers"), "fused": (fused, "Elementwise"), "along": (along, "Rows that lie along memory"), "indices": (indices, "Products over several indices"), "grouped": (grouped, "Grouped heads"), "turned": (turned, "Transposition"), "pairs": (pairs, "Sparse with sparse, sparse result (csr)"),
           "conversions": (conversions, "Conversions")}
