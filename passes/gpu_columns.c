@@ -24,7 +24,7 @@
 #include "passes/gpu_walk.h"
 #include "passes/vectorise.h"
 
-enum { WARP = 32, SHARES = 8, LONG = 256 /* entries of a row that one warp takes at most */ };
+enum { WARP = 32, SHARES = 8, LONG = 1024 /* entries of a row that one warp takes at most */ };
 
 typedef struct column_map {
   const gpu_walk *m;

@@ -85,7 +85,7 @@ def operands(name):
     if name in ("masked", "spmm", "column sums", "rows of csr"):
         data["x"] *= rng.random(data["x"].shape) < 0.1
     if name == "long rows":  # some hold more entries than one warp takes
-        data["x"] *= rng.random(data["x"].shape) < np.where(np.arange(SIZE["T"]) % 7 < 2, 0.2, 0.01)[:, None]
+        data["x"] *= rng.random(data["x"].shape) < np.where(np.arange(SIZE["T"]) % 7 < 2, 0.25, 0.01)[:, None]
     if name.startswith(("pruned", "blocked")):
         data["W"] *= rng.random(data["W"].shape) < 0.2
     if name == "half pruned":

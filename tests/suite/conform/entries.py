@@ -48,8 +48,8 @@ for rows, columns, kind in ((1, 1, "full"), (9, 11, "some"), (37, 61, "long"), (
   out w[i] = sum[j] S[i,j] * where(S[i,j] > 2, S[i,j], 1);""" % fmt), dict(S=S),
              dict(c=A.T @ A, d=A @ A.T, q=(A * A).sum(1), w=(A * np.where(A > 2, A, 1)).sum(1)))
 
-# Rows longer than one warp takes (256 entries), as long, one longer, empty, last; rows and columns that are multiples of nothing.
-LENGTHS = (0, 256, 257, 3, 700, 0, 1, 255, 258, 40, 0, 512, 513, 8, 0, 5, 264, 699, 2, 0, 700)
+# Rows longer than one warp takes (1024 entries), as long, one longer, empty, last; rows and columns that are multiples of nothing.
+LENGTHS = (0, 1024, 1025, 3, 2100, 0, 1, 1023, 1026, 40, 0, 2048, 2049, 8, 0, 5, 1032, 2099, 2, 0, 2100)
 
 
 def long_rows(lengths, columns):
@@ -59,8 +59,8 @@ def long_rows(lengths, columns):
 
 
 for dtype, out, columns in (("f32", "f32", 33), ("f32", "f32", 200), ("f32", "f32", 384), ("bf16", "f32", 64), ("bf16", "bf16", 300), ("f64", "f64", 150), ("i32", "i32", 130)):
-    S, acc = long_rows(LENGTHS, 700), "f32" if out == "bf16" else out
-    B, bias = (rng.integers(-3, 4, n).astype(dict(f64=np.float64, i32=np.int32).get(dtype, np.float32)) for n in ((700, columns), columns))
+    S, acc = long_rows(LENGTHS, 2100), "f32" if out == "bf16" else out
+    B, bias = (rng.integers(-3, 4, n).astype(dict(f64=np.float64, i32=np.int32).get(dtype, np.float32)) for n in ((2100, columns), columns))
     SB, most = S.toarray() @ f64(B), np.stack([(row[:, None] * B).max(0) for row in S.toarray()])
     for fmt in ("csr", "dcsr"):
         for value, binds, want in (("sum[k] S[i,k]*B[k,n] : %s acc %s" % (out, acc), {}, SB), ("max[k] S[i,k]*B[k,n] : %s" % dtype, {}, most),
