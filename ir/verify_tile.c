@@ -99,7 +99,7 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->marks, IR_I32, "marks");
   check_list_buf(c, list->order, IR_I32, "order");
   if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
-  if (list->packed && (list->gran != 1 || !list->bits || list->order || list->vals || (list->fused && !list->strip_index)))
+  if (list->packed && (list->gran != 1 || !list->bits || list->order || list->vals || list->pairs || (list->fused && !list->strip_index)))
     ir_fault(c, list->span, "only a list of single rows, whose values are looked at, or of single elements of strips packs them");
   if (!list->marks != !list->order)
     ir_fault(c, list->span, "rows that are regrouped have marks and an order");

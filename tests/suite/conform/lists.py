@@ -14,7 +14,7 @@ TARGET = next((row["detail"] for row in json.loads(spc("doctor", "--json").stdou
 TILES = "\nschedule k for sm_90a { tile C m=128 n=256 k=64; }\nschedule k for sm_80 { tile C m=128 n=128 k=32; }"
 with open(os.path.join(h.ROOT, "passes", "profile.def")) as rates:
     DENSE = re.findall(r'PROFILE_RATE\("((?:tma|[kr]block)_[^"]*)"', rates.read())
-SLOW = ["--profile=" + write("slow.profile", "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped")) + "wgmma16_tflops = 1\nmma16_tflops = 1\n" +
+SLOW = ["--profile=" + write("slow.profile", "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped", "compact")) + "wgmma16_tflops = 1\nmma16_tflops = 1\n" +
                              "".join("rate %s = 1\n" % key for key in DENSE))]
 
 
@@ -54,3 +54,11 @@ products("64x1", " <= 4096", "f16")
 for gran in ("128x1", "64x1", "16x1"):
     products(gran, "", layout="")  # along the rows: what is listed is brought side by side
 products("128x1", "", "f16", "")
+
+# Of a result that is read on: its epilogue leaves bits, and what is listed is brought side by side.
+x, W, V = (bf16(rng.random((300, 136)) + 0.1), bf16(np.where(rng.random(520) < 0.1, 1, -1) * (rng.random((136, 520)) + 0.1)), bf16(rng.normal(size=(520, 264))))
+h = bf16(np.maximum(f64(x) @ f64(W), 0))
+case("lists of a result that lies along k", "spx 1; dim T: dyn <= 8192; dim D: dyn; dim F: dyn; dim O: dyn;\nkernel k { in x: bf16[T,D]; in W: bf16[D,F]; in V: bf16[F,O];\n"
+     "  out h[t,f] = relu(sum[d] x[t,d]*W[d,f]) : bf16 acc f32 ~ zeros(dynamic, density=0.05, gran=128x1); out y[t,o] = sum[f] h[t,f]*V[f,o] : bf16 acc f32; }\n"
+     "schedule k for sm_90a { tile h t=128 f=256 d=64; tile y t=128 o=256 f=64; }", dict(x=x, W=W, V=V), dict(h=h, y=f64(h) @ f64(V)), rtol=2e-2, options=SLOW,
+     kernels=["lists_from_bits", "gemm_kpack"] if "sm_90a" in TARGET else [])
