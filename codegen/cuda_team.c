@@ -480,15 +480,12 @@ static void put_shares_by_turns(cg_printer *p, const ir_code *c, const ir_loop_s
 static void put_shares(cg_printer *p, const ir_code *c) {
   ir_array_sums arrays;
   ir_loop_sums sums;
-  bool best = false;
   if (ir_array_sums_of(arena_of(p), c, &arrays) && arrays.at.count) {
     put_wide_shares(p, c, &arrays);
     return;
   }
-  bool sum = ir_loop_sums_of(arena_of(p), c, true, &sums);
-  for (int i = 0; sum && i < sums.at.count; i++) best |= sums.at.at[i].best != NULL;
-  if (!sum || best) ir_text_put(p->out, "/* shares combine no values */"); /* does not compile: a defect shows itself */
-  else put_shares_by_turns(p, c, &sums);
+  if (ir_shares_fit(arena_of(p), c) && ir_loop_sums_of(arena_of(p), c, true, &sums)) put_shares_by_turns(p, c, &sums);
+  else ir_text_put(p->out, "/* shares combine no values */"); /* does not compile: a defect shows itself */
 }
 
 void cg_print_columns(cg_printer *p, const ir_code *c) {

@@ -218,8 +218,11 @@ static bool stores_to_outer(const ir_code *c, const void *loop) {
 bool ir_shares_fit(ir_arena *a, const ir_code *shares) {
   ir_array_sums arrays;
   ir_loop_sums sums;
-  return ir_array_sums_of(a, shares, &arrays) ||
-         (ir_loop_sums_of(a, shares, true, &sums) && !ir_block_any(&shares->body, stores_to_outer, shares));
+  if (ir_array_sums_of(a, shares, &arrays)) return true;
+  if (!ir_loop_sums_of(a, shares, true, &sums) || ir_block_any(&shares->body, stores_to_outer, shares)) return false;
+  for (int i = 0; i < sums.at.count; i++)
+    if (sums.at.at[i].best) return false; /* a place goes with it: two variables at once */
+  return true;
 }
 
 /* ---- columns ------------------------------------------------------------------------------------- */

@@ -47,17 +47,27 @@ static const double *value_at(const pass_profile *profile, const figure *f) {
   return (const double *)(const void *)((const char *)profile + f->offset);
 }
 
-static const double *rate_of(const pass_profile *profile, const char *key) {
+/* Its place among the figures; -1: it is none. */
+static int figure_named(const char *key) {
+  for (int i = 0; i < IR_COUNT(figures); i++)
+    if (!strcmp(figures[i].name, key)) return i;
+  return -1;
+}
+
+/* What follows `rate`; NULL: something else does. */
+static const char *rate_key(const char *key) { return strncmp(key, "rate ", 5) ? NULL : key + 5; }
+
+static int rate_named(const pass_profile *profile, const char *key) {
   for (int i = 0; i < profile->rates.count; i++)
-    if (!strcmp(profile->rates.at[i].key, key)) return &profile->rates.at[i].tflops;
-  return NULL;
+    if (!strcmp(profile->rates.at[i].key, key)) return i;
+  return -1;
 }
 
 bool pass_profile_get(const pass_profile *profile, const char *key, double *value) {
-  for (int i = 0; i < IR_COUNT(figures); i++)
-    if (!strcmp(figures[i].name, key)) return *value = *value_at(profile, &figures[i]), true;
-  const double *rate = strncmp(key, "rate ", 5) ? NULL : rate_of(profile, key + 5);
-  return rate && (*value = *rate, true);
+  const char *rate = rate_key(key);
+  int at = rate ? rate_named(profile, rate) : figure_named(key);
+  if (at >= 0) *value = rate ? profile->rates.at[at].tflops : *value_at(profile, &figures[at]);
+  return at >= 0;
 }
 
 void pass_profile_copy(ir_arena *arena, const pass_profile *from, pass_profile *to) {
@@ -68,18 +78,12 @@ void pass_profile_copy(ir_arena *arena, const pass_profile *from, pass_profile *
 }
 
 bool pass_profile_set(ir_arena *arena, pass_profile *profile, const char *key, double value) {
-  for (int i = 0; i < IR_COUNT(figures); i++)
-    if (!strcmp(figures[i].name, key)) {
-      *figure_at(profile, &figures[i]) = value;
-      return true;
-    }
-  if (strncmp(key, "rate ", 5)) return false;
-  for (int i = 0; i < profile->rates.count; i++)
-    if (!strcmp(profile->rates.at[i].key, key + 5)) {
-      profile->rates.at[i].tflops = value;
-      return true;
-    }
-  IR_PUSH(arena, &profile->rates, ((pass_rate){ir_strdup(arena, key + 5), value}));
+  const char *rate = rate_key(key);
+  int at = rate ? rate_named(profile, rate) : figure_named(key);
+  if (at < 0 && !rate) return false;
+  if (!rate) *figure_at(profile, &figures[at]) = value;
+  else if (at >= 0) profile->rates.at[at].tflops = value;
+  else IR_PUSH(arena, &profile->rates, ((pass_rate){ir_strdup(arena, rate), value}));
   return true;
 }
 
@@ -178,7 +182,7 @@ void pass_profile_print_changes(const pass_profile *profile, const pass_profile 
   for (int i = 0; i < IR_COUNT(figures); i++)
     if (*value_at(profile, &figures[i]) != *value_at(before, &figures[i])) print_figure(profile, &figures[i], MEASURED_DIGITS, out);
   for (int i = 0; i < profile->rates.count; i++) {
-    const double *was = rate_of(before, profile->rates.at[i].key);
-    if (!was || *was != profile->rates.at[i].tflops) print_rate(&profile->rates.at[i], MEASURED_DIGITS, out);
+    int was = rate_named(before, profile->rates.at[i].key);
+    if (was < 0 || before->rates.at[was].tflops != profile->rates.at[i].tflops) print_rate(&profile->rates.at[i], MEASURED_DIGITS, out);
   }
 }

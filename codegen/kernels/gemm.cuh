@@ -89,6 +89,13 @@ SPC_DEVICE void spc_pipeline(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char
   __syncthreads();
 }
 
+// The same, or a pipeline of their own: of plain multiply-adds (multiply_fma.cuh).
+template <class Config, class Sums, class LoaderA, class LoaderB>
+SPC_DEVICE void spc_multiply_tiles(Sums &sums, LoaderA &a, LoaderB &b, int tiles, char *shared) {
+  if constexpr (Sums::plain) sums.multiply(a, b, tiles, shared);
+  else spc_pipeline<Config>(sums, a, b, tiles, shared);
+}
+
 // Makes the two loaders of a tile, for thread number `thread` of those that load, and calls
 // use(load_a, load_b, number of k tiles).
 template <class Config, bool Plain = false, class Use>
@@ -161,8 +168,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm(const spc_args &arg
   Sums sums;
   if (!Sums::asynchronous) sums.clear();
   spc_with_loaders<Config, Sums::plain>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
-    if constexpr (Sums::plain) sums.multiply(load_a, load_b, tiles, spc_shared);
-    else spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
+    spc_multiply_tiles<Config>(sums, load_a, load_b, tiles, spc_shared);
   });
   spc_stage_sums<Config>(spc_shared, sums);
   __syncthreads();

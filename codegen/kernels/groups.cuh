@@ -28,8 +28,7 @@ template <class Config, class Sums> SPC_DEVICE void spc_gemm_groups(const spc_ar
     Sums sums;
     if (!Sums::asynchronous) sums.clear();
     spc_with_loaders<Config, Sums::plain>(place, (int)threadIdx.x, args, [&](auto &load_a, auto &load_b, int tiles) {
-      if constexpr (Sums::plain) sums.multiply(load_a, load_b, tiles, spc_shared);
-      else spc_pipeline<Config>(sums, load_a, load_b, tiles, spc_shared);
+      spc_multiply_tiles<Config>(sums, load_a, load_b, tiles, spc_shared);
     });
     spc_stage_sums<Config>(spc_shared, sums);
     __syncthreads();

@@ -395,18 +395,19 @@ static bool leaves(const bench *b, const product_case *p, int verdict) {
   return p->guard && (verdict == 1) != (p->guard == 2) && (!both || b->unfit);
 }
 
+/* All beside A. */
+static void fill_rest(bench *b) {
+  static const char *const names[] = {"B", "bias", "residual", "scale", "gate", "factors"};
+  for (int i = 0; i < IR_COUNT(names); i++) fill_values(b, find(b, names[i]));
+  fill_groups(b);
+}
+
 static void product(bench *b, const ir_stage *s, const product_case *p, int kind, int verdict) {
   collect(b, s);
   if (cuda_case_sdd(p)) fill_stored(b, p, kind);
   if (cuda_case_bsr(p)) fill_blocks(b, p, kind);
   else fill_values(b, find(b, "A"));
-  fill_values(b, find(b, "B"));
-  fill_values(b, find(b, "bias"));
-  fill_values(b, find(b, "residual"));
-  fill_values(b, find(b, "scale"));
-  fill_values(b, find(b, "gate"));
-  fill_values(b, find(b, "factors"));
-  fill_groups(b);
+  fill_rest(b);
   array *mask = find(b, "mask");
   for (int64_t i = 0; mask && i < mask->count; i++)
     ir_dtype_store_int(IR_B1, mask->host, i, uniform(b) < 0.5);

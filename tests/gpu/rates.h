@@ -29,13 +29,7 @@ static void time_case(bench *b, const product_case *p, int64_t extent, double ke
   compile(b);
   collect(b, s);
   fill_values(b, find(b, "A"));
-  fill_values(b, find(b, "B"));
-  fill_values(b, find(b, "bias"));
-  fill_values(b, find(b, "scale"));
-  fill_values(b, find(b, "residual"));
-  fill_values(b, find(b, "gate"));
-  fill_values(b, find(b, "factors"));
-  fill_groups(b);
+  fill_rest(b);
   if (s->reads.count) {
     const ir_list *l = s->reads.at[0];
     int64_t strips = array_of(b, l->counts)->count, capacity = array_of(b, l->ids)->count / strips;
