@@ -281,6 +281,14 @@ spc_status drv_recall(drv_session *s, const ir_kernel *kernel, const ir_target *
   return status;
 }
 
+rt_plan_options drv_plan_options(const drv_session *s, drv_backend backend, rt_cuda *cuda) {
+  rt_plan_options options = {.cuda = cuda};
+  if (s->options.force_guard) options.force_guard = !strcmp(s->options.force_guard, "sparse") ? 1 : 2;
+  if (s->options.fallback && !strcmp(s->options.fallback, "dense")) options.force_guard = 2;
+  if (backend == DRV_CPU) options.pool = rt_pool_new((int)s->options.threads);
+  return options;
+}
+
 spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                        bool text_only, ir_image **image) {
   cg_options options = code_options(s, target);

@@ -106,10 +106,11 @@ static spc_status run_backend(check_run *run) {
     binding.tensor = ir_tensor_named(kernel, binding.tensor->name);
     IR_PUSH(s->arena, &run->got.list, binding);
   }
-  rt_plan_options options = {.cuda = run->cuda};
+  rt_plan_options options = drv_plan_options(s, run->backend, run->cuda);
   spc_status status = rt_plan_new(image, run->sizes, &options, s->sink, &plan);
   if (!status) status = rt_plan_run(plan, s->arena, &run->got, NULL, s->sink);
   rt_plan_free(plan);
+  rt_pool_free(options.pool);
   if (image->release) image->release(image->owner);
   s->program = kept;
   return status;

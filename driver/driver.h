@@ -107,6 +107,8 @@ spc_status drv_run_passes_defined(drv_session *s, const ir_target *target);
 /* text_only: CUDA text without NVRTC: of the kernels that stand where an earlier compile told. */
 spc_status drv_codegen(drv_session *s, const ir_kernel *kernel, const ir_target *target,
                        bool text_only, ir_image **image);
+/* How a plan runs: --force-guard, --fallback=dense, --threads.  Its pool, on a CPU, is the caller's to free. */
+rt_plan_options drv_plan_options(const drv_session *s, drv_backend backend, rt_cuda *cuda);
 /* --positions=i64: every kernel's positions; before it is bound or a pass runs. */
 spc_status drv_set_positions(drv_session *s);
 /* --padded=NAME,...: pitches of these tensors become dims (padded.c); before a pass runs.  Twice is

@@ -29,12 +29,8 @@ static spc_status run_reference(drv_session *s, running *run) {
 }
 
 static spc_status execute_plan(drv_session *s, running *run, const ir_image *image) {
-  rt_plan_options options = {.cuda = run->cuda};
+  rt_plan_options options = drv_plan_options(s, run->backend, run->cuda);
   rt_plan *plan = NULL;
-  if (s->options.force_guard)
-    options.force_guard = !strcmp(s->options.force_guard, "sparse") ? 1 : 2;
-  if (s->options.fallback && !strcmp(s->options.fallback, "dense")) options.force_guard = 2;
-  if (run->backend == DRV_CPU) options.pool = rt_pool_new((int)s->options.threads);
   spc_status status = rt_plan_new(image, run->sizes, &options, s->sink, &plan);
   if (!status) status = rt_plan_run(plan, s->arena, &run->bindings, &run->stats, s->sink);
   rt_plan_free(plan);

@@ -43,6 +43,16 @@ for code, arguments in EXITS:
     if code == 2 and arguments and "Q=3" not in arguments:
         check("a usage error is one line: spc %s" % " ".join(arguments), len(r.stderr.strip().splitlines()) == 1, r.stderr)
 
+# Where the guard has dense computed, a zero that meets an infinity is NaN: the verdict that was asked for is the one that counts.
+FORCED = """spx 1; dim T: dyn; dim F: dyn; dim O: dyn;
+kernel k { in x: f32[T,F]; in W: f32[F,O]; let h[t,f] = relu(x[t,f]) ~ zeros(dynamic, density=0.1); out y[t,o] = sum[f] h[t,f]*W[f,o]; }
+schedule k { compact h axis=f gran=1x1; }
+test k { T=1, F=2, O=1;  x = [[1, -1]];  W = [[2], [inf]];  expect y ~= [[2]]; }
+"""
+for verdict, code in (("sparse", 0), ("dense", 3)):
+    r = spc("check", write("forced.spx", FORCED), "--backend=cpu", "--force-guard=" + verdict)
+    check("check takes the branch that it is told to: " + verdict, r.returncode == code and ("nan" in r.stderr) == (code == 3), r.stdout + r.stderr)
+
 check("a mistyped option gets a suggestion", "did you mean `--backend`" in spc("run", good, "--bakend=cpu").stderr)
 check("a mistyped command gets a suggestion", "did you mean `compile`" in spc("complie", good).stderr)
 check("a mistyped input gets a suggestion", "did you mean" in spc("run", write("w.spx", GOOD.replace("x", "weights").replace("spweights", "spx")), "--bind", "weight=rand:1").stderr)
