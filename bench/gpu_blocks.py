@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked regrouped whole
+Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns regrouped whole
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
@@ -125,10 +125,18 @@ def right():
 
 
 def asked():
-    print("\n### a result that is asked for in blocks (mask of bytes), %d³, bf16; microseconds\n" % SIZE)
+    mask_table("blocks", ((128, 64, 0.1), (64, 64, 0.1), (128, 64, 0.02), (32, 64, 0.1)))
+
+
+def columns():
+    mask_table("single columns of some rows", ((128, 1, 0.1), (64, 1, 0.1), (32, 1, 0.1), (16, 1, 0.1), (8, 1, 0.1), (1, 1, 0.01)))
+
+
+def mask_table(title, cases):
+    print("\n### a result that is asked for in %s (mask of bytes), %d³, bf16; microseconds\n" % (title, SIZE))
     print("torch: the product alone, without the mask; `masked`: and `masked_fill_` after it.\n")
-    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "torch masked", "spc / torch speed", "useful TFLOP/s", "error spc")
-    for rows, columns, hint in ((128, 64, 0.1), (64, 64, 0.1), (128, 64, 0.02), (32, 64, 0.1), (1, 1, 0.1)):
+    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "torch masked", "spc / torch speed", "wanted", "useful TFLOP/s", "error spc")
+    for rows, columns, hint in cases:
         a, b, w = bf16(SIZE, SIZE), bf16(SIZE, SIZE), torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bool)
         c, z, zm = torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
         p = Program(ASKED % (SIZE, SIZE, SIZE, HINT % (hint, rows, columns))).bind(A=a, B=b, W=w.view(torch.uint8), C=c)
@@ -145,7 +153,7 @@ def asked():
             p()
             stages, want = p.stages(), (a.float() @ b.float().t()) * w
             row("%dx%d, hint %g" % (rows, columns, hint), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
-                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.1f" % (both * 1e3), "%.2f" % (ref / us), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, want))
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.1f" % (both * 1e3), "%.2f" % (ref / us), wanted("%dx%d" % (rows, columns), kept), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, want))
             if kept in (1.0, 0.1, 0.01):
                 print("<!-- %s -->" % stage_line(p))
         p.close()
@@ -156,26 +164,27 @@ def edges():
     print("\n### masks at the edges, 4104 x 4072 x 3992: the largest error\n")
     head("listed", "empty", "full", "one element", "one strip", "1 % of elements", "last column")
     M, K, N = 4104, 3992, 4072
+    HINTED = {"A regrouped": (0.02, 1, 64), "A rows": (0.02, 1, K), "C columns": (0.02, 128, 1)}
     masks = (lambda w: w.zero_(), lambda w: w.fill_(1), lambda w: w.zero_()[w.shape[0] // 2, w.shape[1] // 3].fill_(1),
              lambda w: w.zero_()[:128].fill_(1), lambda w: w.copy_(torch.rand(w.shape, device="cuda") < 0.01), lambda w: w.zero_()[:, -1].fill_(1))
-    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("A rows", LEFT), ("B", RIGHT), ("C", ASKED)):
+    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("A rows", LEFT), ("B", RIGHT), ("C", ASKED), ("C columns", ASKED)):
         a, c = bf16(M, K), torch.empty(M, N, device="cuda", dtype=torch.bfloat16)
-        b, w = (bf16(N, K) if name == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
+        b, w = (bf16(N, K) if name[0] == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
         listed = {"A": a, "B": b, "C": w}[name[0]]
         full, errors = listed.clone(), []
-        p = Program(text % (M, K, N, HINT % ((0.02, 128, 128) if len(name) == 1 else (0.02, 1, K if name == "A rows" else 64)))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name == "C" else {})))
+        p = Program(text % (M, K, N, HINT % HINTED.get(name, (0.02, 128, 128)))).bind(**dict(dict(A=a, B=b, C=c), **({"W": w} if name[0] == "C" else {})))
         for mask in masks:
             kept = torch.empty(listed.shape, device="cuda", dtype=torch.uint8)
             mask(kept)
-            listed.copy_(kept if name == "C" else full * kept)
+            listed.copy_(kept if name[0] == "C" else full * kept)
             c.fill_(float("nan"))
             p()
             torch.cuda.synchronize()
-            want = (a.float() @ b.float().t()) * w if name == "C" else a.float() @ b.float()
+            want = (a.float() @ b.float().t()) * w if name[0] == "C" else a.float() @ b.float()
             errors.append("%.1e %s" % ((c.float() - want).abs().max().item(), decision(p.stages())[1]))
         row(name + " `%s`" % kernel_of(p.stages()), *errors)
         p.close()
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, regrouped=regrouped, whole=whole)
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, regrouped=regrouped, whole=whole)

@@ -152,6 +152,7 @@ typedef struct cg_launch {
   const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
+  bool spreads;                /* behind the kernel that has computed listed columns: it writes all of T */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
@@ -179,13 +180,14 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
-  int buf_marks, buf_order, buf_packed;
+  int buf_marks, buf_order, buf_packed, buf_listed; /* listed: columns side by side */
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
+enum { CG_SPREAD_ROWS = 128, CG_SPREAD_COLUMNS = 128, CG_SPREAD_BLOCKS = 4 }; /* at most of a strip; that a block writes at a time; blocks beside each other */
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
 
 typedef struct cg_launches {

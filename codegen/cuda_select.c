@@ -29,7 +29,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .brought = {.place = -1, .fetched = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
-  launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
+  launch.buf_marks = launch.buf_order = launch.buf_packed = launch.buf_listed = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
@@ -178,6 +178,24 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   return NULL;
 }
 
+/* The same of a whole result, which lies row by row: T is then what lies side by side. */
+static const char *fit_spread(selection *s, cg_launch *l) {
+  if (!s->stage->reads.count) return "it reads no list";
+  const ir_list *list = s->stage->reads.at[0];
+  const char *why = fit_strips(l, list, list->strip_index);
+  cg_operand *t = &l->product.t;
+  if (why) return why;
+  if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > CG_SPREAD_ROWS) return "its list, of bits, is not of single columns of the result";
+  if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
+  if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
+  if (s->stage->funcs.count < 2) return "its statement has no condition";
+  l->samples = true;
+  t->layout = 'c';
+  t->stride_m = ir_int(s->arena, 1);
+  t->stride_n = t->pitch = l->product.size_m;
+  return NULL;
+}
+
 /* The list of blocks along k: whole k tiles of it. */
 static const char *fit_k_blocks(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -262,6 +280,7 @@ static int skipping_bytes(const cg_launch *l) {
 static const char *fit_lists(selection *s, cg_launch *l) {
   if (ir_kernel_gathers(l->row)) return fit_list(s, l);
   if (ir_kernel_samples(l->row)) return fit_columns(s, l);
+  if (ir_kernel_spreads(l->row)) return fit_spread(s, l);
   if (ir_kernel_regroups(l->row)) return fit_regrouped(s, l);
   if (ir_kernel_is_live(l->row)) return fit_live(s, l);
   if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
@@ -386,6 +405,36 @@ static bool decides_itself(const selection *s, const cg_launch *l) {
          l->asked.tensor && l->asked.tensor == list->tensor;
 }
 
+static ir_buf *listed_buffer(selection *s, const cg_launch *l) {
+  const char *name = ir_format_text(s->arena, "%s.listed", l->product.t.tensor->name);
+  for (int i = 0; i < s->kernel->workspaces.count; i++)
+    if (!strcmp(s->kernel->workspaces.at[i]->name, name)) return s->kernel->workspaces.at[i];
+  return NULL;
+}
+
+/* Of a row that spreads: the value without the condition, which is asked behind it. */
+static const ir_func *fragment_of(const ir_stage *stage, const ir_kernel_row *row) {
+  int number = ir_kernel_spreads(row) ? 2 : 0;
+  return stage->funcs.count > number ? stage->funcs.at[number] : NULL;
+}
+
+/* What was computed side by side goes to its columns. */
+static void select_spreading(selection *s, const cg_launch *computes) {
+  const int threads = 256;
+  cg_product product = computes->product; /* launches move */
+  const ir_list *list = computes->list;
+  cg_launch *l = launch_new(s, computes->row, "spread", threads);
+  l->spreads = true;
+  l->product = product;
+  l->list = list;
+  l->buf_t = use_values(s, l, product.t.tensor);
+  l->buf_listed = use(s, l, listed_buffer(s, l));
+  l->buf_bits = use(s, l, list->bits);
+  use_guard(s, l);
+  l->func = s->stage->funcs.at[1];
+  for (int i = 0; i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
+}
+
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
   const char *why = NULL;
   cg_product product;
@@ -429,7 +478,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
-  l->buf_t = use_values(s, l, l->product.t.tensor);
+  l->buf_t = ir_kernel_spreads(row) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
@@ -457,11 +506,12 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
-  l->func = s->stage->funcs.count ? s->stage->funcs.at[0] : NULL;
+  l->func = fragment_of(s->stage, row);
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
     cg_boxes_share(l);
+    if (ir_kernel_spreads(row)) select_spreading(s, l);
     return SPC_OK;
   }
   if (ir_kernel_skips(row)) {

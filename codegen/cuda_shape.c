@@ -75,6 +75,11 @@ static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
   return ir_apply(a, IR_OP_MUL, l->list->strips, ir_int(a, (l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
+/* A block a strip and some of its columns. */
+static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, CG_SPREAD_COLUMNS)));
+}
+
 /* Where a verdict is written there is a block that does it, however small the operand. */
 static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
@@ -133,6 +138,8 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (launch->library) return;
   if (!launch->row)
     loop_shape(arena, launch, out);
+  else if (launch->spreads)
+    out->grid[0] = spread_grid(arena, launch), out->capped = true, out->blocks_per_sm = CG_SPREAD_BLOCKS;
   else if (launch->attend.takes_notes)
     out->grid[0] = at_least_one(arena, launch->attend.notes->count), out->capped = true, out->blocks_per_sm = 4;
   else
@@ -150,7 +157,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (launch->row && ir_kernel_writes_bsr(launch->row) && !ir_kernel_moves_boxes(launch->row)) out->capped = true, out->blocks_per_sm = 4;
   if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
     out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
-  if (launch->row && ir_kernel_moves_boxes(launch->row)) {
+  if (launch->row && ir_kernel_moves_boxes(launch->row) && !launch->spreads) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;
     if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));

@@ -11,6 +11,7 @@ typedef enum ir_load {
   IR_LOADER_NGATHER,
   IR_LOADER_KPAIR,
   IR_LOADER_NPAIR,
+  IR_LOADER_NSPREAD,
   IR_LOADER_ROWS,
   IR_LOADER_LIVE,
   IR_LOADER_GROUPS,
@@ -48,6 +49,8 @@ const ir_kernel_row *ir_kernel_row_named(const char *name); /* NULL when there i
 bool ir_kernel_is_dense(const ir_kernel_row *row);          /* a product over all of k, no list */
 bool ir_kernel_gathers(const ir_kernel_row *row);           /* its k's are those of a list */
 bool ir_kernel_samples(const ir_kernel_row *row); /* a list names the columns that it computes */
+/* The same, and a launch behind it spreads them: the result is whole, and other than its condition's fill where a list names it alone. */
+bool ir_kernel_spreads(const ir_kernel_row *row);
 /* Either of these, over lists of two strips whose entries say which of the two they are of (ir/tile.h); a half of the tile is a strip. */
 bool ir_kernel_pairs(const ir_kernel_row *row);
 /* A gathering row whose listed operand lies along k: the list brings what it names of it side by side. */

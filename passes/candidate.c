@@ -222,7 +222,7 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
   looking cost = looking_cost(context, candidate, 1);
   bool alone = decides_alone(candidate, cost.fused);
-  int leave = is_both(candidate, cost.fused) ? 0 : candidate->regrouped ? 2 : 1;
+  int leave = is_both(candidate, cost.fused) ? 0 : candidate->regrouped || pass_is_spread(candidate) ? 2 : 1;
   return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || alone, leave);
 }
 
@@ -249,7 +249,7 @@ static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, c
     tiling.m = (double)candidate->strip;
   }
   tiling.whole = row && ir_kernel_n_blocks(row);
-  tiling.columns = pass_is_sampled(candidate) || tiling.whole;
+  tiling.columns = pass_is_sampled(candidate) || pass_is_spread(candidate) || tiling.whole;
   tiling.strip = candidate->operand ? (double)candidate->strip : 0;
   tiling.pairs = pass_is_paired(candidate);
   tiling.gran = (double)candidate->gran;
@@ -357,6 +357,10 @@ static double scattered_cost(pass_context *context, const pass_sum *sum,
                          pass_tensor_bytes(context, candidate->operand));
 }
 
+static double spread_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, double cover) {
+  return pass_cost_spread(context->profile, pass_tensor_bytes(context, sum->stmt->target), pass_tensor_bytes(context, candidate->operand), cover);
+}
+
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index) {
   pass_covers covers = {cover, pass_is_paired(candidate) ? cover * (2 - cover) : cover};
@@ -390,7 +394,8 @@ double pass_candidate_time(pass_context *context, const pass_sum *sum, const ir_
   const ir_expr *across = listed ? factor_of(sum, candidate->operand) : NULL;
   if (tiling.columns) across = candidate->axis == sum->m_index ? sum->b : NULL;
   pass_product q = pass_sum_product(sum, across);
-  return *index + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
+  double spread = pass_is_spread(candidate) ? spread_cost(context, sum, candidate, covers.one) : 0;
+  return *index + spread + pass_cost_product(context->profile, pass_target_of(context), &q, &tiling);
 }
 
 double pass_candidate_joined(pass_context *context, const pass_sum *sum, const ir_candidate *candidate) {

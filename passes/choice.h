@@ -74,6 +74,7 @@ const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *liste
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                     pass_listed *out);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
+bool pass_is_spread(const ir_candidate *candidate); /* it computes listed columns side by side, then spreads them over a whole result */
 bool pass_is_packing(const ir_candidate *candidate); /* its lists bring what they name of each row side by side */
 bool pass_is_paired(const ir_candidate *candidate);  /* its lists are of two strips, told apart */
 /* The reader walks the list that the writer writes its result over. */
@@ -251,6 +252,8 @@ void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *w
 bool pass_is_live(const ir_candidate *candidate); /* it walks such a list */
 /* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
+/* Listed columns of a whole result (ways_spread.c). */
+void pass_ways_spread(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 static inline bool pass_is_quick(const pass_context *context) {

@@ -389,6 +389,10 @@ double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
   return p->compact_us + microseconds_of_bytes(bytes * share, read * p->gather_gbs) + microseconds_of_bytes(bytes * fmin(1, cover), written * p->bandwidth_gbs);
 }
 
+double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover) {
+  return p->launch_us + microseconds_of_bytes(bytes * (1 + fmin(1, cover)) + asked, p->bandwidth_gbs);
+}
+
 double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
 
 static double library_tflops(const pass_profile *p, ir_dtype dtype, bool unaligned) {

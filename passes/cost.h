@@ -114,6 +114,8 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
 /* Rows of so many bytes brought side by side, on the way of making their list. */
 /* What is listed of each of an operand's rows brought side by side: a launch that makes the lists reads the operand once more. */
 double pass_cost_compact(const pass_profile *p, double bytes, double cover);
+/* A whole result of so many bytes, and as many of conditions, of which this share was computed side by side. */
+double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover);
 double pass_cost_pack(const pass_profile *p, double bytes);
 /* Rows compressed, so many elements in all: ids and values of what is not zero. */
 double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);

@@ -7,6 +7,7 @@
  * flattened row-major (ir/roles.h).  Constant factors and the sign of the sum's
  * body are part of it. */
 #include "ir/bsr.h"
+#include "ir/kernels.h"
 #include "ir/roles.h"
 #include "passes/contract.h"
 #include "passes/lower.h"
@@ -82,6 +83,33 @@ static void stand_at_place(lower_state *s, lower_env *env, ir_func *func) {
       env->cursor[i] = (lower_cursor){.next = s->accesses.at[i].format->level_count, .pos = at, .readable = true};
 }
 
+/* A function of a sum, or of what takes its place, and of where it is: this value, under this condition. */
+static void write_fragment(lower_state *s, const pass_contraction_info *info, const char *name, bool finished, ir_expr *condition) {
+  ir_func *func = pass_code_function(s, name);
+  func->kind = IR_FUNC_FRAGMENT;
+  ir_expr *acc = pass_fragment_parameter(s, func, "acc", sum_dtype(info));
+  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
+  ir_expr *batch = pass_fragment_parameter(s, func, "batch", IR_I64);
+  ir_stmt *stmt = s->stmt, copy = *stmt;
+  copy.value = finished ? acc : pass_epilogue_with(s->arena, info, pass_finished_sum(s, info, acc));
+  copy.cond = condition;
+  s->stmt = &copy;
+  ir_expr *root = pass_lower_root(s);
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  lower_env *env = pass_env_new(s);
+  ir_roles roles = roles_of(s, info);
+  pass_fragment_bind(s, env, &roles.m, m);
+  pass_fragment_bind(s, env, &roles.n, n);
+  pass_fragment_bind(s, env, &roles.batch, batch);
+  if (info->ragged) pass_env_bind(env, info->ragged->segment, batch);
+  stand_at_place(s, env, func);
+  pass_level_resolve(s, env);
+  func->result = pass_value(s, env, root);
+  s->stmt = stmt;
+}
+
 void pass_lower_fragment(lower_state *s) {
   pass_contraction_info info;
   if (ir_is_scatter(s->stmt)) {
@@ -90,27 +118,9 @@ void pass_lower_fragment(lower_state *s) {
   }
   if (!pass_contraction(s->arena, s->stmt, &info)) return;
   if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
-  ir_func *func = pass_code_function(s, "epilogue");
-  func->kind = IR_FUNC_FRAGMENT;
-  ir_expr *acc = pass_fragment_parameter(s, func, "acc", sum_dtype(&info));
-  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
-  ir_expr *batch = pass_fragment_parameter(s, func, "batch", IR_I64);
-  ir_expr *value = pass_epilogue_with(s->arena, &info, pass_finished_sum(s, &info, acc));
-  ir_stmt *stmt = s->stmt, copy = *stmt;
-  copy.value = value;
-  s->stmt = &copy;
-  ir_expr *root = pass_lower_root(s);
-  s->accesses.count = 0;
-  s->memo_room = 0;
-  pass_access_collect(s, root);
-  lower_env *env = pass_env_new(s);
-  ir_roles roles = roles_of(s, &info);
-  pass_fragment_bind(s, env, &roles.m, m);
-  pass_fragment_bind(s, env, &roles.n, n);
-  pass_fragment_bind(s, env, &roles.batch, batch);
-  if (info.ragged) pass_env_bind(env, info.ragged->segment, batch);
-  stand_at_place(s, env, func);
-  pass_level_resolve(s, env);
-  func->result = pass_value(s, env, root);
-  s->stmt = stmt;
+  write_fragment(s, &info, "epilogue", false, s->stmt->cond);
+  const ir_kernel_row *row = ir_kernel_row_named(s->stage->row);
+  if (!row || !ir_kernel_spreads(row)) return;
+  write_fragment(s, &info, "kept", true, s->stmt->cond);
+  if (!info.bare || info.negative || info.factor) write_fragment(s, &info, "bare", false, NULL);
 }

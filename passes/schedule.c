@@ -137,10 +137,13 @@ static spc_status no_list(pass_context *context, const ir_directive *d, const ir
 static bool is_asked_by(pass_context *context, const ir_kernel *kernel, const pass_ways *ways,
                         const ir_tensor *tensor, int axis_dim) {
   pass_listed listed;
-  bool there = false;
-  for (int i = 0; i < ways->list.count; i++)
-    there |= stands(&ways->list.at[i]) && pass_is_sampled(ways->list.at[i].candidate);
-  return there && pass_columns_of(context, kernel, &ways->sum, &listed) &&
+  bool alone = false, whole = false; /* they are all there is of it; they are spread over a whole one */
+  for (int i = 0; i < ways->list.count; i++) {
+    if (!stands(&ways->list.at[i])) continue;
+    alone |= pass_is_sampled(ways->list.at[i].candidate);
+    whole |= pass_is_spread(ways->list.at[i].candidate);
+  }
+  return ((alone && pass_columns_of(context, kernel, &ways->sum, &listed)) || (whole && pass_blocks_of(context, kernel, &ways->sum, &listed))) &&
          listed.access->tensor == tensor && listed.axis_dim == axis_dim;
 }
 

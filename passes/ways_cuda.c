@@ -604,5 +604,6 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
       lists_of(context, kernel, ways, ways->sum.factors.at[i]);
   if (!ways->sum.flattened) columns_of(context, kernel, ways);
   if (!ways->sum.flattened) pass_ways_n_blocks(context, kernel, ways);
+  if (!ways->sum.flattened) pass_ways_spread(context, kernel, ways);
   add_named_boxes(context, kernel, ways);
 }

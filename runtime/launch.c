@@ -210,12 +210,13 @@ static spc_status settle_call(rt_run *run, int number, rt_launch *launch) {
   return SPC_OK;
 }
 
-/* A code whose maps do not fit is not launched; one that stands in is, then and only then. */
+/* A code whose maps do not fit is not launched, nor is what its stage has behind it; codes that stand in are, then and only then. */
 bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int number) {
   const ir_code_image *codes = plan->image->codes.at;
-  int first = number;
-  while (first > 0 && codes[first].stands_in) first--;
-  return launches[first].unfit != codes[number].stands_in;
+  const ir_stage *stage = codes[number].stage;
+  bool unfit = false;
+  for (int i = number; i >= 0 && codes[i].stage == stage; i--) unfit |= !codes[i].stands_in && launches[i].unfit;
+  return unfit != codes[number].stands_in;
 }
 
 spc_status rt_launch_prepare(rt_run *run, int number) {

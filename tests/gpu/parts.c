@@ -60,7 +60,7 @@ static void die(bench *b, const char *what) {
 
 static array *find(bench *b, const char *stem) {
   for (int i = 0; i < b->array_count; i++)
-    if (!strncmp(b->array[i].buf->name, stem, strlen(stem))) return &b->array[i];
+    if (b->array[i].buf->kind == IR_BUF_VALS && !strncmp(b->array[i].buf->name, stem, strlen(stem))) return &b->array[i];
   return NULL;
 }
 
@@ -155,13 +155,14 @@ static void launch(bench *b, const ir_code_image *code, rt_cuda_module *module) 
   for (int d = 0; d < CASE_DIMS; d++) args.size[d] = b->size[d];
   for (int d = 0; d < 3; d++)
     if (code->grid[d] && !ir_size_value(code->grid[d], b->size, &grid[d])) die(b, "grid");
-  if (!code->stands_in) b->unfit = !maps_of(b, code, &args, &maps);
+  if (!code->stands_in) b->unfit |= !maps_of(b, code, &args, &maps);
   if (b->unfit != code->stands_in || (code->grid[0] && grid[0] == 0)) return;
   if (code->maps.count) b->boxes++;
   if (rt_cuda_launch(b->cuda, module, grid, &args, &maps, NULL)) die(b, "launch");
 }
 
 static void run(bench *b, const ir_stage *s) {
+  b->unfit = false; /* one of the stage's kernels is, then another stands in for all of them */
   for (int i = 0; i < b->array_count; i++) upload(b, &b->array[i]);
   for (int i = 0; i < b->image->codes.count; i++) {
     const ir_code_image *code = &b->image->codes.at[i];

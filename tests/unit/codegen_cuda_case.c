@@ -32,7 +32,7 @@ bool cuda_case_bsr(const product_case *p) { return row_is(p, ir_kernel_reads_bsr
 
 bool cuda_case_sdd(const product_case *p) { return row_is(p, ir_kernel_writes_bsr); }
 
-bool cuda_case_picks(const product_case *p) { return row_is(p, ir_kernel_n_blocks); }
+bool cuda_case_picks(const product_case *p) { return row_is(p, ir_kernel_n_blocks) || row_is(p, ir_kernel_spreads); }
 
 bool cuda_case_fits(const product_case *p, const char *target) {
   const ir_kernel_row *row = cuda_case_row(p);
@@ -304,6 +304,18 @@ static ir_expr *factor_of_group(cuda_cases *c, const product_case *p, ir_index *
   return ir_access(a, t, subs);
 }
 
+/* A mask is asked where the result is written, all else where it is computed. */
+static void give_spread(cuda_cases *c, const product_case *p, ir_stage *s, ir_func *epilogue) {
+  ir_func *same = ir_func_new(c->kernel, "kept");
+  same->kind = IR_FUNC_FRAGMENT;
+  same->result = ir_cast(c->arena, value_dtype(p), ir_var_ref(c->arena, param(c, same, "acc", sum_dtype(p))));
+  param(c, same, "m", IR_I64), param(c, same, "n", IR_I64), param(c, same, "batch", IR_I64);
+  IR_PUSH(c->arena, &s->funcs, p->epilogue == CASE_MASK ? epilogue : same);
+  if (p->epilogue != CASE_MASK) IR_PUSH(c->arena, &s->funcs, epilogue);
+  ir_buf *listed = workspace(c, "", p->out, ir_apply(c->arena, IR_OP_MUL, size(c, CASE_M), size(c, CASE_N)));
+  listed->name = ir_format_text(c->arena, "%s.listed", s->stmts.at[0]->target->name);
+}
+
 ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_arena *a = c->arena;
   bool grouped = cuda_case_groups(p);
@@ -369,6 +381,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
   IR_PUSH(a, &s->stmts, stmt);
   if (epilogue) IR_PUSH(a, &s->funcs, epilogue);
+  if (ir_kernel_spreads(cuda_case_row(p))) give_spread(c, p, s, epilogue);
   if (read) IR_PUSH(a, &s->reads, read);
   s->detects = made;
   if (guarded) s->when = (ir_guard){guarded, p->guard == 2, 0.5};

@@ -96,7 +96,7 @@ bool cuda_case_regroups(const product_case *p); /* its list has an order of rows
 bool cuda_case_is_live(const product_case *p); /* its list is of A's rows, and has packed them */
 bool cuda_case_brings(const product_case *p); /* its list brings what it names of A side by side */
 bool cuda_case_bsr(const product_case *p);     /* A is stored in blocks, in whose inside layout_a is meant */
-bool cuda_case_picks(const product_case *p);   /* its list names runs of columns; T is whole */
+bool cuda_case_picks(const product_case *p);   /* its list names runs of columns, or single ones; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
 
 extern const product_case cuda_product_cases[];

@@ -1,6 +1,6 @@
 """What the conformance cases share: a program with real arrays, run through the command line on every back end that is
 here, compared element by element with a value that NumPy computed from the language's description alone."""
-import concurrent.futures, itertools, json, os
+import concurrent.futures, itertools, json, os, re
 import numpy as np, scipy.sparse as sp
 import harness_data as h
 from harness_data import check, path, spc, write
@@ -30,6 +30,17 @@ def block_mask(rng, shape, blocks, kept, empty):
         there[::3] = False
         there[:, 1::4] = False
     return np.kron(there, np.ones(blocks, int))[:shape[0], :shape[1]]
+
+
+TARGET = next((row["detail"] for row in json.loads(spc("doctor", "--json").stdout) if row["what"] == "GPU"), "") if "cuda" in BACKENDS else ""
+
+
+def slow_profile(name, keys, more=""):
+    """A profile where launches take no time and kernels whose rates have such keys are slow, as is whoever has none: lists are chosen at any size."""
+    with open(os.path.join(h.ROOT, "passes", "profile.def")) as rates:
+        slow = re.findall(r'PROFILE_RATE\("(%s[^"]*)"' % keys, rates.read())
+    return write(name, "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped", "compact")) + "wgmma16_tflops = 1\nmma16_tflops = 1\n" +
+                 "".join("rate %s = 1\n" % key for key in slow) + more)
 
 
 def program(dims, body, name="k", more=""):

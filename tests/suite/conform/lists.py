@@ -1,7 +1,6 @@
 """Products of a matrix whose zeros are known at run time only: on a GPU lists are made of its values, over strips of every height, and the
 device decides which branch runs; sizes, alignments and masks that lists have edges at."""
 import numpy as np
-import json, os, re
 from .harness import *
 
 rng = np.random.default_rng(64)
@@ -9,13 +8,9 @@ f64 = lambda a: np.asarray(a, np.float64)
 SIZES = ((300, 520, 136), (64, 72, 8), (129, 1064, 264), (1, 40, 16), (257, 130, 72), (500, 640, 40))  # m, k, n: strips that are not whole, one strip of two, rows of no 16 bytes
 
 
-TARGET = next((row["detail"] for row in json.loads(spc("doctor", "--json").stdout) if row["what"] == "GPU"), "") if "cuda" in BACKENDS else ""
 # Lists are chosen at these sizes, with one tile for both branches: launches take no time, and dense kernels and those of blocks are slow.
 TILES = "\nschedule k for sm_90a { tile C m=128 n=256 k=64; }\nschedule k for sm_80 { tile C m=128 n=128 k=32; }"
-with open(os.path.join(h.ROOT, "passes", "profile.def")) as rates:
-    DENSE = re.findall(r'PROFILE_RATE\("((?:tma|[kr]block)_[^"]*)"', rates.read())
-SLOW = ["--profile=" + write("slow.profile", "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped", "compact")) + "wgmma16_tflops = 1\nmma16_tflops = 1\n" +
-                             "".join("rate %s = 1\n" % key for key in DENSE))]
+SLOW = ["--profile=" + slow_profile("slow.profile", "(?:tma|[kr]block)_")]
 
 
 def listing(layout, m, k):
@@ -26,21 +21,16 @@ def listing(layout, m, k):
     return ["detect_values", "gemm_k" if layout else "gemm_kpack"]
 
 
-def masked(m, k, tall, wide, share):
-    """Of `share` of the blocks of so many rows and columns all elements, of the others none."""
-    return np.kron(rng.random((-(-m // tall), -(-k // wide))) < share, np.ones((tall, wide), bool))[:m, :k]
-
-
 def products(gran, bound, dtype="bf16", layout=" as dense_t"):
     tall, wide = (int(n) for n in gran.split("x"))
     text = "spx 1; dim M: dyn <= 8192; dim N: dyn; dim K: dyn%s;\nkernel k { in A: %s[M,K]%s ~ zeros(dynamic, density=0.05, gran=%s); in B: %s[K,N];\n  out C[m,n] = sum[k] A[m,k]*B[k,n] : %s acc f32; }\n" % (
         bound, dtype, layout, gran, dtype, dtype) + TILES
     to = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16)}[dtype]
     for m, k, n in SIZES:
-        kinds = {"a tenth": masked(m, k, tall, wide, 0.1), "half": masked(m, k, tall, wide, 0.5), "full": np.ones((m, k), bool), "empty": np.zeros((m, k), bool)}
+        kinds = {"a tenth": block_mask(rng, (m, k), (tall, wide), 0.1, False) > 0, "half": block_mask(rng, (m, k), (tall, wide), 0.5, False) > 0, "full": np.ones((m, k), bool), "empty": np.zeros((m, k), bool)}
         kinds["one element"] = kinds["empty"].copy()
         kinds["one element"][m - 1, k // 2] = True
-        kinds["one strip"] = masked(m, k, tall, wide, 0.03)
+        kinds["one strip"] = block_mask(rng, (m, k), (tall, wide), 0.03, False) > 0
         kinds["one strip"][m // 2 // 64 * 64: m // 2 // 64 * 64 + 64] = True
         for kind in kinds if (m, k, n) == SIZES[0] or (m, k, n) == SIZES[2] else ("a tenth", "one strip"):
             A, B = to(np.where(kinds[kind], rng.normal(size=(m, k)), 0)), to(rng.normal(size=(k, n)))

@@ -1,0 +1,49 @@
+"""Products whose result is asked for in single columns of strips of rows: on a GPU these are listed, computed side by side and spread over the
+whole result; masks, sizes and alignments that lists have edges at, what elements without a reason hold."""
+import numpy as np
+from .harness import *
+
+rng = np.random.default_rng(66)
+f64 = lambda a: np.asarray(a, np.float64)
+PROFILE = "--profile=" + slow_profile("columns.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
+SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes
+KERNELS = {"128x1": ["detect_values", "gemm_nspread"], "64x1": ["detect_values", "gemm_nspread"]} if "sm_90a" in TARGET else {}
+
+
+def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%s", post=lambda ab: ab, cond="W[m,n]", fill=0.0, more="", arrays=None, options=(), kernels=True, turned=False, bound=" <= 8192"):
+    text = "spx 1; dim M: dyn%s; dim N: dyn%s; dim K: dyn;\nkernel k { in A: %s[M,K]; in B: %s[N,K]; in W: %s[M,N] ~ zeros(dynamic, density=0.01, gran=%s); %s\n  out C[m,n] = %s on %s fill %g : %s acc f32; }\n" % (
+        bound, bound, dtype, dtype, kind, gran, more, value % ("(sum[k] B[n,k]*A[m,k])" if turned else "(sum[k] A[m,k]*B[n,k])"), cond, fill, out or dtype)
+    A, B = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
+    W = mask if kind == "b1" else ROUND[kind](np.where(mask, rng.integers(1, 5, mask.shape), 0).astype(np.float64))
+    boxes = m % 8 == 0 and n % 8 == 0 and k % 8 == 0
+    case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(PROFILE, *options),
+         kernels=KERNELS.get(gran, []) if kernels and boxes else [])
+
+
+for gran in ("128x1", "64x1"):
+    tall = int(gran.split("x")[0])
+    for m, n, k in SIZES:
+        masks = {"a tenth": block_mask(rng, (m, n), (tall, 1), 0.1, False) > 0, "half": block_mask(rng, (m, n), (tall, 1), 0.5, False) > 0, "elements": rng.random((m, n)) < 0.02}
+        if (m, n, k) in SIZES[:2]:
+            masks.update({"full": np.ones((m, n), bool), "empty": np.zeros((m, n), bool), "one element": np.zeros((m, n), bool), "last column": np.zeros((m, n), bool), "one strip": block_mask(rng, (m, n), (tall, 1), 0.03, False) > 0})
+            masks["one element"][m - 1, n // 2] = masks["last column"][:, n - 1] = True
+            masks["one strip"][m // 2 // 64 * 64: m // 2 // 64 * 64 + 64] = True
+        for kind, mask in masks.items():
+            asked("%s, %d x %d x %d, %s" % (gran, m, n, k, kind), gran, mask, m, n, k)
+m, n, k = 304, 520, 136
+mask, bias, scale = block_mask(rng, (m, n), (64, 1), 0.1, False) > 0, rng.integers(-8, 8, n).astype(np.float32), rng.integers(1, 3, m).astype(np.float32)
+for force in ("sparse", "dense"):
+    asked("forced %s" % force, "128x1", mask, m, n, k, fill=-1, options=("--force-guard=" + force,))
+asked("f16, what is filled", "128x1", mask, m, n, k, "f16", fill=-2.5)
+asked("a mask of values", "64x1", mask, m, n, k, kind="bf16", cond="W[m,n] != 0")
+asked("the factors the other way round", "128x1", mask, m, n, k, turned=True)
+asked("a bias, a scale, relu", "64x1", mask, m, n, k, value="relu(s[m]*%s + b[n])", post=lambda ab: np.maximum(scale[:, None] * ab + bias, 0), more="in b: f32[N]; in s: f32[M];", arrays=dict(b=bias, s=scale))
+asked("minus half of it", "128x1", mask, m, n, k, value="-0.5*%s", post=lambda ab: -0.5 * ab)
+asked("no products", "128x1", mask, m, n, 0, kernels=False)
+rest = ROUND["bf16"](rng.integers(-8, 8, (m, n)).astype(np.float64))
+asked("a matrix at the place: no list of columns", "128x1", mask, m, n, k, value="%s + r[m,n]", post=lambda ab: ab + f64(rest), more="in r: bf16[M,N];", arrays=dict(r=rest), kernels=False)
+asked("results in f32", "128x1", mask, m, n, k, out="f32", kernels=False)
+asked("strict NaN", "128x1", mask, m, n, k, options=("--strict-nan",), kernels=False)
+asked("batch invariance", "128x1", mask, m, n, k, options=("--batch-invariant",), kernels=False)
+asked("reproducible", "128x1", mask, m, n, k, options=("--reproducible",))
+asked("sizes that nothing bounds", "128x1", mask, m, n, k, bound="")
