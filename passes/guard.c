@@ -72,8 +72,8 @@ static double sparse_time(const branches *b, double cover) {
   return time + index;
 }
 
-/* Of pairs of strips the time is no line: the more they have, the more of it is of both. */
-static double paired_break_even(const branches *b) {
+/* Of pairs of strips the time is no line: the more they have, the more of it is of both.  Nor is it where few lists make few turns of tiles. */
+static double searched_break_even(const branches *b) {
   const int halvings = 24;
   double low = 0, high = 1;
   if (sparse_time(b, low) >= b->dense || sparse_time(b, high) <= b->dense) return sparse_time(b, low) >= b->dense ? 0 : 1;
@@ -89,7 +89,7 @@ static double break_even(const branches *b) {
   const pass_options *options = b->context->options;
   if (options && options->force_guard == 1) return 2;
   if (options && options->force_guard == 2) return 0;
-  if (pass_is_paired(b->sparse)) return paired_break_even(b);
+  if (pass_is_paired(b->sparse) || pass_is_spread(b->sparse)) return searched_break_even(b);
   return pass_break_even(sparse_time(b, 0), sparse_time(b, 1), b->dense);
 }
 
