@@ -210,12 +210,14 @@ static spc_status settle_call(rt_run *run, int number, rt_launch *launch) {
   return SPC_OK;
 }
 
-/* A code whose maps do not fit is not launched, nor is what its stage has behind it; codes that stand in are, then and only then. */
+/* A code whose maps do not fit is not launched, nor is what its stage has behind it; codes that stand in are, then and only then: for those before
+ * them, which may be another stage's that is both branches. */
 bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int number) {
   const ir_code_image *codes = plan->image->codes.at;
-  const ir_stage *stage = codes[number].stage;
   bool unfit = false;
-  for (int i = number; i >= 0 && codes[i].stage == stage; i--) unfit |= !codes[i].stands_in && launches[i].unfit;
+  int own = number;
+  while (own > 0 && codes[own].stands_in) own--;
+  for (int i = own; i >= 0 && codes[i].stage == codes[own].stage; i--) unfit |= !codes[i].stands_in && launches[i].unfit;
   return unfit != codes[number].stands_in;
 }
 
