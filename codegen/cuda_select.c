@@ -178,6 +178,13 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   return NULL;
 }
 
+static ir_buf *listed_buffer(selection *s, const cg_launch *l) {
+  const char *name = ir_format_text(s->arena, "%s.listed", l->product.t.tensor->name);
+  for (int i = 0; i < s->kernel->workspaces.count; i++)
+    if (!strcmp(s->kernel->workspaces.at[i]->name, name)) return s->kernel->workspaces.at[i];
+  return NULL;
+}
+
 /* The same of a whole result, which lies row by row: T is then what lies side by side. */
 static const char *fit_spread(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -188,7 +195,7 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > CG_SPREAD_ROWS) return "its list, of bits, is not of single columns of the result";
   if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
-  if (s->stage->funcs.count < 2) return "its statement has no condition";
+  if (s->stage->funcs.count < 2 || !listed_buffer(s, l)) return "its statement has no condition, or its columns have no workspace";
   l->samples = true;
   t->layout = 'c';
   t->stride_m = ir_int(s->arena, 1);
@@ -403,13 +410,6 @@ static bool decides_itself(const selection *s, const cg_launch *l) {
   const ir_list *list = s->stage->when.list;
   return list && !s->stage->when.above && !list->bits && !list->ids && list->verdict && list->threshold &&
          l->asked.tensor && l->asked.tensor == list->tensor;
-}
-
-static ir_buf *listed_buffer(selection *s, const cg_launch *l) {
-  const char *name = ir_format_text(s->arena, "%s.listed", l->product.t.tensor->name);
-  for (int i = 0; i < s->kernel->workspaces.count; i++)
-    if (!strcmp(s->kernel->workspaces.at[i]->name, name)) return s->kernel->workspaces.at[i];
-  return NULL;
 }
 
 /* Of a row that spreads: the value without the condition, which is asked behind it. */
