@@ -381,7 +381,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
   ir_stage *s = stage(c, IR_STAGE_COMPUTE, p->row);
   IR_PUSH(a, &s->stmts, stmt);
   if (epilogue) IR_PUSH(a, &s->funcs, epilogue);
-  if (ir_kernel_spreads(cuda_case_row(p))) give_spread(c, p, s, epilogue);
+  if (row_is(p, ir_kernel_spreads)) give_spread(c, p, s, epilogue);
   if (read) IR_PUSH(a, &s->reads, read);
   s->detects = made;
   if (guarded) s->when = (ir_guard){guarded, p->guard == 2, 0.5};

@@ -126,6 +126,10 @@ Test(codegen_cuda_rows, misfits_are_refused) {
        CASE_PLAIN, 0, .way = CASE_STRAIGHT},
       {"gemm_nblock_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'c', false, 128, 64, 0, 0,
        CASE_PLAIN, 0, .way = CASE_STRAIGHT},
+      {"gemm_nspread_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 128, 1, .epilogue = CASE_MASK},
+      {"gemm_nspread_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 256, 1, .epilogue = CASE_MASK},
+      {"gemm_nspread_tma_128x256x64", IR_BF16, IR_F32, 'r', 'c', 'r', false, 128, 1, .epilogue = CASE_MASK},
+      {"gemm_nspread_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', false, 128, 64, .epilogue = CASE_MASK},
       {"no_such_row", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 0, 0, 0, 0, CASE_PLAIN, 0, .way = CASE_STRAIGHT}};
   for (int i = 0; i < IR_COUNT(misfits); i++) {
     cuda_cases c;
