@@ -152,7 +152,8 @@ typedef struct cg_launch {
   const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
-  bool spreads;                /* behind the kernel that has computed listed columns: it writes all of T */
+  bool spreads;                /* behind the kernel that has computed listed columns: it writes all of T, */
+  ir_expr *pitch_whole;        /* whose rows are so far apart */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
@@ -187,7 +188,7 @@ typedef struct cg_launch {
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
-enum { CG_SPREAD_ROWS = 128, CG_SPREAD_COLUMNS = 128, CG_SPREAD_BLOCKS = 4 }; /* at most of a strip; that a block writes at a time; blocks beside each other */
+enum { CG_SPREAD_ROWS = 128, CG_SPREAD_COLUMNS = 128, CG_SPREAD_BLOCKS = 4, CG_SPREAD_THREADS = 256 }; /* at most of a strip; that a block writes at a time; blocks beside each other */
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
 
 typedef struct cg_launches {

@@ -409,6 +409,7 @@ static void put_spread(const config *c) {
   line(c, "static constexpr int threads = %d, strip = %lld, columns = %d;", l->threads, (long long)l->list->strip, CG_SPREAD_COLUMNS);
   put_size(c, "m", p->size_m);
   put_size(c, "n", p->size_n);
+  put_size(c, "pitch_t", l->pitch_whole);
   put_operand(c, "t", "", &p->t, l->buf_t);
   put_pointer(c, "listed", "const T", l->buf_listed);
   put_pointer(c, "bits", "const spc_u32", l->buf_bits);

@@ -197,6 +197,7 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
   if (s->stage->funcs.count < 2 || !listed_buffer(s, l)) return "its statement has no condition, or its columns have no workspace";
   l->samples = true;
+  l->pitch_whole = t->pitch;
   t->layout = 'c';
   t->stride_m = ir_int(s->arena, 1);
   t->stride_n = t->pitch = l->product.size_m;
@@ -420,16 +421,15 @@ static const ir_func *fragment_of(const ir_stage *stage, const ir_kernel_row *ro
 
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
-  const int threads = 256;
-  cg_product product = computes->product; /* launches move */
-  const ir_list *list = computes->list;
-  cg_launch *l = launch_new(s, computes->row, "spread", threads);
+  const cg_launch from = *computes; /* launches move */
+  cg_launch *l = launch_new(s, from.row, "spread", CG_SPREAD_THREADS);
   l->spreads = true;
-  l->product = product;
-  l->list = list;
-  l->buf_t = use_values(s, l, product.t.tensor);
+  l->product = from.product;
+  l->list = from.list;
+  l->pitch_whole = from.pitch_whole;
+  l->buf_t = use_values(s, l, l->product.t.tensor);
   l->buf_listed = use(s, l, listed_buffer(s, l));
-  l->buf_bits = use(s, l, list->bits);
+  l->buf_bits = use(s, l, l->list->bits);
   use_guard(s, l);
   l->func = s->stage->funcs.at[1];
   for (int i = 0; i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);

@@ -4,7 +4,7 @@
 //
 // A block takes some columns of a strip: it counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they
 // are read, and writes rows of T.  The condition is asked here, of each element of a listed column: in the others it holds nowhere.
-// Config names: T, t, listed, m, n, strip, columns (of a block), bits, bit_words, kept(value, m, n, batch), fill.
+// Config names: T, t, pitch_t, listed, m, n, strip, columns (of a block), bits, bit_words, kept(value, m, n, batch), fill.
 #pragma once
 #include "spc/detect.cuh"
 
@@ -48,7 +48,8 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
   __syncthreads();
   const int across = Config::columns / chunk; // chunks of a row
   const unsigned short fill = spc_put_as<T>::from(Config::fill()).bits;
-  const bool whole = n % chunk == 0 && ((spc_u64)Config::t(args, 0) & 15) == 0;
+  const long long pitch = Config::pitch_t(args);
+  const bool whole = n % chunk == 0 && (((spc_u64)Config::t(args, 0) | (spc_u64)pitch * sizeof(T)) & 15) == 0;
 #pragma unroll 2
   for (int i = (int)threadIdx.x; i < rows * across; i += threads) {
     const int r = i / across, c = i % across * chunk;
@@ -65,7 +66,7 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
         value.bits = room.value[room.place[c + e] * line + r];
         out[e] = spc_put_as<T>::from(Config::kept(args, spc_get(value), m0 + r, n0 + c + e, 0)).bits;
       }
-    unsigned short *to = (unsigned short *)Config::t(args, 0) + (long long)(m0 + r) * n + n0 + c;
+    unsigned short *to = (unsigned short *)Config::t(args, 0) + (m0 + r) * pitch + n0 + c;
     if (whole) {
       *(uint4 *)to = make_uint4(out[0] | (spc_u32)out[1] << 16, out[2] | (spc_u32)out[3] << 16, out[4] | (spc_u32)out[5] << 16, out[6] | (spc_u32)out[7] << 16);
     } else {
