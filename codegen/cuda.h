@@ -152,8 +152,8 @@ typedef struct cg_launch {
   const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
-  bool spreads;                /* behind the kernel that has computed listed columns: it writes all of T, */
-  ir_expr *pitch_whole;        /* whose rows are so far apart */
+  const ir_kernel_row *spreads; /* of the kernel before it, which has computed listed columns and names the stage; NULL: none has. It writes all of T, */
+  ir_expr *pitch_whole;         /* whose rows are so far apart */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
@@ -188,7 +188,7 @@ typedef struct cg_launch {
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
-enum { CG_SPREAD_ROWS = 128, CG_SPREAD_COLUMNS = 128, CG_SPREAD_BLOCKS = 4, CG_SPREAD_THREADS = 256 }; /* at most of a strip; that a block writes at a time; blocks beside each other */
+enum { CG_BLOCKS_BESIDE = 4 }; /* of a launch before a kernel, or behind it, on a multiprocessor */
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
 
 typedef struct cg_launches {
@@ -212,6 +212,8 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which th
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
+/* The workspace `TENSOR.suffix`; NULL: there is none. */
+ir_buf *cg_workspace_of(ir_arena *arena, const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix);
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has

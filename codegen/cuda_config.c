@@ -401,12 +401,23 @@ static void put_product(const config *c) {
   put_epilogue(c);
 }
 
+/* A fragment that only the launch at hand asks for, of its own m and n. */
+static void put_function(const config *c, const char *name, const char *type, const ir_func *f) {
+  const char *param[4];
+  for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
+  int m = c->l->product.swapped ? 2 : 1;
+  line(c, "SPC_DEVICE %s %s(const spc_args &args, float %s, long long %s, long long %s, long long %s) {", type, name, param[0], param[m], param[3 - m], param[3]);
+  cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
+  cg_print_fragment(&printer);
+  line(c, "}");
+}
+
 /* Behind it: all of T from its listed columns. */
 static void put_spread(const config *c) {
   const cg_launch *l = c->l;
   const cg_product *p = &l->product;
   line(c, "using T = %s;", cuda_type(p->t.tensor->dtype));
-  line(c, "static constexpr int threads = %d, strip = %lld, columns = %d;", l->threads, (long long)l->list->strip, CG_SPREAD_COLUMNS);
+  line(c, "static constexpr int threads = %d, strip = %lld, columns = %d;", l->threads, (long long)l->list->strip, l->row->n);
   put_size(c, "m", p->size_m);
   put_size(c, "n", p->size_n);
   put_size(c, "pitch_t", l->pitch_whole);
@@ -416,26 +427,10 @@ static void put_spread(const config *c) {
   put_size(c, "bit_words", ir_ceil_div(c->arena, l->list->capacity, 32));
   put_fill(c, (float)l->stage->stmts.at[0]->fill);
   put_guard(c);
-  const ir_func *f = l->func;
-  const char *param[4];
-  for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
-  int m = p->swapped ? 2 : 1;
-  line(c, "SPC_DEVICE float kept(const spc_args &args, float %s, long long %s, long long %s, long long %s) {", param[0], param[m], param[3 - m], param[3]);
-  cg_printer printer = {.out = c->out, .func = f, .launch = l, .depth = 2};
-  cg_print_fragment(&printer);
-  line(c, "}");
+  put_function(c, "kept", "float", l->func);
 }
 
 /* ---- attention -------------------------------------------------------------------------------- */
-static void put_function(const config *c, const char *name, const char *type, const ir_func *f) {
-  const char *param[4];
-  for (int i = 0; i < 4; i++) param[i] = cg_cuda_name(c->arena, f->params.at[i]->name);
-  line(c, "SPC_DEVICE %s %s(const spc_args &args, float %s, long long %s, long long %s, long long %s) {", type, name, param[0], param[1], param[2], param[3]);
-  cg_printer printer = {.out = c->out, .func = f, .launch = c->l, .depth = 2};
-  cg_print_fragment(&printer);
-  line(c, "}");
-}
-
 /* The score is a constant times the sum, unless it is masked. */
 static bool is_linear(const ir_func *f, double *scale) {
   const ir_expr *e = f->result;
@@ -711,9 +706,8 @@ static int attending_blocks(const cg_launch *l) {
 }
 
 static int blocks_beside(const cg_launch *l) {
-  if (l->spreads) return CG_SPREAD_BLOCKS;
   if (l->cluster) return 2;
-  if (l->attend.takes_notes) return 4;
+  if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
   if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
@@ -751,7 +745,7 @@ static void put_next(const config *c) {
 
 /* A kernel that moves boxes waits for the grid before it by itself, once its barriers are there. */
 static void put_entry(const config *c) {
-  bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row) && !c->l->spreads;
+  bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
   bool cluster = ir_kernel_split(c->l->row) > 1, plain = is_plain(c->l->row);
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %s%d%s)%s\n"
@@ -775,7 +769,6 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   }
   bool makes = launch->row->multiply == IR_MULTIPLY_NONE;
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
-  if (launch->spreads) file = launch->part;
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
   if (makes && launch->compacted) file = "compact";

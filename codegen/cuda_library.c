@@ -14,13 +14,6 @@ static ir_library_matrix matrix_of(ir_arena *arena, cg_launch *l, const cg_opera
                              .batch_stride = l->product.batch_count ? o->stride_batch[0] : NULL};
 }
 
-static ir_buf *workspace_of(ir_arena *arena, const ir_kernel *kernel, const cg_launch *l) {
-  const char *name = ir_format_text(arena, "%s.library", l->product.stmt->target->name);
-  for (int i = 0; i < kernel->workspaces.count; i++)
-    if (!strcmp(kernel->workspaces.at[i]->name, name)) return kernel->workspaces.at[i];
-  return NULL;
-}
-
 static int use_tensor(ir_arena *arena, cg_launch *l, const ir_tensor *tensor) {
   return tensor ? cg_buffer_use(arena, l, cg_values_buffer(arena, tensor)) : -1;
 }
@@ -34,7 +27,7 @@ const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launc
   if (!cg_product_is_dense(p)) return "an operand is not stored dense";
   if (p->t.layout == 'c') cg_product_swap(p);
   if (p->batch_count > 1) return "it takes one batch index at most";
-  ir_buf *workspace = workspace_of(arena, kernel, l);
+  ir_buf *workspace = cg_workspace_of(arena, kernel, p->stmt->target, "library");
   int64_t bytes;
   if (!workspace || !workspace->count || !ir_size_value(workspace->count, NULL, &bytes))
     return "it has no workspace";

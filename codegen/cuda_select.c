@@ -39,27 +39,6 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
   return &s->out->at.at[s->out->at.count - 1];
 }
 
-int cg_buffer_number(const cg_launch *launch, const ir_buf *buf) {
-  for (int i = 0; i < launch->bufs.count; i++)
-    if (launch->bufs.at[i] == buf) return i;
-  return -1;
-}
-
-int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf) {
-  if (!buf) return -1;
-  int number = cg_buffer_number(launch, buf);
-  if (number >= 0) return number;
-  IR_PUSH(arena, &launch->bufs, buf);
-  return launch->bufs.count - 1;
-}
-
-ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor) {
-  ir_buf *buf =
-      ir_buf_new(arena, ir_format_text(arena, "%s.vals", tensor->name), IR_BUF_VALS, tensor->dtype);
-  buf->tensor = (ir_tensor *)tensor;
-  return buf;
-}
-
 static int use(selection *s, cg_launch *launch, ir_buf *buf) {
   return cg_buffer_use(s->arena, launch, buf);
 }
@@ -178,12 +157,9 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   return NULL;
 }
 
-static ir_buf *listed_buffer(selection *s, const cg_launch *l) {
-  const char *name = ir_format_text(s->arena, "%s.listed", l->product.t.tensor->name);
-  for (int i = 0; i < s->kernel->workspaces.count; i++)
-    if (!strcmp(s->kernel->workspaces.at[i]->name, name)) return s->kernel->workspaces.at[i];
-  return NULL;
-}
+static ir_buf *listed_buffer(const selection *s, const cg_launch *l) { return cg_workspace_of(s->arena, s->kernel, l->product.t.tensor, "listed"); }
+
+static const ir_kernel_row *spreading_row(void) { return ir_kernel_row_named("spread"); }
 
 /* The same of a whole result, which lies row by row: T is then what lies side by side. */
 static const char *fit_spread(selection *s, cg_launch *l) {
@@ -192,7 +168,7 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   const char *why = fit_strips(l, list, list->strip_index);
   cg_operand *t = &l->product.t;
   if (why) return why;
-  if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > CG_SPREAD_ROWS) return "its list, of bits, is not of single columns of the result";
+  if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > spreading_row()->m) return "its list, of bits, is not of single columns of the result";
   if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
   if (s->stage->funcs.count < 2 || !listed_buffer(s, l)) return "its statement has no condition, or its columns have no workspace";
@@ -422,8 +398,9 @@ static const ir_func *fragment_of(const ir_stage *stage, const ir_kernel_row *ro
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
   const cg_launch from = *computes; /* launches move */
-  cg_launch *l = launch_new(s, from.row, "spread", CG_SPREAD_THREADS);
-  l->spreads = true;
+  const ir_kernel_row *row = spreading_row();
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  l->spreads = from.row;
   l->product = from.product;
   l->list = from.list;
   l->pitch_whole = from.pitch_whole;

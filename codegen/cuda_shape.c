@@ -77,7 +77,7 @@ static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
 
 /* A block a strip and some of its columns. */
 static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
-  return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, CG_SPREAD_COLUMNS)));
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, l->row->n)));
 }
 
 /* Where a verdict is written there is a block that does it, however small the operand. */
@@ -126,6 +126,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                          .func = launch->func,
                          .entry = launch->entry,
                          .label = launch->library ? "cuBLASLt"
+                                  : launch->spreads ? launch->spreads->name
                                   : launch->row   ? launch->row->name
                                                   : "loop",
                          .library = launch->library,
@@ -139,9 +140,9 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (!launch->row)
     loop_shape(arena, launch, out);
   else if (launch->spreads)
-    out->grid[0] = spread_grid(arena, launch), out->capped = true, out->blocks_per_sm = CG_SPREAD_BLOCKS;
+    out->grid[0] = spread_grid(arena, launch), out->capped = true, out->blocks_per_sm = CG_BLOCKS_BESIDE;
   else if (launch->attend.takes_notes)
-    out->grid[0] = at_least_one(arena, launch->attend.notes->count), out->capped = true, out->blocks_per_sm = 4;
+    out->grid[0] = at_least_one(arena, launch->attend.notes->count), out->capped = true, out->blocks_per_sm = CG_BLOCKS_BESIDE;
   else
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                    : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
@@ -157,7 +158,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (launch->row && ir_kernel_writes_bsr(launch->row) && !ir_kernel_moves_boxes(launch->row)) out->capped = true, out->blocks_per_sm = 4;
   if (launch->row && ir_kernel_skips(launch->row) && ir_kernel_split(launch->row) > 1)
     out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, ir_kernel_split(launch->row)));
-  if (launch->row && ir_kernel_moves_boxes(launch->row) && !launch->spreads) {
+  if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;
     if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));

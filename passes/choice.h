@@ -69,6 +69,8 @@ bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_
                      pass_listed *out);
 /* The operand whose listed columns are not contiguous, which makes it impossible; NULL: none. */
 const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *listed);
+/* Why that operand's columns cannot be gathered; NULL: they can. */
+const char *pass_columns_misfit(pass_context *context, const pass_sum *sum, const pass_listed *listed);
 /* The same for a result of any use, whose list runs along its contiguous index: what is not listed
  * is the statement's fill. */
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
@@ -252,6 +254,10 @@ void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *w
 bool pass_is_live(const ir_candidate *candidate); /* it walks such a list */
 /* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
+/* A candidate over lists of micro-tiles of the row's m and this many along the axis; `across`: the index that the row's n runs along. */
+ir_candidate *pass_candidate_over(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *listed, ir_index *across, int64_t gran);
+/* The last way writes its result row by row: a layout that is still free is asked for so. */
+void pass_way_in_rows(const ir_kernel *kernel, pass_ways *ways);
 /* Listed columns of a whole result (ways_spread.c). */
 void pass_ways_spread(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *ways);

@@ -64,20 +64,25 @@ const ir_expr *pass_columns_across(const pass_sum *sum, const pass_listed *liste
   return pass_contiguous_index(other, false) != sum->k ? other : NULL;
 }
 
+const char *pass_columns_misfit(pass_context *context, const pass_sum *sum, const pass_listed *listed) {
+  const ir_expr *across = pass_columns_across(sum, listed);
+  if (!across) return NULL;
+  return ir_format_text(context->arena,
+                        "`%s` has %s contiguous: a listed column is two bytes of each row; `as "
+                        "%s` would make it a row",
+                        across->tensor->name, listed->axis->name,
+                        ir_is_bare(across->args[0], sum->k) ? "dense_t" : "dense");
+}
+
 static const char *cannot_list(pass_context *context, const pass_sum *sum,
                                const pass_listed *listed) {
-  const ir_expr *across = pass_columns_across(sum, listed);
+  const char *misfit = pass_columns_misfit(context, sum, listed);
   if (context->program->strict_nan) return "strict NaN: no zero may be skipped";
   if (context->program->batch_invariant)
     return "batch invariance: a list is the union of a strip of rows, so a row's bits would depend "
            "on its neighbours";
   if (ir_dtype_bytes(sum->stmt->target->dtype) != 2) return "listed columns are stored in 16 bits";
-  if (across)
-    return ir_format_text(context->arena,
-                          "`%s` has %s contiguous: a listed column is two bytes of each row; `as "
-                          "%s` would make it a row",
-                          across->tensor->name, listed->axis->name,
-                          ir_is_bare(across->args[0], sum->k) ? "dense_t" : "dense");
+  if (misfit) return misfit;
   return pass_list_is_ambiguous(context, sum->stmt, listed);
 }
 

@@ -95,14 +95,6 @@ static void add_on_chip(pass_context *context, const ir_kernel *kernel, ir_stage
     if (ir_attend_has(&t, kernel->stmts.at[i])) IR_PUSH(context->arena, &stage->stmts, kernel->stmts.at[i]);
 }
 
-/* Listed columns of a whole result lie side by side first. */
-static void add_listed(pass_context *context, ir_kernel *kernel, ir_stage *stage, const ir_tensor *target) {
-  ir_expr *all = target->dim[0];
-  for (int d = 1; d < target->rank; d++) all = ir_apply(context->arena, IR_OP_MUL, all, target->dim[d]);
-  ir_buf *buf = pass_workspace_new(context, kernel, ir_format_text(context->arena, "%s.listed", target->name), target->dtype, all);
-  buf->first = buf->last = stage->number;
-}
-
 static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                                const ir_candidate *candidate, const char *name) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_COMPUTE, name);
@@ -110,7 +102,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
   IR_PUSH(context->arena, &stage->stmts, stmt);
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
-  if (candidate && pass_is_spread(candidate)) add_listed(context, kernel, stage, stmt->target);
+  if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stage, stmt->target);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
   return stage;

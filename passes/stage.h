@@ -30,6 +30,8 @@ ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candid
                        bool bits);
 /* The same of the operand that is stored sparse: its share that is stored decides. */
 ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *chosen, const ir_expr *stored);
+/* Where the stage puts listed columns of a whole result side by side: the workspace `TARGET.listed`. */
+void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_stage *stage, const ir_tensor *target);
 bool pass_weighs_store(const ir_list *list); /* it is one of those */
 /* Marks stages that depend on `const` inputs alone. */
 void pass_stage_once(pass_context *context, ir_kernel *kernel);

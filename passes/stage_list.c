@@ -139,6 +139,12 @@ ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir
   return list;
 }
 
+void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_stage *stage, const ir_tensor *target) {
+  const char *name = ir_format_text(context->arena, "%s.listed", target->name);
+  ir_buf *buf = pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
+  buf->first = buf->last = stage->number;
+}
+
 /* ---- life times ------------------------------------------------------------------------------ */
 static void live(ir_buf *buf, int stage) {
   if (!buf) return;

@@ -10,14 +10,14 @@
 
 enum { BOX_COLUMNS = 64 };
 
-static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel_row *row,
-                         const pass_listed *listed, ir_index *across) {
+ir_candidate *pass_candidate_over(pass_context *context, pass_ways *ways, const ir_kernel_row *row,
+                                  const pass_listed *listed, ir_index *across, int64_t gran) {
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = listed->access->tensor;
   candidate->axis = listed->axis;
   candidate->strip_index = listed->strip_index;
   candidate->strip = row->m;
-  candidate->gran = BOX_COLUMNS;
+  candidate->gran = gran;
   pass_candidate_tile(context, candidate, listed->strip_index, row->m);
   pass_candidate_tile(context, candidate, across, row->n);
   pass_candidate_tile(context, candidate, ways->sum.k, row->k);
@@ -38,7 +38,7 @@ void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_liste
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_k_blocks(row) || !fits(context, ways, row)) continue;
-    ir_candidate *candidate = add(context, ways, row, operand, across);
+    ir_candidate *candidate = pass_candidate_over(context, ways, row, operand, across, BOX_COLUMNS);
     candidate->regrouped = ir_kernel_regroups(row);
     candidate->label =
         ir_format_text(context->arena, "%s blocks of %s, %dx%d%s, tile %dx%dx%d boxes",
@@ -50,8 +50,7 @@ void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_liste
   }
 }
 
-/* A layout that is still free is asked for as the list needs it. */
-static void settle(ir_kernel *kernel, pass_ways *ways) {
+void pass_way_in_rows(const ir_kernel *kernel, pass_ways *ways) {
   pass_way *way = &ways->list.at[ways->list.count - 1];
   if (!pass_layout_is_free(kernel, ways->stmt->target)) return;
   way->turned = ways->stmt->target;
@@ -64,12 +63,12 @@ void pass_ways_n_blocks(pass_context *context, ir_kernel *kernel, pass_ways *way
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_n_blocks(row) || !fits(context, ways, row)) continue;
-    ir_candidate *candidate = add(context, ways, row, &listed, listed.axis);
+    ir_candidate *candidate = pass_candidate_over(context, ways, row, &listed, listed.axis, BOX_COLUMNS);
     if (listed.cannot && !*candidate->why) candidate->why = listed.cannot;
     candidate->label = ir_format_text(
         context->arena, "blocks where %s is not 0, %dx%d, tile %dx%dx%d boxes",
         candidate->operand->name, row->m, BOX_COLUMNS, row->m, row->n, row->k);
-    settle(kernel, ways);
+    pass_way_in_rows(kernel, ways);
     pass_candidate_estimate(context, &ways->sum, candidate);
   }
 }

@@ -34,16 +34,11 @@ static const ir_tensor *read_at_place(pass_context *context, const pass_sum *sum
   return search.found;
 }
 
-static const char *misfit(pass_context *context, const pass_ways *ways, const pass_listed *listed, const ir_kernel_row *row) {
-  const ir_expr *across = pass_columns_across(&ways->sum, listed);
+static const char *misfit(pass_context *context, const pass_ways *ways, const pass_listed *listed) {
+  const char *across = pass_columns_misfit(context, &ways->sum, listed);
   const ir_tensor *beside = read_at_place(context, &ways->sum, listed);
-  if (listed->cannot) return listed->cannot;
-  if (ways->stmt->acc == IR_F64) return "its sums are f32, and the statement's are f64";
-  if (across)
-    return ir_format_text(context->arena, "`%s` has %s contiguous: a listed column is two bytes of each row", across->tensor->name, listed->axis->name);
-  if (beside)
-    return ir_format_text(context->arena, "it reads `%s` where columns are listed one by one: each element is a sector of memory", beside->name);
-  return pass_rows_aligned(&ways->sum, row->align) ? NULL : pass_alignment_why(context, row);
+  if (listed->cannot || across) return listed->cannot ? listed->cannot : across;
+  return beside ? ir_format_text(context->arena, "it reads `%s` where columns are listed one by one: each element is a sector of memory", beside->name) : "";
 }
 
 void pass_ways_spread(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
@@ -52,25 +47,13 @@ void pass_ways_spread(pass_context *context, ir_kernel *kernel, pass_ways *ways)
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_spreads(row) || !pass_row_fits(row, pass_target_of(context), &ways->sum)) continue;
-    ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-    candidate->operand = listed.access->tensor;
-    candidate->axis = listed.axis;
-    candidate->strip_index = listed.strip_index;
-    candidate->strip = row->m;
-    candidate->gran = 1;
-    pass_candidate_tile(context, candidate, listed.strip_index, row->m);
-    pass_candidate_tile(context, candidate, listed.axis, row->n);
-    pass_candidate_tile(context, candidate, ways->sum.k, row->k);
+    ir_candidate *candidate = pass_candidate_over(context, ways, row, &listed, listed.axis, 1);
+    candidate->label = ir_format_text(context->arena, "%s where %s is not 0, then spread", listed.axis->name, candidate->operand->name);
+    if (!*candidate->why) candidate->why = misfit(context, ways, &listed);
+    if (*candidate->why) return; /* no other tile could */
     candidate->label = ir_format_text(context->arena, "%s where %s is not 0, %dx1, then spread, tile %dx%dx%d boxes", listed.axis->name,
                                       candidate->operand->name, row->m, row->m, row->n, row->k);
-    const char *why = misfit(context, ways, &listed, row);
-    if (why) { /* of all tiles */
-      candidate->why = why;
-      candidate->label = ir_format_text(context->arena, "%s where %s is not 0, then spread", listed.axis->name, candidate->operand->name);
-      return;
-    }
-    pass_way *way = &ways->list.at[ways->list.count - 1];
-    if (pass_layout_is_free(kernel, ways->stmt->target)) way->turned = ways->stmt->target, way->strip_last = false;
+    pass_way_in_rows(kernel, ways);
     pass_candidate_estimate(context, &ways->sum, candidate);
   }
 }

@@ -7,7 +7,7 @@ rng = np.random.default_rng(66)
 f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = "--profile=" + slow_profile("columns.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes
-KERNELS = {"128x1": ["detect_values", "gemm_nspread"], "64x1": ["detect_values", "gemm_nspread"]} if "sm_90a" in TARGET else {}
+KERNELS = ["detect_values", "gemm_nspread"] if "sm_90a" in TARGET else []
 
 
 def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%s", post=lambda ab: ab, cond="W[m,n]", fill=0.0, more="", arrays=None, options=(), kernels=True, turned=False, bound=" <= 8192"):
@@ -17,7 +17,7 @@ def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%
     W = mask if kind == "b1" else ROUND[kind](np.where(mask, rng.integers(1, 5, mask.shape), 0).astype(np.float64))
     boxes = m % 8 == 0 and n % 8 == 0 and k % 8 == 0
     case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(PROFILE, *options),
-         kernels=KERNELS.get(gran, []) if kernels and boxes else [])
+         kernels=KERNELS if kernels and boxes else [])
 
 
 for gran in ("128x1", "64x1"):
