@@ -75,6 +75,11 @@ const char *pass_columns_misfit(pass_context *context, const pass_sum *sum, cons
  * is the statement's fill. */
 bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                     pass_listed *out);
+/* The matrix that a tensor's condition asks at its own place, where the tensor has hardly a zero more: its lists do for the tensor.
+ * NULL: none. */
+ir_tensor *pass_bound_of(pass_context *context, const ir_kernel *kernel, const ir_tensor *tensor);
+/* Whose zeros the candidate's list is of: its operand's, or the bound's of that. */
+ir_tensor *pass_listed_tensor(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
 bool pass_is_spread(const ir_candidate *candidate); /* it computes listed columns side by side, then spreads them over a whole result */
 bool pass_is_packing(const ir_candidate *candidate); /* its lists bring what they name of each row side by side */

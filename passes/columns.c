@@ -23,6 +23,35 @@ static ir_expr *asked_matrix(ir_expr *term) {
                                                                                           : NULL;
 }
 
+typedef struct zeros_search {
+  const ir_tensor *bound;
+  bool found;
+} zeros_search;
+
+/* Zeros that the bound does not have. */
+static bool find_zeros(void *user, ir_expr *e) {
+  zeros_search *search = user;
+  bool makes = e->kind == IR_TOPK || (e->kind == IR_OP && (e->op == IR_OP_WHERE || (e->arg_count == 1 && ir_op_makes_zeros(e->op))));
+  search->found |= makes || (e->kind == IR_ACCESS && e->tensor != search->bound && e->tensor->pattern.zeros == IR_ZEROS_DYNAMIC);
+  return !search->found;
+}
+
+ir_tensor *pass_bound_of(pass_context *context, const ir_kernel *kernel, const ir_tensor *tensor) {
+  const ir_stmt *def = tensor->def;
+  pass_terms terms = {0};
+  if (!def || def->fill != 0 || tensor->rank != 2 || tensor->pattern.density_low >= 0 || pass_schedule_compact(kernel, tensor)) return NULL;
+  pass_terms_of(context->arena, def->cond, &terms);
+  for (int i = 0; i < terms.list.count; i++) {
+    const ir_expr *access = asked_matrix(terms.list.at[i]);
+    bool there = access && pass_factor_dynamic(kernel, access);
+    for (int d = 0; there && d < 2; d++) there = def->subs[d]->kind == IR_INDEX && ir_is_bare(access->args[d], def->subs[d]->index);
+    zeros_search search = {there ? access->tensor : NULL, false};
+    if (there) (void)ir_expr_walk(def->value, find_zeros, &search);
+    if (there && !search.found) return access->tensor;
+  }
+  return NULL;
+}
+
 bool pass_stmt_reads(const ir_stmt *stmt, const ir_tensor *tensor) {
   const ir_expr *parts[] = {stmt->value, stmt->cond, stmt->sample};
   for (int i = 0; i < IR_COUNT(parts); i++)

@@ -109,17 +109,18 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
-static bool same_micro_tiles(const ir_list *list, const ir_candidate *candidate) {
-  return list->tensor == candidate->operand && list->strip == candidate->strip &&
+static bool same_micro_tiles(const ir_list *list, const ir_tensor *listed, const ir_candidate *candidate) {
+  return list->tensor == listed && list->strip == candidate->strip &&
          list->gran == candidate->gran && list->pairs == pass_is_paired(candidate) &&
          !list->order == !candidate->regrouped && !list->packed == !(pass_is_live(candidate) || pass_is_packing(candidate)) &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
 
-static ir_list *list_there(const ir_kernel *kernel, const ir_candidate *candidate) {
+static ir_list *list_there(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
+  const ir_tensor *listed = pass_listed_tensor(context, kernel, candidate);
   for (int i = 0; i < kernel->lists.count; i++)
-    if (same_micro_tiles(kernel->lists.at[i], candidate)) return kernel->lists.at[i];
+    if (same_micro_tiles(kernel->lists.at[i], listed, candidate)) return kernel->lists.at[i];
   return NULL;
 }
 
@@ -201,7 +202,7 @@ static ir_list *list_written_over(const ir_kernel *kernel, const ir_candidate *c
 
 static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
   ir_list *list = list_written_over(kernel, candidate);
-  if (!list) list = list_there(kernel, candidate);
+  if (!list) list = list_there(context, kernel, candidate);
   if (list) return list;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   list = pass_list_new(context, kernel, candidate, cuda);

@@ -31,7 +31,7 @@ static bool list_name_taken(const ir_kernel *kernel, const char *name) {
 
 static const char *list_name(pass_context *context, const ir_kernel *kernel,
                              const ir_candidate *candidate) {
-  const char *stem = candidate->operand->name, *name = stem;
+  const char *stem = pass_listed_tensor(context, kernel, candidate)->name, *name = stem;
   for (int n = 0; list_name_taken(kernel, name); n++)
     name = n ? ir_format_text(context->arena, "%s.%s%d", stem, candidate->axis->name, n)
              : ir_format_text(context->arena, "%s.%s", stem, candidate->axis->name);
@@ -83,17 +83,24 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
   }
 }
 
+/* What is brought side by side, or kept with the list, is the operand's own. */
+ir_tensor *pass_listed_tensor(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
+  bool own = pass_target_of(context)->kind != IR_TARGET_CUDA || !candidate->strip_index || candidate->regrouped || pass_is_packing(candidate);
+  ir_tensor *bound = own ? NULL : pass_bound_of(context, kernel, candidate->operand);
+  return bound ? bound : candidate->operand;
+}
+
 static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                          const ir_stmt *reader) {
   ir_list *list = IR_NEW(context->arena, ir_list);
   list->name = list_name(context, kernel, candidate);
-  list->tensor = candidate->operand;
+  list->tensor = pass_listed_tensor(context, kernel, candidate);
   list->axis = candidate->axis;
   list->strip_index = candidate->strip_index;
   list->strip = candidate->strip;
   list->gran = candidate->gran;
   list->pairs = pass_is_paired(candidate);
-  int ways = pass_list_dims(reader, list->tensor, list->axis, list->strip_index, &list->axis_dim, &list->strip_dim);
+  int ways = pass_list_dims(reader, candidate->operand, list->axis, list->strip_index, &list->axis_dim, &list->strip_dim);
   assert(ways > 0), (void)ways;
   list->strips = list->strip_index
                      ? divided_up(context->arena, list->strip_index->extent, list->strip)

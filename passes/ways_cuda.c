@@ -353,9 +353,8 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
   bool strip_last = pass_contiguous_index(operand->access, false) == operand->strip_index;
   if (pass_layout_is_free(kernel, tensor)) {
     way->turned = tensor;
-    way->strip_last = operand->strip_dim == 0;
-    way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name,
-                                             operand->strip_dim == 0 ? "dense_t" : "dense");
+    way->strip_last = (pass_is_packing(way->candidate) ? operand->axis_dim : operand->strip_dim) == 0;
+    way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name, way->strip_last ? "dense_t" : "dense");
   } else if (!strip_last && !pass_is_packing(way->candidate)) {
     way->candidate->why = ir_format_text(
         context->arena,
@@ -364,10 +363,13 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
   }
 }
 
-/* Rows along the listed axis, of a tensor that is stored so for good: a gather would move a sector an element, so what is listed of each is
- * brought side by side. */
+/* Rows along the listed axis, of a tensor that is stored so for good, or that another statement may want so: a gather would move a sector an
+ * element, so what is listed of each is brought side by side.  What a product makes is turned by its epilogue, for nothing. */
 static bool can_pack(pass_context *context, const ir_kernel *kernel, const pass_ways *ways, const pass_listed *operand) {
-  if (pass_contiguous_index(operand->access, false) != operand->axis || pass_layout_is_free(kernel, operand->access->tensor)) return false;
+  const ir_tensor *tensor = operand->access->tensor;
+  pass_sum producer;
+  bool free = pass_layout_is_free(kernel, tensor), turns = free && pass_sum_of(context, tensor->def, &producer) && producer.matrices;
+  if (turns || (!free && pass_contiguous_index(operand->access, false) != operand->axis)) return false;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_packs(&ir_kernel_rows[i]) && pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), &ways->sum)) return true;
   return false;
@@ -461,11 +463,11 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   int64_t strip = 0, gran = 1;
   int axis_dim, found = 0;
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
-  bool packs = can_pack(context, kernel, ways, &operand);
+  bool packs = can_pack(context, kernel, ways, &operand), gathers = !packs || pass_layout_is_free(kernel, factor->tensor);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, &ways->sum)) continue;
-    if (ir_kernel_packs(row) != packs) continue;
+    if (ir_kernel_packs(row) ? !packs : !gathers) continue;
     bool whole = asked && !ir_kernel_pairs(row) && strip > row->m && strip % row->m == 0 &&
                  spans_tiles(context, kernel, ways, &operand, row, strip);
     add_list(context, kernel, ways, &operand, row, whole ? strip : ir_kernel_strip(row), asked ? gran : 1);
