@@ -142,6 +142,17 @@ typedef struct cg_scatter {
 } cg_scatter;
 bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out);
 
+/* Results that are written whole, of columns that lie side by side. */
+enum { CG_MOST_SPREAD = 4 };
+typedef struct cg_spread {
+  int arrays, buf_listed[CG_MOST_SPREAD]; /* what lies side by side */
+  int results, buf[CG_MOST_SPREAD];
+  const ir_func *func[CG_MOST_SPREAD];
+  ir_expr *pitch[CG_MOST_SPREAD];
+  float fill[CG_MOST_SPREAD];
+  const char *label; /* of the stage's row */
+} cg_spread;
+
 /* ---- one launch ------------------------------------------------------------------------------ */
 typedef struct cg_launch {
   const ir_stage *stage;
@@ -152,8 +163,9 @@ typedef struct cg_launch {
   const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
-  const ir_kernel_row *spreads; /* of the kernel before it, which has computed listed columns and names the stage; NULL: none has. It writes all of T, */
-  ir_expr *pitch_whole;         /* whose rows are so far apart */
+  bool spreads;                 /* columns that lie side by side, over whole results */
+  cg_spread spread;
+  ir_expr *pitch_whole;         /* of T's rows, where it is computed side by side */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
@@ -181,7 +193,7 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
-  int buf_marks, buf_order, buf_packed, buf_listed; /* listed: columns side by side */
+  int buf_marks, buf_order, buf_packed;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
@@ -219,6 +231,14 @@ ir_buf *cg_workspace_of(ir_arena *arena, const ir_kernel *kernel, const ir_tenso
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has
  * none then. */
 bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
+
+/* ---- columns that are spread (cuda_spread.c) -------------------------------------------------- */
+/* Fills the launch behind one that has computed listed columns: all of its result. */
+void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *launch);
+/* Fills the launch of a stage of its own; the words that say why not, or NULL. */
+const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);
+int cg_spread_width(const cg_launch *launch); /* columns that a block takes at a time */
+void cg_spread_print(ir_arena *arena, const cg_launch *launch, ir_text *out); /* arrays and results, in its Config */
 
 /* ---- a library (cuda_library.c) -------------------------------------------------------------- */
 #define CG_LIBRARY "library" /* the row's name of such a stage */

@@ -115,7 +115,9 @@ static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   bool reads = chosen && ir_kernel_reads_bsr(chosen), writes = chosen && ir_kernel_writes_bsr(chosen); /* stored blocks */
   if (row && (reads != ir_kernel_reads_bsr(row) || writes != ir_kernel_writes_bsr(row))) return false;
   ir_precision precision = chosen ? ir_kernel_precision(chosen) : IR_PRECISION_FULL;
-  if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || ir_kernel_is_dense(row) != dense ||
+  bool aside = ir_stage_is_aside(c->kernel, v->stage); /* nobody looks for it elsewhere */
+  if (aside && row && !ir_kernel_samples(row)) return false;
+  if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || (ir_kernel_is_dense(row) != dense && !aside) ||
       ir_kernel_precision(row) != precision || !runs_on(row, c->options->target) ||
       cg_select_stage(c->arena, c->kernel, v->stage, row->name, false, NULL, &v->stand_ins))
     return false;

@@ -412,22 +412,17 @@ static void put_function(const config *c, const char *name, const char *type, co
   line(c, "}");
 }
 
-/* Behind it: all of T from its listed columns. */
+/* Whole results from listed columns. */
 static void put_spread(const config *c) {
   const cg_launch *l = c->l;
-  const cg_product *p = &l->product;
-  line(c, "using T = %s;", cuda_type(p->t.tensor->dtype));
-  line(c, "static constexpr int threads = %d, strip = %lld, columns = %d;", l->threads, (long long)l->list->strip, l->row->n);
-  put_size(c, "m", p->size_m);
-  put_size(c, "n", p->size_n);
-  put_size(c, "pitch_t", l->pitch_whole);
-  put_operand(c, "t", "", &p->t, l->buf_t);
-  put_pointer(c, "listed", "const T", l->buf_listed);
+  line(c, "using T = %s;", cuda_type(l->product.t.tensor->dtype));
+  line(c, "static constexpr int threads = %d, strip = %lld, columns = %d;", l->threads, (long long)l->list->strip, cg_spread_width(l));
+  put_size(c, "m", l->product.size_m);
+  put_size(c, "n", l->product.size_n);
   put_pointer(c, "bits", "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, l->list->capacity, 32));
-  put_fill(c, (float)l->stage->stmts.at[0]->fill);
   put_guard(c);
-  put_function(c, "kept", "float", l->func);
+  cg_spread_print(c->arena, l, c->out);
 }
 
 /* ---- attention -------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .brought = {.place = -1, .fetched = -1},
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
-  launch.buf_marks = launch.buf_order = launch.buf_packed = launch.buf_listed = -1;
+  launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
   launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
@@ -143,6 +143,15 @@ static const char *fit_list(selection *s, cg_launch *l) {
   return list->packed && list->tensor == p->a.tensor ? NULL : "its list does not bring what it names side by side";
 }
 
+/* T is then what lies side by side, of the product's m and n. */
+static void lie_beside(selection *s, cg_launch *l) {
+  cg_operand *t = &l->product.t;
+  l->pitch_whole = t->pitch;
+  t->layout = 'c';
+  t->stride_m = ir_int(s->arena, 1);
+  t->stride_n = t->pitch = l->product.size_m;
+}
+
 /* The list of a sampled product: along an index of the result, which becomes n. */
 static const char *fit_columns(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -151,6 +160,7 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   if (why) return why;
   if (list->axis != l->product.n) return "its list is not along an index of the result";
   if (list->pairs && list->gran > 1) return "columns of two strips that are told apart are listed one by one";
+  if (ir_stage_is_aside(s->kernel, s->stage)) lie_beside(s, l);
   if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
   if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
   l->samples = true;
@@ -161,22 +171,19 @@ static ir_buf *listed_buffer(const selection *s, const cg_launch *l) { return cg
 
 static const ir_kernel_row *spreading_row(void) { return ir_kernel_row_named("spread"); }
 
-/* The same of a whole result, which lies row by row: T is then what lies side by side. */
+/* The same of a whole result, which lies row by row. */
 static const char *fit_spread(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
   const ir_list *list = s->stage->reads.at[0];
   const char *why = fit_strips(l, list, list->strip_index);
-  cg_operand *t = &l->product.t;
+  const cg_operand *t = &l->product.t;
   if (why) return why;
   if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > spreading_row()->m) return "its list, of bits, is not of single columns of the result";
   if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
   if (s->stage->funcs.count < 2 || !listed_buffer(s, l)) return "its statement has no condition, or its columns have no workspace";
   l->samples = true;
-  l->pitch_whole = t->pitch;
-  t->layout = 'c';
-  t->stride_m = ir_int(s->arena, 1);
-  t->stride_n = t->pitch = l->product.size_m;
+  lie_beside(s, l);
   return NULL;
 }
 
@@ -389,9 +396,10 @@ static bool decides_itself(const selection *s, const cg_launch *l) {
          l->asked.tensor && l->asked.tensor == list->tensor;
 }
 
-/* Of a row that spreads: the value without the condition, which is asked behind it. */
-static const ir_func *fragment_of(const ir_stage *stage, const ir_kernel_row *row) {
-  int number = ir_kernel_spreads(row) ? 2 : 0;
+/* Of columns that are spread afterwards: the value without the condition, which is asked there. */
+static const ir_func *fragment_of(const selection *s, const ir_kernel_row *row) {
+  const ir_stage *stage = s->stage;
+  int number = ir_kernel_spreads(row) || ir_stage_is_aside(s->kernel, stage) ? 2 : 0;
   return stage->funcs.count > number ? stage->funcs.at[number] : NULL;
 }
 
@@ -400,16 +408,17 @@ static void select_spreading(selection *s, const cg_launch *computes) {
   const cg_launch from = *computes; /* launches move */
   const ir_kernel_row *row = spreading_row();
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
-  l->spreads = from.row;
-  l->product = from.product;
-  l->list = from.list;
-  l->pitch_whole = from.pitch_whole;
-  l->buf_t = use_values(s, l, l->product.t.tensor);
-  l->buf_listed = use(s, l, listed_buffer(s, l));
-  l->buf_bits = use(s, l, l->list->bits);
+  cg_spread_behind(s->arena, s->kernel, &from, l);
   use_guard(s, l);
-  l->func = s->stage->funcs.at[1];
-  for (int i = 0; i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
+}
+
+/* The same of several products: what is elementwise of them. */
+static spc_status select_beside(selection *s, const ir_kernel_row *row) {
+  cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
+  const char *why = cg_spread_beside(s->arena, s->kernel, l);
+  if (why) return unfit(s, row->name, why);
+  use_guard(s, l);
+  return SPC_OK;
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {
@@ -455,7 +464,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
-  l->buf_t = ir_kernel_spreads(row) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
+  l->buf_t = ir_kernel_spreads(row) || (l->samples && ir_stage_is_aside(s->kernel, s->stage)) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
@@ -483,12 +492,12 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
-  l->func = fragment_of(s->stage, row);
+  l->func = fragment_of(s, row);
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
     cg_boxes_share(l);
-    if (ir_kernel_spreads(row)) select_spreading(s, l);
+    if (ir_kernel_spreads(row) && !ir_stage_is_aside(s->kernel, s->stage)) select_spreading(s, l);
     return SPC_OK;
   }
   if (ir_kernel_skips(row)) {
@@ -763,6 +772,7 @@ static spc_status select_launches(selection *s, const char *row_name, bool produ
   if (ir_kernel_attends(row)) return select_attend(s, row);
   if (row->multiply != IR_MULTIPLY_NONE) return select_product(s, row);
   if (ir_kernel_scatters(row)) return select_scatter(s, row);
+  if (row == spreading_row()) return select_beside(s, row);
   if (!strcmp(row->name, "guard")) return select_guard(s, row);
   return select_detection(s, row, producer_detects);
 }

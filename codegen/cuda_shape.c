@@ -77,7 +77,7 @@ static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
 
 /* A block a strip and some of its columns. */
 static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
-  return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, l->row->n)));
+  return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, cg_spread_width(l))));
 }
 
 /* Where a verdict is written there is a block that does it, however small the operand. */
@@ -126,7 +126,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                          .func = launch->func,
                          .entry = launch->entry,
                          .label = launch->library ? "cuBLASLt"
-                                  : launch->spreads ? launch->spreads->name
+                                  : launch->spreads ? launch->spread.label
                                   : launch->row   ? launch->row->name
                                                   : "loop",
                          .library = launch->library,

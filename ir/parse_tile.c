@@ -200,10 +200,11 @@ void ir_read_list(ir_reader *r) {
 }
 
 /* ---- stages -------------------------------------------------------------------------------- */
-enum { STAGE_COMPUTES, STAGE_READS, STAGE_WHEN, STAGE_RUNNERS_UP, STAGE_FUNCS };
+enum { STAGE_COMPUTES, STAGE_READS, STAGE_BESIDE, STAGE_WHEN, STAGE_RUNNERS_UP, STAGE_FUNCS };
 
 static const field stage_fields[] = {[STAGE_COMPUTES] = {"computes", VALUE_OTHER, 0},
                                      [STAGE_READS] = {"reads", VALUE_OTHER, 0},
+                                     [STAGE_BESIDE] = {"beside", VALUE_OTHER, 0},
                                      [STAGE_WHEN] = {"when", VALUE_OTHER, 0},
                                      [STAGE_RUNNERS_UP] = {"runners_up", VALUE_OTHER, 0},
                                      [STAGE_FUNCS] = {"funcs", VALUE_OTHER, 0},
@@ -239,6 +240,11 @@ static void read_reads(ir_reader *r, ir_stage *s) {
   if (list && ir_read_room(r, s->reads.count)) IR_PUSH(r->arena, &s->reads, list);
 }
 
+static void read_beside(ir_reader *r, ir_stage *s) {
+  ir_tensor *tensor = ir_read_tensor(r);
+  if (tensor && ir_read_room(r, s->beside.count)) IR_PUSH(r->arena, &s->beside, tensor);
+}
+
 static void read_runner_up(ir_reader *r, ir_stage *s) {
   ir_span span = r->token.span;
   int n = (int)ir_read_int(r, 0, INT32_MAX);
@@ -265,6 +271,8 @@ static void read_stage_field(ir_reader *r, int key, void *into) {
       read_computes(r, into);
     else if (key == STAGE_READS)
       read_reads(r, into);
+    else if (key == STAGE_BESIDE)
+      read_beside(r, into);
     else if (key == STAGE_RUNNERS_UP)
       read_runner_up(r, into);
     else

@@ -157,12 +157,13 @@ static void put_names(ir_writer *w, const char *key, const char *const *names, i
 
 static void put_stage_names(ir_writer *w, const ir_stage *s) {
   ir_arena *arena = w->out->arena;
-  int most = s->stmts.count > s->reads.count ? s->stmts.count : s->reads.count;
-  const char **names = IR_NEW_ARRAY(arena, const char *, most + 1);
+  const char **names = IR_NEW_ARRAY(arena, const char *, s->stmts.count + s->reads.count + s->beside.count + 1);
   for (int i = 0; i < s->stmts.count; i++) names[i] = s->stmts.at[i]->target->name;
   put_names(w, "computes", names, s->stmts.count);
   for (int i = 0; i < s->reads.count; i++) names[i] = s->reads.at[i]->name;
   put_names(w, "reads", names, s->reads.count);
+  for (int i = 0; i < s->beside.count; i++) names[i] = s->beside.at[i]->name;
+  put_names(w, "beside", names, s->beside.count);
 }
 
 static void put_guard(ir_writer *w, const ir_guard *guard) {

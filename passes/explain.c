@@ -214,6 +214,13 @@ static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text
   put_slower(kernel, target, out);
 }
 
+/* Results that lie in no place of their own. */
+static void put_aside(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
+  if (ir_stage_is_aside(kernel, stage)) ir_text_put(out, "    aside     its columns stay side by side: what reads them is elementwise, and spreads them\n");
+  for (int i = 0; i < stage->beside.count; i++) ir_text_printf(out, i ? ", `%s`" : "    reads     columns side by side of `%s`", stage->beside.at[i]->name);
+  if (stage->beside.count) ir_text_put(out, "\n");
+}
+
 static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
   for (int i = 0; i < stage->stmts.count; i++) {
     ir_text_put(out, "    ");
@@ -232,6 +239,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   put_axes(stmt, out);
   if (stmt->fused_why) ir_text_printf(out, "    fusion    %s\n", stmt->fused_why);
   for (int i = 0; i < stage->reads.count; i++) put_list(stage->reads.at[i], out);
+  put_aside(kernel, stage, out);
   if (chosen && chosen->operand && chosen->axis) put_sparse(kernel, chosen, out);
   if (chosen && stage->when.list && pass_weighs_store(stage->when.list)) put_weighed(kernel, stage, chosen, out);
   put_others(kernel, stmt->target, out);

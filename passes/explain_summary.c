@@ -44,7 +44,7 @@ static bool computes(const ir_stage *stage, const ir_tensor *target) {
 /* Another statement's stage computes it on its way. */
 static bool is_on_chip(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->stages.count; i++)
-    if (computes(kernel->stages.at[i], target)) return ir_stage_stmt(kernel->stages.at[i])->target != target;
+    if (computes(kernel->stages.at[i], target)) return !kernel->stages.at[i]->beside.count && ir_stage_stmt(kernel->stages.at[i])->target != target;
   return false;
 }
 
@@ -129,7 +129,8 @@ static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *
     put_weighed(kernel, stage, chosen, out);
     return;
   }
-  const char *what = chosen                       ? chosen->label
+  const char *what = stage->beside.count          ? "of columns side by side, spread"
+                     : chosen                     ? chosen->label
                      : strcmp(stage->row, "loop") ? stage->row
                                                   : "generated loops";
   ir_text_printf(out, "%s %s", stage->name, what);

@@ -9,6 +9,7 @@
 #include "ir/bsr.h"
 #include "ir/kernels.h"
 #include "ir/roles.h"
+#include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/lower.h"
 
@@ -110,8 +111,48 @@ static void write_fragment(lower_state *s, const pass_contraction_info *info, co
   s->stmt = stmt;
 }
 
+/* ---- of columns that lie side by side --------------------------------------------------------- */
+typedef struct standing_for {
+  const ir_stage *stage;
+  ir_expr *const *value; /* of what the stage reads beside, by number */
+} standing_for;
+
+static ir_expr *stand_for(void *user, ir_expr *node) {
+  const standing_for *f = user;
+  for (int i = 0; node->kind == IR_ACCESS && i < f->stage->beside.count; i++)
+    if (node->tensor == f->stage->beside.at[i]) return f->value[i];
+  return node;
+}
+
+/* value(a.., m, n): the statement at row m and column n of its result, of what has been computed there. */
+static void beside_fragment(lower_state *s) {
+  ir_func *func = pass_code_function(s, "value");
+  func->kind = IR_FUNC_FRAGMENT;
+  ir_expr **value = IR_NEW_ARRAY(s->arena, ir_expr *, s->stage->beside.count + 1);
+  for (int i = 0; i < s->stage->beside.count; i++)
+    value[i] = pass_fragment_parameter(s, func, ir_format_text(s->arena, "beside_%s", s->stage->beside.at[i]->name), IR_F32);
+  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
+  ir_stmt *stmt = s->stmt, copy = *stmt;
+  standing_for of = {s->stage, value};
+  copy.value = pass_rewrite(s->arena, stmt->value, stand_for, &of);
+  s->stmt = &copy;
+  ir_expr *root = pass_lower_root(s);
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  lower_env *env = pass_env_new(s);
+  for (int d = 0; d < 2; d++) pass_env_bind(env, stmt->subs[d]->index, pass_result_ends_in(stmt, stmt->subs[d]->index) ? n : m);
+  pass_level_resolve(s, env);
+  func->result = pass_value(s, env, root);
+  s->stmt = stmt;
+}
+
 void pass_lower_fragment(lower_state *s) {
   pass_contraction_info info;
+  if (s->stage->beside.count) {
+    beside_fragment(s);
+    return;
+  }
   if (ir_is_scatter(s->stmt)) {
     scatter_fragment(s);
     return;

@@ -103,6 +103,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
   if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stage, stmt->target);
+  if (pass_stays_aside(context, kernel, candidate)) stage->microseconds -= pass_candidate_spread(context, candidate);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
   return stage;
@@ -127,7 +128,7 @@ static ir_list *list_there(pass_context *context, const ir_kernel *kernel, const
 static ir_stage *stage_of(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->stages.count; i++) {
     ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind == IR_STAGE_COMPUTE && ir_stage_stmt(stage)->target == target) return stage;
+    if (stage->kind == IR_STAGE_COMPUTE && !stage->beside.count && ir_stage_stmt(stage)->target == target) return stage;
   }
   return NULL;
 }
@@ -327,6 +328,42 @@ static int stored_stages(pass_context *context, ir_kernel *kernel, int at, const
   return made;
 }
 
+/* ---- readers of what lies side by side ------------------------------------------------------- */
+static void add_beside(pass_context *context, ir_stage *stage, ir_tensor *tensor) {
+  for (int i = 0; i < stage->beside.count; i++)
+    if (stage->beside.at[i] == tensor) return;
+  IR_PUSH(context->arena, &stage->beside, tensor);
+}
+
+static double spread_time(pass_context *context, const ir_stage *stage, double cover) {
+  const pass_profile *p = context->profile;
+  double listed = pass_tensor_bytes(context, stage->beside.at[0]) * stage->beside.count, written = 0;
+  for (int i = 0; i < stage->stmts.count; i++) written += pass_tensor_bytes(context, stage->stmts.at[i]->target);
+  return pass_cost_spread(p, 0, pass_tensor_bytes(context, stage->reads.at[0]->tensor) + written + fmin(1, cover) * listed, 0);
+}
+
+/* Elementwise, of columns that lie side by side: they and the others of these are one launch; dense it has a stage of its own. */
+static void aside_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *const *columns, int count) {
+  const ir_stage *writer = stage_of(kernel, columns[0]->target);
+  ir_list *list = writer->reads.at[0];
+  ir_stage *stage = pass_aside_stage(kernel, stmt, list);
+  if (stage) {
+    IR_PUSH(context->arena, &stage->stmts, stmt);
+  } else {
+    stage = compute_stage(context, kernel, stmt, NULL, stmt->target->name);
+    stage->row = "spread";
+    stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here", list->name);
+    stage->when = writer->when;
+    IR_PUSH(context->arena, &stage->reads, list);
+  }
+  for (int i = 0; i < count; i++) add_beside(context, stage, columns[i]->target);
+  stage->microseconds = spread_time(context, stage, columns[0]->cover);
+  if (!stage->when.list) return;
+  ir_stage *twin = compute_stage(context, kernel, stmt, NULL, ir_format_text(context->arena, "%s.dense", stmt->target->name));
+  twin->when = (ir_guard){list, true, list->break_even};
+  twin->why = ir_format_text(context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more", list->tensor->name, list->break_even);
+}
+
 static bool weighs_store(const ir_candidate *candidate) { return candidate && candidate->guarded && !candidate->operand; }
 
 static void plain_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
@@ -373,6 +410,8 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
       compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
     ir_tensor *strips, *source = pass_stmt_converts(stmt);
     bool weighs = weighs_store(candidate);
+    const ir_candidate *columns[PASS_MOST_ASIDE];
+    int aside = pass_aside_of(context, kernel, stmt, columns);
     const ir_candidate *walks = weighs && candidate->expanded ? pass_stored_branch(kernel, candidate) : candidate;
     if (pass_stage_strips(context, kernel, s, walks, &strips)) {
       ir_stage *copy = compute_stage(context, kernel, strips->def, NULL, strips->name);
@@ -383,6 +422,8 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     }
     if (source && pass_tensor_is_sparse(stmt->target))
       convert_stage(context, kernel, stmt, source);
+    else if (aside)
+      aside_stages(context, kernel, stmt, columns, aside);
     else if (candidate && candidate->operand && candidate->axis)
       sparse_stages(context, kernel, stmt, candidate, strips);
     else if (weighs)

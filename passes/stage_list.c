@@ -171,6 +171,14 @@ static void live_list(ir_list *list, int stage) {
   live(list->packed, stage);
 }
 
+static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
+  for (int i = 0; i < stage->beside.count; i++)
+    for (int n = 0; n < kernel->workspaces.count; n++) {
+      const char *name = kernel->workspaces.at[n]->name, *of = stage->beside.at[i]->name;
+      if (!strncmp(name, of, strlen(of)) && !strcmp(name + strlen(of), ".listed")) live(kernel->workspaces.at[n], stage->number);
+    }
+}
+
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; stage->assembled && i < kernel->workspaces.count; i++) {
     ir_buf *buf = kernel->workspaces.at[i];
@@ -192,5 +200,6 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     if (stage->detects) live(stage->detects->verdict, stage->number);
     if (stage->detects) live(stage->detects->threshold, stage->number);
     live_assembled(kernel, stage);
+    live_listed(kernel, stage);
   }
 }

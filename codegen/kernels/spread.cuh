@@ -1,20 +1,70 @@
-// spread.cuh - a whole result of which the columns that a list names lie side by side: each goes to its place, and everything else is filled.
+// spread.cuh - whole results of which the columns that a list names lie side by side: each goes to its place, and everything else is filled.
 //
-//     listed [position][m]   column number `position` of a strip's list, in its rows   ->   T[m][n] = kept(listed or 0)
+//     listed[a] [position][m]   column number `position` of a strip's list, in its rows   ->   t[i][m][n] = kept(i, listed.. , m, n) or fill
 //
-// A block takes some columns of a strip: it counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they
-// are read, and writes rows of T.  The condition is asked here, of each element of a listed column: in the others it holds nowhere.
-// Config names: T, t, pitch_t, listed, m, n, strip, columns (of a block), bits, bit_words, kept(value, m, n, batch), fill.
+// One array or several over one list, and as many results as are made of them element by element. A block takes some columns of a strip: it
+// counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they are read, and writes rows. Conditions are
+// asked here, of each element of a listed column: in the others they hold nowhere.
+// Config names: T, arrays, results, t, pitch_t, listed, m, n, strip, columns (of a block), bits, bit_words, kept(i, values, m, n), fill.
 #pragma once
 #include "spc/detect.cuh"
 
 template <class Config> struct spc_spread_room {
   static constexpr int line = Config::strip + 2; // elements: a word more than whole turns of the banks, or lanes of one row would meet
   static constexpr int words = Config::columns / 32;
-  unsigned short value[Config::columns * line];
+  unsigned short value[Config::arrays][Config::columns * line];
   unsigned char place[Config::columns]; // of a column, among the listed ones
   spc_u32 word[words];
 };
+
+// Eight elements, of which the first `count` are there.
+SPC_DEVICE uint4 spc_spread_chunk(const unsigned short *from, bool aligned, int count) {
+  if (aligned) return *(const uint4 *)from;
+  spc_u32 word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int e = 0; e < 8; e++)
+    if (e < count) word[e / 2] |= (spc_u32)from[e] << e % 2 * 16;
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// Eight elements of a row of every result, from column n0 + c on.
+template <class Config> SPC_DEVICE void spc_spread_row(const spc_args &args, const spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n) {
+  using T = typename Config::T;
+  const int chunk = 8, line = spc_spread_room<Config>::line;
+  unsigned short out[Config::results][chunk];
+  const spc_u32 set = room.word[c / 32] >> c % 32 & 255;
+#pragma unroll
+  for (int t = 0; t < Config::results; t++)
+#pragma unroll
+    for (int e = 0; e < chunk; e++) out[t][e] = spc_put_as<T>::from(Config::fill(t)).bits;
+  if (set)
+#pragma unroll
+    for (int e = 0; e < chunk; e++) {
+      if (!(set >> e & 1)) continue;
+      float beside[Config::arrays];
+#pragma unroll
+      for (int a = 0; a < Config::arrays; a++) {
+        T value = {};
+        value.bits = room.value[a][room.place[c + e] * line + r];
+        beside[a] = spc_get(value);
+      }
+#pragma unroll
+      for (int t = 0; t < Config::results; t++) out[t][e] = spc_put_as<T>::from(Config::kept(args, t, beside, m0 + r, n0 + c + e)).bits;
+    }
+#pragma unroll
+  for (int t = 0; t < Config::results; t++) {
+    const long long pitch = Config::pitch_t(args, t);
+    unsigned short *to = (unsigned short *)Config::t(args, t) + (m0 + r) * pitch + n0 + c;
+    const unsigned short *from = out[t];
+    if (n % chunk == 0 && (((spc_u64)Config::t(args, t) | (spc_u64)pitch * sizeof(T)) & 15) == 0) {
+      *(uint4 *)to = make_uint4(from[0] | (spc_u32)from[1] << 16, from[2] | (spc_u32)from[3] << 16, from[4] | (spc_u32)from[5] << 16, from[6] | (spc_u32)from[7] << 16);
+    } else {
+#pragma unroll
+      for (int e = 0; e < chunk; e++)
+        if (n0 + c + e < n) to[e] = from[e];
+    }
+  }
+}
 
 // The columns from n0 on of strip number s.
 template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args, spc_spread_room<Config> &room, int s, int n0) {
@@ -35,45 +85,24 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
     if ((int)threadIdx.x / 32 == w) room.place[w * 32 + lane] = (unsigned char)(count + __popc(room.word[w] & ptx_lanes_below()));
     count += __popc(room.word[w]);
   }
-  // A column's rows are side by side, and start at multiples of 16 bytes: who computed them stores by tensor map.
+  // A column's rows are side by side.
   const int lanes = Config::strip / chunk;
+#pragma unroll
+  for (int a = 0; a < Config::arrays; a++)
 #pragma unroll 4
-  for (int i = (int)threadIdx.x; i < count * lanes; i += threads) {
-    const int at = i / lanes, r = i % lanes * chunk;
-    if (r >= rows) continue;
-    const uint4 v = *(const uint4 *)(Config::listed(args) + (long long)(begin + at) * m + m0 + r);
-    spc_u32 *to = (spc_u32 *)(room.value + at * line + r);
-    to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-  }
+    for (int i = (int)threadIdx.x; i < count * lanes; i += threads) {
+      const int at = i / lanes, r = i % lanes * chunk;
+      if (r >= rows) continue;
+      const uint4 v = spc_spread_chunk((const unsigned short *)Config::listed(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r);
+      spc_u32 *to = (spc_u32 *)(room.value[a] + at * line + r);
+      to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+    }
   __syncthreads();
   const int across = Config::columns / chunk; // chunks of a row
-  const unsigned short fill = spc_put_as<T>::from(Config::fill()).bits;
-  const long long pitch = Config::pitch_t(args);
-  const bool whole = n % chunk == 0 && (((spc_u64)Config::t(args, 0) | (spc_u64)pitch * sizeof(T)) & 15) == 0;
 #pragma unroll 2
   for (int i = (int)threadIdx.x; i < rows * across; i += threads) {
     const int r = i / across, c = i % across * chunk;
-    if (n0 + c >= n) continue;
-    unsigned short out[chunk];
-    const spc_u32 set = room.word[c / 32] >> c % 32 & 255;
-#pragma unroll
-    for (int e = 0; e < chunk; e++) out[e] = fill;
-    if (set)
-#pragma unroll
-      for (int e = 0; e < chunk; e++) {
-        if (!(set >> e & 1)) continue;
-        T value = {};
-        value.bits = room.value[room.place[c + e] * line + r];
-        out[e] = spc_put_as<T>::from(Config::kept(args, spc_get(value), m0 + r, n0 + c + e, 0)).bits;
-      }
-    unsigned short *to = (unsigned short *)Config::t(args, 0) + (m0 + r) * pitch + n0 + c;
-    if (whole) {
-      *(uint4 *)to = make_uint4(out[0] | (spc_u32)out[1] << 16, out[2] | (spc_u32)out[3] << 16, out[4] | (spc_u32)out[5] << 16, out[6] | (spc_u32)out[7] << 16);
-    } else {
-#pragma unroll
-      for (int e = 0; e < chunk; e++)
-        if (n0 + c + e < n) to[e] = out[e];
-    }
+    if (n0 + c < n) spc_spread_row<Config>(args, room, m0, r, n0, c, n);
   }
 }
 

@@ -1,0 +1,130 @@
+/* cuda_spread.c - columns that lie side by side, spread over whole results: what a launch of spread.cuh reads and writes.
+ *
+ *     columns  T.listed, one array or several over the same list
+ *     results  T = kept(T.listed) behind the product that has computed it; or of a stage of its own several, elementwise of them all */
+#include "codegen/cuda.h"
+
+/* ---- what there is to spread ----------------------------------------------------------------- */
+static void add_result(ir_arena *arena, cg_launch *l, ir_stmt *stmt, const ir_func *func, ir_expr *pitch) {
+  cg_spread *s = &l->spread;
+  s->func[s->results] = func;
+  s->pitch[s->results] = pitch;
+  s->fill[s->results] = (float)stmt->fill;
+  s->buf[s->results++] = cg_buffer_use(arena, l, cg_values_buffer(arena, stmt->target));
+  for (int i = 0; i < func->bufs.count; i++) cg_buffer_use(arena, l, func->bufs.at[i]);
+}
+
+void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *l) {
+  const cg_product *p = &computes->product;
+  ir_buf *listed = cg_workspace_of(arena, kernel, p->t.tensor, "listed");
+  l->spreads = true;
+  l->product = *p;
+  l->list = computes->list;
+  l->spread = (cg_spread){.arrays = 1, .label = computes->row->name};
+  l->spread.buf_listed[0] = cg_buffer_use(arena, l, listed);
+  l->buf_bits = cg_buffer_use(arena, l, l->list->bits);
+  add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole);
+}
+
+/* The result's contiguous index is n, the other one m. */
+static const char *read_places(ir_arena *arena, ir_stmt *stmt, cg_product *p) {
+  const char *why = "its result is no matrix that lies row by row";
+  ir_expr *strides[IR_MAX_RANK];
+  if (stmt->target->rank != 2 || !cg_dense_strides(arena, stmt->target, strides)) return why;
+  int last = strides[1]->kind == IR_CONST && strides[1]->i == 1 ? 1 : 0;
+  if (strides[last]->kind != IR_CONST || strides[last]->i != 1 || stmt->subs[0]->kind != IR_INDEX || stmt->subs[1]->kind != IR_INDEX) return why;
+  *p = (cg_product){.stmt = stmt, .m = stmt->subs[1 - last]->index, .n = stmt->subs[last]->index};
+  p->size_m = p->m->extent;
+  p->size_n = p->n->extent;
+  return cg_operand_read(arena, p, stmt->target, stmt->subs, &p->t, &why) ? NULL : why;
+}
+
+const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *l) {
+  const ir_stage *stage = l->stage;
+  const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
+  if (!list || !list->bits || list->pairs || list->gran != 1 || list->strip % 8 || list->strip > l->row->m) return "its list, of bits, is not of single columns of strips";
+  if (!stage->beside.count || stage->beside.count > CG_MOST_SPREAD || stage->stmts.count > CG_MOST_SPREAD) return "it reads no columns that lie side by side, or too many";
+  if (stage->funcs.count != stage->stmts.count) return "its statements have no functions of an element";
+  l->spreads = true;
+  l->list = list;
+  l->spread = (cg_spread){.label = l->row->name};
+  for (int i = 0; i < stage->beside.count; i++) {
+    ir_buf *listed = cg_workspace_of(arena, kernel, stage->beside.at[i], "listed");
+    if (!listed || stage->beside.at[i]->dtype != stage->stmts.at[0]->target->dtype) return "what it reads beside has no columns of its dtype";
+    l->spread.buf_listed[l->spread.arrays++] = cg_buffer_use(arena, l, listed);
+  }
+  l->buf_bits = cg_buffer_use(arena, l, list->bits);
+  for (int i = 0; i < stage->stmts.count; i++) {
+    cg_product p;
+    const char *why = read_places(arena, stage->stmts.at[i], &p);
+    if (why) return why;
+    if (i == 0) l->product = p;
+    if (stage->stmts.at[i]->target->dtype != stage->stmts.at[0]->target->dtype || ir_dtype_bytes(stage->stmts.at[i]->target->dtype) != 2) return "its results have 16 bits, all alike";
+    add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m);
+  }
+  return NULL;
+}
+
+/* ---- its text -------------------------------------------------------------------------------- */
+int cg_spread_width(const cg_launch *l) {
+  const int room = 40 << 10, bytes = 2, padding = 2;
+  int columns = l->row->n;
+  while (columns > 32 && l->spread.arrays * columns * ((int)l->list->strip + padding) * bytes > room) columns /= 2;
+  return columns;
+}
+
+/* value number r, of an element: what lies side by side, its row and column. */
+static void put_value(ir_arena *arena, const cg_launch *l, int r, ir_text *out) {
+  const ir_func *f = l->spread.func[r];
+  bool behind = f->params.count == l->spread.arrays + 3; /* a product's fragment: of a batch too */
+  int m = l->spread.arrays + (behind && l->product.swapped), n = l->spread.arrays + !(behind && l->product.swapped);
+  ir_text_printf(out, "  SPC_DEVICE float value%d(const spc_args &args", r);
+  for (int i = 0; i < l->spread.arrays; i++) ir_text_printf(out, ", float %s", cg_cuda_name(arena, f->params.at[i]->name));
+  ir_text_printf(out, ", long long %s, long long %s", cg_cuda_name(arena, f->params.at[m]->name), cg_cuda_name(arena, f->params.at[n]->name));
+  if (behind) ir_text_printf(out, ", long long %s", cg_cuda_name(arena, f->params.at[l->spread.arrays + 2]->name));
+  ir_text_put(out, ") {\n");
+  cg_printer printer = {.out = out, .func = f, .launch = l, .depth = 2};
+  cg_print_fragment(&printer);
+  ir_text_put(out, "  }\n");
+}
+
+static void put_case(ir_text *out, int i, int count) {
+  if (i + 1 < count) ir_text_printf(out, "i == %d ? ", i);
+}
+
+static void put_fill(float fill, const char *behind, ir_text *out) {
+  uint32_t bits;
+  memcpy(&bits, &fill, sizeof bits);
+  ir_text_printf(out, "__uint_as_float(0x%08xu)%s", (unsigned)bits, behind);
+}
+
+static void put_kept(const cg_launch *l, ir_text *out) {
+  const cg_spread *s = &l->spread;
+  ir_text_put(out, "  SPC_DEVICE float kept(const spc_args &args, int i, const float *beside, long long m, long long n) {\n    return ");
+  for (int r = 0; r < s->results; r++) {
+    put_case(out, r, s->results);
+    ir_text_printf(out, "value%d(args", r);
+    for (int i = 0; i < s->arrays; i++) ir_text_printf(out, ", beside[%d]", i);
+    ir_text_put(out, s->func[r]->params.count == s->arrays + 3 ? ", m, n, 0)" : ", m, n)");
+    ir_text_put(out, r + 1 < s->results ? "\n           : " : ";\n  }\n");
+  }
+}
+
+void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
+  const cg_spread *s = &l->spread;
+  ir_text_printf(out, "  static constexpr int arrays = %d, results = %d; // columns that lie side by side, what is made of them\n", s->arrays, s->results);
+  ir_text_put(out, "  SPC_DEVICE const T *listed(const spc_args &args, int i) { return (const T *)args.buf[");
+  for (int i = 0; i < s->arrays; i++) put_case(out, i, s->arrays), ir_text_printf(out, i + 1 < s->arrays ? "%d : " : "%d]; }\n", s->buf_listed[i]);
+  ir_text_put(out, "  SPC_DEVICE T *t(const spc_args &args, int i) { return (T *)args.buf[");
+  for (int i = 0; i < s->results; i++) put_case(out, i, s->results), ir_text_printf(out, i + 1 < s->results ? "%d : " : "%d]; }\n", s->buf[i]);
+  ir_text_put(out, "  SPC_DEVICE long long pitch_t(const spc_args &args, int i) { return ");
+  for (int i = 0; i < s->results; i++) {
+    put_case(out, i, s->results);
+    cg_print_size(arena, s->pitch[i], out);
+    ir_text_put(out, i + 1 < s->results ? " : " : "; }\n");
+  }
+  ir_text_put(out, "  SPC_DEVICE float fill(int i) { return ");
+  for (int i = 0; i < s->results; i++) put_case(out, i, s->results), put_fill(s->fill[i], i + 1 < s->results ? " : " : "; }\n", out);
+  for (int r = 0; r < s->results; r++) put_value(arena, l, r, out);
+  put_kept(l, out);
+}

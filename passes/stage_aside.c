@@ -1,0 +1,108 @@
+/* stage_aside.c - products in listed columns whose readers are elementwise.
+ *
+ *     u[t,f] = sum[d] x[t,d]*Wu[f,d]  on g[t,f]      columns of strips of g, side by side: `u.listed`, and no u
+ *     h[t,f] = g[t,f]*u[t,f]          on g[t,f]      h, and what else is made of them, from these columns: one launch
+ *
+ * u would be spread over all of its places (ways_spread.c) and read there again by each of its readers.  Where all of these are
+ * elementwise, at u's own places, and nowhere but where u's own condition holds, they take the place of the launch that spreads: it
+ * reads what lies side by side and writes their results whole.  The guard's dense branch computes u and them as ever. */
+#include "passes/choice.h"
+#include "passes/contract.h"
+#include "passes/expr.h"
+#include "passes/stage.h"
+#include "passes/storage.h"
+
+/* Of a statement in the place of another: it stands in the same order of dimensions, both lie row by row, and all that is read of the
+ * other one is at the own place. */
+typedef struct place {
+  const ir_stmt *reader;
+  const ir_tensor *tensor;
+  bool other; /* somewhere it is read elsewhere */
+} place;
+
+static bool note_place(void *user, ir_expr *e) {
+  place *p = user;
+  if (e->kind != IR_ACCESS || e->tensor != p->tensor) return true;
+  for (int d = 0; d < e->arg_count; d++) p->other |= !ir_is_bare(e->args[d], p->reader->subs[d]->index);
+  return true;
+}
+
+static int last_dim(const ir_tensor *t) { return t->format && t->format->level_count ? t->format->level[t->format->level_count - 1].dim : t->rank - 1; }
+
+static bool lies_alike(const ir_stmt *reader, const ir_stmt *writer) {
+  const ir_tensor *t = reader->target;
+  bool plain = t->rank == 2 && reader->free.count == 2 && !ir_is_scatter(reader) && !reader->stores && !t->like && !t->by_value && !pass_tensor_is_sparse(t) &&
+               pass_plain_subs(reader);
+  return plain && t->dtype == writer->target->dtype && last_dim(t) == last_dim(writer->target);
+}
+
+/* Its chosen kernel is generated loops, whatever else could be. */
+static bool is_loops(const ir_kernel *kernel, const ir_stmt *stmt) {
+  const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
+  return !chosen || (!strcmp(chosen->row, "loop") && !chosen->operand);
+}
+
+static bool same_columns(const ir_candidate *a, const ir_candidate *b) { return a->operand == b->operand && a->strip == b->strip && a->guarded == b->guarded; }
+
+/* Everything that it reads of columns lies over the same list. */
+static bool reads_alike(const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate *columns) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *other = kernel->candidates.at[i];
+    if (other->verdict == IR_CHOSEN && pass_is_spread(other) && pass_stmt_reads(reader, other->target) && !same_columns(other, columns)) return false;
+  }
+  return true;
+}
+
+static bool is_behind(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate *columns) {
+  const ir_stmt *writer = columns->target->def;
+  if (!pass_is_elementwise(reader->value) || !lies_alike(reader, writer) || !is_loops(kernel, reader) || !reads_alike(kernel, reader, columns)) return false;
+  place at = {reader, columns->target, false};
+  (void)ir_expr_walk(reader->value, note_place, &at);
+  if (at.other || !reader->cond || ir_expr_uses_tensor(reader->cond, columns->target)) return false;
+  ir_index *from[] = {writer->subs[0]->index, writer->subs[1]->index};
+  return pass_implies(context->arena, reader->cond, ir_expr_substitute(context->arena, writer->cond, from, reader->subs, 2));
+}
+
+bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_candidate *columns) {
+  int readers = 0;
+  if (!columns || !pass_is_spread(columns) || (columns->target->role != IR_ROLE_LET && columns->target->role != IR_ROLE_TEMP)) return false;
+  for (int i = 0; i < kernel->stmts.count; i++) {
+    const ir_stmt *stmt = kernel->stmts.at[i];
+    if (stmt->target == columns->target || !pass_stmt_reads(stmt, columns->target)) continue;
+    if (!is_behind(context, kernel, stmt, columns)) return false;
+    readers++;
+  }
+  return readers > 0;
+}
+
+int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate **out) {
+  int count = 0;
+  for (int i = 0; i < kernel->candidates.count && count < PASS_MOST_ASIDE; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->verdict == IR_CHOSEN && c->target != reader->target && pass_is_spread(c) && pass_stmt_reads(reader, c->target) &&
+        pass_stays_aside(context, kernel, c))
+      out[count++] = c;
+  }
+  return count;
+}
+
+/* ---- one launch for several ------------------------------------------------------------------ */
+/* Nothing behind the stage makes what the statement reads. */
+static bool can_join(const ir_kernel *kernel, const ir_stage *stage, const ir_stmt *stmt) {
+  for (int i = stage->number; i < kernel->stages.count; i++) {
+    const ir_stage *other = kernel->stages.at[i];
+    for (int n = 0; n < other->stmts.count; n++)
+      if (pass_stmt_reads(stmt, other->stmts.at[n]->target)) return false;
+  }
+  return stage->stmts.count < PASS_MOST_ASIDE;
+}
+
+ir_stage *pass_aside_stage(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list) {
+  for (int i = kernel->stages.count - 1; i >= 0; i--) {
+    ir_stage *stage = kernel->stages.at[i];
+    if (stage->beside.count && stage->reads.at[0] == list && stage->stmts.at[0]->target->dtype == stmt->target->dtype &&
+        last_dim(stage->stmts.at[0]->target) == last_dim(stmt->target))
+      return can_join(kernel, stage, stmt) ? stage : NULL;
+  }
+  return NULL;
+}
