@@ -361,9 +361,9 @@ static double spread_cost(pass_context *context, const pass_sum *sum, const ir_c
   return pass_cost_spread(context->profile, pass_tensor_bytes(context, sum->stmt->target), pass_tensor_bytes(context, candidate->operand), cover);
 }
 
-double pass_candidate_spread(pass_context *context, const ir_candidate *candidate) {
+double pass_candidate_spread(pass_context *context, const ir_candidate *candidate, double cover) {
   pass_sum sum;
-  return pass_sum_of(context, candidate->target->def, &sum) ? spread_cost(context, &sum, candidate, candidate->cover) : 0;
+  return pass_sum_of(context, candidate->target->def, &sum) ? spread_cost(context, &sum, candidate, cover) : 0;
 }
 
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,

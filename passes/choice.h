@@ -154,8 +154,8 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate);
 /* Of its lists and guard, what the guard takes. */
 double pass_candidate_guard(pass_context *context, const ir_candidate *candidate);
-/* Of a candidate that spreads columns what the launch behind it takes, at the cover assumed. */
-double pass_candidate_spread(pass_context *context, const ir_candidate *candidate);
+/* Of a candidate that spreads columns what the launch behind it takes. */
+double pass_candidate_spread(pass_context *context, const ir_candidate *candidate, double cover);
 /* Predicted microseconds at this cover; *index gets the part that builds lists and guards. */
 double pass_candidate_cost(pass_context *context, const pass_sum *sum,
                            const ir_candidate *candidate, double cover, double *index);

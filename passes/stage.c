@@ -103,7 +103,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
   if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stage, stmt->target);
-  if (pass_stays_aside(context, kernel, candidate)) stage->microseconds -= pass_candidate_spread(context, candidate);
+  if (pass_stays_aside(context, kernel, candidate)) stage->microseconds -= pass_candidate_spread(context, candidate, candidate->cover);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
   return stage;

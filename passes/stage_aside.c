@@ -42,13 +42,16 @@ static bool is_loops(const ir_kernel *kernel, const ir_stmt *stmt) {
   return !chosen || (!strcmp(chosen->row, "loop") && !chosen->operand);
 }
 
-static bool same_columns(const ir_candidate *a, const ir_candidate *b) { return a->operand == b->operand && a->strip == b->strip && a->guarded == b->guarded; }
+/* And both or neither have a dense branch. */
+static bool same_columns(const ir_kernel *kernel, const ir_candidate *a, const ir_candidate *b) {
+  return a->operand == b->operand && a->strip == b->strip && !pass_dense_branch(kernel, a->target) == !pass_dense_branch(kernel, b->target);
+}
 
 /* Everything that it reads of columns lies over the same list. */
 static bool reads_alike(const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate *columns) {
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *other = kernel->candidates.at[i];
-    if (other->verdict == IR_CHOSEN && pass_is_spread(other) && pass_stmt_reads(reader, other->target) && !same_columns(other, columns)) return false;
+    if (other->verdict == IR_CHOSEN && pass_is_spread(other) && pass_stmt_reads(reader, other->target) && !same_columns(kernel, other, columns)) return false;
   }
   return true;
 }
