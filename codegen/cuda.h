@@ -146,7 +146,8 @@ bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out);
 enum { CG_MOST_SPREAD = 4 };
 typedef struct cg_spread {
   int arrays, buf_listed[CG_MOST_SPREAD]; /* what lies side by side */
-  int results, buf[CG_MOST_SPREAD];
+  int results, buf[CG_MOST_SPREAD], buf_columns[CG_MOST_SPREAD]; /* of a result whose columns stay there too; -1: they do not */
+  int columns;                           /* how many of these there are */
   const ir_func *func[CG_MOST_SPREAD];
   ir_expr *pitch[CG_MOST_SPREAD];
   float fill[CG_MOST_SPREAD];
@@ -167,6 +168,7 @@ typedef struct cg_launch {
   cg_spread spread;
   ir_expr *pitch_whole;         /* of T's rows, where it is computed side by side */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
+  ir_buf *columns;             /* where A lies so, beside its own place; NULL: it does not */
   bool compacted;              /* it is packed, and by the launch that made the list */
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */

@@ -1,6 +1,7 @@
 /* cuda_shape.c - the shape of a launch: grid, threads, clusters, shared memory; as expressions of sizes. */
 #include "codegen/cuda.h"
 
+enum { THREADS_OF_A_UNIT = 2048 };
 enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
 
 /* ---- loops and lists ------------------------------------------------------------------------- */
@@ -111,6 +112,8 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
   } else if (cg_grid_covers(loop)) {
     int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
     out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
+    out->capped = l->stage->when.list != NULL; /* blocks that have nothing to do take their time too */
+    if (out->capped) out->blocks_per_sm = THREADS_OF_A_UNIT / l->threads;
   }
 }
 

@@ -5,11 +5,13 @@
 #include "codegen/cuda.h"
 
 /* ---- what there is to spread ----------------------------------------------------------------- */
-static void add_result(ir_arena *arena, cg_launch *l, ir_stmt *stmt, const ir_func *func, ir_expr *pitch) {
+static void add_result(ir_arena *arena, cg_launch *l, ir_stmt *stmt, const ir_func *func, ir_expr *pitch, ir_buf *columns) {
   cg_spread *s = &l->spread;
   s->func[s->results] = func;
   s->pitch[s->results] = pitch;
   s->fill[s->results] = (float)stmt->fill;
+  s->buf_columns[s->results] = columns ? cg_buffer_use(arena, l, columns) : -1;
+  s->columns += columns != NULL;
   s->buf[s->results++] = cg_buffer_use(arena, l, cg_values_buffer(arena, stmt->target));
   for (int i = 0; i < func->bufs.count; i++) cg_buffer_use(arena, l, func->bufs.at[i]);
 }
@@ -23,7 +25,7 @@ void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch 
   l->spread = (cg_spread){.arrays = 1, .label = computes->row->name};
   l->spread.buf_listed[0] = cg_buffer_use(arena, l, listed);
   l->buf_bits = cg_buffer_use(arena, l, l->list->bits);
-  add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole);
+  add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole, NULL);
 }
 
 /* The result's contiguous index is n, the other one m. */
@@ -60,7 +62,7 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
     if (why) return why;
     if (i == 0) l->product = p;
     if (stage->stmts.at[i]->target->dtype != stage->stmts.at[0]->target->dtype || ir_dtype_bytes(stage->stmts.at[i]->target->dtype) != 2) return "its results have 16 bits, all alike";
-    add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m);
+    add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m, cg_workspace_of(arena, kernel, stage->stmts.at[i]->target, "listed"));
   }
   return NULL;
 }
@@ -68,8 +70,8 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
 /* ---- its text -------------------------------------------------------------------------------- */
 int cg_spread_width(const cg_launch *l) {
   const int room = 40 << 10, bytes = 2, padding = 2;
-  int columns = l->row->n;
-  while (columns > 32 && l->spread.arrays * columns * ((int)l->list->strip + padding) * bytes > room) columns /= 2;
+  int columns = l->row->n, arrays = l->spread.arrays > l->spread.columns ? l->spread.arrays : l->spread.columns;
+  while (columns > 32 && arrays * columns * ((int)l->list->strip + padding) * bytes > room) columns /= 2;
   return columns;
 }
 
@@ -110,9 +112,20 @@ static void put_kept(const cg_launch *l, ir_text *out) {
   }
 }
 
+/* Results whose columns stay side by side, by number; -1: they do not. */
+static void put_columns(const cg_spread *s, ir_text *out) {
+  ir_text_put(out, "  SPC_DEVICE constexpr int column_of(int i) { return ");
+  for (int i = 0, n = 0; i < s->results; i++) put_case(out, i, s->results), ir_text_printf(out, i + 1 < s->results ? "%d : " : "%d; }\n", s->buf_columns[i] < 0 ? -1 : n++);
+  ir_text_put(out, "  SPC_DEVICE T *columns_t(const spc_args &args, int i) { return (T *)args.buf[");
+  for (int i = 0, n = 0; i < s->results; i++)
+    if (s->buf_columns[i] >= 0) put_case(out, n, s->columns), ir_text_printf(out, "%d%s", s->buf_columns[i], n + 1 < s->columns ? " : " : ""), n++;
+  ir_text_put(out, s->columns ? "]; }\n" : "0]; }\n");
+}
+
 void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   const cg_spread *s = &l->spread;
-  ir_text_printf(out, "  static constexpr int arrays = %d, results = %d; // columns that lie side by side, what is made of them\n", s->arrays, s->results);
+  ir_text_printf(out, "  static constexpr int arrays = %d, results = %d, kept_columns = %d; // columns that lie side by side, what is made of them, of which stay so too\n", s->arrays, s->results, s->columns);
+  put_columns(s, out);
   ir_text_put(out, "  SPC_DEVICE const T *listed(const spc_args &args, int i) { return (const T *)args.buf[");
   for (int i = 0; i < s->arrays; i++) put_case(out, i, s->arrays), ir_text_printf(out, i + 1 < s->arrays ? "%d : " : "%d]; }\n", s->buf_listed[i]);
   ir_text_put(out, "  SPC_DEVICE T *t(const spc_args &args, int i) { return (T *)args.buf[");

@@ -137,6 +137,20 @@ static inline bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *st
   return false;
 }
 
+/* The dimension along which elements lie side by side. */
+static inline int ir_last_dim(const ir_tensor *t) {
+  return t->format && t->format->level_count ? t->format->level[t->format->level_count - 1].dim : t->rank - 1;
+}
+/* A stage makes the matrix of columns of this list, and leaves it in them too where a workspace `T.listed` is there for it. */
+static inline bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    for (int n = 0; stage->beside.count && stage->reads.at[0] == list && n < stage->stmts.count; n++)
+      if (stage->stmts.at[n]->target == tensor) return true;
+  }
+  return false;
+}
+
 typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 
 /* One row of the table that `microtile` decides on and `explain` prints. */

@@ -234,6 +234,33 @@ static void check_packed(ir_checker *c, const ir_stage *writer, const ir_list *l
   }
 }
 
+/* ---- results that lie side by side alone ---------------------------------------------------- */
+static bool reads_beside(const ir_stage *s, const ir_tensor *tensor) {
+  for (int i = 0; i < s->beside.count; i++)
+    if (s->beside.at[i] == tensor) return true;
+  return false;
+}
+
+/* A stage before it has left the columns of its list there, under the same guard; whoever else reads the tensor runs where that says dense. */
+static void check_beside(ir_checker *c, const ir_stage *s, const ir_tensor *tensor) {
+  const ir_list *list = s->reads.count == 1 ? s->reads.at[0] : NULL;
+  bool left = false;
+  enter(c, "stage", s->name, s->span);
+  need_tensor(c, tensor, "what it reads side by side");
+  for (int i = 0; i < c->kernel->stages.count && list; i++) {
+    const ir_stage *other = c->kernel->stages.at[i];
+    const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
+    left |= row && ir_kernel_spreads(row) && other->number < s->number && other->reads.count && other->reads.at[0] == list &&
+            other->when.list == s->when.list && other->when.above == s->when.above && other->stmts.count == 1 && other->stmts.at[0]->target == tensor;
+    if (other->kind == IR_STAGE_COMPUTE && uses(other, tensor) && !reads_beside(other, tensor) && !(other->when.list == list && other->when.above))
+      ir_fault(c, c->span, "`%s` lies side by side alone, and stage `%s` reads it whole", tensor->name, other->name);
+  }
+  if (!list || strcmp(s->row ? s->row : "", "spread"))
+    ir_fault(c, c->span, "only a stage of the kernel `spread`, of one list, reads what lies side by side");
+  else if (!left)
+    ir_fault(c, c->span, "no stage before it leaves the columns of `%s` side by side over its list, under its guard", tensor->name);
+}
+
 /* below: the number of the stage before it. */
 static void check_stage(ir_checker *c, const ir_stage *s, int below, ir_table *names) {
   enter(c, "stage", s->name, s->span);
@@ -269,4 +296,6 @@ void ir_check_tile(ir_checker *c) {
     const ir_list *list = written_over(kernel->stages.at[i]);
     if (list) check_packed(c, kernel->stages.at[i], list);
   }
+  for (int i = 0; i < kernel->stages.count && !c->faults; i++)
+    for (int n = 0; n < kernel->stages.at[i]->beside.count && !c->faults; n++) check_beside(c, kernel->stages.at[i], kernel->stages.at[i]->beside.at[n]);
 }

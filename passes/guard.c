@@ -116,6 +116,7 @@ static double break_even(const branches *b) {
 static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candidate) {
   const ir_candidate *dense = pass_dense_branch(kernel, candidate->target);
   const ir_candidate *writer = pass_writer_of(kernel, candidate);
+  if (!writer) writer = pass_aside_writer(context, kernel, candidate);
   if (writer) {
     candidate->guarded = writer->guarded;
     candidate->break_even = writer->break_even;

@@ -13,6 +13,7 @@
  * tile + the cost of the lists.  Dense is always a candidate.  A conversion statement has no
  * choice. */
 #include "passes/choice.h"
+#include "passes/stage.h"
 #include "passes/storage.h"
 
 spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
@@ -36,5 +37,6 @@ spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {
   if (!cuda || !pass_is_quick(context))
     SPC_TRY(pass_schedule_restrict(context, kernel, all, count));
   pass_ways_choose(context, kernel, all, count);
+  pass_aside_settle(context, kernel);
   return SPC_OK;
 }

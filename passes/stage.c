@@ -102,7 +102,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
   IR_PUSH(context->arena, &stage->stmts, stmt);
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
-  if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stage, stmt->target);
+  if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stmt->target);
   if (pass_stays_aside(context, kernel, candidate)) stage->microseconds -= pass_candidate_spread(context, candidate, candidate->cover);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
@@ -196,13 +196,15 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
 }
 
 /* The list that the operand is written over: swrite and sread cancel. */
-static ir_list *list_written_over(const ir_kernel *kernel, const ir_candidate *candidate) {
-  const ir_candidate *writer = pass_writer_of(kernel, candidate);
+static ir_list *list_written_over(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
+  const ir_candidate *writer = pass_writer_of(kernel, candidate), *aside = writer ? NULL : pass_aside_writer(context, kernel, candidate);
+  if (aside) pass_listed_new(context, kernel, candidate->operand);
+  if (aside) return stage_of(kernel, aside->target)->reads.at[0];
   return writer ? stage_of(kernel, writer->target)->reads.at[0] : NULL;
 }
 
 static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
-  ir_list *list = list_written_over(kernel, candidate);
+  ir_list *list = list_written_over(context, kernel, candidate);
   if (!list) list = list_there(context, kernel, candidate);
   if (list) return list;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;

@@ -6,6 +6,8 @@
  * u would be spread over all of its places (ways_spread.c) and read there again by each of its readers.  Where all of these are
  * elementwise, at u's own places, and nowhere but where u's own condition holds, they take the place of the launch that spreads: it
  * reads what lies side by side and writes their results whole.  The guard's dense branch computes u and them as ever. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
@@ -27,13 +29,11 @@ static bool note_place(void *user, ir_expr *e) {
   return true;
 }
 
-static int last_dim(const ir_tensor *t) { return t->format && t->format->level_count ? t->format->level[t->format->level_count - 1].dim : t->rank - 1; }
-
 static bool lies_alike(const ir_stmt *reader, const ir_stmt *writer) {
   const ir_tensor *t = reader->target;
   bool plain = t->rank == 2 && reader->free.count == 2 && !ir_is_scatter(reader) && !reader->stores && !t->like && !t->by_value && !pass_tensor_is_sparse(t) &&
                pass_plain_subs(reader);
-  return plain && t->dtype == writer->target->dtype && last_dim(t) == last_dim(writer->target);
+  return plain && t->dtype == writer->target->dtype && ir_last_dim(t) == ir_last_dim(writer->target);
 }
 
 /* Its chosen kernel is generated loops, whatever else could be. */
@@ -44,7 +44,7 @@ static bool is_loops(const ir_kernel *kernel, const ir_stmt *stmt) {
 
 /* And both or neither have a dense branch. */
 static bool same_columns(const ir_kernel *kernel, const ir_candidate *a, const ir_candidate *b) {
-  return a->operand == b->operand && a->strip == b->strip && !pass_dense_branch(kernel, a->target) == !pass_dense_branch(kernel, b->target);
+  return a->operand == b->operand && a->strip == b->strip && a->axis == b->axis && a->strip_index == b->strip_index && !pass_dense_branch(kernel, a->target) == !pass_dense_branch(kernel, b->target);
 }
 
 /* Everything that it reads of columns lies over the same list. */
@@ -89,6 +89,47 @@ int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt 
   return count;
 }
 
+/* ---- who reads their columns again ----------------------------------------------------------- */
+const ir_candidate *pass_aside_writer(pass_context *context, const ir_kernel *kernel, const ir_candidate *reader) {
+  const ir_candidate *columns[PASS_MOST_ASIDE];
+  const ir_kernel_row *row = reader->row ? ir_kernel_row_named(reader->row) : NULL;
+  const ir_tensor *x = reader->operand;
+  int axis, strip;
+  if (!row || !x || !x->def || x->def->fill != 0 || !ir_kernel_gathers(row) || ir_kernel_pairs(row) || ir_kernel_packs(row) || reader->gran != 1) return NULL;
+  if (!pass_aside_of(context, kernel, x->def, columns) || columns[0]->strip != reader->strip) return NULL;
+  if (pass_list_dims(reader->target->def, x, reader->axis, reader->strip_index, &axis, &strip) != 1 || axis != ir_last_dim(x)) return NULL;
+  return columns[0];
+}
+
+/* Beside what was chosen a list of the same columns, which would want the operand turned: nothing has to be turned or listed where its columns
+ * stay side by side. */
+static ir_candidate *better(pass_context *context, const ir_kernel *kernel, const ir_candidate *chosen) {
+  ir_candidate *best = NULL;
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    ir_candidate *c = kernel->candidates.at[i];
+    if (c->target != chosen->target || c->verdict == IR_CHOSEN || !c->formats || !*c->formats || !pass_aside_writer(context, kernel, c)) continue;
+    double time = c->expected - c->index_microseconds;
+    if (time < (best ? best->expected - best->index_microseconds : chosen->expected)) best = c;
+  }
+  return best;
+}
+
+void pass_aside_settle(pass_context *context, ir_kernel *kernel) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    ir_candidate *was = kernel->candidates.at[i], *now = was->verdict == IR_CHOSEN ? better(context, kernel, was) : NULL;
+    if (!now) continue;
+    now->verdict = IR_CHOSEN;
+    now->microseconds -= now->index_microseconds;
+    now->expected -= now->index_microseconds;
+    now->index_microseconds = 0;
+    now->formats = "";
+    now->why = ir_format_text(context->arena, "the columns of `%s` stay side by side: no list is made, and nothing is turned; %s expected, against %s for %s", now->operand->name,
+                              pass_time_text(context->arena, now->expected), pass_time_text(context->arena, was->expected), was->label);
+    was->verdict = was->operand || pass_is_library(was) ? IR_REJECTED : IR_RUNNER_UP;
+    was->why = ir_format_text(context->arena, "%s, %.2f times the chosen one", pass_time_text(context->arena, was->expected), was->expected / fmax(1e-9, now->expected));
+  }
+}
+
 /* ---- one launch for several ------------------------------------------------------------------ */
 /* Nothing behind the stage makes what the statement reads. */
 static bool can_join(const ir_kernel *kernel, const ir_stage *stage, const ir_stmt *stmt) {
@@ -104,7 +145,7 @@ ir_stage *pass_aside_stage(const ir_kernel *kernel, const ir_stmt *stmt, const i
   for (int i = kernel->stages.count - 1; i >= 0; i--) {
     ir_stage *stage = kernel->stages.at[i];
     if (stage->beside.count && stage->reads.at[0] == list && stage->stmts.at[0]->target->dtype == stmt->target->dtype &&
-        last_dim(stage->stmts.at[0]->target) == last_dim(stmt->target))
+        ir_last_dim(stage->stmts.at[0]->target) == ir_last_dim(stmt->target))
       return can_join(kernel, stage, stmt) ? stage : NULL;
   }
   return NULL;

@@ -146,10 +146,18 @@ ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir
   return list;
 }
 
-void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_stage *stage, const ir_tensor *target) {
+static ir_buf *listed_of(const ir_kernel *kernel, const ir_tensor *tensor) {
+  for (int i = 0; i < kernel->workspaces.count; i++) {
+    const char *name = kernel->workspaces.at[i]->name;
+    size_t length = strlen(tensor->name);
+    if (!strncmp(name, tensor->name, length) && !strcmp(name + length, ".listed")) return kernel->workspaces.at[i];
+  }
+  return NULL;
+}
+
+void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *target) {
   const char *name = ir_format_text(context->arena, "%s.listed", target->name);
-  ir_buf *buf = pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
-  buf->first = buf->last = stage->number;
+  if (!listed_of(kernel, target)) pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
 }
 
 /* ---- life times ------------------------------------------------------------------------------ */
@@ -171,12 +179,13 @@ static void live_list(ir_list *list, int stage) {
   live(list->packed, stage);
 }
 
+/* Columns side by side: of who writes them, and of who reads them there. */
 static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
-  for (int i = 0; i < stage->beside.count; i++)
-    for (int n = 0; n < kernel->workspaces.count; n++) {
-      const char *name = kernel->workspaces.at[n]->name, *of = stage->beside.at[i]->name;
-      if (!strncmp(name, of, strlen(of)) && !strcmp(name + strlen(of), ".listed")) live(kernel->workspaces.at[n], stage->number);
-    }
+  for (int i = 0; i < kernel->tensors.count && stage->kind == IR_STAGE_COMPUTE && stage->reads.count; i++) {
+    ir_buf *buf = listed_of(kernel, kernel->tensors.at[i]);
+    for (int n = 0; buf && n < stage->stmts.count; n++)
+      if (stage->stmts.at[n]->target == kernel->tensors.at[i] || pass_stmt_reads(stage->stmts.at[n], kernel->tensors.at[i])) live(buf, stage->number);
+  }
 }
 
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {

@@ -356,6 +356,7 @@ static void settle_layout(pass_context *context, ir_kernel *kernel, const pass_l
     way->strip_last = (pass_is_packing(way->candidate) ? operand->axis_dim : operand->strip_dim) == 0;
     way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name, way->strip_last ? "dense_t" : "dense");
   } else if (!strip_last && !pass_is_packing(way->candidate)) {
+    if (tensor->def) way->candidate->formats = ir_format_text(context->arena, "%s=%s", tensor->name, operand->strip_dim == 0 ? "dense_t" : "dense");
     way->candidate->why = ir_format_text(
         context->arena,
         "`%s` is stored with the listed axis contiguous: a gather would move a sector an element",
@@ -463,7 +464,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   int64_t strip = 0, gran = 1;
   int axis_dim, found = 0;
   if (asked) pass_compact_shape(asked, factor->tensor, &axis_dim, &strip, &gran);
-  bool packs = can_pack(context, kernel, ways, &operand), gathers = !packs || pass_layout_is_free(kernel, factor->tensor);
+  bool packs = can_pack(context, kernel, ways, &operand), gathers = !packs || factor->tensor->def;
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_gathers(row) || !pass_row_fits(row, target, &ways->sum)) continue;

@@ -12,7 +12,8 @@
 template <class Config> struct spc_spread_room {
   static constexpr int line = Config::strip + 2; // elements: a word more than whole turns of the banks, or lanes of one row would meet
   static constexpr int words = Config::columns / 32;
-  unsigned short value[Config::arrays][Config::columns * line];
+  static constexpr int slots = Config::arrays > Config::kept_columns ? Config::arrays : Config::kept_columns;
+  unsigned short value[slots][Config::columns * line]; // what is made of a place takes the place of what was read there
   unsigned char place[Config::columns]; // of a column, among the listed ones
   spc_u32 word[words];
 };
@@ -27,8 +28,25 @@ SPC_DEVICE uint4 spc_spread_chunk(const unsigned short *from, bool aligned, int 
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+SPC_DEVICE void spc_spread_put(unsigned short *to, bool aligned, int count, uint4 v) {
+  if (aligned) {
+    *(uint4 *)to = v;
+    return;
+  }
+  const spc_u32 word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int e = 0; e < 8; e++)
+    if (e < count) to[e] = (unsigned short)(word[e / 2] >> e % 2 * 16);
+}
+
+// Behind the last of so many columns whoever multiplies them finds zeros to the end of a tile.
+SPC_DEVICE int spc_spread_end(int count, int n) {
+  const int whole = 64;
+  return min((max(count, 1) + whole - 1) / whole * whole, n);
+}
+
 // Eight elements of a row of every result, from column n0 + c on.
-template <class Config> SPC_DEVICE void spc_spread_row(const spc_args &args, const spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n) {
+template <class Config> SPC_DEVICE void spc_spread_row(const spc_args &args, spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n) {
   using T = typename Config::T;
   const int chunk = 8, line = spc_spread_room<Config>::line;
   unsigned short out[Config::results][chunk];
@@ -49,7 +67,10 @@ template <class Config> SPC_DEVICE void spc_spread_row(const spc_args &args, con
         beside[a] = spc_get(value);
       }
 #pragma unroll
-      for (int t = 0; t < Config::results; t++) out[t][e] = spc_put_as<T>::from(Config::kept(args, t, beside, m0 + r, n0 + c + e)).bits;
+      for (int t = 0; t < Config::results; t++) {
+        out[t][e] = spc_put_as<T>::from(Config::kept(args, t, beside, m0 + r, n0 + c + e)).bits;
+        if (Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = out[t][e];
+      }
     }
 #pragma unroll
   for (int t = 0; t < Config::results; t++) {
@@ -104,6 +125,19 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
     const int r = i / across, c = i % across * chunk;
     if (n0 + c < n) spc_spread_row<Config>(args, room, m0, r, n0, c, n);
   }
+  if (Config::kept_columns == 0) return;
+  __syncthreads();
+  const int last = n0 + Config::columns >= n ? spc_spread_end(begin + count, n) - begin : count; // zeros follow the last one
+#pragma unroll
+  for (int a = 0; a < Config::kept_columns; a++)
+#pragma unroll 4
+    for (int i = (int)threadIdx.x; i < last * lanes; i += threads) {
+      const int at = i / lanes, r = i % lanes * chunk;
+      if (r >= rows) continue;
+      const spc_u32 *from = (const spc_u32 *)(room.value[a] + at * line + r);
+      const uint4 v = at < count ? make_uint4(from[0], from[1], from[2], from[3]) : make_uint4(0, 0, 0, 0);
+      spc_spread_put((unsigned short *)Config::columns_t(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r, v);
+    }
 }
 
 template <class Config> SPC_DEVICE void spc_spread(const spc_args &args) {

@@ -66,6 +66,27 @@ for name, (text, values) in APART.items():
     source = "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in G: bf16[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); let u[m,n] = sum[k] A[m,k]*B[n,k] on G[m,n] != 0 : bf16 acc f32; %s }" % text
     case("aside: read whole, %s" % name, source, dict(A=A, B=B, G=G), values(np.where(mask, f64(A) @ f64(B).T, 0), f64(G)), rtol=1e-2, options=(PROFILE,))
 
+# What is made of them is summed over: its columns stay side by side too, for any tile and any edge; beside it lists along its other dimension.
+for m, n, k in SIZES + ((520, 1, 64), (1, 520, 64)):
+    for kind, mask in {"a tenth": block_mask(rng, (m, n), (64, 1), 0.1, False) > 0, "empty": np.zeros((m, n), bool), "full": np.ones((m, n), bool), "last column": np.arange(n)[None, :] + np.zeros((m, 1)) == n - 1}.items():
+        A, B, C, D = (bf16(rng.integers(-1, 2, shape).astype(np.float64)) for shape in ((m, k), (n, k), (m, k), (n, k)))
+        G, V = bf16(np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64)), bf16(rng.integers(-1, 2, (n, 72)) * 0.25)
+        for gran in ("128x1", "64x1"):
+            source = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; dim O: dyn;
+kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in C: bf16[M,K]; in D: bf16[N,K]; in V: bf16[N,O]; in G: bf16[M,N] ~ zeros(dynamic, density=0.01, gran=%s);
+  let u[m,n] = sum[k] A[m,k]*B[n,k] on G[m,n] != 0 : bf16 acc f32;
+  let v[m,n] = sum[k] C[m,k]*D[n,k] on G[m,n] != 0 : bf16 acc f32;
+  let h[s,t] = u[s,t]*G[s,t] on G[s,t] != 0 : bf16 as dense;
+  let q[s,t] = v[s,t] + u[s,t] on G[s,t] != 0 : bf16 as dense;
+  out p[s,t] = u[s,t] - v[s,t] on G[s,t] != 0 : bf16;
+  out y[a,o] = sum[b] h[a,b]*V[b,o] : f32;
+  out w[a,o] = relu(sum[b] q[a,b]*V[b,o]) : f32;
+  out z[b,c] = sum[a] h[a,b]*C[a,c] : f32; }""" % gran
+            u, v = (np.where(mask, f64(bf16(f64(x) @ f64(y).T)), 0) for x, y in ((A, B), (C, D)))
+            hh, q = f64(bf16(u * f64(G))), f64(bf16(u + v))
+            case("aside: summed over, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), source, dict(A=A, B=B, C=C, D=D, V=V, G=G), dict(p=u - v, y=hh @ f64(V), w=np.maximum(q @ f64(V), 0), z=hh.T @ f64(C)), rtol=1e-2,
+                 options=(PROFILE,), kernels=["spread", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
+
 # Gradients of a gated layer: lists of g for all that is zero where g is, along both of its dimensions; rows that are brought side by side.
 LAYER = open(os.path.join(h.ROOT, "examples", "sparse_llm_ffn", "gated.spx")).read()
 for T, D, F, share in ((520, 64, 264, 0.02), (333, 40, 200, 0.1), (256, 77, 130, 0.02), (64, 64, 64, 1)):
