@@ -23,6 +23,7 @@
 #define SPC_CODEGEN_CUDA_H
 
 #include "codegen/codegen.h"
+#include "ir/beside.h"
 #include "ir/kernels.h"
 #include "ir/roles.h"
 
@@ -143,7 +144,7 @@ typedef struct cg_scatter {
 bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out);
 
 /* Results that are written whole, of columns that lie side by side. */
-enum { CG_MOST_SPREAD = 4 };
+enum { CG_MOST_SPREAD = IR_MOST_BESIDE };
 typedef struct cg_spread {
   int arrays, buf_listed[CG_MOST_SPREAD]; /* what lies side by side */
   int results, buf[CG_MOST_SPREAD], buf_columns[CG_MOST_SPREAD]; /* of a result whose columns stay there too; -1: they do not */
@@ -151,6 +152,11 @@ typedef struct cg_spread {
   const ir_func *func[CG_MOST_SPREAD];
   ir_expr *pitch[CG_MOST_SPREAD];
   float fill[CG_MOST_SPREAD];
+  int places, buf_place[CG_MOST_SPREAD]; /* what lies at the results' place */
+  ir_expr *pitch_place[CG_MOST_SPREAD];
+  bool whole;                            /* it is both branches: the arrays lie whole where dense is meant, */
+  int buf_whole[CG_MOST_SPREAD];         /* here */
+  ir_expr *pitch_whole[CG_MOST_SPREAD];
   const char *label; /* of the stage's row */
 } cg_spread;
 

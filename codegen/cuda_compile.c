@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "codegen/cuda.h"
+#include "ir/beside.h"
 #include "runtime/abi.h"
 
 /* One stage and the variant of it that stands: candidate 0 is the stage's own row.  Beside a row

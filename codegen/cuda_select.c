@@ -5,6 +5,7 @@
  * config names them.  A row that cannot run its stage is an
  * error, never another result. */
 #include "codegen/cuda.h"
+#include "ir/beside.h"
 #include "runtime/abi.h"
 
 enum { THREADS_A_STRIP = 256, THREADS_TO_COMPACT = 512 }; /* of the kernels whose blocks make lists */
@@ -436,9 +437,7 @@ static void select_spreading(selection *s, const cg_launch *computes) {
 static spc_status select_beside(selection *s, const ir_kernel_row *row) {
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   const char *why = cg_spread_beside(s->arena, s->kernel, l);
-  if (why) return unfit(s, row->name, why);
-  use_guard(s, l);
-  return SPC_OK;
+  return why ? unfit(s, row->name, why) : SPC_OK;
 }
 
 static spc_status select_product(selection *s, const ir_kernel_row *row) {

@@ -28,6 +28,29 @@ void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch 
   add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole, NULL);
 }
 
+static ir_expr *row_pitch(ir_arena *arena, const ir_tensor *tensor) {
+  ir_expr *strides[IR_MAX_RANK];
+  return cg_dense_strides(arena, tensor, strides) ? strides[1 - ir_last_dim(tensor)] : NULL;
+}
+
+/* Beside the columns, what lies at the place; and where they lie whole. */
+static void add_places(ir_arena *arena, cg_launch *l) {
+  const ir_stage *stage = l->stage;
+  const ir_tensor *place[IR_MOST_BESIDE];
+  cg_spread *s = &l->spread;
+  s->places = ir_stage_places(stage, place);
+  for (int i = 0; i < s->places; i++) {
+    s->buf_place[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, place[i]));
+    s->pitch_place[i] = row_pitch(arena, place[i]);
+  }
+  s->whole = l->list->verdict != NULL;
+  for (int i = 0; i < stage->beside.count && s->whole; i++) {
+    s->buf_whole[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, stage->beside.at[i]));
+    s->pitch_whole[i] = row_pitch(arena, stage->beside.at[i]);
+  }
+  if (s->whole) l->buf_verdict = cg_buffer_use(arena, l, l->list->verdict);
+}
+
 /* The result's contiguous index is n, the other one m. */
 static const char *read_places(ir_arena *arena, ir_stmt *stmt, cg_product *p) {
   const char *why = "its result is no matrix that lies row by row";
@@ -56,6 +79,7 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
     l->spread.buf_listed[l->spread.arrays++] = cg_buffer_use(arena, l, listed);
   }
   l->buf_bits = cg_buffer_use(arena, l, list->bits);
+  add_places(arena, l);
   for (int i = 0; i < stage->stmts.count; i++) {
     cg_product p;
     const char *why = read_places(arena, stage->stmts.at[i], &p);
@@ -75,15 +99,18 @@ int cg_spread_width(const cg_launch *l) {
   return columns;
 }
 
-/* value number r, of an element: what lies side by side, its row and column. */
+/* Behind a product it is that one's fragment, whose m and n may have changed places, and which takes a batch too. */
+static bool is_behind(const cg_launch *l) { return ir_kernel_row_named(l->stage->row)->multiply != IR_MULTIPLY_NONE; }
+
+/* value number r, of an element: what lies side by side and at its place, its row and column. */
 static void put_value(ir_arena *arena, const cg_launch *l, int r, ir_text *out) {
   const ir_func *f = l->spread.func[r];
-  bool behind = f->params.count == l->spread.arrays + 3; /* a product's fragment: of a batch too */
-  int m = l->spread.arrays + (behind && l->product.swapped), n = l->spread.arrays + !(behind && l->product.swapped);
+  bool behind = is_behind(l), swapped = behind && l->product.swapped;
+  int values = l->spread.arrays + l->spread.places, m = values + swapped, n = values + !swapped;
   ir_text_printf(out, "  SPC_DEVICE float value%d(const spc_args &args", r);
-  for (int i = 0; i < l->spread.arrays; i++) ir_text_printf(out, ", float %s", cg_cuda_name(arena, f->params.at[i]->name));
+  for (int i = 0; i < values; i++) ir_text_printf(out, ", float %s", cg_cuda_name(arena, f->params.at[i]->name));
   ir_text_printf(out, ", long long %s, long long %s", cg_cuda_name(arena, f->params.at[m]->name), cg_cuda_name(arena, f->params.at[n]->name));
-  if (behind) ir_text_printf(out, ", long long %s", cg_cuda_name(arena, f->params.at[l->spread.arrays + 2]->name));
+  if (behind) ir_text_printf(out, ", long long %s", cg_cuda_name(arena, f->params.at[values + 2]->name));
   ir_text_put(out, ") {\n");
   cg_printer printer = {.out = out, .func = f, .launch = l, .depth = 2};
   cg_print_fragment(&printer);
@@ -102,14 +129,29 @@ static void put_fill(float fill, const char *behind, ir_text *out) {
 
 static void put_kept(const cg_launch *l, ir_text *out) {
   const cg_spread *s = &l->spread;
-  ir_text_put(out, "  SPC_DEVICE float kept(const spc_args &args, int i, const float *beside, long long m, long long n) {\n    return ");
+  ir_text_put(out, "  SPC_DEVICE float kept(const spc_args &args, int i, const float *values, long long m, long long n) {\n    return ");
   for (int r = 0; r < s->results; r++) {
     put_case(out, r, s->results);
     ir_text_printf(out, "value%d(args", r);
-    for (int i = 0; i < s->arrays; i++) ir_text_printf(out, ", beside[%d]", i);
-    ir_text_put(out, s->func[r]->params.count == s->arrays + 3 ? ", m, n, 0)" : ", m, n)");
+    for (int i = 0; i < s->arrays + s->places; i++) ir_text_printf(out, ", values[%d]", i);
+    ir_text_put(out, is_behind(l) ? ", m, n, 0)" : ", m, n)");
     ir_text_put(out, r + 1 < s->results ? "\n           : " : ";\n  }\n");
   }
+}
+
+/* One of several pointers, and how far its rows are apart. */
+static void put_arrays(ir_arena *arena, const char *name, const char *constant, const int *buf, ir_expr *const *pitch, int count, ir_text *out) {
+  ir_text_printf(out, "  SPC_DEVICE %sT *%s(const spc_args &args, int i) { return (%sT *)args.buf[", constant, name, constant);
+  for (int i = 0; i < count; i++) put_case(out, i, count), ir_text_printf(out, i + 1 < count ? "%d : " : "%d", buf[i]);
+  ir_text_put(out, count ? "]; }\n" : "0]; }\n");
+  if (!pitch) return;
+  ir_text_printf(out, "  SPC_DEVICE long long pitch_%s(const spc_args &args, int i) { return ", name);
+  for (int i = 0; i < count; i++) {
+    put_case(out, i, count);
+    cg_print_size(arena, pitch[i], out);
+    if (i + 1 < count) ir_text_put(out, " : ");
+  }
+  ir_text_put(out, count ? "; }\n" : "0; }\n");
 }
 
 /* Results whose columns stay side by side, by number; -1: they do not. */
@@ -124,18 +166,16 @@ static void put_columns(const cg_spread *s, ir_text *out) {
 
 void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   const cg_spread *s = &l->spread;
-  ir_text_printf(out, "  static constexpr int arrays = %d, results = %d, kept_columns = %d; // columns that lie side by side, what is made of them, of which stay so too\n", s->arrays, s->results, s->columns);
+  ir_text_printf(out, "  static constexpr int arrays = %d, places = %d, results = %d; // columns that lie side by side, what lies at the place, what is made of them\n", s->arrays, s->places, s->results);
+  ir_text_printf(out, "  static constexpr int kept_columns = %d; // of what is made so many stay side by side too\n", s->columns);
+  ir_text_printf(out, "  static constexpr bool whole = %s; // the arrays lie whole where dense is meant\n", s->whole ? "true" : "false");
+  if (s->whole) ir_text_printf(out, "  SPC_DEVICE const int *meant(const spc_args &args) { return (const int *)args.buf[%d]; }\n", l->buf_verdict);
+  else ir_text_put(out, "  SPC_DEVICE const int *meant(const spc_args &) { return nullptr; }\n");
   put_columns(s, out);
-  ir_text_put(out, "  SPC_DEVICE const T *listed(const spc_args &args, int i) { return (const T *)args.buf[");
-  for (int i = 0; i < s->arrays; i++) put_case(out, i, s->arrays), ir_text_printf(out, i + 1 < s->arrays ? "%d : " : "%d]; }\n", s->buf_listed[i]);
-  ir_text_put(out, "  SPC_DEVICE T *t(const spc_args &args, int i) { return (T *)args.buf[");
-  for (int i = 0; i < s->results; i++) put_case(out, i, s->results), ir_text_printf(out, i + 1 < s->results ? "%d : " : "%d]; }\n", s->buf[i]);
-  ir_text_put(out, "  SPC_DEVICE long long pitch_t(const spc_args &args, int i) { return ");
-  for (int i = 0; i < s->results; i++) {
-    put_case(out, i, s->results);
-    cg_print_size(arena, s->pitch[i], out);
-    ir_text_put(out, i + 1 < s->results ? " : " : "; }\n");
-  }
+  put_arrays(arena, "listed", "const ", s->buf_listed, NULL, s->arrays, out);
+  put_arrays(arena, "place", "const ", s->buf_place, s->pitch_place, s->places, out);
+  put_arrays(arena, "array", "const ", s->buf_whole, s->pitch_whole, s->whole ? s->arrays : 0, out);
+  put_arrays(arena, "t", "", s->buf, s->pitch, s->results, out);
   ir_text_put(out, "  SPC_DEVICE float fill(int i) { return ");
   for (int i = 0; i < s->results; i++) put_case(out, i, s->results), put_fill(s->fill[i], i + 1 < s->results ? " : " : "; }\n", out);
   for (int r = 0; r < s->results; r++) put_value(arena, l, r, out);

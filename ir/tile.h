@@ -114,7 +114,7 @@ struct ir_stage {
   bool once;      /* depends on `const` inputs alone: what it makes may be kept between runs */
   bool kept;      /* runs only where what is made once is kept; it makes something for that, or reads it */
   bool unkept;    /* runs only where nothing is kept */
-  IR_VEC(ir_tensor *) beside; /* results in listed columns that lie side by side, `T.listed`, and nowhere else: this stage alone reads them */
+  IR_VEC(ir_tensor *) beside; /* results in listed columns that lie side by side, `T.listed`, and nowhere else, unless the list's verdict says dense: this stage alone reads them (ir/beside.h) */
   ir_tensor *strips; /* a copy of the dense operand, laid out as the strips that the stage walks; or NULL */
   ir_tensor *full;   /* a copy of the operand that is stored sparse, written out: read in its place; or NULL */
   int stages_deep, warps;            /* software pipeline depth, warps; 0: the row's own */
@@ -128,28 +128,6 @@ struct ir_stage {
 /* The statement whose result others read: the last; what stands before it is computed on the way, and lies nowhere.  Of a stage that reads
  * what lies beside, all are written. */
 static inline ir_stmt *ir_stage_stmt(const ir_stage *stage) { return stage->stmts.count ? stage->stmts.at[stage->stmts.count - 1] : NULL; }
-
-/* The stage's result stays side by side in the columns that its list names, for another stage. */
-static inline bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
-  for (int i = 0; i < kernel->stages.count; i++)
-    for (int n = 0; n < kernel->stages.at[i]->beside.count; n++)
-      if (stage->reads.count && kernel->stages.at[i]->beside.at[n] == ir_stage_stmt(stage)->target) return true;
-  return false;
-}
-
-/* The dimension along which elements lie side by side. */
-static inline int ir_last_dim(const ir_tensor *t) {
-  return t->format && t->format->level_count ? t->format->level[t->format->level_count - 1].dim : t->rank - 1;
-}
-/* A stage makes the matrix of columns of this list, and leaves it in them too where a workspace `T.listed` is there for it. */
-static inline bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    for (int n = 0; stage->beside.count && stage->reads.at[0] == list && n < stage->stmts.count; n++)
-      if (stage->stmts.at[n]->target == tensor) return true;
-  }
-  return false;
-}
 
 typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 

@@ -241,7 +241,7 @@ static bool reads_beside(const ir_stage *s, const ir_tensor *tensor) {
   return false;
 }
 
-/* A stage before it has left the columns of its list there, under the same guard; whoever else reads the tensor runs where that says dense. */
+/* A stage before it has left the columns of its list there, or has had them computed whole; whoever else reads the tensor runs where that says dense. */
 static void check_beside(ir_checker *c, const ir_stage *s, const ir_tensor *tensor) {
   const ir_list *list = s->reads.count == 1 ? s->reads.at[0] : NULL;
   bool left = false;
@@ -251,14 +251,14 @@ static void check_beside(ir_checker *c, const ir_stage *s, const ir_tensor *tens
     const ir_stage *other = c->kernel->stages.at[i];
     const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
     left |= row && ir_kernel_spreads(row) && other->number < s->number && other->reads.count && other->reads.at[0] == list &&
-            other->when.list == s->when.list && other->when.above == s->when.above && other->stmts.count == 1 && other->stmts.at[0]->target == tensor;
+            is_below(&other->when, list) && other->stmts.count == 1 && other->stmts.at[0]->target == tensor;
     if (other->kind == IR_STAGE_COMPUTE && uses(other, tensor) && !reads_beside(other, tensor) && !(other->when.list == list && other->when.above))
       ir_fault(c, c->span, "`%s` lies side by side alone, and stage `%s` reads it whole", tensor->name, other->name);
   }
   if (!list || strcmp(s->row ? s->row : "", "spread"))
     ir_fault(c, c->span, "only a stage of the kernel `spread`, of one list, reads what lies side by side");
   else if (!left)
-    ir_fault(c, c->span, "no stage before it leaves the columns of `%s` side by side over its list, under its guard", tensor->name);
+    ir_fault(c, c->span, "no stage before it leaves the columns of `%s` side by side over its list", tensor->name);
 }
 
 /* below: the number of the stage before it. */

@@ -3,6 +3,7 @@
  * The first lines are the conclusion (explain_summary.c); then every stage with its reasons.
  * Everything printed is read from the kernel: stages, lists, formats, axes, the table of
  * candidates.  Nothing is decided here. */
+#include "ir/beside.h"
 #include "passes/explain.h"
 
 #include "ir/kernels.h"

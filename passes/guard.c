@@ -19,6 +19,7 @@
  * first, and its readers heed what it found. */
 #include <math.h>
 
+#include "ir/beside.h"
 #include "passes/choice.h"
 #include "passes/stage.h"
 
@@ -55,24 +56,24 @@ static bool is_reader(const branches *b, const ir_candidate *reader) {
   return pass_is_sampled(b->sparse) && reader->verdict == IR_CHOSEN && pass_reads_packed(reader, b->sparse);
 }
 
-/* Its columns stay side by side: what reads them is computed from these, or loops over all of it where dense is meant.  Microseconds, of a reader
- * of several its share. */
-static double readers_of_columns(const branches *b, double cover, bool dense) {
-  const ir_candidate *shared[PASS_MOST_ASIDE];
+/* Its columns stay side by side: what reads them is computed from these, or from all of it where dense is meant.  Microseconds, of a reader of
+ * several its share. */
+static double readers_of_columns(const branches *b, double cover) {
+  const ir_candidate *shared[IR_MOST_BESIDE];
   const ir_tensor *target = b->sparse->target;
-  double loops = 0, written = 0;
+  double written = 0;
   for (int i = 0; i < b->kernel->stmts.count; i++) {
     const ir_stmt *stmt = b->kernel->stmts.at[i];
     int count = stmt->target != target && pass_stmt_reads(stmt, target) ? pass_aside_of(b->context, b->kernel, stmt, shared) : 0;
-    if (count) loops += pass_loops_cost(b->context, stmt) / count, written += pass_tensor_bytes(b->context, stmt->target) / count;
+    if (count) written += pass_tensor_bytes(b->context, stmt->target) / count;
   }
-  return dense ? loops : pass_cost_spread(b->context->profile, 0, written + fmin(1, cover) * pass_tensor_bytes(b->context, target), 0);
+  return pass_cost_spread(b->context->profile, 0, written + fmin(1, cover) * pass_tensor_bytes(b->context, target), 0);
 }
 
 static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {
   double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse) : 0;
   *b = (branches){context, kernel, sparse, dense->microseconds + look, pass_stays_aside(context, kernel, sparse)};
-  if (b->aside) b->dense += readers_of_columns(b, 1, true);
+  if (b->aside) b->dense += readers_of_columns(b, 1);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *reader = kernel->candidates.at[i];
     if (!is_reader(b, reader)) continue;
@@ -85,7 +86,7 @@ static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir
 
 static double sparse_time(const branches *b, double cover) {
   double index, unused, time = without_lists(b->context, b->sparse, cover, &index);
-  if (b->aside) time += readers_of_columns(b, cover, false) - pass_candidate_spread(b->context, b->sparse, cover);
+  if (b->aside) time += readers_of_columns(b, cover) - pass_candidate_spread(b->context, b->sparse, cover);
   for (int i = 0; i < b->kernel->candidates.count; i++)
     if (is_reader(b, b->kernel->candidates.at[i])) time += without_lists(b->context, b->kernel->candidates.at[i], cover, &unused);
   return time + index;

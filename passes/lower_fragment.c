@@ -6,6 +6,7 @@
  * operand too.  acc is the finished sum, in f32 or i32; m, n and batch number the element, each role's indices
  * flattened row-major (ir/roles.h).  Constant factors and the sign of the sum's
  * body are part of it. */
+#include "ir/beside.h"
 #include "ir/bsr.h"
 #include "ir/kernels.h"
 #include "ir/roles.h"
@@ -114,27 +115,39 @@ static void write_fragment(lower_state *s, const pass_contraction_info *info, co
 /* ---- of columns that lie side by side --------------------------------------------------------- */
 typedef struct standing_for {
   const ir_stage *stage;
-  ir_expr *const *value; /* of what the stage reads beside, by number */
+  const ir_stmt *stmt;
+  const ir_tensor *place[IR_MOST_BESIDE];
+  int places;
+  ir_expr *value[2 * IR_MOST_BESIDE]; /* of what the stage reads beside, then of what lies at the place */
 } standing_for;
 
 static ir_expr *stand_for(void *user, ir_expr *node) {
   const standing_for *f = user;
-  for (int i = 0; node->kind == IR_ACCESS && i < f->stage->beside.count; i++)
+  if (node->kind != IR_ACCESS) return node;
+  for (int i = 0; i < f->stage->beside.count; i++)
     if (node->tensor == f->stage->beside.at[i]) return f->value[i];
+  for (int i = 0; i < f->places; i++)
+    if (node->tensor == f->place[i] && ir_reads_at_place(f->stmt, node)) return f->value[f->stage->beside.count + i];
   return node;
 }
 
-/* value(a.., m, n): the statement at row m and column n of its result, of what has been computed there. */
+static void name_values(lower_state *s, ir_func *func, standing_for *of) {
+  int count = s->stage->beside.count;
+  of->places = ir_stage_places(s->stage, of->place);
+  for (int i = 0; i < count + of->places; i++)
+    of->value[i] = pass_fragment_parameter(s, func, ir_format_text(s->arena, i < count ? "beside_%s" : "at_place_%s", (i < count ? s->stage->beside.at[i] : of->place[i - count])->name), IR_F32);
+}
+
+/* value(beside.., at_place.., m, n): the statement at row m and column n of its result. */
 static void beside_fragment(lower_state *s) {
   ir_func *func = pass_code_function(s, "value");
   func->kind = IR_FUNC_FRAGMENT;
-  ir_expr **value = IR_NEW_ARRAY(s->arena, ir_expr *, s->stage->beside.count + 1);
-  for (int i = 0; i < s->stage->beside.count; i++)
-    value[i] = pass_fragment_parameter(s, func, ir_format_text(s->arena, "beside_%s", s->stage->beside.at[i]->name), IR_F32);
-  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
   ir_stmt *stmt = s->stmt, copy = *stmt;
-  standing_for of = {s->stage, value};
+  standing_for of = {.stage = s->stage, .stmt = stmt};
+  name_values(s, func, &of);
+  ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
   copy.value = pass_rewrite(s->arena, stmt->value, stand_for, &of);
+  copy.cond = pass_rewrite(s->arena, stmt->cond, stand_for, &of);
   s->stmt = &copy;
   ir_expr *root = pass_lower_root(s);
   s->accesses.count = 0;

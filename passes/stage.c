@@ -12,6 +12,7 @@
  * same micro-tiles: what one writes compact the next reads compact. */
 
 #include <math.h>
+#include "ir/beside.h"
 #include "ir/loop.h"
 #include "passes/attend.h"
 #include "passes/stage.h"
@@ -344,26 +345,21 @@ static double spread_time(pass_context *context, const ir_stage *stage, double c
   return pass_cost_spread(p, 0, pass_tensor_bytes(context, stage->reads.at[0]->tensor) + written + fmin(1, cover) * listed, 0);
 }
 
-/* Elementwise, of columns that lie side by side: they and the others of these are one launch; dense it has a stage of its own. */
-static void aside_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *const *columns, int count) {
-  const ir_stage *writer = stage_of(kernel, columns[0]->target);
-  ir_list *list = writer->reads.at[0];
+/* Elementwise, of columns that lie side by side: it and the others of these are one launch, of what lies whole where dense is meant. */
+static void aside_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *const *columns, int count) {
+  ir_list *list = stage_of(kernel, columns[0]->target)->reads.at[0];
   ir_stage *stage = pass_aside_stage(kernel, stmt, list);
   if (stage) {
     IR_PUSH(context->arena, &stage->stmts, stmt);
   } else {
     stage = compute_stage(context, kernel, stmt, NULL, stmt->target->name);
     stage->row = "spread";
-    stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here", list->name);
-    stage->when = writer->when;
+    stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here%s", list->name,
+                                list->verdict ? "; or whole, where dense is meant" : "");
     IR_PUSH(context->arena, &stage->reads, list);
   }
   for (int i = 0; i < count; i++) add_beside(context, stage, columns[i]->target);
   stage->microseconds = spread_time(context, stage, columns[0]->cover);
-  if (!stage->when.list) return;
-  ir_stage *twin = compute_stage(context, kernel, stmt, NULL, ir_format_text(context->arena, "%s.dense", stmt->target->name));
-  twin->when = (ir_guard){list, true, list->break_even};
-  twin->why = ir_format_text(context->arena, "the dense branch: runs when the measured cover of `%s` is %.3g or more", list->tensor->name, list->break_even);
 }
 
 static bool weighs_store(const ir_candidate *candidate) { return candidate && candidate->guarded && !candidate->operand; }
@@ -412,7 +408,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
       compute_stage(context, kernel, kernel->stmts.at[s], NULL, kernel->stmts.at[s]->target->name);
     ir_tensor *strips, *source = pass_stmt_converts(stmt);
     bool weighs = weighs_store(candidate);
-    const ir_candidate *columns[PASS_MOST_ASIDE];
+    const ir_candidate *columns[IR_MOST_BESIDE];
     int aside = pass_aside_of(context, kernel, stmt, columns);
     const ir_candidate *walks = weighs && candidate->expanded ? pass_stored_branch(kernel, candidate) : candidate;
     if (pass_stage_strips(context, kernel, s, walks, &strips)) {
@@ -425,7 +421,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
     if (source && pass_tensor_is_sparse(stmt->target))
       convert_stage(context, kernel, stmt, source);
     else if (aside)
-      aside_stages(context, kernel, stmt, columns, aside);
+      aside_stage(context, kernel, stmt, columns, aside);
     else if (candidate && candidate->operand && candidate->axis)
       sparse_stages(context, kernel, stmt, candidate, strips);
     else if (weighs)

@@ -34,10 +34,9 @@ ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir
 void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *target);
 bool pass_weighs_store(const ir_list *list); /* it is one of those */
 /* ---- results that stay side by side (stage_aside.c) ---- */
-enum { PASS_MOST_ASIDE = 4 }; /* that one launch reads, and that it writes */
 /* The chosen candidate's listed columns are read by elementwise statements of the same places alone: it spreads nothing. */
 bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_candidate *columns);
-/* Those that a statement reads: how many, PASS_MOST_ASIDE at most. */
+/* Those that a statement reads: how many, IR_MOST_BESIDE at most. */
 int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate **out);
 /* Takes kernels for what reads the results of such statements that read their columns again. */
 void pass_aside_settle(pass_context *context, ir_kernel *kernel);

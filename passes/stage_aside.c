@@ -8,6 +8,7 @@
  * reads what lies side by side and writes their results whole.  The guard's dense branch computes u and them as ever. */
 #include <math.h>
 
+#include "ir/beside.h"
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/expr.h"
@@ -80,7 +81,7 @@ bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_c
 
 int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate **out) {
   int count = 0;
-  for (int i = 0; i < kernel->candidates.count && count < PASS_MOST_ASIDE; i++) {
+  for (int i = 0; i < kernel->candidates.count && count < IR_MOST_BESIDE; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict == IR_CHOSEN && c->target != reader->target && pass_is_spread(c) && pass_stmt_reads(reader, c->target) &&
         pass_stays_aside(context, kernel, c))
@@ -91,7 +92,7 @@ int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt 
 
 /* ---- who reads their columns again ----------------------------------------------------------- */
 const ir_candidate *pass_aside_writer(pass_context *context, const ir_kernel *kernel, const ir_candidate *reader) {
-  const ir_candidate *columns[PASS_MOST_ASIDE];
+  const ir_candidate *columns[IR_MOST_BESIDE];
   const ir_kernel_row *row = reader->row ? ir_kernel_row_named(reader->row) : NULL;
   const ir_tensor *x = reader->operand;
   int axis, strip;
@@ -138,7 +139,7 @@ static bool can_join(const ir_kernel *kernel, const ir_stage *stage, const ir_st
     for (int n = 0; n < other->stmts.count; n++)
       if (pass_stmt_reads(stmt, other->stmts.at[n]->target)) return false;
   }
-  return stage->stmts.count < PASS_MOST_ASIDE;
+  return stage->stmts.count < IR_MOST_BESIDE;
 }
 
 ir_stage *pass_aside_stage(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list) {

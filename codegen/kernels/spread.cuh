@@ -2,10 +2,12 @@
 //
 //     listed[a] [position][m]   column number `position` of a strip's list, in its rows   ->   t[i][m][n] = kept(i, listed.. , m, n) or fill
 //
-// One array or several over one list, and as many results as are made of them element by element. A block takes some columns of a strip: it
-// counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they are read, and writes rows. Conditions are
-// asked here, of each element of a listed column: in the others they hold nowhere.
-// Config names: T, arrays, results, t, pitch_t, listed, m, n, strip, columns (of a block), bits, bit_words, kept(i, values, m, n), fill.
+// One array or several over one list, matrices that lie as the results do (`place`), and as many results as are made of them element by element. A
+// block takes some columns of a strip: it counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they are
+// read, and writes rows. Conditions are asked here, of each element of a listed column: in the others they hold nowhere. Results whose columns are
+// summed over later stay side by side too (kept_columns). Where dense is meant the arrays lie whole, as the results do, and are read so.
+// Config names: T, arrays, places, results, kept_columns, whole, t, pitch_t, listed, place, pitch_place, array, pitch_array, columns_t, column_of, m, n,
+// strip, columns (of a block), bits, bit_words, kept(i, values, m, n), fill, meant.
 #pragma once
 #include "spc/detect.cuh"
 
@@ -14,29 +16,97 @@ template <class Config> struct spc_spread_room {
   static constexpr int words = Config::columns / 32;
   static constexpr int slots = Config::arrays > Config::kept_columns ? Config::arrays : Config::kept_columns;
   unsigned short value[slots][Config::columns * line]; // what is made of a place takes the place of what was read there
-  unsigned char place[Config::columns]; // of a column, among the listed ones
+  unsigned char place[Config::columns];                // of a column, among the listed ones
   spc_u32 word[words];
 };
 
 // Eight elements, of which the first `count` are there.
-SPC_DEVICE uint4 spc_spread_chunk(const unsigned short *from, bool aligned, int count) {
-  if (aligned) return *(const uint4 *)from;
-  spc_u32 word[4] = {0, 0, 0, 0};
+struct spc_eight {
+  spc_u32 word[4];
+  __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(word[e / 2] >> e % 2 * 16); }
+  __device__ __forceinline__ void load(const unsigned short *from, bool aligned, int count) {
+    if (aligned) {
+      const uint4 v = *(const uint4 *)from;
+      word[0] = v.x, word[1] = v.y, word[2] = v.z, word[3] = v.w;
+      return;
+    }
 #pragma unroll
-  for (int e = 0; e < 8; e++)
-    if (e < count) word[e / 2] |= (spc_u32)from[e] << e % 2 * 16;
-  return make_uint4(word[0], word[1], word[2], word[3]);
+    for (int i = 0; i < 4; i++) word[i] = 0;
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (e < count) word[e / 2] |= (spc_u32)from[e] << e % 2 * 16;
+  }
+  __device__ __forceinline__ void store(unsigned short *to, bool aligned, int count) const {
+    if (aligned) {
+      *(uint4 *)to = make_uint4(word[0], word[1], word[2], word[3]);
+      return;
+    }
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (e < count) to[e] = at(e);
+  }
+};
+
+// Rows that lie as the results do start at multiples of 16 bytes, and end there.
+template <class Config> SPC_DEVICE bool spc_spread_aligned(const spc_args &args) {
+  spc_u64 all = (spc_u64)Config::n(args) * 2;
+#pragma unroll
+  for (int t = 0; t < Config::results; t++) all |= (spc_u64)Config::t(args, t) | (spc_u64)Config::pitch_t(args, t) * 2;
+#pragma unroll
+  for (int p = 0; p < Config::places; p++) all |= (spc_u64)Config::place(args, p) | (spc_u64)Config::pitch_place(args, p) * 2;
+#pragma unroll
+  for (int a = 0; a < (Config::whole ? Config::arrays : 0); a++) all |= (spc_u64)Config::array(args, a) | (spc_u64)Config::pitch_array(args, a) * 2;
+  return (all & 15) == 0;
 }
 
-SPC_DEVICE void spc_spread_put(unsigned short *to, bool aligned, int count, uint4 v) {
-  if (aligned) {
-    *(uint4 *)to = v;
-    return;
-  }
-  const spc_u32 word[4] = {v.x, v.y, v.z, v.w};
+// Eight elements of row m0 + r of every result, from column n0 + c on; dense: of arrays that lie whole.
+template <class Config, bool dense> SPC_DEVICE void spc_spread_row(const spc_args &args, spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n, bool aligned) {
+  using T = typename Config::T;
+  const int line = spc_spread_room<Config>::line, at = n0 + c, count = n - at;
+  const long long m = m0 + r;
+  const spc_u32 set = dense ? 255 : room.word[c / 32] >> c % 32 & 255;
+  spc_eight place[Config::places + 1], array[Config::arrays], out[Config::results];
+  if (set)
 #pragma unroll
-  for (int e = 0; e < 8; e++)
-    if (e < count) to[e] = (unsigned short)(word[e / 2] >> e % 2 * 16);
+    for (int p = 0; p < Config::places; p++) place[p].load((const unsigned short *)Config::place(args, p) + m * Config::pitch_place(args, p) + at, aligned, count);
+  if (dense)
+#pragma unroll
+    for (int a = 0; a < Config::arrays; a++) array[a].load((const unsigned short *)Config::array(args, a) + m * Config::pitch_array(args, a) + at, aligned, count);
+#pragma unroll
+  for (int t = 0; t < Config::results; t++) {
+    const spc_u32 fill = spc_put_as<T>::from(Config::fill(t)).bits;
+#pragma unroll
+    for (int i = 0; i < 4; i++) out[t].word[i] = fill | fill << 16;
+  }
+  if (set)
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+      if (dense ? e >= count : !(set >> e & 1)) continue;
+      float values[Config::arrays + Config::places];
+#pragma unroll
+      for (int i = 0; i < Config::arrays + Config::places; i++) {
+        T value = {};
+        value.bits = i >= Config::arrays ? place[i - Config::arrays].at(e) : dense ? array[i].at(e) : room.value[i][room.place[c + e] * line + r];
+        values[i] = spc_get(value);
+      }
+#pragma unroll
+      for (int t = 0; t < Config::results; t++) {
+        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, t, values, m, at + e)).bits;
+        out[t].word[e / 2] = e % 2 ? (out[t].word[e / 2] & 0xffff) | bits << 16 : (out[t].word[e / 2] & 0xffff0000) | bits;
+        if (!dense && Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = (unsigned short)bits;
+      }
+    }
+#pragma unroll
+  for (int t = 0; t < Config::results; t++) out[t].store((unsigned short *)Config::t(args, t) + m * Config::pitch_t(args, t) + at, aligned, count);
+}
+
+template <class Config, bool dense> SPC_DEVICE void spc_spread_rows(const spc_args &args, spc_spread_room<Config> &room, int m0, int n0, bool aligned) {
+  const int across = Config::columns / 8, n = (int)Config::n(args), rows = min(Config::strip, (int)Config::m(args) - m0);
+#pragma unroll 2
+  for (int i = (int)threadIdx.x; i < rows * across; i += Config::threads) {
+    const int r = i / across, c = i % across * 8;
+    if (n0 + c < n) spc_spread_row<Config, dense>(args, room, m0, r, n0, c, n, aligned);
+  }
 }
 
 // Behind the last of so many columns whoever multiplies them finds zeros to the end of a tile.
@@ -45,52 +115,9 @@ SPC_DEVICE int spc_spread_end(int count, int n) {
   return min((max(count, 1) + whole - 1) / whole * whole, n);
 }
 
-// Eight elements of a row of every result, from column n0 + c on.
-template <class Config> SPC_DEVICE void spc_spread_row(const spc_args &args, spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n) {
-  using T = typename Config::T;
-  const int chunk = 8, line = spc_spread_room<Config>::line;
-  unsigned short out[Config::results][chunk];
-  const spc_u32 set = room.word[c / 32] >> c % 32 & 255;
-#pragma unroll
-  for (int t = 0; t < Config::results; t++)
-#pragma unroll
-    for (int e = 0; e < chunk; e++) out[t][e] = spc_put_as<T>::from(Config::fill(t)).bits;
-  if (set)
-#pragma unroll
-    for (int e = 0; e < chunk; e++) {
-      if (!(set >> e & 1)) continue;
-      float beside[Config::arrays];
-#pragma unroll
-      for (int a = 0; a < Config::arrays; a++) {
-        T value = {};
-        value.bits = room.value[a][room.place[c + e] * line + r];
-        beside[a] = spc_get(value);
-      }
-#pragma unroll
-      for (int t = 0; t < Config::results; t++) {
-        out[t][e] = spc_put_as<T>::from(Config::kept(args, t, beside, m0 + r, n0 + c + e)).bits;
-        if (Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = out[t][e];
-      }
-    }
-#pragma unroll
-  for (int t = 0; t < Config::results; t++) {
-    const long long pitch = Config::pitch_t(args, t);
-    unsigned short *to = (unsigned short *)Config::t(args, t) + (m0 + r) * pitch + n0 + c;
-    const unsigned short *from = out[t];
-    if (n % chunk == 0 && (((spc_u64)Config::t(args, t) | (spc_u64)pitch * sizeof(T)) & 15) == 0) {
-      *(uint4 *)to = make_uint4(from[0] | (spc_u32)from[1] << 16, from[2] | (spc_u32)from[3] << 16, from[4] | (spc_u32)from[5] << 16, from[6] | (spc_u32)from[7] << 16);
-    } else {
-#pragma unroll
-      for (int e = 0; e < chunk; e++)
-        if (n0 + c + e < n) to[e] = from[e];
-    }
-  }
-}
-
 // The columns from n0 on of strip number s.
-template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args, spc_spread_room<Config> &room, int s, int n0) {
+template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args, spc_spread_room<Config> &room, int s, int n0, bool aligned) {
   using room_type = spc_spread_room<Config>;
-  using T = typename Config::T;
   const int chunk = 8, words = room_type::words, line = room_type::line, threads = Config::threads; // chunk: elements of 16 bytes
   const int m = (int)Config::m(args), n = (int)Config::n(args), lane = (int)threadIdx.x & 31, all = (int)Config::bit_words(args);
   const int m0 = s * Config::strip, rows = min(Config::strip, m - m0);
@@ -114,17 +141,13 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
     for (int i = (int)threadIdx.x; i < count * lanes; i += threads) {
       const int at = i / lanes, r = i % lanes * chunk;
       if (r >= rows) continue;
-      const uint4 v = spc_spread_chunk((const unsigned short *)Config::listed(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r);
+      spc_eight v;
+      v.load((const unsigned short *)Config::listed(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r);
       spc_u32 *to = (spc_u32 *)(room.value[a] + at * line + r);
-      to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
+      to[0] = v.word[0], to[1] = v.word[1], to[2] = v.word[2], to[3] = v.word[3];
     }
   __syncthreads();
-  const int across = Config::columns / chunk; // chunks of a row
-#pragma unroll 2
-  for (int i = (int)threadIdx.x; i < rows * across; i += threads) {
-    const int r = i / across, c = i % across * chunk;
-    if (n0 + c < n) spc_spread_row<Config>(args, room, m0, r, n0, c, n);
-  }
+  spc_spread_rows<Config, false>(args, room, m0, n0, aligned);
   if (Config::kept_columns == 0) return;
   __syncthreads();
   const int last = n0 + Config::columns >= n ? spc_spread_end(begin + count, n) - begin : count; // zeros follow the last one
@@ -135,8 +158,9 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
       const int at = i / lanes, r = i % lanes * chunk;
       if (r >= rows) continue;
       const spc_u32 *from = (const spc_u32 *)(room.value[a] + at * line + r);
-      const uint4 v = at < count ? make_uint4(from[0], from[1], from[2], from[3]) : make_uint4(0, 0, 0, 0);
-      spc_spread_put((unsigned short *)Config::columns_t(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r, v);
+      spc_eight v = {{0, 0, 0, 0}};
+      if (at < count) v.word[0] = from[0], v.word[1] = from[1], v.word[2] = from[2], v.word[3] = from[3];
+      v.store((unsigned short *)Config::columns_t(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r);
     }
 }
 
@@ -144,10 +168,16 @@ template <class Config> SPC_DEVICE void spc_spread(const spc_args &args) {
   static_assert(sizeof(typename Config::T) == 2 && Config::columns <= 256 && Config::strip % 8 == 0, "rows of 16-bit elements, in whole chunks");
   __shared__ __align__(16) spc_spread_room<Config> room;
   if (spc_not_meant<Config>(args)) return;
+  const bool dense = Config::whole && spc_verdict(Config::meant(args)) > 0, aligned = spc_spread_aligned<Config>(args);
   const spc_u32 strips = (spc_u32)((Config::m(args) + Config::strip - 1) / Config::strip), wide = (spc_u32)((Config::n(args) + Config::columns - 1) / Config::columns);
 #pragma unroll 1
   for (spc_u32 i = blockIdx.x; i < strips * wide; i += gridDim.x) {
-    spc_spread_columns<Config>(args, room, (int)(i / wide), (int)(i % wide) * Config::columns);
+    const int s = (int)(i / wide), n0 = (int)(i % wide) * Config::columns;
+    if (dense) {
+      spc_spread_rows<Config, true>(args, room, s * Config::strip, n0, aligned);
+      continue;
+    }
+    spc_spread_columns<Config>(args, room, s, n0, aligned);
     __syncthreads(); // before the room is filled anew
   }
 }

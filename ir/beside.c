@@ -1,0 +1,65 @@
+/* beside.c - see beside.h. */
+#include "ir/beside.h"
+
+int ir_last_dim(const ir_tensor *tensor) {
+  const ir_format *format = tensor->format;
+  return format && format->level_count ? format->level[format->level_count - 1].dim : tensor->rank - 1;
+}
+
+bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
+  for (int i = 0; i < kernel->stages.count && stage->reads.count; i++) {
+    const ir_stage *reader = kernel->stages.at[i];
+    for (int n = 0; n < reader->beside.count; n++)
+      if (reader->beside.at[n] == ir_stage_stmt(stage)->target) return true;
+  }
+  return false;
+}
+
+bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    for (int n = 0; stage->beside.count && stage->reads.at[0] == list && n < stage->stmts.count; n++)
+      if (stage->stmts.at[n]->target == tensor) return true;
+  }
+  return false;
+}
+
+/* ---- what lies at the place ------------------------------------------------------------------ */
+bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access) {
+  const ir_tensor *t = access->tensor, *result = stmt->target;
+  bool alike = access->kind == IR_ACCESS && t->rank == 2 && result->rank == 2 && t->dtype == result->dtype && !t->like && !t->by_value &&
+               (!t->format || ir_format_is_dense(t->format)) && ir_last_dim(t) == ir_last_dim(result);
+  for (int d = 0; d < 2 && alike; d++) alike = stmt->subs[d]->kind == IR_INDEX && ir_is_bare(access->args[d], stmt->subs[d]->index);
+  return alike;
+}
+
+typedef struct search {
+  const ir_stage *stage;
+  const ir_stmt *stmt;
+  const ir_tensor **out;
+  int count;
+} search;
+
+static bool is_there(const search *s, const ir_tensor *tensor) {
+  for (int i = 0; i < s->stage->beside.count; i++)
+    if (s->stage->beside.at[i] == tensor) return true;
+  for (int i = 0; i < s->count; i++)
+    if (s->out[i] == tensor) return true;
+  return s->count == IR_MOST_BESIDE;
+}
+
+static bool note_place(void *user, ir_expr *e) {
+  search *s = user;
+  if (e->kind == IR_ACCESS && ir_reads_at_place(s->stmt, e) && !is_there(s, e->tensor)) s->out[s->count++] = e->tensor;
+  return true;
+}
+
+int ir_stage_places(const ir_stage *stage, const ir_tensor *out[IR_MOST_BESIDE]) {
+  search s = {.stage = stage, .out = out};
+  for (int i = 0; i < stage->stmts.count; i++) {
+    s.stmt = stage->stmts.at[i];
+    (void)ir_expr_walk(s.stmt->value, note_place, &s);
+    if (s.stmt->cond) (void)ir_expr_walk(s.stmt->cond, note_place, &s);
+  }
+  return s.count;
+}
