@@ -14,7 +14,10 @@
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
 // Every gridDim.x'th of them; where k is split a cluster has one.  Called by whole warps.
-template <class Config, bool Listed = Config::samples || Config::n_blocks, bool Dealt = Config::regroups && !Config::live> struct spc_tile_walk {
+template <class Config> SPC_DEVICE constexpr bool spc_is_dealt() {
+  return !Config::live && (Config::regroups || (Config::gathers && !Config::own_strips && !Config::samples && Config::split == 1));
+}
+template <class Config, bool Listed = Config::samples || Config::n_blocks, bool Dealt = spc_is_dealt<Config>()> struct spc_tile_walk {
   spc_u32 next_tile, tiles;
   bool all; // of a kernel that is its own dense branch: what the guard says
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
@@ -28,29 +31,40 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks, bool 
   }
 };
 
-// Strips of rows in an order have lists of very different lengths: they are dealt longest first, and back and forth, so that a
-// block whose first tile was among the longest has one of the shortest later.  A lane a strip ranks a window of 32 of them.
+// Where lists have very different lengths (rows in an order, neurons by a power law) they are dealt longest first, and back and forth, so that a
+// block whose first tile was among the longest has one of the shortest later.  A lane ranks two strips of a window of 64.  Short products are not
+// asked: to know of the lists is to wait for memory once more.
 template <class Config> struct spc_tile_walk<Config, false, true> {
-  spc_u32 turn;
-  int first, rank; // strip of lane 0, -1: none yet; of this lane's strip in its window
-  bool all, even;  // even: the strips of the first window are about as long as each other, and are taken as they lie
+  static constexpr int lists = 64;
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
+  spc_u32 turn;
+  int first, rank; // strip of lane 0, -1: none yet; of this lane's two strips in their window, 16 bits each
+  bool lies;       // dense is meant, or the lists of the first window are about as long as each other: tiles are taken as they lie
+  bool all;        // of a kernel that is its own dense branch: what the guard says
 
-  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole) : turn(0), first(-1), rank(0), all(Config::own_dense && whole), even(false) {
-    if (all) return;
+  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole) : turn(0), first(-1), rank(0), lies(true), all(Config::own_dense && whole) {
+    const long long enough = 512; // k tiles of a block, were nothing zero
+    if (all || (!Config::regroups && Config::tiles(args) / gridDim.x * ((Config::k(args) + 63) / 64) < enough)) return;
     int strips = ((int)Config::m(args) + Config::strip - 1) / Config::strip, here = min(strips, 32), lane = (int)threadIdx.x & 31;
     spc_u32 count = lane < here ? (spc_u32)Config::counts(args)[lane] : 0;
     spc_u32 most = __reduce_max_sync(0xffffffffu, count), sum = __reduce_add_sync(0xffffffffu, count);
-    even = most * (spc_u32)here * 4 <= sum * 5;
+    lies = most * (spc_u32)here * 4 <= sum * 5;
   }
   __device__ __forceinline__ void rank_strips(const spc_args &args, int strips) {
-    int strip = first + ((int)threadIdx.x & 31), count = strip < strips ? Config::counts(args)[strip] : -1;
+    const int lane = (int)threadIdx.x & 31;
+    int count[2];
     rank = 0;
 #pragma unroll
-    for (int j = 0; j < 32; j++) {
-      int other = __shfl_sync(0xffffffffu, count, j);
-      rank += other > count || (other == count && first + j < strip) ? 1 : 0;
+    for (int i = 0; i < 2; i++) {
+      const int strip = first + i * 32 + lane;
+      count[i] = strip < strips ? Config::counts(args)[strip] : -1;
+    }
+#pragma unroll
+    for (int j = 0; j < lists; j++) {
+      const int other = __shfl_sync(0xffffffffu, count[j / 32], j % 32);
+      rank += other > count[0] || (other == count[0] && j < lane) ? 1 : 0;
+      rank += other > count[1] || (other == count[1] && j < 32 + lane) ? 0x10000 : 0;
     }
   }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
@@ -58,7 +72,6 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
     const spc_u32 strips = (spc_u32)(m + Config::strip - 1) / Config::strip, wide = (spc_u32)(n + Config::tile_n - 1) / Config::tile_n;
 #pragma unroll 1
     for (;;) {
-      const bool lies = all || even;
       spc_u32 number = turn * gridDim.x + (turn % 2 && !lies ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
       turn++;
       if (lies) {
@@ -67,10 +80,11 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
         return true;
       }
       if (number >= strips * tall * wide) return false;
-      int row = (int)(number / wide), window = row / (32 * tall) * 32, within = row - window * tall;
+      int row = (int)(number / wide), window = row / (lists * tall) * lists, within = (row - window * tall) / tall;
       if (window != first) first = window, rank_strips(args, (int)strips);
-      int who = __ffs((int)__ballot_sync(0xffffffffu, rank == within / tall)) - 1;
-      place.m0 = (first + who) * Config::strip + within % tall * Config::tile_m, place.n0 = (int)(number % wide) * Config::tile_n;
+      const spc_u32 low = __ballot_sync(0xffffffffu, (rank & 0xffff) == within), high = __ballot_sync(0xffffffffu, rank >> 16 == within);
+      const int who = low ? __ffs((int)low) - 1 : 31 + __ffs((int)high);
+      place.m0 = (first + who) * Config::strip + row % tall * Config::tile_m, place.n0 = (int)(number % wide) * Config::tile_n;
       place.m = m, place.n = n, place.batch = 0;
       if (place.m0 < m) return true; // the last strip may have fewer tiles than the others
     }

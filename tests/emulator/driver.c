@@ -111,7 +111,7 @@ cu_result emulated_device_attribute(int *value, int attribute, int device) {
   const char *text = getenv("SPC_EMULATED_DEVICE");
   int capability = text && atoi(text) >= 80 ? atoi(text) : 90;
   switch (attribute) {
-    case MULTIPROCESSORS: return *value = 132, device ? INVALID : 0;
+    case MULTIPROCESSORS: return *value = em_units(), device ? INVALID : 0;
     case MAJOR: return *value = capability / 10, 0;
     case MINOR: return *value = capability % 10, 0;
     case SHARED_OPTIN: return *value = capability >= 90 ? MOST_SHARED : 166912, 0;

@@ -216,4 +216,7 @@ typedef struct em_tensor_map {
 } em_tensor_map;
 enum { EM_MAP_MAGIC = 0x7e4d6170 };
 
+/* Multiprocessors: SPC_EMULATED_UNITS, or 132.  With few of them a block takes many tiles. */
+int em_units(void);
+
 #endif

@@ -15,7 +15,6 @@ enum {
   PATIENCE = 64,         /* passes over all warps before one more cluster starts */
   PASSES_IN_VAIN = 2048, /* passes in which nothing happens that anybody could wait for, before one is suspicious */
   MOST_IN_VAIN = 60000,  /* nobody waits for more */
-  MULTIPROCESSORS = 132,
   SHARED_OF_ONE = 233472,
   THREADS_OF_ONE = 2048
 };
@@ -322,12 +321,17 @@ static bool take_away_ended(grid *g) {
   return left < before;
 }
 
+int em_units(void) {
+  const char *text = getenv("SPC_EMULATED_UNITS");
+  return text && atoi(text) > 0 ? atoi(text) : 132;
+}
+
 /* As many clusters as a device would hold at a time. */
 static int most_resident(const em_machine *m) {
   int threads = m->block[0] * m->block[1] * m->block[2];
   int by_threads = THREADS_OF_ONE / threads, by_shared = (int)(SHARED_OF_ONE / (m->shared_whole + 1024));
   int each = by_threads < by_shared ? by_threads : by_shared;
-  int most = (each > 0 ? each : 1) * MULTIPROCESSORS / (m->cluster[0] * m->cluster[1] * m->cluster[2]);
+  int most = (each > 0 ? each : 1) * em_units() / (m->cluster[0] * m->cluster[1] * m->cluster[2]);
   return most > 0 ? most : 1;
 }
 
