@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gradients of a gated layer with few live neurons beside the same products by PyTorch (cuBLASLt), on one GPU.
 
-Usage: gpu_gradients.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: layer sizes small
+Usage: gpu_gradients.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: layer sizes few
 The program is `gated_backward` of examples/sparse_llm_ffn/gated.spx: eight products, of which the gate alone is dense, and three elementwise results.
 torch: eight dense products, relu and elementwise operations in place where that is possible, without its autograd."""
 import os, re
@@ -93,9 +93,9 @@ def layer():
     rows(16384, 2048, 5632, [(kind, active) for kind in ("random", "power law") for active in (15, 29, 60, 120, 240)])
 
 
-def small():
-    title("29 live")
-    rows(16384, 2048, 5632, [("random", 29), ("power law", 29)])
+def few():
+    title("a few cases")
+    rows(16384, 2048, 5632, [("random", 29), ("power law", 29), ("random", 120)])
 
 
 def sizes():
@@ -106,4 +106,4 @@ def sizes():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(layer=layer, sizes=sizes, small=small)
+    gpu.run_parts(layer=layer, sizes=sizes, few=few)
