@@ -164,6 +164,12 @@ static const char *fit_list(selection *s, cg_launch *l) {
   return list->packed && list->tensor == p->a.tensor ? NULL : "its list does not bring what it names side by side";
 }
 
+/* What the stage computes lies side by side first. */
+static bool is_listed(const selection *s) {
+  const ir_kernel_row *row = s->stage->row ? ir_kernel_row_named(s->stage->row) : NULL;
+  return row && ir_kernel_spreads(row);
+}
+
 /* T is then what lies side by side, of the product's m and n. */
 static void lie_beside(selection *s, cg_launch *l) {
   cg_operand *t = &l->product.t;
@@ -181,7 +187,7 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   if (why) return why;
   if (list->axis != l->product.n) return "its list is not along an index of the result";
   if (list->pairs && list->gran > 1) return "columns of two strips that are told apart are listed one by one";
-  if (ir_stage_is_aside(s->kernel, s->stage)) lie_beside(s, l);
+  if (is_listed(s)) lie_beside(s, l);
   if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
   if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
   l->samples = true;
@@ -420,9 +426,12 @@ static bool decides_itself(const selection *s, const cg_launch *l) {
 /* Of columns that are spread afterwards: the value without the condition, which is asked there. */
 static const ir_func *fragment_of(const selection *s, const ir_kernel_row *row) {
   const ir_stage *stage = s->stage;
-  int number = ir_kernel_spreads(row) || ir_stage_is_aside(s->kernel, stage) ? 2 : 0;
+  int number = is_listed(s) && !ir_kernel_is_dense(row) ? 2 : 0;
   return stage->funcs.count > number ? stage->funcs.at[number] : NULL;
 }
+
+/* Nobody else takes what the launch has computed side by side. */
+static bool spreads(const selection *s, const cg_launch *l) { return l->samples && is_listed(s) && !ir_stage_is_aside(s->kernel, s->stage); }
 
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
@@ -483,7 +492,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = l->columns ? use(s, l, l->columns) : use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
-  l->buf_t = ir_kernel_spreads(row) || (l->samples && ir_stage_is_aside(s->kernel, s->stage)) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
+  l->buf_t = l->samples && is_listed(s) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
@@ -516,7 +525,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
     cg_boxes_share(l);
-    if (ir_kernel_spreads(row) && !ir_stage_is_aside(s->kernel, s->stage)) select_spreading(s, l);
+    if (spreads(s, l)) select_spreading(s, l);
     return SPC_OK;
   }
   if (ir_kernel_skips(row)) {
@@ -529,6 +538,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   }
   int pipeline = pipeline_bytes(l), staged = staged_bytes(l);
   l->shared_bytes = keeps_ring(row) ? pipeline + ir_kernel_workers(row) * 128 : pipeline > staged ? pipeline : staged;
+  if (spreads(s, l)) select_spreading(s, l);
   return SPC_OK;
 }
 

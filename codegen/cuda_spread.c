@@ -25,7 +25,8 @@ void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch 
   l->spread = (cg_spread){.arrays = 1, .label = computes->row->name};
   l->spread.buf_listed[0] = cg_buffer_use(arena, l, listed);
   l->buf_bits = cg_buffer_use(arena, l, l->list->bits);
-  add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole, NULL);
+  add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole,
+             ir_columns_are_read(kernel, p->t.tensor, l->list) ? listed : NULL);
 }
 
 static ir_expr *row_pitch(ir_arena *arena, const ir_tensor *tensor) {
@@ -86,7 +87,8 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
     if (why) return why;
     if (i == 0) l->product = p;
     if (stage->stmts.at[i]->target->dtype != stage->stmts.at[0]->target->dtype || ir_dtype_bytes(stage->stmts.at[i]->target->dtype) != 2) return "its results have 16 bits, all alike";
-    add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m, cg_workspace_of(arena, kernel, stage->stmts.at[i]->target, "listed"));
+    add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m,
+               ir_columns_are_read(kernel, stage->stmts.at[i]->target, list) ? cg_workspace_of(arena, kernel, stage->stmts.at[i]->target, "listed") : NULL);
   }
   return NULL;
 }

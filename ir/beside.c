@@ -1,5 +1,6 @@
 /* beside.c - see beside.h. */
 #include "ir/beside.h"
+#include "ir/kernels.h"
 
 int ir_last_dim(const ir_tensor *tensor) {
   const ir_format *format = tensor->format;
@@ -18,8 +19,20 @@ bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
 bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
-    for (int n = 0; stage->beside.count && stage->reads.at[0] == list && n < stage->stmts.count; n++)
+    const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
+    bool has = stage->reads.count && stage->reads.at[0] == list && (stage->beside.count || (row && ir_kernel_spreads(row)));
+    for (int n = 0; has && n < stage->stmts.count; n++)
       if (stage->stmts.at[n]->target == tensor) return true;
+  }
+  return false;
+}
+
+bool ir_columns_are_read(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
+    bool gathers = row && ir_kernel_gathers(row) && !ir_kernel_packs(row) && stage->reads.count && stage->reads.at[0] == list;
+    if (gathers && ir_expr_uses_tensor(ir_stage_stmt(stage)->value, tensor)) return true;
   }
   return false;
 }

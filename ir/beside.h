@@ -14,8 +14,10 @@ enum { IR_MOST_BESIDE = 4 }; /* columns that a stage reads, results that it writ
 
 /* The stage's result stays side by side, for another stage. */
 bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage);
-/* A stage that reads columns of this list makes the matrix, and leaves it in them too where a workspace is there for it. */
+/* A stage that computes columns of this list, or reads them, makes the matrix: it leaves it in them too where somebody sums over them. */
 bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list);
+/* Somebody does. */
+bool ir_columns_are_read(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list);
 /* Matrices that a stage's statements read at their own place and that lie as the results do, of the same dtype; returns how many. */
 int ir_stage_places(const ir_stage *stage, const ir_tensor *out[IR_MOST_BESIDE]);
 bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access);

@@ -53,7 +53,7 @@ static double without_lists(pass_context *context, const ir_candidate *sparse, d
 /* Who reads over the list that a product was written over takes the same branch: its times count,
  * its lists do not. */
 static bool is_reader(const branches *b, const ir_candidate *reader) {
-  if (b->aside && reader->verdict == IR_CHOSEN && pass_aside_writer(b->context, b->kernel, reader) == b->sparse) return true;
+  if (pass_is_spread(b->sparse) && reader->verdict == IR_CHOSEN && pass_aside_writer(b->context, b->kernel, reader) == b->sparse) return true;
   return pass_is_sampled(b->sparse) && reader->verdict == IR_CHOSEN && pass_reads_packed(reader, b->sparse);
 }
 

@@ -90,14 +90,18 @@ int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt 
   return count;
 }
 
-/* ---- who reads their columns again ----------------------------------------------------------- */
+/* ---- who reads columns again ----------------------------------------------------------------
+ * Of what such a statement makes, or of a product whose columns are spread as ever: they stay where they are, and who sums over them reads them
+ * there. */
 const ir_candidate *pass_aside_writer(pass_context *context, const ir_kernel *kernel, const ir_candidate *reader) {
   const ir_candidate *columns[IR_MOST_BESIDE];
   const ir_kernel_row *row = reader->row ? ir_kernel_row_named(reader->row) : NULL;
   const ir_tensor *x = reader->operand;
   int axis, strip;
   if (!row || !x || !x->def || x->def->fill != 0 || !ir_kernel_gathers(row) || ir_kernel_pairs(row) || ir_kernel_packs(row) || reader->gran != 1) return NULL;
-  if (!pass_aside_of(context, kernel, x->def, columns) || columns[0]->strip != reader->strip) return NULL;
+  columns[0] = pass_chosen(kernel, x);
+  if (!columns[0] || !pass_is_spread(columns[0])) columns[0] = pass_aside_of(context, kernel, x->def, columns) ? columns[0] : NULL;
+  if (!columns[0] || columns[0]->strip != reader->strip) return NULL;
   if (pass_list_dims(reader->target->def, x, reader->axis, reader->strip_index, &axis, &strip) != 1 || axis != ir_last_dim(x)) return NULL;
   return columns[0];
 }

@@ -87,6 +87,22 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in C: bf16[M,K]; in D: bf16[N,K]; i
             case("aside: summed over, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), source, dict(A=A, B=B, C=C, D=D, V=V, G=G), dict(p=u - v, y=hh @ f64(V), w=np.maximum(q @ f64(V), 0), z=hh.T @ f64(C)), rtol=1e-2,
                  options=(PROFILE,), kernels=["spread", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
 
+# A product in listed columns that is spread as ever, and summed over: its columns stay, with what its condition and its value make of them.
+for m, n, k in SIZES + ((520, 1, 64), (1, 520, 64)):
+    for kind, mask in {"a tenth": block_mask(rng, (m, n), (64, 1), 0.1, False) > 0, "elements": rng.random((m, n)) < 0.02, "empty": np.zeros((m, n), bool), "full": np.ones((m, n), bool)}.items():
+        A, B = (bf16(rng.integers(-1, 2, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
+        G, V = bf16(np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64)), bf16(rng.integers(-1, 2, (n, 72)) * 0.25)
+        for gran in ("128x1", "64x1"):
+            for force in ("",) if kind != "a tenth" else ("", "sparse", "dense"):
+                source = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; dim O: dyn;
+kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in V: bf16[N,O]; in G: bf16[M,N] ~ zeros(dynamic, density=0.01, gran=%s);
+  out u[m,n] = 1 - 0.5*(sum[k] A[m,k]*B[n,k]) on G[m,n] != 0 and m != 3 : bf16 acc f32;
+  out y[m,o] = sum[n] u[m,n]*V[n,o] : f32;
+  out z[n,c] = sum[m] u[m,n]*A[m,c] : f32; }""" % gran
+                u = np.where(mask & (np.arange(m) != 3)[:, None], f64(bf16(1 - 0.5 * (f64(A) @ f64(B).T))), 0)
+                case("aside: spread and summed over, %s, %d x %d x %d, %s%s" % (gran, m, n, k, kind, ", forced " + force if force else ""), source, dict(A=A, B=B, V=V, G=G), dict(u=u, y=u @ f64(V), z=u.T @ f64(A)), rtol=1e-2,
+                     options=(PROFILE, *(("--force-guard=" + force,) if force else ())), kernels=["gemm_n", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
+
 # Gradients of a gated layer: lists of g for all that is zero where g is, along both of its dimensions; rows that are brought side by side.
 LAYER = open(os.path.join(h.ROOT, "examples", "sparse_llm_ffn", "gated.spx")).read()
 for T, D, F, share in ((520, 64, 264, 0.02), (333, 40, 200, 0.1), (256, 77, 130, 0.02), (64, 64, 64, 1)):
