@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gradients of a gated layer with few live neurons beside the same products by PyTorch (cuBLASLt), on one GPU.
 
-Usage: gpu_gradients.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: layer sizes few
+Usage: gpu_gradients.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: layer sizes relu few
 The program is `gated_backward` of examples/sparse_llm_ffn/gated.spx: eight products, of which the gate alone is dense, and three elementwise results.
 torch: eight dense products, relu and elementwise operations in place where that is possible, without its autograd."""
 import os, re
@@ -93,6 +93,51 @@ def layer():
     rows(16384, 2048, 5632, [(kind, active) for kind in ("random", "power law") for active in (15, 29, 60, 120, 240)])
 
 
+MLP = """spx 1; dim T = %d; dim D = %d; dim F = %d;
+kernel mlp_backward { in x: bf16[T,D]; in W: bf16[F,D]; in V: bf16[F,D]; in h: bf16[T,F] ~ zeros(dynamic, density=%s); in dy: bf16[T,D];
+  let ds[t,f] = sum[o] dy[t,o]*V[f,o] on h[t,f] != 0 : bf16 acc f32;
+  out dV[f,o] = sum[t] h[t,f]*dy[t,o] : bf16 acc f32;
+  out dW[f,d] = sum[t] ds[t,f]*x[t,d] : bf16 acc f32;
+  out dx[t,d] = sum[f] ds[t,f]*W[f,d] : bf16 acc f32; }"""
+
+
+def relu():
+    """The h that a forward pass has kept; all four products of the backward pass over its pattern."""
+    print("\n### gradients of a layer with a relu (mlp_backward of docs/python.md), hinted 0.5 %, bf16; microseconds\n")
+    head("tokens × D × H", "neurons", "live", "greatest cover", "by their dense branch", "spc (spread)", "torch (spread)", "torch / spc", "error spc")
+    for T, D, F in ((16384, 2048, 8192), (2048, 5120, 20480)):
+        x, dy, h = bf16(T, D), bf16(T, D), bf16(T, F)
+        full, w, v, ds = h.clone(), bf16(F, D), bf16(F, D), torch.empty_like(h)
+        results = {name: torch.empty(shape, device="cuda", dtype=torch.bfloat16) for name, shape in (("dV", (F, D)), ("dW", (F, D)), ("dx", (T, D)))}
+        theirs = {name: torch.empty_like(t) for name, t in results.items()}
+        p = Program(MLP % (T, D, F, 0.005)).bind(x=x, W=w, V=v, h=h, dy=dy, **results)
+
+        def dense():
+            torch.mm(dy, v.t(), out=ds)
+            ds.masked_fill_(h == 0, 0)
+            torch.mm(h.t(), dy, out=theirs["dV"])
+            torch.mm(ds.t(), x, out=theirs["dW"])
+            torch.mm(ds, w, out=theirs["dx"])
+        for kind, share in ((k, s) for k in ("random", "power law") for s in (0.0025, 0.005, 0.01, 0.05, 0.5)):
+            chance = gpu.shares(kind, share * F, F)
+            fresh = lambda: torch.mul(full, torch.rand(T, F, device="cuda") < chance, out=h)
+            fresh()
+            (us, spread), (ref, ref_spread) = compare([p, dense], fresh)
+            for t in results.values():
+                t.fill_(float("nan"))
+            p()
+            want = torch.where(h != 0, (dy.float() @ v.float().t()).to(torch.bfloat16).float(), 0)
+            wrong = max(error(results["dV"], h.float().t() @ dy.float()), error(results["dW"], want.t() @ x.float()), error(results["dx"], want @ w.float()))
+            stages = p.stages()
+            left = [s[:-6] for s, k, ran, c, ms in stages if s.endswith(".dense") and ran]
+            row("%d × %d × %d" % (T, D, F), kind, "%.0f" % (h != 0).float().sum(1).mean().item(), "%.2f" % max(s[3] for s in stages), ", ".join(left) or "none", "%.0f (%.0f)" % (us * 1e3, spread * 1e3),
+                "%.0f (%.0f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % wrong)
+            if share == 0.005:
+                print("<!-- %s -->" % stage_line(p))
+        p.close()
+        torch.cuda.empty_cache()
+
+
 def few():
     title("a few cases")
     rows(16384, 2048, 5632, [("random", 29), ("power law", 29), ("random", 120)])
@@ -106,4 +151,4 @@ def sizes():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(layer=layer, sizes=sizes, few=few)
+    gpu.run_parts(layer=layer, sizes=sizes, relu=relu, few=few)
