@@ -103,19 +103,38 @@ template <class Config> struct spc_only_tile {
 
 // Of a list only the tiles that hold something: a lane a strip counts them.  Lists are about as long as each other, and not all of their
 // tiles take as long: where many lists have as many tiles a block moves on in every turn, or it would have the same one of all.
+// Where the cache has no room for all of B, strips take turns, some at a time: all first tiles come first, then all second ones.  Lists ascend,
+// so what is gathered for these at a time lies in a part of B.
 template <class Config> struct spc_tile_walk<Config, true, false> {
   spc_u32 turn, next_tile, before; // number of the next tile; of tiles in the strips before `first`
   int first;                 // strip of lane 0
   static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
   static constexpr spc_u32 on = Config::samples ? 41 : 0;     // blocks; of no multiple are there so many tiles in a list
+  static constexpr int some = Config::strip < 1024 ? 1024 / Config::strip : 1; // strips that take turns
+  static constexpr long long room = 40 << 20;                 // bytes of B that the cache has room for
+  int window;                                                 // strips that are counted at a time
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
-  __device__ __forceinline__ spc_tile_walk(const spc_args &, bool) : turn(0), next_tile(blockIdx.x), before(0), first(0) {}
+  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool)
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), window(Config::samples && Config::n(args) * Config::k(args) * 2 > room ? some : 32) {}
+  // The strip and which of its tiles, where strips of `mine` tiles each take turns.
+  static __device__ __forceinline__ void take_turns(int mine, int wanted, int &who, int &number) {
+    int low = 0, high = __reduce_max_sync(0xffffffffu, mine) - 1; // rounds: the last one that begins at or before the tile wanted
+#pragma unroll 1
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (__reduce_add_sync(0xffffffffu, min(mine, middle)) <= wanted) low = middle;
+      else high = middle - 1;
+    }
+    spc_u32 there = ptx_ballot(mine > low);
+    for (int skip = wanted - __reduce_add_sync(0xffffffffu, min(mine, low)); skip > 0; skip--) there &= there - 1;
+    who = __ffs((int)there) - 1, number = low;
+  }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
 #pragma unroll 1
-    for (; first < strips; first += 32) {
-      int strip = first + lane, count = strip < strips ? spc_count_of<Config>(args, strip) : 0;
+    for (; first < strips; first += window) {
+      int strip = first + lane, count = strip < strips && lane < window ? spc_count_of<Config>(args, strip) : 0;
       int high = Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
       int mine = (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high, sum = mine;
 #pragma unroll
@@ -125,8 +144,13 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
       }
       spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
       if (wanted < all) {
-        int who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
-        int number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who);
+        int who, number;
+        if (Config::samples && window == some) {
+          take_turns(mine, (int)wanted, who, number);
+        } else {
+          who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
+          number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who);
+        }
         high = __shfl_sync(0xffffffffu, high, who);
         count = __shfl_sync(0xffffffffu, count, who);
         place.m0 = (first + who) * Config::strip + number % high * Config::tile_m;

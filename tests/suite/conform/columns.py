@@ -47,3 +47,6 @@ asked("strict NaN", "128x1", mask, m, n, k, options=("--strict-nan",), kernels=F
 asked("batch invariance", "128x1", mask, m, n, k, options=("--batch-invariant",), kernels=False)
 asked("reproducible", "128x1", mask, m, n, k, options=("--reproducible",))
 asked("sizes that nothing bounds", "128x1", mask, m, n, k, bound="")
+m, n, k = 456, 41008, 520
+for gran, tall in (("128x1", 128), ("64x1", 64)):
+    asked("a factor that the cache does not hold: strips take turns, %s" % gran, gran, block_mask(rng, (m, n), (tall, 1), 0.006, False) > 0, m, n, k, bound=" <= 65536")
