@@ -245,6 +245,8 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *launch);
 /* Fills the launch of a stage of its own; the words that say why not, or NULL. */
 const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);
+/* An operand of a k gather that a stage has left side by side too, in the columns of this list: it is read there.  False: neither was. */
+bool cg_reads_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch, ir_index **axis, ir_index **strip);
 int cg_spread_width(const cg_launch *launch); /* columns that a block takes at a time */
 void cg_spread_print(ir_arena *arena, const cg_launch *launch, ir_text *out); /* arrays and results, in its Config */
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "codegen/cuda.h"
+#include "ir/beside.h"
 #include "runtime/abi.h"
 
 /* One stage and the variant of it that stands: candidate 0 is the stage's own row.  Beside a row
@@ -106,16 +107,21 @@ static bool runs_on(const ir_kernel_row *row, const ir_target *target) {
   return target->arch >= row->least_arch && (!row->most_arch || target->arch <= row->most_arch);
 }
 
+/* Somebody reads the stage's columns where they lie side by side. */
+static bool leaves_columns(const compilation *c, const ir_stage *stage) {
+  return ir_stage_is_aside(c->kernel, stage) || ir_columns_are_read(c->kernel, ir_stage_stmt(stage)->target, stage->reads.at[0]);
+}
+
 /* Whether a row of any alignment computes what the chosen one (NULL: a dense call) does, its bits
  * included. */
 static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
-  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen) || ir_kernel_packs(chosen));
+  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen) || ir_kernel_packs(chosen) || ir_kernel_spreads(chosen));
   bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
   bool reads = chosen && ir_kernel_reads_bsr(chosen), writes = chosen && ir_kernel_writes_bsr(chosen); /* stored blocks */
   if (row && (reads != ir_kernel_reads_bsr(row) || writes != ir_kernel_writes_bsr(row))) return false;
   ir_precision precision = chosen ? ir_kernel_precision(chosen) : IR_PRECISION_FULL;
-  bool listed = chosen && ir_kernel_spreads(chosen); /* its columns too, side by side: somebody may look for them there */
+  bool listed = chosen && ir_kernel_spreads(chosen) && leaves_columns(c, v->stage); /* its columns too, where they are looked for */
   if (listed && row && !ir_kernel_samples(row)) return false;
   if (!row || row->align || row->multiply == IR_MULTIPLY_NONE || (ir_kernel_is_dense(row) != dense && !listed) ||
       ir_kernel_precision(row) != precision || !runs_on(row, c->options->target) ||

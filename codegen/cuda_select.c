@@ -127,26 +127,6 @@ static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index 
   return NULL;
 }
 
-/* An operand that a stage has left side by side too, in the columns of this list: it is read there. */
-static bool is_beside(selection *s, cg_launch *l, ir_index **axis, ir_index **strip) {
-  cg_product *p = &l->product;
-  cg_operand *const operands[] = {&p->a, &p->b};
-  for (int i = 0; i < 2; i++) {
-    cg_operand *o = operands[i];
-    ir_buf *columns = ir_columns_beside(s->kernel, o->tensor, s->stage->reads.at[0]) ? cg_workspace_of(s->arena, s->kernel, o->tensor, "listed") : NULL;
-    if (!columns) continue;
-    int last = ir_last_dim(o->tensor);
-    *axis = o->subs[last]->index;
-    *strip = o->subs[1 - last]->index;
-    o->stride_k = o->tensor->dim[1 - last];
-    *(i ? &o->stride_n : &o->stride_m) = ir_int(s->arena, 1);
-    cg_take_layouts(p);
-    l->columns = columns;
-    return true;
-  }
-  return false;
-}
-
 /* The list of a k gather: along k. */
 static const char *fit_list(selection *s, cg_launch *l) {
   if (!s->stage->reads.count) return "it reads no list";
@@ -154,7 +134,7 @@ static const char *fit_list(selection *s, cg_launch *l) {
   ir_index *axis = list->axis, *strip = list->strip_index;
   cg_product *p = &l->product;
   l->packed = is_packed(s, list, p->a.tensor, p->a.subs, &axis, &strip) ||
-              is_packed(s, list, p->b.tensor, p->b.subs, &axis, &strip) || is_beside(s, l, &axis, &strip);
+              is_packed(s, list, p->b.tensor, p->b.subs, &axis, &strip) || cg_reads_beside(s->arena, s->kernel, l, &axis, &strip);
   if (axis != p->k) return "its list is not along the reduced index";
   l->gathers = true;
   const char *why = fit_strips(l, list, strip);

@@ -93,6 +93,25 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
   return NULL;
 }
 
+bool cg_reads_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *l, ir_index **axis, ir_index **strip) {
+  cg_product *p = &l->product;
+  cg_operand *const operands[] = {&p->a, &p->b};
+  for (int i = 0; i < 2; i++) {
+    cg_operand *o = operands[i];
+    ir_buf *columns = ir_columns_beside(kernel, o->tensor, l->stage->reads.at[0]) ? cg_workspace_of(arena, kernel, o->tensor, "listed") : NULL;
+    if (!columns) continue;
+    int last = ir_last_dim(o->tensor);
+    *axis = o->subs[last]->index;
+    *strip = o->subs[1 - last]->index;
+    o->stride_k = o->tensor->dim[1 - last];
+    *(i ? &o->stride_n : &o->stride_m) = ir_int(arena, 1);
+    cg_take_layouts(p);
+    l->columns = columns;
+    return true;
+  }
+  return false;
+}
+
 /* ---- its text -------------------------------------------------------------------------------- */
 int cg_spread_width(const cg_launch *l) {
   const int room = 40 << 10, bytes = 2, padding = 2;

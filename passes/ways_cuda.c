@@ -370,7 +370,7 @@ static bool can_pack(pass_context *context, const ir_kernel *kernel, const pass_
   const ir_tensor *tensor = operand->access->tensor;
   pass_sum producer;
   bool free = pass_layout_is_free(kernel, tensor), turns = free && pass_sum_of(context, tensor->def, &producer) && producer.matrices;
-  if (turns || (!free && pass_contiguous_index(operand->access, false) != operand->axis)) return false;
+  if (turns || (free && tensor->role == IR_ROLE_TEMP) || (!free && pass_contiguous_index(operand->access, false) != operand->axis)) return false;
   for (int i = 0; i < ir_kernel_row_count; i++)
     if (ir_kernel_packs(&ir_kernel_rows[i]) && pass_row_fits(&ir_kernel_rows[i], pass_target_of(context), &ways->sum)) return true;
   return false;
