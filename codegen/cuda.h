@@ -144,19 +144,18 @@ typedef struct cg_scatter {
 bool cg_scatter_read(ir_arena *arena, const ir_stmt *stmt, cg_scatter *out);
 
 /* Results that are written whole, of columns that lie side by side. */
-enum { CG_MOST_SPREAD = IR_MOST_BESIDE };
 typedef struct cg_spread {
-  int arrays, buf_listed[CG_MOST_SPREAD]; /* what lies side by side */
-  int results, buf[CG_MOST_SPREAD], buf_columns[CG_MOST_SPREAD]; /* of a result whose columns stay there too; -1: they do not */
+  int arrays, buf_listed[IR_MOST_BESIDE]; /* what lies side by side */
+  int results, buf[IR_MOST_BESIDE], buf_columns[IR_MOST_BESIDE]; /* of a result whose columns stay there too; -1: they do not */
   int columns;                           /* how many of these there are */
-  const ir_func *func[CG_MOST_SPREAD];
-  ir_expr *pitch[CG_MOST_SPREAD];
-  float fill[CG_MOST_SPREAD];
-  int places, buf_place[CG_MOST_SPREAD]; /* what lies at the results' place */
-  ir_expr *pitch_place[CG_MOST_SPREAD];
+  const ir_func *func[IR_MOST_BESIDE];
+  ir_expr *pitch[IR_MOST_BESIDE];
+  float fill[IR_MOST_BESIDE];
+  int places, buf_place[IR_MOST_BESIDE]; /* what lies at the results' place */
+  ir_expr *pitch_place[IR_MOST_BESIDE];
   bool whole;                            /* it is both branches: the arrays lie whole where dense is meant, */
-  int buf_whole[CG_MOST_SPREAD];         /* here */
-  ir_expr *pitch_whole[CG_MOST_SPREAD];
+  int buf_whole[IR_MOST_BESIDE];         /* here */
+  ir_expr *pitch_whole[IR_MOST_BESIDE];
   const char *label; /* of the stage's row */
 } cg_spread;
 
@@ -232,8 +231,6 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which th
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
-/* The workspace `TENSOR.suffix`; NULL: there is none. */
-ir_buf *cg_workspace_of(ir_arena *arena, const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix);
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has

@@ -21,10 +21,3 @@ ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor) {
   buf->tensor = (ir_tensor *)tensor;
   return buf;
 }
-
-ir_buf *cg_workspace_of(ir_arena *arena, const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix) {
-  const char *name = ir_format_text(arena, "%s.%s", tensor->name, suffix);
-  for (int i = 0; i < kernel->workspaces.count; i++)
-    if (!strcmp(kernel->workspaces.at[i]->name, name)) return kernel->workspaces.at[i];
-  return NULL;
-}

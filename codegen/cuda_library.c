@@ -27,7 +27,7 @@ const char *cg_library_select(ir_arena *arena, const ir_kernel *kernel, cg_launc
   if (!cg_product_is_dense(p)) return "an operand is not stored dense";
   if (p->t.layout == 'c') cg_product_swap(p);
   if (p->batch_count > 1) return "it takes one batch index at most";
-  ir_buf *workspace = cg_workspace_of(arena, kernel, p->stmt->target, "library");
+  ir_buf *workspace = ir_workspace_of(kernel, p->stmt->target, "library");
   int64_t bytes;
   if (!workspace || !workspace->count || !ir_size_value(workspace->count, NULL, &bytes))
     return "it has no workspace";

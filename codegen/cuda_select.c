@@ -174,7 +174,7 @@ static const char *fit_columns(selection *s, cg_launch *l) {
   return NULL;
 }
 
-static ir_buf *listed_buffer(const selection *s, const cg_launch *l) { return cg_workspace_of(s->arena, s->kernel, l->product.t.tensor, "listed"); }
+static ir_buf *listed_buffer(const selection *s, const cg_launch *l) { return ir_workspace_of(s->kernel, l->product.t.tensor, "listed"); }
 
 static const ir_kernel_row *spreading_row(void) { return ir_kernel_row_named("spread"); }
 

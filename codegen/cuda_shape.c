@@ -29,9 +29,7 @@ bool cg_grid_covers(const ir_code *loop) { return only_sizes(loop->lo) && only_s
  * else a warp does. */
 bool cg_detects_by_blocks(const ir_list *list) {
   const int64_t long_gran = 8;
-  const ir_format *format = list->tensor->format;
-  int last = format && format->level_count ? format->level[format->level_count - 1].dim : list->tensor->rank - 1;
-  return list->gran >= long_gran || last == list->axis_dim;
+  return list->gran >= long_gran || ir_last_dim(list->tensor) == list->axis_dim;
 }
 
 /* ---- grids ----------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ static void add_result(ir_arena *arena, cg_launch *l, ir_stmt *stmt, const ir_fu
 
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *l) {
   const cg_product *p = &computes->product;
-  ir_buf *listed = cg_workspace_of(arena, kernel, p->t.tensor, "listed");
+  ir_buf *listed = ir_workspace_of(kernel, p->t.tensor, "listed");
   l->spreads = true;
   l->product = *p;
   l->list = computes->list;
@@ -35,7 +35,7 @@ static ir_expr *row_pitch(ir_arena *arena, const ir_tensor *tensor) {
 }
 
 /* Beside the columns, what lies at the place; and where they lie whole. */
-static void add_places(ir_arena *arena, cg_launch *l) {
+static void add_places(ir_arena *arena, const ir_kernel *kernel, cg_launch *l) {
   const ir_stage *stage = l->stage;
   const ir_tensor *place[IR_MOST_BESIDE];
   cg_spread *s = &l->spread;
@@ -44,7 +44,7 @@ static void add_places(ir_arena *arena, cg_launch *l) {
     s->buf_place[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, place[i]));
     s->pitch_place[i] = row_pitch(arena, place[i]);
   }
-  s->whole = l->list->verdict != NULL;
+  s->whole = l->list->verdict && ir_beside_may_be_whole(kernel, stage);
   for (int i = 0; i < stage->beside.count && s->whole; i++) {
     s->buf_whole[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, stage->beside.at[i]));
     s->pitch_whole[i] = row_pitch(arena, stage->beside.at[i]);
@@ -69,18 +69,18 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
   const ir_stage *stage = l->stage;
   const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
   if (!list || !list->bits || list->pairs || list->gran != 1 || list->strip % 8 || list->strip > l->row->m) return "its list, of bits, is not of single columns of strips";
-  if (!stage->beside.count || stage->beside.count > CG_MOST_SPREAD || stage->stmts.count > CG_MOST_SPREAD) return "it reads no columns that lie side by side, or too many";
+  if (!stage->beside.count || stage->beside.count > IR_MOST_BESIDE || stage->stmts.count > IR_MOST_BESIDE) return "it reads no columns that lie side by side, or too many";
   if (stage->funcs.count != stage->stmts.count) return "its statements have no functions of an element";
   l->spreads = true;
   l->list = list;
   l->spread = (cg_spread){.label = l->row->name};
   for (int i = 0; i < stage->beside.count; i++) {
-    ir_buf *listed = cg_workspace_of(arena, kernel, stage->beside.at[i], "listed");
+    ir_buf *listed = ir_workspace_of(kernel, stage->beside.at[i], "listed");
     if (!listed || stage->beside.at[i]->dtype != stage->stmts.at[0]->target->dtype) return "what it reads beside has no columns of its dtype";
     l->spread.buf_listed[l->spread.arrays++] = cg_buffer_use(arena, l, listed);
   }
   l->buf_bits = cg_buffer_use(arena, l, list->bits);
-  add_places(arena, l);
+  add_places(arena, kernel, l);
   for (int i = 0; i < stage->stmts.count; i++) {
     cg_product p;
     const char *why = read_places(arena, stage->stmts.at[i], &p);
@@ -88,7 +88,7 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
     if (i == 0) l->product = p;
     if (stage->stmts.at[i]->target->dtype != stage->stmts.at[0]->target->dtype || ir_dtype_bytes(stage->stmts.at[i]->target->dtype) != 2) return "its results have 16 bits, all alike";
     add_result(arena, l, stage->stmts.at[i], stage->funcs.at[i], p.t.stride_m,
-               ir_columns_are_read(kernel, stage->stmts.at[i]->target, list) ? cg_workspace_of(arena, kernel, stage->stmts.at[i]->target, "listed") : NULL);
+               ir_columns_are_read(kernel, stage->stmts.at[i]->target, list) ? ir_workspace_of(kernel, stage->stmts.at[i]->target, "listed") : NULL);
   }
   return NULL;
 }
@@ -98,7 +98,7 @@ bool cg_reads_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *l, ir_
   cg_operand *const operands[] = {&p->a, &p->b};
   for (int i = 0; i < 2; i++) {
     cg_operand *o = operands[i];
-    ir_buf *columns = ir_columns_beside(kernel, o->tensor, l->stage->reads.at[0]) ? cg_workspace_of(arena, kernel, o->tensor, "listed") : NULL;
+    ir_buf *columns = ir_columns_beside(kernel, o->tensor, l->stage->reads.at[0]) ? ir_workspace_of(kernel, o->tensor, "listed") : NULL;
     if (!columns) continue;
     int last = ir_last_dim(o->tensor);
     *axis = o->subs[last]->index;

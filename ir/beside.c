@@ -2,11 +2,6 @@
 #include "ir/beside.h"
 #include "ir/kernels.h"
 
-int ir_last_dim(const ir_tensor *tensor) {
-  const ir_format *format = tensor->format;
-  return format && format->level_count ? format->level[format->level_count - 1].dim : tensor->rank - 1;
-}
-
 bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; i < kernel->stages.count && stage->reads.count; i++) {
     const ir_stage *reader = kernel->stages.at[i];
@@ -33,6 +28,14 @@ bool ir_columns_are_read(const ir_kernel *kernel, const ir_tensor *tensor, const
     const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
     bool gathers = row && ir_kernel_gathers(row) && !ir_kernel_packs(row) && stage->reads.count && stage->reads.at[0] == list;
     if (gathers && ir_expr_uses_tensor(ir_stage_stmt(stage)->value, tensor)) return true;
+  }
+  return false;
+}
+
+bool ir_beside_may_be_whole(const ir_kernel *kernel, const ir_stage *stage) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *dense = kernel->stages.at[i];
+    if (dense->kind == IR_STAGE_COMPUTE && dense->when.list == stage->reads.at[0] && dense->when.above && ir_stage_stmt(dense)->target == stage->beside.at[0]) return true;
   }
   return false;
 }

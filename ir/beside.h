@@ -18,10 +18,9 @@ bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage);
 bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list);
 /* Somebody does. */
 bool ir_columns_are_read(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list);
+/* Where the list's verdict says dense what the stage reads beside is computed whole. */
+bool ir_beside_may_be_whole(const ir_kernel *kernel, const ir_stage *stage);
 /* Matrices that a stage's statements read at their own place and that lie as the results do, of the same dtype; returns how many. */
 int ir_stage_places(const ir_stage *stage, const ir_tensor *out[IR_MOST_BESIDE]);
 bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access);
-/* The dimension along which elements lie side by side. */
-int ir_last_dim(const ir_tensor *tensor);
-
 #endif

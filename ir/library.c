@@ -40,13 +40,8 @@ typedef struct reading {
   const ir_expr *sum;
 } reading;
 
-static int contiguous_dim(const ir_tensor *tensor) {
-  const ir_format *f = tensor->format;
-  return f && f->level_count ? f->level[f->level_count - 1].dim : tensor->rank - 1;
-}
-
 static bool same_layout(const ir_tensor *a, const ir_tensor *b) {
-  if (a->rank != b->rank || contiguous_dim(a) != contiguous_dim(b)) return false;
+  if (a->rank != b->rank || ir_last_dim(a) != ir_last_dim(b)) return false;
   for (int l = 0; l + 1 < a->rank && (a->pitch[l] || b->pitch[l]); l++)
     if (!a->pitch[l] || !b->pitch[l] || !ir_expr_equal(a->pitch[l], b->pitch[l])) return false;
   for (int d = 0; d < a->rank; d++)
@@ -65,8 +60,8 @@ static bool take_access(reading *r, const ir_expr *e) {
   ir_tensor *t = e->tensor, *target = r->stmt->target;
   if (t->dtype != target->dtype || !is_dense(t)) return false;
   if (t->rank == 1 && target->rank > 1 && !r->out->bias &&
-      ir_expr_equal(e->args[0], r->stmt->subs[contiguous_dim(target)]) &&
-      ir_expr_equal(t->dim[0], target->dim[contiguous_dim(target)])) {
+      ir_expr_equal(e->args[0], r->stmt->subs[ir_last_dim(target)]) &&
+      ir_expr_equal(t->dim[0], target->dim[ir_last_dim(target)])) {
     r->out->bias = t;
     return true;
   }

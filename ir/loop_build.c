@@ -13,6 +13,15 @@ ir_func *ir_func_new(ir_kernel *kernel, const char *name) {
   return func;
 }
 
+ir_buf *ir_workspace_of(const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix) {
+  const size_t length = strlen(tensor->name);
+  for (int i = 0; i < kernel->workspaces.count; i++) {
+    const char *name = kernel->workspaces.at[i]->name;
+    if (!strncmp(name, tensor->name, length) && name[length] == '.' && !strcmp(name + length + 1, suffix)) return kernel->workspaces.at[i];
+  }
+  return NULL;
+}
+
 ir_buf *ir_buf_new(ir_arena *a, const char *name, ir_buf_kind kind, ir_dtype dtype) {
   ir_buf *buf = IR_NEW(a, ir_buf);
   *buf =

@@ -173,6 +173,11 @@ const ir_expr *ir_row_name(const ir_expr *sub) {
   return dense && names->dtype != IR_NONE && !ir_dtype_is_float(names->dtype) ? sub : NULL;
 }
 
+int ir_last_dim(const ir_tensor *tensor) {
+  const ir_format *format = tensor->format;
+  return format && format->level_count ? format->level[format->level_count - 1].dim : tensor->rank - 1;
+}
+
 bool ir_is_bare(const ir_expr *sub, const ir_index *index) {
   return sub->kind == IR_INDEX && sub->index == index;
 }

@@ -502,15 +502,13 @@ bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
   if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)
     return false;
   if (tensor->format && !ir_format_is_dense(tensor->format)) return false;
-  if (tensor->format && tensor->format->level[tensor->format->level_count - 1].dim != tensor->rank - 1) return false;
+  if (ir_last_dim(tensor) != tensor->rank - 1) return false;
   return !pass_schedule_find(kernel, IR_DO_FORMAT, tensor->name);
 }
 
 ir_index *pass_contiguous_index(const ir_expr *access, bool turned) {
   const ir_tensor *tensor = access->tensor;
-  int dim = tensor->rank - 1;
-  if (tensor->format && tensor->format->level_count)
-    dim = tensor->format->level[tensor->format->level_count - 1].dim;
+  int dim = ir_last_dim(tensor);
   if (turned) dim = tensor->rank - 1 - dim;
   const ir_expr *sub = tensor->rank ? access->args[dim] : NULL;
   return sub && sub->kind == IR_INDEX ? sub->index : NULL;

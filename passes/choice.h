@@ -294,4 +294,14 @@ void pass_schedule_rename(ir_kernel *kernel, const char *from, const char *to);
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor);
 
+/* ---- results that stay side by side (aside.c) ------------------------------------------------------- */
+/* The chosen candidate's listed columns are read by elementwise statements of the same places alone: it spreads nothing. */
+bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_candidate *columns);
+/* Those that a statement reads: how many, IR_MOST_BESIDE at most. */
+int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate **out);
+/* Takes kernels for what reads the results of such statements that read their columns again. */
+void pass_aside_settle(pass_context *context, ir_kernel *kernel);
+/* Of a chosen candidate that does so what has listed these columns; NULL: it does not. */
+const ir_candidate *pass_aside_writer(pass_context *context, const ir_kernel *kernel, const ir_candidate *reader);
+
 #endif

@@ -155,7 +155,7 @@ bool pass_blocks_of(pass_context *context, const ir_kernel *kernel, const pass_s
   const ir_tensor *target = stmt->target;
   if (!sum->matrices || sum->flattened || !sum->m_index || !sum->n_index || stmt->free.count != 2) return false;
   if (target->rank != 2 || target->like || pass_tensor_is_sparse(target)) return false;
-  int dim = target->format && target->format->level_count ? target->format->level[1].dim : 1;
+  int dim = ir_last_dim(target);
   for (int d = 0; d < 2; d++)
     if (stmt->subs[d]->kind != IR_INDEX) return false;
   *out = (pass_listed){.axis = stmt->subs[dim]->index, .strip_index = stmt->subs[1 - dim]->index};

@@ -30,11 +30,9 @@ typedef struct padded {
 } padded;
 
 /* ---- which matrices -------------------------------------------------------------------------- */
-static int last_dim(const ir_tensor *t) { return t->format ? t->format->level[t->format->level_count - 1].dim : t->rank - 1; }
-
 /* Elements of a row; 0: they are not known yet. */
 static int64_t row_of(const ir_tensor *t) {
-  const ir_expr *size = t->dim[last_dim(t)];
+  const ir_expr *size = t->dim[ir_last_dim(t)];
   if (size->kind == IR_CONST) return size->i;
   return size->kind == IR_DIM && size->dim->value > 0 ? size->dim->value : 0;
 }
@@ -62,7 +60,7 @@ static ir_tensor *padded_like(const padded *p, const ir_tensor *source) {
   copy->dtype = source->dtype;
   copy->rank = source->rank;
   memcpy(copy->dim, source->dim, sizeof copy->dim);
-  copy->dim[last_dim(source)] = ir_int(arena, rounded_up(source));
+  copy->dim[ir_last_dim(source)] = ir_int(arena, rounded_up(source));
   copy->format = source->format;
   copy->pattern = source->pattern;
   copy->constant = source->constant;
@@ -120,7 +118,7 @@ static bool choose(padded *p) {
 static ir_stmt *copying(const padded *p, ir_tensor *source, ir_tensor *copy) {
   ir_arena *arena = p->context->arena;
   ir_stmt *stmt = pass_format_copy(p->context, p->kernel, source, copy);
-  int last = last_dim(source);
+  int last = ir_last_dim(source);
   ir_expr *subs[IR_MAX_RANK], *c = stmt->subs[last], *size = ir_int(arena, row_of(source));
   c->index->extent = copy->dim[last];
   memcpy(subs, stmt->subs, sizeof subs);
@@ -137,7 +135,7 @@ static ir_tensor *copy_there(const padded *p, const ir_tensor *source) {
     ir_tensor *t = stmt->target;
     if (t->role == IR_ROLE_TEMP && t->rank == source->rank && stmt->value->kind == IR_OP && stmt->value->op == IR_OP_WHERE &&
         stmt->value->args[1]->kind == IR_ACCESS && stmt->value->args[1]->tensor == source &&
-        t->dim[last_dim(t)]->kind == IR_CONST && t->dim[last_dim(t)]->i == rounded_up(source))
+        t->dim[ir_last_dim(t)]->kind == IR_CONST && t->dim[ir_last_dim(t)]->i == rounded_up(source))
       return t;
   }
   return NULL;

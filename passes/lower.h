@@ -300,6 +300,9 @@ void pass_lower_fragment(lower_state *s);                 /* lower_fragment.c */
 ir_expr *pass_fragment_parameter(lower_state *s, ir_func *func, const char *name, ir_dtype dtype);
 struct ir_flat;
 /* Takes the flattened number of a role apart, last index first. */
+/* What the expression reads, and where its indices are bound; then its value at these is the function's result. */
+lower_env *pass_fragment_open(lower_state *s, const ir_expr *root);
+void pass_fragment_close(lower_state *s, lower_env *env, ir_func *func, ir_expr *root);
 void pass_fragment_bind(lower_state *s, lower_env *env, const struct ir_flat *role, ir_expr *number);
 struct pass_contraction_info;
 /* The sum with its constant factors and sign. */

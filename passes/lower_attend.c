@@ -36,15 +36,11 @@ static fragment open_fragment(lower_state *s, const char *name) {
 /* `batches`: those that the fragment's batch numbers. */
 static void close_over(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, const ir_flat *batches, ir_expr *value, ir_dtype dtype) {
   ir_expr *root = ir_cast(s->arena, dtype, value);
-  s->accesses.count = 0;
-  s->memo_room = 0;
-  pass_access_collect(s, root);
-  lower_env *env = pass_env_new(s);
+  lower_env *env = pass_fragment_open(s, root);
   pass_fragment_bind(s, env, &t->roles.m, f->m);
   pass_fragment_bind(s, env, columns, f->n);
   pass_fragment_bind(s, env, batches, f->batch);
-  pass_level_resolve(s, env);
-  f->func->result = pass_value(s, env, root);
+  pass_fragment_close(s, env, f->func, root);
 }
 
 static void close_fragment(lower_state *s, const fragment *f, const ir_attend *t, const ir_flat *columns, ir_expr *value, ir_dtype dtype) {

@@ -53,6 +53,18 @@ ir_expr *pass_finished_sum(lower_state *s, const pass_contraction_info *info, ir
   return info->negative ? ir_apply(s->arena, IR_OP_NEG, acc, NULL) : acc;
 }
 
+lower_env *pass_fragment_open(lower_state *s, const ir_expr *root) {
+  s->accesses.count = 0;
+  s->memo_room = 0;
+  pass_access_collect(s, root);
+  return pass_env_new(s);
+}
+
+void pass_fragment_close(lower_state *s, lower_env *env, ir_func *func, ir_expr *root) {
+  pass_level_resolve(s, env);
+  func->result = pass_value(s, env, root);
+}
+
 /* Of rows that are sent somewhere: m is the row's number, n the column's. */
 static void scatter_fragment(lower_state *s) {
   ir_func *func = pass_code_function(s, "value");
@@ -61,17 +73,13 @@ static void scatter_fragment(lower_state *s) {
   ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
   pass_fragment_parameter(s, func, "batch", IR_I64);
   ir_expr *root = ir_cast(s->arena, IR_F32, s->stmt->value);
-  s->accesses.count = 0;
-  s->memo_room = 0;
-  pass_access_collect(s, root);
-  lower_env *env = pass_env_new(s);
+  lower_env *env = pass_fragment_open(s, root);
   for (int i = 0; i < s->stmt->free.count; i++) {
     const ir_index *index = s->stmt->free.at[i];
     bool column = ir_is_bare(s->stmt->subs[0], index) || ir_is_bare(s->stmt->subs[1], index);
     pass_env_bind(env, index, column ? n : m);
   }
-  pass_level_resolve(s, env);
-  func->result = pass_value(s, env, root);
+  pass_fragment_close(s, env, func, root);
 }
 
 /* Of operands with the result's entries the one at hand. */
@@ -97,18 +105,14 @@ static void write_fragment(lower_state *s, const pass_contraction_info *info, co
   copy.cond = condition;
   s->stmt = &copy;
   ir_expr *root = pass_lower_root(s);
-  s->accesses.count = 0;
-  s->memo_room = 0;
-  pass_access_collect(s, root);
-  lower_env *env = pass_env_new(s);
+  lower_env *env = pass_fragment_open(s, root);
   ir_roles roles = roles_of(s, info);
   pass_fragment_bind(s, env, &roles.m, m);
   pass_fragment_bind(s, env, &roles.n, n);
   pass_fragment_bind(s, env, &roles.batch, batch);
   if (info->ragged) pass_env_bind(env, info->ragged->segment, batch);
   stand_at_place(s, env, func);
-  pass_level_resolve(s, env);
-  func->result = pass_value(s, env, root);
+  pass_fragment_close(s, env, func, root);
   s->stmt = stmt;
 }
 
@@ -150,13 +154,9 @@ static void beside_fragment(lower_state *s) {
   copy.cond = pass_rewrite(s->arena, stmt->cond, stand_for, &of);
   s->stmt = &copy;
   ir_expr *root = pass_lower_root(s);
-  s->accesses.count = 0;
-  s->memo_room = 0;
-  pass_access_collect(s, root);
-  lower_env *env = pass_env_new(s);
+  lower_env *env = pass_fragment_open(s, root);
   for (int d = 0; d < 2; d++) pass_env_bind(env, stmt->subs[d]->index, pass_result_ends_in(stmt, stmt->subs[d]->index) ? n : m);
-  pass_level_resolve(s, env);
-  func->result = pass_value(s, env, root);
+  pass_fragment_close(s, env, func, root);
   s->stmt = stmt;
 }
 

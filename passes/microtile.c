@@ -13,7 +13,6 @@
  * tile + the cost of the lists.  Dense is always a candidate.  A conversion statement has no
  * choice. */
 #include "passes/choice.h"
-#include "passes/stage.h"
 #include "passes/storage.h"
 
 spc_status pass_microtile(pass_context *context, ir_kernel *kernel) {

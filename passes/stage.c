@@ -332,10 +332,33 @@ static int stored_stages(pass_context *context, ir_kernel *kernel, int at, const
 }
 
 /* ---- readers of what lies side by side ------------------------------------------------------- */
-static void add_beside(pass_context *context, ir_stage *stage, ir_tensor *tensor) {
+static bool is_beside(const ir_stage *stage, const ir_tensor *tensor) {
   for (int i = 0; i < stage->beside.count; i++)
-    if (stage->beside.at[i] == tensor) return;
-  IR_PUSH(context->arena, &stage->beside, tensor);
+    if (stage->beside.at[i] == tensor) return true;
+  return false;
+}
+
+/* Nothing behind the stage makes what the statement reads, and there is room for it and for its columns. */
+static bool can_join(const ir_kernel *kernel, const ir_stage *stage, const ir_stmt *stmt, const ir_candidate *const *columns, int count) {
+  int beside = stage->beside.count;
+  for (int i = 0; i < count; i++) beside += !is_beside(stage, columns[i]->target);
+  for (int i = stage->number; i < kernel->stages.count; i++) {
+    const ir_stage *other = kernel->stages.at[i];
+    for (int n = 0; n < other->stmts.count; n++)
+      if (pass_stmt_reads(stmt, other->stmts.at[n]->target)) return false;
+  }
+  return stage->stmts.count < IR_MOST_BESIDE && beside <= IR_MOST_BESIDE;
+}
+
+/* That reads such columns of the list already, and can compute the statement too; NULL: there is none. */
+static ir_stage *spreading_stage(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list, const ir_candidate *const *columns, int count) {
+  for (int i = kernel->stages.count - 1; i >= 0; i--) {
+    ir_stage *stage = kernel->stages.at[i];
+    if (stage->beside.count && stage->reads.at[0] == list && stage->stmts.at[0]->target->dtype == stmt->target->dtype &&
+        ir_last_dim(stage->stmts.at[0]->target) == ir_last_dim(stmt->target))
+      return can_join(kernel, stage, stmt, columns, count) ? stage : NULL;
+  }
+  return NULL;
 }
 
 static double spread_time(pass_context *context, const ir_stage *stage, double cover) {
@@ -348,17 +371,18 @@ static double spread_time(pass_context *context, const ir_stage *stage, double c
 /* Elementwise, of columns that lie side by side: it and the others of these are one launch, of what lies whole where dense is meant. */
 static void aside_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *const *columns, int count) {
   ir_list *list = stage_of(kernel, columns[0]->target)->reads.at[0];
-  ir_stage *stage = pass_aside_stage(kernel, stmt, list);
+  ir_stage *stage = spreading_stage(kernel, stmt, list, columns, count);
   if (stage) {
     IR_PUSH(context->arena, &stage->stmts, stmt);
   } else {
     stage = compute_stage(context, kernel, stmt, NULL, stmt->target->name);
     stage->row = "spread";
-    stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here%s", list->name,
-                                list->verdict ? "; or whole, where dense is meant" : "");
     IR_PUSH(context->arena, &stage->reads, list);
   }
-  for (int i = 0; i < count; i++) add_beside(context, stage, columns[i]->target);
+  for (int i = 0; i < count; i++)
+    if (!is_beside(stage, columns[i]->target)) IR_PUSH(context->arena, &stage->beside, columns[i]->target);
+  stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here%s", list->name,
+                              ir_beside_may_be_whole(kernel, stage) ? "; or whole, where dense is meant" : "");
   stage->microseconds = spread_time(context, stage, columns[0]->cover);
 }
 

@@ -33,17 +33,6 @@ ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir
 /* Where the stage puts listed columns of a whole result side by side: the workspace `TARGET.listed`. */
 void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *target);
 bool pass_weighs_store(const ir_list *list); /* it is one of those */
-/* ---- results that stay side by side (stage_aside.c) ---- */
-/* The chosen candidate's listed columns are read by elementwise statements of the same places alone: it spreads nothing. */
-bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_candidate *columns);
-/* Those that a statement reads: how many, IR_MOST_BESIDE at most. */
-int pass_aside_of(pass_context *context, const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate **out);
-/* Takes kernels for what reads the results of such statements that read their columns again. */
-void pass_aside_settle(pass_context *context, ir_kernel *kernel);
-/* Of a chosen candidate that does so what has listed these columns; NULL: it does not. */
-const ir_candidate *pass_aside_writer(pass_context *context, const ir_kernel *kernel, const ir_candidate *reader);
-/* The stage that reads such columns of the list already and can compute the statement too; NULL: there is none. */
-ir_stage *pass_aside_stage(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list);
 /* Marks stages that depend on `const` inputs alone. */
 void pass_stage_once(pass_context *context, ir_kernel *kernel);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */

@@ -146,18 +146,9 @@ ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir
   return list;
 }
 
-static ir_buf *listed_of(const ir_kernel *kernel, const ir_tensor *tensor) {
-  for (int i = 0; i < kernel->workspaces.count; i++) {
-    const char *name = kernel->workspaces.at[i]->name;
-    size_t length = strlen(tensor->name);
-    if (!strncmp(name, tensor->name, length) && !strcmp(name + length, ".listed")) return kernel->workspaces.at[i];
-  }
-  return NULL;
-}
-
 void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *target) {
   const char *name = ir_format_text(context->arena, "%s.listed", target->name);
-  if (!listed_of(kernel, target)) pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
+  if (!ir_workspace_of(kernel, target, "listed")) pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
 }
 
 /* ---- life times ------------------------------------------------------------------------------ */
@@ -182,7 +173,7 @@ static void live_list(ir_list *list, int stage) {
 /* Columns side by side: of who writes them, and of who reads them there. */
 static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; i < kernel->tensors.count && stage->kind == IR_STAGE_COMPUTE && stage->reads.count; i++) {
-    ir_buf *buf = listed_of(kernel, kernel->tensors.at[i]);
+    ir_buf *buf = ir_workspace_of(kernel, kernel->tensors.at[i], "listed");
     for (int n = 0; buf && n < stage->stmts.count; n++)
       if (stage->stmts.at[n]->target == kernel->tensors.at[i] || pass_stmt_reads(stage->stmts.at[n], kernel->tensors.at[i])) live(buf, stage->number);
   }

@@ -52,10 +52,8 @@ static bool is_multiple(const ir_expr *extent, const ir_tensor *tensor, int alig
  * same for all rows; along another one it has to be known. */
 static bool is_aligned(const pass_sum *sum, const ir_tensor *tensor, bool along_k, int align) {
   if (align <= 1 || !tensor->rank) return true;
-  int last = tensor->format ? tensor->format->level[tensor->format->level_count - 1].dim
-                            : tensor->rank - 1;
   bool any_rows = sum->any_rows && !along_k;
-  return (any_rows ? is_known_multiple : is_multiple)(tensor->dim[last], tensor, align);
+  return (any_rows ? is_known_multiple : is_multiple)(tensor->dim[ir_last_dim(tensor)], tensor, align);
 }
 
 static bool lies_along_k(const pass_sum *sum, const ir_expr *access) {

@@ -14,9 +14,7 @@ bool pass_is_live(const ir_candidate *candidate) {
 }
 
 bool pass_result_ends_in(const ir_stmt *stmt, const ir_index *index) {
-  const ir_format *format = stmt->target->format;
-  int last = format ? format->level[format->level_count - 1].dim : stmt->target->rank - 1;
-  return ir_is_bare(stmt->subs[last], index);
+  return ir_is_bare(stmt->subs[ir_last_dim(stmt->target)], index);
 }
 
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand) {

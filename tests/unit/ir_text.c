@@ -85,7 +85,7 @@ static const char whole[] =
     "@h.bits;\n"
     "    verdict @h.verdict;\n    threshold @h.break;\n    break_even 0.3;\n    pairs;\n    fused;\n  }\n"
     "  stage 0 detect.h detect {\n    row loop;\n    detects h.f;\n    funcs k.detect;\n  }\n"
-    "  stage 1 to compute {\n    row loop;\n    tile t=4;\n    computes y, s;\n    reads h.f;\n    "
+    "  stage 1 to compute {\n    row loop;\n    tile t=4;\n    computes y, s;\n    reads h.f;\n    beside h;\n    "
     "when h.f above 0.35;\n"
     "    assembled;\n    stages_deep 3;\n    warps 4;\n    microseconds 1e-05;\n    runners_up 0, "
     "1;\n    why \"x\";\n  }\n"

@@ -103,6 +103,33 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in V: bf16[N,O]; in G: bf16[M,N] ~ 
                 case("aside: spread and summed over, %s, %d x %d x %d, %s%s" % (gran, m, n, k, kind, ", forced " + force if force else ""), source, dict(A=A, B=B, V=V, G=G), dict(u=u, y=u @ f64(V), z=u.T @ f64(A)), rtol=1e-2,
                      options=(PROFILE, *(("--force-guard=" + force,) if force else ())), kernels=["gemm_n", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
 
+# More columns than one launch reads: of five in one statement, and of five in statements of two.
+m, n, k = 304, 520, 72
+mask = block_mask(rng, (m, n), (128, 1), 0.1, False) > 0
+A = [bf16(rng.integers(-1, 2, (m, k)).astype(np.float64)) for _ in range(5)]
+B, G = bf16(rng.integers(-1, 2, (n, k)).astype(np.float64)), bf16(np.where(mask, 1, 0))
+u = [np.where(mask, f64(a) @ f64(B).T, 0) for a in A]
+lets = " ".join("in A%d: bf16[M,K];" % i for i in range(5)) + " in B: bf16[N,K]; in G: bf16[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); " + " ".join("let c%d[m,n] = sum[k] A%d[m,k]*B[n,k] on G[m,n] != 0 : bf16 acc f32;" % (i, i) for i in range(5))
+at = lambda i: "c%d[m,n]" % (i % 5)
+FIVE = {"in one statement": (" ".join("out o%d[m,n] = %s on G[m,n] != 0 : bf16;" % (j, " + ".join("%d*%s" % (1 + (i + j) % 3, at(i)) for i in range(5))) for j in range(2)), {"o%d" % j: sum((1 + (i + j) % 3) * u[i] for i in range(5)) for j in range(2)}),
+        "in statements of two": (" ".join("out o%d[m,n] = %s - %s on G[m,n] != 0 : bf16;" % (j, at(j), at(j + 1)) for j in range(5)), {"o%d" % j: u[j] - u[(j + 1) % 5] for j in range(5)})}
+for name, (text, want) in FIVE.items():
+    for force in ("sparse", "dense"):
+        case("aside: five %s, forced %s" % (name, force), "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; kernel k { %s %s }" % (lets, text), dict(B=B, G=G, **{"A%d" % i: a for i, a in enumerate(A)}), want, rtol=1e-2,
+             options=(PROFILE, "--force-guard=" + force), kernels=["spread"] if HERE and "two" in name else [])
+
+# A list of what is zero where a product is, which makes the bits.
+for m, n, k in ((300, 520, 136), (257, 136, 72)):
+    x, W, V = (bf16(rng.normal(size=shape)) for shape in ((m, k), (n, k), (n, 72)))
+    b, scale = (-12 * (rng.random(n) < 0.7)).astype(np.float32), bf16(rng.integers(1, 3, (m, n)) * 0.5)
+    g = f64(bf16(np.maximum(f64(x) @ f64(W).T + b, 0)))
+    case("aside: a list of the bound, whose epilogue makes bits, %d x %d x %d" % (m, n, k), """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; dim O: dyn;
+kernel k { in x: bf16[M,K]; in W: bf16[N,K]; in b: f32[N]; in s: bf16[M,N]; in V: bf16[N,O];
+  out g[m,n] = relu((sum[k] x[m,k]*W[n,k]) + b[n]) : bf16 acc f32 ~ zeros(dynamic, density=0.05);
+  let h[m,n] = g[m,n]*s[m,n] on g[m,n] != 0 : bf16; let q[m,n] = s[m,n] - g[m,n] on g[m,n] != 0 : bf16;
+  out y[m,o] = sum[n] h[m,n]*V[n,o] : f32; out z[m,o] = sum[n] q[m,n]*V[n,o] : f32; }""", dict(x=x, W=W, b=b, s=scale, V=V),
+         dict(g=g, y=f64(bf16(g * f64(scale))) @ f64(V), z=np.where(g != 0, f64(bf16(f64(scale) - g)), 0) @ f64(V)), rtol=2e-2, options=(PROFILE,))
+
 # Gradients of a gated layer: lists of g for all that is zero where g is, along both of its dimensions; rows that are brought side by side.
 LAYER = open(os.path.join(h.ROOT, "examples", "sparse_llm_ffn", "gated.spx")).read()
 for T, D, F, share in ((520, 64, 264, 0.02), (333, 40, 200, 0.1), (256, 77, 130, 0.02), (64, 64, 64, 1)):

@@ -1,4 +1,4 @@
-/* stage_aside.c - products in listed columns whose readers are elementwise.
+/* aside.c - products in listed columns whose readers are elementwise.
  *
  *     u[t,f] = sum[d] x[t,d]*Wu[f,d]  on g[t,f]      columns of strips of g, side by side: `u.listed`, and no u
  *     h[t,f] = g[t,f]*u[t,f]          on g[t,f]      h, and what else is made of them, from these columns: one launch
@@ -48,11 +48,13 @@ static bool same_columns(const ir_kernel *kernel, const ir_candidate *a, const i
   return a->operand == b->operand && a->strip == b->strip && a->axis == b->axis && a->strip_index == b->strip_index && !pass_dense_branch(kernel, a->target) == !pass_dense_branch(kernel, b->target);
 }
 
-/* Everything that it reads of columns lies over the same list. */
+/* Everything that it reads of columns lies over the same list, and one launch can read it all. */
 static bool reads_alike(const ir_kernel *kernel, const ir_stmt *reader, const ir_candidate *columns) {
+  int count = 0;
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *other = kernel->candidates.at[i];
-    if (other->verdict == IR_CHOSEN && pass_is_spread(other) && pass_stmt_reads(reader, other->target) && !same_columns(kernel, other, columns)) return false;
+    if (other->verdict != IR_CHOSEN || !pass_is_spread(other) || other->target == reader->target || !pass_stmt_reads(reader, other->target)) continue;
+    if (!same_columns(kernel, other, columns) || ++count > IR_MOST_BESIDE) return false;
   }
   return true;
 }
@@ -133,25 +135,4 @@ void pass_aside_settle(pass_context *context, ir_kernel *kernel) {
     was->verdict = was->operand || pass_is_library(was) ? IR_REJECTED : IR_RUNNER_UP;
     was->why = ir_format_text(context->arena, "%s, %.2f times the chosen one", pass_time_text(context->arena, was->expected), was->expected / fmax(1e-9, now->expected));
   }
-}
-
-/* ---- one launch for several ------------------------------------------------------------------ */
-/* Nothing behind the stage makes what the statement reads. */
-static bool can_join(const ir_kernel *kernel, const ir_stage *stage, const ir_stmt *stmt) {
-  for (int i = stage->number; i < kernel->stages.count; i++) {
-    const ir_stage *other = kernel->stages.at[i];
-    for (int n = 0; n < other->stmts.count; n++)
-      if (pass_stmt_reads(stmt, other->stmts.at[n]->target)) return false;
-  }
-  return stage->stmts.count < IR_MOST_BESIDE;
-}
-
-ir_stage *pass_aside_stage(const ir_kernel *kernel, const ir_stmt *stmt, const ir_list *list) {
-  for (int i = kernel->stages.count - 1; i >= 0; i--) {
-    ir_stage *stage = kernel->stages.at[i];
-    if (stage->beside.count && stage->reads.at[0] == list && stage->stmts.at[0]->target->dtype == stmt->target->dtype &&
-        ir_last_dim(stage->stmts.at[0]->target) == ir_last_dim(stmt->target))
-      return can_join(kernel, stage, stmt) ? stage : NULL;
-  }
-  return NULL;
 }
