@@ -153,6 +153,7 @@ typedef struct cg_spread {
   float fill[IR_MOST_BESIDE];
   int places, buf_place[IR_MOST_BESIDE]; /* what lies at the results' place */
   ir_expr *pitch_place[IR_MOST_BESIDE];
+  int place_bytes[IR_MOST_BESIDE];       /* of an element: 2, or 1 */
   bool whole;                            /* it is both branches: the arrays lie whole where dense is meant, */
   int buf_whole[IR_MOST_BESIDE];         /* here */
   ir_expr *pitch_whole[IR_MOST_BESIDE];
@@ -171,6 +172,8 @@ typedef struct cg_launch {
   bool gathers, detects;
   bool spreads;                 /* columns that lie side by side, over whole results */
   cg_spread spread;
+  int64_t share_units;          /* several blocks share a tile: there is room for the sums of so many parts; 0: none do */
+  int buf_sums, buf_arrived;    /* -1: none */
   ir_expr *pitch_whole;         /* of T's rows, where it is computed side by side */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   ir_buf *columns;             /* where A lies so, beside its own place; NULL: it does not */
@@ -246,6 +249,12 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
 bool cg_reads_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch, ir_index **axis, ir_index **strip);
 int cg_spread_width(const cg_launch *launch); /* columns that a block takes at a time */
 void cg_spread_print(ir_arena *arena, const cg_launch *launch, ir_text *out); /* arrays and results, in its Config */
+
+/* ---- tiles that blocks share (cuda_shares.c) ----------------------------------------------------- */
+void cg_share_tiles(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch); /* where a list makes its tiles */
+void cg_clear_shares(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch); /* of a launch that makes a list: it clears their counters */
+void cg_shares_print(const cg_launch *launch, ir_text *out); /* in the Config of one, and of the other: */
+void cg_counters_print(const cg_launch *launch, ir_text *out);
 
 /* ---- a library (cuda_library.c) -------------------------------------------------------------- */
 #define CG_LIBRARY "library" /* the row's name of such a stage */

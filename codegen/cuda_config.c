@@ -191,6 +191,7 @@ static void put_boxes(const config *c) {
        l->samples || l->packed || l->regroups || l->groups.segment ? "true" : "false");
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
+  cg_shares_print(l, c->out);
   line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", l->product.batch_count,
        l->product.a.batches, l->product.b.batches);
   put_batch_index(c);
@@ -667,6 +668,7 @@ static void put_list_kernel(const config *c) {
   put_pointer(c, "rows_packed", "V", c->l->buf_packed);
   put_pointer(c, "ids", "int", c->l->buf_ids);
   put_pointer(c, "counts", "int", c->l->buf_counts);
+  cg_counters_print(c->l, c->out);
   bool decides = c->l->buf_threshold >= 0;
   line(c, "static constexpr bool decides = %s, sampled = %s, lists_guarded = %s;",
        decides ? "true" : "false", c->l->sampled ? "true" : "false",
@@ -702,6 +704,7 @@ static int attending_blocks(const cg_launch *l) {
 
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
+  if (l->spreads && l->spread.arrays + l->spread.results <= 2) return CG_BLOCKS_BESIDE + 1; /* with fewer the driver gives them less shared memory, and to share anew takes 8 us */
   if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;

@@ -31,7 +31,7 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = -1;
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
                                             part && s->out->at.count ? "." : "",
@@ -504,6 +504,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
+    cg_share_tiles(s->arena, s->kernel, l);
     cg_boxes_share(l);
     if (spreads(s, l)) select_spreading(s, l);
     return SPC_OK;
@@ -605,8 +606,11 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = strip_cluster(list), l->sampled = true;
   if (bits) l->buf_bits = use(s, l, list->bits);
-  if (!bits) l->buf_ids = use(s, l, list->ids);
-  if (!bits) l->buf_counts = use(s, l, list->counts);
+  if (!bits) {
+    l->buf_ids = use(s, l, list->ids);
+    l->buf_counts = use(s, l, list->counts);
+    cg_clear_shares(s->arena, s->kernel, l);
+  }
   if ((bits || strips) && is_guarded(s->kernel, list))
     use_verdict(s, l);
   else
@@ -620,6 +624,7 @@ static void select_lists(selection *s, const ir_kernel_row *row, bool from_value
   l->buf_bits = use(s, l, list->bits);
   l->buf_ids = use(s, l, list->ids);
   l->buf_counts = use(s, l, list->counts);
+  cg_clear_shares(s->arena, s->kernel, l);
   l->lists_guarded = is_guarded(s->kernel, list);
   l->sampled = from_values && l->lists_guarded;
   use_decision(s, l);

@@ -16,6 +16,23 @@ static void add_result(ir_arena *arena, cg_launch *l, ir_stmt *stmt, const ir_fu
   for (int i = 0; i < func->bufs.count; i++) cg_buffer_use(arena, l, func->bufs.at[i]);
 }
 
+static ir_expr *row_pitch(ir_arena *arena, const ir_tensor *tensor) {
+  ir_expr *strides[IR_MAX_RANK];
+  return cg_dense_strides(arena, tensor, strides) ? strides[1 - ir_last_dim(tensor)] : NULL;
+}
+
+/* What lies at the results' place. */
+static void add_places(ir_arena *arena, cg_launch *l) {
+  const ir_tensor *place[IR_MOST_BESIDE];
+  cg_spread *s = &l->spread;
+  s->places = ir_stage_places(l->stage, place);
+  for (int i = 0; i < s->places; i++) {
+    s->buf_place[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, place[i]));
+    s->pitch_place[i] = row_pitch(arena, place[i]);
+    s->place_bytes[i] = (int)ir_dtype_bytes(place[i]->dtype);
+  }
+}
+
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *l) {
   const cg_product *p = &computes->product;
   ir_buf *listed = ir_workspace_of(kernel, p->t.tensor, "listed");
@@ -25,25 +42,15 @@ void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch 
   l->spread = (cg_spread){.arrays = 1, .label = computes->row->name};
   l->spread.buf_listed[0] = cg_buffer_use(arena, l, listed);
   l->buf_bits = cg_buffer_use(arena, l, l->list->bits);
+  add_places(arena, l);
   add_result(arena, l, l->stage->stmts.at[0], l->stage->funcs.at[1], computes->pitch_whole,
              ir_columns_are_read(kernel, p->t.tensor, l->list) ? listed : NULL);
 }
 
-static ir_expr *row_pitch(ir_arena *arena, const ir_tensor *tensor) {
-  ir_expr *strides[IR_MAX_RANK];
-  return cg_dense_strides(arena, tensor, strides) ? strides[1 - ir_last_dim(tensor)] : NULL;
-}
-
-/* Beside the columns, what lies at the place; and where they lie whole. */
-static void add_places(ir_arena *arena, const ir_kernel *kernel, cg_launch *l) {
+/* Where the columns lie whole. */
+static void add_whole(ir_arena *arena, const ir_kernel *kernel, cg_launch *l) {
   const ir_stage *stage = l->stage;
-  const ir_tensor *place[IR_MOST_BESIDE];
   cg_spread *s = &l->spread;
-  s->places = ir_stage_places(stage, place);
-  for (int i = 0; i < s->places; i++) {
-    s->buf_place[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, place[i]));
-    s->pitch_place[i] = row_pitch(arena, place[i]);
-  }
   s->whole = l->list->verdict && ir_beside_may_be_whole(kernel, stage);
   for (int i = 0; i < stage->beside.count && s->whole; i++) {
     s->buf_whole[i] = cg_buffer_use(arena, l, cg_values_buffer(arena, stage->beside.at[i]));
@@ -80,7 +87,8 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
     l->spread.buf_listed[l->spread.arrays++] = cg_buffer_use(arena, l, listed);
   }
   l->buf_bits = cg_buffer_use(arena, l, list->bits);
-  add_places(arena, kernel, l);
+  add_places(arena, l);
+  add_whole(arena, kernel, l);
   for (int i = 0; i < stage->stmts.count; i++) {
     cg_product p;
     const char *why = read_places(arena, stage->stmts.at[i], &p);
@@ -120,18 +128,13 @@ int cg_spread_width(const cg_launch *l) {
   return columns;
 }
 
-/* Behind a product it is that one's fragment, whose m and n may have changed places, and which takes a batch too. */
-static bool is_behind(const cg_launch *l) { return ir_kernel_row_named(l->stage->row)->multiply != IR_MULTIPLY_NONE; }
-
 /* value number r, of an element: what lies side by side and at its place, its row and column. */
 static void put_value(ir_arena *arena, const cg_launch *l, int r, ir_text *out) {
   const ir_func *f = l->spread.func[r];
-  bool behind = is_behind(l), swapped = behind && l->product.swapped;
-  int values = l->spread.arrays + l->spread.places, m = values + swapped, n = values + !swapped;
+  int values = l->spread.arrays + l->spread.places;
   ir_text_printf(out, "  SPC_DEVICE float value%d(const spc_args &args", r);
   for (int i = 0; i < values; i++) ir_text_printf(out, ", float %s", cg_cuda_name(arena, f->params.at[i]->name));
-  ir_text_printf(out, ", long long %s, long long %s", cg_cuda_name(arena, f->params.at[m]->name), cg_cuda_name(arena, f->params.at[n]->name));
-  if (behind) ir_text_printf(out, ", long long %s", cg_cuda_name(arena, f->params.at[values + 2]->name));
+  ir_text_printf(out, ", long long %s, long long %s", cg_cuda_name(arena, f->params.at[values]->name), cg_cuda_name(arena, f->params.at[values + 1]->name));
   ir_text_put(out, ") {\n");
   cg_printer printer = {.out = out, .func = f, .launch = l, .depth = 2};
   cg_print_fragment(&printer);
@@ -155,14 +158,14 @@ static void put_kept(const cg_launch *l, ir_text *out) {
     put_case(out, r, s->results);
     ir_text_printf(out, "value%d(args", r);
     for (int i = 0; i < s->arrays + s->places; i++) ir_text_printf(out, ", values[%d]", i);
-    ir_text_put(out, is_behind(l) ? ", m, n, 0)" : ", m, n)");
+    ir_text_put(out, ", m, n)");
     ir_text_put(out, r + 1 < s->results ? "\n           : " : ";\n  }\n");
   }
 }
 
 /* One of several pointers, and how far its rows are apart. */
-static void put_arrays(ir_arena *arena, const char *name, const char *constant, const int *buf, ir_expr *const *pitch, int count, ir_text *out) {
-  ir_text_printf(out, "  SPC_DEVICE %sT *%s(const spc_args &args, int i) { return (%sT *)args.buf[", constant, name, constant);
+static void put_arrays(ir_arena *arena, const char *name, const char *type, const int *buf, ir_expr *const *pitch, int count, ir_text *out) {
+  ir_text_printf(out, "  SPC_DEVICE %s *%s(const spc_args &args, int i) { return (%s *)args.buf[", type, name, type);
   for (int i = 0; i < count; i++) put_case(out, i, count), ir_text_printf(out, i + 1 < count ? "%d : " : "%d", buf[i]);
   ir_text_put(out, count ? "]; }\n" : "0]; }\n");
   if (!pitch) return;
@@ -193,10 +196,13 @@ void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   if (s->whole) ir_text_printf(out, "  SPC_DEVICE const int *meant(const spc_args &args) { return (const int *)args.buf[%d]; }\n", l->buf_verdict);
   else ir_text_put(out, "  SPC_DEVICE const int *meant(const spc_args &) { return nullptr; }\n");
   put_columns(s, out);
-  put_arrays(arena, "listed", "const ", s->buf_listed, NULL, s->arrays, out);
-  put_arrays(arena, "place", "const ", s->buf_place, s->pitch_place, s->places, out);
-  put_arrays(arena, "array", "const ", s->buf_whole, s->pitch_whole, s->whole ? s->arrays : 0, out);
-  put_arrays(arena, "t", "", s->buf, s->pitch, s->results, out);
+  put_arrays(arena, "listed", "const T", s->buf_listed, NULL, s->arrays, out);
+  put_arrays(arena, "place", "const void", s->buf_place, s->pitch_place, s->places, out);
+  ir_text_put(out, "  SPC_DEVICE constexpr int place_bytes(int i) { return "); /* of an element */
+  for (int i = 0; i < s->places; i++) put_case(out, i, s->places), ir_text_printf(out, i + 1 < s->places ? "%d : " : "%d", s->place_bytes[i]);
+  ir_text_put(out, s->places ? "; }\n" : "0; }\n");
+  put_arrays(arena, "array", "const T", s->buf_whole, s->pitch_whole, s->whole ? s->arrays : 0, out);
+  put_arrays(arena, "t", "T", s->buf, s->pitch, s->results, out);
   ir_text_put(out, "  SPC_DEVICE float fill(int i) { return ");
   for (int i = 0; i < s->results; i++) put_case(out, i, s->results), put_fill(s->fill[i], i + 1 < s->results ? " : " : "; }\n", out);
   for (int r = 0; r < s->results; r++) put_value(arena, l, r, out);

@@ -63,6 +63,9 @@ bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a lis
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */
+/* Persistent blocks over tiles that a list of its columns makes: where tiles are fewer than blocks several can share one, by k. */
+bool ir_kernel_shares(const ir_kernel_row *row);
+enum { IR_SHARED_STRIPS = 64 }; /* lists of more have none whose tiles are shared: all counts are looked at first */
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
 bool ir_kernel_writes_bsr(const ir_kernel_row *row); /* its result is stored in blocks, which say what is computed (ir/bsr.h) */
 bool ir_kernel_moves_boxes(

@@ -155,6 +155,15 @@ static bool is_strip_of_64(const pass_tiling *tiling) {
   return ir_kernel_gathers(tiling->row) && tiling->row->m == 64 && !tiling->pairs;
 }
 
+/* Turns of a list's tiles where blocks share those of the last one (kernels/shares.cuh), and what it takes to meet; k: steps of a tile. */
+static double shared_turns(const pass_profile *p, double tiles, double k, double *meet) {
+  const double most = 8, least = 6; /* parts of a tile; steps of a part */
+  double whole = floor(tiles / p->units), left = tiles - whole * p->units;
+  double parts = fmax(1, fmin(p->units / fmax(1, left), fmin(most, floor(k / least)))); /* of a number that is an expectation */
+  *meet = left > 0 && parts > 1 ? p->share_us : 0;
+  return whole + (left > 0 ? 1 / parts : 0);
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
@@ -177,14 +186,15 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                 : tiling->pairs     ? p->pair_tile_us
                 : is_strip_of_64(tiling) ? p->list_tile_us
                                      : p->tile_us;
-  double turns = ceil(tiles / tiles_at_once(p, split));
+  double turns = ceil(tiles / tiles_at_once(p, split)), meet = 0;
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
+  else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
   double one = fmax(flops / (rate * 1e6), fetched);
   if (tiling->pairs && tiling->columns) /* tiles of columns that a half has a use for */
     one = pair_time(p, q, tiling, k * fmin(1, columns_of(q, tiling, cover) / columns_of(q, tiling, met)), k);
   else if (tiling->pairs) one = pair_time(p, q, tiling, round_up(k, tiling->k), round_up(met * q->k, tiling->k));
-  double compute = turns * (one + rest);
+  double compute = turns * (one + rest) + meet;
   double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
   if (split > 1)
     compute += turns * (p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs)) +

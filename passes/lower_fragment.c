@@ -93,15 +93,15 @@ static void stand_at_place(lower_state *s, lower_env *env, ir_func *func) {
       env->cursor[i] = (lower_cursor){.next = s->accesses.at[i].format->level_count, .pos = at, .readable = true};
 }
 
-/* A function of a sum, or of what takes its place, and of where it is: this value, under this condition. */
-static void write_fragment(lower_state *s, const pass_contraction_info *info, const char *name, bool finished, ir_expr *condition) {
+/* A function of a sum and of where it is: the value, under this condition. */
+static void write_fragment(lower_state *s, const pass_contraction_info *info, const char *name, ir_expr *condition) {
   ir_func *func = pass_code_function(s, name);
   func->kind = IR_FUNC_FRAGMENT;
   ir_expr *acc = pass_fragment_parameter(s, func, "acc", sum_dtype(info));
   ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
   ir_expr *batch = pass_fragment_parameter(s, func, "batch", IR_I64);
   ir_stmt *stmt = s->stmt, copy = *stmt;
-  copy.value = finished ? acc : pass_epilogue_with(s->arena, info, pass_finished_sum(s, info, acc));
+  copy.value = pass_epilogue_with(s->arena, info, pass_finished_sum(s, info, acc));
   copy.cond = condition;
   s->stmt = &copy;
   ir_expr *root = pass_lower_root(s);
@@ -118,39 +118,50 @@ static void write_fragment(lower_state *s, const pass_contraction_info *info, co
 
 /* ---- of columns that lie side by side --------------------------------------------------------- */
 typedef struct standing_for {
-  const ir_stage *stage;
+  ir_arena *arena;
   const ir_stmt *stmt;
-  const ir_tensor *place[IR_MOST_BESIDE];
-  int places;
-  ir_expr *value[2 * IR_MOST_BESIDE]; /* of what the stage reads beside, then of what lies at the place */
+  const ir_tensor *beside[IR_MOST_BESIDE], *place[IR_MOST_BESIDE];
+  int besides, places;
+  ir_expr *value[2 * IR_MOST_BESIDE]; /* of what lies side by side, then of what lies at the place */
 } standing_for;
+
+/* All are handed over in f32, which holds what has 16 bits or is a byte. */
+static ir_expr *as_read(const standing_for *f, const ir_expr *node, ir_expr *value) {
+  ir_dtype dtype = node->tensor->dtype;
+  if (dtype == IR_B1) return ir_apply(f->arena, IR_OP_NE, value, ir_const_f(f->arena, IR_F32, 0));
+  return dtype == IR_U8 ? ir_cast(f->arena, IR_U8, value) : value;
+}
 
 static ir_expr *stand_for(void *user, ir_expr *node) {
   const standing_for *f = user;
   if (node->kind != IR_ACCESS) return node;
-  for (int i = 0; i < f->stage->beside.count; i++)
-    if (node->tensor == f->stage->beside.at[i]) return f->value[i];
+  for (int i = 0; i < f->besides; i++)
+    if (node->tensor == f->beside[i]) return f->value[i];
   for (int i = 0; i < f->places; i++)
-    if (node->tensor == f->place[i] && ir_reads_at_place(f->stmt, node)) return f->value[f->stage->beside.count + i];
+    if (node->tensor == f->place[i] && ir_reads_at_place(f->stmt, node)) return as_read(f, node, f->value[f->besides + i]);
   return node;
 }
 
 static void name_values(lower_state *s, ir_func *func, standing_for *of) {
-  int count = s->stage->beside.count;
   of->places = ir_stage_places(s->stage, of->place);
-  for (int i = 0; i < count + of->places; i++)
-    of->value[i] = pass_fragment_parameter(s, func, ir_format_text(s->arena, i < count ? "beside_%s" : "at_place_%s", (i < count ? s->stage->beside.at[i] : of->place[i - count])->name), IR_F32);
+  for (int i = 0; i < of->besides + of->places; i++) {
+    const ir_tensor *tensor = i < of->besides ? of->beside[i] : of->place[i - of->besides];
+    of->value[i] = pass_fragment_parameter(s, func, ir_format_text(s->arena, i < of->besides ? "beside_%s" : "at_place_%s", tensor->name), IR_F32);
+  }
 }
 
-/* value(beside.., at_place.., m, n): the statement at row m and column n of its result. */
-static void beside_fragment(lower_state *s) {
-  ir_func *func = pass_code_function(s, "value");
+/* name(beside.., at_place.., m, n): the statement at row m and column n of its result; `behind` a product of the stage, what that one has made of it,
+ * under the condition. */
+static void beside_fragment(lower_state *s, const char *name, bool behind) {
+  ir_func *func = pass_code_function(s, name);
   func->kind = IR_FUNC_FRAGMENT;
   ir_stmt *stmt = s->stmt, copy = *stmt;
-  standing_for of = {.stage = s->stage, .stmt = stmt};
+  standing_for of = {.arena = s->arena, .stmt = stmt};
+  if (behind) of.beside[of.besides++] = stmt->target;
+  for (int i = 0; i < s->stage->beside.count; i++) of.beside[of.besides++] = s->stage->beside.at[i];
   name_values(s, func, &of);
   ir_expr *m = pass_fragment_parameter(s, func, "m", IR_I64), *n = pass_fragment_parameter(s, func, "n", IR_I64);
-  copy.value = pass_rewrite(s->arena, stmt->value, stand_for, &of);
+  copy.value = behind ? of.value[0] : pass_rewrite(s->arena, stmt->value, stand_for, &of);
   copy.cond = pass_rewrite(s->arena, stmt->cond, stand_for, &of);
   s->stmt = &copy;
   ir_expr *root = pass_lower_root(s);
@@ -163,7 +174,7 @@ static void beside_fragment(lower_state *s) {
 void pass_lower_fragment(lower_state *s) {
   pass_contraction_info info;
   if (s->stage->beside.count) {
-    beside_fragment(s);
+    beside_fragment(s, "value", false);
     return;
   }
   if (ir_is_scatter(s->stmt)) {
@@ -172,9 +183,9 @@ void pass_lower_fragment(lower_state *s) {
   }
   if (!pass_contraction(s->arena, s->stmt, &info)) return;
   if (info.bare && !info.negative && !info.factor && !s->stmt->cond) return;
-  write_fragment(s, &info, "epilogue", false, s->stmt->cond);
+  write_fragment(s, &info, "epilogue", s->stmt->cond);
   const ir_kernel_row *row = ir_kernel_row_named(s->stage->row);
   if (!row || !ir_kernel_spreads(row)) return;
-  write_fragment(s, &info, "kept", true, s->stmt->cond);
-  if (!info.bare || info.negative || info.factor) write_fragment(s, &info, "bare", false, NULL);
+  beside_fragment(s, "kept", true);
+  if (!info.bare || info.negative || info.factor) write_fragment(s, &info, "bare", NULL);
 }

@@ -264,6 +264,7 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   IR_PUSH(context->arena, &stage->reads, list);
+  pass_shares_new(context, kernel, list, ir_kernel_row_named(stage->row));
   if (guarded) stage->when = (ir_guard){list, false, list->break_even};
   kept_stage(context, kernel, stage, strips);
   if (guarded) dense_stage(context, kernel, stmt, list);

@@ -151,6 +151,23 @@ void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *
   if (!ir_workspace_of(kernel, target, "listed")) pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
 }
 
+static bool are_many(const ir_list *list) { return list->strips->kind == IR_CONST && list->strips->i / (list->pairs ? 2 : 1) > IR_SHARED_STRIPS; }
+
+static void grow(ir_arena *a, ir_buf *buf, int64_t count) {
+  if (buf->count->i < count) buf->count = ir_int(a, count);
+}
+
+void pass_shares_new(pass_context *context, ir_kernel *kernel, const ir_list *list, const ir_kernel_row *row) {
+  int64_t units = (int64_t)context->profile->units; /* a block of such a kernel is alone on one */
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !row || !ir_kernel_shares(row) || !list->bits || are_many(list)) return;
+  ir_arena *a = context->arena;
+  ir_buf *sums = ir_workspace_of_list(kernel, list, "sums"), *arrived = ir_workspace_of_list(kernel, list, "arrived");
+  if (!sums) sums = pass_workspace_new(context, kernel, ir_format_text(a, "%s.sums", list->name), IR_F32, ir_int(a, 0));
+  if (!arrived) arrived = pass_workspace_new(context, kernel, ir_format_text(a, "%s.arrived", list->name), IR_I32, ir_int(a, 0));
+  grow(a, sums, units * row->m * row->n);
+  grow(a, arrived, units * ir_kernel_workers(row) / 128); /* of each warpgroup */
+}
+
 /* ---- life times ------------------------------------------------------------------------------ */
 static void live(ir_buf *buf, int stage) {
   if (!buf) return;
@@ -179,6 +196,12 @@ static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
   }
 }
 
+static void live_shares(ir_kernel *kernel, const ir_list *list, int stage, bool makes) {
+  if (!list) return;
+  if (!makes) live(ir_workspace_of_list(kernel, list, "sums"), stage);
+  live(ir_workspace_of_list(kernel, list, "arrived"), stage);
+}
+
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; stage->assembled && i < kernel->workspaces.count; i++) {
     ir_buf *buf = kernel->workspaces.at[i];
@@ -190,7 +213,11 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
   for (int s = 0; s < kernel->stages.count; s++) {
     ir_stage *stage = kernel->stages.at[s];
     live_list(stage->detects, stage->number);
-    for (int i = 0; i < stage->reads.count; i++) live_list(stage->reads.at[i], stage->number);
+    live_shares(kernel, stage->kind == IR_STAGE_DETECT ? stage->detects : NULL, stage->number, true);
+    for (int i = 0; i < stage->reads.count; i++) {
+      live_list(stage->reads.at[i], stage->number);
+      live_shares(kernel, stage->reads.at[i], stage->number, false);
+    }
     if (stage->kind == IR_STAGE_GUARD) {
       live(stage->reads.at[0]->verdict, stage->number);
       live(stage->reads.at[0]->threshold, stage->number);

@@ -26,6 +26,7 @@ template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
     mine.x += __shfl_xor_sync(0xffffffffu, mine.x, d);
     mine.y += __shfl_xor_sync(0xffffffffu, mine.y, d);
   }
+  __syncthreads(); // whoever asked before has read them
   if (lane == 0) sums[threadIdx.x / 32] = mine;
   __syncthreads();
 #pragma unroll
@@ -439,9 +440,16 @@ template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args,
   return false;
 }
 
+// Counters that who computes over the list begins with (shares.cuh).
+template <class Config> SPC_DEVICE void spc_clear_counters(const spc_args &args) {
+  if constexpr (Config::counters > 0)
+    for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < Config::counters; i += Config::threads) Config::arrived(args)[i] = 0;
+}
+
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
 template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
+  spc_clear_counters<Config>(args);
   const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
   spc_u32 strips = (spc_u32)Config::strips(args), words = (spc_u32)((Config::capacity(args) + 31) / 32);
   spc_u32 parts = words ? (words + 31) / 32 : 1, s = blockIdx.x / parts, part = blockIdx.x % parts;

@@ -38,7 +38,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int places_at = notes_at + (Config::samples || Config::bsr ? Config::depth * 16 : 0);
   static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
-  static constexpr int bytes = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
+  static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
+  static constexpr int bytes = said_at + (Config::share_units > 0 ? 16 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; of a warp, where warps read A themselves; each, where
   // each read the slot's note (as a warp does).
@@ -152,8 +153,9 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_listed_boxes<Config> listed(args, place);
+    const spc_k_share mine = walk.share_of(steps);
 #pragma unroll 1
-    for (int i = 0; i < steps; i++, at.advance()) {
+    for (int i = mine.begin; i < mine.end; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
@@ -342,7 +344,12 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
 #pragma unroll 1
   while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
-    int steps = rows.tiles();
+    int steps = rows.tiles(), begin = 0, part = 0, parts = 1;
+    if constexpr (Config::share_units > 0) {
+      const spc_k_share mine = walk.share_of(steps);
+      part = walk.part, parts = walk.parts, begin = mine.begin, steps = mine.end;
+      rows.begin(begin);
+    }
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
@@ -351,7 +358,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
         ptx_barrier_expect(full, ring::panel_b::bytes);
         ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, spc_batch_of<Config>(args, place));
       } else if (Config::mixes && first_thread) {
-        if (Config::samples && i == 0) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i));
+        if (Config::samples && i == begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i) | part << 8 | parts << 16);
         spc_box_load_listed<Config>(slot, args, maps, full, place, k, rows, i);
       }
       rows.load(slot);
@@ -359,7 +366,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
       at.advance();
     };
 #pragma unroll 1
-    for (int i = 0; i < steps; i++) load(i);
+    for (int i = begin; i < steps; i++) load(i);
     if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, args, place, rows, at, first_thread);
   }
   if constexpr (Config::samples) { // a note that there are no more
@@ -383,13 +390,13 @@ template <class Config, bool Samples = Config::samples> struct spc_work_walk : s
 };
 template <class Config> struct spc_work_walk<Config, true> {
   using ring = spc_box_ring<Config>;
-  int used; // halves
-  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) : used(0) {}
+  int used, part, parts; // halves; of the k's
+  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) : used(0), part(0), parts(1) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
-    used = note.w & 3;
+    used = note.w & 3, part = note.w >> 8 & 255, parts = max(note.w >> 16, 1);
     return note.w != 0;
   }
 };
@@ -601,6 +608,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(Config::bsr ? 1 : spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
+    if constexpr (Config::share_units > 0) steps = steps * (walk.part + 1) / walk.parts - steps * walk.part / walk.parts;
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
     if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
@@ -619,6 +627,11 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_multiply<Config, false>(sums, shared, base, at, half.end - half.begin, !all, false);
       spc_box_pass<Config>(shared, at, steps - half.end);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
+    if constexpr (Config::share_units > 0)
+      if (walk.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.part, walk.parts, (int *)(base + ring::said_at))) {
+        spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
+        continue;
+      }
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> mine;
       spc_exchange_sums<Config>(sums, mine, shared);
@@ -665,6 +678,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
                                               Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
+  static_assert(Config::share_units == 0 || ((Config::samples || Config::n_blocks) && Config::split == 1), "tiles are shared where a list makes them");
   static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
                                  Config::warps_m == 2 && Config::tile_k == spc_run && sizeof(typename Config::A) == 2),
                 "A's blocks come in two runs of 64 rows, one a warpgroup");

@@ -36,6 +36,7 @@ template <class Config> SPC_DEVICE void spc_block_pair_sums(spc_pair_sums &befor
 // bits -> counts and ids; a block takes 32 words of a pair of strips, and counts all of them.
 template <class Config> SPC_DEVICE void spc_lists_of_pairs(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
+  spc_clear_counters<Config>(args);
   const int warps = Config::threads / 32, lane = (int)threadIdx.x & 31;
   spc_u32 strips = (spc_u32)Config::strips(args), pairs = (strips + 1) / 2, words = (spc_u32)((Config::capacity(args) + 31) / 32);
   spc_u32 parts = words ? (words + 31) / 32 : 1, pair = blockIdx.x / parts, part = blockIdx.x % parts;

@@ -10,6 +10,7 @@
 #include "spc/boxes.cuh"
 #include "spc/gemm.cuh"
 #include "spc/group_place.cuh"
+#include "spc/shares.cuh"
 #include "spc/store_tma.cuh"
 
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
@@ -103,6 +104,7 @@ template <class Config> struct spc_only_tile {
 
 // Of a list only the tiles that hold something: a lane a strip counts them.  Lists are about as long as each other, and not all of their
 // tiles take as long: where many lists have as many tiles a block moves on in every turn, or it would have the same one of all.
+// In the last turn, where they are fewer than blocks, several share one (shares.cuh): part number `part` of `parts` is this block's.
 // Where the cache has no room for all of B, strips take turns, some at a time: all first tiles come first, then all second ones.  Lists ascend,
 // so what is gathered for these at a time lies in a part of B.
 template <class Config> struct spc_tile_walk<Config, true, false> {
@@ -113,10 +115,42 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   static constexpr int some = Config::strip < 1024 ? 1024 / Config::strip : 1; // strips that take turns
   static constexpr long long room = 40 << 20;                 // bytes of B that the cache has room for
   int window;                                                 // strips that are counted at a time
+  int parts, part;                                            // of the tile at hand
+  spc_u32 last, left;                                         // the turn whose tiles are shared, and how many there are
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool)
-      : turn(0), next_tile(blockIdx.x), before(0), first(0), window(Config::samples && Config::n(args) * Config::k(args) * 2 > room ? some : 32) {}
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), window(Config::samples && Config::n(args) * Config::k(args) * 2 > room ? some : 32), parts(1), part(0), last(~0u), left(0) {
+    if constexpr (Config::share_units > 0) {
+      const spc_u32 all = all_tiles(args);
+      if (all != ~0u) last = all / gridDim.x, left = all % gridDim.x;
+    }
+  }
+  // In front of the last turn; false: this block has no part in it.
+  __device__ __forceinline__ bool share(const spc_args &args) {
+    parts = spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k), part = (int)(blockIdx.x % (spc_u32)parts);
+    next_tile = last * gridDim.x + blockIdx.x / (spc_u32)parts;
+    return blockIdx.x / (spc_u32)parts < left;
+  }
+  // The k tiles of the tile at hand that are this block's, of so many.
+  __device__ __forceinline__ spc_k_share share_of(int steps) const {
+    if (Config::share_units == 0) return {0, steps};
+    return {steps * part / parts, steps * (part + 1) / parts};
+  }
+  // A strip's tiles of so many entries.
+  static __device__ __forceinline__ int tiles_of(int count, int high) { return (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high; }
+  static __device__ __forceinline__ int tall_of(int strip, int m) { return Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m); }
+  // Of all strips; where there are more than are looked at none are shared.
+  static __device__ __forceinline__ spc_u32 all_tiles(const spc_args &args) {
+    const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
+    int sum = 0;
+#pragma unroll
+    for (int first = 0; first < Config::share_strips; first += 32) {
+      const int strip = first + ((int)threadIdx.x & 31);
+      if (strip < strips) sum += tiles_of(spc_count_of<Config>(args, strip), tall_of(strip, m));
+    }
+    return strips > Config::share_strips ? ~0u : (spc_u32)__reduce_add_sync(0xffffffffu, sum);
+  }
   // The strip and which of its tiles, where strips of `mine` tiles each take turns.
   static __device__ __forceinline__ void take_turns(int mine, int wanted, int &who, int &number) {
     int low = 0, high = __reduce_max_sync(0xffffffffu, mine) - 1; // rounds: the last one that begins at or before the tile wanted
@@ -132,11 +166,12 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
+    if constexpr (Config::share_units > 0)
+      if (turn >= last && (turn > last || !share(args))) return false;
 #pragma unroll 1
     for (; first < strips; first += window) {
       int strip = first + lane, count = strip < strips && lane < window ? spc_count_of<Config>(args, strip) : 0;
-      int high = Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
-      int mine = (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high, sum = mine;
+      int high = tall_of(strip, m), mine = tiles_of(count, high), sum = mine;
 #pragma unroll
       for (int d = 1; d < 32; d *= 2) {
         int below = __shfl_up_sync(0xffffffffu, sum, d);
@@ -216,6 +251,7 @@ template <class Config> struct spc_sampled {
   __device__ __forceinline__ int tiles() const { return max((extent + Config::tile_k - 1) / Config::tile_k, 1); }
   __device__ __forceinline__ int box_k(int i) const { return i * Config::tile_k; }
   __device__ __forceinline__ int halves(int) const { return used; }
+  __device__ __forceinline__ void begin(int i) { b += i * 128, k += i * Config::tile_k; } // with another k tile than the first
   __device__ __forceinline__ void load(spc_u32 slot) {
     // Rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all.
     spc_u32 there = k < extent ? listed : 0;

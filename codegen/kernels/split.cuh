@@ -12,6 +12,7 @@
 #include "spc/boxes.cuh"
 #include "spc/cluster.cuh"
 #include "spc/multiply_wgmma.cuh"
+#include "spc/shares.cuh"
 
 // The part of a tile that one block of a cluster stores.
 template <class Config> struct spc_share_of_tile : Config {
@@ -21,8 +22,7 @@ template <class Config, bool Split = (Config::split > 1)> struct spc_kept_tile {
 template <class Config> struct spc_kept_tile<Config, true> { typedef spc_share_of_tile<Config> type; };
 template <class Config> using spc_kept = typename spc_kept_tile<Config>::type;
 
-// The k tiles of this block: [begin, end).
-struct spc_k_share { int begin, end; };
+// The k tiles of this block: spc_k_share, [begin, end).
 template <class Config> SPC_DEVICE spc_k_share spc_share_of_k(int steps) {
   if (Config::split == 1) return {0, steps};
   int rank = ptx_cluster_rank();

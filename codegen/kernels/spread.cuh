@@ -20,10 +20,22 @@ template <class Config> struct spc_spread_room {
   spc_u32 word[words];
 };
 
-// Eight elements, of which the first `count` are there.
+// Eight elements, of which the first `count` are there: of 16 bits, or bytes.
 struct spc_eight {
   spc_u32 word[4];
   __device__ __forceinline__ unsigned short at(int e) const { return (unsigned short)(word[e / 2] >> e % 2 * 16); }
+  __device__ __forceinline__ unsigned char byte(int e) const { return (unsigned char)(word[e / 4] >> e % 4 * 8); }
+  __device__ __forceinline__ void load_bytes(const unsigned char *from, bool aligned, int count) {
+    if (aligned) {
+      const uint2 v = *(const uint2 *)from;
+      word[0] = v.x, word[1] = v.y;
+      return;
+    }
+    word[0] = word[1] = 0;
+#pragma unroll
+    for (int e = 0; e < 8; e++)
+      if (e < count) word[e / 4] |= (spc_u32)from[e] << e % 4 * 8;
+  }
   __device__ __forceinline__ void load(const unsigned short *from, bool aligned, int count) {
     if (aligned) {
       const uint4 v = *(const uint4 *)from;
@@ -47,65 +59,106 @@ struct spc_eight {
   }
 };
 
-// Rows that lie as the results do start at multiples of 16 bytes, and end there.
+// Rows that lie as the results do start at multiples of 16 bytes (of bytes: of 8), and end there.
 template <class Config> SPC_DEVICE bool spc_spread_aligned(const spc_args &args) {
   spc_u64 all = (spc_u64)Config::n(args) * 2;
 #pragma unroll
   for (int t = 0; t < Config::results; t++) all |= (spc_u64)Config::t(args, t) | (spc_u64)Config::pitch_t(args, t) * 2;
 #pragma unroll
-  for (int p = 0; p < Config::places; p++) all |= (spc_u64)Config::place(args, p) | (spc_u64)Config::pitch_place(args, p) * 2;
+  for (int p = 0; p < Config::places; p++)
+    all |= Config::place_bytes(p) == 1 ? ((spc_u64)Config::place(args, p) | (spc_u64)Config::pitch_place(args, p)) * 2
+                                       : (spc_u64)Config::place(args, p) | (spc_u64)Config::pitch_place(args, p) * 2;
 #pragma unroll
   for (int a = 0; a < (Config::whole ? Config::arrays : 0); a++) all |= (spc_u64)Config::array(args, a) | (spc_u64)Config::pitch_array(args, a) * 2;
   return (all & 15) == 0;
 }
 
-// Eight elements of row m0 + r of every result, from column n0 + c on; dense: of arrays that lie whole.
-template <class Config, bool dense> SPC_DEVICE void spc_spread_row(const spc_args &args, spc_spread_room<Config> &room, int m0, int r, int n0, int c, int n, bool aligned) {
-  using T = typename Config::T;
-  const int line = spc_spread_room<Config>::line, at = n0 + c, count = n - at;
-  const long long m = m0 + r;
-  const spc_u32 set = dense ? 255 : room.word[c / 32] >> c % 32 & 255;
-  spc_eight place[Config::places + 1], array[Config::arrays], out[Config::results];
-  if (set)
+// Eight places of a row, in every result.
+template <class Config> struct spc_spread_places {
+  spc_u32 set; // bit e: place e is of a listed column
+  spc_eight place[Config::places + 1];
+  SPC_DEVICE constexpr int words() { // registers of what lies there
+    int sum = 0;
+    for (int p = 0; p < Config::places; p++) sum += 2 * Config::place_bytes(p);
+    return sum;
+  }
+  static constexpr int at_once = words() == 0 ? 1 : words() <= 2 ? 3 : words() <= 4 && Config::arrays + Config::results <= 3 ? 2 : 1;
+
+  // What lies at those of the places that are listed.
+  __device__ __forceinline__ void ask(const spc_args &args, long long m, int at, int count, bool aligned) {
+    if (!set) return;
 #pragma unroll
-    for (int p = 0; p < Config::places; p++) place[p].load((const unsigned short *)Config::place(args, p) + m * Config::pitch_place(args, p) + at, aligned, count);
+    for (int p = 0; p < Config::places; p++) {
+      const long long first = m * Config::pitch_place(args, p) + at;
+      if (Config::place_bytes(p) == 1) place[p].load_bytes((const unsigned char *)Config::place(args, p) + first, aligned, count);
+      else place[p].load((const unsigned short *)Config::place(args, p) + first, aligned, count);
+    }
+  }
+  __device__ __forceinline__ float value(int p, int e) const {
+    if (Config::place_bytes(p) == 1) return (float)place[p].byte(e);
+    typename Config::T value = {place[p].at(e)};
+    return spc_get(value);
+  }
+};
+
+// What is made at row r of the strip from the block's column c on; dense: of arrays that lie whole.
+template <class Config, bool dense>
+SPC_DEVICE void spc_spread_store(const spc_args &args, spc_spread_room<Config> &room, const spc_spread_places<Config> &at, int m0, int r, int n0, int c, int n, bool aligned) {
+  using T = typename Config::T;
+  const int line = spc_spread_room<Config>::line, column = n0 + c, count = n - column;
+  const long long m = m0 + r;
+  spc_eight array[Config::arrays], out[Config::results];
   if (dense)
 #pragma unroll
-    for (int a = 0; a < Config::arrays; a++) array[a].load((const unsigned short *)Config::array(args, a) + m * Config::pitch_array(args, a) + at, aligned, count);
+    for (int a = 0; a < Config::arrays; a++) array[a].load((const unsigned short *)Config::array(args, a) + m * Config::pitch_array(args, a) + column, aligned, count);
 #pragma unroll
   for (int t = 0; t < Config::results; t++) {
     const spc_u32 fill = spc_put_as<T>::from(Config::fill(t)).bits;
 #pragma unroll
     for (int i = 0; i < 4; i++) out[t].word[i] = fill | fill << 16;
   }
-  if (set)
+  if (at.set)
 #pragma unroll
     for (int e = 0; e < 8; e++) {
-      if (dense ? e >= count : !(set >> e & 1)) continue;
+      if (dense ? e >= count : !(at.set >> e & 1)) continue;
       float values[Config::arrays + Config::places];
 #pragma unroll
-      for (int i = 0; i < Config::arrays + Config::places; i++) {
+      for (int i = 0; i < Config::arrays; i++) {
         T value = {};
-        value.bits = i >= Config::arrays ? place[i - Config::arrays].at(e) : dense ? array[i].at(e) : room.value[i][room.place[c + e] * line + r];
+        value.bits = dense ? array[i].at(e) : room.value[i][room.place[c + e] * line + r];
         values[i] = spc_get(value);
       }
 #pragma unroll
+      for (int p = 0; p < Config::places; p++) values[Config::arrays + p] = at.value(p, e);
+#pragma unroll
       for (int t = 0; t < Config::results; t++) {
-        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, t, values, m, at + e)).bits;
+        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, t, values, m, column + e)).bits;
         out[t].word[e / 2] = e % 2 ? (out[t].word[e / 2] & 0xffff) | bits << 16 : (out[t].word[e / 2] & 0xffff0000) | bits;
         if (!dense && Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = (unsigned short)bits;
       }
     }
 #pragma unroll
-  for (int t = 0; t < Config::results; t++) out[t].store((unsigned short *)Config::t(args, t) + m * Config::pitch_t(args, t) + at, aligned, count);
+  for (int t = 0; t < Config::results; t++) out[t].store((unsigned short *)Config::t(args, t) + m * Config::pitch_t(args, t) + column, aligned, count);
 }
 
+// A thread asks for what lies at several places before it stores to the first: memory is far, and the compiler keeps loads behind stores.
 template <class Config, bool dense> SPC_DEVICE void spc_spread_rows(const spc_args &args, spc_spread_room<Config> &room, int m0, int n0, bool aligned) {
   const int across = Config::columns / 8, n = (int)Config::n(args), rows = min(Config::strip, (int)Config::m(args) - m0);
-#pragma unroll 2
-  for (int i = (int)threadIdx.x; i < rows * across; i += Config::threads) {
-    const int r = i / across, c = i % across * 8;
-    if (n0 + c < n) spc_spread_row<Config, dense>(args, room, m0, r, n0, c, n, aligned);
+  const int at_once = spc_spread_places<Config>::at_once;
+#pragma unroll 1
+  for (int i0 = (int)threadIdx.x; i0 < rows * across; i0 += at_once * Config::threads) {
+    spc_spread_places<Config> at[at_once];
+#pragma unroll
+    for (int j = 0; j < at_once; j++) {
+      const int i = i0 + j * Config::threads, r = i / across, c = i % across * 8;
+      at[j].set = r >= rows || n0 + c >= n ? 0 : dense ? 255 : room.word[c / 32] >> c % 32 & 255;
+      at[j].ask(args, m0 + r, n0 + c, n - n0 - c, aligned);
+    }
+#pragma unroll
+    for (int j = 0; j < at_once; j++) {
+      const int i = i0 + j * Config::threads, r = i / across, c = i % across * 8;
+      if (r < rows && n0 + c < n) spc_spread_store<Config, dense>(args, room, at[j], m0, r, n0, c, n, aligned);
+    }
   }
 }
 

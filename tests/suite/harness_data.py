@@ -44,7 +44,10 @@ def found(what):
 
 
 def backends():
-    return ["interp"] + ["cpu"] * found("LLVM") + ["cuda"] * (found("GPU") and found("NVRTC"))
+    """Those that are here; of them the ones that SPC_BACKENDS names (with commas), where a machine's time is dear."""
+    here = ["interp"] + ["cpu"] * found("LLVM") + ["cuda"] * (found("GPU") and found("NVRTC"))
+    only = os.environ.get("SPC_BACKENDS")
+    return [b for b in here if b in only.split(",")] if only else here
 
 
 def close():
