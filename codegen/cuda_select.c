@@ -606,11 +606,9 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = strip_cluster(list), l->sampled = true;
   if (bits) l->buf_bits = use(s, l, list->bits);
-  if (!bits) {
-    l->buf_ids = use(s, l, list->ids);
-    l->buf_counts = use(s, l, list->counts);
-    cg_clear_shares(s->arena, s->kernel, l);
-  }
+  if (!bits) l->buf_ids = use(s, l, list->ids);
+  if (!bits) l->buf_counts = use(s, l, list->counts);
+  if (!bits) cg_clear_shares(s->arena, s->kernel, l);
   if ((bits || strips) && is_guarded(s->kernel, list))
     use_verdict(s, l);
   else
