@@ -178,13 +178,13 @@ static bool is_pinned(const pass_context *context, const pass_ways *ways,
 }
 
 /* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
- * margin. */
+ * margin, and by what it takes where it is in vain. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
-  double cheap = fmax(CHEAP_SHARE * best_dense(ways), CHEAP_MICROSECONDS);
+  double dense = best_dense(ways), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    bool dear = is_listed(way->candidate) && pass_candidate_look(context, way->candidate) > cheap;
-    way->weight = way->candidate->expected * (dear ? 1 + context->profile->guard_margin : 1);
+    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate) : 0;
+    way->weight = way->candidate->expected * (look > cheap ? 1 + fmax(context->profile->guard_margin, look / dense) : 1);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;

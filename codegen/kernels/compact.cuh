@@ -18,7 +18,7 @@ template <class Config> struct spc_listed_places {
   unsigned short entry[most * 32]; // columns from the window's first on
   int before[most];                // entries before the word, in this window
   spc_u32 word[most];
-  int sums[warps];
+  alignas(16) int sums[warps]; // read in whole chunks: what lies before it is written meanwhile
 
   // A window's words, one a thread: its entries, and how many there are.
   __device__ __forceinline__ int list(spc_u32 mine, int words) {
