@@ -216,7 +216,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     live_shares(kernel, stage->kind == IR_STAGE_DETECT ? stage->detects : NULL, stage->number, true);
     for (int i = 0; i < stage->reads.count; i++) {
       live_list(stage->reads.at[i], stage->number);
-      live_shares(kernel, stage->reads.at[i], stage->number, false);
+      if (stage->kind == IR_STAGE_COMPUTE) live_shares(kernel, stage->reads.at[i], stage->number, false);
     }
     if (stage->kind == IR_STAGE_GUARD) {
       live(stage->reads.at[0]->verdict, stage->number);
