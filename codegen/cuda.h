@@ -230,6 +230,7 @@ bool cg_detects_by_blocks(const ir_list *list);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+bool cg_list_made_once(const ir_kernel *kernel, const ir_list *list); /* of `const` inputs alone, and kept between runs: nothing is saved by not making it */
 int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which the plan's report knows it; -1: none of the kernel's */
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */

@@ -348,8 +348,7 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   return guarded == 2 ? reader : NULL;
 }
 
-/* Made of `const` inputs alone, and kept between runs: nothing is saved by not making it. */
-static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
+bool cg_list_made_once(const ir_kernel *kernel, const ir_list *list) {
   for (int i = 0; i < kernel->stages.count; i++)
     if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return true;
   return false;
@@ -358,7 +357,7 @@ static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
 /* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL. */
 static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !is_made_once(kernel, list) &&
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !cg_list_made_once(kernel, list) &&
                list->verdict && list->threshold;
   return alone ? reader : NULL;
 }

@@ -160,6 +160,7 @@ static void grow(ir_arena *a, ir_buf *buf, int64_t count) {
 void pass_shares_new(pass_context *context, ir_kernel *kernel, const ir_list *list, const ir_kernel_row *row) {
   int64_t units = (int64_t)context->profile->units; /* a block of such a kernel is alone on one */
   if (pass_target_of(context)->kind != IR_TARGET_CUDA || !row || !ir_kernel_shares(row) || !list->bits || are_many(list)) return;
+  if (list->tensor->role == IR_ROLE_IN && list->tensor->constant) return; /* kept: runs beside each other may not share counters */
   ir_arena *a = context->arena;
   ir_buf *sums = ir_workspace_of_list(kernel, list, "sums"), *arrived = ir_workspace_of_list(kernel, list, "arrived");
   if (!sums) sums = pass_workspace_new(context, kernel, ir_format_text(a, "%s.sums", list->name), IR_F32, ir_int(a, 0));
