@@ -46,9 +46,8 @@ kernel k { in z: bf16[T,E]; in V: bf16[F,E]; in x: bf16[T,D]; in Wu: bf16[F,D]; 
   let g[t,f] = relu(sum[e] z[t,e]*V[f,e]) ~ zeros(dynamic, density=0.01);
   let u[t,f] = sum[d] x[t,d]*Wu[f,d] on g[t,f];
   out y[t,o] = sum[f] g[t,f]*u[t,f]*Wd[f,o]; }
-schedule k { compact g axis=f gran=%s; }
 schedule k for sm_90a { compact g axis=f gran=%s; tile y t=128 o=256 f=64; }
-""" % (gran, gran)
+""" % gran
             x, Wu = (bf16(rng.integers(-1, 2, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
             Wd, g = bf16(rng.integers(-1, 2, (n, k)) * 0.25), bf16(np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64))
             u = f64(bf16(f64(x) @ f64(Wu).T))
