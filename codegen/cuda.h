@@ -230,7 +230,6 @@ bool cg_detects_by_blocks(const ir_list *list);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
-bool cg_list_made_once(const ir_kernel *kernel, const ir_list *list); /* of `const` inputs alone, and kept between runs: nothing is saved by not making it */
 int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which the plan's report knows it; -1: none of the kernel's */
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
@@ -242,6 +241,7 @@ ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
 bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 
 /* ---- columns that are spread (cuda_spread.c) -------------------------------------------------- */
+bool cg_spread_takes(const ir_stage *stage, const ir_func *func, int beside); /* a FRAGMENT value of so much beside, what lies at the place, m and n */
 /* Fills the launch behind one that has computed listed columns: all of its result. */
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *launch);
 /* Fills the launch of a stage of its own; the words that say why not, or NULL. */
@@ -252,8 +252,8 @@ int cg_spread_width(const cg_launch *launch); /* columns that a block takes at a
 void cg_spread_print(ir_arena *arena, const cg_launch *launch, ir_text *out); /* arrays and results, in its Config */
 
 /* ---- tiles that blocks share (cuda_shares.c) ----------------------------------------------------- */
-void cg_share_tiles(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch); /* where a list makes its tiles */
-void cg_clear_shares(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch); /* of a launch that makes a list: it clears their counters */
+void cg_share_tiles(ir_arena *arena, cg_launch *launch); /* where a list makes its tiles */
+void cg_clear_shares(ir_arena *arena, cg_launch *launch); /* of a launch that makes a list: it clears their counters */
 void cg_shares_print(const cg_launch *launch, ir_text *out); /* in the Config of one, and of the other: */
 void cg_counters_print(const cg_launch *launch, ir_text *out);
 

@@ -704,7 +704,7 @@ static int attending_blocks(const cg_launch *l) {
 
 static int blocks_beside(const cg_launch *l) {
   if (l->cluster) return 2;
-  if (l->spreads && l->spread.arrays + l->spread.results <= 2) return CG_BLOCKS_BESIDE + 1; /* with fewer the driver gives them less shared memory, and to share anew takes 8 us */
+  if (l->spreads && l->spread.arrays + l->spread.results <= 2) return CG_BLOCKS_BESIDE + 1; /* with four, and the registers of four, a dense branch behind it takes 8 us longer: measured, not known why */
   if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;

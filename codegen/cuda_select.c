@@ -188,7 +188,8 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > spreading_row()->m) return "its list, of bits, is not of single columns of the result";
   if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
-  if (s->stage->funcs.count < 2 || !listed_buffer(s, l)) return "its statement has no condition, or its columns have no workspace";
+  if (s->stage->funcs.count < 2 || !cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
+  if (!listed_buffer(s, l)) return "its columns have no workspace";
   l->samples = true;
   lie_beside(s, l);
   return NULL;
@@ -348,7 +349,8 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   return guarded == 2 ? reader : NULL;
 }
 
-bool cg_list_made_once(const ir_kernel *kernel, const ir_list *list) {
+/* Made of `const` inputs alone, and kept between runs: nothing is saved by not making it. */
+static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
   for (int i = 0; i < kernel->stages.count; i++)
     if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return true;
   return false;
@@ -357,7 +359,7 @@ bool cg_list_made_once(const ir_kernel *kernel, const ir_list *list) {
 /* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL. */
 static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !cg_list_made_once(kernel, list) &&
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !is_made_once(kernel, list) &&
                list->verdict && list->threshold;
   return alone ? reader : NULL;
 }
@@ -503,7 +505,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
     cg_boxes_bring(l);
-    cg_share_tiles(s->arena, s->kernel, l);
+    cg_share_tiles(s->arena, l);
     cg_boxes_share(l);
     if (spreads(s, l)) select_spreading(s, l);
     return SPC_OK;
@@ -607,7 +609,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   if (bits) l->buf_bits = use(s, l, list->bits);
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);
-  if (!bits) cg_clear_shares(s->arena, s->kernel, l);
+  if (!bits) cg_clear_shares(s->arena, l);
   if ((bits || strips) && is_guarded(s->kernel, list))
     use_verdict(s, l);
   else
@@ -621,7 +623,7 @@ static void select_lists(selection *s, const ir_kernel_row *row, bool from_value
   l->buf_bits = use(s, l, list->bits);
   l->buf_ids = use(s, l, list->ids);
   l->buf_counts = use(s, l, list->counts);
-  cg_clear_shares(s->arena, s->kernel, l);
+  cg_clear_shares(s->arena, l);
   l->lists_guarded = is_guarded(s->kernel, list);
   l->sampled = from_values && l->lists_guarded;
   use_decision(s, l);

@@ -33,6 +33,11 @@ static void add_places(ir_arena *arena, cg_launch *l) {
   }
 }
 
+bool cg_spread_takes(const ir_stage *stage, const ir_func *func, int beside) {
+  const ir_tensor *place[IR_MOST_BESIDE];
+  return func->params.count == beside + ir_stage_places(stage, place) + 2;
+}
+
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *l) {
   const cg_product *p = &computes->product;
   ir_buf *listed = ir_workspace_of(kernel, p->t.tensor, "listed");
@@ -78,6 +83,8 @@ const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch
   if (!list || !list->bits || list->pairs || list->gran != 1 || list->strip % 8 || list->strip > l->row->m) return "its list, of bits, is not of single columns of strips";
   if (!stage->beside.count || stage->beside.count > IR_MOST_BESIDE || stage->stmts.count > IR_MOST_BESIDE) return "it reads no columns that lie side by side, or too many";
   if (stage->funcs.count != stage->stmts.count) return "its statements have no functions of an element";
+  for (int i = 0; i < stage->funcs.count; i++)
+    if (!cg_spread_takes(stage, stage->funcs.at[i], stage->beside.count)) return "a function is not of what it reads beside, what lies at the place, m and n";
   l->spreads = true;
   l->list = list;
   l->spread = (cg_spread){.label = l->row->name};

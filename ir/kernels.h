@@ -65,7 +65,8 @@ bool ir_kernel_n_blocks(
                                   others, and its result is whole */
 /* Persistent blocks over tiles that a list of its columns makes: where tiles are fewer than blocks several can share one, by k. */
 bool ir_kernel_shares(const ir_kernel_row *row);
-enum { IR_SHARED_STRIPS = 64 }; /* lists of more have none whose tiles are shared: all counts are looked at first */
+/* Strips of a list whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */
+enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6 };
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
 bool ir_kernel_writes_bsr(const ir_kernel_row *row); /* its result is stored in blocks, which say what is computed (ir/bsr.h) */
 bool ir_kernel_moves_boxes(

@@ -168,7 +168,6 @@ typedef struct ir_builder {
 
 ir_func *ir_func_new(ir_kernel *kernel, const char *name);
 ir_buf *ir_workspace_of(const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix); /* the workspace `TENSOR.suffix`; NULL: there is none */
-ir_buf *ir_workspace_of_list(const ir_kernel *kernel, const ir_list *list, const char *suffix); /* the same, `LIST.suffix` */
 ir_buf *ir_buf_new(ir_arena *a, const char *name, ir_buf_kind kind, ir_dtype dtype);
 ir_var *ir_let(ir_builder *b, const char *name, ir_dtype dtype, ir_expr *value);
 ir_var *ir_let_lanes(ir_builder *b, const char *name, ir_dtype dtype, int lanes, ir_expr *value);

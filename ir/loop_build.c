@@ -13,18 +13,14 @@ ir_func *ir_func_new(ir_kernel *kernel, const char *name) {
   return func;
 }
 
-static ir_buf *workspace_named(const ir_kernel *kernel, const char *stem, const char *suffix) {
-  const size_t length = strlen(stem);
+ir_buf *ir_workspace_of(const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix) {
+  const size_t length = strlen(tensor->name);
   for (int i = 0; i < kernel->workspaces.count; i++) {
     const char *name = kernel->workspaces.at[i]->name;
-    if (!strncmp(name, stem, length) && name[length] == '.' && !strcmp(name + length + 1, suffix)) return kernel->workspaces.at[i];
+    if (!strncmp(name, tensor->name, length) && name[length] == '.' && !strcmp(name + length + 1, suffix)) return kernel->workspaces.at[i];
   }
   return NULL;
 }
-
-ir_buf *ir_workspace_of(const ir_kernel *kernel, const ir_tensor *tensor, const char *suffix) { return workspace_named(kernel, tensor->name, suffix); }
-
-ir_buf *ir_workspace_of_list(const ir_kernel *kernel, const ir_list *list, const char *suffix) { return workspace_named(kernel, list->name, suffix); }
 
 ir_buf *ir_buf_new(ir_arena *a, const char *name, ir_buf_kind kind, ir_dtype dtype) {
   ir_buf *buf = IR_NEW(a, ir_buf);

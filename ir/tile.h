@@ -51,6 +51,7 @@ struct ir_list {
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *packed;              /* what the list names of the tensor, side by side; or NULL */
+  ir_buf *sums, *arrived;      /* of columns: where blocks that share a tile meet, parts of it and counters; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */

@@ -157,9 +157,8 @@ static bool is_strip_of_64(const pass_tiling *tiling) {
 
 /* Turns of a list's tiles where blocks share those of the last one (kernels/shares.cuh), and what it takes to meet; k: steps of a tile. */
 static double shared_turns(const pass_profile *p, double tiles, double k, double *meet) {
-  const double most = 8, least = 6; /* parts of a tile; steps of a part */
   double whole = floor(tiles / p->units), left = tiles - whole * p->units;
-  double parts = fmax(1, fmin(p->units / fmax(1, left), fmin(most, floor(k / least)))); /* of a number that is an expectation */
+  double parts = fmax(1, fmin(p->units / fmax(1, left), fmin(IR_SHARED_PARTS, floor(k / IR_SHARED_STEPS)))); /* of a number that is an expectation */
   *meet = left > 0 && parts > 1 ? p->share_us : 0;
   return whole + (left > 0 ? 1 / parts : 0);
 }

@@ -264,7 +264,6 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   IR_PUSH(context->arena, &stage->reads, list);
-  pass_shares_new(context, kernel, list, ir_kernel_row_named(stage->row));
   if (guarded) stage->when = (ir_guard){list, false, list->break_even};
   kept_stage(context, kernel, stage, strips);
   if (guarded) dense_stage(context, kernel, stmt, list);
@@ -457,6 +456,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
       plain_stage(context, kernel, stmt, candidate, strips);
   }
   pass_stage_once(context, kernel);
+  pass_stage_shares(context, kernel);
   pass_stage_lifetimes(kernel);
   return SPC_OK;
 }

@@ -2,7 +2,6 @@
 #ifndef SPC_PASSES_STAGE_H
 #define SPC_PASSES_STAGE_H
 
-#include "ir/kernels.h"
 #include "passes/pass.h"
 
 ir_stage *pass_stage_new(pass_context *context, ir_kernel *kernel, ir_stage_kind kind,
@@ -33,11 +32,11 @@ ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candid
 ir_list *pass_stored_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *chosen, const ir_expr *stored);
 /* Where the stage puts listed columns of a whole result side by side: the workspace `TARGET.listed`. */
 void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *target);
-/* Where tiles of the list may be fewer than blocks: what those that share one meet in, `LIST.sums` and `LIST.arrived`. */
-void pass_shares_new(pass_context *context, ir_kernel *kernel, const ir_list *list, const ir_kernel_row *row);
 bool pass_weighs_store(const ir_list *list); /* it is one of those */
 /* Marks stages that depend on `const` inputs alone. */
 void pass_stage_once(pass_context *context, ir_kernel *kernel);
+/* Lists whose tiles may be fewer than blocks, and which are made in every run, get what those that share a tile meet in. */
+void pass_stage_shares(pass_context *context, ir_kernel *kernel);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */
 
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without

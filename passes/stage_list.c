@@ -151,22 +151,31 @@ void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *
   if (!ir_workspace_of(kernel, target, "listed")) pass_workspace_new(context, kernel, name, target->dtype, elements_of(context->arena, target));
 }
 
-static bool are_many(const ir_list *list) { return list->strips->kind == IR_CONST && list->strips->i / (list->pairs ? 2 : 1) > IR_SHARED_STRIPS; }
-
-static void grow(ir_arena *a, ir_buf *buf, int64_t count) {
-  if (buf->count->i < count) buf->count = ir_int(a, count);
+/* ---- tiles that blocks share -------------------------------------------------------------------
+ * (kernels/shares.cuh).  A list that is made once and kept serves runs beside each other, which may not share counters. */
+static bool may_share(const ir_kernel *kernel, const ir_list *list) {
+  bool many = list->strips->kind == IR_CONST && list->strips->i / (list->pairs ? 2 : 1) > IR_SHARED_STRIPS;
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return false;
+  return list->bits && !many;
 }
 
-void pass_shares_new(pass_context *context, ir_kernel *kernel, const ir_list *list, const ir_kernel_row *row) {
+static ir_buf *room_for(pass_context *context, ir_kernel *kernel, const ir_list *list, ir_buf *buf, const char *suffix, ir_dtype dtype, int64_t count) {
+  if (!buf) return part(context, kernel, list, suffix, dtype, ir_int(context->arena, count));
+  if (buf->count->i < count) buf->count = ir_int(context->arena, count);
+  return buf;
+}
+
+void pass_stage_shares(pass_context *context, ir_kernel *kernel) {
   int64_t units = (int64_t)context->profile->units; /* a block of such a kernel is alone on one */
-  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !row || !ir_kernel_shares(row) || !list->bits || are_many(list)) return;
-  if (list->tensor->role == IR_ROLE_IN && list->tensor->constant) return; /* kept: runs beside each other may not share counters */
-  ir_arena *a = context->arena;
-  ir_buf *sums = ir_workspace_of_list(kernel, list, "sums"), *arrived = ir_workspace_of_list(kernel, list, "arrived");
-  if (!sums) sums = pass_workspace_new(context, kernel, ir_format_text(a, "%s.sums", list->name), IR_F32, ir_int(a, 0));
-  if (!arrived) arrived = pass_workspace_new(context, kernel, ir_format_text(a, "%s.arrived", list->name), IR_I32, ir_int(a, 0));
-  grow(a, sums, units * row->m * row->n);
-  grow(a, arrived, units * ir_kernel_workers(row) / 128); /* of each warpgroup */
+  for (int s = 0; s < kernel->stages.count; s++) {
+    const ir_stage *stage = kernel->stages.at[s];
+    const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
+    ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
+    if (stage->kind != IR_STAGE_COMPUTE || !list || !row || !ir_kernel_shares(row) || !may_share(kernel, list)) continue;
+    list->sums = room_for(context, kernel, list, list->sums, "sums", IR_F32, units * row->m * row->n);
+    list->arrived = room_for(context, kernel, list, list->arrived, "arrived", IR_I32, units * ir_kernel_workers(row) / 128); /* of each warpgroup */
+  }
 }
 
 /* ---- life times ------------------------------------------------------------------------------ */
@@ -186,6 +195,8 @@ static void live_list(ir_list *list, int stage) {
   live(list->marks, stage);
   live(list->order, stage);
   live(list->packed, stage);
+  live(list->sums, stage);
+  live(list->arrived, stage);
 }
 
 /* Columns side by side: of who writes them, and of who reads them there. */
@@ -195,12 +206,6 @@ static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
     for (int n = 0; buf && n < stage->stmts.count; n++)
       if (stage->stmts.at[n]->target == kernel->tensors.at[i] || pass_stmt_reads(stage->stmts.at[n], kernel->tensors.at[i])) live(buf, stage->number);
   }
-}
-
-static void live_shares(ir_kernel *kernel, const ir_list *list, int stage, bool makes) {
-  if (!list) return;
-  if (!makes) live(ir_workspace_of_list(kernel, list, "sums"), stage);
-  live(ir_workspace_of_list(kernel, list, "arrived"), stage);
 }
 
 static void live_assembled(ir_kernel *kernel, const ir_stage *stage) {
@@ -214,11 +219,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
   for (int s = 0; s < kernel->stages.count; s++) {
     ir_stage *stage = kernel->stages.at[s];
     live_list(stage->detects, stage->number);
-    live_shares(kernel, stage->kind == IR_STAGE_DETECT ? stage->detects : NULL, stage->number, true);
-    for (int i = 0; i < stage->reads.count; i++) {
-      live_list(stage->reads.at[i], stage->number);
-      if (stage->kind == IR_STAGE_COMPUTE) live_shares(kernel, stage->reads.at[i], stage->number, false);
-    }
+    for (int i = 0; i < stage->reads.count; i++) live_list(stage->reads.at[i], stage->number);
     if (stage->kind == IR_STAGE_GUARD) {
       live(stage->reads.at[0]->verdict, stage->number);
       live(stage->reads.at[0]->threshold, stage->number);

@@ -509,6 +509,7 @@ template <class Config> SPC_DEVICE void spc_detect_lists(const spc_args &args) {
   __shared__ int warp_sums[Config::threads / 32];
   __shared__ spc_u32 found[Config::threads];
   if (spc_not_meant<Config>(args)) return;
+  spc_clear_counters<Config>(args);
   long long s = blockIdx.x;
   int words = (int)((Config::capacity(args) + 31) / 32), count = 0;
   int *ids = Config::ids(args) + s * Config::capacity(args);

@@ -153,9 +153,9 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_listed_boxes<Config> listed(args, place);
-    const spc_k_share mine = walk.share_of(steps);
+    const spc_k_share share = spc_part_at_hand<Config>(walk).template of<Config>(steps);
 #pragma unroll 1
-    for (int i = mine.begin; i < mine.end; i++, at.advance()) {
+    for (int i = share.begin; i < share.end; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
@@ -344,12 +344,9 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
 #pragma unroll 1
   while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
-    int steps = rows.tiles(), begin = 0, part = 0, parts = 1;
-    if constexpr (Config::share_units > 0) {
-      const spc_k_share mine = walk.share_of(steps);
-      part = walk.part, parts = walk.parts, begin = mine.begin, steps = mine.end;
-      rows.begin(begin);
-    }
+    const spc_tile_part mine = spc_part_at_hand<Config>(walk);
+    const spc_k_share share = mine.template of<Config>(rows.tiles());
+    if constexpr (Config::share_units > 0) rows.begin(share.begin);
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
@@ -358,7 +355,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
         ptx_barrier_expect(full, ring::panel_b::bytes);
         ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, spc_batch_of<Config>(args, place));
       } else if (Config::mixes && first_thread) {
-        if (Config::samples && i == begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i) | part << 8 | parts << 16);
+        if (Config::samples && i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i) | mine.noted());
         spc_box_load_listed<Config>(slot, args, maps, full, place, k, rows, i);
       }
       rows.load(slot);
@@ -366,7 +363,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
       at.advance();
     };
 #pragma unroll 1
-    for (int i = begin; i < steps; i++) load(i);
+    for (int i = share.begin; i < share.end; i++) load(i);
     if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, args, place, rows, at, first_thread);
   }
   if constexpr (Config::samples) { // a note that there are no more
@@ -390,13 +387,14 @@ template <class Config, bool Samples = Config::samples> struct spc_work_walk : s
 };
 template <class Config> struct spc_work_walk<Config, true> {
   using ring = spc_box_ring<Config>;
-  int used, part, parts; // halves; of the k's
-  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) : used(0), part(0), parts(1) {}
+  int used; // halves
+  spc_tile_part mine;
+  __device__ __forceinline__ spc_work_walk(const spc_args &, bool) : used(0), mine{0, 1} {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32 shared, char *base, const ring &at, spc_tile_place &place) {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
-    used = note.w & 3, part = note.w >> 8 & 255, parts = max(note.w >> 16, 1);
+    used = note.w & 3, mine = spc_tile_part::read(note.w);
     return note.w != 0;
   }
 };
@@ -608,7 +606,8 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(Config::bsr ? 1 : spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
-    if constexpr (Config::share_units > 0) steps = steps * (walk.part + 1) / walk.parts - steps * walk.part / walk.parts;
+    const spc_tile_part mine = spc_part_at_hand<Config>(walk);
+    if constexpr (Config::share_units > 0) share = mine.template of<Config>(steps), steps = share.end - share.begin;
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
     if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
@@ -628,14 +627,14 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_pass<Config>(shared, at, steps - half.end);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0)
-      if (walk.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.part, walk.parts, (int *)(base + ring::said_at))) {
+      if (mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, mine, (int *)(base + ring::said_at))) {
         spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
         continue;
       }
     if constexpr (Config::split > 1) {
-      spc_wgmma_sums<kept> mine;
-      spc_exchange_sums<Config>(sums, mine, shared);
-      store::run(mine, shared, at, epilogue, maps);
+      spc_wgmma_sums<kept> ours;
+      spc_exchange_sums<Config>(sums, ours, shared);
+      store::run(ours, shared, at, epilogue, maps);
     } else {
       store::run(sums, shared, at, epilogue, maps);
     }

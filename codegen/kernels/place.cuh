@@ -12,6 +12,10 @@ struct spc_tile_place {
   long long batch;
 };
 
+// K tiles of a tile: [begin, end); part number `part` of so many that share it.
+struct spc_k_share { int begin, end; };
+SPC_DEVICE spc_k_share spc_part_of_k(int steps, int part, int parts) { return {steps * part / parts, steps * (part + 1) / parts}; }
+
 template <class Config>
 SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number, int raster = Config::raster) {
   spc_tile_place place;

@@ -104,7 +104,7 @@ template <class Config> struct spc_only_tile {
 
 // Of a list only the tiles that hold something: a lane a strip counts them.  Lists are about as long as each other, and not all of their
 // tiles take as long: where many lists have as many tiles a block moves on in every turn, or it would have the same one of all.
-// In the last turn, where they are fewer than blocks, several share one (shares.cuh): part number `part` of `parts` is this block's.
+// In the last turn, where they are fewer than blocks, several share one (shares.cuh).
 // Where the cache has no room for all of B, strips take turns, some at a time: all first tiles come first, then all second ones.  Lists ascend,
 // so what is gathered for these at a time lies in a part of B.
 template <class Config> struct spc_tile_walk<Config, true, false> {
@@ -115,12 +115,12 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   static constexpr int some = Config::strip < 1024 ? 1024 / Config::strip : 1; // strips that take turns
   static constexpr long long room = 40 << 20;                 // bytes of B that the cache has room for
   int window;                                                 // strips that are counted at a time
-  int parts, part;                                            // of the tile at hand
+  spc_tile_part mine;                                         // of the tile at hand
   spc_u32 last, left;                                         // the turn whose tiles are shared, and how many there are
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
 
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool)
-      : turn(0), next_tile(blockIdx.x), before(0), first(0), window(Config::samples && Config::n(args) * Config::k(args) * 2 > room ? some : 32), parts(1), part(0), last(~0u), left(0) {
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), window(Config::samples && Config::n(args) * Config::k(args) * 2 > room ? some : 32), mine{0, 1}, last(~0u), left(0) {
     if constexpr (Config::share_units > 0) {
       const spc_u32 all = all_tiles(args);
       if (all != ~0u) last = all / gridDim.x, left = all % gridDim.x;
@@ -128,14 +128,10 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   }
   // In front of the last turn; false: this block has no part in it.
   __device__ __forceinline__ bool share(const spc_args &args) {
-    parts = spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k), part = (int)(blockIdx.x % (spc_u32)parts);
+    const int parts = spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k);
+    mine = {(int)(blockIdx.x % (spc_u32)parts), parts};
     next_tile = last * gridDim.x + blockIdx.x / (spc_u32)parts;
     return blockIdx.x / (spc_u32)parts < left;
-  }
-  // The k tiles of the tile at hand that are this block's, of so many.
-  __device__ __forceinline__ spc_k_share share_of(int steps) const {
-    if (Config::share_units == 0) return {0, steps};
-    return {steps * part / parts, steps * (part + 1) / parts};
   }
   // A strip's tiles of so many entries.
   static __device__ __forceinline__ int tiles_of(int count, int high) { return (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high; }

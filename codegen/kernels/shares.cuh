@@ -3,45 +3,58 @@
 // How many tiles a list makes is known on the device alone, so a block finds there how many parts a tile has: as many as give every block
 // one.  A block leaves the sums of its part in memory, a float4 a thread side by side; who comes last to a tile adds them all up, in the
 // order of the parts, whoever it is: the same lists and values give the same bits.  Nobody waits for another block.
-// Config names: share_units (parts of tiles whose sums there is room for; 0: tiles are not shared), sums_shared, arrived (a counter a part and
-// warpgroup: who makes the list clears them, and who is the last at one).
+// Config names: share_units (parts of tiles whose sums there is room for; 0: tiles are not shared), share_parts (of a tile, at most), share_steps (k
+// tiles of a part, at least), sums_shared, arrived (a counter a part and warpgroup: who makes the list clears them, and who is the last at one).
 #pragma once
 #include "spc/gemm.cuh"
 #include "spc/multiply_wgmma.cuh"
 
-// The k tiles of a block: [begin, end).
-struct spc_k_share { int begin, end; };
+// The part of a tile that a block has.
+struct spc_tile_part {
+  int number, parts;
+  template <class Config> __device__ __forceinline__ spc_k_share of(int steps) const {
+    if constexpr (Config::share_units > 0) return spc_part_of_k(steps, number, parts);
+    else return {0, steps};
+  }
+  // In a word that has room from bit 8 on.
+  __device__ __forceinline__ int noted() const { return number << 8 | parts << 16; }
+  SPC_DEVICE spc_tile_part read(int word) { return {word >> 8 & 255, max(word >> 16, 1)}; }
+};
+// Of the tile at hand: all of it where none are shared.
+template <class Config, class Walk> SPC_DEVICE spc_tile_part spc_part_at_hand(const Walk &walk) {
+  if constexpr (Config::share_units > 0) return walk.mine;
+  else return {0, 1};
+}
 
 // Parts of every tile, of so many tiles of so many k tiles; by all threads alike.
 template <class Config> SPC_DEVICE int spc_parts_of(spc_u32 tiles, int steps) {
-  const int most = 8, least = 6; // parts of a tile; k tiles of a part: to meet takes as long as a few
   const spc_u32 units = min((spc_u32)Config::share_units, gridDim.x);
-  return max(1, min(tiles > 0 ? (int)(units / tiles) : 1, min(most, steps / least)));
+  return max(1, min(tiles > 0 ? (int)(units / tiles) : 1, min(Config::share_parts, steps / Config::share_steps)));
 }
 
-// Part number `part` of a tile's sums is computed, of which so many columns are of use.  True for the one who goes on with the tile: its sums
-// are all the parts' then.  said: a word of shared memory for each warpgroup.
-template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, int part, int parts, int *said) {
+// A part of a tile's sums is computed, of which so many columns are of use.  True for the one who goes on with the tile: its sums are all the
+// parts' then.  said: a word of shared memory for each warpgroup.
+template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, const spc_tile_part &mine, int *said) {
   using all = spc_wgmma_sums<Config>;
   const int groups = Config::workers / 128, quads = all::count / 4, group = all::group(), thread = (int)threadIdx.x % 128;
   static_assert(all::blocks == 1 && all::count % 4 == 0 && sizeof(typename all::Sum) == 4, "a warpgroup shares 64 rows of f32 sums");
-  const spc_u32 first = blockIdx.x - (spc_u32)part; // the blocks of a tile follow one another
+  const spc_u32 first = blockIdx.x - (spc_u32)mine.number; // the blocks of a tile follow one another
   float4 *room = (float4 *)Config::sums_shared(args) + (spc_u64)(first * groups + group) * quads * 128 + thread;
   const spc_u64 apart = (spc_u64)groups * quads * 128; // from one part to the next
   const int some = quads < 8 ? quads : 8, used = (columns - all::group_column() + 8 * some - 1) / (8 * some); // quads: four sums of eight columns; some at a time
 #pragma unroll
   for (int i = 0; i < quads; i++)
-    if (i / some < used) room[part * apart + i * 128] = make_float4(sums.sum[0][4 * i], sums.sum[0][4 * i + 1], sums.sum[0][4 * i + 2], sums.sum[0][4 * i + 3]);
+    if (i / some < used) room[mine.number * apart + i * 128] = make_float4(sums.sum[0][4 * i], sums.sum[0][4 * i + 1], sums.sum[0][4 * i + 2], sums.sum[0][4 * i + 3]);
   __threadfence();
   ptx_sync_group(group);
   if (thread == 0) said[group] = (int)atomicAdd(Config::arrived(args) + first * groups + group, 1u);
   ptx_sync_group(group);
-  if (said[group] + 1 < parts) return false;
+  if (said[group] + 1 < mine.parts) return false;
   if (thread == 0) Config::arrived(args)[first * groups + group] = 0; // for the next product over this list
   __threadfence();
   sums.clear();
 #pragma unroll 1
-  for (int p = 0; p < parts; p++)
+  for (int p = 0; p < mine.parts; p++)
 #pragma unroll
     for (int i = 0; i < quads; i++)
       if (i / some < used) {

@@ -12,7 +12,7 @@
 #include "spc/boxes.cuh"
 #include "spc/cluster.cuh"
 #include "spc/multiply_wgmma.cuh"
-#include "spc/shares.cuh"
+#include "spc/place.cuh"
 
 // The part of a tile that one block of a cluster stores.
 template <class Config> struct spc_share_of_tile : Config {
@@ -22,11 +22,10 @@ template <class Config, bool Split = (Config::split > 1)> struct spc_kept_tile {
 template <class Config> struct spc_kept_tile<Config, true> { typedef spc_share_of_tile<Config> type; };
 template <class Config> using spc_kept = typename spc_kept_tile<Config>::type;
 
-// The k tiles of this block: spc_k_share, [begin, end).
+// The k tiles of this block.
 template <class Config> SPC_DEVICE spc_k_share spc_share_of_k(int steps) {
   if (Config::split == 1) return {0, steps};
-  int rank = ptx_cluster_rank();
-  return {steps * rank / Config::split, steps * (rank + 1) / Config::split};
+  return spc_part_of_k(steps, ptx_cluster_rank(), Config::split);
 }
 
 // The sums of share r, to this thread's place `there` in block r.

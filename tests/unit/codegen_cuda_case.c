@@ -306,11 +306,17 @@ static ir_expr *factor_of_group(cuda_cases *c, const product_case *p, ir_index *
 
 /* A mask is asked where the result is written, all else where it is computed. */
 static void give_spread(cuda_cases *c, const product_case *p, ir_stage *s, ir_func *epilogue) {
-  ir_func *same = ir_func_new(c->kernel, "kept");
-  same->kind = IR_FUNC_FRAGMENT;
-  same->result = ir_cast(c->arena, value_dtype(p), ir_var_ref(c->arena, param(c, same, "acc", sum_dtype(p))));
-  param(c, same, "m", IR_I64), param(c, same, "n", IR_I64), param(c, same, "batch", IR_I64);
-  IR_PUSH(c->arena, &s->funcs, p->epilogue == CASE_MASK ? epilogue : same);
+  ir_func *kept = ir_func_new(c->kernel, "kept");
+  kept->kind = IR_FUNC_FRAGMENT;
+  if (p->epilogue == CASE_MASK) {
+    for (int i = 0; i < 3; i++) IR_PUSH(c->arena, &kept->params, epilogue->params.at[i]); /* acc, m, n */
+    for (int i = 0; i < epilogue->bufs.count; i++) ir_func_use(kept, epilogue->bufs.at[i]);
+    kept->result = epilogue->result;
+  } else {
+    kept->result = ir_cast(c->arena, value_dtype(p), ir_var_ref(c->arena, param(c, kept, "acc", sum_dtype(p))));
+    param(c, kept, "m", IR_I64), param(c, kept, "n", IR_I64);
+  }
+  IR_PUSH(c->arena, &s->funcs, kept);
   if (p->epilogue != CASE_MASK) IR_PUSH(c->arena, &s->funcs, epilogue);
   ir_buf *listed = workspace(c, "", p->out, ir_apply(c->arena, IR_OP_MUL, size(c, CASE_M), size(c, CASE_N)));
   listed->name = ir_format_text(c->arena, "%s.listed", s->stmts.at[0]->target->name);
