@@ -195,7 +195,6 @@ static void live_list(ir_list *list, int stage) {
   live(list->marks, stage);
   live(list->order, stage);
   live(list->packed, stage);
-  live(list->sums, stage);
   live(list->arrived, stage);
 }
 
@@ -219,7 +218,10 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
   for (int s = 0; s < kernel->stages.count; s++) {
     ir_stage *stage = kernel->stages.at[s];
     live_list(stage->detects, stage->number);
-    for (int i = 0; i < stage->reads.count; i++) live_list(stage->reads.at[i], stage->number);
+    for (int i = 0; i < stage->reads.count; i++) {
+      live_list(stage->reads.at[i], stage->number);
+      if (stage->kind == IR_STAGE_COMPUTE) live(stage->reads.at[i]->sums, stage->number); /* of one product, and the next */
+    }
     if (stage->kind == IR_STAGE_GUARD) {
       live(stage->reads.at[0]->verdict, stage->number);
       live(stage->reads.at[0]->threshold, stage->number);
