@@ -188,7 +188,8 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > spreading_row()->m) return "its list, of bits, is not of single columns of the result";
   if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
-  if (s->stage->funcs.count < 2 || !cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
+  if (s->stage->funcs.count < 2) return "its statement has no condition";
+  if (!cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
   if (!listed_buffer(s, l)) return "its columns have no workspace";
   l->samples = true;
   lie_beside(s, l);
@@ -349,17 +350,10 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   return guarded == 2 ? reader : NULL;
 }
 
-/* Made of `const` inputs alone, and kept between runs: nothing is saved by not making it. */
-static bool is_made_once(const ir_kernel *kernel, const ir_list *list) {
-  for (int i = 0; i < kernel->stages.count; i++)
-    if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return true;
-  return false;
-}
-
-/* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL. */
+/* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL: of one that is kept nothing is saved by not making it. */
 static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !is_made_once(kernel, list) &&
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !ir_list_made_once(kernel, list) &&
                list->verdict && list->threshold;
   return alone ? reader : NULL;
 }

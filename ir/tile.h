@@ -24,6 +24,9 @@
  * each of the three ascending; so a strip's own ones lie side by side:
  *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
  *     ids     i32 [pairs][capacity]      pairs = ceil(strips / 2); bits are of single strips
+ * Blocks that share a tile which the list makes, each a part of its k's, meet in
+ *     sums    f32 [parts][tile]          what a part has computed
+ *     arrived i32 [parts][warpgroups]    how many of a tile's parts are there, at its first part; 0 between products
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
  *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
  *                                        after the other, from the first one's place on
@@ -129,6 +132,13 @@ struct ir_stage {
 /* The statement whose result others read: the last; what stands before it is computed on the way, and lies nowhere.  Of a stage that reads
  * what lies beside, all are written. */
 static inline ir_stmt *ir_stage_stmt(const ir_stage *stage) { return stage->stmts.count ? stage->stmts.at[stage->stmts.count - 1] : NULL; }
+
+/* Of `const` inputs alone: it may be kept between runs, and serve several beside each other. */
+static inline bool ir_list_made_once(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return true;
+  return false;
+}
 
 typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 

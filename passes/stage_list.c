@@ -155,9 +155,7 @@ void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *
  * (kernels/shares.cuh).  A list that is made once and kept serves runs beside each other, which may not share counters. */
 static bool may_share(const ir_kernel *kernel, const ir_list *list) {
   bool many = list->strips->kind == IR_CONST && list->strips->i / (list->pairs ? 2 : 1) > IR_SHARED_STRIPS;
-  for (int i = 0; i < kernel->stages.count; i++)
-    if (kernel->stages.at[i]->detects == list && kernel->stages.at[i]->once) return false;
-  return list->bits && !many;
+  return list->bits && !many && !ir_list_made_once(kernel, list);
 }
 
 static ir_buf *room_for(pass_context *context, ir_kernel *kernel, const ir_list *list, ir_buf *buf, const char *suffix, ir_dtype dtype, int64_t count) {
@@ -220,7 +218,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     live_list(stage->detects, stage->number);
     for (int i = 0; i < stage->reads.count; i++) {
       live_list(stage->reads.at[i], stage->number);
-      if (stage->kind == IR_STAGE_COMPUTE) live(stage->reads.at[i]->sums, stage->number); /* of one product, and the next */
+      if (stage->kind == IR_STAGE_COMPUTE) live(stage->reads.at[i]->sums, stage->number); /* nothing stays there from one product to the next */
     }
     if (stage->kind == IR_STAGE_GUARD) {
       live(stage->reads.at[0]->verdict, stage->number);

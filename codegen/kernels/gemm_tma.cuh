@@ -153,7 +153,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
 #pragma unroll 1
   while (walk.next(args, place)) {
     spc_listed_boxes<Config> listed(args, place);
-    const spc_k_share share = spc_part_at_hand<Config>(walk).template of<Config>(steps);
+    const spc_k_share share = spc_share_at_hand<Config>(walk, steps);
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
@@ -344,8 +344,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
 #pragma unroll 1
   while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
-    const spc_tile_part mine = spc_part_at_hand<Config>(walk);
-    const spc_k_share share = mine.template of<Config>(rows.tiles());
+    const spc_k_share share = spc_share_at_hand<Config>(walk, rows.tiles());
     if constexpr (Config::share_units > 0) rows.begin(share.begin);
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
@@ -355,7 +354,8 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
         ptx_barrier_expect(full, ring::panel_b::bytes);
         ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, spc_batch_of<Config>(args, place));
       } else if (Config::mixes && first_thread) {
-        if (Config::samples && i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i) | mine.noted());
+        if constexpr (Config::samples)
+          if (i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | spc_used_halves<Config>(rows, i) | walk.mine.noted());
         spc_box_load_listed<Config>(slot, args, maps, full, place, k, rows, i);
       }
       rows.load(slot);
@@ -606,8 +606,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(Config::bsr ? 1 : spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
-    const spc_tile_part mine = spc_part_at_hand<Config>(walk);
-    if constexpr (Config::share_units > 0) share = mine.template of<Config>(steps), steps = share.end - share.begin;
+    if constexpr (Config::share_units > 0) share = walk.mine.of(steps), steps = share.end - share.begin;
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
     if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
@@ -627,7 +626,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_pass<Config>(shared, at, steps - half.end);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0)
-      if (mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, mine, (int *)(base + ring::said_at))) {
+      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, (int *)(base + ring::said_at))) {
         spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
         continue;
       }

@@ -12,18 +12,15 @@
 // The part of a tile that a block has.
 struct spc_tile_part {
   int number, parts;
-  template <class Config> __device__ __forceinline__ spc_k_share of(int steps) const {
-    if constexpr (Config::share_units > 0) return spc_part_of_k(steps, number, parts);
-    else return {0, steps};
-  }
+  __device__ __forceinline__ spc_k_share of(int steps) const { return spc_part_of_k(steps, number, parts); }
   // In a word that has room from bit 8 on.
   __device__ __forceinline__ int noted() const { return number << 8 | parts << 16; }
   SPC_DEVICE spc_tile_part read(int word) { return {word >> 8 & 255, max(word >> 16, 1)}; }
 };
-// Of the tile at hand: all of it where none are shared.
-template <class Config, class Walk> SPC_DEVICE spc_tile_part spc_part_at_hand(const Walk &walk) {
-  if constexpr (Config::share_units > 0) return walk.mine;
-  else return {0, 1};
+// This block's k tiles of the tile at hand: all of them where none are shared.
+template <class Config, class Walk> SPC_DEVICE spc_k_share spc_share_at_hand(const Walk &walk, int steps) {
+  if constexpr (Config::share_units > 0) return walk.mine.of(steps);
+  else return {0, steps};
 }
 
 // Parts of every tile, of so many tiles of so many k tiles; by all threads alike.
