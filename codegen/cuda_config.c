@@ -116,19 +116,25 @@ static void put_guard(const config *c) {
     line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
 }
 
-/* Offset of batch number `batch` in an operand: batch indices are flattened row-major. */
-static const char *batch_offset(const config *c, const cg_operand *o) {
+/* Index i of batch number `batch`: they are flattened row-major, and a grid has less than 2^32 of them. */
+static const char *batch_index(const config *c, int i) {
   const cg_product *p = &c->l->product;
   ir_text text = ir_text_new(c->arena);
-  for (int i = 0; i < p->batch_count; i++) {
-    ir_expr *inner = ir_int(c->arena, 1);
-    for (int j = i + 1; j < p->batch_count; j++)
-      inner = ir_apply(c->arena, IR_OP_MUL, inner, p->batch[j]->extent);
-    ir_text_printf(&text, " + batch");
-    if (i + 1 < p->batch_count) ir_text_printf(&text, " / (%s)", size_text(c, inner));
-    if (i > 0) ir_text_printf(&text, " %% (%s)", size_text(c, p->batch[i]->extent));
-    ir_text_printf(&text, " * (%s)", size_text(c, o->stride_batch[i]));
-  }
+  ir_expr *inner = NULL;
+  for (int j = i + 1; j < p->batch_count; j++)
+    inner = inner ? ir_apply(c->arena, IR_OP_MUL, inner, p->batch[j]->extent) : p->batch[j]->extent;
+  ir_text_printf(&text, "(long long)((spc_u32)batch");
+  if (inner) ir_text_printf(&text, " / (spc_u32)(%s)", size_text(c, inner));
+  if (i > 0) ir_text_printf(&text, " %% (spc_u32)(%s)", size_text(c, p->batch[i]->extent));
+  ir_text_printf(&text, ")");
+  return text.data;
+}
+
+/* Offset of batch number `batch` in an operand. */
+static const char *batch_offset(const config *c, const cg_operand *o) {
+  ir_text text = ir_text_new(c->arena);
+  for (int i = 0; i < c->l->product.batch_count; i++)
+    ir_text_printf(&text, " + %s * (%s)", batch_index(c, i), size_text(c, o->stride_batch[i]));
   return text.data ? text.data : "";
 }
 
@@ -155,15 +161,8 @@ static void put_vectors(const config *c, const char *name, const int *bufs, int 
 }
 
 static void put_batch_index(const config *c) {
-  const cg_product *p = &c->l->product;
   line(c, "SPC_DEVICE long long batch_at(const spc_args &args, long long batch, int d) {");
-  for (int i = 0; i < p->batch_count; i++) {
-    ir_expr *inner = ir_int(c->arena, 1);
-    for (int j = i + 1; j < p->batch_count; j++)
-      inner = ir_apply(c->arena, IR_OP_MUL, inner, p->batch[j]->extent);
-    line(c, "  if (d == %d) return batch / (%s) %% (%s);", i, size_text(c, inner),
-         size_text(c, p->batch[i]->extent));
-  }
+  for (int i = 0; i < c->l->product.batch_count; i++) line(c, "  if (d == %d) return %s;", i, batch_index(c, i));
   line(c, "  return 0;");
   line(c, "}");
 }

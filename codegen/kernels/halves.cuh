@@ -26,7 +26,7 @@ template <class Config> SPC_DEVICE spc_half spc_half_of(const spc_args &args, in
 // Where a strip's own entries begin in the list that it shares.
 template <class Config> SPC_DEVICE int spc_own_begin(const spc_args &args, int strip) {
   if constexpr (!Config::own_strips) return 0;
-  else return strip % 2 ? __ldg(Config::counts(args) + strip / 2) - __ldg(Config::counts(args) + (int)Config::pairs(args) + strip) : 0;
+  else return strip % 2 ? Config::counts(args)[strip / 2] - Config::counts(args)[(int)Config::pairs(args) + strip] : 0;
 }
 // How many entries a strip's list has.
 template <class Config> SPC_DEVICE int spc_count_of(const spc_args &args, int strip) {
