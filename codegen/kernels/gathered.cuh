@@ -63,7 +63,8 @@ template <class Config> struct spc_gathered {
     return max((list.count * gran + Config::tile_k - 1) / Config::tile_k, 1);
   }
   __device__ __forceinline__ void look_ahead() {
-    list.template at_each<gran, step>(next, position);
+#pragma unroll
+    for (int p = 0; p < passes; p++) next[p] = list.template at<gran>(position + p * step);
     position += Config::tile_k;
   }
   // Where the box of a packed A starts in k tile i; that of an empty list lies outside, and is zeros.

@@ -138,26 +138,8 @@ struct spc_list {
   int extent; // of the listed axis: the last micro-tile may reach over it
   // What lies at a position of the list, counted in rows; -1: past the list.
   template <int Gran> __device__ __forceinline__ int at(int position) const {
-    int row = position / Gran < count ? ids[position / Gran] * Gran + position % Gran : -1; // __ldg would be kept where nobody asks
+    int row = position / Gran < count ? ids[position / Gran] * Gran + position % Gran : -1;
     return row < extent ? row : -1;
-  }
-  // Of positions Step apart: one address serves them all.
-  template <int Gran, int Step, int Count> __device__ __forceinline__ void at_each(int (&row)[Count], int position) const {
-    if constexpr (Step % Gran == 0) {
-      const spc_u32 first = (spc_u32)position / Gran, within = (spc_u32)position % Gran;
-      const int *from = ids + first;
-      const int left = count - (int)first;
-#pragma unroll
-      for (int i = 0; i < Count; i++) {
-        int id = -1;
-        if (i * (Step / Gran) < left) id = __ldg(from + i * (Step / Gran));
-        if (Gran == 1) row[i] = id; // an id lies inside
-        else row[i] = id >= 0 && id * Gran + (int)within < extent ? id * Gran + (int)within : -1;
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < Count; i++) row[i] = at<Gran>(position + i * Step);
-    }
   }
 };
 
@@ -230,7 +212,9 @@ struct spc_gather_loader : spc_listed_rows<T, Rows, Columns, Threads> {
     look_ahead();
   }
   __device__ __forceinline__ void look_ahead() {
-    list.template at_each<Gran, rows::share::pass_rows>(this->next, position);
+#pragma unroll
+    for (int p = 0; p < rows::share::passes; p++)
+      this->next[p] = list.template at<Gran>(position + p * rows::share::pass_rows);
     position += Rows;
   }
   __device__ __forceinline__ void load(char *shared) {
@@ -268,7 +252,9 @@ struct spc_rows_loader : spc_listed_rows<T, Rows, Columns, Threads> {
 
   __device__ __forceinline__ spc_rows_loader(spc_matrix<T> from, spc_list of, int extent_k, int at0, int thread)
       : rows(from, extent_k, 0, thread) {
-    of.template at_each<Gran, rows::share::pass_rows>(this->next, at0 + rows::first);
+#pragma unroll
+    for (int p = 0; p < rows::share::passes; p++)
+      this->next[p] = of.template at<Gran>(at0 + rows::first + p * rows::share::pass_rows);
   }
   __device__ __forceinline__ void load(char *shared) {
     this->copy(shared);

@@ -95,7 +95,8 @@ template <class T, int K, int Free, int Threads, int Gran> struct spc_straight_g
     look_ahead();
   }
   __device__ __forceinline__ void look_ahead() {
-    list.template at_each<Gran, share::pass_rows>(next, position);
+#pragma unroll
+    for (int p = 0; p < share::passes; p++) next[p] = list.template at<Gran>(position + p * share::pass_rows);
     position += K;
   }
   template <bool Whole> __device__ __forceinline__ void load(spc_u32 shared, int) {

@@ -13,7 +13,7 @@
 
 // The row at place m.
 template <class Config> SPC_DEVICE int spc_row_at(const spc_args &args, int m, bool all) {
-  if constexpr (Config::regroups) return all ? m : Config::order(args)[m]; // not __ldg: what nobody asks for is not loaded
+  if constexpr (Config::regroups) return all ? m : Config::order(args)[m];
   else return m;
 }
 

@@ -62,7 +62,7 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       count[i] = strip < strips ? Config::counts(args)[strip] : -1;
     }
 #pragma unroll
-    for (int half = 0; half < 2; half++)
+    for (int half = 0; half < lists / 32; half++)
 #pragma unroll 1 // all of it would be a third of the kernel's text
       for (int j = 0; j < 32; j++) {
         const int other = __shfl_sync(0xffffffffu, count[half], j);
@@ -236,11 +236,11 @@ template <class Config> struct spc_sampled {
       for (int h = 0; h < 2; h++)
         used |= (spc_half_of<Config>(args, place.m0 / Config::strip, h, Config::tile_n).has(place.n0 / Config::tile_n) ? 1 : 0) << h;
     }
-    list.template at_each<Config::gran, step>(row, place.n0 + line);
 #pragma unroll
     for (int i = 0; i < passes; i++) {
-      listed |= (row[i] >= 0 ? 1u : 0u) << i;
-      row[i] = max(row[i], 0);
+      int at = list.template at<Config::gran>(place.n0 + line + i * step);
+      row[i] = max(at, 0);
+      listed |= (at >= 0 ? 1u : 0u) << i;
     }
     b = (const char *)(Config::b(args, place.batch) + k);
     pitch_b = (spc_u32)Config::pitch_b(args) * 2;
