@@ -207,6 +207,7 @@ typedef struct cg_launch {
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
+  bool holds;             /* who comes behind it comes when all of its blocks have left */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 

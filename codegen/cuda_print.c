@@ -587,7 +587,7 @@ void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *la
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_put(out, "extern \"C\" __global__ void ");
   put_bounds(out, launch);
-  ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n  ptx_follow_grid();\n", launch->entry);
+  ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n  ptx_%s_grid();\n", launch->entry, launch->holds ? "wait" : "follow");
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args, args.buf[%d], %s, %d)) return;\n", launch->buf_verdict,
                    launch->stage->when.above ? "true" : "false", cg_list_number(kernel, launch->stage->when.list));

@@ -162,8 +162,9 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   spc_u32 shared = spc_shared_address(spc_shared);
   if (threadIdx.x == Config::workers)
     for (int i = 0; i < 4; i++) ptx_tma_prefetch(&maps.map[i]);
-  ptx_follow_grid(); // nothing in global memory was touched before
+  ptx_wait_grid(); // nothing in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
+  ptx_release_grid();
   const bool all = spc_dense_is_meant<Config>(args);
   const int rows = all ? (int)Config::m(args) : __ldg(Config::counts(args));
   spc_live_choice choice = {rows, spc_large, spc_small};

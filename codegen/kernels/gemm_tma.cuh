@@ -692,13 +692,14 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
-  ptx_follow_grid(); // nothing in global memory was touched before
+  ptx_wait_grid(); // nothing in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
+  ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   __syncthreads();
   const bool walks = lists || Config::n_blocks || Config::bsr;

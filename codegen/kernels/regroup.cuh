@@ -97,30 +97,42 @@ SPC_DEVICE float spc_cover_between(spc_u64 row, const spc_sampled_columns &colum
 // What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
 // between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
 // columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
-// By one warp, lane i has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a strip takes.
-SPC_DEVICE float spc_cover_regrouped(spc_u64 pattern, int count, float tiles, int apart) {
-  const int many = 8; // of the 32 rows: fewer may be chance
-  int lane = (int)threadIdx.x & 31, rank = 0, from = 0, none = 0, one = 0, two = 0;
-  spc_sampled_columns columns = {0, 0, (float)count, tiles, 0};
+// By all warps of a block; `room` has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a
+// strip takes.  The first warp's to use.
+struct spc_sample_room {
+  spc_u64 sorted[32];
+  spc_u32 pattern[32][2]; // high word, low word
+  int held[64];           // rows that hold the column
+};
+template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &room, int count, float tiles, int apart) {
+  const int warps = Config::threads / 32, many = 8; // of the 32 rows: fewer may be chance
+  int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+  spc_u64 pattern = (spc_u64)room.pattern[lane][0] << 32 | room.pattern[lane][1];
 #pragma unroll
-  for (int j = 0; j < 64; j++) { // how many rows hold a column
+  for (int j = warp; j < 64; j += warps) {
     int held = __popc(ptx_ballot(pattern >> (63 - j) & 1));
-    spc_u64 column = j < count ? 1ull << (63 - j) : 0;
-    if (j < count) none += held == 0, one += held == 1, two += held == 2;
-    if (held < many) columns.rare |= column;
-    else columns.often |= column;
+    if (lane == 0) room.held[j] = held;
+  }
+  __syncthreads();
+  spc_sampled_columns columns = {0, 0, (float)count, tiles, 0};
+  int none = 0, one = 0, two = 0;
+#pragma unroll
+  for (int j = 0; j < 64; j += 32) { // a lane a column; the first of these is the highest bit
+    int held = j + lane < count ? room.held[j + lane] : -1;
+    columns.rare = columns.rare << 32 | __brev(ptx_ballot(held >= 0 && held < many));
+    columns.often = columns.often << 32 | __brev(ptx_ballot(held >= many));
+    none += __popc(ptx_ballot(held == 0)), one += __popc(ptx_ballot(held == 1)), two += __popc(ptx_ballot(held == 2));
   }
   columns.touched = (columns.count - (float)none + fminf((float)none, (float)(one * one) / (float)(2 * (two + 1)))) / columns.count;
 #pragma unroll
-  for (int j = 0; j < 32; j++) {
-    spc_u64 other = __shfl_sync(~0u, pattern, j), a = other & columns.rare, b = pattern & columns.rare;
-    bool greater = a > b || (a == b && other > pattern);
-    rank += greater || (other == pattern && j < lane) ? 1 : 0;
+  for (int r = warp; r < 32; r += warps) { // where row r comes
+    spc_u64 mine = __shfl_sync(~0u, pattern, r), a = pattern & columns.rare, b = mine & columns.rare;
+    bool before = a > b || (a == b && pattern > mine) || (pattern == mine && lane < r);
+    int rank = __popc(ptx_ballot(before));
+    if (lane == 0) room.sorted[rank] = mine;
   }
-#pragma unroll
-  for (int j = 0; j < 32; j++) // the lane whose pattern has this lane's rank
-    if (__shfl_sync(~0u, rank, j) == lane) from = j;
-  spc_u64 row = __shfl_sync(~0u, pattern, from);
+  __syncthreads();
+  spc_u64 row = room.sorted[lane];
   const float further = 0.57f; // neighbours in a sample lie nearer than a strip's ends as often as not: of the next but one so much
   return (1 - further) * spc_cover_between(row, columns, apart) + further * spc_cover_between(row, columns, apart + 1);
 }
@@ -130,31 +142,34 @@ SPC_DEVICE float spc_cover_regrouped(spc_u64 pattern, int count, float tiles, in
 template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args, const spc_row_runs<Config> &runs) {
   using row_runs = spc_row_runs<Config>;
   const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, all = 32 * most * looks, least = 16 * 1024;
+  const int turns = all / Config::threads;
   static_assert(all % Config::threads == 0, "lanes share the looks evenly");
-  __shared__ spc_u32 pattern[32][2];
+  __shared__ spc_sample_room room;
   __shared__ float estimate;
   spc_u32 rows = (spc_u32)Config::strip_extent(args), tiles = (spc_u32)Config::capacity(args);
   if (rows < 64 || (spc_u64)rows * tiles < least) return false;
   double threshold = Config::threshold(args);
   spc_u32 columns = min(tiles, (spc_u32)most), share = tiles / columns, high = rows / 32;
-  if (threadIdx.x < 64) pattern[threadIdx.x / 2][threadIdx.x % 2] = 0;
-  __syncthreads();
+  uint4 seen[turns]; // all asked for before the first is waited for
 #pragma unroll
-  for (int t = 0; t < all / Config::threads; t++) {
+  for (int t = 0; t < turns; t++) {
     spc_u32 look = (spc_u32)(t * Config::threads) + threadIdx.x, column = look / looks % most, number = look / looks / most;
     spc_u32 hash = (number * most + column) * 2654435761u >> 8, row = number * high + (number * 2654435761u >> 8) % high;
     spc_u32 tile = column * share + (column * 2246822519u >> 8) % share, part = hash % (row_runs::lanes / looks) * looks + look % looks;
-    bool found = column < columns && row_runs::any(runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk));
-    spc_u32 votes = ptx_ballot(found) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
-    if (votes && look % looks == 0) atomicOr(&pattern[number][column / 32], 0x80000000u >> column % 32);
+    seen[t] = column < columns ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
+  }
+  if (threadIdx.x < 64) room.pattern[threadIdx.x / 2][threadIdx.x % 2] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    spc_u32 look = (spc_u32)(t * Config::threads) + threadIdx.x, column = look / looks % most, number = look / looks / most;
+    spc_u32 votes = ptx_ballot(row_runs::any(seen[t])) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
+    if (votes && look % looks == 0) atomicOr(&room.pattern[number][column / 32], 0x80000000u >> column % 32);
   }
   __syncthreads();
-  if (threadIdx.x < 32) {
-    spc_u32 strips = (spc_u32)Config::strips(args);
-    spc_u64 mine = (spc_u64)pattern[threadIdx.x][0] << 32 | pattern[threadIdx.x][1];
-    float cover = spc_cover_regrouped(mine, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
-    if (threadIdx.x == 0) estimate = cover;
-  }
+  spc_u32 strips = (spc_u32)Config::strips(args);
+  float cover = spc_cover_regrouped<Config>(room, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
+  if (threadIdx.x == 0) estimate = cover;
   __syncthreads();
   const float promise = 1.08f;
   return spc_decide<Config>(args, fminf(estimate * promise, 1.0f), 1, threshold);

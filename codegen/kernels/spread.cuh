@@ -221,6 +221,7 @@ template <class Config> SPC_DEVICE void spc_spread(const spc_args &args) {
   static_assert(sizeof(typename Config::T) == 2 && Config::columns <= 256 && Config::strip % 8 == 0, "rows of 16-bit elements, in whole chunks");
   __shared__ __align__(16) spc_spread_room<Config> room;
   if (spc_not_meant<Config>(args)) return;
+  ptx_release_grid(); // not before: the dense branch behind a launch that leaves finds all multiprocessors at once
   const bool dense = Config::whole && spc_verdict(Config::meant(args)) > 0, aligned = spc_spread_aligned<Config>(args);
   const spc_u32 strips = (spc_u32)((Config::m(args) + Config::strip - 1) / Config::strip), wide = (spc_u32)((Config::n(args) + Config::columns - 1) / Config::columns);
 #pragma unroll 1
