@@ -254,35 +254,33 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
   return spc_decide<Config>(args, covered, samples, threshold);
 }
 
-// The same where the axis is contiguous and a chunk holds several micro-tiles: chunks of a strip's rows, a warp's each, so that what is found
-// empty is (of strips of more than 128 rows: so many of them).
+// The same where the axis is contiguous and a chunk holds several micro-tiles: two chunks of a strip's rows, a warp's each, so that what is
+// found empty is (of strips of more than 128 rows: so many of them).  Two that share a sector take as long as one: to look at so many rows
+// takes a cycle each.
 template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
-  const int places = axis::warps < 32 ? 32 / axis::warps * axis::warps : axis::warps, turns = places / axis::warps, at_least = 64;
-  const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, loads = (rows + 31) / 32, samples = places * axis::each;
+  const int places = 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
+  const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
+  const int samples = places * across * axis::each;
   spc_u32 strips = (spc_u32)Config::strips(args);
-  spc_u64 columns = (spc_u64)strips * (spc_u64)Config::capacity(args) / axis::each; // of chunks, a strip high
-  if (columns < (spc_u64)places || columns * Config::strip < (spc_u64)places * rows * at_least || columns >> 32) return false;
+  spc_u64 columns = (spc_u64)strips * (spc_u64)Config::capacity(args) / (across * axis::each); // of chunks, a strip high
+  if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 32) return false;
   double threshold = Config::threshold(args);
   spc_u32 share = (spc_u32)columns / places;
-  uint4 seen[turns][loads];
+  int covered = 0, chunk = axis::lane() % across;
 #pragma unroll
   for (int t = 0; t < turns; t++) {
     spc_u32 number = t * axis::warps + threadIdx.x / 32, place = number * share + (number * 2654435761u >> 8) % share;
-    long long first = (long long)(place % strips) * Config::strip, last = min(first + Config::strip, runs.rows);
+    long long first = (long long)(place % strips) * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
+    uint4 seen[loads], any = make_uint4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < loads; i++) {
-      int row = i * 32 + axis::lane();
-      seen[t][i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(place / strips) * axis::chunk);
+      int row = i * at_once + axis::lane() / across;
+      seen[i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(place / strips * across + chunk) * axis::chunk);
     }
-  }
-  int covered = 0;
 #pragma unroll
-  for (int t = 0; t < turns; t++) {
-    uint4 any = seen[t][0];
-#pragma unroll
-    for (int i = 1; i < loads; i++) any = axis::both(any, seen[t][i]);
-    covered += __popc(ptx_any_bits(axis::bits(any)));
+    for (int i = 0; i < loads; i++) any = axis::both(any, seen[i]);
+    covered += __popc(ptx_any_bits(axis::bits(any) << chunk * axis::each));
   }
   covered = spc_block_sums<Config>({axis::lane() == 0 ? covered : 0, 0}).x;
   return spc_decide<Config>(args, covered, samples, threshold);
