@@ -57,9 +57,9 @@ static void put_map(ir_text *text, const ir_box_map *map) {
 
 const char *cg_launch_text(ir_arena *arena, const ir_code_image *code) {
   ir_text text = ir_text_new(arena);
-  ir_text_printf(&text, "%s %s %s threads %d blocks %d by %d shared %d%s%s\ngrid", cg_embedded_digest,
+  ir_text_printf(&text, "%s %s %s threads %d blocks %d by %d shared %d%s%s%s\ngrid", cg_embedded_digest,
                  code->label, code->entry, code->threads, code->blocks_per_sm, code->cluster, code->shared_bytes,
-                 code->capped ? " capped" : "", code->stands_in ? " stands in" : "");
+                 code->capped ? " capped" : "", code->evenly ? " evenly" : "", code->stands_in ? " stands in" : "");
   for (int i = 0; i < 3; i++) put_size(&text, code->grid[i]);
   ir_text_put(&text, "\nbuffers");
   for (int i = 0; i < code->bufs.count; i++) ir_text_printf(&text, " %s", code->bufs.at[i]->name);

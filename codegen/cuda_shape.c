@@ -162,6 +162,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (launch->row && ir_kernel_moves_boxes(launch->row)) {
     int split = ir_kernel_split(launch->row);
     out->capped = split == 1;
+    out->evenly = out->capped && !launch->attend.is && !launch->groups.segment && ir_kernel_is_dense(launch->row);
     if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
     if (launch->attend.is) cg_attend_maps(arena, launch, out);
     else cg_boxes_maps(arena, launch, out);

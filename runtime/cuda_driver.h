@@ -110,7 +110,7 @@ struct rt_cuda_module {
   cu_module *module;
   cu_function *function;
   int threads, shared_bytes, blocks_per_sm, cluster;
-  bool capped, follows; /* follows: it waits for the grid before it by itself */
+  bool capped, evenly, follows; /* follows: it waits for the grid before it by itself */
 };
 
 /* Makes the context current, runs the call, keeps its words when it fails. */

@@ -17,6 +17,7 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
   m->shared_bytes = code->shared_bytes;
   m->blocks_per_sm = code->blocks_per_sm > 0 ? code->blocks_per_sm : 1;
   m->capped = code->capped;
+  m->evenly = code->evenly;
   m->cluster = code->cluster > 0 ? code->cluster : 1;
   /* Emitted kernels open with ptx_follow_grid (kernels/ptx.cuh); one that was edited may not. */
   const ir_target *target = ir_target_find(cuda->arch);
@@ -47,7 +48,8 @@ spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t g
                           const spc_args *args, const spc_tensor_maps *maps, void *stream) {
   void *parameters[] = {(void *)args, (void *)maps};
   int64_t resident = (int64_t)module->blocks_per_sm * cuda->multiprocessors, x = grid[0];
-  if (!x || (module->capped && x > resident)) x = resident - resident % module->cluster;
+  bool some = module->evenly && x > resident / 3 && x <= resident / 4 * 3;
+  if (!x || some || (module->capped && x > resident)) x = resident - resident % module->cluster;
   if (x > INT32_MAX || grid[1] > UINT16_MAX || grid[2] > UINT16_MAX) {
     snprintf(cuda->error, sizeof cuda->error,
              "launch: a grid of %lld x %lld x %lld blocks is beyond the device's limit",
