@@ -256,27 +256,28 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 
 // The same where the axis is contiguous and a chunk holds several micro-tiles: two chunks of a strip's rows, a warp's each, so that what is
 // found empty is (of strips of more than 128 rows: so many of them).  Two that share a sector take as long as one: to look at so many rows
-// takes a cycle each.
+// takes a cycle each.  Places are one of each part of the strips and one of each part of the columns: strips may be unlike.
 template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
   const int places = 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
   const int samples = places * across * axis::each;
-  spc_u32 strips = (spc_u32)Config::strips(args);
-  spc_u64 columns = (spc_u64)strips * (spc_u64)Config::capacity(args) / (across * axis::each); // of chunks, a strip high
-  if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 32) return false;
+  spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
+  spc_u64 columns = (spc_u64)strips * wide; // a strip high
+  if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false;
   double threshold = Config::threshold(args);
-  spc_u32 share = (spc_u32)columns / places;
+  spc_u32 share = max(wide / places, 1u);
   int covered = 0, chunk = axis::lane() % across;
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 number = t * axis::warps + threadIdx.x / 32, place = number * share + (number * 2654435761u >> 8) % share;
-    long long first = (long long)(place % strips) * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
+    spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
+    spc_u32 strip = (number * strips + hash % strips) / places, column = (number * 7 % places * share + hash % share) % wide;
+    long long first = (long long)strip * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
     uint4 seen[loads], any = make_uint4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < loads; i++) {
       int row = i * at_once + axis::lane() / across;
-      seen[i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(place / strips * across + chunk) * axis::chunk);
+      seen[i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
     }
 #pragma unroll
     for (int i = 0; i < loads; i++) any = axis::both(any, seen[i]);

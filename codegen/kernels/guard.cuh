@@ -58,12 +58,15 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
   double threshold = Config::threshold(args), sum = 0;
   const int *counts = Config::counts(args);
   if constexpr (Config::halves) counts += Config::pairs(args); // of either strip
-  int sample = spc_verdict(Config::verdict(args)); // or what another block has written anew meanwhile: the same branch
+  int count[each]; // asked for beside the verdict; nobody has written them where a sample says dense
 #pragma unroll
   for (spc_u32 i = 0; i < each; i++) {
     spc_u32 at = (threadIdx.x + i * Config::threads) * step;
-    if (sample <= 0 && at < strips) set += (spc_u32)counts[at];
+    count[i] = at < strips ? counts[at] : 0;
   }
+  int sample = spc_verdict(Config::verdict(args)); // or what another block has written anew meanwhile: the same branch
+#pragma unroll
+  for (spc_u32 i = 0; i < each; i++) set += (spc_u32)count[i];
   set = __reduce_add_sync(~0u, set);
   if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = set;
   if (__syncthreads_or(sample > 0)) {
