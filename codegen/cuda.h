@@ -228,6 +228,8 @@ const ir_code *cg_thread_loop(const ir_func *func);
 bool cg_grid_covers(const ir_code *loop); /* its length is known when it is launched: a grid is as large, unless that is capped */
 /* A block finds a word of bits, or several; else a warp does. */
 bool cg_detects_by_blocks(const ir_list *list);
+/* Tiles that are fewer than multiprocessors are dealt evenly over the machine. */
+bool cg_deals_evenly(const cg_launch *launch);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */

@@ -231,6 +231,7 @@ static void put_tile(const config *c) {
        ir_kernel_precision(row) == IR_PRECISION_TF32X3 ? 2 : 1);
   line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
        c->l->gathers ? 32 : 8);
+  line(c, "static constexpr bool evenly = %s; // blocks that have a tile lie all over the machine", cg_deals_evenly(c->l) ? "true" : "false");
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,
        p->b.layout, p->t.layout);
 }

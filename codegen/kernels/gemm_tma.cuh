@@ -262,7 +262,7 @@ template <class Config> SPC_DEVICE void spc_box_prepare_role(spc_u32 shared, con
   using prepares = spc_prepares<Config>;
   int thread = (int)threadIdx.x % 64, half = (int)threadIdx.x / 64 % 2, number = 0; // of the k tile among the block's
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
-  int left = ((int)Config::tiles(args) - (int)spc_first_tile((spc_u32)Config::tiles(args)) + (int)gridDim.x - 1) / (int)gridDim.x * steps;
+  int left = ((int)Config::tiles(args) - (int)spc_first_tile<Config>(args) + (int)gridDim.x - 1) / (int)gridDim.x * steps;
   spc_box_starter<Config> starter(args, steps);
 #pragma unroll 1
   for (int i = 0; i < prepares::ahead; i++) starter.next(shared, args, maps, thread == 0 && i % 2 == half);

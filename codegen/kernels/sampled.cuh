@@ -16,8 +16,9 @@
 // ---- which tiles a block takes ---------------------------------------------------------------------------------
 // A block's first one.  Of fewer than blocks every so many of these has none: multiprocessors that are neighbours share a way to memory,
 // and where the last ways lay idle what comes from the shared cache would take up to a tenth longer.
-SPC_DEVICE spc_u32 spc_first_tile(spc_u32 tiles) {
-  if (tiles >= gridDim.x) return blockIdx.x;
+template <class Config> SPC_DEVICE spc_u32 spc_first_tile(const spc_args &args) {
+  const spc_u32 tiles = (spc_u32)Config::tiles(args);
+  if (!Config::evenly || tiles >= gridDim.x) return blockIdx.x;
   const spc_u32 first = blockIdx.x * tiles / gridDim.x;
   return (blockIdx.x + 1) * tiles / gridDim.x > first ? first : tiles;
 }
@@ -30,7 +31,7 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks, bool 
   spc_u32 next_tile, tiles;
   bool all; // of a kernel that is its own dense branch: what the guard says
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
-      : next_tile(spc_first_tile((spc_u32)Config::tiles(args))), tiles((spc_u32)Config::tiles(args)), all(whole) {}
+      : next_tile(spc_first_tile<Config>(args)), tiles((spc_u32)Config::tiles(args)), all(whole) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (next_tile >= tiles) return false;
     place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
