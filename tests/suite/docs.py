@@ -16,4 +16,11 @@ for f in ["README.md"] + sorted(glob.glob(os.path.join(ROOT, "docs/*.md"))):
         check("%s quotes %s as it is" % (name, path), quote in whole, quote)
     for target in re.findall(r"\]\(([^)#:]+\.md)\)", text):
         check("%s links to %s" % (name, target), os.path.exists(os.path.join(ROOT, os.path.dirname(f) if not f.startswith(ROOT) else os.path.dirname(os.path.relpath(f, ROOT)), target)))
+# The keys of a block of the tile program are those that its reader takes.
+text, reader = open(os.path.join(ROOT, "docs/ir.md")).read(), open(os.path.join(ROOT, "ir/parse_tile.c")).read()
+for block in ("candidate", "list", "stage"):
+    fields = re.search(r"%s_fields\[\] = \{(.*?)\};" % block, reader, re.S).group(1)
+    taken = {a or b for a, b in re.findall(r'FIELD\(\w+, (\w+),|\{"(\w+)"', fields)}
+    told = {key.split()[0] for key in re.findall("`([^`]*)`", re.search(r"^\| `%s .*?` \|(.*)\|$" % block, text, re.M).group(1))}
+    check("docs/ir.md tells the keys of a %s" % block, len(taken) > 20 and taken == told, "not told: %s; told: %s" % (sorted(taken - told), sorted(told - taken)))
 close()
