@@ -211,6 +211,7 @@ typedef struct cg_launch {
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 
+enum { CG_LARGE_TILE = 128 * 128 }; /* elements: from so many on it is the tensor cores that are waited for, up to so many memory */
 enum { CG_BLOCKS_BESIDE = 4 }; /* of a launch before a kernel, or behind it, on a multiprocessor */
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
 

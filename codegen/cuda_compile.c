@@ -195,9 +195,8 @@ static void emit_launches(compilation *c, const cg_launches *launches, bool stan
 /* Blocks of a large product whose tiles are neighbours share a way to memory if they lie side by side, as they do when all come at
  * once; where they come one by one, as others leave, they lie anywhere and take 2 to 4 % longer. */
 static bool wants_all_units(const cg_launch *launch) {
-  const int large = 128 * 128;
   const ir_kernel_row *row = launch->row;
-  return row && row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(row) && row->m * row->n >= large;
+  return row && row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(row) && row->m * row->n >= CG_LARGE_TILE;
 }
 
 static void hold_large(compilation *c) {
@@ -205,6 +204,7 @@ static void hold_large(compilation *c) {
   for (int i = 0; i < c->kernel->stages.count; i++)
     for (int n = 0; n < c->variants[i].launches.at.count; n++) {
       cg_launch *launch = &c->variants[i].launches.at.at[n];
+      launch->holds = false;
       if (before) before->holds = wants_all_units(launch);
       before = launch;
     }

@@ -743,8 +743,8 @@ static void put_next(const config *c) {
 
 /* What a kernel begins with.  One that moves boxes waits for the grid before it by itself, once its barriers are there; some let the next
  * one come when they know that they are meant. */
-static const char *opening(const cg_launch *l) {
-  if (l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(l->row)) return "";
+static const char *opening(const cg_launch *l, bool boxes) {
+  if (boxes) return "";
   bool later = ir_kernel_brings_rows(l->row) || l->spreads || !strcmp(l->part, "compact");
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
@@ -758,7 +758,7 @@ static void put_entry(const config *c) {
                  plain ? "spc_plain_blocks<" : "", blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
-                 opening(c->l), c->l->part, boxes ? ", maps" : "");
+                 opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
   put_next(c);
   ir_text_put(c->out, "}\n");
 }

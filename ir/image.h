@@ -56,7 +56,7 @@ typedef struct ir_code_image {
   IR_VEC(ir_buf *) bufs;
   ir_expr *grid[3]; /* blocks; grid[0] NULL: persistent, blocks_per_sm x SMs */
   bool capped;      /* grid[0] counts tiles: at most blocks_per_sm x SMs blocks share them */
-  bool evenly;      /* and as many are launched for a third to three quarters of as many tiles, too: it has every so many of them leave */
+  bool evenly;      /* of a third to three quarters as many tiles, too, there are blocks_per_sm x SMs blocks: it has some leave, all over the machine */
   IR_VEC(ir_box_map) maps;
   const ir_library_call *library; /* NULL: a kernel; else there is no cubin and no grid */
   bool stands_in; /* launched when the code before it cannot be: its maps do not fit the pointers */

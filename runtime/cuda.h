@@ -57,7 +57,7 @@ spc_status rt_cuda_map(rt_cuda *cuda, const ir_box_map *map, const int64_t *size
 /* Makes the device's context the calling thread's: once before launches. */
 spc_status rt_cuda_enter(rt_cuda *cuda);
 /* grid[0] = 0: persistent, code->blocks_per_sm blocks a multiprocessor; of a capped code grid[0]
- * counts tiles and as many blocks share them at most (of an even one not much fewer, either).  maps: NULL where the code has none. */
+ * counts tiles and as many blocks share them at most; `evenly` may want all of these blocks for fewer tiles.  maps: NULL where the code has none. */
 spc_status rt_cuda_launch(rt_cuda *cuda, rt_cuda_module *module, const int64_t grid[3],
                           const spc_args *args, const spc_tensor_maps *maps, void *stream);
 

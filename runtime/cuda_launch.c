@@ -19,7 +19,7 @@ spc_status rt_cuda_load(rt_cuda *cuda, const ir_code_image *code, rt_cuda_module
   m->capped = code->capped;
   m->evenly = code->evenly;
   m->cluster = code->cluster > 0 ? code->cluster : 1;
-  /* Emitted kernels open with ptx_follow_grid (kernels/ptx.cuh); one that was edited may not. */
+  /* Emitted kernels wait for the grid before them (ptx_wait_grid, kernels/ptx.cuh); one that was edited may not. */
   const ir_target *target = ir_target_find(cuda->arch);
   m->follows = !code->path && target && target->arch >= 90;
   spc_status status = RT_CUDA(cuda, module_load, &m->module, code->cubin);

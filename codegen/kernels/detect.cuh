@@ -264,13 +264,14 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   const int samples = places * across * axis::each;
   spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
   spc_u64 columns = (spc_u64)strips * wide; // a strip high
-  if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false;
+  if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
   double threshold = Config::threshold(args);
   spc_u32 share = max(wide / places, 1u);
   int covered = 0, chunk = axis::lane() % across;
 #pragma unroll
   for (int t = 0; t < turns; t++) {
     spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
+    // 7 and 16 have nothing in common: every part of the columns has its turn
     spc_u32 strip = (number * strips + hash % strips) / places, column = (number * 7 % places * share + hash % share) % wide;
     long long first = (long long)strip * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
     uint4 seen[loads], any = make_uint4(0, 0, 0, 0);

@@ -27,7 +27,7 @@ SPC_DEVICE void ptx_release_grid() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-// What every kernel does before it touches global memory.
+// Every kernel waits before it touches global memory; most let the next one come at once.
 SPC_DEVICE void ptx_follow_grid() {
   ptx_wait_grid();
   ptx_release_grid();

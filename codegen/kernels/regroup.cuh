@@ -94,16 +94,17 @@ SPC_DEVICE float spc_cover_between(spc_u64 row, const spc_sampled_columns &colum
   return sum / (float)max(32 - apart, 1);
 }
 
-// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
-// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
-// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
-// By all warps of a block; `room` has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a
-// strip takes.  The first warp's to use.
 struct spc_sample_room {
   spc_u64 sorted[32];
   spc_u32 pattern[32][2]; // high word, low word
   int held[64];           // rows that hold the column
 };
+
+// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
+// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
+// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
+// By all warps of a block; `room` has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a
+// strip takes.  All warps find the same.
 template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &room, int count, float tiles, int apart) {
   const int warps = Config::threads / 32, many = 8; // of the 32 rows: fewer may be chance
   int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
@@ -150,10 +151,11 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
   if (rows < 64 || (spc_u64)rows * tiles < least) return false;
   double threshold = Config::threshold(args);
   spc_u32 columns = min(tiles, (spc_u32)most), share = tiles / columns, high = rows / 32;
+  auto nth = [](int t) { return (spc_u32)(t * Config::threads) + threadIdx.x; };
   uint4 seen[turns]; // all asked for before the first is waited for
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 look = (spc_u32)(t * Config::threads) + threadIdx.x, column = look / looks % most, number = look / looks / most;
+    spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
     spc_u32 hash = (number * most + column) * 2654435761u >> 8, row = number * high + (number * 2654435761u >> 8) % high;
     spc_u32 tile = column * share + (column * 2246822519u >> 8) % share, part = hash % (row_runs::lanes / looks) * looks + look % looks;
     seen[t] = column < columns ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
@@ -162,7 +164,7 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 look = (spc_u32)(t * Config::threads) + threadIdx.x, column = look / looks % most, number = look / looks / most;
+    spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
     spc_u32 votes = ptx_ballot(row_runs::any(seen[t])) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
     if (votes && look % looks == 0) atomicOr(&room.pattern[number][column / 32], 0x80000000u >> column % 32);
   }

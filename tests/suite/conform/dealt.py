@@ -9,7 +9,7 @@ HERE = "sm_90a" in TARGET
 TILE = "\nschedule k for sm_90a { tile C m=%d n=%d k=%d; %s}"
 
 
-def dealt(name, dtype, across, tile, tiles, a="m,k", b="k,n", value="A[%s]*B[%s]", batch=0, precision=""):
+def dealt(name, dtype, across, tile, tiles, a="m,k", b="k,n", batch=0, precision=""):
     tile_m, tile_n, tile_k = tile
     m, n, k = tile_m - 8, tile_n * tiles - 8, tile_k + 16
     if across:
@@ -19,8 +19,8 @@ def dealt(name, dtype, across, tile, tiles, a="m,k", b="k,n", value="A[%s]*B[%s]
     shape = lambda subs: ((batch,) if batch else ()) + tuple(size[i] for i in subs.split(","))
     A, B = (ROUND[dtype](rng.integers(-4, 5, shape(subs)).astype(np.float64)) for subs in (a, b))
     text = """spx 1; dim M: dyn; dim N: dyn; dim K: dyn;%s
-kernel k { in A: %s[%s]; in B: %s[%s]; out C[%sm,n] = sum[k] %s : %s acc f32; }
-""" % (" dim Q: dyn;" if batch else "", dtype, (letter + a).upper(), dtype, (letter + b).upper(), letter, value % (letter + a, letter + b), dtype)
+kernel k { in A: %s[%s]; in B: %s[%s]; out C[%sm,n] = sum[k] A[%s]*B[%s] : %s acc f32; }
+""" % (" dim Q: dyn;" if batch else "", dtype, (letter + a).upper(), dtype, (letter + b).upper(), letter, letter + a, letter + b, dtype)
     want = np.einsum("%s%s,%s%s->%smn" % (letter[:1], a.replace(",", ""), letter[:1], b.replace(",", ""), letter[:1]), f64(A), f64(B))
     case("dealt: %s, %d tiles %s" % (name, tiles * max(batch, 1), "of m" if across else "of n"), text + (TILE % (*tile, precision) if HERE else ""), dict(A=A, B=B), dict(C=want), rtol=1e-2,
          kernels=["gemm_tma"] if HERE else [])
