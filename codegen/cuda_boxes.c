@@ -79,7 +79,7 @@ static int word_bytes(const cg_launch *l) {
 
 /* Where tiles of listed columns lie, a note a slot; what is reckoned from bits. */
 static int note_bytes(const cg_launch *l) {
-  const int more_slots = 64 + 16; /* of smaller tiles: their barriers; which rows a block is at */
+  const int more_slots = 128 + 16; /* of smaller tiles: their barriers; which rows a block is at */
   return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->share_units ? 16 : 0) + (l->live ? more_slots : 0);
 }
 

@@ -763,6 +763,19 @@ static void put_entry(const config *c) {
   ir_text_put(c->out, "}\n");
 }
 
+/* Only the instructions of these widths are read by the compiler: half of what there is to read. */
+static void put_widths(const config *c) {
+  const cg_launch *l = c->l;
+  if (l->row->multiply != IR_MULTIPLY_WGMMA) return;
+  int warps_m = 1, warps_n = 1, values = (l->attend.head_v + 15) / 16 * 16;
+  if (!l->attend.is) warps_of(l->row, &warps_m, &warps_n);
+  int columns = l->row->n / warps_n;
+  ir_text_printf(c->out, "#define SPC_WIDTHS(n) ((n) == %d", columns);
+  if (l->attend.is && values != columns) ir_text_printf(c->out, " || (n) == %d", values);
+  if (l->live) ir_text_put(c->out, " || (n) == 128 || (n) == 64");
+  ir_text_put(c->out, ") // of products by the tensor cores\n");
+}
+
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                      ir_text *out) {
   config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out};
@@ -777,6 +790,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
   if (makes && launch->compacted) file = "compact";
+  put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
   ir_text_put(out, "\n");

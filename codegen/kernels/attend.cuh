@@ -58,17 +58,21 @@ template <class Config> SPC_DEVICE void spc_attend_load_role(spc_u32 shared, con
   while (walk.next(args, place)) {
     spc_box_batch batch = spc_attend_batch<Config>(args, place);
     spc_visits<Config> visits;
-    int next = spc_attend_first<Config>(args, place, visits), before = -1;
-    if (room::shares && next >= place.end) continue;
+    visits.begin(args, place);
+    int before = -1; // the columns whose keys came last, and whose values are to come
 #pragma unroll 1
     do {
-      load_k(next, batch);
+      int next = visits.next(args, place);
+      if (before < 0 && next >= place.end) {
+        if (room::shares) break;
+        next = spc_attend_none<Config>(args);
+      }
+      const bool there = before < 0 || next < place.end;
+      if (there) load_k(next, batch);
       if (before < 0) load_q(batch); // its room is free later
       else load_v(before, batch);
-      before = next;
-      next = visits.next(args, place);
-    } while (next < place.end);
-    load_v(before, batch);
+      before = there ? next : -1;
+    } while (before >= 0);
   }
   if (room::shares) return;
   ptx_barrier_wait(room::q_empty(shared, q.at), q.phase);
@@ -119,7 +123,11 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
     }
     ptx_wgmma_fence();
     part.start_scores(s, shared, q.at, k.at);
-    if (more) turns::pass(group), seen.fetch(args, place, part.row0(), n0);
+    if (more) {
+      turns::pass(group);
+      seen.begin(args, place, part.row0());
+      seen.fetch(place, n0);
+    }
   };
   auto scores_are_there = [&]() { // and the next columns are known
     if (gives) ptx_barrier_arrive(room::k_empty(shared, k.at));
@@ -129,7 +137,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
       q.template advance<room::q_slots>();
     }
-    spc_score_sums<Config>(s, args, place, part.row0(), n0, seen);
+    spc_score_sums<Config, true>(s, args, place, part.row0(), n0, seen);
     part.softmax.weigh(s, factor, before);
   };
   auto give_values = [&]() {
@@ -163,7 +171,7 @@ template <class Config> SPC_DEVICE void spc_attend_work_role(spc_u32 shared, con
       ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
       part.start_values(shared, v.at, first);
       turns::pass(group);
-      seen.fetch(args, place, part.row0(), n0);
+      seen.fetch(place, n0);
       ptx_wgmma_wait<1>();
       if constexpr (apart) scores_are_weights();
       first = false;

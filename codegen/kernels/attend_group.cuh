@@ -7,35 +7,27 @@
 #include "spc/panel.cuh"
 #include "spc/wgmma.cuh"
 
-// ---- the instruction: A from registers, B's rows are k ------------------------------------------------------------
-#define SPC_WGMMA_WEIGHTS(TYPE, N, R, P0, P1, P2, P3, P4, P5) \
+// ---- the instruction: A from registers, B's rows are k; four steps as one statement too (wgmma.cuh) ------------------
+#define SPC_VALUES_STEP(TYPE, N, R, A0, A1, A2, A3, B, ADD) \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" SPC_TEXT_##R "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, " B ", " ADD ", 1, 1, 1; "
+#define SPC_FOUR_WEIGHTS(i) "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3])
+#define SPC_WGMMA_VALUES(TYPE, N, R, P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11, P12, P13, P14, P15, P16, P17, P18) \
   SPC_DEVICE void ptx_wgmma_weights(float (&d)[R], const spc_u32 (&a)[4], spc_u64 b, int add, spc_##TYPE) { \
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %" #P5 ", 0; " \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" SPC_TEXT_##R "}, {%" #P0 ", %" #P1 ", %" #P2 \
-                 ", %" #P3 "}, %" #P4 ", add, 1, 1, 1; }" \
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %" #P5 ", 0; " SPC_VALUES_STEP(TYPE, N, R, P0, P1, P2, P3, "%" #P4, "add") "}" \
                  : SPC_LIST_##R : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add)); \
+  } \
+  SPC_DEVICE void ptx_wgmma_weights(float (&d)[R], const spc_u32 (*a)[4], spc_u64 b, int add, spc_##TYPE) { \
+    asm volatile("{ .reg .pred add; .reg .b64 b; setp.ne.b32 add, %" #P17 ", 0; " SPC_VALUES_STEP(TYPE, N, R, P0, P1, P2, P3, "%" #P16, "add") \
+                 "add.s64 b, %" #P16 ", 128; " SPC_VALUES_STEP(TYPE, N, R, P4, P5, P6, P7, "b", "1") \
+                 "add.s64 b, %" #P16 ", 256; " SPC_VALUES_STEP(TYPE, N, R, P8, P9, P10, P11, "b", "1") \
+                 "add.s64 b, %" #P16 ", 384; " SPC_VALUES_STEP(TYPE, N, R, P12, P13, P14, P15, "b", "1") "}" \
+                 : SPC_LIST_##R : SPC_FOUR_WEIGHTS(0), SPC_FOUR_WEIGHTS(1), SPC_FOUR_WEIGHTS(2), SPC_FOUR_WEIGHTS(3), "l"(b), "r"(add)); \
   }
-#define SPC_WGMMA_BOTH(N, R, P0, P1, P2, P3, P4, P5) \
-  SPC_WGMMA_WEIGHTS(bf16, N, R, P0, P1, P2, P3, P4, P5) \
-  SPC_WGMMA_WEIGHTS(f16, N, R, P0, P1, P2, P3, P4, P5)
-SPC_WGMMA_BOTH(16, 8, 8, 9, 10, 11, 12, 13)
-SPC_WGMMA_BOTH(32, 16, 16, 17, 18, 19, 20, 21)
-SPC_WGMMA_BOTH(48, 24, 24, 25, 26, 27, 28, 29)
-SPC_WGMMA_BOTH(64, 32, 32, 33, 34, 35, 36, 37)
-SPC_WGMMA_BOTH(80, 40, 40, 41, 42, 43, 44, 45)
-SPC_WGMMA_BOTH(96, 48, 48, 49, 50, 51, 52, 53)
-SPC_WGMMA_BOTH(112, 56, 56, 57, 58, 59, 60, 61)
-SPC_WGMMA_BOTH(128, 64, 64, 65, 66, 67, 68, 69)
-SPC_WGMMA_BOTH(144, 72, 72, 73, 74, 75, 76, 77)
-SPC_WGMMA_BOTH(160, 80, 80, 81, 82, 83, 84, 85)
-SPC_WGMMA_BOTH(176, 88, 88, 89, 90, 91, 92, 93)
-SPC_WGMMA_BOTH(192, 96, 96, 97, 98, 99, 100, 101)
-SPC_WGMMA_BOTH(208, 104, 104, 105, 106, 107, 108, 109)
-SPC_WGMMA_BOTH(224, 112, 112, 113, 114, 115, 116, 117)
-SPC_WGMMA_BOTH(240, 120, 120, 121, 122, 123, 124, 125)
-SPC_WGMMA_BOTH(256, 128, 128, 129, 130, 131, 132, 133)
-#undef SPC_WGMMA_BOTH
-#undef SPC_WGMMA_WEIGHTS
+#define SPC_OF_WIDTH(...) SPC_WGMMA_VALUES(bf16, __VA_ARGS__) SPC_WGMMA_VALUES(f16, __VA_ARGS__)
+#include "spc/widths.cuh"
+#undef SPC_WGMMA_VALUES
+#undef SPC_FOUR_WEIGHTS
+#undef SPC_VALUES_STEP
 
 // ---- shared memory --------------------------------------------------------------------------------------------------
 // Slabs of 64 elements of a row: q, or two tiles of it where there is room; `depth` tiles of k, as many of v; staged boxes of the result; barriers, and notes of what
@@ -90,8 +82,13 @@ template <class Config> struct spc_attend_order {
     kept = (batches - 1) / groups + 1;
     if constexpr (Config::masked) {
       if (tiles == 0) return;
-      spc_attend_place first = spc_place_rows<Config>(args, 0, 0), last = spc_place_rows<Config>(args, (int)(tiles_m - 1) * Config::tile_m, 0);
-      turned = (groups ^ (last.end - last.begin < first.end - first.begin)) & 1;
+      int wide = 0, before; // what the first rows see, then the last ones
+#pragma unroll 1 // one text
+      for (int i = 0; i < 2; i++) {
+        spc_attend_place rows = spc_place_rows<Config>(args, i ? (int)(tiles_m - 1) * Config::tile_m : 0, 0);
+        before = wide, wide = rows.end - rows.begin;
+      }
+      turned = (groups ^ (wide < before)) & 1;
     }
   }
   __device__ __forceinline__ spc_attend_place place(const spc_args &args, spc_u32 tile) const {
@@ -136,12 +133,13 @@ template <class Config> SPC_DEVICE spc_box_batch spc_attend_batch(const spc_args
   for (int d = 0; d < Config::batches_mapped; d++) g.at[d] = (int)Config::batch_at(args, place.batch, d);
   return g;
 }
-// The first columns of a tile that are visited.  Rows that are nobody's but their own visit some anyway, behind the last one, where there are none: a
-// tile then always has a first and a last product.
+// The columns that rows visit which are nobody's but their own and see none: behind the last one, so that a tile always has a first and a last product.
+template <class Config> SPC_DEVICE int spc_attend_none(const spc_args &args) { return (int)Config::n(args); }
+// The first columns of a tile that are visited.
 template <class Config> SPC_DEVICE int spc_attend_first(const spc_args &args, const spc_attend_place &place, spc_visits<Config> &visits) {
   visits.begin(args, place);
   int first = visits.next(args, place);
-  return first < place.end || spc_attend_room<Config>::shares ? first : (int)Config::n(args);
+  return first < place.end || spc_attend_room<Config>::shares ? first : spc_attend_none<Config>(args);
 }
 
 // ---- a warpgroup's part of a tile -------------------------------------------------------------------------------------
@@ -165,8 +163,11 @@ template <class Config> struct spc_attend_group {
     spc_u64 q = spc_wgmma_descriptor<64>(shared + q_slot * room::q_bytes + group() % room::row_groups * 64 * 128, room::q_slab);
     spc_u64 k = spc_wgmma_descriptor<64>(shared + room::k_at + slot * room::k_bytes, room::slab);
 #pragma unroll
-    for (int d = 0; d < steps; d++)
-      ptx_wgmma<0, 0>(s, q + (d / 4 * room::q_slab + d % 4 * 32) / 16, k + (d / 4 * room::slab + d % 4 * 32) / 16, d > 0, F());
+    for (int i = 0; i < steps / 4; i++) ptx_wgmma_four<0, 0, 2, 2>(s, q + i * room::q_slab / 16, k + i * room::slab / 16, i > 0, F());
+    if constexpr (steps % 4 > 0)
+#pragma unroll
+      for (int i = steps / 4 * 4; i < steps; i++)
+        ptx_wgmma<0, 0>(s, q + (i / 4 * room::q_slab + i % 4 * 32) / 16, k + (i / 4 * room::slab + i % 4 * 32) / 16, i > 0, F());
     ptx_wgmma_commit();
   }
   // Starts value += weights v.
@@ -177,13 +178,21 @@ template <class Config> struct spc_attend_group {
 #pragma unroll
     for (int i = 0; i < columns / 4; i++) asm volatile("" : "+r"(weight[i / 4][i % 4])::"memory");
     ptx_wgmma_fence();
+    const int turns = columns / 16, whole = turns / 4 * 4; // 16 rows of v are 128 units of 16 bytes
 #pragma unroll
-    for (int n = 0; n < columns / 16; n++) ptx_wgmma_weights(value, weight[n], v + n * 16 * 128 / 16, n > 0 || !first, F());
+    for (int i = 0; i < whole; i += 4) ptx_wgmma_weights(value, weight + i, v + i * 128, i > 0 || !first, F());
+    if constexpr (turns > whole)
+#pragma unroll
+      for (int i = whole; i < turns; i++) ptx_wgmma_weights(value, weight[i], v + i * 128, i > 0 || !first, F());
     ptx_wgmma_commit();
   }
   __device__ __forceinline__ void pack(const float (&s)[columns / 2]) {
 #pragma unroll
-    for (int i = 0; i < columns / 4; i++) weight[i / 4][i % 4] = spc_pack_weights(s[2 * i], s[2 * i + 1], F());
+    for (int i = 0; i < columns / 4; i++) weight[i / 4][i % 4] = spc_pack(s[2 * i], s[2 * i + 1], F());
+  }
+  __device__ __forceinline__ void clear_weights() {
+#pragma unroll
+    for (int i = 0; i < columns / 4; i++) weight[i / 4][i % 4] = 0;
   }
   __device__ __forceinline__ void clear() {
     softmax.clear();
@@ -219,8 +228,7 @@ template <class Config> struct spc_attend_group {
 #pragma unroll
         for (int p = 0; p < 4; p++) {
           int row = row0() + p % 2 * 8, e = b * 64 + step * 16 + p / 2 * 8 + t;
-          packed[p] = (spc_u32)spc_put_as<T>::from(end(args, place, v[2 * p], row, e)).bits |
-                      (spc_u32)spc_put_as<T>::from(end(args, place, v[2 * p + 1], row, e + 1)).bits << 16;
+          packed[p] = spc_pack(end(args, place, v[2 * p], row, e), end(args, place, v[2 * p + 1], row, e + 1), T());
         }
         ptx_store_matrix(staged + b % held * room::box + panel::chunk_at(warp * 16 + (lane & 15), step * 2 + (lane >> 4)), packed);
       }

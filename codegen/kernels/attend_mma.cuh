@@ -158,7 +158,7 @@ template <class Config> struct spc_attend_warp {
 #pragma unroll
       for (int i = 0; i < blocks * 4; i++) {
         const float *pair = &s[i / 4][n / 2 + i % 4 * 2];
-        a[i / 4][i % 4] = spc_pack_weights(pair[0], pair[1], F());
+        a[i / 4][i % 4] = spc_pack(pair[0], pair[1], F());
       }
 #pragma unroll
       for (int e = 0; e < columns_v; e += 16) {
@@ -177,8 +177,9 @@ template <class Config> struct spc_attend_warp {
 #pragma unroll
     for (int b = 0; b < blocks; b++) {
       spc_seen<Config> seen;
-      seen.fetch(args, place, row0() + b * 16 + lane() / 4, n0);
-      spc_score_sums<Config>(s[b], args, place, row0() + b * 16 + lane() / 4, n0, seen);
+      seen.begin(args, place, row0() + b * 16 + lane() / 4);
+      seen.fetch(place, n0);
+      spc_score_sums<Config, false>(s[b], args, place, row0() + b * 16 + lane() / 4, n0, seen);
     }
   }
   __device__ __forceinline__ void weigh(float (&s)[blocks][columns / 2]) {

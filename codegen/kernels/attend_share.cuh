@@ -147,14 +147,15 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
           if (gives) ptx_barrier_arrive(room::q_empty(shared, q.at));
           q.template advance<room::q_slots>();
         }
-        spc_score_sums<Config>(s, args, place, part.row0(), n0, seen);
+        spc_score_sums<Config, true>(s, args, place, part.row0(), n0, seen);
         part.softmax.weigh(s, factor, before);
       };
       ptx_barrier_wait(room::q_full(shared, q.at), q.phase);
       ptx_barrier_wait(room::k_full(shared, k.at), k.phase);
       ptx_wgmma_fence();
       part.start_scores(s, shared, q.at, k.at);
-      seen.fetch(args, place, part.row0(), n0);
+      seen.begin(args, place, part.row0());
+      seen.fetch(place, n0);
       ptx_wgmma_wait<0>();
       int between = 0;
 #pragma unroll 1
@@ -175,7 +176,7 @@ template <class Config> SPC_DEVICE void spc_attend_share_role(spc_u32 shared, co
         part.start_scores(s, shared, q.at, k.at);
         ptx_barrier_wait(room::v_full(shared, v.at), v.phase);
         part.start_values(shared, v.at, first);
-        seen.fetch(args, place, part.row0(), n0);
+        seen.fetch(place, n0);
         ptx_wgmma_wait<1>();
         first = false;
       }

@@ -102,6 +102,13 @@ template <> struct spc_put_as<spc_f8e5m2> {
   static __device__ __forceinline__ spc_f8e5m2 from(float x) { return spc_put_f8e5m2(x); }
 };
 
+// Two elements of 16 bits, side by side.
+SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_bf16) { return ptx_pack_bf16(low, high); }
+SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_f16) { return ptx_pack_f16(low, high); }
+template <class V, class T> SPC_DEVICE spc_u32 spc_pack(V low, V high, T) {
+  return spc_put_as<T>::from(low).bits | (spc_u32)spc_put_as<T>::from(high).bits << 16;
+}
+
 // ---- casts ----------------------------------------------------------------------------------------------------
 SPC_DEVICE long long spc_truncate(float x, long long least, long long most) {
   long long whole = x != x ? 0 : __float2ll_rz(x); // clamps at the range of 64 bits

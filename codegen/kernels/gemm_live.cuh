@@ -11,8 +11,9 @@
 #pragma once
 #include "spc/gemm_tma.cuh"
 
-// Rows [begin, end).
-struct spc_live_part { int begin, end, unused[2]; };
+// Rows [begin, end), in `down` tiles of `tall` rows: 64 (the first warpgroup's alone) or 128.
+struct spc_live_part { int begin, end, tall, down; };
+SPC_DEVICE spc_live_part spc_live_rows(int begin, int end, int tall) { return {begin, end, tall, (int)((spc_u32)(end - begin + tall - 1) / (spc_u32)tall)}; }
 
 // The part that a block is at, in the last bytes of its shared memory.
 template <class Config> SPC_DEVICE spc_live_part *spc_live_now() {
@@ -20,25 +21,39 @@ template <class Config> SPC_DEVICE spc_live_part *spc_live_now() {
   return (spc_live_part *)(spc_shared + Config::shared_bytes - sizeof(spc_live_part));
 }
 
-// Tiles of Config's product by `Groups` warpgroups, one above the other; what there is shared memory for.
-template <class Config, int M, int N, int K, int Groups> struct spc_live_tile : Config {
-  static constexpr int tile_m = M, tile_n = N, tile_k = K, warps_m = Groups, warps_n = 1, workers = Groups * 128;
-  static constexpr int depth = Config::depth * (Config::tile_m + Config::tile_n) * Config::tile_k / ((M + N) * K);
-  static constexpr int store_boxes = Config::store_boxes < N / 64 ? Config::store_boxes : N / 64;
-  SPC_DEVICE int first_row() { return spc_live_now<Config>()->begin; }
-  SPC_DEVICE long long m(const spc_args &) { return spc_live_now<Config>()->end - spc_live_now<Config>()->begin; }
-  SPC_DEVICE long long tiles(const spc_args &args) { return ((m(args) + M - 1) / M) * ((Config::n(args) + N - 1) / N); }
+// Config's product in tiles of another width, by two warpgroups, one above the other; what there is shared memory for.
+template <class Config, int Wide> struct spc_live_tile : Config {
+  static constexpr int tile_m = 128, tile_n = Wide, tile_k = 64, warps_m = 2, warps_n = 1, workers = 256;
+  static constexpr int depth = Config::depth * (Config::tile_m + Config::tile_n) / (tile_m + Wide), most_slots = depth * 3 / 2;
+  static_assert(2 * most_slots <= 32, "a lane of a warp begins and ends a barrier");
+  static constexpr int store_boxes = Config::store_boxes < Wide / 64 ? Config::store_boxes : Wide / 64;
+  static_assert(Config::tile_m == tile_m && Config::tile_k == tile_k && !Config::evenly && Config::split == 1, "all tiles have room for rows of the same number");
+  SPC_DEVICE int across(const spc_args &args) { return (int)(((spc_u32)Config::n(args) + Wide - 1) / Wide); }
+  SPC_DEVICE long long tiles(const spc_args &args) { return spc_live_now<Config>()->down * across(args); }
+  // all: all rows as they lie.
+  SPC_DEVICE spc_tile_place place(const spc_args &args, spc_u32 number, bool all) {
+    const spc_live_part part = *spc_live_now<Config>();
+    spc_tile_place place = spc_place_number(number, part.end, (int)Config::n(args), part.down, across(args), Wide == 64 ? part.tall : tile_m, Wide,
+                                            Config::own_dense && all ? 8 : Config::raster);
+    place.m0 += part.begin;
+    return place;
+  }
+  SPC_DEVICE spc_slot_sizes<spc_live_tile> sizes() { return sizes_of(spc_live_now<Config>()->tall); }
+  SPC_DEVICE spc_slot_sizes<spc_live_tile> sizes_of(int tall) {
+    if constexpr (Wide == 64) return {tall == 64 ? most_slots : depth, (tall + Wide) * 128};
+    return {};
+  }
 };
-template <class Config> using spc_live_large = spc_live_tile<Config, Config::tile_m, Config::tile_n, Config::tile_k, 2>;
-template <class Config> using spc_live_square = spc_live_tile<Config, 128, 128, 64, 2>;
-template <class Config> using spc_live_narrow = spc_live_tile<Config, 128, 64, 64, 2>;
-template <class Config> using spc_live_small = spc_live_tile<Config, 64, 64, 128, 1>;
+template <class Config> using spc_live_large = spc_live_tile<Config, 256>;
+template <class Config> using spc_live_square = spc_live_tile<Config, 128>;
+template <class Config> using spc_live_narrow = spc_live_tile<Config, 64>; // and small ones, of 64 rows
+template <class Config> constexpr bool spc_sizes_slots<spc_live_tile<Config, 64>> = true;
 enum spc_live_size { spc_large, spc_square, spc_narrow, spc_small };
 
 // Microseconds of a tile of 4096 k's, its rows sent to their places: measured; what matters is how they compare.
 SPC_DEVICE spc_u32 spc_live_time(int size) { return size == spc_large ? 47 : size == spc_square ? 27 : size == spc_narrow ? 19 : 12; }
-SPC_DEVICE spc_u32 spc_live_tall(int size) { return size == spc_small ? 64 : 128; }
-SPC_DEVICE spc_u32 spc_live_wide(int size) { return size == spc_large ? 256 : size == spc_square ? 128 : 64; }
+SPC_DEVICE int spc_live_tall(int size) { return size == spc_small ? 64 : 128; }
+SPC_DEVICE int spc_live_wide(int size) { return size == spc_large ? 256 : size == spc_square ? 128 : 64; }
 
 // Rows before `cut` go in large or square tiles, the others in narrow or small ones; a lane a pair of tiles, and whether the first takes
 // none, whole turns, or all.  By whole warps.
@@ -59,35 +74,31 @@ SPC_DEVICE spc_live_choice spc_choose_live(spc_u32 rows, spc_u32 columns) {
   return {(int)__shfl_sync(0xffffffffu, cut, who), __shfl_sync(0xffffffffu, first, who), __shfl_sync(0xffffffffu, second, who)};
 }
 
-// The loads of all tiles, by one thread.
+// The loads of all tiles of a part, by one thread.
 template <class Tile> SPC_DEVICE void spc_live_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Tile>;
   const int edge = 64, box = edge * 128; // bytes
-  const int steps = max(((int)Tile::k(args) + Tile::tile_k - 1) / Tile::tile_k, 1);
+  const int steps = max(((int)Tile::k(args) + edge - 1) / edge, 1), tall = spc_sizes_slots<Tile> ? spc_live_now<Tile>()->tall : Tile::tile_m;
   const spc_tensor_map *rows = &maps.map[all ? 0 : 3];
   static_assert(Tile::layout_a == 'r' && sizeof(typename Tile::A) == 2, "rows of A must be contiguous, of 16 bits");
-  ring at = {0, 1};
+  ring at = {0, 1, Tile::sizes_of(tall)};
   spc_tile_walk<Tile> walk(args, all);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
 #pragma unroll 1
     for (int i = 0; i < steps; i++, at.advance()) {
-      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot), b = slot + ring::panel_a::bytes;
+      const spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
+      const spc_u32 a = slot + (spc_sizes_slots<Tile> ? ring::panel_b::bytes : 0), b = slot + (spc_sizes_slots<Tile> ? 0 : ring::panel_a::bytes);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      ptx_barrier_expect(full, ring::slot_bytes);
+      ptx_barrier_expect(full, at.sizes.bytes());
+      ptx_tma_load<0>(a, rows, full, i * edge, place.m0, {{0, 0, 0}});
+      if (tall > edge) ptx_tma_load<0>(a + box, rows, full, i * edge, place.m0 + edge, {{0, 0, 0}});
 #pragma unroll
-      for (int kk = 0; kk < Tile::tile_k / edge; kk++) {
-        int k = i * Tile::tile_k + kk * edge;
-#pragma unroll
-        for (int r = 0; r < Tile::tile_m / edge; r++)
-          ptx_tma_load<0>(slot + (kk * (Tile::tile_m / edge) + r) * box, rows, full, k, place.m0 + r * edge, {{0, 0, 0}});
-#pragma unroll
-        for (int s = 0; s < Tile::tile_n / edge; s++) {
-          int n = place.n0 + s * edge;
-          if constexpr (Tile::layout_b == 'r') ptx_tma_load<0>(b + (s * (Tile::tile_k / edge) + kk) * box, &maps.map[1], full, n, k, {{0, 0, 0}});
-          else ptx_tma_load<0>(b + (kk * (Tile::tile_n / edge) + s) * box, &maps.map[1], full, k, n, {{0, 0, 0}});
-        }
+      for (int s = 0; s < Tile::tile_n / edge; s++) {
+        const int n = place.n0 + s * edge;
+        if constexpr (Tile::layout_b == 'r') ptx_tma_load<0>(b + s * box, &maps.map[1], full, n, i * edge, {{0, 0, 0}});
+        else ptx_tma_load<0>(b + s * box, &maps.map[1], full, i * edge, n, {{0, 0, 0}});
       }
     }
   }
@@ -125,37 +136,38 @@ template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int 
   }
 }
 
-// Calls use(a tile of that size), of the two that a part has.
-template <class Config, class Use> SPC_DEVICE void spc_with_first(int size, Use use) {
-  if (size == spc_large) use(spc_live_large<Config>());
-  else use(spc_live_square<Config>());
-}
-template <class Config, class Use> SPC_DEVICE void spc_with_second(int size, Use use) {
-  if (size == spc_narrow) use(spc_live_narrow<Config>());
-  else use(spc_live_small<Config>());
-}
-
 // Who multiplies and who loads meet between the parts; those that fill go on.
 template <class Config> SPC_DEVICE void spc_live_meet() { ptx_sync_roles<Config::workers + 32>(); }
 
-template <class Tile> SPC_DEVICE void spc_live_end(spc_u32 shared) {
-  for (int s = 0; s < Tile::depth; s++) {
-    ptx_barrier_end(spc_box_ring<Tile>::full(shared, s));
-    ptx_barrier_end(spc_box_ring<Tile>::empty(shared, s));
-  }
+// The barriers of a ring: how many slots there are room for, and where.
+struct spc_live_barriers { int most, at; };
+template <class Config> SPC_DEVICE spc_live_barriers spc_live_barriers_of(int size) {
+  using large = spc_box_ring<spc_live_large<Config>>;
+  using square = spc_box_ring<spc_live_square<Config>>;
+  using narrow = spc_box_ring<spc_live_narrow<Config>>;
+  if (size == spc_large) return {large::most, large::barriers_at};
+  if (size == spc_square) return {square::most, square::barriers_at};
+  return {narrow::most, narrow::barriers_at};
 }
-
-// A part's rows and barriers, by one thread.
-template <class Tile> SPC_DEVICE void spc_live_begin(spc_u32 shared, int begin, int end) {
-  if (threadIdx.x > 0) return;
-  spc_live_now<Tile>()->begin = begin, spc_live_now<Tile>()->end = end;
-  spc_box_init<Tile>(shared, false);
+// A part begins, or ends; by a whole warp, a lane a slot.
+template <class Config> SPC_DEVICE void spc_live_begin(spc_u32 shared, const spc_live_part &part, const spc_live_barriers &barriers) {
+  const int slot = (int)threadIdx.x % 32;
+  if (slot == 0) *spc_live_now<Config>() = part;
+  if (slot < barriers.most) {
+    ptx_barrier_init(shared + barriers.at + slot * 8, 1);
+    ptx_barrier_init(shared + barriers.at + (barriers.most + slot) * 8, part.tall / 64); // warpgroups
+  }
+  ptx_fence_barrier_init();
+}
+SPC_DEVICE void spc_live_end(spc_u32 shared, const spc_live_barriers &barriers) {
+  if ((int)threadIdx.x % 32 < 2 * barriers.most) ptx_barrier_end(shared + barriers.at + threadIdx.x % 32 * 8);
+  __syncwarp();
 }
 
 template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, const spc_tensor_maps &maps) {
   const int room = Config::shared_bytes - (int)sizeof(spc_live_part);
   static_assert(room % 16 == 0 && room >= spc_box_ring<spc_live_large<Config>>::bytes && room >= spc_box_ring<spc_live_square<Config>>::bytes &&
-                    room >= spc_box_ring<spc_live_narrow<Config>>::bytes && room >= spc_box_ring<spc_live_small<Config>>::bytes,
+                    room >= spc_box_ring<spc_live_narrow<Config>>::bytes,
                 "shared_bytes is less than the rings and the staged tiles need");
   static_assert(Config::threads == 384 && Config::workers == 256, "two warpgroups multiply, the last one loads and fills");
   extern __shared__ __align__(1024) char spc_shared[];
@@ -170,8 +182,11 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   spc_live_choice choice = {rows, spc_large, spc_small};
   if (!all) choice = spc_choose_live((spc_u32)rows, (spc_u32)Config::n(args));
   const bool first = choice.cut > 0, second = choice.cut < rows;
-  if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, choice.cut); });
-  else if (second) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, 0, rows); });
+  auto begin = [&](bool later) {
+    const int size = later ? choice.second : choice.first;
+    spc_live_begin<Config>(shared, spc_live_rows(later ? choice.cut : 0, later ? rows : choice.cut, spc_live_tall(size)), spc_live_barriers_of<Config>(size));
+  };
+  if (threadIdx.x < 32) begin(!first);
   __syncthreads();
   if (threadIdx.x >= Config::workers) {
     ptx_give_registers<72>();
@@ -180,24 +195,26 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
       if (!all) spc_fill_rows<Config>(args, warp - 1, 3);
     } else {
       const bool loads = ptx_elect();
-      if (first && loads) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, all); });
+      if (first && loads) {
+        if (choice.first == spc_large) spc_live_load_role<spc_live_large<Config>>(shared, args, maps, all);
+        else spc_live_load_role<spc_live_square<Config>>(shared, args, maps, false);
+      }
       __syncwarp();
       if (first && second) spc_live_meet<Config>(), spc_live_meet<Config>();
-      if (second && loads) spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_load_role<decltype(tile)>(shared, args, maps, false); });
+      if (second && loads) spc_live_load_role<spc_live_narrow<Config>>(shared, args, maps, false);
     }
   } else {
     ptx_take_registers<216>();
-    if (first) spc_with_first<Config>(choice.first, [&](auto tile) { spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, all); });
+    if (first) {
+      if (choice.first == spc_large) spc_box_work_role<spc_live_large<Config>>(shared, spc_shared, args, maps, all);
+      else spc_box_work_role<spc_live_square<Config>>(shared, spc_shared, args, maps, false);
+    }
     if (first && second) {
       ptx_fence_async_shared(); // what was staged, before boxes come there
       spc_live_meet<Config>();
-      if (threadIdx.x == 0) spc_with_first<Config>(choice.first, [&](auto tile) { spc_live_end<decltype(tile)>(shared); });
-      spc_with_second<Config>(choice.second, [&](auto tile) { spc_live_begin<decltype(tile)>(shared, choice.cut, rows); });
+      if (threadIdx.x < 32) spc_live_end(shared, spc_live_barriers_of<Config>(choice.first)), begin(true);
       spc_live_meet<Config>();
     }
-    if (second)
-      spc_with_second<Config>(choice.second, [&](auto tile) {
-        if (threadIdx.x < decltype(tile)::workers) spc_box_work_role<decltype(tile)>(shared, spc_shared, args, maps, false);
-      });
+    if (second && (int)threadIdx.x / 128 * 64 < spc_live_tall(choice.second)) spc_box_work_role<spc_live_narrow<Config>>(shared, spc_shared, args, maps, false);
   }
 }

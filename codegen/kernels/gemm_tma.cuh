@@ -25,6 +25,21 @@
 #include "spc/store_tma.cuh"
 #include "spc/turned.cuh"
 
+// Whether it is known on the device alone how many slots there are and how long they are: B lies first in each then, and A's rows, as many as
+// there are, behind it (gemm_live.cuh).
+template <class Config> constexpr bool spc_sizes_slots = false;
+template <class Config, bool = spc_sizes_slots<Config>> struct spc_slot_sizes {
+  static constexpr int most = Config::depth;
+  SPC_DEVICE int slots() { return Config::depth; }
+  SPC_DEVICE int bytes() { return spc_boxes<Config>::slot_bytes; }
+};
+template <class Config> struct spc_slot_sizes<Config, true> {
+  static constexpr int most = Config::most_slots;
+  int count, each;
+  __device__ __forceinline__ int slots() const { return count; }
+  __device__ __forceinline__ int bytes() const { return each; }
+};
+
 template <class Config> struct spc_box_ring {
   using panel_a = typename spc_boxes<Config>::a;
   using panel_b = typename spc_boxes<Config>::b;
@@ -35,7 +50,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot; where A is stored in blocks, the stretch of k tiles that does.
-  static constexpr int notes_at = barriers_at + Config::depth * (spc_prepares<Config>::any ? 24 : 16);
+  static constexpr int most = spc_slot_sizes<Config>::most;
+  static constexpr int notes_at = barriers_at + most * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int places_at = notes_at + (Config::samples || Config::bsr ? Config::depth * 16 : 0);
   static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
   static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
@@ -51,16 +67,17 @@ template <class Config> struct spc_box_ring {
   static constexpr bool by_rows = Config::gathers || Config::samples || (Config::regroups && !Config::live) || Config::grouped;
 
   int slot, phase; // of the next k tile
+  spc_slot_sizes<Config> sizes;
 
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
-  SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, Config::depth + s); }
+  SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, most + s); }
   SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s; }
   SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + places_at; }
   SPC_DEVICE spc_u32 place_empty(spc_u32 shared) { return place_full(shared) + 8; }
   // Where the loading warpgroup changes what has come: the boxes alone.
   SPC_DEVICE spc_u32 raw(spc_u32 shared, int s) { return full(shared, 2 * Config::depth + s); }
   __device__ __forceinline__ void advance() {
-    if (++slot == Config::depth) slot = 0, phase ^= 1;
+    if (++slot == sizes.slots()) slot = 0, phase ^= 1;
   }
 };
 
@@ -404,11 +421,12 @@ template <class Config, int Part>
 SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base, spc_box_ring<Config> &at,
                               bool first, bool copied = true) {
   using ring = spc_box_ring<Config>;
-  const char *slot = base + at.slot * ring::slot_bytes;
+  const char *slot = base + at.slot * at.sizes.bytes();
   ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
   if constexpr (ring::by_rows)
     if (copied) sums.publish();
-  sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot, slot + ring::panel_a::bytes, first);
+  const int a = spc_sizes_slots<Config> ? ring::panel_b::bytes : 0, b = spc_sizes_slots<Config> ? 0 : ring::panel_a::bytes; // in a slot
+  sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot + a, slot + b, first);
 }
 
 // Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
@@ -597,6 +615,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   using kept = spc_kept<Config>;
   using store = spc_box_store<kept>;
   ring at = {0, 0};
+  if constexpr (spc_sizes_slots<Config>) at.sizes = Config::sizes();
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);

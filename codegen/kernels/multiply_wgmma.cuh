@@ -69,15 +69,21 @@ template <class Config> struct spc_wgmma_sums {
     spc_u64 da = spc_wgmma_descriptor<PanelA::width * bytes / 2>(spc_shared_address(a + part_at<PanelA, a_transposed>(group_row())), PanelA::slab_bytes);
     spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + part_at<PanelB, b_transposed>(group_column())), PanelB::slab_bytes);
     ptx_wgmma_fence();
+    if constexpr (Config::live) { // several sizes of tiles in one text
 #pragma unroll
-    for (int k = 0; k < steps; k++)
+      for (int k = 0; k < steps; k += 4)
+        ptx_wgmma_four<a_transposed, b_transposed, step_at<PanelA, a_transposed>(1) / 16, step_at<PanelB, b_transposed>(1) / 16>(
+            into<Part>(0), da + step_at<PanelA, a_transposed>(k) / 16, db + step_at<PanelB, b_transposed>(k) / 16, first && k == 0 ? 0 : 1, Factor());
+    } else {
 #pragma unroll
-      for (int m = 0; m < blocks; m++) {
-        spc_u64 at_a = da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16;
-        spc_u64 at_b = db + step_at<PanelB, b_transposed>(k) / 16;
-        ptx_wgmma<a_transposed, b_transposed>(into<Part>(m), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1,
-                                              Factor());
-      }
+      for (int k = 0; k < steps; k++)
+#pragma unroll
+        for (int m = 0; m < blocks; m++) {
+          spc_u64 at_a = da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16;
+          spc_u64 at_b = db + step_at<PanelB, b_transposed>(k) / 16;
+          ptx_wgmma<a_transposed, b_transposed>(into<Part>(m), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1, Factor());
+        }
+    }
     ptx_wgmma_commit();
   }
   // This lane's part of A in a k tile.  Where the rows are k a lane takes its two k's of a step in an order that spreads banks.

@@ -16,17 +16,21 @@ struct spc_tile_place {
 struct spc_k_share { int begin, end; };
 SPC_DEVICE spc_k_share spc_part_of_k(int steps, int part, int parts) { return {steps * part / parts, steps * (part + 1) / parts}; }
 
-template <class Config>
-SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number, int raster = Config::raster) {
+// Of tiles_m x tiles_n tiles of tall x wide elements.
+SPC_DEVICE spc_tile_place spc_place_number(spc_u32 number, int m, int n, int tiles_m, int tiles_n, int tall, int wide, int raster) {
   spc_tile_place place;
-  place.m = (int)Config::m(args), place.n = (int)Config::n(args);
-  int tiles_m = (place.m + Config::tile_m - 1) / Config::tile_m;
-  int tiles_n = (place.n + Config::tile_n - 1) / Config::tile_n;
+  place.m = m, place.n = n;
   int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
   place.batch = number / (spc_u32)(tiles_m * tiles_n);
   int group = tile / (raster * tiles_n), first = group * raster;
   int height = min(raster, tiles_m - first), rest = tile - first * tiles_n;
-  place.m0 = (first + rest % height) * Config::tile_m;
-  place.n0 = rest / height * Config::tile_n;
+  place.m0 = (first + rest % height) * tall;
+  place.n0 = rest / height * wide;
   return place;
+}
+template <class Config>
+SPC_DEVICE spc_tile_place spc_place_tile(const spc_args &args, spc_u32 number, int raster = Config::raster) {
+  int m = (int)Config::m(args), n = (int)Config::n(args);
+  int tiles_m = (m + Config::tile_m - 1) / Config::tile_m, tiles_n = (n + Config::tile_n - 1) / Config::tile_n;
+  return spc_place_number(number, m, n, tiles_m, tiles_n, Config::tile_m, Config::tile_n, raster);
 }

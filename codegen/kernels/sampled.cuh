@@ -34,8 +34,8 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks, bool 
       : next_tile(spc_first_tile<Config>(args)), tiles((spc_u32)Config::tiles(args)), all(whole) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (next_tile >= tiles) return false;
-    place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
-    if constexpr (Config::live) place.m0 += Config::first_row(), place.m += Config::first_row();
+    if constexpr (Config::live) place = Config::place(args, next_tile, all);
+    else place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
     next_tile += gridDim.x;
     return true;
   }
@@ -168,6 +168,7 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
       else high = middle - 1;
     }
     spc_u32 there = ptx_ballot(mine > low);
+#pragma unroll 1
     for (int skip = wanted - __reduce_add_sync(0xffffffffu, min(mine, low)); skip > 0; skip--) there &= there - 1;
     who = __ffs((int)there) - 1, number = low;
   }

@@ -17,11 +17,6 @@
 #include "spc/multiply_wgmma.cuh"
 #include "spc/vectors.cuh"
 
-SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_bf16) { return ptx_pack_bf16(low, high); }
-SPC_DEVICE spc_u32 spc_pack(float low, float high, spc_f16) { return ptx_pack_f16(low, high); }
-template <class V, class T> SPC_DEVICE spc_u32 spc_pack(V low, V high, T) {
-  return spc_put_as<T>::from(low).bits | (spc_u32)spc_put_as<T>::from(high).bits << 16;
-}
 // Of two elements side by side: 16 bits each, or a byte each.
 template <class T> SPC_DEVICE float spc_unpack(spc_u32 pair, int which) {
   if constexpr (sizeof(T) == 1) {

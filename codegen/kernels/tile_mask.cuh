@@ -18,9 +18,10 @@ enum { SPC_TILE_SOME = 1, SPC_TILE_ALL = 2, SPC_TILE_ROWS = 64 };
 template <class Config> SPC_DEVICE long long spc_strip_of(const spc_args &args, long long plane, int m0) {
   return plane * ((Config::m(args) + SPC_TILE_ROWS - 1) / SPC_TILE_ROWS) + m0 / SPC_TILE_ROWS;
 }
+template <class Config> SPC_DEVICE int spc_note_line(const spc_args &args) { return ((int)Config::n(args) + 63) / 64; }
 // Of the 64 rows and the tile of columns that m0 and n0 lie in.
 template <class Config> SPC_DEVICE unsigned char *spc_tile_note(const spc_args &args, long long plane, int m0, int n0) {
-  return Config::notes(args) + spc_strip_of<Config>(args, plane, m0) * ((Config::n(args) + 63) / 64) + n0 / Config::tile_n;
+  return Config::notes(args) + spc_strip_of<Config>(args, plane, m0) * spc_note_line<Config>(args) + n0 / Config::tile_n;
 }
 template <class Config> SPC_DEVICE int spc_mask_line(const spc_args &args) { return ((int)Config::n(args) + 127) / 128 * 4 + 4; }
 // Of a row, from column n0 on, a multiple of 32.

@@ -63,36 +63,25 @@ template <int Width> SPC_DEVICE spc_u64 spc_wgmma_descriptor(spc_u32 address, in
 #define SPC_LIST_120 SPC_LIST_112, SPC_FOUR(112), SPC_FOUR(116)
 #define SPC_LIST_128 SPC_LIST_120, SPC_FOUR(120), SPC_FOUR(124)
 
-// N columns, R = N / 2 sums; P0 to P4 are the numbers of the operands behind them: R, R + 1, ...
-#define SPC_WGMMA_OF(TYPE, N, R, P0, P1, P2, P3, P4) \
-  template <int TransposeA, int TransposeB> \
-  SPC_DEVICE void ptx_wgmma(float (&d)[R], spc_u64 a, spc_u64 b, int add, spc_##TYPE) { \
-    asm volatile("{ .reg .pred add; setp.ne.b32 add, %" #P2 ", 0; " \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" SPC_TEXT_##R "}, %" #P0 \
-                 ", %" #P1 ", add, 1, 1, %" #P3 ", %" #P4 "; }" \
-                 : SPC_LIST_##R \
-                 : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB)); \
+// P0 to P6: the operands behind the sums.  Four steps are one statement where there are four: the list of sums stands once for the compiler.  on_a, on_b:
+// from one step's factors to the next one's, in units of 16 bytes.
+#define SPC_WGMMA_STEP(TYPE, N, R, A, B, ADD, P3, P4) \
+  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" SPC_TEXT_##R "}, " A ", " B ", " ADD ", 1, 1, %" #P3 ", %" #P4 "; "
+#define SPC_WGMMA_OF(TYPE, N, R, P0, P1, P2, P3, P4, P5, P6) \
+  template <int TransposeA, int TransposeB> SPC_DEVICE void ptx_wgmma(float (&d)[R], spc_u64 a, spc_u64 b, int add, spc_##TYPE) { \
+    asm volatile("{ .reg .pred add; setp.ne.b32 add, %" #P2 ", 0; " SPC_WGMMA_STEP(TYPE, N, R, "%" #P0, "%" #P1, "add", P3, P4) "}" \
+                 : SPC_LIST_##R : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB)); \
+  } \
+  template <int TransposeA, int TransposeB, int on_a, int on_b> SPC_DEVICE void ptx_wgmma_four(float (&d)[R], spc_u64 a, spc_u64 b, int add, spc_##TYPE) { \
+    asm volatile("{ .reg .pred add; .reg .b64 a, b; setp.ne.b32 add, %" #P2 ", 0; " SPC_WGMMA_STEP(TYPE, N, R, "%" #P0, "%" #P1, "add", P3, P4) \
+                 "add.s64 a, %" #P0 ", %" #P5 "; add.s64 b, %" #P1 ", %" #P6 "; " SPC_WGMMA_STEP(TYPE, N, R, "a", "b", "1", P3, P4) \
+                 "add.s64 a, a, %" #P5 "; add.s64 b, b, %" #P6 "; " SPC_WGMMA_STEP(TYPE, N, R, "a", "b", "1", P3, P4) \
+                 "add.s64 a, a, %" #P5 "; add.s64 b, b, %" #P6 "; " SPC_WGMMA_STEP(TYPE, N, R, "a", "b", "1", P3, P4) "}" \
+                 : SPC_LIST_##R : "l"(a), "l"(b), "r"(add), "n"(TransposeA), "n"(TransposeB), "n"(on_a), "n"(on_b)); \
   }
-#define SPC_WGMMA(N, R, P0, P1, P2, P3, P4) \
-  SPC_WGMMA_OF(bf16, N, R, P0, P1, P2, P3, P4) \
-  SPC_WGMMA_OF(f16, N, R, P0, P1, P2, P3, P4)
-
-SPC_WGMMA(8, 4, 4, 5, 6, 7, 8)
-SPC_WGMMA(16, 8, 8, 9, 10, 11, 12)
-SPC_WGMMA(32, 16, 16, 17, 18, 19, 20)
-SPC_WGMMA(48, 24, 24, 25, 26, 27, 28)
-SPC_WGMMA(64, 32, 32, 33, 34, 35, 36)
-SPC_WGMMA(80, 40, 40, 41, 42, 43, 44)
-SPC_WGMMA(96, 48, 48, 49, 50, 51, 52)
-SPC_WGMMA(112, 56, 56, 57, 58, 59, 60)
-SPC_WGMMA(128, 64, 64, 65, 66, 67, 68)
-SPC_WGMMA(144, 72, 72, 73, 74, 75, 76)
-SPC_WGMMA(160, 80, 80, 81, 82, 83, 84)
-SPC_WGMMA(176, 88, 88, 89, 90, 91, 92)
-SPC_WGMMA(192, 96, 96, 97, 98, 99, 100)
-SPC_WGMMA(208, 104, 104, 105, 106, 107, 108)
-SPC_WGMMA(224, 112, 112, 113, 114, 115, 116)
-SPC_WGMMA(240, 120, 120, 121, 122, 123, 124)
-SPC_WGMMA(256, 128, 128, 129, 130, 131, 132)
-#undef SPC_WGMMA
+#define SPC_OF_WIDTH(N, R, P0, P1, P2, P3, P4, P5, P6, ...) \
+  SPC_WGMMA_OF(bf16, N, R, P0, P1, P2, P3, P4, P5, P6) \
+  SPC_WGMMA_OF(f16, N, R, P0, P1, P2, P3, P4, P5, P6)
+#include "spc/widths.cuh"
 #undef SPC_WGMMA_OF
+#undef SPC_WGMMA_STEP
