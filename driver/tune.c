@@ -17,11 +17,11 @@ static const double HARDLY = 0.9;              /* of the time is left with twice
 
 typedef struct tune_row {
   ir_target_kind where;
-  const char *settles, *text, *what;
+  const char *settles, *beside, *text, *what;
 } tune_row;
 
 static const tune_row rows[] = {
-#define SPC_TUNE(WHERE, SETTLES, TEXT, WHAT) {IR_TARGET_##WHERE, SETTLES, TEXT, WHAT},
+#define SPC_TUNE(WHERE, SETTLES, BESIDE, TEXT, WHAT) {IR_TARGET_##WHERE, SETTLES, BESIDE, TEXT, WHAT},
 #include "driver/tune.def"
 #undef SPC_TUNE
 };
@@ -66,15 +66,22 @@ static double predicted(tuning *t, const pass_pin *pin, const char *key, double 
   return time;
 }
 
-/* The value of a figure with which so long is predicted; 0: none, *why says it. */
-static double solve(tuning *t, const pass_pin *pin, const char *key, double microseconds, const char **why) {
+/* The least value of a figure with which no more than so long is predicted, within its reach. */
+static double least(tuning *t, const pass_pin *pin, const char *key, double microseconds) {
   double now = figure_of(t, key), low = now / REACH, high = now * REACH;
-  if (predicted(t, pin, key, high) > microseconds) return *why = "even without it more is predicted", 0;
-  if (predicted(t, pin, key, low) < microseconds) return *why = "no value of it explains so much", 0;
   for (int i = 0; i < STEPS; i++) {
     double middle = sqrt(low * high);
     *(predicted(t, pin, key, middle) > microseconds ? &low : &high) = middle;
   }
+  return high;
+}
+
+/* The value of a figure with which so long is predicted; 0: none, *why says it. */
+static double solve(tuning *t, const pass_pin *pin, const char *key, double microseconds, const char **why) {
+  double now = figure_of(t, key), high;
+  if (predicted(t, pin, key, now * REACH) > microseconds) return *why = "even without it more is predicted", 0;
+  if (predicted(t, pin, key, now / REACH) < microseconds) return *why = "no value of it explains so much", 0;
+  high = least(t, pin, key, microseconds);
   if (predicted(t, pin, key, 2 * high) > HARDLY * microseconds) return *why = "something else binds it", 0;
   return high;
 }
@@ -95,7 +102,7 @@ static spc_status time_side(bench_side *side, double *microseconds) {
   return SPC_OK;
 }
 
-/* after 0: as before, and why. */
+/* after 0: as before, and why; else `why` is what else there is to say. */
 static void say(tuning *t, const char *key, double before, double after, const char *what, double measured, double expected, const char *why) {
   ir_arena *arena = t->b->arena;
   ir_text line = ir_text_new(arena);
@@ -103,13 +110,28 @@ static void say(tuning *t, const char *key, double before, double after, const c
   if (after > 0) ir_text_printf(&line, " -> %-8.4g", after);
   else ir_text_put(&line, "    stays   ");
   ir_text_printf(&line, " %s takes %s, predicted %s", what, pass_time_text(arena, measured), pass_time_text(arena, expected));
-  if (after <= 0) ir_text_printf(&line, ": %s", why);
+  if (*why) ir_text_printf(&line, ": %s", why);
   fprintf(stderr, "%s\n", line.data);
   ir_text_printf(&t->notes, "# %s\n", line.data);
 }
 
+/* A machine may be faster than `beside` allows, whatever `key` is: it is raised until it binds no longer, to what the measurement shows
+ * that it is at least. */
+static void raise_beside(tuning *t, const pass_pin *pin, const char *key, const char *beside, const char *what, double microseconds) {
+  double before = figure_of(t, beside), expected = predicted(t, pin, NULL, 0), own = figure_of(t, key), enough = HARDLY * HARDLY * microseconds;
+  pass_profile_set(t->b->arena, t->profile, key, own * REACH);
+  bool binds = predicted(t, pin, NULL, 0) > enough;
+  double value = binds ? least(t, pin, beside, enough) : 0;
+  bool suffices = binds && predicted(t, pin, beside, value) <= enough;
+  pass_profile_set(t->b->arena, t->profile, key, own);
+  if (!suffices) return;
+  say(t, beside, before, value, what, microseconds, expected, "at least so much");
+  pass_profile_set(t->b->arena, t->profile, beside, value);
+  t->found++;
+}
+
 /* One side, timed; `key` is set to what explains it. */
-static spc_status settle(tuning *t, const pass_pin *pin, const char *key, const char *what) {
+static spc_status settle(tuning *t, const pass_pin *pin, const char *key, const char *beside, const char *what) {
   bench_want want = {.label = key, .pin = pin, .quiet = true};
   bench_side *side = NULL;
   double microseconds = 0;
@@ -121,6 +143,7 @@ static spc_status settle(tuning *t, const pass_pin *pin, const char *key, const 
   spc_status status = time_side(side, &microseconds);
   bench_side_close(side);
   SPC_TRY(status);
+  if (beside) raise_beside(t, pin, key, beside, what, microseconds);
   double before = figure_of(t, key), expected = predicted(t, pin, NULL, 0), value = solve(t, pin, key, microseconds, &why);
   say(t, key, before, value, what, microseconds, expected, why);
   if (value > 0) pass_profile_set(t->b->arena, t->profile, key, value), t->found++;
@@ -141,14 +164,14 @@ static spc_status settle_rates(tuning *t, const char *what) {
     const char *key = ir_format_text(b->arena, "rate %s", row->profile);
     if (!ir_table_add(b->arena, &t->done, key, t)) continue;
     pass_pin pin = {ir_strdup(b->arena, c->target->name), ir_strdup(b->arena, c->label)};
-    status = settle(t, &pin, key, ir_format_text(b->arena, "%s, %s", what, row->name));
+    status = settle(t, &pin, key, NULL, ir_format_text(b->arena, "%s, %s", what, row->name));
   }
   bench_side_close(all);
   return status;
 }
 
 /* The candidate that is chosen, so that another value does not choose another. */
-static spc_status settle_chosen(tuning *t, const char *key, const char *what) {
+static spc_status settle_chosen(tuning *t, const char *key, const char *beside, const char *what) {
   bench *b = t->b;
   bench_want want = {.label = "tune", .quiet = true};
   bench_side *side = NULL;
@@ -159,7 +182,7 @@ static spc_status settle_chosen(tuning *t, const char *key, const char *what) {
     if (c->verdict == IR_CHOSEN) pin = (pass_pin){ir_strdup(b->arena, c->target->name), ir_strdup(b->arena, c->label)};
   }
   bench_side_close(side);
-  return settle(t, pin.label ? &pin : NULL, key, what);
+  return settle(t, pin.label ? &pin : NULL, key, beside, what);
 }
 
 static spc_status run_row(tuning *t, const tune_row *row) {
@@ -169,8 +192,8 @@ static spc_status run_row(tuning *t, const tune_row *row) {
   spc_status status = bench_data_open(b);
   if (status) /* said */;
   else if (!strcmp(row->settles, "rates")) status = settle_rates(t, row->what);
-  else if (strcmp(row->settles, "fma")) status = settle_chosen(t, row->settles, row->what);
-  else status = settle_chosen(t, ir_format_text(b->arena, "fma%d_gflops", b->target->vector_bits), row->what);
+  else if (strcmp(row->settles, "fma")) status = settle_chosen(t, row->settles, row->beside, row->what);
+  else status = settle_chosen(t, ir_format_text(b->arena, "fma%d_gflops", b->target->vector_bits), row->beside, row->what);
   bench_data_close(b);
   return status;
 }
