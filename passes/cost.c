@@ -151,6 +151,14 @@ static double narrow_bytes(const pass_product *q, const pass_tiling *tiling, dou
   return (tiling->row->m + (outer ? box : tiling->row->n)) * k * 2;
 }
 
+/* Few rows of a box that has more: the engine writes zeros for the others, more slowly than it fetches. */
+static double outside_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double k) {
+  const double box = 64;
+  bool exchanged = tiling->m != tiling->row->m;
+  if (!exchanged || tiling->row->n >= box || q->m >= tiling->row->n || q->k_rows_a) return 0;
+  return microseconds_of_bytes((tiling->row->n - q->m) * k * (double)ir_dtype_bytes(q->a), p->outside_gbs);
+}
+
 static bool is_strip_of_64(const pass_tiling *tiling) {
   return ir_kernel_gathers(tiling->row) && tiling->row->m == 64 && !tiling->pairs;
 }
@@ -189,7 +197,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
   else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
-  double one = fmax(flops / (rate * 1e6), fetched);
+  double one = fmax(flops / (rate * 1e6), fetched) + outside_time(p, q, tiling, k);
   if (tiling->pairs && tiling->columns) /* tiles of columns that a half has a use for */
     one = pair_time(p, q, tiling, k * fmin(1, columns_of(q, tiling, cover) / columns_of(q, tiling, met)), k);
   else if (tiling->pairs) one = pair_time(p, q, tiling, round_up(k, tiling->k), round_up(met * q->k, tiling->k));
@@ -233,6 +241,8 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
       microseconds_of_bytes((1 + a) * q->batch * passes * many * q->k * bytes, gbs) * share;
   const double blocks_a_unit = 3, block_us = 1.7; /* of a block, however few its k's */
   moved = fmax(moved, tiles / (blocks_a_unit * p->units) * block_us);
+  if (tiling->row->layout_b == 'r') /* of a row 128 bytes: a block asks for less at a time */
+    moved = fmax(moved, ceil(tiles / (blocks_a_unit * p->units)) * microseconds_of_bytes(q->k * tiling->row->n * bytes, p->row_gbs));
   return p->launch_us + p->stream_us +
          both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }

@@ -236,7 +236,6 @@ static bool has_tile(const ir_directive *tile, const pass_sum *sum, const box_wa
  * They read it once a tile of the other one's rows: candidates where these are few, and where the
  * schedule names their tile.  The way round that is predicted to be the faster one. */
 static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
-  const double few = 4; /* tiles */
   const pass_sum *sum = &ways->sum;
   const ir_directive *tile = pass_schedule_find(kernel, IR_DO_TILE, sum->stmt->target->name);
   box_way best = {NULL, false, 0};
@@ -245,8 +244,8 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
     if (!ir_kernel_streams(way.row) || !takes_layouts(sum, way.row, way.turned) ||
         !pass_row_fits(way.row, pass_target_of(context), sum))
       continue;
-    if ((way.turned ? sum->n : sum->m) > few * way.row->m && !(tile && has_tile(tile, sum, &way)))
-      continue;
+    const double few = way.row->layout_b == 'c' ? 4 : 1; /* tiles */
+    if (tile ? !has_tile(tile, sum, &way) : (way.turned ? sum->n : sum->m) > few * way.row->m) continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
     insert(&best, 1, way);
   }

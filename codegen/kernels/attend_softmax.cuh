@@ -111,7 +111,6 @@ template <class Config> struct spc_seen<Config, true> {
   __device__ __forceinline__ void fetch(const spc_attend_place &place, int n0) {
     note = n0 < place.end ? notes[n0 / Config::tile_n] : 0;
     const bool some = note == SPC_TILE_SOME;
-    const spc_u32 rest = all() ? ~0u : 0;
 #pragma unroll
     for (int r = 0; r < 2; r++)
 #pragma unroll
@@ -119,7 +118,7 @@ template <class Config> struct spc_seen<Config, true> {
         spc_words<wide> mine = {};
         if (some) mine = *(const spc_words<wide> *)(mask + r * 8 * line + n0 / 32 + w);
 #pragma unroll
-        for (int i = 0; i < wide; i++) bits[r][w + i] = some ? mine.at[i] : rest;
+        for (int i = 0; i < wide; i++) bits[r][w + i] = mine.at[i];
       }
   }
   __device__ __forceinline__ bool all() const { return note & SPC_TILE_ALL; }
@@ -146,9 +145,10 @@ template <class Config> SPC_DEVICE spc_row_span spc_row_span_of(const spc_args &
 template <class Config, int Count>
 SPC_DEVICE void spc_hide_scores(float (&s)[Count], const spc_args &args, const spc_attend_place &place, int row0, int n0, const spc_seen<Config> &seen, bool bounded) {
   const int words = (Count * 2 + 31) / 32;
+  const spc_u32 rest = seen.all() ? ~0u : 0;
   spc_u32 bits[2][words];
 #pragma unroll
-  for (int i = 0; i < 2 * words; i++) bits[i / words][i % words] = seen.bits[i / words][i % words];
+  for (int i = 0; i < 2 * words; i++) bits[i / words][i % words] = seen.bits[i / words][i % words] | rest;
   if (bounded) {
 #pragma unroll
     for (int r = 0; r < 2; r++) {

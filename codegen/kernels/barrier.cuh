@@ -51,6 +51,11 @@ template <int Registers> SPC_DEVICE void ptx_give_registers() {
 }
 // Barrier number 1 + group, of the 128 threads of a warpgroup.
 SPC_DEVICE void ptx_sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory"); }
+// Barrier 0, of all threads of the block: who does not wait has made what the others wait for.
+template <int Threads> SPC_DEVICE void ptx_sync_block(bool waits) {
+  if (waits) asm volatile("bar.sync 0, %0;" ::"n"(Threads) : "memory");
+  else asm volatile("bar.arrive 0, %0;" ::"n"(Threads) : "memory");
+}
 // Barrier 9, of so many threads, where the roles of a block meet in different places of the code.
 template <int Threads> SPC_DEVICE void ptx_sync_roles() {
   asm volatile("bar.sync 9, %0;" ::"n"(Threads) : "memory");

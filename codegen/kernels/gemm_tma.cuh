@@ -661,9 +661,9 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
 }
 
 // Of a ring whose slots are filled by rows (`by_rows`), every thread of the warpgroup arrives; by boxes, the one that starts them.
-template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_rows) {
+template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_rows, spc_u32 who = 0) {
   using ring = spc_box_ring<Config>;
-  if (threadIdx.x > 0) return;
+  if (threadIdx.x != who) return;
   for (int s = 0; s < Config::depth; s++) {
     int arrivals = (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0);
     ptx_barrier_init(ring::full(shared, s), spc_prepares<Config>::any ? 2 : arrivals); // two warps of half a warpgroup
@@ -705,7 +705,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
-  if (!late) spc_box_init<Config>(shared, lists);
+  const bool early = Config::evenly && !prepares && !Config::guarded; // who starts the copies waits for nobody
+  if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
     if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
@@ -720,7 +721,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
-  __syncthreads();
+  if constexpr (early) ptx_sync_block<Config::threads>(threadIdx.x < Config::workers);
+  else __syncthreads();
   const bool walks = lists || Config::n_blocks || Config::bsr;
   const bool places = Config::samples || Config::grouped; // finds where tiles lie, beside the rows
   const int loading = prepares ? 120 : places ? 72 : walks ? 56 : 40; // registers

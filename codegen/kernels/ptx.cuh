@@ -71,6 +71,10 @@ template <class T> SPC_DEVICE const T *ptx_kept(const T *p) {
 SPC_LOAD_IF(ptx_load_16_if, ".L1::no_allocate.L2::128B")
 SPC_LOAD_IF(ptx_load_kept_16_if, "")
 #undef SPC_LOAD_IF
+SPC_DEVICE void ptx_load_kept_8_if(spc_u32 (&v)[2], const void *from, bool wanted) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.u32 %0, 0; mov.u32 %1, 0; @p ld.global.v2.u32 {%0, %1}, [%2]; }"
+               : "=&r"(v[0]), "=&r"(v[1]) : "l"(from), "r"((int)wanted));
+}
 
 // ---- asynchronous copies, global to shared ----------------------------------------------------
 // 16 bytes past L1; what lies behind `bytes` (0 or 16) is filled with zeros.
