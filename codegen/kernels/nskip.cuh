@@ -148,8 +148,8 @@ template <class Config> struct spc_nskip_part {
   }
   SPC_DEVICE void load(typename stream::turn &t, const rows_of &r, int at, bool aligned) {
 #pragma unroll
-    for (int i = 0; i < 2; i++) stream::fetch(t.b[i], r.b[i] + at, r.has_b[i] ? r.left - at : 0, aligned, false);
-    stream::fetch(t.a, r.a + at, r.has_a ? r.left - at : 0, aligned, true);
+    for (int i = 0; i < 2; i++) spc_stream_fetch(t.b[i], r.b[i] + at, r.has_b[i] ? r.left - at : 0, aligned, false);
+    spc_stream_fetch(t.a, r.a + at, r.has_a ? r.left - at : 0, aligned, true);
   }
   SPC_DEVICE void advance(rows_of &r, int k) { r.a += k, r.b[0] += k, r.b[1] += k, r.left -= k; }
   template <int Ahead>
