@@ -151,12 +151,13 @@ static double narrow_bytes(const pass_product *q, const pass_tiling *tiling, dou
   return (tiling->row->m + (outer ? box : tiling->row->n)) * k * 2;
 }
 
-/* Few rows of a box that has more: the engine writes zeros for the others, more slowly than it fetches. */
+/* Few rows of a box that has more: the engine writes zeros for the others, more slowly than it fetches.  Of larger tiles the multiply hides it. */
 static double outside_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double k) {
-  const double box = 64;
-  bool exchanged = tiling->m != tiling->row->m;
-  if (!exchanged || tiling->row->n >= box || q->m >= tiling->row->n || q->k_rows_a) return 0;
-  return microseconds_of_bytes((tiling->row->n - q->m) * k * (double)ir_dtype_bytes(q->a), p->outside_gbs);
+  const double narrow = 64;
+  double rows = 0;
+  if (!q->k_rows_a && tiling->m <= narrow) rows += fmax(0, tiling->m - q->m);
+  if (!q->k_rows_b && tiling->n <= narrow) rows += fmax(0, tiling->n - q->n);
+  return microseconds_of_bytes(rows * k * (double)ir_dtype_bytes(q->a), p->outside_gbs);
 }
 
 static bool is_strip_of_64(const pass_tiling *tiling) {
