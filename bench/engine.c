@@ -8,6 +8,7 @@
 
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
+#include "passes/explain.h"
 #include "passes/pass.h"
 #include "runtime/cublaslt.h"
 #include "runtime/plan.h"
@@ -37,6 +38,7 @@ void bench_pin(bench_program *p, const char *target, const char *label);
 void bench_force(bench_program *p, int verdict);
 int bench_compile(bench_program *p, const char *text, int count, const char *const *names,
                   const int64_t *values);
+double bench_predicted(bench_program *p, const char *text);
 int bench_pack(bench_program *p, const char *tensor, const int64_t *dims, void *dense, int64_t *bytes);
 int bench_rows(bench_program *p, const char *tensor, const int64_t *dims, int32_t *pos, int32_t *crd, void *vals);
 int bench_place(bench_program *p, const char *tensor, void *device);
@@ -111,6 +113,14 @@ int bench_compile(bench_program *p, const char *text, int count, const char *con
   p->pass_ms = middle - begin;
   p->code_ms = now_ms() - middle;
   return SPC_OK;
+}
+
+/* Microseconds that the cost model expects of a program of known sizes, which is not compiled; 0: it does not pass. */
+double bench_predicted(bench_program *p, const char *text) {
+  const char *why = "";
+  ir_program *program;
+  if (rt_cuda_open(&p->cuda, &why) || front(p, text, ir_target_find(rt_cuda_arch(p->cuda)), 0, NULL, NULL, &program)) return 0;
+  return pass_explain_summary(program, program->kernels.at[0]).expected;
 }
 
 static spc_status open_run(bench_program *p) {

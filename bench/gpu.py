@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
-Usage: gpu.py LIBRARY [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS; parts: machine dense epilogue
-       library odd flat quantised precision turned few tiles gather along ffn gated sizes decode floor reduce jit
+Usage: gpu.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS;
+       parts: machine dense epilogue library odd flat quantised precision turned few tiles gather along masks ffn gated sizes decode floor reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
-figure is the median of REPEATS turns, the spread is the range between the quartiles.  Operands are random (normal),
-masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
-import ctypes, math, statistics, sys
+figure is the median of REPEATS turns (fewer where a turn is long), the spread is the range between the quartiles.  Operands are
+random (normal), masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
+import ctypes, math, statistics, sys, time
 import torch
+from gpu_lt import Product
+from gpu_report import LIBRARY, OPTIONS, PARTS, curves, facts, head, row, section
 
-REPEATS = 21
-lib = ctypes.CDLL(sys.argv[1])
+REPEATS, LONG_REPEATS, LONG = int(OPTIONS["--repeats"] or 51), 21, 0.02  # seconds of a turn
+lib = ctypes.CDLL(LIBRARY)
 lib.bench_new.restype = ctypes.c_void_p
 for name in ("bench_stages", "bench_error"):
     getattr(lib, name).restype = ctypes.c_char_p
-lib.bench_milliseconds.restype = ctypes.c_double
+lib.bench_milliseconds.restype = lib.bench_predicted.restype = ctypes.c_double
 pointer = ctypes.c_void_p
 
 
@@ -73,7 +75,11 @@ def sweep():
     swept[0].zero_()
 
 
-def timed(run, before=lambda: None):
+def nothing():
+    pass
+
+
+def timed(run, before=nothing):
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda._sleep(400000)
     before()
@@ -84,16 +90,20 @@ def timed(run, before=lambda: None):
     return begin.elapsed_time(end)
 
 
-def compare(sides, fresh=lambda: None, before=lambda: None):
+def compare(sides, fresh=nothing, before=nothing):
     """Median and quartile range in ms of each side, by turns.  fresh: before every turn, before: before every run."""
-    times = [[] for _ in sides]
-    for turn in range(REPEATS + 3):
+    times, turns, turn = [[] for _ in sides], REPEATS + 3, 0
+    while turn < turns:
         fresh()
+        begin = time.perf_counter()
         for i in range(len(sides)):
             n = (i + turn) % len(sides)
             ms = timed(sides[n], before)
             if turn >= 3:
                 times[n].append(ms)
+        if time.perf_counter() - begin > LONG:
+            turns = min(turns, LONG_REPEATS + 3)
+        turn += 1
     out = []
     for t in times:
         q = statistics.quantiles(t, n=4)
@@ -113,18 +123,9 @@ def rate(flop, ms):
     return flop / ms * 1e-9
 
 
-def row(*cells):
-    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
-
-
-def head(*cells):
-    row(*cells)
-    row(*["---"] * len(cells))
-
-
 # ---- parts -------------------------------------------------------------------------------------------
 def machine():
-    print("\n### machine: %s, torch %s, CUDA %s\n" % (torch.cuda.get_device_name(), torch.__version__, torch.version.cuda))
+    section("machine: %s, torch %s, CUDA %s\n" % (torch.cuda.get_device_name(), torch.__version__, torch.version.cuda))
     a, b = bf16(8192, 8192), bf16(8192, 8192)
     c = torch.empty(8192, 8192, device="cuda", dtype=torch.bfloat16)
     big, copy = torch.randn(2 ** 30, device="cuda"), torch.empty(2 ** 30, device="cuda")
@@ -146,8 +147,6 @@ def dense_text(m, n, k, dtype="bf16", transposed=False, extra="", epilogue="%s")
     return text
 
 
-# What a dense product is compared with: name -> a function of operands and result.
-PEERS = {"torch": lambda a, b, out: torch.mm(a, b, out=out)}
 LINEARS = ((5120, 20480), (4096, 14336), (2048, 5632))
 
 
@@ -164,11 +163,21 @@ def dense_cases():
     yield 2048, 5120, 20480, False
 
 
+DENSE_COLUMNS = ("M × N × K", "B stored", "kernel", "cold: spc (spread)", "torch", "cuBLASLt: first", "fastest", "of", "speed", "warm: spc", "torch", "fastest", "speed", "graph: spc", "fastest", "speed",
+                 "TFLOP/s cold", "error spc", "error torch")
+
+
+def dense_head(what):
+    section(what + ": `spc` against torch and cuBLASLt, microseconds, L2 cold and warm, replayed graphs cold\n")
+    print("`first`, `fastest`, `of`: what cuBLASLt's heuristic proposes first, the fastest of all that it proposes (measured beforehand, cold and warm for themselves), and how many these are.\n"
+          "`speed`: the fastest of the other sides by `spc`; above 1, `spc` is faster.\n")
+    head(*DENSE_COLUMNS)
+
+
 def few():
     """The rows of `dense` that do not fill the machine."""
-    print("\n### dense products of few rows, bf16: `spc` against %s, microseconds, L2 cold and warm\n" % ", ".join(PEERS))
-    head("M × N × K", "B stored", "kernel", "cold: spc (spread)", *PEERS, "speed", "warm: spc", *PEERS, "speed", "TFLOP/s cold", "error spc", "error torch")
-    speeds = {"cold": [], "warm": []}
+    dense_head("dense products of few rows, bf16")
+    speeds = {"cold": [], "warm": [], "graph": []}
     for m, n, k, transposed in dense_cases():
         if m <= 256 or n <= 1024:
             dense_row(m, n, k, transposed, "bf16", torch.bfloat16, speeds)
@@ -176,15 +185,14 @@ def few():
 
 
 def means(speeds):
-    print("\nGeometric mean of the speeds: cold %.3f, warm %.3f; least: cold %.2f, warm %.2f; %d products."
-          % (*(statistics.geometric_mean(speeds[s]) for s in ("cold", "warm")), *(min(speeds[s]) for s in ("cold", "warm")), len(speeds["cold"])))
+    print("\nGeometric mean of the speeds: " + ", ".join("%s %.3f" % (s, statistics.geometric_mean(speeds[s])) for s in speeds) +
+          "; least: " + ", ".join("%s %.3f" % (s, min(speeds[s])) for s in speeds) + "; %d products." % len(speeds["cold"]))
 
 
 def dense():
     for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
-        print("\n### dense products, %s: `spc` against %s, microseconds, L2 cold and warm\n" % (name, ", ".join(PEERS)))
-        head("M × N × K", "B stored", "kernel", "cold: spc (spread)", *PEERS, "speed", "warm: spc", *PEERS, "speed", "TFLOP/s cold", "error spc", "error torch")
-        speeds = {"cold": [], "warm": []}
+        dense_head("dense products, " + name)
+        speeds = {"cold": [], "warm": [], "graph": []}
         for i, (m, n, k, transposed) in enumerate(dense_cases()):
             if name == "f16" and i % 2 and i > 1:
                 continue
@@ -196,23 +204,26 @@ def dense_row(m, n, k, transposed, name, dtype, speeds):
     a = torch.randn(m, k, device="cuda").to(dtype)
     stored = torch.randn(*((n, k) if transposed else (k, n)), device="cuda").to(dtype)
     b = stored.t() if transposed else stored
-    c, d = (torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(2))
-    p = Program(dense_text(m, n, k, name, transposed)).bind(A=a, B=stored, C=c)
-    sides = [p] + [lambda peer=peer: peer(a, b, d) for peer in PEERS.values()]
-    cold, warm = compare(sides, before=sweep), compare(sides)
-    best = {"cold": min(ms for ms, _ in cold[1:]), "warm": min(ms for ms, _ in warm[1:])}
-    speeds["cold"].append(best["cold"] / cold[0][0])
-    speeds["warm"].append(best["warm"] / warm[0][0])
+    c, d, e = (torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(3))
+    p, lt = Program(dense_text(m, n, k, name, transposed)).bind(A=a, B=stored, C=c), Product(a, b, e)
+    mm = lambda: torch.mm(a, b, out=d)
+    best = {before: lt.fastest(timed, before) for before in (sweep, nothing)}
+    cold = compare([p, mm, lambda: lt.run(0), lambda: lt.run(best[sweep])], before=sweep)
+    warm = compare([p, mm, lambda: lt.run(best[nothing])])
+    graph = compare([graph_of(p), graph_of(lambda: lt.run(best[sweep]))], before=sweep)
+    cells = {}
+    for kind, times in (("cold", cold), ("warm", warm), ("graph", graph)):
+        speeds[kind].append(min(ms for ms, _ in times[1:]) / times[0][0])
+        cells[kind] = ["%.1f" % (ms * 1e3) for ms, _ in times]
     want = a.float() @ b.float()
-    us = lambda side: "%.1f" % (side[0] * 1e3)
-    row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", "`%s`" % p.stages()[0][1],
-        "%s (%.1f)" % (us(cold[0]), cold[0][1] * 1e3), *map(us, cold[1:]), "%.3f" % speeds["cold"][-1], us(warm[0]), *map(us, warm[1:]), "%.3f" % speeds["warm"][-1],
+    row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", "`%s`" % p.stages()[0][1], "%s (%.1f)" % (cells["cold"][0], cold[0][1] * 1e3), *cells["cold"][1:], len(lt.found),
+        "%.3f" % speeds["cold"][-1], *cells["warm"], "%.3f" % speeds["warm"][-1], *cells["graph"], "%.3f" % speeds["graph"][-1],
         "%.0f" % rate(2 * m * n * k, cold[0][0]), "%.1e" % error(c, want), "%.1e" % error(d, want))
     p.close()
 
 
 def epilogue():
-    print("\n### what an epilogue costs, bf16: microseconds, L2 cold; in brackets, against the plain product of the same run\n")
+    section("what an epilogue costs, bf16: microseconds, L2 cold; in brackets, against the plain product of the same run\n")
     kinds = (("plain", "", "%s"), ("bias", "in b: bf16[N];", "%s + b[n]"), ("relu", "", "relu(%s)"), ("bias, relu", "in b: bf16[N];", "relu(%s + b[n])"),
              ("residual", "in R: bf16[M,N];", "%s + R[m,n]"), ("bias, relu, residual", "in b: bf16[N]; in R: bf16[M,N];", "relu(%s + b[n]) + R[m,n]"))
     head("M × N × K", *(kind[0] for kind in kinds), "torch plain", "torch bias", "torch residual, copied first", "torch residual in place")
@@ -236,7 +247,7 @@ kernel k { in A: TYPE[M,K]; in B: TYPE[%s]; out C[m,n] = sum[k] A[m,k]*B[%s] : %
 
 def library():
     """Other dtypes and rows that are no multiples of 16 bytes: what is chosen, our own kernels, PyTorch."""
-    print("\n### products of other dtypes, or of rows that are not aligned; microseconds, L2 cold\n")
+    section("products of other dtypes, or of rows that are not aligned; microseconds, L2 cold\n")
     head("M × N × K", "dtype", "chosen", "spc (spread)", "our own", "spc", "torch", "against torch", "TFLOP/s", "error")
     cases = [(2048, 2048, 2048, t) for t in ("f32", "f64")] + [(4096, 4096, 4096, "f32")]
     cases += [(m, n, k, t) for t in ("f8e4m3", "i8") for m, n, k in ((4096, 4096, 4096), (8192, 8192, 8192), (32, 14336, 4096), (256, 14336, 4096), (1024, 5632, 2048))]
@@ -269,7 +280,7 @@ ODD = [(4095, 4095, 4095, "bf16", "k,n"), (4095, 4095, 4095, "bf16", "n,k"), (10
 
 def odd():
     """Rows that are no multiples of 16 bytes, beside PyTorch; the stages' own times."""
-    print("\n### rows that are no multiples of 16 bytes; microseconds, L2 cold\n")
+    section("rows that are no multiples of 16 bytes; microseconds, L2 cold\n")
     head("M × N × K", "dtype", "B stored", "kernel", "spc (spread)", "torch", "against torch", "stages", "error")
     for m, n, k, name, lies in ODD:
         dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[name]
@@ -296,7 +307,7 @@ FLAT = [("tokens in batches", "in x: bf16[8,512,D]; in w: bf16[D,4096]; out y[b,
 
 def flat():
     """Products of more indices than matrices have, as layers are written; beside torch.einsum."""
-    print("\n### products of more than three indices; microseconds, L2 cold\n")
+    section("products of more than three indices; microseconds, L2 cold\n")
     head("what", "einsum", "kernel", "spc (spread)", "torch.einsum", "against torch", "TFLOP/s", "error")
     for what, text, einsum, *shapes in FLAT:
         x, w, y = (torch.randn(s, device="cuda").bfloat16() for s in shapes)
@@ -311,7 +322,7 @@ def flat():
 
 def quantised():
     """Weights in i8 with a scale for 128 of a row, activations in bf16; nothing is packed: they are scaled in every run, on both sides."""
-    print("\n### i8 weights with scales of groups; microseconds, L2 cold\n")
+    section("i8 weights with scales of groups; microseconds, L2 cold\n")
     head("M × N × K", "spc (spread)", "its stages", "torch, scaling first", "torch, bf16 weights", "of bf16 weights", "error")
     for m, n, k in [(m, n, k) for m in (1, 8, 16, 32, 64, 128, 1024) for n, k in ((14336, 4096), (4096, 14336), (5632, 2048), (2048, 5632))]:
         x, q, s = torch.randn(m, k, device="cuda").bfloat16(), torch.randint(-128, 128, (n, k), device="cuda", dtype=torch.int8), torch.rand(n, k // 128, device="cuda").bfloat16()
@@ -332,7 +343,7 @@ def by_tensor_cores(allowed, *operands):
 
 def precision():
     """f32 products by tensor cores, as a schedule may ask for: tf32, and each factor as two tf32 numbers."""
-    print("\n### f32 products whose schedule says `precision C = ..`; microseconds, L2 cold; errors against float64\n")
+    section("f32 products whose schedule says `precision C = ..`; microseconds, L2 cold; errors against float64\n")
     head("M × N × K", "B stored", "tf32", "spc (spread)", "torch tf32", "speed", "TFLOP/s", "tf32x3", "spc (spread)", "torch f32", "speed", "TFLOP/s",
          "errors: tf32, torch tf32, tf32x3, torch f32")
     for m, n, k, transposed in ((4096, 4096, 4096, False), (4096, 4096, 4096, True), (8192, 8192, 8192, True), (2048, 2048, 2048, False),
@@ -359,7 +370,7 @@ def error_of(got, want):
 
 def turned():
     """8-bit operands whose k is not contiguous: PyTorch is given them as its library wants them, and once has to turn B itself."""
-    print("\n### products of 8-bit operands, B stored [k][n]; microseconds, L2 cold\n")
+    section("products of 8-bit operands, B stored [k][n]; microseconds, L2 cold\n")
     head("M × N × K", "dtype", "kernel", "spc (spread)", "spc, [n][k]", "torch, [n][k]", "torch, turning B first", "speed", "TFLOP/s", "error")
     one = torch.ones((), device="cuda")
     for name, dtype, result, acc in (("i8", torch.int8, "i32", "i32"), ("f8e4m3", torch.float8_e4m3fn, "bf16", "f32")):
@@ -390,7 +401,7 @@ TILES += [(m, n, k, False, LARGE) for m, n, k in ((1024, 1024, 1024), (256, 5632
 
 
 def tiles():
-    print("\n### candidates of one product, each taken in its turn, bf16; microseconds, L2 cold and warm\n")
+    section("candidates of one product, each taken in its turn, bf16; microseconds, L2 cold and warm\n")
     head("M × N × K", "B stored", "candidate", "cold (spread)", "warm", "error")
     for m, n, k, transposed, labels in TILES:
         a, stored = bf16(m, k), bf16(*((n, k) if transposed else (k, n)))
@@ -412,6 +423,18 @@ kernel k { in h: bf16[T,K]%s ~ zeros(dynamic, density=0.1%s); in W: bf16[K,N] co
   out y[t,n] = sum[k] h[t,k]*W[k,n] : bf16 acc f32; }"""
 
 
+def predicted(text):
+    """Milliseconds that the cost model expects of a program, or None."""
+    handle = pointer(lib.bench_new())
+    us = lib.bench_predicted(handle, text.encode())
+    lib.bench_free(handle)
+    return us * 1e-3 if us > 0 else None
+
+
+def in_us(ms):
+    return "%.1f" % (ms * 1e3) if ms else ""
+
+
 def stage_line(p):
     return "; ".join("%s `%s` %.0f%s" % (s, k, ms * 1e3, "" if ran else " (left)") for s, k, ran, c, ms in p.stages())
 
@@ -426,18 +449,22 @@ def wanted(blocks, kept):
     return "%g" % WANTED[blocks][WANTED_AT.index(kept)] if blocks in WANTED and kept in WANTED_AT else ""
 
 
+def gather_text(by_rows, rows, density=0.1, hint=True):
+    return GATHER % (4096, 4096, 4096, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "").replace("density=0.1", "density=%g" % density)
+
+
 def gather(by_rows=False):
-    size = 4096
-    print("\n### a matrix that holds zeros, %d³, bf16: detection from the values, guard, product; microseconds\n" % size)
+    size, series = 4096, {}
+    section("a matrix that holds zeros, %d³, bf16, %s: detection from the values, guard, product; microseconds\n" % (size, "row by row" if by_rows else "column by column"))
     print("`kept`: the share of blocks of so many rows x 1 that hold values, independently; `one strip` has a strip of 128 rows full besides, `128x1, no hint` blocks that\n"
           "the program was not told of. One program a kind of block, hinted `density=0.1` and the block; the matrix is stored %s on both sides; masks are drawn anew.\n"
-          % ("row by row" if by_rows else "column by column"))
-    head("blocks", "kept", "cover", "branch", "spc (spread)", "torch dense (spread)", "spc / torch speed", "wanted", "useful TFLOP/s", "error spc")
+          "`predicted`: by the cost model, of a program that is hinted that share.\n" % ("row by row" if by_rows else "column by column"))
+    head("blocks", "kept", "cover", "branch", "spc (spread)", "torch dense (spread)", "spc / torch speed", "wanted", "predicted", "useful TFLOP/s", "error spc")
     for rows, hint, strip in ((128, True, False), (64, True, False), (32, True, False), (16, True, False), (8, True, False), (1, True, False), (128, False, False), (128, True, True)):
         stored, w = bf16(size, size), bf16(size, size)
         full, h = stored.clone(), stored if by_rows else stored.t()
         y, z = torch.empty_like(stored), torch.empty_like(stored)
-        p = Program(GATHER % (size, size, size, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "")).bind(h=stored, W=w, y=y)
+        p = Program(gather_text(by_rows, rows, 0.1, hint)).bind(h=stored, W=w, y=y)
         for kept in (1.0, *WANTED_AT) if not strip else (0.1, 0.01):
             def fresh():
                 mask = torch.rand((size // rows, 1, size) if by_rows else (size, size // rows, 1), device="cuda") < kept
@@ -447,16 +474,65 @@ def gather(by_rows=False):
                 torch.mul(full.view(shape), mask, out=stored.view(shape))
             fresh()
             (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
+            model = None if strip or not hint else predicted(gather_text(by_rows, rows, kept))
             row("%dx1%s" % (rows, ", one strip" if strip else "" if hint else ", no hint"), "%g %%" % (100 * kept), *decision(p.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
-                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted("%dx1" % rows, kept) if hint and not strip else "", "%.0f" % rate(2 * kept * size ** 3, us), "%.1e" % error(y, h.float() @ w.float()))
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted("%dx1" % rows, kept) if hint and not strip else "", in_us(model), "%.0f" % rate(2 * kept * size ** 3, us),
+                "%.1e" % error(y, h.float() @ w.float()))
+            if model:
+                series.setdefault("%dx1" % rows, []).append((kept, us * 1e3, ref * 1e3, model * 1e3))
             if kept in (1.0, 0.5, 0.1, 0.01):
                 print("<!-- %s -->" % stage_line(p))
         p.close()
+    curves("along" if by_rows else "gather", "zeros of A, %s, 4096³ bf16" % ("row by row" if by_rows else "column by column"), series)
 
 
 def along():
     """The same along the rows: what is listed of each is brought side by side."""
     gather(True)
+
+
+def masks():
+    """Zeros that do not fall alike everywhere: one program, hinted 128x1 and a tenth."""
+    size = 4096
+    section("a matrix whose zeros fall unevenly, %d³, bf16, column by column, hinted `density=0.1, gran=128x1`; microseconds\n" % size)
+    print("`banded`: columns of a strip near its place on the diagonal; `power law`: a column is kept as 1 / rank, in every strip for itself; `drifting`: what is kept goes from 0 in the first strip to twice the\n"
+          "share in the last; `one strip`: one strip of 128 rows full, nothing else; `one element`: one value.\n")
+    head("mask", "kept", "cover", "branch", "spc (spread)", "torch dense (spread)", "spc / torch speed", "error spc")
+    strips = size // 128
+    stored, w = bf16(size, size), bf16(size, size)
+    full, y, z = stored.clone(), torch.empty_like(stored), torch.empty_like(stored)
+    column, strip = torch.arange(size, device="cuda")[:, None] / size, torch.arange(strips, device="cuda")[None] / strips
+    rank = torch.arange(size, device="cuda") + 1.0
+    def law(share):
+        by_rank = 1 / rank
+        for _ in range(40):
+            by_rank = (by_rank * share / by_rank.mean()).clamp(max=1)
+        return torch.rand(size, strips, device="cuda") < by_rank[torch.randperm(size, device="cuda")][:, None]
+    kinds = [("banded", lambda share: (column - strip - 0.5 / strips).abs() < share / 2), ("power law", law), ("drifting", lambda share: torch.rand(size, strips, device="cuda") < 2 * share * strip)]
+    p = Program(gather_text(False, 128)).bind(h=stored, W=w, y=y)
+    def put(name, share, mask):
+        fresh = lambda: torch.mul(full.view(size, strips, 128), mask()[:, :, None], out=stored.view(size, strips, 128))
+        fresh()
+        h = stored.t()
+        (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
+        row(name, share, *decision(p.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(y, h.float() @ w.float()))
+    for name, mask in kinds:
+        for share in (0.5, 0.25, 0.1, 0.01):
+            put(name, "%g %%" % (100 * share), lambda: mask(share))
+    none = torch.zeros(size, strips, device="cuda", dtype=torch.bool)
+    full_strip = none.clone()
+    full_strip[:, 7] = True
+    put("one strip", "", lambda: full_strip)
+    put("all", "", lambda: ~none)
+    put("none", "", lambda: none)
+    def element():
+        stored.zero_()
+        stored[1234, 777] = 1
+    element()
+    h = stored.t()
+    (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], element)
+    row("one element", "", *decision(p.stages()), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(y, h.float() @ w.float()))
+    p.close()
 
 
 def decision(stages):
@@ -476,7 +552,7 @@ kernel ffn { in x: bf16[T,D]; in W1: bf16[D,F] const; in W2: bf16[F,D] const;
 def ffn():
     T, D, F, strip = 2048, 5120, 20480, 128
     strips = T // strip
-    print("\n### feed-forward layer, %d tokens, %d → %d → %d, bf16, relu\n" % (T, D, F, D))
+    section("feed-forward layer, %d tokens, %d → %d → %d, bf16, relu\n" % (T, D, F, D))
     print("`alike`: tokens of a strip of 128 share their live neurons, strips do not; `independent`: each token has its own.\n")
     head("zeros of h", "kind", "cover measured", "branch", "spc µs (spread)", "torch dense µs (spread)", "spc / torch speed", "error spc", "stages, µs each with a pause after it")
     for zeros in (0.95, 0.99):
@@ -609,7 +685,7 @@ def gated_head():
 
 
 def gated():
-    print("\n### gated feed-forward layer, bf16, relu gate of bf16 or 8-bit floats; microseconds\n")
+    section("gated feed-forward layer, bf16, relu gate of bf16 or 8-bit floats; microseconds\n")
     print("`random`: every neuron is live as often, `power law`: as 1 / rank, at most 60 %; tokens are independent. Gate weights are drawn anew. torch: three bf16 products, relu and the\n"
           "product of gate and up projection, f8 gate: the first of the three by torch._scaled_mm; `products`: its three bf16 products alone. Wu lies [neuron][k] on both sides.\n")
     gated_head()
@@ -618,7 +694,7 @@ def gated():
 
 def gated_sizes():
     """Other sizes of the layer, and many tokens, at 0.5 % live neurons."""
-    print("\n### gated feed-forward layer of other sizes, 0.5 % live neurons; microseconds\n")
+    section("gated feed-forward layer of other sizes, 0.5 % live neurons; microseconds\n")
     gated_head()
     for T, D, F in ((1000, 2048, 5632), (131072, 2048, 5632), (16384, 2048, 8192), (16384, 4096, 14336), (16384, 5120, 20480)):
         gated_rows(T, D, F, [("random", 0.00515 * F), ("power law", 0.00515 * F)])
@@ -643,7 +719,7 @@ kernel ffn { in x: bf16[T,D]; in W1: bf16[D,F] as dense_t const; in W2: bf16[F,D
 
 def decode():
     """Few tokens, each run a replay of a graph; neurons live at random."""
-    print("\n### feed-forward layers of few tokens, bf16, replayed graphs; microseconds, L2 cold and warm\n")
+    section("feed-forward layers of few tokens, bf16, replayed graphs; microseconds, L2 cold and warm\n")
     head("layer", "tokens × D × H", "live", "cold: spc (spread)", "torch", "torch / spc", "warm: spc", "torch", "torch / spc", "products / spc", "error spc", "kernels")
     for D, F in ((2048, 5632), (4096, 14336), (5120, 20480)):
         for T in (1, 7, 64):
@@ -680,7 +756,7 @@ def decode():
 
 def floor():
     """Few tokens at any share of live neurons: a program that is hinted 0.5 %, and the guard's floor."""
-    print("\n### gated layers of few tokens by live neurons, bf16, replayed graphs, hint 0.5 %; microseconds, L2 cold\n")
+    section("gated layers of few tokens by live neurons, bf16, replayed graphs, hint 0.5 %; microseconds, L2 cold\n")
     print("The floor: the library's layer, and 3 % or 3 us, whichever is more.\n")
     head("tokens × D × H", "live", "spc (spread)", "torch (spread)", "torch / spc", "over the floor", "branch", "error spc")
     for D, F, tokens in ((2048, 5632, (9, 16, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
@@ -708,7 +784,7 @@ def branch_of(p):
 
 
 def jit():
-    print("\n### compile time: NVRTC on all cores, nothing cached\n")
+    section("compile time: NVRTC on all cores, nothing cached\n")
     head("program", "kernels", "front end and passes, ms", "code generation and NVRTC, ms")
     tiles = ((128, 256, 64), (128, 128, 64), (128, 128, 32), (64, 64, 32))
     dense_rows = [("dense product, tile %d × %d × %d" % t, dense_text(4096, 4096, 4096) + "schedule k for sm_90a { tile C m=%d n=%d k=%d; }" % t) for t in tiles]
@@ -747,7 +823,7 @@ REDUCED = [(n, t, s) for n in REDUCTIONS for t, s in (("f32", (4096, 4096)), ("b
 
 def reduce():
     """Reductions: bytes of the operands against the time, and PyTorch's.  A dot product has as many elements as the matrix."""
-    print("\n### reductions; microseconds, L2 cold\n")
+    section("reductions; microseconds, L2 cold\n")
     head("what", "M × N", "dtype", "spc (spread)", "TB/s", "torch", "against torch", "error")
     types = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "i8": torch.int8}
     for name, t, (m, n) in REDUCED:
@@ -777,14 +853,15 @@ def reduce():
 def run_parts(**parts):
     """Those that the command line names, or all; NAME/SHARE runs one share of a part that can be shared."""
     torch.manual_seed(1)
+    facts.update(device=torch.cuda.get_device_name(), torch=torch.__version__, cuda=torch.version.cuda, repeats=REPEATS)
     torch.backends.cuda.matmul.allow_tf32 = False
-    for name in sys.argv[2:] or parts:
+    for name in PARTS or parts:
         name, _, share = name.partition("/")
         parts[name](*[share] if share else [])
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

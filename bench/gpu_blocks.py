@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns regrouped whole
+Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns regrouped whole
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
 import gpu
-from gpu import Program, bf16, compare, error, head, rate, row, stage_line, wanted
+from gpu import Program, bf16, compare, curves, error, head, in_us, predicted, rate, row, section, stage_line, wanted
 
 SIZE = 4096
 HINT = "~ zeros(dynamic, density=%g, gran=%dx%d)"
@@ -39,8 +39,9 @@ def apply(full, mask, out):
 
 
 def operand(title, text, which, cases):
-    print("\n### %s, %d³, bf16; microseconds\n" % (title, SIZE))
-    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "spc / torch speed", "useful TFLOP/s", "error spc")
+    section("%s, %d³, bf16; microseconds\n" % (title, SIZE))
+    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "spc / torch speed", "predicted", "useful TFLOP/s", "error spc")
+    series = {}
     for rows, columns, hint in cases:
         a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
         listed = a if which == "A" else b
@@ -52,12 +53,15 @@ def operand(title, text, which, cases):
             (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(a, b, out=z)], fresh)
             c.fill_(float("nan"))
             p()
-            stages = p.stages()
+            stages, model = p.stages(), predicted(text % (SIZE, SIZE, SIZE, HINT % (kept, rows, columns)))
+            if model:
+                series.setdefault("%dx%d" % (rows, columns), []).append((kept, us * 1e3, ref * 1e3, model * 1e3))
             row("%dx%d" % (rows, columns), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
-                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, a.float() @ b.float()))
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), in_us(model), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, a.float() @ b.float()))
             if kept in (1.0, 0.1, 0.01):
                 print("<!-- %s -->" % stage_line(p))
         p.close()
+    curves("blocks_of_%s" % which.lower(), "%s, 4096³ bf16" % title, series)
 
 
 def left():
@@ -88,9 +92,10 @@ def single(kept):
     return lambda rows, blocks: torch.rand(rows, blocks, device="cuda") < kept
 
 
-def rows_table(title, hint, cases):
-    print("\n### %s, %d³, bf16; microseconds\n" % (title, SIZE))
-    head("rows", "hint", "nominal", "cover as they lie", "found", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "error spc")
+def rows_table(file, title, hint, cases):
+    section("%s, %d³, bf16; microseconds\n" % (title, SIZE))
+    head("rows", "hint", "nominal", "cover as they lie", "found", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "predicted", "error spc")
+    series = {}
     a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
     full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
     blocks = SIZE // 64
@@ -103,21 +108,25 @@ def rows_table(title, hint, cases):
         c.fill_(float("nan"))
         p()
         live, stages = a.view(SIZE, blocks, 64).ne(0).any(2), p.stages()
+        model = predicted(LEFT % (SIZE, SIZE, SIZE, HINT % (aim[1], 1, SIZE if aim[0] == "rows" else 64))) if aim else None
+        if model:
+            series.setdefault(name.rsplit(",", 1)[0], []).append((aim[1], us * 1e3, ref * 1e3, model * 1e3))
         row(name, hint.split("gran=")[1], "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
-            "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(*(aim or ("", 0))), "%.1e" % error(c, a.float() @ b.float()))
+            "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(*(aim or ("", 0))), in_us(model), "%.1e" % error(c, a.float() @ b.float()))
         if name.startswith(("8 kinds", "whole rows, 10", "whole rows, 1 ")):
             print("<!-- %s -->" % stage_line(p))
     p.close(), straight.close()
+    curves(file, "%s, 4096³ bf16" % title, series)
 
 
 def regrouped():
-    rows_table("rows that are alike, wherever they lie; blocks of A of 1 x 64", "density=0.1, gran=1x64",
+    rows_table("regrouped", "rows that are alike, wherever they lie; blocks of A of 1 x 64", "density=0.1, gran=1x64",
                [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))] +
                [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in KEPT] + [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)])
 
 
 def whole():
-    rows_table("whole rows of A", "density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in KEPT])
+    rows_table("whole_rows", "whole rows of A", "density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in KEPT])
 
 
 def right():
@@ -125,17 +134,18 @@ def right():
 
 
 def asked():
-    mask_table("blocks", ((128, 64, 0.1), (64, 64, 0.1), (128, 64, 0.02), (32, 64, 0.1)))
+    mask_table("asked_blocks", "blocks", ((128, 64, 0.1), (64, 64, 0.1), (128, 64, 0.02), (32, 64, 0.1)))
 
 
 def columns():
-    mask_table("single columns of some rows", ((128, 1, 0.1), (64, 1, 0.1), (32, 1, 0.1), (16, 1, 0.1), (8, 1, 0.1), (1, 1, 0.01)))
+    mask_table("asked_columns", "single columns of some rows", ((128, 1, 0.1), (64, 1, 0.1), (32, 1, 0.1), (16, 1, 0.1), (8, 1, 0.1), (1, 1, 0.01)))
 
 
-def mask_table(title, cases):
-    print("\n### a result that is asked for in %s (mask of bytes), %d³, bf16; microseconds\n" % (title, SIZE))
+def mask_table(file, title, cases):
+    section("a result that is asked for in %s (mask of bytes), %d³, bf16; microseconds\n" % (title, SIZE))
     print("torch: the product alone, without the mask; `masked`: and `masked_fill_` after it.\n")
-    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "torch masked", "spc / torch speed", "wanted", "useful TFLOP/s", "error spc")
+    head("blocks", "kept", "cover", "branch", "kernel", "spc (spread)", "torch dense (spread)", "torch masked", "spc / torch speed", "wanted", "predicted", "useful TFLOP/s", "error spc")
+    series = {}
     for rows, columns, hint in cases:
         a, b, w = bf16(SIZE, SIZE), bf16(SIZE, SIZE), torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bool)
         c, z, zm = torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
@@ -151,17 +161,20 @@ def mask_table(title, cases):
             (us, spread), (ref, ref_spread), (both, _) = compare([p, lambda: torch.mm(a, b.t(), out=z), masked], fresh)
             c.fill_(float("nan"))
             p()
-            stages, want = p.stages(), (a.float() @ b.float().t()) * w
+            stages, want, model = p.stages(), (a.float() @ b.float().t()) * w, predicted(ASKED % (SIZE, SIZE, SIZE, HINT % (kept, rows, columns)))
+            if model and hint > 0.05 or rows * columns == 1:
+                series.setdefault("%dx%d" % (rows, columns), []).append((kept, us * 1e3, ref * 1e3, (model or 0) * 1e3))
             row("%dx%d, hint %g" % (rows, columns, hint), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
-                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.1f" % (both * 1e3), "%.2f" % (ref / us), wanted("%dx%d" % (rows, columns), kept), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, want))
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.1f" % (both * 1e3), "%.2f" % (ref / us), wanted("%dx%d" % (rows, columns), kept), in_us(model), "%.0f" % rate(2 * kept * SIZE ** 3, us), "%.1e" % error(c, want))
             if kept in (1.0, 0.1, 0.01):
                 print("<!-- %s -->" % stage_line(p))
         p.close()
+    curves(file, "a result asked for in %s, 4096³ bf16" % title, series)
 
 
 def edges():
     """Masks that no hint foresees: right, whatever they are."""
-    print("\n### masks at the edges, 4104 x 4072 x 3992: the largest error\n")
+    section("masks at the edges, 4104 x 4072 x 3992: the largest error\n")
     head("listed", "empty", "full", "one element", "one strip", "1 % of elements", "last column")
     M, K, N = 4104, 3992, 4072
     HINTED = {"A regrouped": (0.02, 1, 64), "A rows": (0.02, 1, K), "C columns": (0.02, 128, 1)}

@@ -8,7 +8,7 @@ a quarter of all columns.  What is measured, and how, is gpu.py's; a peer that r
 import ctypes
 import torch
 import gpu
-from gpu import Program, compare, error, head, lib, pointer, row
+from gpu import Program, compare, error, head, lib, pointer, row, section
 from gpu_stored import TYPES, peer, sides
 
 SAMPLED = """spx 1; dim I = %d; dim J = %d; dim K = %d;
@@ -68,7 +68,7 @@ def dots(S, A, B):
 
 
 def edges():
-    print("\n### odd sizes, rows without entries, full rows: the largest error beside the largest value\n")
+    section("odd sizes, rows without entries, full rows: the largest error beside the largest value\n")
     head("dtype", "I J K", "entries", "error")
     for dtype in ("f32", "bf16", "f16"):
         for I, J, K in ((1, 1, 1), (37, 91, 7), (133, 167, 100), (700, 300, 257), (64, 5000, 64), (5, 3000, 513)):
@@ -90,7 +90,7 @@ HEADS = ((4096, 256, 128), (4096, 64, 64), (65536, 64, 64))
 
 
 def sampled(share=None):
-    print("\n### C = S * (A B^T) at the entries of S; microseconds\n")
+    section("C = S * (A B^T) at the entries of S; microseconds\n")
     head("dtype", "I, J", "K", "rows", "entries", "spc (spread)", "TB/s of B's rows", "torch sampled_addmm, f32 (spread)", "torch rows gathered (spread)", "error")
     for dtype, I, K in [SIZES[int(share)]] if share else SIZES:
         p = None
@@ -110,7 +110,7 @@ def sampled(share=None):
 
 
 def attention(share=None):
-    print("\n### scores, softmax and weighted rows at the entries of S, bf16; microseconds\n")
+    section("scores, softmax and weighted rows at the entries of S, bf16; microseconds\n")
     head("I, J", "K", "D", "rows", "entries", "spc (spread)", "stages", "torch sparse, f32 (spread)", "torch SDPA, masked (spread)", "error")
     for I, K, D in [HEADS[int(share)]] if share else HEADS:
         p = None
@@ -149,7 +149,7 @@ ROWS = (("bf16", 65536, 64), ("bf16", 65536, 128), ("f32", 65536, 64), ("f32", 6
 
 def weighed(share=None):
     """Rows that all hold more entries than one warp takes are the last size's."""
-    print("\n### C = S B, S in csr; microseconds\n")
+    section("C = S B, S in csr; microseconds\n")
     head("dtype", "I, J", "D", "rows", "entries", "the longest row", "spc (spread)", "torch csr, f32 (spread)", "error")
     for dtype, I, D in [ROWS[int(share)]] if share else ROWS:
         p = None
@@ -170,7 +170,7 @@ BLOCKS = ((4096, 4096, 64, 64), (4096, 4096, 128, 128), (4096, 256, 64, 64), (81
 
 
 def blocks(share=None):
-    print("\n### C = S * (A B^T) in the stored blocks of S, bf16; microseconds\n")
+    section("C = S * (A B^T) in the stored blocks of S, bf16; microseconds\n")
     head("I, J", "K", "blocks", "stored", "kernel", "spc (spread)", "spc, result dense (spread)", "torch dense, all of A B^T (spread)", "torch dense and S (spread)", "dense / spc", "error")
     for I, K, high, wide in [BLOCKS[int(share)]] if share else BLOCKS:
         for density in (1, 0.5, 0.25, 0.1, 0.05, 0.01):

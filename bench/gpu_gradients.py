@@ -7,7 +7,7 @@ torch: eight dense products, relu and elementwise operations in place where that
 import os, re
 import torch
 import gpu
-from gpu import GatedLayer, Program, bf16, compare, error, head, row, stage_line
+from gpu import GatedLayer, Program, bf16, compare, error, head, row, section, stage_line
 
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "sparse_llm_ffn", "gated.spx")
 
@@ -84,7 +84,7 @@ def rows(T, D, F, cases, **options):
 
 
 def title(what):
-    print("\n### gradients of a gated layer, %s, bf16; microseconds\n" % what)
+    section("gradients of a gated layer, %s, bf16; microseconds\n" % what)
     head("tokens × D × H", "neurons", "live", "greatest cover", "by their dense branch", "spc (spread)", "torch (spread)", "torch / spc", "error spc")
 
 
@@ -103,7 +103,7 @@ kernel mlp_backward { in x: bf16[T,D]; in W: bf16[F,D]; in V: bf16[F,D]; in h: b
 
 def relu():
     """The h that a forward pass has kept; all four products of the backward pass over its pattern."""
-    print("\n### gradients of a layer with a relu (mlp_backward of docs/python.md), hinted 0.5 %, bf16; microseconds\n")
+    section("gradients of a layer with a relu (mlp_backward of docs/python.md), hinted 0.5 %, bf16; microseconds\n")
     head("tokens × D × H", "neurons", "live", "greatest cover", "by their dense branch", "spc (spread)", "torch (spread)", "torch / spc", "error spc")
     for T, D, F in ((16384, 2048, 8192), (2048, 5120, 20480)):
         x, dy, h = bf16(T, D), bf16(T, D), bf16(T, F)

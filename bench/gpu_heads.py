@@ -7,7 +7,7 @@ with its keys; for attention every back end of scaled_dot_product_attention that
 the operands, and flex_attention where the mask is one of blocks.  What is measured, and how, is gpu.py's."""
 import torch
 import gpu
-from gpu import Program, bf16, compare, error, head, rate, row, sweep
+from gpu import Program, bf16, compare, error, head, rate, row, section, sweep
 
 # (what, scores or values, the layout of the queries' side and of the keys' side: b batch, g group, r head in it, i query, j key, d)
 PRODUCTS = (("bgrid,bgjd->bgrij", dict(b=1, g=8, r=4, i=2048, j=2048, d=128)), ("bgrij,bgjd->bgrid", dict(b=1, g=8, r=4, i=2048, j=2048, d=128)),
@@ -51,7 +51,7 @@ def as_matrices(spec, x, w, size):
 
 
 def products():
-    print("\n### grouped heads, one product; microseconds, L2 cold\n")
+    section("grouped heads, one product; microseconds, L2 cold\n")
     head("product", "sizes", "kernel", "spc (spread)", "torch.matmul by groups", "against torch", "by heads (torch.einsum, keys repeated)", "TFLOP/s", "error")
     for spec, size in PRODUCTS:
         sides, left = spec.split("->")
@@ -121,7 +121,7 @@ def seen_by(mask, i, j):
 
 
 def attention(tiles=None):
-    print("\n### attention, bf16; microseconds\n")
+    section("attention, bf16; microseconds\n")
     head("b × groups × heads of one × i × j, d", "mask", "kernel", "spc (spread)", "TFLOP/s, GB/s", "scaled_dot_product_attention", "against torch", "error")
     for b, g, r, i, j, d, mask in ATTENDED:
         q, k, v, o = bf16(b, g * r, i, d), bf16(b, g, j, d), bf16(b, g, j, d), bf16(b, g * r, i, d)
@@ -151,7 +151,7 @@ def tiles():
 
 def blocks():
     """A mask of blocks of 128 x 128 that is known at run time only: 16 heads of 16384; the time has all that depends on the mask."""
-    print("\n### attention under a mask of blocks, bf16, 16 heads of 16384, D 128; microseconds\n")
+    section("attention under a mask of blocks, bf16, 16 heads of 16384, D 128; microseconds\n")
     head("blocks that are seen", "spc (spread)", "TFLOP/s of what is seen", "flex_attention", "making its block mask from the blocks", "error")
     b, g, r, i, d, n = 1, 16, 1, 16384, 128, 128
     q, k, v, o = (bf16(b, g, i, d) for _ in range(4))
@@ -193,7 +193,7 @@ def lengths_to_documents(n, longest):
 
 def masks():
     """Conditions that are no comparisons, known at run time only: 16 heads; the time has all that depends on the mask."""
-    print("\n### attention under masks that are data, bf16, 16 heads, D 128; microseconds\n")
+    section("attention under masks that are data, bf16, 16 heads, D 128; microseconds\n")
     head("i = j", "mask", "pairs that are seen", "spc (spread)", "TFLOP/s of what is seen", "scaled_dot_product_attention, a mask of bytes", "flex_attention", "making its block mask", "error")
     try:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention

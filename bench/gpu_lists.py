@@ -6,7 +6,7 @@ What is measured, and how, is gpu.py's; single stages are timed between two even
 import statistics
 import torch
 import gpu
-from gpu import GATHER, Program, bf16, compare, decision, error, head, rate, row
+from gpu import GATHER, Program, bf16, compare, decision, error, head, rate, row, section
 
 TURNS = 21
 
@@ -87,7 +87,7 @@ def in_epilogue(size):
 
 
 def lists():
-    print("\n### lists: what building them takes, cold, each stage between two events; microseconds\n")
+    section("lists: what building them takes, cold, each stage between two events; microseconds\n")
     head("from", "mask", "time", "values read", "share of a copy's bandwidth, or more than without", "wanted")
     for size in (4096, 8192):
         from_values(size)
@@ -102,7 +102,7 @@ kernel k { in A: f32[M,K] as dense_t%s; in B: f32[K,N]; out C[m,n] = sum[k] A[m,
 
 def plain():
     size = 4096
-    print("\n### plain f32, %d³: blocks of 32x1 (the case that PIT's authors show), whose mask is known on the device only; microseconds\n" % size)
+    section("plain f32, %d³: blocks of 32x1 (the case that PIT's authors show), whose mask is known on the device only; microseconds\n" % size)
     head("kept", "cover", "branch", "spc (spread)", "torch f32", "torch tf32", "of torch f32", "of torch tf32", "error spc")
     stored, b = torch.randn(size, size, device="cuda"), torch.randn(size, size, device="cuda")
     full, c, z = stored.clone(), torch.empty_like(b), torch.empty_like(b)
@@ -125,7 +125,7 @@ def plain():
 
 
 def promises():
-    print("\n### promises: the same programs compiled without, as reproducible and as batch invariant, own kernels, by turns; microseconds\n")
+    section("promises: the same programs compiled without, as reproducible and as batch invariant, own kernels, by turns; microseconds\n")
     head("program", "none", "reproducible", "batch invariant")
     size = 4096
     a, b = bf16(size, size), bf16(size, size)

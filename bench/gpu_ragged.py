@@ -8,7 +8,7 @@ around them (`torch._grouped_mm`), and the same padded to the longest group (`to
 What is measured, and how, is gpu.py's; the weights alone, read once, are the bound that is printed."""
 import torch
 import gpu
-from gpu import Program, bf16, compare, error, head, rate, row, stage_line
+from gpu import Program, bf16, compare, error, head, rate, row, section, stage_line
 
 EXPERTS = """spx 1; dim T: dyn; dim R: dyn; dim D = %d; dim F = %d; dim E = %d;
 kernel moe {
@@ -94,7 +94,7 @@ def experts_row(tokens, top, experts, d, f, skew):
 
 
 def experts():
-    print("\n### experts, bf16; microseconds\n")
+    section("experts, bf16; microseconds\n")
     head("tokens × taken of experts", "D × F", "Zipf", "longest group", "spc (spread)", "grouped products", "times as long as spc", "padded products",
          "times as long as spc", "TFLOP/s spc", "weights read once", "error spc")
     for case in ((8192, 2, 8, 4096, 14336, 0.5), (4096, 2, 64, 2048, 1408, 0.8), (8192, 6, 64, 2048, 1408, 0.8), (4096, 8, 128, 2048, 768, 0.8),
@@ -103,7 +103,7 @@ def experts():
 
 
 def lengths():
-    print("\n### sequences of skewed lengths, a matrix each, bf16; microseconds\n")
+    section("sequences of skewed lengths, a matrix each, bf16; microseconds\n")
     head("sequences", "lengths: sum, longest", "D × F", "spc (spread)", "grouped products", "times as long as spc", "padded dense", "times as long as spc", "TFLOP/s spc", "error spc")
     for count, longest, d, f in ((32, 2048, 1024, 4096), (8, 4096, 4096, 4096), (256, 128, 1024, 1024)):
         length = (longest * torch.rand(count, device="cuda") ** 3).int()

@@ -8,7 +8,7 @@ in a column of its own. What is measured, and how, is gpu.py's; a peer that refu
 import ctypes
 import torch
 import gpu
-from gpu import Program, compare, error, head, lib, pointer, row, stage_line
+from gpu import Program, compare, error, head, lib, pointer, row, section, stage_line
 
 F = torch.nn.functional
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8}
@@ -86,7 +86,7 @@ FORMS = {"rows": (ROWS, "KT", lambda W, x: W @ x), "linear": (LINEAR, "TK", lamb
 
 def edges(share=None):
     """share, of four: some formats, for processes that run side by side."""
-    print("\n### every format, odd sizes, empty rows and columns: the largest error beside the largest value\n")
+    section("every format, odd sizes, empty rows and columns: the largest error beside the largest value\n")
     head("format", *(" ".join(way) for way in WAYS))
     sizes = dict(O=133, K=92, T=167)
     for fmt in FORMATS[int(share)::4] if share else FORMATS:
@@ -113,7 +113,7 @@ def edges(share=None):
 
 def blocks():
     T, O, K = 2048, 4096, 4096
-    print("\n### a linear layer with bsr weights, x[%d,%d] W[%d,%d], bf16; microseconds, weights in MB\n" % (T, K, O, K))
+    section("a linear layer with bsr weights, x[%d,%d] W[%d,%d], bf16; microseconds, weights in MB\n" % (T, K, O, K))
     head("blocks", "zeros", "kernel", "spc (spread)", "once", "torch dense (spread)", "torch BSR (spread)", "dense / spc", "spc stored + kept", "dense", "error")
     x = torch.randn(T, K, device="cuda").bfloat16()
     y = torch.empty(T, O, device="cuda", dtype=torch.bfloat16)
@@ -134,7 +134,7 @@ def blocks():
 def ways():
     """Either factor, either way round, and few rows of the other one."""
     O, K = 4096, 4096
-    print("\n### blocks of 64x64, other layouts and few rows, W of %d x %d, bf16; microseconds\n" % (O, K))
+    section("blocks of 64x64, other layouts and few rows, W of %d x %d, bf16; microseconds\n" % (O, K))
     head("product", "T", "stored", "kernel", "spc (spread)", "once", "torch dense (spread)", "dense / spc", "error")
     shapes = {"x Wt": (LINEAR, "TK", "OK", "TO", lambda x, W: torch.mm(x, W.t())), "x W": (ACROSS, "TK", "KO", "TO", torch.mm), "W x": (ROWS, "KT", "OK", "OT", lambda x, W: torch.mm(W, x))}
     for name, T in (("x W", 2048), ("W x", 2048), ("x Wt", 1024), ("x Wt", 256), ("x Wt", 64), ("x Wt", 16)):
@@ -152,7 +152,7 @@ def ways():
 
 def entries():
     T, O, K = 2048, 4096, 4096
-    print("\n### csr weights, W[%d,%d], %d columns; microseconds\n" % (O, K, T))
+    section("csr weights, W[%d,%d], %d columns; microseconds\n" % (O, K, T))
     print("`rows`: W x, x[K,T]; `linear`: x W^T, x[T,K]. Walk and copy are the two ways that the density chooses between, each forced by the hint.\n")
     head("product", "dtype", "zeros", "spc walk (spread)", "spc dense copy (spread)", "copy, once", "torch dense (spread)", "torch csr, cuSPARSE (spread)", "error walk", "error copy")
     for name, form in (("rows", ROWS), ("linear", LINEAR)):
@@ -176,7 +176,7 @@ def entries():
 
 def vectors():
     O, K = 16384, 16384
-    print("\n### a csr matrix and a vector, %dx%d, f32; microseconds\n" % (O, K))
+    section("a csr matrix and a vector, %dx%d, f32; microseconds\n" % (O, K))
     head("zeros", "spc (spread)", "torch dense (spread)", "torch csr, cuSPARSE (spread)", "GB/s of stored bytes", "error")
     x, y = torch.randn(K, device="cuda"), torch.empty(O, device="cuda")
     p = Stored(text(VECTOR, "f32", "csr", "~ zeros(static, density=0.01)"), 1, O, K)
@@ -192,7 +192,7 @@ def vectors():
 
 def copies():
     T, O, K = 16, 4096, 4096
-    print("\n### what making a dense copy takes, %dx%d bf16, half of it stored; microseconds, and GB/s of stored and dense bytes together\n" % (O, K))
+    section("what making a dense copy takes, %dx%d bf16, half of it stored; microseconds, and GB/s of stored and dense bytes together\n" % (O, K))
     head("format", "copy", "GB/s")
     x, y = torch.randn(T, K, device="cuda").bfloat16(), torch.empty(T, O, device="cuda", dtype=torch.bfloat16)
     for fmt in ("csr", "csc", "coo", "dcsr", "bsr(16,16)", "bsr(32,32)", "bitmap(8,8)", "nm(2,4)"):
