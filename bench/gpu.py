@@ -450,7 +450,7 @@ def wanted(blocks, kept):
 
 
 def gather_text(by_rows, rows, density=0.1, hint=True):
-    return GATHER % (4096, 4096, 4096, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "").replace("density=0.1", "density=%g" % density)
+    return (GATHER % (4096, 4096, 4096, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "")).replace("density=0.1", "density=%g" % density)
 
 
 def gather(by_rows=False):
