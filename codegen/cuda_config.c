@@ -221,17 +221,14 @@ static void put_tile(const config *c) {
        row->k, c->l->depth);
   line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;",
        row->threads, warps_m, warps_n, c->l->shared_bytes);
-  line(c,
-       "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that "
-       "load",
-       ir_kernel_workers(row),
-       ir_kernel_workers(row) < row->threads ? row->threads - ir_kernel_workers(row)
-                                             : row->threads);
+  line(c, "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that load", ir_kernel_workers(row),
+       ir_kernel_workers(row) < row->threads ? row->threads - ir_kernel_workers(row) : row->threads);
   line(c, "static constexpr int parts = %d; // numbers of the tensor cores that a factor is the sum of",
        ir_kernel_precision(row) == IR_PRECISION_TF32X3 ? 2 : 1);
   line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
        c->l->gathers ? 32 : 8);
   line(c, "static constexpr bool evenly = %s; // blocks that have a tile lie all over the machine", cg_deals_evenly(c->l) ? "true" : "false");
+  line(c, "static constexpr bool turns = %s; // warpgroups have tiles of their own", ir_kernel_takes_turns(row) ? "true" : "false");
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,
        p->b.layout, p->t.layout);
 }

@@ -118,7 +118,13 @@ int ir_kernel_workers(const ir_kernel_row *row) {
   return specialised ? row->threads - 128 : row->threads;
 }
 
+bool ir_kernel_takes_turns(const ir_kernel_row *row) { return !strcmp(row->schedule, "turns"); }
+
 void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n) {
+  if (ir_kernel_takes_turns(row)) {
+    *m = *n = 1;
+    return;
+  }
   int groups = ir_kernel_workers(row) / 128;
   *m = groups < row->m / 64 ? groups : row->m / 64;
   *n = groups / *m;

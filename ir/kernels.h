@@ -78,6 +78,7 @@ bool ir_kernel_scatters(const ir_kernel_row *row);
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
 int ir_kernel_split(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */
+bool ir_kernel_takes_turns(const ir_kernel_row *row); /* each warpgroup has tiles of its own */
 bool ir_kernel_streams(const ir_kernel_row *row);
 /* One operand is integers of 8 bits (its load is WIDE), which are widened to the other's 16-bit floats in registers. */
 bool ir_kernel_widens(const ir_kernel_row *row);

@@ -187,7 +187,8 @@ static const char *dense_label(pass_context *context, const ir_kernel_row *row, 
   int split = ir_kernel_split(row);
   const char *label = ir_format_text(context->arena, "dense %dx%dx%d%s", turned ? row->n : row->m,
                                      turned ? row->m : row->n, row->k,
-                                     ir_kernel_moves_boxes(row) ? " boxes"
+                                     ir_kernel_takes_turns(row)   ? " boxes by turns"
+                                     : ir_kernel_moves_boxes(row) ? " boxes"
                                      : ir_kernel_streams(row)   ? " streamed"
                                                                 : "");
   return split > 1 ? ir_format_text(context->arena, "%s, k split in %d", label, split) : label;
@@ -256,15 +257,33 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
  * They differ in the tile alone, either way round: the table gets the few that are predicted to be
  * the fastest, and those that the schedule names. */
 
+static bool is_read(const ir_kernel *kernel, const ir_tensor *tensor) {
+  for (int i = 0; i < kernel->stmts.count; i++)
+    if (pass_stmt_reads(kernel->stmts.at[i], tensor)) return true;
+  return false;
+}
+
 /* The bits of a result's zeros are made in its epilogue by some tiles only.  Who reads few rows looks at
  * their zeros itself. */
 static bool makes_bits(pass_context *context, const ir_kernel *kernel, const pass_sum *sum,
                        const box_way *way) {
   const int64_t least_strip = 64;
   const ir_tensor *result = sum->stmt->target;
-  bool hinted = result->pattern.zeros != IR_ZEROS_UNKNOWN && !pass_readers_look(context, sum);
+  bool hinted = result->pattern.zeros != IR_ZEROS_UNKNOWN && is_read(kernel, result) && !pass_readers_look(context, sum);
   bool wanted = hinted || pass_schedule_compact(kernel, result) != NULL;
   return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
+}
+
+static bool is_no_matrix(void *user, ir_expr *node) {
+  (void)user;
+  return node->kind != IR_ACCESS || node->tensor->rank < 2;
+}
+
+/* Where warpgroups take turns nothing is brought that lies at the result's place. */
+static bool reads_what_turns_miss(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
+  if (!ir_kernel_takes_turns(row) || !sum->reduce) return false;
+  ir_expr *hole = ir_const_f(context->arena, sum->reduce->dtype, 0);
+  return !ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), is_no_matrix, NULL);
 }
 
 static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
@@ -274,7 +293,7 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
     if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
-        (way.turned && way.row->m == way.row->n) || order_misfit(context, way.row) ||
+        (way.turned && way.row->m == way.row->n) || order_misfit(context, way.row) || !takes_layouts(sum, way.row, way.turned) || reads_what_turns_miss(context, sum, way.row) ||
         !pass_row_fits(way.row, pass_target_of(context), sum))
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);

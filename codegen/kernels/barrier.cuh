@@ -56,6 +56,9 @@ template <int Threads> SPC_DEVICE void ptx_sync_block(bool waits) {
   if (waits) asm volatile("bar.sync 0, %0;" ::"n"(Threads) : "memory");
   else asm volatile("bar.arrive 0, %0;" ::"n"(Threads) : "memory");
 }
+// Barriers 3 and 4: the turn of a warpgroup of two, which the other one passes on to it.
+SPC_DEVICE void ptx_wait_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(3 + group) : "memory"); }
+SPC_DEVICE void ptx_pass_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(3 + group) : "memory"); }
 // Barrier 9, of so many threads, where the roles of a block meet in different places of the code.
 template <int Threads> SPC_DEVICE void ptx_sync_roles() {
   asm volatile("bar.sync 9, %0;" ::"n"(Threads) : "memory");

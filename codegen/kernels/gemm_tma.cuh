@@ -60,7 +60,7 @@ template <class Config> struct spc_box_ring {
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; of a warp, where warps read A themselves; each, where
   // each read the slot's note (as a warp does).
   static constexpr int giving = Config::samples ? 1 : Config::bsr || Config::widens || spc_wgmma_sums<Config>::from_registers ? 32 : 128;
-  static constexpr int givers = Config::workers / giving;
+  static constexpr int givers = (Config::turns ? 128 : Config::workers) / giving;
   SPC_DEVICE bool gives() { return threadIdx.x % giving == 0; }
 
   // Threads copy into slots, unless dense is meant: who multiplies must make that visible to the tensor cores.
@@ -78,6 +78,10 @@ template <class Config> struct spc_box_ring {
   SPC_DEVICE spc_u32 raw(spc_u32 shared, int s) { return full(shared, 2 * Config::depth + s); }
   __device__ __forceinline__ void advance() {
     if (++slot == sizes.slots()) slot = 0, phase ^= 1;
+  }
+  // Past what is another warpgroup's.
+  __device__ __forceinline__ void pass(int slots) {
+    slot += slots, phase ^= slot / Config::depth & 1, slot %= Config::depth;
   }
 };
 
@@ -430,9 +434,10 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
 }
 
 // Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
-template <class Config, bool Anew = true>
+struct spc_no_turn { __device__ __forceinline__ void operator()() const {} };
+template <class Config, bool Anew = true, class Turn = spc_no_turn>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
-                                 spc_box_ring<Config> &at, int steps, bool copied, bool stored) {
+                                 spc_box_ring<Config> &at, int steps, bool copied, bool stored, Turn pass = Turn()) {
   using ring = spc_box_ring<Config>;
   bool gives = ring::gives();
   int before = 0;
@@ -440,6 +445,7 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
     spc_box_issue<Config, 0>(sums, shared, base, at, Anew && i == 0, copied);
+    if (Config::turns && i + 1 == steps) pass();
     if (spc_stages_place<Config> && i == frees && spc_leads_group()) {
       ptx_tma_store_wait_read<0>();
       ptx_barrier_arrive(ring::place_empty(shared));
@@ -620,12 +626,24 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);
   bool stored = false;
+  int turn = 0;
 #pragma unroll 1
   for (; walk.next(args, shared, base, at, epilogue.place); epilogue.parity ^= 1, stored = true) {
     epilogue.batch = spc_batch_of<Config>(args, epilogue.place);
     spc_k_share share = spc_share_of_k<Config>(Config::bsr ? 1 : spc_k_tiles<Config>(epilogue.place, args, all));
     int steps = max(share.end - share.begin, 1);
     if constexpr (Config::share_units > 0) share = walk.mine.of(steps), steps = share.end - share.begin;
+    if constexpr (Config::turns) { // every other tile
+      const bool mine = turn % 2 == sums.group();
+      if (!mine) {
+        if (turn == 0) ptx_pass_turn(0);
+        at.pass(steps);
+      } else {
+        ptx_wait_turn(turn % 2);
+      }
+      turn++;
+      if (!mine) continue;
+    }
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
     if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
@@ -643,6 +661,11 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       sums.clear();
       spc_box_multiply<Config, false>(sums, shared, base, at, half.end - half.begin, !all, false);
       spc_box_pass<Config>(shared, at, steps - half.end);
+    } else if constexpr (Config::turns) {
+      const bool more = walk.next_tile < walk.tiles;
+      spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&]() {
+        if (more) ptx_pass_turn(sums.group() ^ 1);
+      });
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0)
       if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, (int *)(base + ring::said_at))) {

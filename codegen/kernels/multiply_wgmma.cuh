@@ -37,7 +37,7 @@ template <class Config> struct spc_wgmma_sums {
   static_assert(Config::tile_k * bytes % 128 == 0 || (Config::tile_k % 16 == 0 && a_transposed && b_transposed),
                 "a row of a swizzled panel is 128 bytes of k's, unless the rows are k");
   static_assert(!b_transposed || Config::warps_n == 1 || columns % 64 == 0, "a part must start at a slab");
-  static_assert(Config::warps_m * Config::warps_n * 128 == Config::workers, "warpgroups and threads disagree");
+  static_assert(Config::warps_m * Config::warps_n * 128 == (Config::turns ? 128 : Config::workers), "warpgroups and threads disagree");
 
   static_assert(!from_registers || (blocks == 1 && Config::tile_k == 32), "A goes through registers 64 x 32 at a time");
   static_assert(!Config::widens || blocks == 1, "a warpgroup widens 64 rows");
@@ -51,8 +51,8 @@ template <class Config> struct spc_wgmma_sums {
       for (int i = 0; i < count; i++) sum[b][i] = 0;
   }
   SPC_DEVICE int group() { return (int)threadIdx.x / 128; }
-  SPC_DEVICE int group_row() { return group() / Config::warps_n * rows; }
-  SPC_DEVICE int group_column() { return group() % Config::warps_n * columns; }
+  SPC_DEVICE int group_row() { return Config::turns ? 0 : group() / Config::warps_n * rows; }
+  SPC_DEVICE int group_column() { return Config::turns ? 0 : group() % Config::warps_n * columns; }
 
   // Before the barrier: this thread's copies become visible to the tensor cores.
   __device__ __forceinline__ void publish() { ptx_fence_async_shared(); }

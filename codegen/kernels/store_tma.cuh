@@ -166,7 +166,7 @@ template <class Config> struct spc_box_store {
   static constexpr int wide = by_rows ? share : 64, tall = by_rows ? 64 : share; // of a box, in elements
   using panel = spc_panel<T, tall, wide>;
   static constexpr int boxes_wide = (columns + share - 1) / share, boxes = sums::blocks * boxes_wide; // of a warpgroup
-  static constexpr int groups = Config::workers / 128;
+  static constexpr int groups = Config::workers / 128, sharing = Config::turns ? 1 : groups; // that share a tile
   static constexpr int held = !by_engine ? 0 : Config::store_boxes < boxes ? Config::store_boxes : boxes;
   static constexpr int staged_bytes = groups * held * panel::bytes;
   static_assert(!by_engine || panel::bytes % 1024 == 0, "a staged box must start at a multiple of 1024");
@@ -175,7 +175,7 @@ template <class Config> struct spc_box_store {
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
-  static constexpr int slot_boxes = slot_bytes / (groups * place_bytes); // of each group, in one slot
+  static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
   static constexpr int places_staged = spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
   static constexpr int place_slots = slot_boxes ? (boxes - places_staged + slot_boxes - 1) / slot_boxes : 0;
   static constexpr int together = places_staged == boxes && boxes > 2 ? 2 : held; // boxes that are stored at once
@@ -190,9 +190,9 @@ template <class Config> struct spc_box_store {
                 "listed columns go back to their places in boxes of 64");
 
   // Where box number i of a group starts in the tile.
-  SPC_DEVICE int box_row(int group, int i) { return group / Config::warps_n * sums::rows + i / boxes_wide * 64; }
+  SPC_DEVICE int box_row(int group, int i) { return (Config::turns ? 0 : group / Config::warps_n * sums::rows) + i / boxes_wide * 64; }
   SPC_DEVICE constexpr int box_part(int i) { return i % boxes_wide * share < columns - share ? i % boxes_wide * share : columns - share; } // of the group
-  SPC_DEVICE int box_column(int group, int i) { return group % Config::warps_n * columns + box_part(i); }
+  SPC_DEVICE int box_column(int group, int i) { return (Config::turns ? 0 : group % Config::warps_n * columns) + box_part(i); }
   SPC_DEVICE int box_n(const spc_args &args, const spc_tile_place &p, int group, int i) {
     return spc_box_column_at<Config>(args, p, p.n0 + box_column(group, i));
   }
@@ -210,14 +210,15 @@ template <class Config> struct spc_box_store {
   SPC_DEVICE void load_place(int number, spc_u32 slot, const spc_tensor_map *map, spc_u32 full, const spc_args &args,
                              const spc_tile_place &place, spc_box_batch batch) {
     int first = places_staged + number * slot_boxes, count = min(slot_boxes, boxes - first);
-    ptx_barrier_expect(full, count * groups * place_bytes);
+    ptx_barrier_expect(full, count * sharing * place_bytes);
 #pragma unroll 1
-    for (int i = 0; i < count * groups; i++)
+    for (int i = 0; i < count * sharing; i++)
       ptx_tma_load<Config::batches_mapped>(slot + i * place_bytes, map, full,
-                                           box_x(args, place, i % groups, first + i / groups),
-                                           box_y(args, place, i % groups, first + i / groups), batch);
+                                           box_x(args, place, i % sharing, first + i / sharing),
+                                           box_y(args, place, i % sharing, first + i / sharing), batch);
   }
 
+  static_assert(!Config::reads_place || !Config::turns, "where warpgroups take turns all slots are k tiles");
   static_assert(!spc_stages_place<Config> || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
   SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
                               spc_box_batch batch) {
@@ -393,7 +394,7 @@ template <class Config> struct spc_box_store {
             if (read > 0) now.advance();
             ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
           }
-          here = shared + now.slot * Ring::slot_bytes + (read % slot_boxes * groups + group) * place_bytes;
+          here = shared + now.slot * Ring::slot_bytes + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
       stage_box<Whole>(v, box, here, block, box_part(i), e, found);
       if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
