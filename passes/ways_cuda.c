@@ -147,11 +147,24 @@ static const char *order_misfit(const pass_context *context, const ir_kernel_row
              : NULL;
 }
 
+static bool is_no_matrix(void *user, ir_expr *node) {
+  (void)user;
+  return node->kind != IR_ACCESS || node->tensor->rank < 2;
+}
+
+/* Where warpgroups take turns nothing is brought that lies at the result's place. */
+static bool reads_what_turns_miss(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
+  if (!ir_kernel_takes_turns(row) || !sum->reduce) return false;
+  ir_expr *hole = ir_const_f(context->arena, sum->reduce->dtype, 0);
+  return !ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), is_no_matrix, NULL);
+}
+
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,
                                 const ir_kernel_row *row, bool turned) {
   if (sums_misfit(sum)) return sums_misfit(sum);
   if (order_misfit(context, row)) return order_misfit(context, row);
   if (!takes_layouts(sum, row, turned)) return "an operand is stored the other way round";
+  if (reads_what_turns_miss(context, sum, row)) return "where warpgroups take turns nothing is brought that lies at the result's place";
   if (!pass_rows_aligned(sum, row->align))
     return pass_alignment_why(context, row);
   if (sums_are_short(row, pass_target_of(context), sum->a->tensor->dtype) &&
@@ -272,18 +285,6 @@ static bool makes_bits(pass_context *context, const ir_kernel *kernel, const pas
   bool hinted = result->pattern.zeros != IR_ZEROS_UNKNOWN && is_read(kernel, result) && !pass_readers_look(context, sum);
   bool wanted = hinted || pass_schedule_compact(kernel, result) != NULL;
   return !wanted || (!way->turned && ir_kernel_detects(way->row, least_strip, 1));
-}
-
-static bool is_no_matrix(void *user, ir_expr *node) {
-  (void)user;
-  return node->kind != IR_ACCESS || node->tensor->rank < 2;
-}
-
-/* Where warpgroups take turns nothing is brought that lies at the result's place. */
-static bool reads_what_turns_miss(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
-  if (!ir_kernel_takes_turns(row) || !sum->reduce) return false;
-  ir_expr *hole = ir_const_f(context->arena, sum->reduce->dtype, 0);
-  return !ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), is_no_matrix, NULL);
 }
 
 static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {

@@ -259,7 +259,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_MASK},
     {"gemm_tma_128x256x64", IR_F16, IR_F16, 'c', 'r', 'r', .epilogue = CASE_FLOATS},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_BIAS_RELU},
-    {"gemm_tma_128x176x64_turns", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma_128x176x64_turns", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_SCALES},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_F32, 'r', 'c', 'c', true, .epilogue = CASE_SCALES},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU, .way = CASE_TURNED},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'c', 'c', .epilogue = CASE_PLAIN, .guard = 2},
