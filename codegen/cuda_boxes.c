@@ -98,7 +98,8 @@ static void share(cg_launch *l) {
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
-  const int place_barriers = 16, most = boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
+  const int most = boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
+  const int place_barriers = ir_kernel_takes_turns(l->row) ? groups * boxes * 8 : 16; /* at most */
   l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
                     GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + most * box <= SHARED_LIMIT;
   if (l->stages_place) {
@@ -230,7 +231,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
                box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && !ir_kernel_takes_turns(l->row) && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
+  if ((ways & AT_PLACE) && (halves || (bytes && !ir_kernel_takes_turns(l->row))) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
       !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;

@@ -264,19 +264,8 @@ static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, c
  * products, the geometric mean is 1.00.  Their times are the same, and ours goes first. */
 double pass_library_cost(pass_context *context, const pass_sum *sum) {
   pass_product q = pass_sum_product(sum, NULL);
-  double time = pass_cost_library(context->profile, &q), best = 0;
-  const ir_target *target = pass_target_of(context);
-  for (int i = 0; i < ir_kernel_row_count; i++) {
-    const ir_kernel_row *row = &ir_kernel_rows[i];
-    if (!ir_kernel_is_dense(row) || !ir_kernel_moves_boxes(row) ||
-        !pass_row_fits(row, target, sum) ||
-        !pass_boxes_fit(sum))
-      continue;
-    double own =
-        fmin(pass_dense_cost(context, sum, row, false), pass_dense_cost(context, sum, row, true));
-    best = best > 0 ? fmin(best, own) : own;
-  }
-  return fmax(time, best);
+  double time = pass_cost_library(context->profile, &q), own = pass_boxes_best(context, sum);
+  return isfinite(own) ? fmax(time, own) : time;
 }
 
 /* The columns of its strips, where a stored operand is walked over strips of them. */

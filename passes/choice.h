@@ -179,6 +179,8 @@ double pass_dense_cost(pass_context *context, const pass_sum *sum, const ir_kern
                        bool turned);
 /* The least of the dense rows that take the operands as they lie (GPU); infinite: none does. */
 double pass_dense_best(pass_context *context, const pass_sum *sum);
+/* The same among the rows that move boxes; INFINITY: none can. */
+double pass_boxes_best(pass_context *context, const pass_sum *sum);
 /* The same, or the library's where a GPU is known. */
 double pass_matrix_cost(pass_context *context, const pass_sum *sum);
 /* Generated loops: their iterations, and what they touch. */

@@ -147,16 +147,34 @@ static const char *order_misfit(const pass_context *context, const ir_kernel_row
              : NULL;
 }
 
-static bool is_no_matrix(void *user, ir_expr *node) {
-  (void)user;
-  return node->kind != IR_ACCESS || node->tensor->rank < 2;
+typedef struct beside_sum {
+  const ir_tensor *target, *found;
+} beside_sum;
+
+/* Its layout may be settled later. */
+static bool is_inner(const ir_tensor *tensor) { return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP; }
+
+/* A vector, or the one matrix that is brought: 16 bits an element, and like the result in shape and layout. */
+static bool turns_bring(void *user, ir_expr *node) {
+  beside_sum *s = user;
+  if (node->kind != IR_ACCESS || node->tensor->rank < 2) return true;
+  const ir_tensor *t = node->tensor, *target = s->target;
+  if ((t->dtype != IR_BF16 && t->dtype != IR_F16) || ir_dtype_bytes(target->dtype) != 2 || t->rank != target->rank || (s->found && s->found != t) ||
+      ir_last_dim(t) != ir_last_dim(target) || (t->rank > 2 && ir_last_dim(t) != t->rank - 1) || (t->format && !ir_format_is_dense(t->format)))
+    return false;
+  for (int d = 0; d < t->rank; d++)
+    if (node->args[d]->kind != IR_INDEX || target->def->subs[d]->kind != IR_INDEX || node->args[d]->index != target->def->subs[d]->index) return false;
+  s->found = t;
+  return true;
 }
 
-/* Where warpgroups take turns nothing is brought that lies at the result's place. */
+/* Where warpgroups take turns another matrix would be read element by element, which is more text than there is room for. */
 static bool reads_what_turns_miss(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
   if (!ir_kernel_takes_turns(row) || !sum->reduce) return false;
+  beside_sum s = {sum->stmt->target, NULL};
   ir_expr *hole = ir_const_f(context->arena, sum->reduce->dtype, 0);
-  return !ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), is_no_matrix, NULL);
+  if (!ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), turns_bring, &s)) return true;
+  return s.found && (is_inner(s.found) || is_inner(s.target));
 }
 
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,
@@ -164,7 +182,7 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   if (sums_misfit(sum)) return sums_misfit(sum);
   if (order_misfit(context, row)) return order_misfit(context, row);
   if (!takes_layouts(sum, row, turned)) return "an operand is stored the other way round";
-  if (reads_what_turns_miss(context, sum, row)) return "where warpgroups take turns nothing is brought that lies at the result's place";
+  if (reads_what_turns_miss(context, sum, row)) return "where warpgroups take turns one matrix alone is brought, of 16 bits, laid out as the result is";
   if (!pass_rows_aligned(sum, row->align))
     return pass_alignment_why(context, row);
   if (sums_are_short(row, pass_target_of(context), sum->a->tensor->dtype) &&
@@ -176,18 +194,21 @@ static const char *dense_misfit(pass_context *context, const pass_sum *sum,
   return "";
 }
 
-double pass_dense_best(pass_context *context, const pass_sum *sum) {
+static double best_dense(pass_context *context, const pass_sum *sum, bool boxes_alone) {
   const ir_target *target = pass_target_of(context);
   double best = INFINITY;
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i / 2];
-    bool turned = i % 2;
-    if (ir_kernel_is_dense(row) && (!turned || ir_kernel_moves_boxes(row)) &&
-        pass_row_fits(row, target, sum) && !*dense_misfit(context, sum, row, turned))
+    bool turned = i % 2, boxes = ir_kernel_moves_boxes(row);
+    if (ir_kernel_is_dense(row) && (boxes || (!turned && !boxes_alone)) && pass_row_fits(row, target, sum) &&
+        !*dense_misfit(context, sum, row, turned))
       best = fmin(best, pass_dense_cost(context, sum, row, turned));
   }
   return best;
 }
+
+double pass_dense_best(pass_context *context, const pass_sum *sum) { return best_dense(context, sum, false); }
+double pass_boxes_best(pass_context *context, const pass_sum *sum) { return best_dense(context, sum, true); }
 
 double pass_matrix_cost(pass_context *context, const pass_sum *sum) {
   double own = pass_dense_best(context, sum);

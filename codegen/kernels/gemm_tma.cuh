@@ -53,7 +53,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int most = spc_slot_sizes<Config>::most;
   static constexpr int notes_at = barriers_at + most * (spc_prepares<Config>::any ? 24 : 16);
   static constexpr int places_at = notes_at + (Config::samples || Config::bsr ? Config::depth * 16 : 0);
-  static constexpr int decision_at = places_at + (spc_stages_place<Config> ? 16 : 0);
+  static constexpr int place_barriers = Config::workers / 128 * spc_box_store<spc_kept<Config>>::held; // where what lies there is filled in again
+  static constexpr int decision_at = places_at + (spc_refills_place<Config> ? place_barriers * 8 : spc_stages_place<Config> ? 16 : 0);
   static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
   static constexpr int bytes = said_at + (Config::share_units > 0 ? 16 : 0);
 
@@ -639,6 +640,9 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
         if (turn == 0) ptx_pass_turn(0);
         at.pass(steps);
       } else {
+        epilogue.parity = turn / 2 % 2; // of its own
+        if constexpr (spc_refills_place<Config>)
+          if (spc_leads_group()) store::template fill<ring>(shared, &maps.map[3], epilogue);
         ptx_wait_turn(turn % 2);
       }
       turn++;
@@ -697,6 +701,8 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
     ptx_barrier_init(ring::place_full(shared), 1);
     ptx_barrier_init(ring::place_empty(shared), Config::workers / 128);
   }
+  if (spc_refills_place<Config>)
+    for (int b = 0; b < ring::place_barriers; b++) ptx_barrier_init(ring::place_full(shared) + b * 8, 1);
   ptx_fence_barrier_init();
 }
 

@@ -142,7 +142,9 @@ template <class Config> struct spc_stored_box<Config, true> {
 };
 
 // What lies at the result's place is brought to where the values are staged: as many boxes as there is room for, the others to slots.
-template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place;
+template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place && !Config::turns;
+// Where warpgroups take turns each brings its own tile's: as many boxes as are staged before it multiplies, another into each that it has stored.
+template <class Config> constexpr bool spc_refills_place = Config::reads_place && Config::turns;
 
 // What an epilogue is given besides the sums.
 template <class Config> struct spc_box_epilogue {
@@ -176,9 +178,9 @@ template <class Config> struct spc_box_store {
   static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
-  static constexpr int places_staged = spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
+  static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
   static constexpr int place_slots = slot_boxes ? (boxes - places_staged + slot_boxes - 1) / slot_boxes : 0;
-  static constexpr int together = places_staged == boxes && boxes > 2 ? 2 : held; // boxes that are stored at once
+  static constexpr int together = spc_refills_place<Config> ? 1 : places_staged == boxes && boxes > 2 ? 2 : held; // boxes that are stored at once
   static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || places_staged == boxes)), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
@@ -218,8 +220,23 @@ template <class Config> struct spc_box_store {
                                            box_y(args, place, i % sharing, first + i / sharing), batch);
   }
 
-  static_assert(!Config::reads_place || !Config::turns, "where warpgroups take turns all slots are k tiles");
-  static_assert(!spc_stages_place<Config> || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
+  // A barrier a staged box, of each group.  By the group's first thread, which started the store that has left the box.
+  template <class Ring> SPC_DEVICE spc_u32 refilled(spc_u32 shared, int i) { return Ring::place_full(shared) + (sums::group() * held + i % held) * 8; }
+  template <class Ring>
+  SPC_DEVICE void refill(spc_u32 shared, const spc_tensor_map *map, int i, const spc_box_epilogue<Config> &e) {
+    const int group = sums::group();
+    const spc_u32 full = refilled<Ring>(shared, i), box = shared + Ring::staged_at + (group * held + i % held) * panel::bytes;
+    ptx_barrier_expect(full, panel::bytes);
+    ptx_tma_load<Config::batches_mapped>(box, map, full, box_x(e.args, e.place, group, i), box_y(e.args, e.place, group, i), e.batch);
+  }
+  template <class Ring> SPC_DEVICE void fill(spc_u32 shared, const spc_tensor_map *map, const spc_box_epilogue<Config> &e) {
+    static_assert(boxes % held == 0, "each staged box is filled as often");
+    ptx_tma_store_wait_read<0>();
+#pragma unroll 1
+    for (int i = 0; i < held; i++) refill<Ring>(shared, map, i, e);
+  }
+
+  static_assert(!(spc_stages_place<Config> || spc_refills_place<Config>) || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
   SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
                               spc_box_batch batch) {
     ptx_barrier_expect(full, held * groups * panel::bytes);
@@ -378,7 +395,10 @@ template <class Config> struct spc_box_store {
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
       const int i0 = i / together * together, read = i - places_staged; // number of those that are read from slots
       const spc_u32 box = staged + i % held * panel::bytes;
-      if (i < places_staged) {
+      if constexpr (spc_refills_place<Config>) {
+        if (i == 0) ptx_sync_group(group); // the vectors are there
+        ptx_barrier_wait(refilled<Ring>(shared, i), (e.parity * (boxes / held) + i / held) & 1);
+      } else if (i < places_staged) {
         if (i == 0) {
           ptx_sync_group(group); // the vectors are there
           ptx_barrier_wait(Ring::place_full(shared), e.parity);
@@ -411,6 +431,11 @@ template <class Config> struct spc_box_store {
             ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i0 + j) % held * panel::bytes, box_x(e.args, e.place, group, i0 + j),
                                                   box_y(e.args, e.place, group, i0 + j), e.batch);
         ptx_tma_store_commit();
+        if constexpr (spc_refills_place<Config>)
+          if (i + held < boxes) {
+            ptx_tma_store_wait_read<0>();
+            refill<Ring>(shared, &maps.map[3], i + held, e);
+          }
       }
       if constexpr (Config::reads_place && place_slots > 0) {
         bool gives = Ring::gives();
