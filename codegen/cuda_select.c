@@ -382,7 +382,7 @@ static bool fits_cluster(const ir_list *list) {
 
 /* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
  * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
- * Narrow strips lose by it where much is kept (docs/performance.md). */
+ * Narrow strips lose by it where much is kept (docs/performance-log.md). */
 static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
