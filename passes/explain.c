@@ -204,13 +204,25 @@ static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text
   if (shown) ir_text_put(out, "\n");
 }
 
-static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
+static void put_other(const ir_candidate *c, ir_text *out) {
   static const char *const words[] = {"chosen", "next", "rejected"};
+  ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why, measured_text(out->arena, c));
+}
+
+typedef IR_VEC(const ir_candidate *) ranking;
+
+static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
+  ranking next = {0}; /* the fastest first */
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
-    if (c->target == target && c->verdict != IR_CHOSEN && !is_slower(c, out->arena))
-      ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why,
-                     measured_text(out->arena, c));
+    if (c->target != target || c->verdict != IR_RUNNER_UP || is_slower(c, out->arena)) continue;
+    IR_PUSH(out->arena, &next, c);
+    for (int j = next.count - 1; j > 0 && next.at[j - 1]->expected > c->expected; j--) next.at[j] = next.at[j - 1], next.at[j - 1] = c;
+  }
+  for (int i = 0; i < next.count; i++) put_other(next.at[i], out);
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->target == target && c->verdict == IR_REJECTED && !is_slower(c, out->arena)) put_other(c, out);
   }
   put_slower(kernel, target, out);
 }

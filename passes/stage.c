@@ -38,6 +38,15 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
 }
 
 /* ---- compute stages -------------------------------------------------------------------------- */
+/* The fastest first. */
+static void add_runner_up(ir_arena *arena, ir_stage *stage, ir_candidate *candidate) {
+  IR_PUSH(arena, &stage->runners_up, candidate);
+  for (int i = stage->runners_up.count - 1; i > 0 && stage->runners_up.at[i - 1]->microseconds > candidate->microseconds; i--) {
+    stage->runners_up.at[i] = stage->runners_up.at[i - 1];
+    stage->runners_up.at[i - 1] = candidate;
+  }
+}
+
 static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_stage *stage,
                            const ir_candidate *candidate) {
   stage->row = candidate->row;
@@ -53,7 +62,7 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
         other->strip == candidate->strip && other->gran == candidate->gran &&
         other->axis == candidate->axis && other->regrouped == candidate->regrouped &&
         pass_is_paired(other) == pass_is_paired(candidate))
-      IR_PUSH(context->arena, &stage->runners_up, other);
+      add_runner_up(context->arena, stage, other);
   }
 }
 

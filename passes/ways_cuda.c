@@ -319,7 +319,7 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
         !pass_row_fits(way.row, pass_target_of(context), sum))
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
-    if (way.turned && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
+    if (way.turned && takes_layouts(sum, way.row, false) && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
     if (makes_bits(context, kernel, sum, &way)) insert(best, SHOWN, way);
   }
   for (int i = 0; i < SHOWN && best[i].row; i++)

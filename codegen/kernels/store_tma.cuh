@@ -157,6 +157,26 @@ template <class Config> struct spc_box_epilogue {
   spc_vectors<Config> vectors;
 };
 
+// What a lane's columns of a box are brought: asked for at once, since its steps are stored one after the other, and no load passes a store.
+template <class Config, bool Ahead = Config::columns_read == 1 && !Config::turns> struct spc_box_columns {
+  __device__ __forceinline__ spc_box_columns(const spc_box_epilogue<Config> &, int, int) {}
+  __device__ __forceinline__ void give(const spc_box_epilogue<Config> &e, int part, int, int half, spc_brought (&to)[2]) const {
+    e.vectors.give(e.vectors_at, part, half, to);
+  }
+};
+template <class Config> struct spc_box_columns<Config, true> {
+  float2 at[8];
+  __device__ __forceinline__ spc_box_columns(const spc_box_epilogue<Config> &e, int part, int count) {
+#pragma unroll
+    for (int j = 0; j < count; j++) at[j] = e.vectors.column_pair(e.vectors_at, 0, part + j * 8);
+  }
+  // part: of the group; which: eights of columns in the box.
+  __device__ __forceinline__ void give(const spc_box_epilogue<Config> &e, int, int which, int half, spc_brought (&to)[2]) const {
+    to[0].column[0] = at[which].x, to[1].column[0] = at[which].y;
+    e.vectors.give_rows(half, to);
+  }
+};
+
 // ---- boxes ----------------------------------------------------------------------------------------------------
 template <class Config> struct spc_box_store {
   using T = typename Config::T;
@@ -277,7 +297,7 @@ template <class Config> struct spc_box_store {
   template <bool Whole, class Found>
   SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, int within, const spc_u32 *here,
                          const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found,
-                         const spc_stored_box<Config> &stored) {
+                         const spc_stored_box<Config> &stored, const spc_box_columns<Config> &columns_of) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
     int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
@@ -286,7 +306,7 @@ template <class Config> struct spc_box_store {
 #pragma unroll
     for (int p = 0; p < 2 * steps8; p++) {
       spc_brought brought[2];
-      e.vectors.give(e.vectors_at, part + p / 2 * 8 + lane % 4 * 2, block * 2 + p % 2, brought);
+      columns_of.give(e, part + p / 2 * 8 + lane % 4 * 2, within / 8 + p / 2, block * 2 + p % 2, brought);
       if constexpr (Config::reads_place)
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
       if constexpr (Config::fetches)
@@ -322,6 +342,7 @@ template <class Config> struct spc_box_store {
                             const spc_box_epilogue<Config> &e, Found &found) {
     spc_box_fetch<Config> fetched;
     const spc_stored_box<Config> stored(e.args, e.place, e.place.n0 + sums::group_column() + part);
+    const spc_box_columns<Config> columns_of(e, part + (int)threadIdx.x % 4 * 2, share / 8);
     if constexpr (Config::fetches) {
       static_assert(by_engine && by_rows && share == 64 && columns % 64 == 0, "what is fetched goes into boxes of 64 x 64");
       int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
@@ -330,14 +351,19 @@ template <class Config> struct spc_box_store {
     }
     if constexpr (share == 8) {
       spc_u32 packed[2];
-      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found, stored);
+      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found, stored, columns_of);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
+      const bool ahead = !Config::turns; // where warpgroups take turns there are no registers left, and time enough
+      spc_u32 here[ahead ? share / 16 : 1][4];
+      if constexpr (Config::reads_place && ahead)
+#pragma unroll
+        for (int step = 0; step < share / 16; step++) load_here(here[step], here_box, step);
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
-        spc_u32 packed[4], here[4];
-        if constexpr (Config::reads_place) load_here(here, here_box, step);
-        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, fetched, packed, e, found, stored);
+        spc_u32 packed[4];
+        if constexpr (Config::reads_place && !ahead) load_here(here[0], here_box, step);
+        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here[ahead ? step : 0], fetched, packed, e, found, stored, columns_of);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
         // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.

@@ -43,14 +43,21 @@ template <class Config> struct spc_vectors {
       for (int t = 0; t < turns; t++)
         if (thread + t * 128 < sums::columns) area(shared)[i * sums::columns + thread + t * 128] = column[i][t];
   }
-  // What is brought to two neighbours: columns `part`, part + 1 of the group's part; `half`: block * 2 + row / 8.
+  // Vector i's at two neighbours: columns `part`, part + 1 of the group's part.
+  __device__ __forceinline__ float2 column_pair(spc_u32 shared, int i, int part) const {
+    return *(const float2 *)(area(shared) + i * sums::columns + part);
+  }
+  __device__ __forceinline__ void give_rows(int half, spc_brought (&to)[2]) const {
+#pragma unroll
+    for (int i = 0; i < Config::rows_read; i++) to[0].row[i] = to[1].row[i] = row[i][half];
+  }
+  // What is brought to two neighbours; `half`: block * 2 + row / 8.
   __device__ __forceinline__ void give(spc_u32 shared, int part, int half, spc_brought (&to)[2]) const {
 #pragma unroll
     for (int i = 0; i < Config::columns_read; i++) {
-      float2 pair = *(const float2 *)(area(shared) + i * sums::columns + part);
+      float2 pair = column_pair(shared, i, part);
       to[0].column[i] = pair.x, to[1].column[i] = pair.y;
     }
-#pragma unroll
-    for (int i = 0; i < Config::rows_read; i++) to[0].row[i] = to[1].row[i] = row[i][half];
+    give_rows(half, to);
   }
 };

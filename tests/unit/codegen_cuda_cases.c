@@ -264,7 +264,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU, .way = CASE_TURNED},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'c', 'c', .epilogue = CASE_PLAIN, .guard = 2},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL},
-    {"gemm_tma_128x176x64_turns", IR_F16, IR_F16, 'r', 'c', 'c', true, .epilogue = CASE_RESIDUAL},
+    {"gemm_tma_128x176x64_turns", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL, .guard = 1},
     {"gemm_tma_128x176x64_turns", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_RESIDUAL, .way = CASE_TURNED},
     {"gemm_tma_64x176x64", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL},
