@@ -160,6 +160,15 @@ static double outside_time(const pass_profile *p, const pass_product *q, const p
   return microseconds_of_bytes(rows * k * (double)ir_dtype_bytes(q->a), p->outside_gbs);
 }
 
+/* Lines that the boxes of a k tile touch, one after the other; where rows are whole lines their tile's rate has it. */
+static double lines_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double k) {
+  if (q->lines_a < 2 && q->lines_b < 2) return 0;
+  double width = 128 / (double)ir_dtype_bytes(q->a); /* elements */
+  double a = q->k_rows_a ? tiling->k * ceil(tiling->m / width) : tiling->m * ceil(tiling->k / width);
+  double b = q->k_rows_b ? tiling->k * ceil(tiling->n / width) : tiling->n * ceil(tiling->k / width);
+  return ceil(k / tiling->k) * (fmax(1, q->lines_a) * a + fmax(1, q->lines_b) * b) * p->line_ns * 1e-3;
+}
+
 static bool is_strip_of_64(const pass_tiling *tiling) {
   return ir_kernel_gathers(tiling->row) && tiling->row->m == 64 && !tiling->pairs;
 }
@@ -199,7 +208,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
   else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
-  double one = fmax(flops / (rate * 1e6), fetched) + outside_time(p, q, tiling, k);
+  double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k)) + outside_time(p, q, tiling, k);
   if (tiling->pairs && tiling->columns) /* tiles of columns that a half has a use for */
     one = pair_time(p, q, tiling, k * fmin(1, columns_of(q, tiling, cover) / columns_of(q, tiling, met)), k);
   else if (tiling->pairs) one = pair_time(p, q, tiling, round_up(k, tiling->k), round_up(met * q->k, tiling->k));
@@ -391,7 +400,8 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   double compute;
   if (tiling->row) {
     double tiles = q->batch * ceil(m / tiling->m) * columns_of(q, tiling, cover);
-    compute = waves_of(tiles, p->units) * 2 * tiling->m * tiling->n * steps / (rate * 1e3);
+    double one = fmax(2 * tiling->m * tiling->n * steps / (rate * 1e3), listed ? 0 : lines_time(p, q, tiling, k));
+    compute = waves_of(tiles, p->units) * one;
   } else {
     compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);
   }

@@ -70,6 +70,7 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
   bool operands_unaligned; /* the same, of A and B alone */
   bool k_rows_a, k_rows_b; /* k is not contiguous: a row of the operand is a k */
+  int lines_a, lines_b;    /* memory lines that 128 bytes of a row lie in: 2 where rows are known to be no multiples of them; 0 is 1 */
   bool outer_a, outer_b;   /* of 1 or 4 bytes, and k is not contiguous: tensor cores want it so */
 } pass_product;
 

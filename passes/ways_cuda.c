@@ -100,6 +100,12 @@ bool pass_boxes_fit(const pass_sum *sum) {
   return pass_rows_aligned(sum, align) && sum->batches <= IR_MAP_BATCHES;
 }
 
+int pass_lines_a_row(const ir_expr *access) {
+  const int line = 128;
+  const ir_tensor *tensor = access->tensor;
+  return tensor->rank && !is_multiple(tensor->dim[ir_last_dim(tensor)], tensor, line) ? 2 : 1;
+}
+
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
 static char layout_of(const pass_sum *sum, const ir_expr *access, bool is_a) {
   bool k_last = pass_contiguous_index(access, false) == sum->k;
