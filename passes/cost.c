@@ -250,6 +250,8 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
       fmin(few, tiling->row->m) / tiling->row->n; /* what is read of the other operand, from near */
   double moved =
       microseconds_of_bytes((1 + a) * q->batch * passes * many * q->k * bytes, gbs) * share;
+  const double crooked = 1.4; /* where its rows are no whole memory lines: measured over 16 rows, which read them twice */
+  if ((turned ? q->lines_a : q->lines_b) > 1) moved *= crooked;
   const double blocks_a_unit = 3, block_us = 1.7; /* of a block, however few its k's */
   moved = fmax(moved, tiles / (blocks_a_unit * p->units) * block_us);
   if (tiling->row->layout_b == 'r') /* of a row 128 bytes: a block asks for less at a time */
