@@ -2,7 +2,7 @@
 """Composed kernels against PyTorch (cuBLASLt) on one GPU, in one process, on the same memory.
 
 Usage: gpu.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY: libspc-bench.so of a build with SPC_TESTS;
-       parts: machine dense epilogue library odd flat quantised precision turned few tiles gather along masks ffn gated sizes decode floor reduce jit
+       parts: machine dense lines epilogue library odd flat quantised precision turned few tiles gather along masks ffn gated sizes decode floor reduce jit
 Both sides run by turns on one stream, each behind a delay that lets all launches queue, between two events; the
 figure is the median of REPEATS turns (fewer where a turn is long), the spread is the range between the quartiles.  Operands are
 random (normal), masks are drawn anew on the device for every turn, results are compared with float32 arithmetic of PyTorch."""
@@ -220,6 +220,24 @@ def dense_row(m, n, k, transposed, name, dtype, speeds):
         "%.3f" % speeds["cold"][-1], *cells["warm"], "%.3f" % speeds["warm"][-1], *cells["graph"], "%.3f" % speeds["graph"][-1],
         "%.0f" % rate(2 * m * n * k, cold[0][0]), "%.1e" % error(c, want), "%.1e" % error(d, want))
     p.close()
+
+
+def lines():
+    """Rows that are no multiples of 128 bytes: what is chosen, our own kernels, the library."""
+    section("dense products whose rows are no whole memory lines, bf16; microseconds, L2 cold\n")
+    head("M × N × K", "B stored", "chosen", "spc (spread)", "our own kernel", "our own", "cuBLASLt: first", "fastest", "speed", "error spc", "error our own")
+    for m, n, k in ((4096, 4096, 4088), (4096, 4088, 4096), (4096, 5640, 2048), (2048, 2040, 2040), (1024, 5632, 2040), (256, 5632, 2040), (256, 4096, 4088), (300, 3000, 1000), (16, 5632, 2040), (1, 4096, 4088)):
+        for transposed in (True, False):
+            a, stored = bf16(m, k), bf16(*((n, k) if transposed else (k, n)))
+            b = stored.t() if transposed else stored
+            c, d, e = (torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(3))
+            text, lt = dense_text(m, n, k, "bf16", transposed), Product(a, b, e)
+            p, own, best = Program(text).bind(A=a, B=stored, C=c), Program(text, own=True).bind(A=a, B=stored, C=d), lt.fastest(timed, sweep)
+            times = compare([p, own, lambda: lt.run(0), lambda: lt.run(best)], before=sweep)
+            cell, want = ["%.1f" % (ms * 1e3) for ms, _ in times], a.float() @ b.float()
+            row("%d × %d × %d" % (m, n, k), "[n][k]" if transposed else "[k][n]", "`%s`" % p.stages()[0][1], "%s (%.1f)" % (cell[0], times[0][1] * 1e3), "`%s`" % own.stages()[0][1], *cell[1:],
+                "%.3f" % (min(times[2][0], times[3][0]) / times[0][0]), "%.1e" % error(c, want), "%.1e" % error(d, want))
+            p.close(), own.close()
 
 
 def epilogue():
@@ -861,7 +879,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, lines=lines, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":
