@@ -53,6 +53,40 @@ static void put_storage(const ir_stmt *stmt, ir_text *out) {
   ir_text_printf(out, ", %s\n", t->format_why);
 }
 
+/* Matrices of a product whose rows cost its boxes twice the memory lines (cost.c). */
+typedef struct crooked_rows {
+  const ir_tensor *found[2];
+  int count;
+} crooked_rows;
+
+static bool note_crooked(void *user, ir_expr *node) {
+  crooked_rows *c = user;
+  if (node->kind != IR_ACCESS || node->tensor->rank < 2 || ir_dtype_bytes(node->tensor->dtype) != 2 || pass_lines_a_row(node) < 2) return true;
+  bool again = c->count > 0 && c->found[0] == node->tensor;
+  if (c->count < IR_COUNT(c->found) && !again) c->found[c->count++] = node->tensor;
+  return true;
+}
+
+static bool note_summed(void *user, ir_expr *node) {
+  if (node->kind != IR_REDUCE) return true;
+  return ir_expr_walk(node->args[0], note_crooked, user), true;
+}
+
+static void put_lines(const ir_stage *stage, ir_text *out) {
+  const int line = 64; /* elements */
+  const ir_kernel_row *row = ir_kernel_row_named(stage->row);
+  crooked_rows c = {{NULL}, 0};
+  bool boxes = !strcmp(stage->row, "library") || (row && ir_kernel_is_dense(row) && ir_kernel_moves_boxes(row));
+  if (boxes) ir_expr_walk(ir_stage_stmt(stage)->value, note_summed, &c);
+  for (int i = 0; i < c.count; i++) {
+    const ir_expr *size = c.found[i]->dim[ir_last_dim(c.found[i])];
+    int64_t length = size->kind == IR_CONST ? size->i : size->kind == IR_DIM ? size->dim->value : 0;
+    ir_text_printf(out, "    lines     rows of `%s` are no multiples of 128 bytes, so each 128 bytes of them lie in two memory lines", c.found[i]->name);
+    if (length > 0) ir_text_printf(out, "; rows of %lld elements in place of %lld would lie in one", (long long)((length + line - 1) / line * line), (long long)length);
+    ir_text_put(out, "\n");
+  }
+}
+
 static void put_axes(const ir_stmt *stmt, ir_text *out) {
   int shown = 0;
   for (int i = 0; i < stmt->axes.count; i++)
@@ -249,6 +283,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
                    pass_time_text(out->arena, chosen->measured),
                    pass_time_text(out->arena, chosen->microseconds));
   put_storage(stmt, out);
+  put_lines(stage, out);
   put_axes(stmt, out);
   if (stmt->fused_why) ir_text_printf(out, "    fusion    %s\n", stmt->fused_why);
   for (int i = 0; i < stage->reads.count; i++) put_list(stage->reads.at[i], out);
