@@ -228,10 +228,10 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   cg_brought *b = &l->brought;
   bool halves = buf->dtype == IR_BF16 || buf->dtype == IR_F16;
   bool bytes = (buf->dtype == IR_B1 || buf->dtype == IR_U8) && !l->samples &&
-               box_columns(l->row) == BOX_ROWS;
+               !ir_kernel_takes_turns(l->row) && box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && (halves || (bytes && !ir_kernel_takes_turns(l->row))) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
+  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
       !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;

@@ -41,12 +41,18 @@ bool ir_beside_may_be_whole(const ir_kernel *kernel, const ir_stage *stage) {
 }
 
 /* ---- what lies at the place ------------------------------------------------------------------ */
-bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access) {
+bool ir_lies_at_place(const ir_stmt *stmt, const ir_expr *access) {
   const ir_tensor *t = access->tensor, *result = stmt->target;
-  bool alike = access->kind == IR_ACCESS && t->rank == 2 && result->rank == 2 && (t->dtype == result->dtype || t->dtype == IR_U8 || t->dtype == IR_B1) && !t->like && !t->by_value &&
-               (!t->format || ir_format_is_dense(t->format)) && ir_last_dim(t) == ir_last_dim(result);
-  for (int d = 0; d < 2 && alike; d++) alike = stmt->subs[d]->kind == IR_INDEX && ir_is_bare(access->args[d], stmt->subs[d]->index);
+  bool alike = t->rank == result->rank && (!t->format || ir_format_is_dense(t->format)) && ir_last_dim(t) == ir_last_dim(result);
+  for (int d = 0; d < t->rank && alike; d++) alike = stmt->subs[d]->kind == IR_INDEX && ir_is_bare(access->args[d], stmt->subs[d]->index);
   return alike;
+}
+
+bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access) {
+  if (access->kind != IR_ACCESS) return false;
+  const ir_tensor *t = access->tensor, *result = stmt->target;
+  bool dtype = t->dtype == result->dtype || t->dtype == IR_U8 || t->dtype == IR_B1;
+  return t->rank == 2 && dtype && !t->like && !t->by_value && ir_lies_at_place(stmt, access);
 }
 
 typedef struct search {

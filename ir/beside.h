@@ -22,5 +22,6 @@ bool ir_columns_are_read(const ir_kernel *kernel, const ir_tensor *tensor, const
 bool ir_beside_may_be_whole(const ir_kernel *kernel, const ir_stage *stage);
 /* Matrices that a stage's statements read at their own place and that lie as the results do, of the same dtype; returns how many. */
 int ir_stage_places(const ir_stage *stage, const ir_tensor *out[IR_MOST_BESIDE]);
+bool ir_lies_at_place(const ir_stmt *stmt, const ir_expr *access); /* laid out and subscripted as the result is, of any dtype */
 bool ir_reads_at_place(const ir_stmt *stmt, const ir_expr *access);
 #endif

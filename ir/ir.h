@@ -317,6 +317,7 @@ bool ir_expr_uses_dim(const ir_expr *e, const ir_dim *dim);
  * is false; NULL: none. */
 const ir_expr *ir_asked_matrix(const ir_stmt *stmt);
 bool ir_is_bare(const ir_expr *sub, const ir_index *index); /* sub is just that index */
+bool ir_tensor_is_inner(const ir_tensor *tensor); /* a let or a temporary: no caller knows it */
 int ir_last_dim(const ir_tensor *tensor); /* the dimension that its innermost level is, along which elements lie side by side */
 /* Subscript d of the access is just that index, which is as long as the dimension: it goes through all that is stored along it.
  * x[i+0] of a longer x is bare and does not. */

@@ -173,6 +173,8 @@ const ir_expr *ir_row_name(const ir_expr *sub) {
   return dense && names->dtype != IR_NONE && !ir_dtype_is_float(names->dtype) ? sub : NULL;
 }
 
+bool ir_tensor_is_inner(const ir_tensor *tensor) { return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP; }
+
 int ir_last_dim(const ir_tensor *tensor) {
   const ir_format *format = tensor->format;
   return format && format->level_count ? format->level[format->level_count - 1].dim : tensor->rank - 1;

@@ -71,7 +71,7 @@ static bool is_behind(pass_context *context, const ir_kernel *kernel, const ir_s
 
 bool pass_stays_aside(pass_context *context, const ir_kernel *kernel, const ir_candidate *columns) {
   int readers = 0;
-  if (!columns || !pass_is_spread(columns) || (columns->target->role != IR_ROLE_LET && columns->target->role != IR_ROLE_TEMP)) return false;
+  if (!columns || !pass_is_spread(columns) || !ir_tensor_is_inner(columns->target)) return false;
   for (int i = 0; i < kernel->stmts.count; i++) {
     const ir_stmt *stmt = kernel->stmts.at[i];
     if (stmt->target == columns->target || !pass_stmt_reads(stmt, columns->target)) continue;

@@ -490,8 +490,7 @@ void pass_candidate_estimate(pass_context *context, const pass_sum *sum, ir_cand
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 bool pass_layout_is_free(const ir_kernel *kernel, const ir_tensor *tensor) {
-  bool inner = tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
-  if (!inner || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)
+  if (!ir_tensor_is_inner(tensor) || !tensor->def || tensor->like || !tensor->format_why || tensor->rank != 2)
     return false;
   if (tensor->format && !ir_format_is_dense(tensor->format)) return false;
   if (ir_last_dim(tensor) != tensor->rank - 1) return false;

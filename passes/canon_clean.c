@@ -5,10 +5,6 @@
 #include "passes/canon.h"
 #include "passes/uses.h"
 
-static bool is_internal(const ir_tensor *tensor) {
-  return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
-}
-
 /* ---- equal definitions ----------------------------------------------------------------------- */
 static bool same_pattern(const ir_pattern *a, const ir_pattern *b) {
   return a->zeros == b->zeros && a->axis == b->axis && a->density_low == b->density_low &&
@@ -86,7 +82,7 @@ static void merge_equal(pass_context *c, ir_kernel *kernel, pass_uses *uses) {
   earlier before = earlier_new(c->arena, kernel->stmts.count);
   for (int i = 0; i < kernel->stmts.count; i++) {
     ir_tensor *later = kernel->stmts.at[i]->target;
-    const ir_stmt *same = is_internal(later) ? same_before(&before, kernel, i) : NULL;
+    const ir_stmt *same = ir_tensor_is_inner(later) ? same_before(&before, kernel, i) : NULL;
     if (!same || pass_use_of(uses, later)->structural) continue;
     if (later->role == IR_ROLE_LET && kernel->schedule != NULL)
       continue; /* it may be named there */
@@ -109,7 +105,7 @@ static void drop_unread(pass_context *c, ir_kernel *kernel) {
   pass_uses *uses = pass_uses_new(c->arena, kernel);
   for (int i = kernel->stmts.count - 1; i >= 0; i--) {
     const pass_use *use = pass_use_of(uses, kernel->stmts.at[i]->target);
-    if (is_internal(use->tensor) && !use->readers && !use->structural)
+    if (ir_tensor_is_inner(use->tensor) && !use->readers && !use->structural)
       pass_uses_drop(uses, kernel->stmts.at[i]);
   }
   pass_uses_settle(uses);

@@ -172,8 +172,7 @@ bool pass_result_ends_in(const ir_stmt *stmt, const ir_index *index);
 bool pass_beside_aligned(const pass_sum *sum, const ir_expr *stored, int align);
 /* The same of the operands alone, whatever the result. */
 bool pass_operands_aligned(const pass_sum *sum, int align);
-bool pass_boxes_fit(const pass_sum *sum);
-/* Memory lines of 128 bytes that as many bytes of the operand's rows lie in: 2 where rows are known to be no multiples of that. */
+/* Memory lines that as many bytes of the operand's rows lie in: 2 where rows are known to be no multiples of a line. */
 int pass_lines_a_row(const ir_expr *access);
 double pass_library_cost(pass_context *context, const pass_sum *sum);
 /* Predicted microseconds of a dense row; turned: its m runs along the product's n. */

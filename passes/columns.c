@@ -119,8 +119,7 @@ bool pass_columns_of(pass_context *context, const ir_kernel *kernel, const pass_
                      pass_listed *out) {
   const ir_stmt *stmt = sum->stmt;
   const ir_tensor *target = stmt->target;
-  bool inner = target->role == IR_ROLE_LET || target->role == IR_ROLE_TEMP;
-  if (!sum->matrices || sum->flattened || !sum->m_index || !sum->n_index || !inner || stmt->fill != 0) return false;
+  if (!sum->matrices || sum->flattened || !sum->m_index || !sum->n_index || !ir_tensor_is_inner(target) || stmt->fill != 0) return false;
   int dim = pass_layout_is_free(kernel, target) ? listed_dim(context, kernel, target) : -1;
   if (dim < 0 || stmt->free.count != 2) return false;
   pass_terms terms = {0};

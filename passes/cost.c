@@ -163,7 +163,7 @@ static double outside_time(const pass_profile *p, const pass_product *q, const p
 /* Lines that the boxes of a k tile touch, one after the other; where rows are whole lines their tile's rate has it. */
 static double lines_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double k) {
   if (q->lines_a < 2 && q->lines_b < 2) return 0;
-  double width = 128 / (double)ir_dtype_bytes(q->a); /* elements */
+  double width = PASS_LINE_BYTES / (double)ir_dtype_bytes(q->a); /* elements */
   double a = q->k_rows_a ? tiling->k * ceil(tiling->m / width) : tiling->m * ceil(tiling->k / width);
   double b = q->k_rows_b ? tiling->k * ceil(tiling->n / width) : tiling->n * ceil(tiling->k / width);
   return ceil(k / tiling->k) * (fmax(1, q->lines_a) * a + fmax(1, q->lines_b) * b) * p->line_ns * 1e-3;

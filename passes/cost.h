@@ -63,6 +63,9 @@ typedef struct pass_covers {
   double one, both; /* of a strip; of two strips together, where a tile tells two apart, else the same */
 } pass_covers;
 
+/* A line of a GPU's memory, which is brought as one. */
+enum { PASS_LINE_BYTES = 128 };
+
 /* ---- time ----------------------------------------------------------------------------------- */
 typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times */
   double batch, m, n, k;
@@ -70,7 +73,7 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
   bool operands_unaligned; /* the same, of A and B alone */
   bool k_rows_a, k_rows_b; /* k is not contiguous: a row of the operand is a k */
-  int lines_a, lines_b;    /* memory lines that 128 bytes of a row lie in: 2 where rows are known to be no multiples of them; 0 is 1 */
+  int lines_a, lines_b;    /* memory lines that a line's bytes of a row lie in: 2 where rows are known to be no multiples of one; 0 is 1 */
   bool outer_a, outer_b;   /* of 1 or 4 bytes, and k is not contiguous: tensor cores want it so */
 } pass_product;
 

@@ -73,7 +73,7 @@ static bool note_summed(void *user, ir_expr *node) {
 }
 
 static void put_lines(const ir_stage *stage, ir_text *out) {
-  const int line = 64; /* elements */
+  const int line = PASS_LINE_BYTES / 2; /* elements */
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
   crooked_rows c = {{NULL}, 0};
   bool boxes = !strcmp(stage->row, "library") || (row && ir_kernel_is_dense(row) && ir_kernel_moves_boxes(row));
@@ -81,7 +81,7 @@ static void put_lines(const ir_stage *stage, ir_text *out) {
   for (int i = 0; i < c.count; i++) {
     const ir_expr *size = c.found[i]->dim[ir_last_dim(c.found[i])];
     int64_t length = size->kind == IR_CONST ? size->i : size->kind == IR_DIM ? size->dim->value : 0;
-    ir_text_printf(out, "    lines     rows of `%s` are no multiples of 128 bytes, so each 128 bytes of them lie in two memory lines", c.found[i]->name);
+    ir_text_printf(out, "    lines     rows of `%s` are no multiples of %d bytes, so each %d bytes of them lie in two memory lines", c.found[i]->name, PASS_LINE_BYTES, PASS_LINE_BYTES);
     if (length > 0) ir_text_printf(out, "; rows of %lld elements in place of %lld would lie in one", (long long)((length + line - 1) / line * line), (long long)length);
     ir_text_put(out, "\n");
   }
@@ -243,16 +243,15 @@ static void put_other(const ir_candidate *c, ir_text *out) {
   ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why, measured_text(out->arena, c));
 }
 
-typedef IR_VEC(const ir_candidate *) ranking;
+static double expected(const ir_candidate *c) { return c->expected; }
 
 static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text *out) {
-  ranking next = {0}; /* the fastest first */
+  IR_VEC(ir_candidate *) next = {0};
   for (int i = 0; i < kernel->candidates.count; i++) {
-    const ir_candidate *c = kernel->candidates.at[i];
-    if (c->target != target || c->verdict != IR_RUNNER_UP || is_slower(c, out->arena)) continue;
-    IR_PUSH(out->arena, &next, c);
-    for (int j = next.count - 1; j > 0 && next.at[j - 1]->expected > c->expected; j--) next.at[j] = next.at[j - 1], next.at[j - 1] = c;
+    ir_candidate *c = kernel->candidates.at[i];
+    if (c->target == target && c->verdict == IR_RUNNER_UP && !is_slower(c, out->arena)) IR_PUSH(out->arena, &next, c);
   }
+  pass_rank(next.at, next.count, expected);
   for (int i = 0; i < next.count; i++) put_other(next.at[i], out);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];

@@ -81,21 +81,17 @@ static void choose(pass_context *context, ir_tensor *tensor) {
     tensor->format_why = "what bounds its pattern is dense itself: dense, row-major";
 }
 
-static bool is_chosen_here(const ir_tensor *tensor) {
-  return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP;
-}
-
 spc_status pass_format(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
   SPC_TRY(pass_format_directives(context, kernel));
   for (int i = 0; i < kernel->tensors.count; i++) {
     ir_tensor *tensor = kernel->tensors.at[i];
     if (tensor->like && !tensor->format) tensor->format = tensor->like->format;
-    if (!tensor->format && !is_chosen_here(tensor)) tensor->format = dense(context, tensor->rank);
+    if (!tensor->format && !ir_tensor_is_inner(tensor)) tensor->format = dense(context, tensor->rank);
   }
   for (int s = 0; s < kernel->stmts.count; s++) {
     ir_tensor *tensor = kernel->stmts.at[s]->target;
-    if (!tensor->format && is_chosen_here(tensor)) choose(context, tensor);
+    if (!tensor->format && ir_tensor_is_inner(tensor)) choose(context, tensor);
   }
   for (int i = 0; i < kernel->tensors.count; i++)
     if (!kernel->tensors.at[i]->format) choose(context, kernel->tensors.at[i]);

@@ -38,14 +38,16 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
 }
 
 /* ---- compute stages -------------------------------------------------------------------------- */
-/* The fastest first. */
-static void add_runner_up(ir_arena *arena, ir_stage *stage, ir_candidate *candidate) {
-  IR_PUSH(arena, &stage->runners_up, candidate);
-  for (int i = stage->runners_up.count - 1; i > 0 && stage->runners_up.at[i - 1]->microseconds > candidate->microseconds; i--) {
-    stage->runners_up.at[i] = stage->runners_up.at[i - 1];
-    stage->runners_up.at[i - 1] = candidate;
+void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *)) {
+  for (int i = 1; i < count; i++) {
+    ir_candidate *moved = candidates[i];
+    int to = i;
+    for (; to > 0 && time(candidates[to - 1]) > time(moved); to--) candidates[to] = candidates[to - 1];
+    candidates[to] = moved;
   }
 }
+
+static double predicted(const ir_candidate *c) { return c->microseconds; }
 
 static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_stage *stage,
                            const ir_candidate *candidate) {
@@ -62,8 +64,9 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
         other->strip == candidate->strip && other->gran == candidate->gran &&
         other->axis == candidate->axis && other->regrouped == candidate->regrouped &&
         pass_is_paired(other) == pass_is_paired(candidate))
-      add_runner_up(context->arena, stage, other);
+      IR_PUSH(context->arena, &stage->runners_up, other);
   }
+  pass_rank(stage->runners_up.at, stage->runners_up.count, predicted);
 }
 
 /* Workspaces of a result whose pattern is computed (tile.h). */

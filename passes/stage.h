@@ -42,6 +42,8 @@ void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every w
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without
  * one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
+/* The least time first; those of one time keep their order. */
+void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *));
 /* The dense candidate that runs when the guard of a list says dense: the best runner-up without a
  * list. */
 ir_candidate *pass_dense_branch(const ir_kernel *kernel, const ir_tensor *target);

@@ -269,19 +269,14 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   q.unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_rows_aligned(sum, 16);
   q.operands_unaligned = ir_dtype_bytes(q.a) <= 2 && !pass_operands_aligned(sum, 16);
   q.outer_a = ir_dtype_bytes(q.a) != 2 && pass_contiguous_index(sum->a, false) != sum->k;
-  q.k_rows_a = pass_contiguous_index(sum->a, false) != sum->k;
-  q.k_rows_b = pass_contiguous_index(sum->b, false) != sum->k;
   q.outer_b = ir_dtype_bytes(q.b) != 2 && pass_contiguous_index(sum->b, false) != sum->k;
-  q.lines_a = pass_lines_a_row(sum->a);
-  q.lines_b = pass_lines_a_row(sum->b);
-  if (listed != sum->b) return q;
-  bool k_rows = q.k_rows_a;
-  q.m = sum->n;
-  q.n = sum->m;
-  q.k_rows_a = q.k_rows_b;
-  q.k_rows_b = k_rows;
-  q.lines_a = pass_lines_a_row(sum->b);
-  q.lines_b = pass_lines_a_row(sum->a);
+  bool turned = listed == sum->b;
+  const ir_expr *first = turned ? sum->b : sum->a, *second = turned ? sum->a : sum->b;
+  q.k_rows_a = pass_contiguous_index(first, false) != sum->k;
+  q.k_rows_b = pass_contiguous_index(second, false) != sum->k;
+  q.lines_a = pass_lines_a_row(first);
+  q.lines_b = pass_lines_a_row(second);
+  if (turned) q.m = sum->n, q.n = sum->m;
   return q;
 }
 

@@ -5,6 +5,7 @@
  * memory, or a 2-byte gather along the contiguous axis would move a sector an element. */
 #include <math.h>
 
+#include "ir/beside.h"
 #include "ir/image.h"
 #include "passes/choice.h"
 #include "passes/expr.h"
@@ -95,15 +96,9 @@ bool pass_beside_aligned(const pass_sum *sum, const ir_expr *stored, int align) 
          (ir_dtype_bytes(result->dtype) != 2 || is_aligned(sum, result, false, align));
 }
 
-bool pass_boxes_fit(const pass_sum *sum) {
-  const int align = 16;
-  return pass_rows_aligned(sum, align) && sum->batches <= IR_MAP_BATCHES;
-}
-
 int pass_lines_a_row(const ir_expr *access) {
-  const int line = 128;
   const ir_tensor *tensor = access->tensor;
-  return tensor->rank && !is_multiple(tensor->dim[ir_last_dim(tensor)], tensor, line) ? 2 : 1;
+  return tensor->rank && !is_multiple(tensor->dim[ir_last_dim(tensor)], tensor, PASS_LINE_BYTES) ? 2 : 1;
 }
 
 /* 'r': A[m][k], B[k][n];  'c': A[k][m], B[n][k].  The letter of an operand as it is stored. */
@@ -154,22 +149,17 @@ static const char *order_misfit(const pass_context *context, const ir_kernel_row
 }
 
 typedef struct beside_sum {
-  const ir_tensor *target, *found;
+  const ir_stmt *stmt;
+  const ir_tensor *found;
 } beside_sum;
 
-/* Its layout may be settled later. */
-static bool is_inner(const ir_tensor *tensor) { return tensor->role == IR_ROLE_LET || tensor->role == IR_ROLE_TEMP; }
-
-/* A vector, or the one matrix that is brought: 16 bits an element, and like the result in shape and layout. */
+/* A vector, or the one matrix that is brought: 16 bits an element, as the result has. */
 static bool turns_bring(void *user, ir_expr *node) {
   beside_sum *s = user;
   if (node->kind != IR_ACCESS || node->tensor->rank < 2) return true;
-  const ir_tensor *t = node->tensor, *target = s->target;
-  if ((t->dtype != IR_BF16 && t->dtype != IR_F16) || ir_dtype_bytes(target->dtype) != 2 || t->rank != target->rank || (s->found && s->found != t) ||
-      ir_last_dim(t) != ir_last_dim(target) || (t->rank > 2 && ir_last_dim(t) != t->rank - 1) || (t->format && !ir_format_is_dense(t->format)))
-    return false;
-  for (int d = 0; d < t->rank; d++)
-    if (node->args[d]->kind != IR_INDEX || target->def->subs[d]->kind != IR_INDEX || node->args[d]->index != target->def->subs[d]->index) return false;
+  const ir_tensor *t = node->tensor;
+  bool halves = (t->dtype == IR_BF16 || t->dtype == IR_F16) && ir_dtype_bytes(s->stmt->target->dtype) == 2;
+  if (!halves || (s->found && s->found != t) || !ir_lies_at_place(s->stmt, node) || (t->rank > 2 && ir_last_dim(t) != t->rank - 1)) return false;
   s->found = t;
   return true;
 }
@@ -177,10 +167,10 @@ static bool turns_bring(void *user, ir_expr *node) {
 /* Where warpgroups take turns another matrix would be read element by element, which is more text than there is room for. */
 static bool reads_what_turns_miss(pass_context *context, const pass_sum *sum, const ir_kernel_row *row) {
   if (!ir_kernel_takes_turns(row) || !sum->reduce) return false;
-  beside_sum s = {sum->stmt->target, NULL};
+  beside_sum s = {sum->stmt, NULL};
   ir_expr *hole = ir_const_f(context->arena, sum->reduce->dtype, 0);
   if (!ir_expr_walk(pass_replace_node(context->arena, sum->stmt->value, sum->reduce, hole), turns_bring, &s)) return true;
-  return s.found && (is_inner(s.found) || is_inner(s.target));
+  return s.found && (ir_tensor_is_inner(s.found) || ir_tensor_is_inner(sum->stmt->target)); /* whose layout may be settled later */
 }
 
 static const char *dense_misfit(pass_context *context, const pass_sum *sum,

@@ -158,22 +158,22 @@ template <class Config> struct spc_box_epilogue {
 };
 
 // What a lane's columns of a box are brought: asked for at once, since its steps are stored one after the other, and no load passes a store.
-template <class Config, bool Ahead = Config::columns_read == 1 && !Config::turns> struct spc_box_columns {
-  __device__ __forceinline__ spc_box_columns(const spc_box_epilogue<Config> &, int, int) {}
-  __device__ __forceinline__ void give(const spc_box_epilogue<Config> &e, int part, int, int half, spc_brought (&to)[2]) const {
-    e.vectors.give(e.vectors_at, part, half, to);
-  }
-};
-template <class Config> struct spc_box_columns<Config, true> {
-  float2 at[8];
+template <class Config> struct spc_box_columns {
+  static constexpr bool ahead = Config::columns_read == 1 && !Config::turns;
+  float2 at[ahead ? 8 : 1];
   __device__ __forceinline__ spc_box_columns(const spc_box_epilogue<Config> &e, int part, int count) {
+    if constexpr (ahead)
 #pragma unroll
-    for (int j = 0; j < count; j++) at[j] = e.vectors.column_pair(e.vectors_at, 0, part + j * 8);
+      for (int j = 0; j < count; j++) at[j] = e.vectors.column_pair(e.vectors_at, 0, part + j * 8);
   }
   // part: of the group; which: eights of columns in the box.
-  __device__ __forceinline__ void give(const spc_box_epilogue<Config> &e, int, int which, int half, spc_brought (&to)[2]) const {
-    to[0].column[0] = at[which].x, to[1].column[0] = at[which].y;
-    e.vectors.give_rows(half, to);
+  __device__ __forceinline__ void give(const spc_box_epilogue<Config> &e, int part, int which, int half, spc_brought (&to)[2]) const {
+    if constexpr (ahead) {
+      to[0].column[0] = at[which].x, to[1].column[0] = at[which].y;
+      e.vectors.give_rows(half, to);
+    } else {
+      e.vectors.give(e.vectors_at, part, half, to);
+    }
   }
 };
 
