@@ -770,6 +770,7 @@ static void put_widths(const config *c) {
   ir_text_printf(c->out, "#define SPC_WIDTHS(n) ((n) == %d", columns);
   if (l->attend.is && values != columns) ir_text_printf(c->out, " || (n) == %d", values);
   if (l->live) ir_text_put(c->out, " || (n) == 128 || (n) == 64");
+  if (ir_kernel_narrow(l->row)) ir_text_printf(c->out, " || (n) == %d", ir_kernel_narrow(l->row));
   ir_text_put(c->out, ") // of products by the tensor cores\n");
 }
 

@@ -73,6 +73,13 @@ bool ir_kernel_shares(const ir_kernel_row *row) {
   return ir_kernel_moves_boxes(row) && (ir_kernel_samples(row) || ir_kernel_spreads(row) || ir_kernel_n_blocks(row)) && ir_kernel_split(row) == 1;
 }
 
+int ir_kernel_narrow(const ir_kernel_row *row) {
+  int m, n;
+  if (!ir_kernel_n_blocks(row) || ir_kernel_writes_bsr(row) || row->n != 256) return 0;
+  ir_kernel_groups(row, &m, &n);
+  return n == 1 ? row->n / 2 : 0;
+}
+
 bool ir_kernel_reads_bsr(const ir_kernel_row *row) { return row->load_a == IR_LOADER_BSR; }
 
 bool ir_kernel_writes_bsr(const ir_kernel_row *row) { return row->load_b == IR_LOADER_SDD; }

@@ -65,6 +65,8 @@ bool ir_kernel_n_blocks(
                                   others, and its result is whole */
 /* Persistent blocks over tiles that a list of its columns makes: where tiles are fewer than blocks several can share one, by k. */
 bool ir_kernel_shares(const ir_kernel_row *row);
+/* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */
+int ir_kernel_narrow(const ir_kernel_row *row);
 /* Strips of a list whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */
 enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6 };
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */

@@ -221,6 +221,18 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
+/* Of a row whose tiles may be narrow the device takes what is faster for as many as there are: it is also the row that is as narrow. */
+static double narrow_time(const pass_profile *p, const ir_target *t, const pass_product *q, const pass_tiling *tiling) {
+  double time = boxes_time(p, t, q, tiling);
+  pass_tiling narrow = *tiling;
+  narrow.n = ir_kernel_narrow(tiling->row);
+  for (int i = 0; i < ir_kernel_row_count; i++) {
+    narrow.row = &ir_kernel_rows[i];
+    if (ir_kernel_n_blocks(narrow.row) && narrow.row->m == tiling->row->m && narrow.row->n == narrow.n) time = fmin(time, boxes_time(p, t, q, &narrow));
+  }
+  return time;
+}
+
 /* Packed rows: the device takes, of a few tiles, the one whose turns take the least time for as many as there are. */
 static double live_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
   static const char *const tiles[] = {"gemm_tma_128x256x64", "gemm_tma_128x128x64", "gemm_tma_128x64x64", "gemm_tma_64x64x128"};
@@ -384,7 +396,7 @@ double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, cons
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);
-  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return ir_kernel_narrow(tiling->row) ? narrow_time(p, t, q, tiling) : boxes_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_brings_rows(tiling->row)) return bulk_time(p, q, tiling);
   if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);

@@ -56,7 +56,8 @@ template <class Config> struct spc_box_ring {
   static constexpr int place_barriers = Config::workers / 128 * spc_box_store<spc_kept<Config>>::held; // where what lies there is filled in again
   static constexpr int decision_at = places_at + (spc_refills_place<Config> ? place_barriers * 8 : spc_stages_place<Config> ? 16 : 0);
   static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
-  static constexpr int bytes = said_at + (Config::share_units > 0 ? 16 : 0);
+  static constexpr int plan_at = said_at + (Config::share_units > 0 ? 16 : 0); // which tiles there are, where some are narrow
+  static constexpr int bytes = plan_at + (Config::narrow > 0 ? 16 : 0);
 
   // Who gives a slot back: one thread of a warpgroup, whose multiplies have ended; of a warp, where warps read A themselves; each, where
   // each read the slot's note (as a warp does).
@@ -181,7 +182,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
-        ptx_barrier_expect(full, ring::slot_bytes);
+        ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
       }
       __syncwarp();
@@ -422,7 +423,7 @@ template <class Config> struct spc_work_walk<Config, true> {
 };
 
 // The k tiles of one tile of the result, from the ring: the slot before is given back while one is multiplied.
-template <class Config, int Part>
+template <class Config, int Part, int Columns = spc_wgmma_sums<Config>::columns>
 SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base, spc_box_ring<Config> &at,
                               bool first, bool copied = true) {
   using ring = spc_box_ring<Config>;
@@ -431,12 +432,12 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   if constexpr (ring::by_rows)
     if (copied) sums.publish();
   const int a = spc_sizes_slots<Config> ? ring::panel_b::bytes : 0, b = spc_sizes_slots<Config> ? 0 : ring::panel_a::bytes; // in a slot
-  sums.template issue<typename ring::panel_a, typename ring::panel_b, Part>(slot + a, slot + b, first);
+  sums.template issue<typename ring::panel_a, typename ring::panel_b, Part, Columns>(slot + a, slot + b, first);
 }
 
 // Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
 struct spc_no_turn { __device__ __forceinline__ void operator()() const {} };
-template <class Config, bool Anew = true, class Turn = spc_no_turn>
+template <class Config, bool Anew = true, int Columns = spc_wgmma_sums<Config>::columns, class Turn = spc_no_turn>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                  spc_box_ring<Config> &at, int steps, bool copied, bool stored, Turn pass = Turn()) {
   using ring = spc_box_ring<Config>;
@@ -445,7 +446,7 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
   const int frees = spc_stages_place<Config> && stored ? min(1, steps - 1) : -1;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
-    spc_box_issue<Config, 0>(sums, shared, base, at, Anew && i == 0, copied);
+    spc_box_issue<Config, 0, Columns>(sums, shared, base, at, Anew && i == 0, copied);
     if (Config::turns && i + 1 == steps) pass();
     if (spc_stages_place<Config> && i == frees && spc_leads_group()) {
       ptx_tma_store_wait_read<0>();
@@ -670,9 +671,13 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&]() {
         if (more) ptx_pass_turn(sums.group() ^ 1);
       });
+    } else if constexpr (Config::narrow > 0) {
+      sums.clear();
+      if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
+      else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0)
-      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, (int *)(base + ring::said_at))) {
+      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, spc_unit_at_hand<Config>(walk), (int *)(base + ring::said_at))) {
         spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
         continue;
       }
@@ -750,6 +755,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
+  if constexpr (Config::narrow > 0)
+    if (threadIdx.x < 32) spc_plan_tiles<Config>(args);
   if constexpr (early) ptx_sync_block<Config::threads>(threadIdx.x < Config::workers);
   else __syncthreads();
   const bool walks = lists || Config::n_blocks || Config::bsr;

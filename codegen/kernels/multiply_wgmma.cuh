@@ -64,7 +64,8 @@ template <class Config> struct spc_wgmma_sums {
   template <class Panel, bool RowsAreK> SPC_DEVICE constexpr int step_at(int step) {
     return RowsAreK ? step * 32 * Panel::width : step / 4 * Panel::slab_bytes + step % 4 * 32;
   }
-  template <class PanelA, class PanelB, int Part = 0>
+  // Columns: of the product, the first of the part's.
+  template <class PanelA, class PanelB, int Part = 0, int Columns = columns>
   __device__ __forceinline__ void issue(const char *a, const char *b, bool first) {
     spc_u64 da = spc_wgmma_descriptor<PanelA::width * bytes / 2>(spc_shared_address(a + part_at<PanelA, a_transposed>(group_row())), PanelA::slab_bytes);
     spc_u64 db = spc_wgmma_descriptor<PanelB::width * bytes / 2>(spc_shared_address(b + part_at<PanelB, b_transposed>(group_column())), PanelB::slab_bytes);
@@ -81,7 +82,7 @@ template <class Config> struct spc_wgmma_sums {
         for (int m = 0; m < blocks; m++) {
           spc_u64 at_a = da + (step_at<PanelA, a_transposed>(k) + part_at<PanelA, a_transposed>(m * 64)) / 16;
           spc_u64 at_b = db + step_at<PanelB, b_transposed>(k) / 16;
-          ptx_wgmma<a_transposed, b_transposed>(into<Part>(m), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1, Factor());
+          ptx_wgmma<a_transposed, b_transposed>(leading<Columns>(into<Part>(m)), at_a, at_b, (first || promotes) && k == 0 ? 0 : 1, Factor());
         }
     }
     ptx_wgmma_commit();
@@ -144,6 +145,10 @@ template <class Config> struct spc_wgmma_sums {
   template <int Part> __device__ __forceinline__ Sum (&into(int m))[count] {
     if constexpr (promotes) return part[Part][m];
     else return sum[m];
+  }
+  template <int Columns> SPC_DEVICE Sum (&leading(Sum (&all)[count]))[Columns / 2] {
+    if constexpr (Columns == columns) return all;
+    else return reinterpret_cast<Sum (&)[Columns / 2]>(all);
   }
   // Of a k tile that has been retired: its sums join the others.
   template <int Part> __device__ __forceinline__ void promote() {

@@ -10,6 +10,7 @@
 #include "spc/boxes.cuh"
 #include "spc/gemm.cuh"
 #include "spc/group_place.cuh"
+#include "spc/narrow.cuh"
 #include "spc/shares.cuh"
 #include "spc/store_tma.cuh"
 
@@ -209,11 +210,12 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   }
 };
 
-template <class Config, bool Split = (Config::split > 1), bool Grouped = Config::grouped> struct spc_walk_kind {
+template <class Config, int Kind = (Config::split > 1 ? 1 : Config::grouped ? 2 : Config::narrow > 0 ? 3 : 0)> struct spc_walk_kind {
   typedef spc_tile_walk<Config> type;
 };
-template <class Config> struct spc_walk_kind<Config, true, false> { typedef spc_only_tile<Config> type; };
-template <class Config> struct spc_walk_kind<Config, false, true> { typedef spc_group_walk<Config> type; };
+template <class Config> struct spc_walk_kind<Config, 1> { typedef spc_only_tile<Config> type; };
+template <class Config> struct spc_walk_kind<Config, 2> { typedef spc_group_walk<Config> type; };
+template <class Config> struct spc_walk_kind<Config, 3> { typedef spc_narrow_walk<Config> type; };
 template <class Config> using spc_walk_of = typename spc_walk_kind<Config>::type;
 
 // ---- what the warpgroup copies -----------------------------------------------------------------------------------

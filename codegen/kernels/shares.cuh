@@ -23,39 +23,35 @@ template <class Config, class Walk> SPC_DEVICE spc_k_share spc_share_at_hand(con
   else return {0, steps};
 }
 
+// Which of all parts of the last turn's tiles is this block's.
+template <class Config, class Walk> SPC_DEVICE spc_u32 spc_unit_at_hand(const Walk &walk) {
+  if constexpr (Config::narrow > 0) return walk.unit;
+  else return blockIdx.x;
+}
+
 // Parts of every tile, of so many tiles of so many k tiles; by all threads alike.
 template <class Config> SPC_DEVICE int spc_parts_of(spc_u32 tiles, int steps) {
   const spc_u32 units = min((spc_u32)Config::share_units, gridDim.x);
   return max(1, min(tiles > 0 ? (int)(units / tiles) : 1, min(Config::share_parts, steps / Config::share_steps)));
 }
 
-// A part of a tile's sums is computed, of which so many columns are of use.  True for the one who goes on with the tile: its sums are all the
-// parts' then.  said: a word of shared memory for each warpgroup.
-template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, const spc_tile_part &mine, int *said) {
+// A part of a tile's sums is computed, number `unit` of all tiles' parts, of which so many columns are of use.  True for the one who goes on with
+// the tile: its sums are all the parts' then.  said: a word of shared memory for each warpgroup.
+template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, const spc_tile_part &mine, spc_u32 unit, int *said) {
   using all = spc_wgmma_sums<Config>;
   const int groups = Config::workers / 128, quads = all::count / 4, group = all::group(), thread = (int)threadIdx.x % 128;
   static_assert(all::blocks == 1 && all::count % 4 == 0 && sizeof(typename all::Sum) == 4, "a warpgroup shares 64 rows of f32 sums");
-  const spc_u32 first = blockIdx.x - (spc_u32)mine.number; // the blocks of a tile follow one another
+  const spc_u32 first = unit - (spc_u32)mine.number; // the parts of a tile follow one another
   float4 *room = (float4 *)Config::sums_shared(args) + (spc_u64)(first * groups + group) * quads * 128 + thread;
   const spc_u64 apart = (spc_u64)groups * quads * 128; // from one part to the next
   const int some = quads % 8 == 0 ? 8 : 4, used = (columns - all::group_column() + 8 * some - 1) / (8 * some); // quads: four sums of eight columns; some at a time
   static_assert(quads % some == 0, "sums are gone through by fours of quads");
-  // Calls use(quads, number of the first) for `some` at a time.  It stands once in the text: the sums move round, for registers have no numbers.
-  auto each = [&](auto use) {
-#pragma unroll 1
-    for (int at = 0; at < quads; at += some) {
-      float first[4 * some];
-      if (at / some < used) use(sums.sum[0], at);
 #pragma unroll
-      for (int i = 0; i < 4 * some; i++) first[i] = sums.sum[0][i];
+  for (int at = 0; at < quads; at += some)
+    if (at / some < used)
 #pragma unroll
-      for (int i = 0; i < all::count; i++) sums.sum[0][i] = i + 4 * some < all::count ? sums.sum[0][i + 4 * some] : first[i + 4 * some - all::count];
-    }
-  };
-  each([&](float *sum, int at) {
-#pragma unroll
-    for (int i = 0; i < some; i++) room[mine.number * apart + (at + i) * 128] = make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
-  });
+      for (int i = at; i < at + some; i++)
+        room[mine.number * apart + i * 128] = make_float4(sums.sum[0][4 * i], sums.sum[0][4 * i + 1], sums.sum[0][4 * i + 2], sums.sum[0][4 * i + 3]);
   __threadfence();
   ptx_sync_group(group);
   if (thread == 0) said[group] = (int)atomicAdd(Config::arrived(args) + first * groups + group, 1u);
@@ -64,14 +60,15 @@ template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &s
   if (thread == 0) Config::arrived(args)[first * groups + group] = 0; // for the next product over this list
   __threadfence();
   sums.clear();
-  each([&](float *sum, int at) {
 #pragma unroll 1
-    for (int p = 0; p < mine.parts; p++)
+  for (int p = 0; p < mine.parts; p++)
 #pragma unroll
-      for (int i = 0; i < some; i++) {
-        const float4 v = __ldcg(room + p * apart + (at + i) * 128);
-        sum[4 * i] += v.x, sum[4 * i + 1] += v.y, sum[4 * i + 2] += v.z, sum[4 * i + 3] += v.w;
-      }
-  });
+    for (int at = 0; at < quads; at += some)
+      if (at / some < used)
+#pragma unroll
+        for (int i = at; i < at + some; i++) {
+          const float4 v = __ldcg(room + p * apart + i * 128);
+          sums.sum[0][4 * i] += v.x, sums.sum[0][4 * i + 1] += v.y, sums.sum[0][4 * i + 2] += v.z, sums.sum[0][4 * i + 3] += v.w;
+        }
   return true;
 }

@@ -442,7 +442,7 @@ template <class Config> struct spc_box_store {
           }
           here = shared + now.slot * Ring::slot_bytes + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
-      stage_box<Whole>(v, box, here, block, box_part(i), e, found);
+      if (Config::narrow == 0 || box_part(i) < e.place.n - e.place.n0) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
       if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
       if (i + 1 < boxes && i + 1 < i0 + together) return;

@@ -1,0 +1,124 @@
+// narrow.cuh - which tiles of listed blocks a block takes, where a tile may be as wide as the row says or narrower (`Config::narrow` columns).
+//
+// How many blocks a strip's list names varies, so its last tile is seldom full, and the last turn seldom too:
+//
+//     wide tiles first        132 | 112 + 20 narrow ones | 8 narrow ones     they go to who had a narrow one, back and forth
+//     few tiles in all        all are narrow, so that more blocks have one
+//
+// A narrow tile is loaded, multiplied and stored as one: 0.62 of a wide one's time, measured.  All warps of all blocks see the same counts, so all
+// take the same decisions.  In the last turn several blocks share a tile by k (shares.cuh), as many as had a narrow one before, if there are some.
+// Config names: narrow (0: all tiles are as wide as tile_n), and what shares.cuh wants.
+#pragma once
+#include "spc/blocks.cuh"
+#include "spc/shares.cuh"
+
+// ---- the plan ------------------------------------------------------------------------------------------------------
+// Tiles of a list's columns that come first, as wide as a piece, and whether a narrow rest is left.
+template <class Config> SPC_DEVICE int spc_pieces(int columns, int piece) { return columns / piece + (columns % piece > Config::narrow ? 1 : 0); }
+template <class Config> SPC_DEVICE int spc_has_rest(int columns, int piece) { return columns % piece > 0 && columns % piece <= Config::narrow ? 1 : 0; }
+// Tiles of m in a strip.
+template <class Config> SPC_DEVICE int spc_tall_of(int strip, int m) {
+  return min(Config::strip / Config::tile_m, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
+}
+
+// What a block knows of all tiles: in shared memory, behind the words in which blocks that share a tile meet.
+struct spc_narrow_plan {
+  int piece, parts; // columns of a list's tiles but the rest; blocks that share a tile of the last turn
+  spc_u32 last;     // that turn
+  __device__ __forceinline__ void write(int *to) const { to[0] = piece << 8 | parts, to[1] = (int)last; }
+  SPC_DEVICE spc_narrow_plan read(const int *from) { return {from[0] >> 8, from[0] & 255, (spc_u32)from[1]}; }
+};
+template <class Config> struct spc_box_ring;
+template <class Config> SPC_DEVICE int *spc_plan_at() {
+  extern __shared__ __align__(1024) char spc_shared[];
+  return (int *)(spc_shared + spc_box_ring<Config>::plan_at);
+}
+
+// `first` tiles as wide as a piece, of which one takes `one`, and so many rests: what all take, and the plan's parts and last turn.
+template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 rests, int one, int steps, spc_narrow_plan &plan) {
+  const int whole = 100, less = 62, meets = 20; // of a wide tile's time: itself, a narrow one, to meet
+  const spc_u32 grid = gridDim.x, turns = (first + rests) / grid, left = (first + rests) % grid;
+  const spc_u32 free = turns && first < turns * grid ? turns * grid - max(first, (turns - 1) * grid) : 0; // blocks that had a rest in the turn before
+  const bool hidden = left <= free;
+  plan.last = turns, plan.parts = 1;
+  if (left == 0) return (int)turns * one;
+  plan.parts = max(1, min((int)((hidden ? free : min((spc_u32)Config::share_units, grid)) / left), min(Config::share_parts, steps / Config::share_steps)));
+  int behind = (first > turns * grid ? one : less) / plan.parts + (plan.parts > 1 ? meets : 0);
+  if (hidden) behind = max(behind - (whole - less), 0);
+  return (int)turns * one + behind;
+}
+
+// By a whole warp, before anybody asks for a tile.
+template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args) {
+  spc_narrow_plan wide = {Config::tile_n, 1, ~0u}, narrow = {Config::narrow, 1, ~0u};
+  if constexpr (Config::share_units > 0) {
+    const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+    int sum[3] = {0, 0, 0}; // wide ones, their rests, narrow ones
+#pragma unroll 1
+    for (int strip = (int)threadIdx.x & 31; strip < strips && strips <= Config::share_strips; strip += 32) {
+      const int columns = spc_count_of<Config>(args, strip) * Config::gran, high = spc_tall_of<Config>(strip, m);
+      sum[0] += high * spc_pieces<Config>(columns, Config::tile_n), sum[1] += high * spc_has_rest<Config>(columns, Config::tile_n);
+      sum[2] += high * ((columns + Config::narrow - 1) / Config::narrow);
+    }
+    if (strips <= Config::share_strips) { // of more nobody knows how many tiles there are
+#pragma unroll
+      for (int i = 0; i < 3; i++) sum[i] = __reduce_add_sync(0xffffffffu, sum[i]);
+      const int all_wide = spc_weigh_tiles<Config>((spc_u32)sum[0], (spc_u32)sum[1], 100, steps, wide);
+      if (spc_weigh_tiles<Config>((spc_u32)sum[2], 0, 62, steps, narrow) < all_wide) wide = narrow;
+    }
+  }
+  if ((threadIdx.x & 31) == 0) wide.write(spc_plan_at<Config>());
+}
+
+// ---- the walk ------------------------------------------------------------------------------------------------------
+template <class Config> struct spc_narrow_walk {
+  static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
+  static_assert(Config::narrow % spc_block_columns == 0 && Config::tile_n == 2 * Config::narrow && Config::warps_n == 1, "a narrow tile is half of a wide one");
+  spc_u32 turn, next_tile, before; // tiles in the strips before `first`
+  int first;                       // strip of lane 0; of the rests, behind all strips
+  spc_narrow_plan plan;
+  spc_u32 unit; // this block's part among those of the last turn
+  spc_tile_part mine;
+
+  __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool)
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), unit(blockIdx.x), mine{0, 1} {}
+  // Back and forth: who had one of the last tiles of a turn has one of the first of the next.
+  __device__ __forceinline__ spc_u32 block_of(spc_u32 at) const { return at % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
+  // In front of the last turn.
+  __device__ __forceinline__ void share() {
+    unit = block_of(turn);
+    mine = {(int)(unit % (spc_u32)plan.parts), plan.parts};
+    next_tile = turn * gridDim.x + unit / (spc_u32)plan.parts;
+  }
+  __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    const int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, behind = (strips + 31) / 32 * 32;
+    if (turn > plan.last) return false;
+    if (turn == plan.last) share();
+#pragma unroll 1
+    for (; first < 2 * behind; first += 32) {
+      const bool rests = first >= behind;
+      const int strip = (rests ? first - behind : first) + lane, count = strip < strips ? spc_count_of<Config>(args, strip) : 0;
+      const int high = strip < strips ? spc_tall_of<Config>(strip, m) : 1, columns = count * Config::gran, whole_ones = spc_pieces<Config>(columns, plan.piece);
+      const int mine = (rests ? spc_has_rest<Config>(columns, plan.piece) : whole_ones) * high;
+      int sum = mine;
+#pragma unroll
+      for (int d = 1; d < 32; d *= 2) {
+        int below = __shfl_up_sync(0xffffffffu, sum, d);
+        if (lane >= d) sum += below;
+      }
+      const spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
+      if (wanted < all) {
+        const int who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;
+        const int number = (int)wanted - __shfl_sync(0xffffffffu, sum - mine, who), there = __shfl_sync(0xffffffffu, high, who);
+        place.m0 = __shfl_sync(0xffffffffu, strip, who) * Config::strip + number % there * Config::tile_m;
+        place.n0 = (rests ? __shfl_sync(0xffffffffu, whole_ones, who) : number / there) * plan.piece;
+        place.m = m, place.batch = 0;
+        place.n = min(spc_listed_columns<Config>(args, __shfl_sync(0xffffffffu, strip, who), __shfl_sync(0xffffffffu, count, who)), place.n0 + plan.piece);
+        turn++, next_tile = turn * gridDim.x + block_of(turn);
+        return true;
+      }
+      before += all;
+    }
+    return false;
+  }
+};
