@@ -28,16 +28,23 @@
 // Whether it is known on the device alone how many slots there are and how long they are: B lies first in each then, and A's rows, as many as
 // there are, behind it (gemm_live.cuh).
 template <class Config> constexpr bool spc_sizes_slots = false;
-template <class Config, bool = spc_sizes_slots<Config>> struct spc_slot_sizes {
+template <class Config, int Kind = (spc_sizes_slots<Config> ? 1 : Config::narrow > 0 ? 2 : 0)> struct spc_slot_sizes {
   static constexpr int most = Config::depth;
   SPC_DEVICE int slots() { return Config::depth; }
   SPC_DEVICE int bytes() { return spc_boxes<Config>::slot_bytes; }
 };
-template <class Config> struct spc_slot_sizes<Config, true> {
+template <class Config> struct spc_slot_sizes<Config, 1> {
   static constexpr int most = Config::most_slots;
   int count, each;
   __device__ __forceinline__ int slots() const { return count; }
   __device__ __forceinline__ int bytes() const { return each; }
+};
+template <class Config> struct spc_slot_sizes<Config, 2> { // where all tiles are narrow there are more slots
+  static constexpr int least_bytes = spc_boxes<Config>::a::bytes + spc_boxes<Config>::b::bytes / Config::tile_n * Config::narrow;
+  static constexpr int most = Config::depth * spc_boxes<Config>::slot_bytes / least_bytes;
+  bool narrow;
+  __device__ __forceinline__ int slots() const { return narrow ? most : Config::depth; }
+  __device__ __forceinline__ int bytes() const { return narrow ? least_bytes : spc_boxes<Config>::slot_bytes; }
 };
 
 template <class Config> struct spc_box_ring {
@@ -103,7 +110,7 @@ SPC_DEVICE void spc_box_load_place(spc_u32 shared, const spc_args &args, const s
   if constexpr (Config::reads_place && store::place_slots > 0) {
 #pragma unroll 1
     for (int i = 0; i < store::place_slots; i++, at.advance()) {
-      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+      spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       store::load_place(i, slot, &maps.map[3], full, args, place, batch);
     }
@@ -172,6 +179,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
   const bool leads = (threadIdx.x & 31) == 0;
   ring at = {0, 1};
   spc_walk_of<Config> walk(args, false);
+  if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
@@ -179,7 +187,7 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
     const spc_k_share share = spc_share_at_hand<Config>(walk, steps);
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
-      spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
+      spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
         ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
@@ -627,6 +635,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);
+  if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
   bool stored = false;
   int turn = 0;
 #pragma unroll 1
@@ -696,7 +705,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
 template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_rows, spc_u32 who = 0) {
   using ring = spc_box_ring<Config>;
   if (threadIdx.x != who) return;
-  for (int s = 0; s < Config::depth; s++) {
+  for (int s = 0; s < ring::most; s++) {
     int arrivals = (by_rows ? 128 : 0) + (Config::mixes || !by_rows ? 1 : 0);
     ptx_barrier_init(ring::full(shared, s), spc_prepares<Config>::any ? 2 : arrivals); // two warps of half a warpgroup
     if (spc_prepares<Config>::any) ptx_barrier_init(ring::raw(shared, s), 1);

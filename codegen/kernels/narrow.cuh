@@ -34,40 +34,43 @@ template <class Config> SPC_DEVICE int *spc_plan_at() {
   return (int *)(spc_shared + spc_box_ring<Config>::plan_at);
 }
 
+// Of a wide tile's time, in hundredths.
+enum { spc_wide_time = 100, spc_narrow_time = 62, spc_meeting_time = 20 };
 // `first` tiles as wide as a piece, of which one takes `one`, and so many rests: what all take, and the plan's parts and last turn.
 template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 rests, int one, int steps, spc_narrow_plan &plan) {
-  const int whole = 100, less = 62, meets = 20; // of a wide tile's time: itself, a narrow one, to meet
   const spc_u32 grid = gridDim.x, turns = (first + rests) / grid, left = (first + rests) % grid;
   const spc_u32 free = turns && first < turns * grid ? turns * grid - max(first, (turns - 1) * grid) : 0; // blocks that had a rest in the turn before
   const bool hidden = left <= free;
   plan.last = turns, plan.parts = 1;
   if (left == 0) return (int)turns * one;
   plan.parts = max(1, min((int)((hidden ? free : min((spc_u32)Config::share_units, grid)) / left), min(Config::share_parts, steps / Config::share_steps)));
-  int behind = (first > turns * grid ? one : less) / plan.parts + (plan.parts > 1 ? meets : 0);
-  if (hidden) behind = max(behind - (whole - less), 0);
+  int behind = (first > turns * grid ? one : spc_narrow_time) / plan.parts + (plan.parts > 1 ? spc_meeting_time : 0);
+  if (hidden) behind = max(behind - (spc_wide_time - spc_narrow_time), 0);
   return (int)turns * one + behind;
 }
 
-// By a whole warp, before anybody asks for a tile.
+// By a whole warp, before anybody asks for a tile: one lane weighs wide tiles, another one narrow ones.
 template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args) {
-  spc_narrow_plan wide = {Config::tile_n, 1, ~0u}, narrow = {Config::narrow, 1, ~0u};
+  const int lane = (int)threadIdx.x & 31;
+  spc_narrow_plan plan = {lane ? (int)Config::narrow : (int)Config::tile_n, 1, ~0u};
+  int time = lane; // of strips that are too many to be looked at nobody knows how many tiles there are
   if constexpr (Config::share_units > 0) {
     const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
-    int sum[3] = {0, 0, 0}; // wide ones, their rests, narrow ones
+    if (strips <= Config::share_strips) {
+      int sum[3] = {0, 0, 0}; // wide ones, their rests, narrow ones
 #pragma unroll 1
-    for (int strip = (int)threadIdx.x & 31; strip < strips && strips <= Config::share_strips; strip += 32) {
-      const int columns = spc_count_of<Config>(args, strip) * Config::gran, high = spc_tall_of<Config>(strip, m);
-      sum[0] += high * spc_pieces<Config>(columns, Config::tile_n), sum[1] += high * spc_has_rest<Config>(columns, Config::tile_n);
-      sum[2] += high * ((columns + Config::narrow - 1) / Config::narrow);
-    }
-    if (strips <= Config::share_strips) { // of more nobody knows how many tiles there are
+      for (int strip = lane; strip < strips; strip += 32) {
+        const int columns = spc_count_of<Config>(args, strip) * Config::gran, high = spc_tall_of<Config>(strip, m);
+        sum[0] += high * spc_pieces<Config>(columns, Config::tile_n), sum[1] += high * spc_has_rest<Config>(columns, Config::tile_n);
+        sum[2] += high * ((columns + Config::narrow - 1) / Config::narrow);
+      }
 #pragma unroll
       for (int i = 0; i < 3; i++) sum[i] = __reduce_add_sync(0xffffffffu, sum[i]);
-      const int all_wide = spc_weigh_tiles<Config>((spc_u32)sum[0], (spc_u32)sum[1], 100, steps, wide);
-      if (spc_weigh_tiles<Config>((spc_u32)sum[2], 0, 62, steps, narrow) < all_wide) wide = narrow;
+      time = spc_weigh_tiles<Config>((spc_u32)(lane ? sum[2] : sum[0]), lane ? 0 : (spc_u32)sum[1], lane ? spc_narrow_time : spc_wide_time, steps, plan);
     }
   }
-  if ((threadIdx.x & 31) == 0) wide.write(spc_plan_at<Config>());
+  const int wide = __shfl_sync(0xffffffffu, time, 0), narrow = __shfl_sync(0xffffffffu, time, 1);
+  if (lane == (narrow < wide ? 1 : 0)) plan.write(spc_plan_at<Config>());
 }
 
 // ---- the walk ------------------------------------------------------------------------------------------------------
@@ -82,6 +85,7 @@ template <class Config> struct spc_narrow_walk {
 
   __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool)
       : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), unit(blockIdx.x), mine{0, 1} {}
+  __device__ __forceinline__ auto sizes() const { return decltype(spc_box_ring<Config>::sizes){plan.piece == Config::narrow}; } // of the ring
   // Back and forth: who had one of the last tiles of a turn has one of the first of the next.
   __device__ __forceinline__ spc_u32 block_of(spc_u32 at) const { return at % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
   // In front of the last turn.

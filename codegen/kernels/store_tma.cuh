@@ -195,7 +195,7 @@ template <class Config> struct spc_box_store {
   static_assert(!Config::samples || (by_engine && !by_rows), "listed columns are stored by box, each contiguous");
 
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
-  static constexpr int slot_bytes = spc_boxes<Config>::slot_bytes;
+  static constexpr int slot_bytes = spc_boxes<Config>::a::bytes + (Config::narrow > 0 ? spc_boxes<Config>::b::bytes / Config::tile_n * Config::narrow : Config::parts * spc_boxes<Config>::b::bytes); // at least
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
   static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
@@ -440,7 +440,7 @@ template <class Config> struct spc_box_store {
             if (read > 0) now.advance();
             ptx_barrier_wait(Ring::full(shared, now.slot), now.phase);
           }
-          here = shared + now.slot * Ring::slot_bytes + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
+          here = shared + now.slot * now.sizes.bytes() + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
       if (Config::narrow == 0 || box_part(i) < e.place.n - e.place.n0) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
       if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
