@@ -205,7 +205,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                                      : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split)), meet = 0;
   if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
-  if (tiling->whole) turns = fmax(1, tiles / p->units + 0.5); /* how many a list has varies */
+  const double more = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5;
+  if (tiling->whole) turns = fmax(1, tiles / p->units + more); /* how many a list has varies; wide ones are followed by narrow ones */
   else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
   double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k)) + outside_time(p, q, tiling, k);
