@@ -117,6 +117,10 @@ SPC_DEVICE void ptx_load_matrix_transposed(spc_u32 (&r)[4], spc_u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
+// Two matrices: addresses from lanes 0 to 15.
+SPC_DEVICE void ptx_load_half_matrix_transposed(spc_u32 address, spc_u32 &r0, spc_u32 &r1) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];" : "=r"(r0), "=r"(r1) : "r"(address) : "memory");
+}
 
 // The other way (sm_90): no C++ code reads what they store, so loads may move across.
 SPC_DEVICE void ptx_store_matrix(spc_u32 address, const spc_u32 (&r)[4]) {

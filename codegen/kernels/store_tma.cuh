@@ -350,8 +350,9 @@ template <class Config> struct spc_box_store {
                   e.place.n0 + sums::group_column() + part + lane % 4 * 2, e.place, e.args);
     }
     if constexpr (share == 8) {
-      spc_u32 packed[2];
-      values<Whole>(v, 1, block, part, 0, nullptr, fetched, packed, e, found, stored, columns_of);
+      spc_u32 packed[2], here[2];
+      if constexpr (Config::reads_place) ptx_load_half_matrix_transposed(matrix_at(here_box, 0), here[0], here[1]);
+      values<Whole>(v, 1, block, part, 0, here, fetched, packed, e, found, stored, columns_of);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
       const bool ahead = !Config::turns; // where warpgroups take turns there are no registers left, and time enough
