@@ -28,6 +28,7 @@ static void put_row(const ir_stage *stage, bool unpacked, ir_text *out) {
   if (stage->tiles.count) {
     ir_text_put(out, ", tile ");
     put_tiles(out, stage->tiles.at, stage->tiles.count);
+    if (row && ir_kernel_narrow(row)) ir_text_printf(out, " (%d wide where a list has no more left, or tiles are few)", ir_kernel_narrow(row));
   }
   if (row && row->m)
     ir_text_printf(out, ", %d stages deep, %d threads",
