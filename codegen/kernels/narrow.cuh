@@ -43,7 +43,7 @@ template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 re
   const bool hidden = left <= free;
   plan.last = turns, plan.parts = 1;
   if (left == 0) return (int)turns * one;
-  plan.parts = max(1, min((int)((hidden ? free : min((spc_u32)Config::share_units, grid)) / left), min(Config::share_parts, steps / Config::share_steps)));
+  plan.parts = max(1, min((int)(min((spc_u32)Config::share_units, hidden ? free : grid) / left), min(Config::share_parts, steps / Config::share_steps)));
   int behind = (first > turns * grid ? one : spc_narrow_time) / plan.parts + (plan.parts > 1 ? spc_meeting_time : 0);
   if (hidden) behind = max(behind - (spc_wide_time - spc_narrow_time), 0);
   return (int)turns * one + behind;
