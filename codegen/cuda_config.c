@@ -254,6 +254,7 @@ static void put_lists(const config *c) {
   line(c, "static constexpr bool k_blocks = %s, n_blocks = %s, regroups = %s, live = %s, own_dense = %s;",
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
        l->regroups || l->live ? "true" : "false", l->live ? "true" : "false", l->own_dense ? "true" : "false");
+  line(c, "static constexpr int narrow = %d; // columns of narrower tiles, where there are such", ir_kernel_narrow(l->row));
   line(c, "static constexpr bool own_lists = %s, own_verdict = %s;", l->own_lists ? "true" : "false", l->own_verdict ? "true" : "false");
   put_pointer(c, "order", "const int", l->buf_order);
   if (read) {

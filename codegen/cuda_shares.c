@@ -24,7 +24,6 @@ static void put_counters(const cg_launch *l, ir_text *out) {
 }
 
 void cg_shares_print(const cg_launch *l, ir_text *out) {
-  ir_text_printf(out, "  static constexpr int narrow = %d; // columns of the narrower tiles, if there are such\n", ir_kernel_narrow(l->row));
   ir_text_printf(out, "  static constexpr int share_units = %d; // there is room for the sums of so many parts of tiles\n", (int)l->share_units);
   if (!l->share_units) return;
   ir_text_printf(out, "  static constexpr int share_strips = %d, share_parts = %d, share_steps = %d; // strips and parts at most, k tiles of a part at least\n",

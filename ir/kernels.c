@@ -75,7 +75,7 @@ bool ir_kernel_shares(const ir_kernel_row *row) {
 
 int ir_kernel_narrow(const ir_kernel_row *row) {
   int m, n;
-  if (!ir_kernel_n_blocks(row) || ir_kernel_writes_bsr(row) || row->n != 256) return 0;
+  if (!ir_kernel_n_blocks(row) || row->n != 256) return 0;
   ir_kernel_groups(row, &m, &n);
   return n == 1 ? row->n / 2 : 0;
 }

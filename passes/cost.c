@@ -205,8 +205,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                                      : p->tile_us;
   double turns = ceil(tiles / tiles_at_once(p, split)), meet = 0;
   if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
-  const double more = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5;
-  if (tiling->whole) turns = fmax(1, tiles / p->units + more); /* how many a list has varies; wide ones are followed by narrow ones */
+  const double varies = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5; /* how many tiles a list has; behind wide ones come narrow ones */
+  if (tiling->whole) turns = fmax(1, tiles / p->units + varies);
   else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
   double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k)) + outside_time(p, q, tiling, k);
@@ -397,7 +397,8 @@ double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, cons
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);
-  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return ir_kernel_narrow(tiling->row) ? narrow_time(p, t, q, tiling) : boxes_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_narrow(tiling->row)) return narrow_time(p, t, q, tiling);
+  if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_brings_rows(tiling->row)) return bulk_time(p, q, tiling);
   if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);

@@ -125,16 +125,16 @@ template <class Config> struct spc_listed_boxes {
   static_assert(Config::tile_n % spc_block_columns == 0 && Config::gran % spc_block_columns == 0,
                 "a tile and a block must be whole boxes");
   static_assert(rows_are_k ? panel::width == spc_block_columns : panel::slabs == 1, "a run must be one box");
-  int column, wanted; // of this lane's run; runs, where a tile may be narrow: others are not brought then
-  __device__ __forceinline__ int bytes() const { return (Config::narrow > 0 ? wanted : runs) * run_bytes; }
+  int column, brought; // of this lane's run; runs: where a tile may be narrow those alone that it has
+  __device__ __forceinline__ int bytes() const { return brought * run_bytes; }
   __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place)
-      : wanted(min(runs, (place.n - place.n0 + spc_block_columns - 1) / spc_block_columns)) {
+      : brought(Config::narrow > 0 ? min(runs, (place.n - place.n0 + spc_block_columns - 1) / spc_block_columns) : runs) {
     int lane = (int)threadIdx.x & 31;
     column = lane < runs ? spc_box_column_at<Config>(args, place, place.n0 + lane * spc_block_columns) : 0;
   }
   __device__ __forceinline__ void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int k) const {
     int lane = (int)threadIdx.x & 31;
-    if (lane < (Config::narrow > 0 ? wanted : runs))
+    if (lane < brought)
       ptx_tma_load<0>(to + lane * run_bytes, map, full, rows_are_k ? column : k, rows_are_k ? k : column, {{0, 0, 0}});
   }
 };

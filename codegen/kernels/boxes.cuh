@@ -37,5 +37,6 @@ template <class Config> struct spc_boxes {
   using a = spc_box_panel<Config, typename Config::A, Config::tile_m, Config::layout_a == 'c', Config::batches_a>;
   using b = spc_box_panel<Config, typename Config::B, Config::tile_n, Config::layout_b == 'r', Config::batches_b>;
   static constexpr int brought_bytes = a::bytes + b::bytes, slot_bytes = a::bytes + Config::parts * b::bytes;
+  static constexpr int least_bytes = Config::narrow > 0 ? a::bytes + b::bytes / Config::tile_n * Config::narrow : slot_bytes; // of a slot, where tiles may be narrow
   static_assert(a::bytes % 1024 == 0 && b::bytes % 1024 == 0, "a panel must start at a multiple of 1024");
 };

@@ -393,16 +393,6 @@ template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
 }
 
 // ---- bits to lists -------------------------------------------------------------------------------------------
-SPC_DEVICE int spc_scan_warp(int sum) { // inclusive, over lanes
-  int lane = (int)threadIdx.x & 31;
-#pragma unroll
-  for (int d = 1; d < 32; d *= 2) {
-    int below = __shfl_up_sync(0xffffffffu, sum, d);
-    if (lane >= d) sum += below;
-  }
-  return sum;
-}
-
 // The cover of the operand is taken from all of its words of bits, or from every `step`-th of many: `each` a thread, loaded
 // at once.
 template <class Config> struct spc_looked {

@@ -41,6 +41,11 @@ template <class Config> SPC_DEVICE spc_list spc_list_of(const spc_args &args, in
   return {Config::ids(args) + list * Config::capacity(args) + spc_own_begin<Config>(args, strip), spc_count_of<Config>(args, strip),
           (int)extent};
 }
+// Tiles of m in a strip; the last may have fewer, but for blocks that are stored.
+template <class Config> SPC_DEVICE int spc_tall_of(int strip, int m) {
+  const int tall = Config::strip / Config::tile_m;
+  return Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
+}
 // How many columns a strip's list names: its last micro-tile may reach over the edge.  Of stored blocks all are.
 template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, int strip, int count) {
   int columns = count * Config::gran, n = (int)Config::n(args);

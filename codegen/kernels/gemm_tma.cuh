@@ -40,11 +40,11 @@ template <class Config> struct spc_slot_sizes<Config, 1> {
   __device__ __forceinline__ int bytes() const { return each; }
 };
 template <class Config> struct spc_slot_sizes<Config, 2> { // where all tiles are narrow there are more slots
-  static constexpr int least_bytes = spc_boxes<Config>::a::bytes + spc_boxes<Config>::b::bytes / Config::tile_n * Config::narrow;
-  static constexpr int most = Config::depth * spc_boxes<Config>::slot_bytes / least_bytes;
+  using boxes = spc_boxes<Config>;
+  static constexpr int most = Config::depth * boxes::slot_bytes / boxes::least_bytes;
   bool narrow;
   __device__ __forceinline__ int slots() const { return narrow ? most : Config::depth; }
-  __device__ __forceinline__ int bytes() const { return narrow ? least_bytes : spc_boxes<Config>::slot_bytes; }
+  __device__ __forceinline__ int bytes() const { return narrow ? boxes::least_bytes : boxes::slot_bytes; }
 };
 
 template <class Config> struct spc_box_ring {
@@ -681,12 +681,12 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
         if (more) ptx_pass_turn(sums.group() ^ 1);
       });
     } else if constexpr (Config::narrow > 0) {
-      sums.clear();
+      sums.clear(); // also what a narrow product leaves alone, or the assembler would have its instructions wait for one another
       if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
       else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0)
-      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, spc_unit_at_hand<Config>(walk), (int *)(base + ring::said_at))) {
+      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, (int *)(base + ring::said_at))) {
         spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
         continue;
       }

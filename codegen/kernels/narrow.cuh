@@ -16,10 +16,6 @@
 // Tiles of a list's columns that come first, as wide as a piece, and whether a narrow rest is left.
 template <class Config> SPC_DEVICE int spc_pieces(int columns, int piece) { return columns / piece + (columns % piece > Config::narrow ? 1 : 0); }
 template <class Config> SPC_DEVICE int spc_has_rest(int columns, int piece) { return columns % piece > 0 && columns % piece <= Config::narrow ? 1 : 0; }
-// Tiles of m in a strip.
-template <class Config> SPC_DEVICE int spc_tall_of(int strip, int m) {
-  return min(Config::strip / Config::tile_m, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m);
-}
 
 // What a block knows of all tiles: in shared memory, behind the words in which blocks that share a tile meet.
 struct spc_narrow_plan {
@@ -41,9 +37,8 @@ template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 re
   const spc_u32 grid = gridDim.x, turns = (first + rests) / grid, left = (first + rests) % grid;
   const spc_u32 free = turns && first < turns * grid ? turns * grid - max(first, (turns - 1) * grid) : 0; // blocks that had a rest in the turn before
   const bool hidden = left <= free;
-  plan.last = turns, plan.parts = 1;
+  plan.last = turns, plan.parts = spc_parts_of<Config>(left, steps, hidden ? free : grid);
   if (left == 0) return (int)turns * one;
-  plan.parts = max(1, min((int)(min((spc_u32)Config::share_units, hidden ? free : grid) / left), min(Config::share_parts, steps / Config::share_steps)));
   int behind = (first > turns * grid ? one : spc_narrow_time) / plan.parts + (plan.parts > 1 ? spc_meeting_time : 0);
   if (hidden) behind = max(behind - (spc_wide_time - spc_narrow_time), 0);
   return (int)turns * one + behind;
@@ -80,18 +75,17 @@ template <class Config> struct spc_narrow_walk {
   spc_u32 turn, next_tile, before; // tiles in the strips before `first`
   int first;                       // strip of lane 0; of the rests, behind all strips
   spc_narrow_plan plan;
-  spc_u32 unit; // this block's part among those of the last turn
   spc_tile_part mine;
 
   __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool)
-      : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), unit(blockIdx.x), mine{0, 1} {}
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), mine{0, 1} {}
   __device__ __forceinline__ auto sizes() const { return decltype(spc_box_ring<Config>::sizes){plan.piece == Config::narrow}; } // of the ring
   // Back and forth: who had one of the last tiles of a turn has one of the first of the next.
   __device__ __forceinline__ spc_u32 block_of(spc_u32 at) const { return at % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
   // In front of the last turn.
   __device__ __forceinline__ void share() {
-    unit = block_of(turn);
-    mine = {(int)(unit % (spc_u32)plan.parts), plan.parts};
+    const spc_u32 unit = block_of(turn);
+    mine = {(int)(unit % (spc_u32)plan.parts), plan.parts, unit};
     next_tile = turn * gridDim.x + unit / (spc_u32)plan.parts;
   }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
@@ -104,12 +98,7 @@ template <class Config> struct spc_narrow_walk {
       const int strip = (rests ? first - behind : first) + lane, count = strip < strips ? spc_count_of<Config>(args, strip) : 0;
       const int high = strip < strips ? spc_tall_of<Config>(strip, m) : 1, columns = count * Config::gran, whole_ones = spc_pieces<Config>(columns, plan.piece);
       const int mine = (rests ? spc_has_rest<Config>(columns, plan.piece) : whole_ones) * high;
-      int sum = mine;
-#pragma unroll
-      for (int d = 1; d < 32; d *= 2) {
-        int below = __shfl_up_sync(0xffffffffu, sum, d);
-        if (lane >= d) sum += below;
-      }
+      const int sum = spc_scan_warp(mine);
       const spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
       if (wanted < all) {
         const int who = __ffs((int)ptx_ballot((spc_u32)sum > wanted)) - 1;

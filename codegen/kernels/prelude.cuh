@@ -76,3 +76,14 @@ SPC_DEVICE int spc_wrap_neg(int x) { return (int)(0u - (spc_u32)x); }
 SPC_DEVICE int spc_wrap_add(int x, int y) { return (int)((spc_u32)x + (spc_u32)y); }
 SPC_DEVICE int spc_wrap_sub(int x, int y) { return (int)((spc_u32)x - (spc_u32)y); }
 SPC_DEVICE int spc_wrap_mul(int x, int y) { return (int)((spc_u32)x * (spc_u32)y); }
+
+// The sum over the lanes up to this one.
+SPC_DEVICE int spc_scan_warp(int sum) {
+  int lane = (int)threadIdx.x & 31;
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    int below = __shfl_up_sync(0xffffffffu, sum, d);
+    if (lane >= d) sum += below;
+  }
+  return sum;
+}

@@ -122,7 +122,6 @@ template <class Config> struct spc_only_tile {
 template <class Config> struct spc_tile_walk<Config, true, false> {
   spc_u32 turn, next_tile, before; // number of the next tile; of tiles in the strips before `first`
   int first;                 // strip of lane 0
-  static constexpr int tall = Config::strip / Config::tile_m; // tiles of m in a strip
   static constexpr spc_u32 on = Config::samples ? 41 : 0;     // blocks; of no multiple are there so many tiles in a list
   static constexpr int some = Config::strip < 1024 ? 1024 / Config::strip : 1; // strips that take turns
   static constexpr long long room = 40 << 20;                 // bytes of B that the cache has room for
@@ -140,14 +139,13 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
   }
   // In front of the last turn; false: this block has no part in it.
   __device__ __forceinline__ bool share(const spc_args &args) {
-    const int parts = spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k);
+    const int parts = spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, gridDim.x);
     mine = {(int)(blockIdx.x % (spc_u32)parts), parts};
     next_tile = last * gridDim.x + blockIdx.x / (spc_u32)parts;
     return blockIdx.x / (spc_u32)parts < left;
   }
   // A strip's tiles of so many entries.
   static __device__ __forceinline__ int tiles_of(int count, int high) { return (count * Config::gran + Config::tile_n - 1) / Config::tile_n * high; }
-  static __device__ __forceinline__ int tall_of(int strip, int m) { return Config::sdd ? tall : min(tall, (m - strip * Config::strip + Config::tile_m - 1) / Config::tile_m); }
   // Of all strips; where there are more than are looked at none are shared.
   static __device__ __forceinline__ spc_u32 all_tiles(const spc_args &args) {
     const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
@@ -155,7 +153,7 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
 #pragma unroll
     for (int first = 0; first < Config::share_strips; first += 32) {
       const int strip = first + ((int)threadIdx.x & 31);
-      if (strip < strips) sum += tiles_of(spc_count_of<Config>(args, strip), tall_of(strip, m));
+      if (strip < strips) sum += tiles_of(spc_count_of<Config>(args, strip), spc_tall_of<Config>(strip, m));
     }
     return strips > Config::share_strips ? ~0u : (spc_u32)__reduce_add_sync(0xffffffffu, sum);
   }
@@ -180,12 +178,7 @@ template <class Config> struct spc_tile_walk<Config, true, false> {
 #pragma unroll 1
     for (; first < strips; first += window) {
       int strip = first + lane, count = strip < strips && lane < window ? spc_count_of<Config>(args, strip) : 0;
-      int high = tall_of(strip, m), mine = tiles_of(count, high), sum = mine;
-#pragma unroll
-      for (int d = 1; d < 32; d *= 2) {
-        int below = __shfl_up_sync(0xffffffffu, sum, d);
-        if (lane >= d) sum += below;
-      }
+      int high = spc_tall_of<Config>(strip, m), mine = tiles_of(count, high), sum = spc_scan_warp(mine);
       spc_u32 all = (spc_u32)__shfl_sync(0xffffffffu, sum, 31), wanted = next_tile - before;
       if (wanted < all) {
         int who, number;

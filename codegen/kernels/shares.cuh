@@ -9,9 +9,10 @@
 #include "spc/gemm.cuh"
 #include "spc/multiply_wgmma.cuh"
 
-// The part of a tile that a block has.
+// The part of a tile that a block has.  unit: its number among the parts of all tiles of the last turn; those of a tile follow one another.
 struct spc_tile_part {
   int number, parts;
+  spc_u32 unit = blockIdx.x;
   __device__ __forceinline__ spc_k_share of(int steps) const { return spc_part_of_k(steps, number, parts); }
   // In a word that has room from bit 8 on.
   __device__ __forceinline__ int noted() const { return number << 8 | parts << 16; }
@@ -23,25 +24,19 @@ template <class Config, class Walk> SPC_DEVICE spc_k_share spc_share_at_hand(con
   else return {0, steps};
 }
 
-// Which of all parts of the last turn's tiles is this block's.
-template <class Config, class Walk> SPC_DEVICE spc_u32 spc_unit_at_hand(const Walk &walk) {
-  if constexpr (Config::narrow > 0) return walk.unit;
-  else return blockIdx.x;
-}
-
-// Parts of every tile, of so many tiles of so many k tiles; by all threads alike.
-template <class Config> SPC_DEVICE int spc_parts_of(spc_u32 tiles, int steps) {
-  const spc_u32 units = min((spc_u32)Config::share_units, gridDim.x);
+// Parts of every tile, of so many tiles of so many k tiles for so many blocks; by all threads alike.
+template <class Config> SPC_DEVICE int spc_parts_of(spc_u32 tiles, int steps, spc_u32 blocks) {
+  const spc_u32 units = min((spc_u32)Config::share_units, blocks);
   return max(1, min(tiles > 0 ? (int)(units / tiles) : 1, min(Config::share_parts, steps / Config::share_steps)));
 }
 
-// A part of a tile's sums is computed, number `unit` of all tiles' parts, of which so many columns are of use.  True for the one who goes on with
-// the tile: its sums are all the parts' then.  said: a word of shared memory for each warpgroup.
-template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, const spc_tile_part &mine, spc_u32 unit, int *said) {
+// A part of a tile's sums is computed, of which so many columns are of use.  True for the one who goes on with the tile: its sums are all the
+// parts' then.  said: a word of shared memory for each warpgroup.
+template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &sums, const spc_args &args, int columns, const spc_tile_part &mine, int *said) {
   using all = spc_wgmma_sums<Config>;
   const int groups = Config::workers / 128, quads = all::count / 4, group = all::group(), thread = (int)threadIdx.x % 128;
   static_assert(all::blocks == 1 && all::count % 4 == 0 && sizeof(typename all::Sum) == 4, "a warpgroup shares 64 rows of f32 sums");
-  const spc_u32 first = unit - (spc_u32)mine.number; // the parts of a tile follow one another
+  const spc_u32 first = mine.unit - (spc_u32)mine.number;
   float4 *room = (float4 *)Config::sums_shared(args) + (spc_u64)(first * groups + group) * quads * 128 + thread;
   const spc_u64 apart = (spc_u64)groups * quads * 128; // from one part to the next
   const int some = quads % 8 == 0 ? 8 : 4, used = (columns - all::group_column() + 8 * some - 1) / (8 * some); // quads: four sums of eight columns; some at a time

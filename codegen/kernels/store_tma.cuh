@@ -195,7 +195,7 @@ template <class Config> struct spc_box_store {
   static_assert(!Config::samples || (by_engine && !by_rows), "listed columns are stored by box, each contiguous");
 
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
-  static constexpr int slot_bytes = spc_boxes<Config>::a::bytes + (Config::narrow > 0 ? spc_boxes<Config>::b::bytes / Config::tile_n * Config::narrow : Config::parts * spc_boxes<Config>::b::bytes); // at least
+  static constexpr int slot_bytes = spc_boxes<Config>::least_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
   static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first

@@ -345,6 +345,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU,
      .way = CASE_TURNED},
     {"gemm_tma_64x8x128", IR_F16, IR_F16, 'c', 'c', 'r', .epilogue = CASE_RESIDUAL},
+    {"gemm_tma_64x8x128", IR_BF16, IR_BF16, 'r', 'c', 'c', .epilogue = CASE_GATE},
     {"gemm_tma_128x256x64_split2", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
     {"gemm_tma_128x256x64_split2", IR_F16, IR_F32, 'c', 'c', 'c', true, .epilogue = CASE_SCALES},
     {"gemm_tma_128x192x64_split2", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_RESIDUAL},

@@ -1,6 +1,5 @@
 """Results asked for in blocks, whose tiles are wide where a strip has many blocks and narrow where few are left of it, or in all: lists of all lengths, tiles that
-are fewer than a GPU's blocks, about as many, and several turns of them. On an emulated device with a few multiprocessors small sizes do.
-And products of few rows, in tiles of 8 columns of the result turned round, with what is read at the result's place."""
+are fewer than a GPU's blocks, about as many, and several turns of them. On an emulated device with a few multiprocessors small sizes do."""
 import os
 import numpy as np
 from .harness import *
@@ -44,11 +43,3 @@ narrow("dense is meant", 520, 656, 136, (0.5,), options=("--force-guard=dense",)
 if HERE and not SMALL: # turns of 132 tiles
     for kept in (0.5, 0.25, 0.1, 0.9):
         narrow("turns", 4096, 4096, 392, tuple(max(0, int(64 * kept + d)) for d in (0, 3, -2, 1, -1, 2, -3, 5)))
-
-for m in (1, 5, 8, 17):
-    for dtype in ("bf16", "f16"):
-        A, B, R = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, 200), (136, 200), (m, 136)))
-        text = """spx 1; dim M: dyn; kernel k { in A: %s[M,200]; in B: %s[136,200]; in R: %s[M,136]; out C[m,n] = relu(sum[k] A[m,k]*B[n,k]) + R[m,n] : %s acc f32; }
-schedule k for sm_90a { tile C m=8 n=64 k=128; }""" % ((dtype,) * 4)
-        case("narrow: a residual of %d rows, %s" % (m, dtype), text, dict(A=A, B=B, R=R), dict(C=np.maximum(f64(A) @ f64(B).T, 0) + f64(R)), rtol=1e-2,
-             kernels=["gemm_tma_64x8x128"] if HERE else [])
