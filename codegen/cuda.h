@@ -206,6 +206,9 @@ typedef struct cg_launch {
   int buf_marks, buf_order, buf_packed;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
+  const struct cg_launch *sample; /* a dense branch in front of a list: how it takes a sample of the values; NULL: it is none */
+  const ir_list *fronted;         /* whose front it is, or stands behind; NULL: neither */
+  int buf_front;
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
   bool holds;             /* who comes behind it comes when all of its blocks have left */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
@@ -233,11 +236,20 @@ bool cg_detects_by_blocks(const ir_list *list);
 bool cg_deals_evenly(const cg_launch *launch);
 /* Launch shape: grid, threads, shared memory, buffers. */
 void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *out);
+int cg_blocks_beside(const cg_launch *launch); /* what its registers are to leave room for, on a multiprocessor */
+bool cg_is_plain(const ir_kernel_row *row);    /* multiply-adds, no tensor cores, all k's */
 int cg_buffer_number(const cg_launch *launch, const ir_buf *buf); /* -1: not there */
+const char *cg_leaves_to_front(ir_arena *arena, const cg_launch *launch); /* a line of its kernel, or none */
 int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which the plan's report knows it; -1: none of the kernel's */
 
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
+
+/* ---- who reads a list (cuda_readers.c) --------------------------------------------------------- */
+bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row);
+bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
+bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
+int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has

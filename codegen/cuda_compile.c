@@ -183,10 +183,11 @@ static spc_status select_all(compilation *c) {
   return SPC_OK;
 }
 
-static void emit_launches(compilation *c, const cg_launches *launches, bool stand_in) {
+static void emit_launches(compilation *c, const ir_stage *stage, const cg_launches *launches, bool stand_in) {
   for (int n = 0; n < launches->at.count; n++) {
     ir_code_image code;
     emit_launch(c, &launches->at.at[n], &code);
+    code.stage = stage; /* whose it is, of a dense branch in front of a list too */
     code.stands_in = stand_in;
     IR_PUSH(c->arena, &c->image->codes, code);
   }
@@ -216,8 +217,8 @@ static spc_status emit_all(compilation *c) {
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
     v->first = c->image->codes.count;
-    emit_launches(c, &v->launches, false);
-    emit_launches(c, &v->stand_ins, true);
+    emit_launches(c, v->stage, &v->launches, false);
+    emit_launches(c, v->stage, &v->stand_ins, true);
   }
   const char *folder = c->options->override_dir;
   return folder ? cg_override(c->arena, c->image, folder, c->sink) : SPC_OK;

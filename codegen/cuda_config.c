@@ -6,8 +6,6 @@
 #include "codegen/cuda.h"
 #include "ir/attend.h"
 
-enum { THREADS_A_UNIT = 2048, REGISTERS_A_UNIT = 65536 };
-
 typedef struct config {
   ir_arena *arena;
   const ir_kernel *kernel;
@@ -76,6 +74,13 @@ static void put_pointer(const config *c, const char *name, const char *type, int
        type, buf);
 }
 
+/* What a launch behind a front begins with (kernels/guard.cuh). */
+const char *cg_leaves_to_front(ir_arena *arena, const cg_launch *l) {
+  if (!l->fronted || l->sample) return "";
+  return ir_format_text(arena, "  if (spc_leaves_to_front(args, spc_said_in_front(args, (const int *)args.buf[%d]), (const int *)args.buf[%d])) return;\n",
+                        l->buf_verdict, l->buf_front);
+}
+
 int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
   for (int i = 0; i < kernel->lists.count; i++)
     if (kernel->lists.at[i] == list) return i;
@@ -101,13 +106,22 @@ static bool is_heeded(const config *c) {
   return false;
 }
 
+/* Whether it stands behind a front (kernels/front.cuh). */
+static void put_behind(const config *c) {
+  bool behind = c->l->fronted && !c->l->sample;
+  line(c, "static constexpr bool has_front = %s; // before it", behind ? "true" : "false");
+  line(c, behind ? "SPC_DEVICE const int *front(const spc_args &args) { return (const int *)args.buf[%d]; }" : "SPC_DEVICE const int *front(const spc_args &) { return nullptr; }",
+       c->l->buf_front);
+}
+
 static void put_guard(const config *c) {
-  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict && !c->l->decides;
+  bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict && !c->l->decides && !c->l->sample;
   bool computes = c->l->stage->kind == IR_STAGE_COMPUTE && !(c->l->decides && is_heeded(c));
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
   line(c, "static constexpr bool takes_sample = %s; // of what is asked for, and decides", c->l->decides ? "true" : "false");
+  put_behind(c);
   if (c->l->own_lists || c->l->own_verdict || c->l->decides)
     put_decision(c);
   else if (guarded || c->l->own_dense)
@@ -676,45 +690,11 @@ static void put_list_kernel(const config *c) {
     return;
   }
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
-  line(c, "static constexpr int reported = -1; // by who comes behind");
+  line(c, "static constexpr int reported = -1; // by who computes");
   put_decision(c);
 }
 
 /* ---- whole sources --------------------------------------------------------------------------- */
-static bool is_plain(const ir_kernel_row *row) { return row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(row); }
-
-/* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself
- * waits for memory more than once: another one computes meanwhile, as it does while one of plain multiply-adds waits for
- * its own threads.  Joined stages keep what the first of them needs
- * to keep memory busy. */
-static int plain_blocks(const ir_kernel_row *row) {
-  const int others = 64; /* registers of a thread beside its sums: two k's of both operands, addresses */
-  return REGISTERS_A_UNIT / (row->m * row->n + others * row->threads);
-}
-
-/* By mma.sync: as many as registers allow without spilling. */
-static int attending_blocks(const cg_launch *l) {
-  int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
-  int most = longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
-  bool crowded = l->attend.asked && most > 2; /* bits beside the sums */
-  return ir_kernel_moves_boxes(l->row) ? 1 : crowded ? most - 1 : most;
-}
-
-static int blocks_beside(const cg_launch *l) {
-  if (l->cluster) return 2;
-  if (l->spreads && l->spread.arrays + l->spread.results <= 2) return CG_BLOCKS_BESIDE + 1; /* with four, and the registers of four, a dense branch behind it takes 8 us longer: measured, not known why */
-  if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
-  if (l->attend.is) return attending_blocks(l);
-  if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
-  if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
-  if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
-  if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
-  if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
-  if (l->next || ir_kernel_skips_columns(l->row)) return 3;
-  if (is_plain(l->row)) return plain_blocks(l->row);
-  return ir_kernel_skips(l->row) ? 2 : 1;
-}
-
 static void put_struct(const config *c, const char *name) {
   ir_text_printf(c->out, "%sstruct %s {\n", strcmp(name, "Config") ? "\n" : "", name);
   if (c->l->attend.takes_notes)
@@ -749,14 +729,19 @@ static const char *opening(const cg_launch *l, bool boxes) {
 
 static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
-  bool cluster = ir_kernel_split(c->l->row) > 1, plain = is_plain(c->l->row);
+  bool cluster = ir_kernel_split(c->l->row) > 1, plain = cg_is_plain(c->l->row);
   ir_text_printf(c->out,
                  "\nextern \"C\" __global__ void __launch_bounds__(Config::threads, %s%d%s)%s\n"
-                 "%s(const __grid_constant__ spc_args args%s) {\n%s  spc_%s<Config>(args%s);\n",
-                 plain ? "spc_plain_blocks<" : "", blocks_beside(c->l), plain ? ">::beside" : "",
+                 "%s(const __grid_constant__ spc_args args%s) {\n",
+                 plain ? "spc_plain_blocks<" : "", cg_blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
-                 boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "",
-                 opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
+                 boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
+  if (c->l->sample)
+    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
+                   IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part);
+  else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
+  ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
+  if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
   put_next(c);
   ir_text_put(c->out, "}\n");
 }
@@ -777,7 +762,7 @@ static void put_widths(const config *c) {
 
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                      ir_text *out) {
-  config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out};
+  config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out}, sample = {arena, kernel, launch->sample, out};
   put_opening(&c);
   if (next.l) put_opening(&next);
   if (!launch->row) {
@@ -792,8 +777,14 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
+  if (sample.l) ir_text_printf(out, "#include \"spc/front.cuh\"\n#include \"spc/%s.cuh\"\n", sample.l->regroups ? "regroup" : sample.l->live ? "live" : "detect");
   ir_text_put(out, "\n");
+  if (sample.l) {
+    put_struct(&sample, "Sample");
+    ir_text_put(out, "template <> constexpr bool spc_in_front<Sample> = true;\n");
+  }
   put_struct(&c, "Config");
   if (next.l) put_struct(&next, "Next");
+  if (sample.l) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
   put_entry(&c);
 }

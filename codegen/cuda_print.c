@@ -580,14 +580,13 @@ static void put_bounds(ir_text *out, const cg_launch *launch) {
 void cg_loop_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                    ir_text *out) {
   cg_printer p = {.out = out, .func = launch->func, .launch = launch, .depth = 1};
-  (void)arena;
   bool columns = runs(launch->func, IR_RUN_COLUMNS);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n\n", columns ? "columns" : "team");
   if (!has_thread_loop(launch->func))
     ir_text_put(out, "// No parallel loop: one thread runs it in order.\n");
   ir_text_put(out, "extern \"C\" __global__ void ");
   put_bounds(out, launch);
-  ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n  ptx_%s_grid();\n", launch->entry, launch->holds ? "wait" : "follow");
+  ir_text_printf(out, "\n%s(const __grid_constant__ spc_args args) {\n%s  ptx_%s_grid();\n", launch->entry, cg_leaves_to_front(arena, launch), launch->holds ? "wait" : "follow");
   if (launch->buf_verdict >= 0)
     ir_text_printf(out, "  if (spc_not_meant(args, args.buf[%d], %s, %d)) return;\n", launch->buf_verdict,
                    launch->stage->when.above ? "true" : "false", cg_list_number(kernel, launch->stage->when.list));

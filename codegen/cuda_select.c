@@ -20,8 +20,7 @@ typedef struct selection {
 } selection;
 
 /* ---- launches -------------------------------------------------------------------------------- */
-static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part,
-                             int threads) {
+static cg_launch launch_of(const selection *s, const ir_kernel_row *row, const char *part, int threads) {
   cg_launch launch = {.stage = s->stage,
                       .row = row,
                       .part = part,
@@ -31,7 +30,12 @@ static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char 
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = -1;
+  return launch;
+}
+
+static cg_launch *launch_new(selection *s, const ir_kernel_row *row, const char *part, int threads) {
+  cg_launch launch = launch_of(s, row, part, threads);
   launch.entry =
       cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s%s%s", s->kernel->name, s->stage->name,
                                             part && s->out->at.count ? "." : "",
@@ -48,8 +52,22 @@ static int use_values(selection *s, cg_launch *launch, const ir_tensor *tensor) 
   return use(s, launch, cg_values_buffer(s->arena, tensor));
 }
 
+/* Who decides by itself, over a list that nobody made or read, looks for no front. */
+static bool has_front(const selection *s, const ir_list *list) {
+  return list && list->front && !cg_walks_bits(s->kernel, list) && !cg_reads_counts(s->kernel, list);
+}
+
+/* It is the list's front, or stands behind it. */
+static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
+  if (!has_front(s, list)) return;
+  launch->fronted = list;
+  launch->buf_verdict = use(s, launch, list->verdict);
+  launch->buf_front = use(s, launch, list->front);
+}
+
 static void use_guard(selection *s, cg_launch *launch) {
   if (s->stage->when.list) launch->buf_verdict = use(s, launch, s->stage->when.list->verdict);
+  use_front(s, launch, s->stage->when.list);
 }
 
 static spc_status unfit(selection *s, const char *row, const char *why) {
@@ -317,80 +335,6 @@ static bool is_turned(const selection *s, const cg_launch *l) {
   return m != n && m == l->row->n && n == l->row->m;
 }
 
-/* The stage behind it computes the same where the guard says dense, by a kernel with the same tile:
- * the kernel of a k list that takes all k's in order is that kernel. */
-static bool has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row) {
-  const ir_list *list = stage->when.list;
-  int i = 0;
-  while (i < kernel->stages.count && kernel->stages.at[i] != stage) i++;
-  if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
-  const ir_stage *other = kernel->stages.at[i + 1];
-  const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
-  bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
-              other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
-  return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
-         ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
-         dense->k == row->k;
-}
-
-/* The stage that alone reads the list, or is guarded by it beside its twin; NULL: there are others. */
-static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list) {
-  const ir_stage *reader = NULL;
-  int guarded = 0;
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind != IR_STAGE_COMPUTE) continue;
-    guarded += stage->when.list == list;
-    for (int r = 0; r < stage->reads.count; r++) {
-      if (stage->reads.at[r] != list) continue;
-      if (reader) return NULL;
-      reader = stage;
-    }
-  }
-  return guarded == 2 ? reader : NULL;
-}
-
-/* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL: of one that is kept nothing is saved by not making it. */
-static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
-  const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !ir_list_made_once(kernel, list) &&
-               list->verdict && list->threshold;
-  return alone ? reader : NULL;
-}
-
-/* Lists of blocks are short: where one kernel alone reads them, and is its own dense branch, it walks the bits and decides
- * itself.  Another one that could stand in for it would need the list. */
-static bool walks_bits(const ir_kernel *kernel, const ir_list *list) {
-  const ir_stage *reader = alone_reader(kernel, list);
-  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && has_dense_twin(kernel, reader, row);
-}
-
-/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
-static int strip_cluster(const ir_list *list) {
-  const int64_t many = 64;
-  int64_t strips = 0;
-  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
-}
-
-/* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */
-static bool fits_cluster(const ir_list *list) {
-  const int64_t words_a_block = 256;
-  int64_t capacity;
-  return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * strip_cluster(list);
-}
-
-/* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
- * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
- * Narrow strips lose by it where much is kept (docs/performance-log.md). */
-static bool reads_counts(const ir_kernel *kernel, const ir_list *list) {
-  const int64_t least_strip = 128;
-  const ir_stage *reader = alone_reader(kernel, list);
-  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
-         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
-}
-
 /* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
 static bool decides_itself(const selection *s, const cg_launch *l) {
   const ir_list *list = s->stage->when.list;
@@ -490,9 +434,9 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->decides = decides_itself(s, l);
   if (l->decides) l->buf_threshold = use(s, l, s->stage->when.list->threshold);
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
-                 !s->stage->detects && has_dense_twin(s->kernel, s->stage, row);
-  l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && walks_bits(s->kernel, l->list);
-  l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && reads_counts(s->kernel, l->list);
+                 !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
+  l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
+  l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && cg_reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
   l->func = fragment_of(s, row);
@@ -594,12 +538,12 @@ static cg_launch *list_launch(selection *s, const ir_kernel_row *row, const char
 /* Values to bits; where the list is for nothing when the guard says dense, a sample may say so. */
 static void select_values(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
-  bool strips = reads_counts(s->kernel, list), bits = list->bits != NULL && !strips;
+  bool strips = cg_reads_counts(s->kernel, list), bits = list->bits != NULL && !strips;
   cg_launch *l = launch_new(s, row, strips ? "detect_strips" : bits ? "detect_bits" : "detect_lists",
                             strips ? THREADS_IN_A_CLUSTER : bits ? row->threads : THREADS_A_STRIP);
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
-  if (strips) l->cluster = strip_cluster(list), l->sampled = true;
+  if (strips) l->cluster = cg_strip_cluster(list), l->sampled = true;
   if (bits) l->buf_bits = use(s, l, list->bits);
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);
@@ -673,6 +617,30 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   use_decision(s, l);
 }
 
+/* What takes a sample of the list's values, as the launches that read them would (kernels/front.cuh). */
+static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : list->packed && !list->strip_index ? "sample_live" : "sample_values"; }
+
+/* The dense branch in front of the list: with a sample of what the row's launches would read, in this launch's buffers. */
+static spc_status select_front(selection *s, const ir_kernel_row *row) {
+  const ir_list *list = s->stage->detects;
+  selection dense = *s;
+  for (int i = 0; i < s->kernel->stages.count; i++)
+    if (s->kernel->stages.at[i]->when.list == list && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];
+  SPC_TRY(select_product(&dense, ir_kernel_row_named(dense.stage->row)));
+  cg_launch *l = &s->out->at.at[s->out->at.count - 1], *sample = IR_NEW(s->arena, cg_launch);
+  *sample = launch_of(s, row, sample_part(list), l->threads);
+  sample->list = l->fronted;
+  sample->live = list->packed && !list->strip_index;
+  sample->regroups = list->order != NULL;
+  sample->lists_guarded = sample->sampled = true;
+  sample->buf_a = use_values(s, l, list->tensor);
+  sample->buf_verdict = use(s, l, list->verdict);
+  sample->buf_threshold = use(s, l, list->threshold);
+  l->sample = sample;
+  l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));
+  return SPC_OK;
+}
+
 static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
@@ -683,13 +651,17 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1)) /* of whole rows too */
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
-  if (list->order) return select_regrouped(s, row), SPC_OK;
-  if (list->packed && !list->strip_index) return select_packing(s, row), SPC_OK;
-  if (list->verdict && (!list->bits || !list->threshold))
+  if (list->verdict && !list->order && !(list->packed && !list->strip_index) && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
-  if (list->packed) return select_compacted(s, row, values), SPC_OK;
-  if (values) select_values(s, row);
-  if (list->bits && !walks_bits(s->kernel, list) && !reads_counts(s->kernel, list)) select_lists(s, row, values);
+  if (has_front(s, list)) SPC_TRY(select_front(s, row));
+  if (list->order) select_regrouped(s, row);
+  else if (list->packed && !list->strip_index) select_packing(s, row);
+  else if (list->packed) select_compacted(s, row, values);
+  else {
+    if (values) select_values(s, row);
+    if (list->bits && !cg_walks_bits(s->kernel, list) && !cg_reads_counts(s->kernel, list)) select_lists(s, row, values);
+  }
+  for (int i = 0; i < s->out->at.count; i++) use_front(s, &s->out->at.at[i], list);
   return SPC_OK;
 }
 

@@ -1,7 +1,7 @@
 /* cuda_shape.c - the shape of a launch: grid, threads, clusters, shared memory; as expressions of sizes. */
 #include "codegen/cuda.h"
 
-enum { THREADS_OF_A_UNIT = 2048 };
+enum { THREADS_A_UNIT = 2048, REGISTERS_A_UNIT = 65536 };
 enum { GROUP_THREADS_A_UNIT = 512 }; /* persistent blocks whose rows come in groups */
 
 /* ---- loops and lists ------------------------------------------------------------------------- */
@@ -111,7 +111,7 @@ static void loop_shape(ir_arena *a, const cg_launch *l, ir_code_image *out) {
     int rows = loop->run == IR_RUN_TEAM ? l->threads / loop->width : l->threads; /* of a block */
     out->grid[0] = ir_ceil_div(a, ir_apply(a, IR_OP_SUB, loop->hi, loop->lo), rows);
     out->capped = l->stage->when.list != NULL; /* blocks that have nothing to do take their time too */
-    if (out->capped) out->blocks_per_sm = THREADS_OF_A_UNIT / l->threads;
+    if (out->capped) out->blocks_per_sm = THREADS_A_UNIT / l->threads;
   }
 }
 
@@ -137,6 +137,8 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                                   : launch->row   ? launch->row->name
                                                   : "loop",
                          .library = launch->library,
+                         .front = launch->sample ? launch->fronted : NULL,
+                         .behind = launch->sample ? NULL : launch->fronted,
                          .threads = launch->threads,
                          .blocks_per_sm = 1,
                          .shared_bytes = launch->shared_bytes,
@@ -173,4 +175,38 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     if (launch->attend.is) cg_attend_maps(arena, launch, out);
     else cg_boxes_maps(arena, launch, out);
   }
+}
+
+/* ---- what a multiprocessor is to hold side by side ---------------------------------------------- */
+bool cg_is_plain(const ir_kernel_row *row) { return row->multiply == IR_MULTIPLY_FMA && !ir_kernel_skips(row); }
+
+static int plain_blocks(const ir_kernel_row *row) {
+  const int others = 64; /* registers of a thread beside its sums: two k's of both operands, addresses */
+  return REGISTERS_A_UNIT / (row->m * row->n + others * row->threads);
+}
+
+/* By mma.sync: as many as registers allow without spilling. */
+static int attending_blocks(const cg_launch *l) {
+  int longest = l->attend.head > l->attend.head_v ? l->attend.head : l->attend.head_v;
+  int most = longest <= 64 ? 4 : longest <= 128 ? 3 : longest <= 192 ? 2 : 1;
+  bool crowded = l->attend.asked && most > 2; /* bits beside the sums */
+  return ir_kernel_moves_boxes(l->row) ? 1 : crowded ? most - 1 : most;
+}
+
+/* The registers of lists_from_bits leave room to start while detect_bits ends; a block that looks at zeros itself waits for memory more than
+ * once: another one computes meanwhile, as it does while one of plain multiply-adds waits for its own threads.  Joined stages keep what the
+ * first of them needs to keep memory busy. */
+int cg_blocks_beside(const cg_launch *l) {
+  if (l->cluster) return 2;
+  if (l->spreads && l->spread.arrays + l->spread.results <= 2) return CG_BLOCKS_BESIDE + 1; /* with four, and the registers of four, a dense branch behind it takes 8 us longer: measured, not known why */
+  if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
+  if (l->attend.is) return attending_blocks(l);
+  if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
+  if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
+  if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
+  if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
+  if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
+  if (l->next || ir_kernel_skips_columns(l->row)) return 3;
+  if (cg_is_plain(l->row)) return plain_blocks(l->row);
+  return ir_kernel_skips(l->row) ? 2 : 1;
 }

@@ -185,8 +185,8 @@ static const field list_fields[] = {
     FIELD(ir_list, order, BUF),     FIELD(ir_list, packed, BUF),
     FIELD(ir_list, sums, BUF),      FIELD(ir_list, arrived, BUF),
     FIELD(ir_list, verdict, BUF),   FIELD(ir_list, threshold, BUF),
-    FIELD(ir_list, most, INT64),    FIELD(ir_list, fused, FLAG),
-    FIELD(ir_list, pairs, FLAG)};
+    FIELD(ir_list, front, BUF),     FIELD(ir_list, most, INT64),
+    FIELD(ir_list, fused, FLAG),    FIELD(ir_list, pairs, FLAG)};
 
 void ir_read_list(ir_reader *r) {
   ir_list *list = IR_NEW(r->arena, ir_list);

@@ -31,6 +31,9 @@
  *     starts  i64 [strips]               where the ids of a row begin; IR_LIST_GROUP rows lie one
  *                                        after the other, from the first one's place on
  *     vals    [strips * capacity]        the tensor's elements at the ids
+ * A dense branch may stand in front of the launches that make the list.  It takes a sample of the values, and where that says dense computes at
+ * once; who comes behind need not wait for it to leave:
+ *     front   i32 [1 + IR_FRONT_BLOCKS]  how many blocks it has; of each whether it has computed
  * capacity = ceil(extent(axis) / gran) is exact: nothing can overflow.
  *
  * `sread`: the loop over the axis becomes a loop over the list, index = ids[s][n]*gran + r.
@@ -40,7 +43,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64 };
+enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_FRONT_BLOCKS = 1024 };
 
 struct ir_list {
   const char *name;
@@ -59,6 +62,7 @@ struct ir_list {
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
+  ir_buf *front;     /* of the dense branch in front of it; NULL: there is none */
   bool pairs;        /* two strips share a list that tells them apart */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;

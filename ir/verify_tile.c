@@ -117,6 +117,9 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
     ir_fault(c, list->span, "only a list of single elements of single rows has values");
   check_list_buf(c, list->verdict, IR_I32, "verdicts");
   check_list_buf(c, list->threshold, IR_F64, "thresholds");
+  check_list_buf(c, list->front, IR_I32, "words of a front");
+  if (list->front && (!list->verdict || !list->threshold || list->fused || !list->front->count || list->front->count->kind != IR_CONST || list->front->count->i != 1 + IR_FRONT_BLOCKS))
+    ir_fault(c, list->span, "a front has i32[%d], of a list that values are looked at for, with a verdict and a threshold", 1 + IR_FRONT_BLOCKS);
 }
 
 /* ---- stages -------------------------------------------------------------------------------- */

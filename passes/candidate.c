@@ -219,8 +219,15 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
   return cost.epilogue + cost.lists;
 }
 
-double pass_candidate_look(pass_context *context, const ir_candidate *candidate) {
+bool pass_has_front(pass_context *context, const ir_candidate *candidate, double dense) {
+  const pass_profile *p = context->profile;
+  bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || pass_is_live(candidate) || candidate->regrouped; /* launches that would leave in front of it */
+  return many && !pass_is_quick(context) && p->sample_us > 0 && p->front_us > 0 && dense >= p->front_us && (pass_is_live(candidate) || !detects_in_producer(context, candidate->operand));
+}
+
+double pass_candidate_look(pass_context *context, const ir_candidate *candidate, double dense) {
   looking cost = looking_cost(context, candidate, 1);
+  if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile));
   bool alone = decides_alone(candidate, cost.fused);
   int leave = is_both(candidate, cost.fused) ? 0 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
   return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || alone, leave);

@@ -165,7 +165,7 @@ static void expect_all(pass_context *context, pass_ways *ways) {
     candidate->expected = looks ? looking(context, ways, candidate, dense) : candidate->microseconds;
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
-    f.look = pass_candidate_look(context, candidate);
+    f.look = pass_candidate_look(context, candidate, dense);
     expect_listed(&f, candidate);
   }
 }
@@ -183,7 +183,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
   double dense = best_dense(ways), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate) : 0;
+    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, dense) : 0;
     way->weight = way->candidate->expected * (look > cheap ? 1 + fmax(context->profile->guard_margin, look / dense) : 1);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;

@@ -491,6 +491,9 @@ double pass_cost_look(const pass_profile *p, double index, bool fused, int skipp
   return fmin(index, p->launch_us + p->sample_us + p->skipped_us * leave);
 }
 
+/* Whoever comes behind leaves beside it; all of it is waited for. */
+double pass_cost_front(const pass_profile *p) { return p->sample_us + p->skipped_us; }
+
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes) {
   double compute =

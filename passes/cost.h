@@ -126,6 +126,7 @@ double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* What a guarded list costs where dense is meant: all of `index` (its lists and guard), or only a
  * sample and launches that leave, on a target that samples. */
+double pass_cost_front(const pass_profile *p); /* what a dense branch in front of a list loses by the sample, and by those behind it */
 double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 /* Sums of `length` products at entries, a team of threads an entry, whose operands lie along the sum. */

@@ -469,6 +469,7 @@ spc_status pass_stage(pass_context *context, ir_kernel *kernel) {
   }
   pass_stage_once(context, kernel);
   pass_stage_shares(context, kernel);
+  pass_stage_fronts(context, kernel);
   pass_stage_lifetimes(kernel);
   return SPC_OK;
 }

@@ -37,6 +37,8 @@ bool pass_weighs_store(const ir_list *list); /* it is one of those */
 void pass_stage_once(pass_context *context, ir_kernel *kernel);
 /* Lists whose tiles may be fewer than blocks, and which are made in every run, get what those that share a tile meet in. */
 void pass_stage_shares(pass_context *context, ir_kernel *kernel);
+/* A dense branch stands in front of a list where that pays (stage_front.c). */
+void pass_stage_fronts(pass_context *context, ir_kernel *kernel);
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */
 
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without

@@ -194,6 +194,7 @@ static void live_list(ir_list *list, int stage) {
   live(list->order, stage);
   live(list->packed, stage);
   live(list->arrived, stage);
+  live(list->front, stage);
 }
 
 /* Columns side by side: of who writes them, and of who reads them there. */
@@ -226,6 +227,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     }
     if (stage->when.list) live(stage->when.list->verdict, stage->number);
     if (stage->when.list) live(stage->when.list->threshold, stage->number); /* who walks bits decides */
+    if (stage->when.list) live(stage->when.list->front, stage->number);
     if (stage->detects) live(stage->detects->verdict, stage->number);
     if (stage->detects) live(stage->detects->threshold, stage->number);
     live_assembled(kernel, stage);

@@ -15,7 +15,7 @@ typedef struct spc_args {
   void *buf[SPC_ARGS_BUFS];
   long long size[SPC_ARGS_SIZES];
   float threshold; /* break-even of the guard, a run-time argument */
-  unsigned flags;  /* bit 0: reproducible */
+  unsigned flags;  /* SPC_FLAG_* */
   unsigned
       *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */
 } spc_args;
@@ -37,6 +37,9 @@ typedef struct spc_tensor_maps {
       map[SPC_MAPS]; /* A, B, T, and what is read at T's place, as far as they are used */
 } spc_tensor_maps;
 
+/* Behind a front (kernels/front.cuh), that was launched too; and the last launch there. */
+enum { SPC_FLAG_REPRODUCIBLE = 1, SPC_FLAG_BEHIND = 2, SPC_FLAG_LAST = 4 };
+enum { SPC_VERDICT_FRONT = 1 << 20 }; /* beside a cover in 65536ths: the front has computed */
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
 #ifdef __cplusplus

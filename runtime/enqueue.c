@@ -320,7 +320,7 @@ static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
   const ir_code_image *code = &r->plan->image->codes.at[number];
   rt_launch *launch = &r->launches[number];
   launch->args.status = r->plan->options.report ? r->plan->options.report->device : NULL;
-  launch->args.flags = r->plan->image->kernel->program->reproducible ? 1u : 0u;
+  launch->args.flags = r->plan->image->kernel->program->reproducible ? SPC_FLAG_REPRODUCIBLE : 0;
   for (int b = 0; b < code->bufs.count; b++)
     launch->args.buf[b] = pointer_at(r, &r->places[number][b]);
   if (!r->sized) {
@@ -336,6 +336,7 @@ static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
 static spc_status make_launches(rt_ready *r, ir_sink *sink) {
   if (!r->sized) r->calls = rt_settled_find(r->settled, r->plan->sizes);
   for (int i = 0; i < r->plan->image->codes.count; i++) SPC_TRY(make_launch(r, i, sink));
+  rt_launch_fronts(r->plan, r->launches, true);
   return SPC_OK;
 }
 
@@ -345,7 +346,7 @@ static spc_status run_device(rt_ready *r, rt_share share, void *stream, ir_sink 
   if (rt_cuda_enter(r->plan->options.cuda)) return rt_driver_failed(r->plan, sink, "launching");
   for (int i = 0; i < r->plan->image->codes.count; i++) {
     const rt_launch *launch = &r->launches[i];
-    if (launch->empty || !rt_takes(share, r->plan->image->codes.at[i].stage)) continue;
+    if (launch->empty || launch->spared || !rt_takes(share, r->plan->image->codes.at[i].stage)) continue;
     SPC_TRY(rt_launch_send(r->plan, i, launch, stream, sink));
   }
   return SPC_OK;

@@ -216,16 +216,40 @@ bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int numb
   const ir_code_image *codes = plan->image->codes.at;
   bool unfit = false;
   int own = number;
+  if (codes[number].front) return launches[number].unfit;
   while (own > 0 && codes[own].stands_in) own--;
-  for (int i = own; i >= 0 && codes[i].stage == codes[own].stage; i--) unfit |= !codes[i].stands_in && launches[i].unfit;
+  for (int i = own; i >= 0 && codes[i].stage == codes[own].stage; i--) unfit |= !codes[i].stands_in && !codes[i].front && launches[i].unfit;
   return unfit != codes[number].stands_in;
+}
+
+static rt_launch *last_behind(const rt_plan *plan, rt_launch *launches, const ir_list *front) {
+  for (int i = plan->image->codes.count - 1; i >= 0; i--) {
+    const ir_code_image *code = &plan->image->codes.at[i];
+    if (code->behind == front && code->stage->kind == IR_STAGE_COMPUTE && !launches[i].empty) return &launches[i];
+  }
+  return NULL;
+}
+
+void rt_launch_fronts(const rt_plan *plan, rt_launch *launches, bool taken) {
+  const ir_code_image *codes = plan->image->codes.at;
+  for (int f = 0; f < plan->image->codes.count; f++) {
+    if (!codes[f].front) continue;
+    rt_launch *last = last_behind(plan, launches, codes[f].front);
+    launches[f].spared = !taken || !last;
+    bool there = !launches[f].spared && !launches[f].empty;
+    for (int i = f + 1; i < plan->image->codes.count; i++) {
+      if (codes[i].behind != codes[f].front) continue;
+      launches[i].args.flags &= ~(unsigned)(SPC_FLAG_BEHIND | SPC_FLAG_LAST);
+      if (there) launches[i].args.flags |= &launches[i] == last ? SPC_FLAG_BEHIND | SPC_FLAG_LAST : SPC_FLAG_BEHIND;
+    }
+  }
 }
 
 spc_status rt_launch_prepare(rt_run *run, int number) {
   const ir_code_image *code = &run->plan->image->codes.at[number];
   rt_launch *launch = &run->launches[number];
   spc_args *args = &launch->args;
-  *args = (spc_args){.status = run->status, .flags = rt_run_program(run)->reproducible ? 1u : 0u};
+  *args = (spc_args){.status = run->status, .flags = rt_run_program(run)->reproducible ? SPC_FLAG_REPRODUCIBLE : 0};
   for (int i = 0; i < code->bufs.count; i++) {
     rt_slot *slot;
     SPC_TRY(rt_memory_buffer(&run->memory, code->bufs.at[i], &slot));
@@ -255,7 +279,7 @@ spc_status rt_launch_send(const rt_plan *plan, int number, const rt_launch *laun
 }
 
 spc_status rt_launch_enqueue(rt_run *run, int number, void *stream) {
-  if (run->launches[number].empty) return SPC_OK;
+  if (run->launches[number].empty || run->launches[number].spared) return SPC_OK;
   if (rt_cuda_enter(run->plan->options.cuda)) return rt_run_driver_failed(run, "launching");
   return rt_launch_send(run->plan, number, &run->launches[number], stream, run->memory.sink);
 }

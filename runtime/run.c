@@ -16,7 +16,10 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot) {
   return rt_slot_to_host(&run->memory, *slot);
 }
 
-double rt_verdict_cover(int32_t verdict) { return verdict ? (fabs((double)verdict) - 1) / 65536 : 0; }
+double rt_verdict_cover(int32_t verdict) {
+  double told = verdict > 0 ? verdict & ~SPC_VERDICT_FRONT : -(double)verdict;
+  return verdict ? (told - 1) / 65536 : 0;
+}
 
 /* Where a device's guard says dense the list was not made, and the verdict has the cover; so it has where it stands alone. */
 static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover) {
@@ -302,6 +305,7 @@ spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
   const ir_kernel *kernel = run->plan->image->kernel;
   rt_stage_stats row;
   run->stream = stream;
+  if (run->launches) rt_launch_fronts(run->plan, run->launches, rt_run_only_launches(run));
   for (int i = 0; i < kernel->stages.count; i++) {
     if (run->left_out && run->left_out[i]) continue;
     if (!rt_takes(run->share, kernel->stages.at[i])) {

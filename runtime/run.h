@@ -40,6 +40,7 @@ typedef struct rt_launch {
   int64_t grid[3];
   rt_cublaslt_call *call; /* of a library's product */
   bool empty;             /* no blocks at these sizes */
+  bool spared;            /* a front that this run does without (rt_launch_fronts) */
   bool unfit; /* its maps do not fit, or the library has no algorithm: the codes that stand in for
                  it are launched */
 } rt_launch;
@@ -84,6 +85,9 @@ spc_status rt_call_host(rt_plan *plan, const ir_code_image *code, const rt_buffe
 void rt_launch_room(rt_plan *plan, int code, ir_arena *arena, rt_launch *launch);
 spc_status rt_launch_sizes(const rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);
 spc_status rt_launch_maps(rt_plan *plan, int code, rt_launch *launch, ir_sink *sink);
+/* What stands behind a front that is launched too may leave without waiting for it, and the last of it waits until it has computed.
+ * taken: false where launches are prepared one by one, and who is the last is not known: fronts are spared then. */
+void rt_launch_fronts(const rt_plan *plan, rt_launch *launches, bool taken);
 bool rt_launch_left_out(const rt_plan *plan, const rt_launch *launches, int code);
 spc_status rt_launch_send(const rt_plan *plan, int code, const rt_launch *launch, void *stream,
                           ir_sink *sink);

@@ -15,10 +15,23 @@
 #include "spc/guard.cuh"
 
 // ---- the guard -----------------------------------------------------------------------------------------------
+// Shared memory of a block: in front of a product that of its ring, which is all there is.
+template <class Config, class T> SPC_DEVICE T &spc_room() {
+  if constexpr (spc_in_front<Config>) {
+    extern __shared__ __align__(1024) char spc_shared[];
+    static_assert(sizeof(T) <= 4096, "a product has no less");
+    return *(T *)spc_shared;
+  } else {
+    __shared__ T room;
+    return room;
+  }
+}
+
 // The sums over a block of two numbers, for all of its threads.
 struct spc_two { int x, y; };
 template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
-  __shared__ spc_two sums[Config::threads / 32];
+  struct room { spc_two of_warp[Config::threads / 32]; };
+  spc_two *sums = spc_room<Config, room>().of_warp;
   int lane = (int)threadIdx.x & 31;
   spc_two all = {0, 0};
 #pragma unroll
@@ -125,7 +138,8 @@ template <class Config> struct spc_axis_runs {
   static constexpr int load = 32 * chunk, word = 32 * gran, unit = load > word ? load : word; // columns
   static constexpr int parts = unit / load, words = unit / word;                              // of a unit
   static constexpr int each = gran < chunk ? chunk / gran : 1;                                // micro-tiles of a chunk
-  static constexpr bool fit = !Config::strip_is_contiguous && (gran & (gran - 1)) == 0 && parts <= warps && words <= Config::threads;
+  static constexpr bool sampled = !Config::strip_is_contiguous && (gran & (gran - 1)) == 0;
+  static constexpr bool fit = sampled && parts <= warps && words <= Config::threads; // a block
 
   const V *from;
   long long pitch, rows, extent;
@@ -134,7 +148,7 @@ template <class Config> struct spc_axis_runs {
   __device__ __forceinline__ explicit spc_axis_runs(const spc_args &args)
       : from(Config::values(args)), pitch(Config::strip_pitch(args)), rows(Config::strip_extent(args)),
         extent(Config::axis_extent(args)) {
-    aligned = fit && Config::axis_is_contiguous && extent % chunk == 0 &&
+    aligned = sampled && Config::axis_is_contiguous && extent % chunk == 0 &&
               (((spc_u64)from | (spc_u64)pitch * sizeof(V)) & 15) == 0;
   }
   SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
@@ -256,36 +270,44 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 
 // The same where the axis is contiguous and a chunk holds several micro-tiles: two chunks of a strip's rows, a warp's each, so that what is
 // found empty is (of strips of more than 128 rows: so many of them).  Two that share a sector take as long as one: to look at so many rows
-// takes a cycle each.  Places are one of each part of the strips and one of each part of the columns: strips may be unlike.
+// takes a cycle each.  Half of the rows come first: where these are enough, or as many more would not be, the others are not looked
+// at.  Places are one of each part of the strips and one of each part of the columns: strips may be unlike.
 template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
-  const int places = 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
+  const int places = axis::warps > 8 && axis::warps < 16 ? axis::warps : 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
-  const int samples = places * across * axis::each;
+  const int samples = places * across * axis::each, first = (loads + 1) / 2; // loads under way
   spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
   spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
   double threshold = Config::threshold(args);
   spc_u32 share = max(wide / places, 1u);
-  int covered = 0, chunk = axis::lane() % across;
-#pragma unroll
-  for (int t = 0; t < turns; t++) {
+  const int chunk = axis::lane() % across;
+  uint4 any[turns] = {};
+  auto look = [&](int t, int i) {
     spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
-    // 7 and 16 have nothing in common: every part of the columns has its turn
+    // 7 has nothing in common with their number: every part of the columns has its turn
     spc_u32 strip = (number * strips + hash % strips) / places, column = (number * 7 % places * share + hash % share) % wide;
     long long first = (long long)strip * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
-    uint4 seen[loads], any = make_uint4(0, 0, 0, 0);
+    int row = i * at_once + axis::lane() / across;
+    return runs.at(first + row * apart, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
+  };
+#pragma unroll 1
+  for (int known = 0, until = first;; known = until, until = loads) {
+    int set = 0;
 #pragma unroll
-    for (int i = 0; i < loads; i++) {
-      int row = i * at_once + axis::lane() / across;
-      seen[i] = runs.at(first + row * apart, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
+    for (int t = 0; t < turns; t++) {
+      uint4 seen[first];
+#pragma unroll
+      for (int i = 0; i < first; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+      for (int i = 0; i < first; i++) any[t] = axis::both(any[t], seen[i]);
+      set += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
     }
-#pragma unroll
-    for (int i = 0; i < loads; i++) any = axis::both(any, seen[i]);
-    covered += __popc(ptx_any_bits(axis::bits(any) << chunk * axis::each));
+    set = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, 0}).x;
+    const double wanted = threshold * samples;
+    if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
   }
-  covered = spc_block_sums<Config>({axis::lane() == 0 ? covered : 0, 0}).x;
-  return spc_decide<Config>(args, covered, samples, threshold);
 }
 
 // Where the axis is contiguous and a micro-tile has chunks of its own: of each a few, a lane one of them.  A micro-tile that was found
@@ -316,6 +338,20 @@ template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, 
 template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_axis_runs<Config> &runs) {
   if constexpr (spc_axis_runs<Config>::each > 1) return spc_sample_columns<Config>(args, runs);
   else return spc_sample_chunks<Config>(args, runs);
+}
+
+// Whether a sample says dense; where none can be taken it does not.  Writes the verdict.
+template <class Config> SPC_DEVICE bool spc_sample_values(const spc_args &args) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  if constexpr (spc_strip_runs<Config>::fit) {
+    spc_strip_runs<Config> runs(args);
+    if (runs.aligned) return spc_sample_is_dense<Config>(args, runs);
+  }
+  if constexpr (spc_axis_runs<Config>::sampled) {
+    spc_axis_runs<Config> runs(args);
+    if (runs.aligned) return spc_sample_is_dense<Config>(args, runs);
+  }
+  return false;
 }
 
 template <class Config>
@@ -362,12 +398,9 @@ template <class Config> SPC_DEVICE void spc_bits_of_tiles(const spc_args &args, 
 // values -> bits; one warp a word, neighbours take neighbouring strips.
 template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
+  if constexpr (Config::decides)
+    if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
   spc_strip_runs<Config> runs(args);
-  if constexpr (Config::decides) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
-    if constexpr (spc_strip_runs<Config>::fit)
-      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
-  }
   if constexpr (spc_strip_runs<Config>::fit && Config::gran >= spc_strip_runs<Config>::long_gran)
     if (runs.aligned) {
       spc_bits_of_tiles<Config>(args, runs);
@@ -376,8 +409,6 @@ template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
   if constexpr (spc_axis_runs<Config>::fit) {
     spc_axis_runs<Config> along(args);
     if (along.aligned) {
-      if constexpr (Config::decides)
-        if (spc_sample_is_dense<Config>(args, along)) return;
       spc_bits_of_units<Config>(args, along);
       return;
     }

@@ -172,9 +172,11 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   static_assert(Config::threads == 384 && Config::workers == 256, "two warpgroups multiply, the last one loads and fills");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
+  const int said = spc_said_in_front<Config>(args);
   if (threadIdx.x == Config::workers)
     for (int i = 0; i < 4; i++) ptx_tma_prefetch(&maps.map[i]);
-  ptx_wait_grid(); // nothing in global memory was touched before
+  if (spc_leaves_to_front<Config>(args, said)) return;
+  ptx_wait_grid(); // nothing else in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
   ptx_release_grid();
   const bool all = spc_dense_is_meant<Config>(args);

@@ -747,6 +747,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(Config::shared_bytes >= ring::bytes, "shared_bytes is less than the ring and the staged tile need");
   extern __shared__ __align__(1024) char spc_shared[];
   spc_u32 shared = spc_shared_address(spc_shared);
+  const int said = spc_said_in_front<Config>(args);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
   const bool early = Config::evenly && !prepares && !Config::guarded; // who starts the copies waits for nobody
   if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
@@ -755,14 +756,15 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
-  ptx_wait_grid(); // nothing in global memory was touched before
+  if (spc_leaves_to_front<Config>(args, said)) return;
+  ptx_wait_grid(); // nothing else in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
-  ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
+  if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   if constexpr (Config::narrow > 0)
     if (threadIdx.x < 32) spc_plan_tiles<Config>(args);

@@ -3,7 +3,7 @@
 // All branches are enqueued; the device decides (no host in the loop).  A verdict says what was measured, too:
 //
 //     0, or minus one less the cover in 65536ths     sparse
-//     1 + the cover in 65536ths                      dense
+//     1 + the cover in 65536ths                      dense; SPC_VERDICT_FRONT beside it where that branch stands in front (front.cuh)
 //
 // It goes on to the plan's report, for a host that does not wait (runtime/report.c).  The host's memory is far, and a launch has
 // not ended before what it wrote there has arrived: whoever computes reports, early on, and not who decides in front of it.
@@ -13,10 +13,34 @@
 SPC_DEVICE int spc_verdict(const void *from) { return *(const volatile int *)from; }
 SPC_DEVICE bool spc_says_dense(const void *from) { return spc_verdict(from) > 0; }
 
+// ---- behind a front ------------------------------------------------------------------------------------------
+// A dense branch in front of a list (front.cuh) has said that it computes: who comes behind leaves, and has not waited for it.  The last of
+// them leaves when all blocks of the front have computed, since what comes next waits for no other: front[0] of them, and of each a word.
+SPC_DEVICE bool spc_stands_behind(const spc_args &args) { return args.flags & SPC_FLAG_BEHIND; }
+// What the front has said, past the caches of this multiprocessor; asked for first of all, what else has to be done meanwhile comes between.
+SPC_DEVICE int spc_said_in_front(const spc_args &args, const int *verdict) { return spc_stands_behind(args) ? *(const volatile int *)verdict : 0; }
+SPC_DEVICE bool spc_leaves_to_front(const spc_args &args, int said, const int *front) {
+  if (said < SPC_VERDICT_FRONT) return false;
+  if ((args.flags & SPC_FLAG_LAST) && blockIdx.x == 0)
+    for (int b = (int)threadIdx.x; b < front[0]; b += (int)blockDim.x)
+      while (!ptx_load_acquire(front + 1 + b)) __nanosleep(100);
+  return true;
+}
+template <class Config> SPC_DEVICE int spc_said_in_front(const spc_args &args) {
+  return Config::has_front ? spc_said_in_front(args, Config::verdict(args)) : 0;
+}
+template <class Config> SPC_DEVICE bool spc_leaves_to_front(const spc_args &args, int said) {
+  return Config::has_front && spc_leaves_to_front(args, said, Config::front(args));
+}
+// In front of what a Config makes or computes: a sample says whether to go on.
+template <class Config> constexpr bool spc_in_front = false;
+
+// ---- verdicts ------------------------------------------------------------------------------------------------
+
 // list: its number in the kernel, -1: somebody else reports.
 SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
   if (list < 0 || verdict == 0 || !args.status || blockIdx.x > 0 || threadIdx.x > 0) return;
-  args.status[1 + list] = verdict > 0 ? (spc_u32)verdict | 0x80000000u : (spc_u32)-verdict;
+  args.status[1 + list] = verdict > 0 ? ((spc_u32)verdict & ~(spc_u32)SPC_VERDICT_FRONT) | 0x80000000u : (spc_u32)-verdict;
 }
 
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
@@ -43,7 +67,7 @@ template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double 
   bool dense = all > 0 ? covered >= threshold * all : 0 >= threshold; // a division would take longer
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     double cover = all > 0 ? covered / all : 0;
-    int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured : -measured;
+    int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
     spc_report(args, Config::reported, verdict);
   }

@@ -76,6 +76,13 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
   return spc_decide<Config>(args, many, samples, threshold);
 }
 
+// As spc_sample_values (detect.cuh).
+template <class Config> SPC_DEVICE bool spc_sample_live(const spc_args &args) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  spc_whole_rows<Config> rows(args);
+  return rows.aligned && spc_rows_are_many<Config>(args, rows);
+}
+
 // A warp a row, a block a word of bits.
 template <class Config> SPC_DEVICE void spc_detect_live(const spc_args &args) {
   static_assert(Config::threads == 32 * 32, "a block has as many warps as a word has bits");
@@ -84,11 +91,8 @@ template <class Config> SPC_DEVICE void spc_detect_live(const spc_args &args) {
   spc_whole_rows<Config> rows(args);
   int warp = (int)threadIdx.x / 32, row = (int)blockIdx.x * 32 + warp;
   uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
-  if constexpr (Config::decides) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
-    if constexpr (Config::sampled)
-      if (rows.aligned && spc_rows_are_many<Config>(args, rows)) return;
-  }
+  if constexpr (Config::decides)
+    if (!spc_stands_behind(args) && spc_sample_live<Config>(args)) return;
 #pragma unroll 1
   for (int word = (int)blockIdx.x; word * 32 < rows.rows; word += (int)gridDim.x, row = word * 32 + warp) {
     if (word != (int)blockIdx.x && rows.aligned) first = rows.at(row, 0);

@@ -33,6 +33,14 @@ SPC_DEVICE void ptx_follow_grid() {
   ptx_release_grid();
 }
 
+// What another block has left, and what was written before that; pairs with ptx_store_release.
+SPC_DEVICE int ptx_load_acquire(const int *from) {
+  int v;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+  return v;
+}
+SPC_DEVICE void ptx_store_release(int *to, int v) { asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); }
+
 // ---- loads ----------------------------------------------------------------------------------------
 // 16 bytes that nobody writes meanwhile, past L1.
 SPC_DEVICE uint4 ptx_load_16(const void *from) {

@@ -143,10 +143,8 @@ template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &ro
 template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args, const spc_row_runs<Config> &runs) {
   using row_runs = spc_row_runs<Config>;
   const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, all = 32 * most * looks, least = 16 * 1024;
-  const int turns = all / Config::threads;
-  static_assert(all % Config::threads == 0, "lanes share the looks evenly");
-  __shared__ spc_sample_room room;
-  __shared__ float estimate;
+  const int turns = (all + Config::threads - 1) / Config::threads;
+  spc_sample_room &room = spc_room<Config, spc_sample_room>();
   spc_u32 rows = (spc_u32)Config::strip_extent(args), tiles = (spc_u32)Config::capacity(args);
   if (rows < 64 || (spc_u64)rows * tiles < least) return false;
   double threshold = Config::threshold(args);
@@ -158,33 +156,42 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
     spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
     spc_u32 hash = (number * most + column) * 2654435761u >> 8, row = number * high + (number * 2654435761u >> 8) % high;
     spc_u32 tile = column * share + (column * 2246822519u >> 8) % share, part = hash % (row_runs::lanes / looks) * looks + look % looks;
-    seen[t] = column < columns ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
+    seen[t] = column < columns && look < all ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
   }
+  bool all_set = true; // then no order helps, and nothing has to be put into one
+#pragma unroll
+  for (int t = 0; t < turns; t++) all_set &= nth(t) >= all || nth(t) / looks % most >= columns || row_runs::any(seen[t]);
+  if (__syncthreads_and(all_set)) return spc_decide<Config>(args, 1, 1, threshold);
   if (threadIdx.x < 64) room.pattern[threadIdx.x / 2][threadIdx.x % 2] = 0;
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < turns; t++) {
     spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
     spc_u32 votes = ptx_ballot(row_runs::any(seen[t])) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
-    if (votes && look % looks == 0) atomicOr(&room.pattern[number][column / 32], 0x80000000u >> column % 32);
+    if (votes && look < all && look % looks == 0) atomicOr(&room.pattern[number][column / 32], 0x80000000u >> column % 32);
   }
   __syncthreads();
   spc_u32 strips = (spc_u32)Config::strips(args);
   float cover = spc_cover_regrouped<Config>(room, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
-  if (threadIdx.x == 0) estimate = cover;
-  __syncthreads();
   const float promise = 1.08f;
-  return spc_decide<Config>(args, fminf(estimate * promise, 1.0f), 1, threshold);
+  return spc_decide<Config>(args, fminf(cover * promise, 1.0f), 1, threshold);
+}
+
+// As spc_sample_values (detect.cuh).
+template <class Config> SPC_DEVICE bool spc_sample_rows(const spc_args &args) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  if constexpr (Config::sampled && spc_row_runs<Config>::fit) {
+    spc_row_runs<Config> runs(args);
+    if (runs.aligned) return spc_rows_are_unlike<Config>(args, runs);
+  }
+  return false;
 }
 
 template <class Config> SPC_DEVICE void spc_detect_rows(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
+  if constexpr (Config::decides)
+    if (!spc_stands_behind(args) && spc_sample_rows<Config>(args)) return;
   spc_row_runs<Config> runs(args);
-  if constexpr (Config::decides) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
-    if constexpr (Config::sampled && spc_row_runs<Config>::fit)
-      if (runs.aligned && spc_rows_are_unlike<Config>(args, runs)) return;
-  }
   spc_u32 words = spc_mark_words<Config>(args), all = (spc_u32)Config::strip_extent(args) * words;
   spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;
 #pragma unroll 1

@@ -155,13 +155,10 @@ template <class Config> SPC_DEVICE void spc_find_pairs(const spc_args &args, con
 }
 
 template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) {
-  spc_strip_runs<Config> runs(args);
   spc_clear_counters<Config>(args);
-  if constexpr (Config::decides) {
-    if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
-    if constexpr (Config::sampled && spc_strip_runs<Config>::fit)
-      if (runs.aligned && spc_sample_is_dense<Config>(args, runs)) return;
-  }
+  if constexpr (Config::decides)
+    if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
+  spc_strip_runs<Config> runs(args);
   if constexpr (Config::pairs) spc_find_pairs<Config>(args, runs);
   else spc_find_strips<Config>(args, runs);
 }

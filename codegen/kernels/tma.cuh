@@ -59,3 +59,5 @@ SPC_DEVICE void ptx_tma_store_commit() { asm volatile("cp.async.bulk.commit_grou
 template <int Pending> SPC_DEVICE void ptx_tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
 }
+// The same until what they store is in memory.
+SPC_DEVICE void ptx_tma_store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

@@ -1,0 +1,80 @@
+/* cuda_readers.c - who reads a list, and what that one decides by itself: then no launch does.
+ *
+ *     a dense twin    the kernel over the list is the dense branch too
+ *     walks bits      it reads the bits of blocks, and no list is made
+ *     reads counts    one launch makes bits and list, and the counts tell it the cover */
+#include "codegen/cuda.h"
+
+/* The stage behind it computes the same where the guard says dense, by a kernel with the same tile:
+ * the kernel of a k list that takes all k's in order is that kernel. */
+bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row) {
+  const ir_list *list = stage->when.list;
+  int i = 0;
+  while (i < kernel->stages.count && kernel->stages.at[i] != stage) i++;
+  if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
+  const ir_stage *other = kernel->stages.at[i + 1];
+  const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
+  bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
+              other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
+  return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
+         ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
+         dense->k == row->k;
+}
+
+/* The stage that alone reads the list, or is guarded by it beside its twin; NULL: there are others. */
+static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = NULL;
+  int guarded = 0;
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    if (stage->kind != IR_STAGE_COMPUTE) continue;
+    guarded += stage->when.list == list;
+    for (int r = 0; r < stage->reads.count; r++) {
+      if (stage->reads.at[r] != list) continue;
+      if (reader) return NULL;
+      reader = stage;
+    }
+  }
+  return guarded == 2 ? reader : NULL;
+}
+
+/* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL: of one that is kept nothing is saved by not making it. */
+static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = only_reader(kernel, list);
+  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !ir_list_made_once(kernel, list) &&
+               list->verdict && list->threshold;
+  return alone ? reader : NULL;
+}
+
+/* Lists of blocks are short: where one kernel alone reads them, and is its own dense branch, it walks the bits and decides
+ * itself.  Another one that could stand in for it would need the list. */
+bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = alone_reader(kernel, list);
+  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
+  return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && cg_has_dense_twin(kernel, reader, row);
+}
+
+/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
+int cg_strip_cluster(const ir_list *list) {
+  const int64_t many = 64;
+  int64_t strips = 0;
+  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
+}
+
+/* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */
+static bool fits_cluster(const ir_list *list) {
+  const int64_t words_a_block = 256;
+  int64_t capacity;
+  return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * cg_strip_cluster(list);
+}
+
+/* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
+ * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
+ * Narrow strips lose by it where much is kept (docs/performance-log.md). */
+bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
+  const int64_t least_strip = 128;
+  const ir_stage *reader = alone_reader(kernel, list);
+  const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
+  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
+         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
+}

@@ -1,0 +1,39 @@
+// front.cuh - a dense branch in front of the launches that make a list.
+//
+//     front i32 [1 + blocks]    how many blocks it has; of each, whether it has computed
+//
+//     the front        takes a sample.  Where it says dense, it computes, and lets who comes behind begin
+//     who comes behind leaves at once then, beside the front's last tiles (guard.cuh)
+//     the last of them leaves when all of the front's blocks have computed
+//
+// In front of the dense branch each launch that has nothing to do would be waited for: 1 us and more.  Behind it the first finds room
+// when a block of the front has left, and the others follow.  It begins when all blocks here have let it, and each has written then what
+// concerns it, past the caches of multiprocessors.
+#pragma once
+#include "spc/guard.cuh"
+#include "spc/tma.cuh"
+
+// Whether the sample says dense, first of all, by whole blocks, all alike; says: takes it.  list: its number.
+template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, int *front, int most, int list, Says says) {
+  ptx_wait_grid();
+  const bool dense = (int)gridDim.x <= most && says();
+  if (dense && threadIdx.x == blockDim.x - 1) {
+    front[1 + blockIdx.x] = 0;
+    if (blockIdx.x == 0) front[0] = (int)gridDim.x;
+  }
+  if (dense && blockIdx.x == 0 && threadIdx.x == 0) spc_report(args, list, *Sample::verdict(args));
+  __syncthreads(); // shared memory is the product's from here on; what the block has written is the last thread's to pass on
+  return dense;
+}
+
+// At the end, by all threads.  The last warp has not had to multiply: it is here early.
+SPC_DEVICE void spc_front_ends(int *front) {
+  if (threadIdx.x == blockDim.x - 1) {
+    __threadfence(); // the verdict, and that this block has not computed
+    ptx_release_grid();
+  }
+  ptx_tma_store_wait(); // what this thread has stored by box
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) ptx_store_release(front + 1 + blockIdx.x, 1);
+}
