@@ -16,14 +16,19 @@
 // Whether the sample says dense, first of all, by whole blocks, all alike; says: takes it.  list: its number.
 template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, int *front, int most, int list, Says says) {
   ptx_wait_grid();
-  const bool dense = (int)gridDim.x <= most && says();
-  if (dense && threadIdx.x == blockDim.x - 1) {
+  const bool fits = (int)gridDim.x <= most, dense = fits && says(), decides = blockIdx.x == 0 && threadIdx.x == 0;
+  if (!fits && decides) *Sample::verdict(args) = 0;
+  if (!dense) {
+    if (decides) __threadfence(); // who comes behind has not waited when it reads this verdict: not that of the run before
+    return false;
+  }
+  if (threadIdx.x == blockDim.x - 1) {
     front[1 + blockIdx.x] = 0;
     if (blockIdx.x == 0) front[0] = (int)gridDim.x;
   }
-  if (dense && blockIdx.x == 0 && threadIdx.x == 0) spc_report(args, list, *Sample::verdict(args));
+  if (decides) spc_report(args, list, *Sample::verdict(args));
   __syncthreads(); // shared memory is the product's from here on; what the block has written is the last thread's to pass on
-  return dense;
+  return true;
 }
 
 // At the end, by all threads.  The last warp has not had to multiply: it is here early.

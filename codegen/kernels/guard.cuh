@@ -17,13 +17,15 @@ SPC_DEVICE bool spc_says_dense(const void *from) { return spc_verdict(from) > 0;
 // A dense branch in front of a list (front.cuh) has said that it computes: who comes behind leaves, and has not waited for it.  The last of
 // them leaves when all blocks of the front have computed, since what comes next waits for no other: front[0] of them, and of each a word.
 SPC_DEVICE bool spc_stands_behind(const spc_args &args) { return args.flags & SPC_FLAG_BEHIND; }
-// What the front has said, past the caches of this multiprocessor; asked for first of all, what else has to be done meanwhile comes between.
+// What the front has said; asked for first of all, so that what else has to be done comes meanwhile.
 SPC_DEVICE int spc_said_in_front(const spc_args &args, const int *verdict) { return spc_stands_behind(args) ? *(const volatile int *)verdict : 0; }
 SPC_DEVICE bool spc_leaves_to_front(const spc_args &args, int said, const int *front) {
   if (said < SPC_VERDICT_FRONT) return false;
-  if ((args.flags & SPC_FLAG_LAST) && blockIdx.x == 0)
-    for (int b = (int)threadIdx.x; b < front[0]; b += (int)blockDim.x)
+  if ((args.flags & SPC_FLAG_LAST) && blockIdx.x == 0) {
+    const int blocks = ptx_load_acquire(front); // past the caches of this multiprocessor: nothing was waited for
+    for (int b = (int)threadIdx.x; b < blocks; b += (int)blockDim.x)
       while (!ptx_load_acquire(front + 1 + b)) __nanosleep(100);
+  }
   return true;
 }
 template <class Config> SPC_DEVICE int spc_said_in_front(const spc_args &args) {
