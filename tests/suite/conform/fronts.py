@@ -60,3 +60,33 @@ for gran, kernel, m, n, k in (("128x1", "gemm_k", 1024, 264, 1088), ("1x8192", "
     of_rows(gran, "all", m - 24, n, k + 12, kernel) # no front
     for force in ("sparse", "dense"):
         of_rows(gran, "all", m, n, k, kernel, ("--force-guard=" + force,))
+
+
+def who_computes():
+    """The kernels behind the front are made wrong: what is right is the front's, and what is not is theirs."""
+    text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
+kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] fill 2 : bf16 acc f32; }"""
+    m, n, k = 1024, 2048, 40
+    A, B, edited = ints((m, k)), ints((n, k)), path("behind")
+    for mask in ("all", "a tenth"):
+        W = MASKS[mask]((m, n), (128, 1))
+        number, args = arguments(text, dict(A=A, B=B, W=W), None, [IN_COLUMNS, "--backend=cuda"])
+        if not os.path.exists(edited):
+            os.mkdir(edited)
+            spc("compile", args[0], IN_COLUMNS, "-DM=%d" % m, "-DN=%d" % n, "-DK=%d" % k, "--target=sm_90a", "--emit=cuda", "-o", edited)
+            for name in os.listdir(edited):
+                with open(os.path.join(edited, name)) as file:
+                    emitted = file.read()
+                if name in ("k.C-0.cuda", "k.C.dense.cuda"):
+                    with open(os.path.join(edited, name), "w") as file:
+                        file.write(emitted.replace("? acc :", "? 777.0f :").replace("return acc;", "return 777.0f;"))
+                else:
+                    os.remove(os.path.join(edited, name))
+            check("fronts: both branches behind the front are there to be edited", sorted(os.listdir(edited)) == ["k.C-0.cuda", "k.C.dense.cuda"], str(os.listdir(edited)))
+        r = spc("run", *args, "--override-dir=" + edited, "--out=C=" + path("behind%s.npy" % number))
+        good = r.returncode == 0 and np.array_equal(np.load(path("behind%s.npy" % number)).astype(np.float64), f64(ROUND["bf16"](np.where(W, f64(A) @ f64(B).T, 2))))
+        check("fronts: %s is computed by %s" % (mask, "the front" if mask == "all" else "who comes behind it"), good == (mask == "all") and r.returncode == 0, r.stderr)
+
+
+if HERE:
+    job("who computes", who_computes)
