@@ -9,7 +9,6 @@
  * branch each would be waited for.  So the dense branch comes first, once more, with the sample, and the others leave beside its
  * last tiles (kernels/front.cuh).  Where it does not go on it is one launch more: it is worth that where it is long, and they are
  * many.  Of two, one of them the dense branch itself, nothing is saved. */
-#include "ir/beside.h"
 #include "passes/choice.h"
 #include "passes/stage.h"
 

@@ -1,0 +1,71 @@
+/* Which launches are told that a dense branch stands in front of them, and which of them is the last (rt_launch_fronts). */
+#include <criterion/criterion.h>
+
+#include "runtime/run.h"
+
+enum { BEHIND = SPC_FLAG_REPRODUCIBLE | SPC_FLAG_BEHIND, LAST = BEHIND | SPC_FLAG_LAST, NOT = SPC_FLAG_REPRODUCIBLE, CODES = 7 };
+
+static ir_list list, other;
+static const ir_stage makes = {.kind = IR_STAGE_DETECT}, computes = {.kind = IR_STAGE_COMPUTE};
+/* Something before it; the front, the bits; the product, what stands in for it, the dense branch; another list's. */
+static ir_code_image codes[CODES] = {{.stage = &computes},
+                                     {.stage = &makes, .front = &list},
+                                     {.stage = &makes, .behind = &list},
+                                     {.stage = &computes, .behind = &list},
+                                     {.stage = &computes, .behind = &list, .stands_in = true},
+                                     {.stage = &computes, .behind = &list},
+                                     {.stage = &computes, .behind = &other}};
+static rt_launch launches[CODES];
+
+static void tell(bool taken) {
+  ir_image image = {.cuda = true};
+  image.codes.at = codes, image.codes.count = CODES;
+  rt_plan plan = {.image = &image};
+  rt_launch_fronts(&plan, launches, taken);
+}
+
+static void all_there(void) {
+  for (int i = 0; i < CODES; i++) launches[i] = (rt_launch){.args = {.flags = NOT}, .empty = codes[i].stands_in};
+}
+
+static void expect(const unsigned *flags) {
+  for (int i = 0; i < CODES; i++) cr_expect_eq(launches[i].args.flags, flags[i], "launch %d: flags %u, wanted %u", i, launches[i].args.flags, flags[i]);
+}
+
+TestSuite(runtime_fronts, .init = all_there);
+
+Test(runtime_fronts, the_last_one_waits) {
+  tell(true);
+  expect((unsigned[]){NOT, NOT, BEHIND, BEHIND, BEHIND, LAST, NOT});
+  cr_expect(!launches[1].spared);
+}
+
+Test(runtime_fronts, the_last_one_that_is_launched_waits) {
+  launches[5].empty = true;
+  tell(true);
+  expect((unsigned[]){NOT, NOT, BEHIND, LAST, BEHIND, BEHIND, NOT});
+  launches[3].empty = true, launches[4].empty = false; /* what stands in */
+  tell(true);
+  expect((unsigned[]){NOT, NOT, BEHIND, BEHIND, LAST, BEHIND, NOT});
+}
+
+Test(runtime_fronts, no_front_is_told_where_it_is_not_launched) {
+  const unsigned none[] = {NOT, NOT, NOT, NOT, NOT, NOT, NOT};
+  tell(true);
+  launches[1].empty = true; /* its boxes do not fit */
+  tell(true);
+  expect(none);
+  launches[1].empty = false;
+  tell(false);
+  expect(none);
+  cr_expect(launches[1].spared);
+  tell(true);
+  cr_expect(!launches[1].spared);
+}
+
+Test(runtime_fronts, a_front_behind_which_nothing_computes_is_spared) {
+  launches[3].empty = launches[5].empty = true;
+  tell(true);
+  expect((unsigned[]){NOT, NOT, NOT, NOT, NOT, NOT, NOT});
+  cr_expect(launches[1].spared);
+}
