@@ -106,14 +106,6 @@ static bool is_heeded(const config *c) {
   return false;
 }
 
-/* Whether it stands behind a front (kernels/front.cuh). */
-static void put_behind(const config *c) {
-  bool behind = c->l->fronted && !c->l->sample;
-  line(c, "static constexpr bool has_front = %s; // before it", behind ? "true" : "false");
-  line(c, behind ? "SPC_DEVICE const int *front(const spc_args &args) { return (const int *)args.buf[%d]; }" : "SPC_DEVICE const int *front(const spc_args &) { return nullptr; }",
-       c->l->buf_front);
-}
-
 static void put_guard(const config *c) {
   bool guarded = c->l->stage->when.list && c->l->buf_verdict >= 0 && !c->l->own_dense && !c->l->own_lists && !c->l->own_verdict && !c->l->decides && !c->l->sample;
   bool computes = c->l->stage->kind == IR_STAGE_COMPUTE && !(c->l->decides && is_heeded(c));
@@ -121,7 +113,6 @@ static void put_guard(const config *c) {
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
   line(c, "static constexpr bool takes_sample = %s; // of what is asked for, and decides", c->l->decides ? "true" : "false");
-  put_behind(c);
   if (c->l->own_lists || c->l->own_verdict || c->l->decides)
     put_decision(c);
   else if (guarded || c->l->own_dense)
@@ -181,6 +172,14 @@ static void put_batch_index(const config *c) {
   line(c, "}");
 }
 
+/* Whether it stands behind a front: it asks when it has begun, and not first of all as others do (kernels/guard.cuh). */
+static void put_behind(const config *c) {
+  bool behind = c->l->fronted && !c->l->sample;
+  line(c, "static constexpr bool has_front = %s; // before it", behind ? "true" : "false");
+  line(c, behind ? "SPC_DEVICE const int *front(const spc_args &args) { return (const int *)args.buf[%d]; }" : "SPC_DEVICE const int *front(const spc_args &) { return nullptr; }",
+       c->l->buf_front);
+}
+
 /* What only the kernels that move boxes ask for. */
 static void put_boxes(const config *c) {
   const cg_launch *l = c->l;
@@ -204,6 +203,7 @@ static void put_boxes(const config *c) {
        l->samples || l->packed || l->regroups || l->groups.segment ? "true" : "false");
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
+  put_behind(c);
   cg_shares_print(l, c->out);
   line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", l->product.batch_count,
        l->product.a.batches, l->product.b.batches);

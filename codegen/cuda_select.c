@@ -618,7 +618,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
 }
 
 /* What takes a sample of the list's values, as the launches that read them would (kernels/front.cuh). */
-static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : list->packed && !list->strip_index ? "sample_live" : "sample_values"; }
+static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : ir_list_is_of_rows(list) ? "sample_live" : "sample_values"; }
 
 /* The dense branch in front of the list: with a sample of what the row's launches would read, in this launch's buffers. */
 static spc_status select_front(selection *s, const ir_kernel_row *row) {
@@ -630,7 +630,7 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   cg_launch *l = &s->out->at.at[s->out->at.count - 1], *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
   sample->list = l->fronted;
-  sample->live = list->packed && !list->strip_index;
+  sample->live = ir_list_is_of_rows(list);
   sample->regroups = list->order != NULL;
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
@@ -651,11 +651,12 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row, bool 
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1)) /* of whole rows too */
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
-  if (list->verdict && !list->order && !(list->packed && !list->strip_index) && (!list->bits || !list->threshold))
+  bool rows = list->order || ir_list_is_of_rows(list);
+  if (!rows && list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
   if (has_front(s, list)) SPC_TRY(select_front(s, row));
   if (list->order) select_regrouped(s, row);
-  else if (list->packed && !list->strip_index) select_packing(s, row);
+  else if (rows) select_packing(s, row);
   else if (list->packed) select_compacted(s, row, values);
   else {
     if (values) select_values(s, row);

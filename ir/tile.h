@@ -76,6 +76,9 @@ static inline int64_t ir_list_first_count(const ir_list *list, int64_t strips) {
   return list->pairs ? strips / 2 + strips % 2 : 0;
 }
 
+/* It lists rows that hold anything, and packs them: there are no strips. */
+static inline bool ir_list_is_of_rows(const ir_list *list) { return list->packed && !list->strip_index; }
+
 /* Where a stage's `when` looks: the measured cover of a list against a break-even. */
 typedef struct ir_guard {
   ir_list *list;    /* NULL: always */

@@ -143,7 +143,7 @@ static void check_side_by_side(ir_checker *c, const ir_stage *s) {
   if ((live || packs) && (!read || !read->packed || !read->strip_index != live))
     ir_fault(c, s->span, live ? "its kernel multiplies rows that a list has packed, and it reads no such list"
                               : "its kernel multiplies elements of rows that a list has packed, and it reads no such list");
-  if (s->detects && s->detects->packed && !s->detects->strip_index && (!row || strcmp(row->name, "detect_values")))
+  if (s->detects && ir_list_is_of_rows(s->detects) && (!row || strcmp(row->name, "detect_values")))
     ir_fault(c, s->span, "rows are packed by `detect_values` alone");
 }
 

@@ -219,13 +219,20 @@ static double index_cost(pass_context *context, const ir_candidate *candidate, d
   return cost.epilogue + cost.lists;
 }
 
-bool pass_has_front(pass_context *context, const ir_candidate *candidate, double dense) {
-  const pass_profile *p = context->profile;
-  bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || pass_is_live(candidate) || candidate->regrouped; /* launches that would leave in front of it */
-  return many && !pass_is_quick(context) && p->sample_us > 0 && p->front_us > 0 && dense >= p->front_us && (pass_is_live(candidate) || !detects_in_producer(context, candidate->operand));
+/* It moves boxes, a block a multiprocessor: all of its blocks are there at once, and say that they have computed. */
+static bool can_stand_in_front(const ir_candidate *dense) {
+  const ir_kernel_row *row = dense ? ir_kernel_row_named(dense->row) : NULL;
+  return row && ir_kernel_is_dense(row) && ir_kernel_moves_boxes(row) && ir_kernel_split(row) == 1 && !ir_kernel_is_grouped(row);
 }
 
-double pass_candidate_look(pass_context *context, const ir_candidate *candidate, double dense) {
+bool pass_has_front(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
+  const pass_profile *p = context->profile;
+  bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || pass_is_live(candidate) || candidate->regrouped; /* launches that would leave */
+  return many && !pass_is_quick(context) && can_stand_in_front(dense) && p->sample_us > 0 && p->front_us > 0 && dense->microseconds >= p->front_us &&
+         (pass_is_live(candidate) || !detects_in_producer(context, candidate->operand));
+}
+
+double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
   looking cost = looking_cost(context, candidate, 1);
   if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile));
   bool alone = decides_alone(candidate, cost.fused);

@@ -150,10 +150,10 @@ void pass_context_prepare(pass_context *context); /* the built-in profile, where
 ir_candidate *pass_candidate_new(pass_context *context, pass_ways *ways, const char *row);
 void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_index *index,
                          int64_t size);
-/* What is lost when the guard says dense; dense: microseconds that its branch takes. */
-double pass_candidate_look(pass_context *context, const ir_candidate *candidate, double dense);
-/* A dense branch that takes so long stands in front of its list (stage_front.c), where it can. */
-bool pass_has_front(pass_context *context, const ir_candidate *candidate, double dense);
+/* What is lost when the guard says dense; dense: that branch, NULL: unknown. */
+double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense);
+/* The dense branch stands in front of the candidate's list, too (stage_front.c), where a sample can be taken. */
+bool pass_has_front(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense);
 /* Of its lists and guard, what the guard takes. */
 double pass_candidate_guard(pass_context *context, const ir_candidate *candidate);
 /* Of a candidate that spreads columns what the launch behind it takes. */

@@ -92,15 +92,19 @@ static bool is_listed(const ir_candidate *candidate) {
   return candidate->operand && candidate->axis;
 }
 
-static double best_dense(const pass_ways *ways) {
-  double best = INFINITY;
+/* NULL: there is none. */
+static const ir_candidate *best_dense(const pass_ways *ways) {
+  const ir_candidate *best = NULL;
   for (int i = 0; i < ways->list.count; i++) {
     const ir_candidate *candidate = ways->list.at[i].candidate;
-    if (!candidate->operand && !pass_is_library(candidate) && !pass_is_attention(candidate) && !*candidate->why)
-      best = fmin(best, candidate->microseconds);
+    if (!candidate->operand && !pass_is_library(candidate) && !pass_is_attention(candidate) && !*candidate->why &&
+        (!best || candidate->microseconds < best->microseconds))
+      best = candidate;
   }
   return best;
 }
+
+static double time_of(const ir_candidate *candidate) { return candidate ? candidate->microseconds : INFINITY; }
 
 typedef struct forecast {
   pass_context *context;
@@ -156,7 +160,8 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
-  double dense = best_dense(ways);
+  const ir_candidate *branch = best_dense(ways);
+  double dense = time_of(branch);
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     forecast f = {.context = context, .ways = ways, .candidate = candidate, .dense = dense};
@@ -165,7 +170,7 @@ static void expect_all(pass_context *context, pass_ways *ways) {
     candidate->expected = looks ? looking(context, ways, candidate, dense) : candidate->microseconds;
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
-    f.look = pass_candidate_look(context, candidate, dense);
+    f.look = pass_candidate_look(context, candidate, branch);
     expect_listed(&f, candidate);
   }
 }
@@ -180,10 +185,11 @@ static bool is_pinned(const pass_context *context, const pass_ways *ways,
 /* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
  * margin, and by what it takes where it is in vain. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
-  double dense = best_dense(ways), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
+  const ir_candidate *branch = best_dense(ways);
+  double dense = time_of(branch), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, dense) : 0;
+    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, branch) : 0;
     way->weight = way->candidate->expected * (look > cheap ? 1 + fmax(context->profile->guard_margin, look / dense) : 1);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;

@@ -102,7 +102,7 @@ static void put_axes(const ir_stmt *stmt, ir_text *out) {
 }
 
 static void put_list(const ir_list *list, ir_text *out) {
-  if (list->packed && !list->strip_index) {
+  if (ir_list_is_of_rows(list)) {
     ir_text_printf(out, "    list      %s: each %s of which `%s` holds anything, detected from its values and packed\n",
                    list->name, list->axis->name, list->tensor->name);
     return;

@@ -72,7 +72,7 @@ static double readers_of_columns(const branches *b, double cover) {
 }
 
 static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {
-  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse, dense->microseconds) : 0;
+  double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse, dense) : 0;
   *b = (branches){context, kernel, sparse, dense->microseconds + look, pass_stays_aside(context, kernel, sparse)};
   if (b->aside) b->dense += readers_of_columns(b, 1);
   for (int i = 0; i < kernel->candidates.count; i++) {

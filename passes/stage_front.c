@@ -40,12 +40,6 @@ static bool can_be_sampled(pass_context *context, const ir_list *list) {
   return x->rank == 2 && bytes >= piece && (int64_t)bytes % (int64_t)piece == 0;
 }
 
-/* It moves boxes, a block a multiprocessor: all of its blocks are there at once, and say that they have computed. */
-static bool can_stand(const ir_stage *dense) {
-  const ir_kernel_row *row = dense->row ? ir_kernel_row_named(dense->row) : NULL;
-  return row && ir_kernel_is_dense(row) && ir_kernel_moves_boxes(row) && ir_kernel_split(row) == 1 && !ir_kernel_is_grouped(row);
-}
-
 /* The stages that make the list and use it stand behind one another, and these alone do: the dense one, if it is to stand in front. */
 static const ir_stage *dense_behind(pass_context *context, const ir_kernel *kernel, const ir_stage *makes) {
   const ir_list *list = makes->detects;
@@ -53,8 +47,9 @@ static const ir_stage *dense_behind(pass_context *context, const ir_kernel *kern
   if (!dense || guard->kind != IR_STAGE_GUARD || guard->reads.at[0] != list || users(kernel, list) != 3) return NULL;
   bool twins = sparse->when.list == list && !sparse->when.above && uses(sparse, list) && dense->when.list == list && dense->when.above &&
                sparse->stmts.count == 1 && dense->stmts.count == 1 && sparse->stmts.at[0] == dense->stmts.at[0] && !dense->beside.count;
-  const ir_candidate *chosen = twins ? pass_chosen(kernel, dense->stmts.at[0]->target) : NULL;
-  return chosen && can_stand(dense) && pass_has_front(context, chosen, dense->microseconds) ? dense : NULL;
+  const ir_tensor *target = dense->stmts.count ? dense->stmts.at[0]->target : NULL;
+  const ir_candidate *chosen = twins ? pass_chosen(kernel, target) : NULL;
+  return chosen && pass_has_front(context, chosen, pass_dense_branch(kernel, target)) ? dense : NULL;
 }
 
 void pass_stage_fronts(pass_context *context, ir_kernel *kernel) {

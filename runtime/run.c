@@ -212,8 +212,10 @@ spc_status rt_run_prepare(rt_run *run) {
   if (!image->cuda) return SPC_OK;
   SPC_TRY(new_status_words(run));
   run->launches = IR_NEW_ARRAY(run->memory.arena, rt_launch, image->codes.count + 1);
-  if (!rt_run_only_launches(run)) return SPC_OK;
-  for (int i = 0; i < image->codes.count; i++) SPC_TRY(rt_launch_prepare(run, i));
+  bool all = rt_run_only_launches(run);
+  for (int i = 0; i < image->codes.count && all; i++) SPC_TRY(rt_launch_prepare(run, i));
+  rt_launch_fronts(run->plan, run->launches, all);
+  if (!all) return SPC_OK;
   /* Uploads and fills went through the default stream, which other streams need not wait for. */
   if (rt_cuda_synchronise(run->plan->options.cuda, NULL))
     return rt_run_driver_failed(run, "preparing a run");
@@ -305,7 +307,6 @@ spc_status rt_run_enqueue(rt_run *run, void *stream, rt_stats *stats) {
   const ir_kernel *kernel = run->plan->image->kernel;
   rt_stage_stats row;
   run->stream = stream;
-  if (run->launches) rt_launch_fronts(run->plan, run->launches, rt_run_only_launches(run));
   for (int i = 0; i < kernel->stages.count; i++) {
     if (run->left_out && run->left_out[i]) continue;
     if (!rt_takes(run->share, kernel->stages.at[i])) {

@@ -276,7 +276,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   using axis = spc_axis_runs<Config>;
   const int places = axis::warps > 8 && axis::warps < 16 ? axis::warps : 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
-  const int samples = places * across * axis::each, first = (loads + 1) / 2; // loads under way
+  const int samples = places * across * axis::each, half = (loads + 1) / 2; // of the loads
   spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
   spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
@@ -293,15 +293,15 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
     return runs.at(first + row * apart, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
   };
 #pragma unroll 1
-  for (int known = 0, until = first;; known = until, until = loads) {
+  for (int known = 0, until = half;; known = until, until = loads) {
     int set = 0;
 #pragma unroll
     for (int t = 0; t < turns; t++) {
-      uint4 seen[first];
+      uint4 seen[half]; // under way
 #pragma unroll
-      for (int i = 0; i < first; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
+      for (int i = 0; i < half; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
 #pragma unroll
-      for (int i = 0; i < first; i++) any[t] = axis::both(any[t], seen[i]);
+      for (int i = 0; i < half; i++) any[t] = axis::both(any[t], seen[i]);
       set += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
     }
     set = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, 0}).x;
@@ -342,7 +342,7 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 
 // Whether a sample says dense; where none can be taken it does not.  Writes the verdict.
 template <class Config> SPC_DEVICE bool spc_sample_values(const spc_args &args) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  spc_clear_verdict<Config>(args);
   if constexpr (spc_strip_runs<Config>::fit) {
     spc_strip_runs<Config> runs(args);
     if (runs.aligned) return spc_sample_is_dense<Config>(args, runs);

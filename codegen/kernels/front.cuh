@@ -17,7 +17,7 @@
 template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, int *front, int most, int list, Says says) {
   ptx_wait_grid();
   const bool fits = (int)gridDim.x <= most, dense = fits && says(), decides = blockIdx.x == 0 && threadIdx.x == 0;
-  if (!fits && decides) *Sample::verdict(args) = 0;
+  if (!fits) spc_clear_verdict<Sample>(args);
   if (!dense) {
     if (decides) __threadfence(); // who comes behind has not waited when it reads this verdict: not that of the run before
     return false;

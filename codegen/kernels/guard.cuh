@@ -45,6 +45,11 @@ SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
   args.status[1 + list] = verdict > 0 ? ((spc_u32)verdict & ~(spc_u32)SPC_VERDICT_FRONT) | 0x80000000u : (spc_u32)-verdict;
 }
 
+// Nothing is known yet.
+template <class Config> SPC_DEVICE void spc_clear_verdict(const spc_args &args) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+}
+
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
 SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense, int list) {
   int verdict = spc_verdict(from);

@@ -78,7 +78,7 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
 
 // As spc_sample_values (detect.cuh).
 template <class Config> SPC_DEVICE bool spc_sample_live(const spc_args &args) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  spc_clear_verdict<Config>(args);
   spc_whole_rows<Config> rows(args);
   return rows.aligned && spc_rows_are_many<Config>(args, rows);
 }

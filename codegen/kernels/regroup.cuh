@@ -179,7 +179,7 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
 
 // As spc_sample_values (detect.cuh).
 template <class Config> SPC_DEVICE bool spc_sample_rows(const spc_args &args) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  spc_clear_verdict<Config>(args);
   if constexpr (Config::sampled && spc_row_runs<Config>::fit) {
     spc_row_runs<Config> runs(args);
     if (runs.aligned) return spc_rows_are_unlike<Config>(args, runs);

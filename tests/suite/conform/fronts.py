@@ -29,11 +29,13 @@ def ints(shape):
     return ROUND["bf16"](rng.integers(-4, 5, shape).astype(np.float64))
 
 
+ASKED = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
+kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=%s); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] fill 2 : bf16 acc f32; }"""
+
+
 def asked(gran, mask, m, n, k, options=()):
-    text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
-kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=%s); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] fill 2 : bf16 acc f32; }""" % gran
     A, B, W = ints((m, k)), ints((n, k)), MASKS[mask]((m, n), tuple(map(int, gran.split("x"))))
-    case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), text, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2,
+    case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), ASKED % gran, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2,
          options=(IN_COLUMNS, *options), kernels=["gemm_nspread"] if HERE and "dense" not in "".join(options) and n % 16 == 0 and mask in ("nothing", "a tenth") else [])
 
 
@@ -62,30 +64,36 @@ for gran, kernel, m, n, k in (("128x1", "gemm_k", 1024, 264, 1088), ("1x8192", "
         of_rows(gran, "all", m, n, k, kernel, ("--force-guard=" + force,))
 
 
+def wrong_behind(program, m, n, k):
+    """A folder of the kernels behind the front, made wrong."""
+    edited = path("behind")
+    os.mkdir(edited)
+    spc("compile", program, IN_COLUMNS, "-DM=%d" % m, "-DN=%d" % n, "-DK=%d" % k, "--target=sm_90a", "--emit=cuda", "-o", edited)
+    for name in os.listdir(edited):
+        file = os.path.join(edited, name)
+        if name in ("k.C-0.cuda", "k.C.dense.cuda"):
+            with open(file) as emitted:
+                text = emitted.read()
+            with open(file, "w") as wrong:
+                wrong.write(text.replace("? acc :", "? 777.0f :").replace("return acc;", "return 777.0f;"))
+        else:
+            os.remove(file)
+    check("fronts: both branches behind the front are there to be edited", sorted(os.listdir(edited)) == ["k.C-0.cuda", "k.C.dense.cuda"], str(os.listdir(edited)))
+    return edited
+
+
 def who_computes():
-    """The kernels behind the front are made wrong: what is right is the front's, and what is not is theirs."""
-    text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
-kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] fill 2 : bf16 acc f32; }"""
+    """What is right is the front's then, and what is not is theirs."""
     m, n, k = 1024, 2048, 40
-    A, B, edited = ints((m, k)), ints((n, k)), path("behind")
+    A, B = ints((m, k)), ints((n, k))
+    edited = wrong_behind(write("behind.spx", ASKED % "128x1"), m, n, k)
     for mask in ("all", "a tenth"):
         W = MASKS[mask]((m, n), (128, 1))
-        number, args = arguments(text, dict(A=A, B=B, W=W), None, [IN_COLUMNS, "--backend=cuda"])
-        if not os.path.exists(edited):
-            os.mkdir(edited)
-            spc("compile", args[0], IN_COLUMNS, "-DM=%d" % m, "-DN=%d" % n, "-DK=%d" % k, "--target=sm_90a", "--emit=cuda", "-o", edited)
-            for name in os.listdir(edited):
-                with open(os.path.join(edited, name)) as file:
-                    emitted = file.read()
-                if name in ("k.C-0.cuda", "k.C.dense.cuda"):
-                    with open(os.path.join(edited, name), "w") as file:
-                        file.write(emitted.replace("? acc :", "? 777.0f :").replace("return acc;", "return 777.0f;"))
-                else:
-                    os.remove(os.path.join(edited, name))
-            check("fronts: both branches behind the front are there to be edited", sorted(os.listdir(edited)) == ["k.C-0.cuda", "k.C.dense.cuda"], str(os.listdir(edited)))
-        r = spc("run", *args, "--override-dir=" + edited, "--out=C=" + path("behind%s.npy" % number))
-        good = r.returncode == 0 and np.array_equal(np.load(path("behind%s.npy" % number)).astype(np.float64), f64(ROUND["bf16"](np.where(W, f64(A) @ f64(B).T, 2))))
-        check("fronts: %s is computed by %s" % (mask, "the front" if mask == "all" else "who comes behind it"), good == (mask == "all") and r.returncode == 0, r.stderr)
+        number, args = arguments(ASKED % "128x1", dict(A=A, B=B, W=W), None, [IN_COLUMNS, "--backend=cuda"])
+        result = path("behind%s.npy" % number)
+        r = spc("run", *args, "--override-dir=" + edited, "--out=C=" + result)
+        right = r.returncode == 0 and np.array_equal(np.load(result).astype(np.float64), f64(ROUND["bf16"](np.where(W, f64(A) @ f64(B).T, 2))))
+        check("fronts: %s is computed by %s" % (mask, "the front" if mask == "all" else "who comes behind it"), r.returncode == 0 and right == (mask == "all"), r.stderr)
 
 
 if HERE:
