@@ -157,6 +157,7 @@ typedef struct cg_spread {
   bool whole;                            /* it is both branches: the arrays lie whole where dense is meant, */
   int buf_whole[IR_MOST_BESIDE];         /* here */
   ir_expr *pitch_whole[IR_MOST_BESIDE];
+  bool filled;       /* the launch before has filled what no listed column touches */
   const char *label; /* of the stage's row */
 } cg_spread;
 
@@ -175,6 +176,7 @@ typedef struct cg_launch {
   int64_t share_units;          /* several blocks share a tile: there is room for the sums of so many parts; 0: none do */
   int buf_sums, buf_arrived;    /* -1: none */
   ir_expr *pitch_whole;         /* of T's rows, where it is computed side by side */
+  int buf_whole;                /* T, of which it fills what no listed column touches; -1: it does not */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   ir_buf *columns;             /* where A lies so, beside its own place; NULL: it does not */
   bool compacted;              /* it is packed, and by the launch that made the list */

@@ -279,7 +279,10 @@ static void put_lists(const config *c) {
     put_size(c, "capacity", read->capacity);
     if (halves || own) put_size(c, "pairs", ir_ceil_div(c->arena, read->strips, 2));
   }
-  if (l->n_blocks && l->list) put_fill(c, (float)l->stage->stmts.at[0]->fill);
+  const bool fills = l->buf_whole >= 0;
+  line(c, "static constexpr bool fills = %s; // of a whole result, what no listed column touches", fills ? "true" : "false");
+  if (fills) put_pointer(c, "whole_t", "T", l->buf_whole), put_size(c, "pitch_whole", l->pitch_whole);
+  if (fills || (l->n_blocks && l->list)) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
@@ -289,7 +292,7 @@ static void put_lists(const config *c) {
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
   }
   if (l->noted) read = l->noted;
-  if (!made && !(l->n_blocks && l->list) && !l->own_lists && !l->noted && !l->live) return;
+  if (!made && !fills && !(l->n_blocks && l->list) && !l->own_lists && !l->noted && !l->live) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }
@@ -722,7 +725,7 @@ static void put_next(const config *c) {
 /* What a kernel begins with.  One that moves boxes waits for the grid before it by itself, once its barriers are there; some let the next
  * one come when they know that they are meant. */
 static const char *opening(const cg_launch *l, bool boxes) {
-  if (boxes) return "";
+  if (boxes || (l->spreads && l->spread.filled)) return "";
   bool later = ir_kernel_brings_rows(l->row) || l->spreads || !strcmp(l->part, "compact");
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }

@@ -30,7 +30,7 @@ static cg_launch launch_of(const selection *s, const ir_kernel_row *row, const c
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = -1;
   return launch;
 }
 
@@ -352,6 +352,12 @@ static const ir_func *fragment_of(const selection *s, const ir_kernel_row *row) 
 /* Nobody else takes what the launch has computed side by side. */
 static bool spreads(const selection *s, const cg_launch *l) { return l->samples && is_listed(s) && !ir_stage_is_aside(s->kernel, s->stage); }
 
+/* Who loads fills meanwhile what no listed column touches. */
+static void fill_beside(selection *s, cg_launch *l) {
+  l->buf_bits = use(s, l, l->list->bits);
+  l->buf_whole = use_values(s, l, l->product.t.tensor);
+}
+
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
   const cg_launch from = *computes; /* launches move */
@@ -445,7 +451,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     cg_boxes_bring(l);
     cg_share_tiles(s->arena, l);
     cg_boxes_share(l);
-    if (spreads(s, l)) select_spreading(s, l);
+    if (spreads(s, l)) fill_beside(s, l), select_spreading(s, l);
     return SPC_OK;
   }
   if (ir_kernel_skips(row)) {

@@ -44,7 +44,7 @@ void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch 
   l->spreads = true;
   l->product = *p;
   l->list = computes->list;
-  l->spread = (cg_spread){.arrays = 1, .label = computes->row->name};
+  l->spread = (cg_spread){.arrays = 1, .filled = computes->buf_whole >= 0, .label = computes->row->name};
   l->spread.buf_listed[0] = cg_buffer_use(arena, l, listed);
   l->buf_bits = cg_buffer_use(arena, l, l->list->bits);
   add_places(arena, l);
@@ -199,6 +199,7 @@ void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   const cg_spread *s = &l->spread;
   ir_text_printf(out, "  static constexpr int arrays = %d, places = %d, results = %d; // columns that lie side by side, what lies at the place, what is made of them\n", s->arrays, s->places, s->results);
   ir_text_printf(out, "  static constexpr int kept_columns = %d; // of what is made so many stay side by side too\n", s->columns);
+  ir_text_printf(out, "  static constexpr bool fills = %s; // the launch before has filled what no listed column touches\n", s->filled ? "true" : "false");
   ir_text_printf(out, "  static constexpr bool whole = %s; // the arrays lie whole where dense is meant\n", s->whole ? "true" : "false");
   if (s->whole) ir_text_printf(out, "  SPC_DEVICE const int *meant(const spc_args &args) { return (const int *)args.buf[%d]; }\n", l->buf_verdict);
   else ir_text_put(out, "  SPC_DEVICE const int *meant(const spc_args &) { return nullptr; }\n");

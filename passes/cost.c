@@ -437,8 +437,12 @@ double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
 }
 
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover) {
-  return p->launch_us + microseconds_of_bytes(bytes * (1 + fmin(1, cover)) + asked, p->bandwidth_gbs);
+  const double columns = 16; /* that are written together: memory is, in sectors; others are filled while the product runs */
+  double share = fmin(1, cover), written = 1 - pow(1 - share, columns);
+  return p->launch_us + p->spread_us + microseconds_of_bytes(bytes * (written + share) + asked * written, p->bandwidth_gbs);
 }
+
+double pass_cost_beside(const pass_profile *p, double bytes) { return p->launch_us + microseconds_of_bytes(bytes, p->bandwidth_gbs); }
 
 double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
 

@@ -120,6 +120,8 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
 double pass_cost_compact(const pass_profile *p, double bytes, double cover);
 /* A whole result of so many bytes, and as many of conditions, of which this share was computed side by side. */
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover);
+/* Elementwise of columns that lie side by side: so many bytes, read and written. */
+double pass_cost_beside(const pass_profile *p, double bytes);
 double pass_cost_pack(const pass_profile *p, double bytes);
 /* Rows compressed, so many elements in all: ids and values of what is not zero. */
 double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);

@@ -68,7 +68,7 @@ static double readers_of_columns(const branches *b, double cover) {
     int count = stmt->target != target && pass_stmt_reads(stmt, target) ? pass_aside_of(b->context, b->kernel, stmt, shared) : 0;
     if (count) written += pass_tensor_bytes(b->context, stmt->target) / count;
   }
-  return pass_cost_spread(b->context->profile, 0, written + fmin(1, cover) * pass_tensor_bytes(b->context, target), 0);
+  return pass_cost_beside(b->context->profile, written + fmin(1, cover) * pass_tensor_bytes(b->context, target));
 }
 
 static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {

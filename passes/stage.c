@@ -377,7 +377,7 @@ static double spread_time(pass_context *context, const ir_stage *stage, double c
   const pass_profile *p = context->profile;
   double listed = pass_tensor_bytes(context, stage->beside.at[0]) * stage->beside.count, written = 0;
   for (int i = 0; i < stage->stmts.count; i++) written += pass_tensor_bytes(context, stage->stmts.at[i]->target);
-  return pass_cost_spread(p, 0, pass_tensor_bytes(context, stage->reads.at[0]->tensor) + written + fmin(1, cover) * listed, 0);
+  return pass_cost_beside(p, pass_tensor_bytes(context, stage->reads.at[0]->tensor) + written + fmin(1, cover) * listed);
 }
 
 /* Elementwise, of columns that lie side by side: it and the others of these are one launch, of what lies whole where dense is meant. */

@@ -15,6 +15,7 @@
 #pragma once
 #include "spc/blocks.cuh"
 #include "spc/bsr.cuh"
+#include "spc/fill.cuh"
 #include "spc/gathered.cuh"
 #include "spc/gemm.cuh"
 #include "spc/group_place.cuh"
@@ -371,6 +372,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
   const bool first_thread = threadIdx.x == Config::workers;
   ring at = {0, 1};
   spc_walk_of<Config> walk(args, false);
+  spc_filler<Config> filler(args);
   spc_tile_place place;
 #pragma unroll 1
   while (walk.next(args, place)) {
@@ -394,7 +396,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
       at.advance();
     };
 #pragma unroll 1
-    for (int i = share.begin; i < share.end; i++) load(i);
+    for (int i = share.begin; i < share.end; i++) load(i), filler.some(args);
     if constexpr (Config::samples && Config::reads_place) spc_box_gather_place<Config, 0>(shared, args, place, rows, at, first_thread);
   }
   if constexpr (Config::samples) { // a note that there are no more
@@ -405,6 +407,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
     }
     ptx_barrier_arrive(ring::full(shared, at.slot));
   }
+  filler.rest(args);
   ptx_copy_async_commit();
   ptx_copy_async_wait<0>(); // no thread may leave while its copies are under way
 }

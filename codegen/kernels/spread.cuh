@@ -6,10 +6,11 @@
 // block takes some columns of a strip: it counts the strip's bits before them, brings the listed ones to shared memory, turned by the way they are
 // read, and writes rows. Conditions are asked here, of each element of a listed column: in the others they hold nowhere. Results whose columns are
 // summed over later stay side by side too (kept_columns). Where dense is meant the arrays lie whole, as the results do, and are read so.
-// Config names: T, arrays, places, results, kept_columns, whole, t, pitch_t, listed, place, pitch_place, array, pitch_array, columns_t, column_of, m, n,
+// Config names: T, arrays, places, results, kept_columns, fills, whole, t, pitch_t, listed, place, pitch_place, array, pitch_array, columns_t, column_of, m, n,
 // strip, columns (of a block), bits, bit_words, kept(i, values, m, n), fill, meant.
 #pragma once
 #include "spc/detect.cuh"
+#include "spc/fill.cuh"
 
 template <class Config> struct spc_spread_room {
   static constexpr int line = Config::strip + 2; // elements: a word more than whole turns of the banks, or lanes of one row would meet
@@ -17,6 +18,8 @@ template <class Config> struct spc_spread_room {
   static constexpr int slots = Config::arrays > Config::kept_columns ? Config::arrays : Config::kept_columns;
   unsigned short value[slots][Config::columns * line]; // what is made of a place takes the place of what was read there
   unsigned char place[Config::columns];                // of a column, among the listed ones
+  unsigned char chunk[Config::columns / 8];            // chunks of eight columns that are written here, where others are filled already
+  int chunks;
   spc_u32 word[words];
 };
 
@@ -73,6 +76,9 @@ template <class Config> SPC_DEVICE bool spc_spread_aligned(const spc_args &args)
   return (all & 15) == 0;
 }
 
+// Row r of the strip, from column `at` on, of a matrix whose strip begins at `first`.
+template <class V> SPC_DEVICE V *spc_spread_at(V *first, int r, long long pitch, int at) { return first + (spc_u64)(spc_u32)r * (spc_u32)pitch + at; }
+
 // Eight places of a row, in every result.
 template <class Config> struct spc_spread_places {
   spc_u32 set; // bit e: place e is of a listed column
@@ -84,14 +90,14 @@ template <class Config> struct spc_spread_places {
   }
   static constexpr int at_once = words() == 0 ? 1 : words() <= 2 ? 3 : words() <= 4 && Config::arrays + Config::results <= 3 ? 2 : 1;
 
-  // What lies at those of the places that are listed.
-  __device__ __forceinline__ void ask(const spc_args &args, long long m, int at, int count, bool aligned) {
+  // What lies at those of the places that are listed, of row r of the strip from row m0 on.
+  __device__ __forceinline__ void ask(const spc_args &args, int m0, int r, int at, int count, bool aligned) {
     if (!set) return;
 #pragma unroll
     for (int p = 0; p < Config::places; p++) {
-      const long long first = m * Config::pitch_place(args, p) + at;
-      if (Config::place_bytes(p) == 1) place[p].load_bytes((const unsigned char *)Config::place(args, p) + first, aligned, count);
-      else place[p].load((const unsigned short *)Config::place(args, p) + first, aligned, count);
+      const long long pitch = Config::pitch_place(args, p), first = m0 * pitch;
+      if (Config::place_bytes(p) == 1) place[p].load_bytes(spc_spread_at((const unsigned char *)Config::place(args, p) + first, r, pitch, at), aligned, count);
+      else place[p].load(spc_spread_at((const unsigned short *)Config::place(args, p) + first, r, pitch, at), aligned, count);
     }
   }
   __device__ __forceinline__ float value(int p, int e) const {
@@ -138,28 +144,43 @@ SPC_DEVICE void spc_spread_store(const spc_args &args, spc_spread_room<Config> &
       }
     }
 #pragma unroll
-  for (int t = 0; t < Config::results; t++) out[t].store((unsigned short *)Config::t(args, t) + m * Config::pitch_t(args, t) + column, aligned, count);
+  for (int t = 0; t < Config::results; t++) {
+    const long long pitch = Config::pitch_t(args, t);
+    out[t].store(spc_spread_at((unsigned short *)Config::t(args, t) + m0 * pitch, r, pitch, column), aligned, count);
+  }
 }
 
 // A thread asks for what lies at several places before it stores to the first: memory is far, and the compiler keeps loads behind stores.
-template <class Config, bool dense> SPC_DEVICE void spc_spread_rows(const spc_args &args, spc_spread_room<Config> &room, int m0, int n0, bool aligned) {
-  const int across = Config::columns / 8, n = (int)Config::n(args), rows = min(Config::strip, (int)Config::m(args) - m0);
-  const int at_once = spc_spread_places<Config>::at_once;
+template <class Config, bool dense, bool aligned> SPC_DEVICE void spc_spread_rows_of(const spc_args &args, spc_spread_room<Config> &room, int m0, int n0) {
+  const bool some = Config::fills && !dense; // of the chunks
+  const int across = some ? room.chunks : Config::columns / 8, n = (int)Config::n(args), rows = min(Config::strip, (int)Config::m(args) - m0);
+  const int at_once = aligned ? spc_spread_places<Config>::at_once : 1;
+  if (some && across == 0) return;
+  const int down = Config::threads / across, along = Config::threads - down * across;
+  int r = (int)threadIdx.x / across, chunk = (int)threadIdx.x - r * across;
 #pragma unroll 1
-  for (int i0 = (int)threadIdx.x; i0 < rows * across; i0 += at_once * Config::threads) {
+  while (r < rows) {
     spc_spread_places<Config> at[at_once];
+    int where[at_once]; // row, and from bit 0 on the column
 #pragma unroll
     for (int j = 0; j < at_once; j++) {
-      const int i = i0 + j * Config::threads, r = i / across, c = i % across * 8;
+      const int c = (some ? room.chunk[chunk] : chunk) * 8;
+      where[j] = r << 8 | c;
       at[j].set = r >= rows || n0 + c >= n ? 0 : dense ? 255 : room.word[c / 32] >> c % 32 & 255;
-      at[j].ask(args, m0 + r, n0 + c, n - n0 - c, aligned);
+      at[j].ask(args, m0, r, n0 + c, n - n0 - c, aligned);
+      r += down, chunk += along;
+      if (chunk >= across) chunk -= across, r++;
     }
 #pragma unroll
     for (int j = 0; j < at_once; j++) {
-      const int i = i0 + j * Config::threads, r = i / across, c = i % across * 8;
-      if (r < rows && n0 + c < n) spc_spread_store<Config, dense>(args, room, at[j], m0, r, n0, c, n, aligned);
+      const int row = where[j] >> 8, c = where[j] & 255;
+      if (row < rows && n0 + c < n) spc_spread_store<Config, dense>(args, room, at[j], m0, row, n0, c, n, aligned);
     }
   }
+}
+template <class Config, bool dense> SPC_DEVICE void spc_spread_rows(const spc_args &args, spc_spread_room<Config> &room, int m0, int n0, bool aligned) {
+  if (aligned) spc_spread_rows_of<Config, dense, true>(args, room, m0, n0);
+  else spc_spread_rows_of<Config, dense, false>(args, room, m0, n0);
 }
 
 // Behind the last of so many columns whoever multiplies them finds zeros to the end of a tile.
@@ -168,17 +189,42 @@ SPC_DEVICE int spc_spread_end(int count, int n) {
   return min((max(count, 1) + whole - 1) / whole * whole, n);
 }
 
+// The listed columns, whose rows are side by side; several are asked for before the first is kept.
+template <class Config, bool aligned> SPC_DEVICE void spc_spread_bring(const spc_args &args, spc_spread_room<Config> &room, int begin, int count, int m0, int rows, int m) {
+  const int chunk = 8, lanes = Config::strip / chunk, line = spc_spread_room<Config>::line, at_once = aligned ? 2 : 1;
+#pragma unroll
+  for (int a = 0; a < Config::arrays; a++) {
+    const unsigned short *from = (const unsigned short *)Config::listed(args, a) + (long long)begin * m + m0;
+#pragma unroll 1
+    for (int i0 = (int)threadIdx.x; i0 < count * lanes; i0 += at_once * Config::threads) {
+      spc_eight v[at_once];
+#pragma unroll
+      for (int j = 0; j < at_once; j++) {
+        const int i = i0 + j * Config::threads, at = i / lanes, r = i % lanes * chunk;
+        if (at < count && r < rows) v[j].load(spc_spread_at(from, at, m, r), aligned, rows - r);
+      }
+#pragma unroll
+      for (int j = 0; j < at_once; j++) {
+        const int i = i0 + j * Config::threads, at = i / lanes, r = i % lanes * chunk;
+        if (at >= count || r >= rows) continue;
+        spc_u32 *to = (spc_u32 *)(room.value[a] + at * line + r);
+        to[0] = v[j].word[0], to[1] = v[j].word[1], to[2] = v[j].word[2], to[3] = v[j].word[3];
+      }
+    }
+  }
+}
+
 // The columns from n0 on of strip number s.
 template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args, spc_spread_room<Config> &room, int s, int n0, bool aligned) {
   using room_type = spc_spread_room<Config>;
-  const int chunk = 8, words = room_type::words, line = room_type::line, threads = Config::threads; // chunk: elements of 16 bytes
+  const int chunk = 8, lanes = Config::strip / chunk, words = room_type::words, line = room_type::line, threads = Config::threads; // chunk: elements of 16 bytes
   const int m = (int)Config::m(args), n = (int)Config::n(args), lane = (int)threadIdx.x & 31, all = (int)Config::bit_words(args);
   const int m0 = s * Config::strip, rows = min(Config::strip, m - m0);
   const spc_u32 *bits = Config::bits(args) + (long long)s * all;
   int mine = 0; // entries before the block's columns
 #pragma unroll 4
-  for (int w = (int)threadIdx.x; w < n0 / 32; w += threads) mine += __popc(bits[w]);
-  if (threadIdx.x < words) room.word[threadIdx.x] = n0 / 32 + (int)threadIdx.x < all ? bits[n0 / 32 + threadIdx.x] : 0;
+  for (int w = (int)threadIdx.x; w < n0 / 32; w += threads) mine += __popc(__ldcg(bits + w));
+  if (threadIdx.x < words) room.word[threadIdx.x] = n0 / 32 + (int)threadIdx.x < all ? __ldcg(bits + n0 / 32 + threadIdx.x) : 0;
   const int begin = spc_block_sums<Config>({mine, 0}).x; // and everybody sees the words
   int count = 0;
 #pragma unroll
@@ -186,19 +232,17 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
     if ((int)threadIdx.x / 32 == w) room.place[w * 32 + lane] = (unsigned char)(count + __popc(room.word[w] & ptx_lanes_below()));
     count += __popc(room.word[w]);
   }
-  // A column's rows are side by side.
-  const int lanes = Config::strip / chunk;
-#pragma unroll
-  for (int a = 0; a < Config::arrays; a++)
-#pragma unroll 4
-    for (int i = (int)threadIdx.x; i < count * lanes; i += threads) {
-      const int at = i / lanes, r = i % lanes * chunk;
-      if (r >= rows) continue;
-      spc_eight v;
-      v.load((const unsigned short *)Config::listed(args, a) + (long long)(begin + at) * m + m0 + r, m % chunk == 0, rows - r);
-      spc_u32 *to = (spc_u32 *)(room.value[a] + at * line + r);
-      to[0] = v.word[0], to[1] = v.word[1], to[2] = v.word[2], to[3] = v.word[3];
-    }
+  if (Config::fills && threadIdx.x < 32) { // all chunks, but what who computed has filled
+    const int c = lane * chunk;
+    const bool fills = spc_fills_rows(Config::t(args, 0), Config::pitch_t(args, 0));
+    const bool mine = c < Config::columns && n0 + c < n && !(fills && spc_is_filled(room.word[c / 32 % words], n0 + c, n));
+    const spc_u32 all = ptx_ballot(mine);
+    if (mine) room.chunk[__popc(all & ptx_lanes_below())] = (unsigned char)lane;
+    if (lane == 0) room.chunks = __popc(all);
+  }
+  if (Config::fills) ptx_wait_grid();
+  if (m % chunk == 0) spc_spread_bring<Config, true>(args, room, begin, count, m0, rows, m);
+  else spc_spread_bring<Config, false>(args, room, begin, count, m0, rows, m);
   __syncthreads();
   spc_spread_rows<Config, false>(args, room, m0, n0, aligned);
   if (Config::kept_columns == 0) return;

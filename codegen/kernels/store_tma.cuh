@@ -417,6 +417,7 @@ template <class Config> struct spc_box_store {
     const int group = sums::group();
     spc_u32 staged = shared + Ring::staged_at + group * held * panel::bytes;
     Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
+    const int inside = e.place.n - e.place.n0 - sums::group_column(); // columns; of some lists nobody reads what lies behind
     spc_row_store<Config, panel> rows;
     if (moves_rows && !e.all) rows.look(e.args, e.place, box_row(group, 0));
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
@@ -443,7 +444,7 @@ template <class Config> struct spc_box_store {
           }
           here = shared + now.slot * now.sizes.bytes() + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
-      if (Config::narrow == 0 || box_part(i) < e.place.n - e.place.n0) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
+      if ((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
       if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
       if (i + 1 < boxes && i + 1 < i0 + together) return;
@@ -454,7 +455,7 @@ template <class Config> struct spc_box_store {
       } else if (spc_leads_group()) {
 #pragma unroll
         for (int j = 0; j < together; j++)
-          if (i0 + j < boxes)
+          if (i0 + j < boxes && (!Config::fills || box_part(i0 + j) < inside))
             ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i0 + j) % held * panel::bytes, box_x(e.args, e.place, group, i0 + j),
                                                   box_y(e.args, e.place, group, i0 + j), e.batch);
         ptx_tma_store_commit();
