@@ -315,6 +315,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
 template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
   const int samples = 128, looks = 4, at_least = 64, turns = (samples * looks + Config::threads - 1) / Config::threads;
+  const int part = Config::strip > looks ? Config::strip / looks : 1; // of a strip's rows, a look's: its zeros may come in lower blocks
   spc_u32 strips = (spc_u32)Config::strips(args);
   spc_u64 tiles = (spc_u64)strips * (spc_u64)Config::capacity(args);
   spc_u64 chunks = (spc_u64)(axis::gran / axis::chunk) * Config::strip * tiles; // of 16 bytes
@@ -326,7 +327,7 @@ template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, 
   for (int t = 0; t < turns; t++) {
     spc_u32 number = (t * Config::threads + threadIdx.x) / looks, look = threadIdx.x % looks, hash = number * 2654435761u >> 8;
     spc_u32 tile = number * share + hash % share, at = tile / strips * axis::gran;
-    long long row = (long long)(tile % strips) * Config::strip + (hash + look * 37) % Config::strip;
+    long long row = (long long)(tile % strips) * Config::strip + (look * part + hash % part) % Config::strip;
     at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
     spc_u32 votes = ptx_ballot(number < samples && axis::bits(runs.at(row, runs.rows, at)) != 0);
     if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;

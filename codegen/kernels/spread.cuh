@@ -118,31 +118,31 @@ SPC_DEVICE void spc_spread_store(const spc_args &args, spc_spread_room<Config> &
 #pragma unroll
     for (int a = 0; a < Config::arrays; a++) array[a].load((const unsigned short *)Config::array(args, a) + m * Config::pitch_array(args, a) + column, aligned, count);
 #pragma unroll
-  for (int t = 0; t < Config::results; t++) {
-    const spc_u32 fill = spc_put_as<T>::from(Config::fill(t)).bits;
+  for (int i = 0; i < 4; i++) { // two neighbours are cast at once
+    float made[Config::results][2];
 #pragma unroll
-    for (int i = 0; i < 4; i++) out[t].word[i] = fill | fill << 16;
-  }
-  if (at.set)
+    for (int t = 0; t < Config::results; t++) made[t][0] = made[t][1] = Config::fill(t);
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
-      if (dense ? e >= count : !(at.set >> e & 1)) continue;
+    for (int e = 2 * i; e < 2 * i + 2; e++) {
+      if (dense ? !at.set || e >= count : !(at.set >> e & 1)) continue;
       float values[Config::arrays + Config::places];
 #pragma unroll
-      for (int i = 0; i < Config::arrays; i++) {
+      for (int a = 0; a < Config::arrays; a++) {
         T value = {};
-        value.bits = dense ? array[i].at(e) : room.value[i][room.place[c + e] * line + r];
-        values[i] = spc_get(value);
+        value.bits = dense ? array[a].at(e) : room.value[a][room.place[c + e] * line + r];
+        values[a] = spc_get(value);
       }
 #pragma unroll
       for (int p = 0; p < Config::places; p++) values[Config::arrays + p] = at.value(p, e);
 #pragma unroll
       for (int t = 0; t < Config::results; t++) {
-        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, t, values, m, column + e)).bits;
-        out[t].word[e / 2] = e % 2 ? (out[t].word[e / 2] & 0xffff) | bits << 16 : (out[t].word[e / 2] & 0xffff0000) | bits;
-        if (!dense && Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = (unsigned short)bits;
+        made[t][e % 2] = Config::kept(args, t, values, m, column + e);
+        if (!dense && Config::column_of(t) >= 0) room.value[Config::column_of(t)][room.place[c + e] * line + r] = spc_put_as<T>::from(made[t][e % 2]).bits;
       }
     }
+#pragma unroll
+    for (int t = 0; t < Config::results; t++) out[t].word[i] = spc_pack(made[t][0], made[t][1], T());
+  }
 #pragma unroll
   for (int t = 0; t < Config::results; t++) {
     const long long pitch = Config::pitch_t(args, t);
