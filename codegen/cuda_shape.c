@@ -149,7 +149,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
   if (!launch->row)
     loop_shape(arena, launch, out);
   else if (launch->spreads)
-    out->grid[0] = spread_grid(arena, launch), out->capped = !launch->spread.filled, out->blocks_per_sm = launch->spread.filled ? 1 : CG_BLOCKS_BESIDE; /* some blocks have little to do: who comes later makes up for it */
+    out->grid[0] = spread_grid(arena, launch), out->capped = !launch->spread.filled, out->blocks_per_sm = CG_BLOCKS_BESIDE; /* not capped: of what is filled already some blocks have little to do */
   else if (launch->attend.takes_notes)
     out->grid[0] = at_least_one(arena, launch->attend.notes->count), out->capped = true, out->blocks_per_sm = CG_BLOCKS_BESIDE;
   else

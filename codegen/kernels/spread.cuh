@@ -240,7 +240,7 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
     if (mine) room.chunk[__popc(all & ptx_lanes_below())] = (unsigned char)lane;
     if (lane == 0) room.chunks = __popc(all);
   }
-  if (Config::fills) ptx_wait_grid();
+  if (Config::fills) ptx_wait_grid(); // for the product alone: bits and verdict were there before it let this launch come, and were read past this multiprocessor's cache
   if (m % chunk == 0) spc_spread_bring<Config, true>(args, room, begin, count, m0, rows, m);
   else spc_spread_bring<Config, false>(args, room, begin, count, m0, rows, m);
   __syncthreads();

@@ -178,6 +178,10 @@ Test(passes_b_cost, directions) {
   cr_assert_gt(product_time(far, row, 64, 0.5), 3 * product_time(p, row, 64, 0.5));
   cr_assert_lt(pass_cost_detect(p, 4096, 4096, IR_BF16, 64, 1, 0.3, true), detect,
                "bits are 16 times less than values");
+  double t = 4096.0 * 4096 * 2, w = t / 2, none = pass_cost_spread(p, t, w, 0), few = pass_cost_spread(p, t, w, 0.01), half = pass_cost_spread(p, t, w, 0.5);
+  cr_expect_float_eq(none, p->launch_us + p->spread_us, 1e-9, "what is not listed is filled while the product runs");
+  cr_expect_lt(few - none, 0.2 * (half - none), "of one column in a hundred 15 %% of sixteen are written");
+  cr_expect_gt(half - none, pass_cost_beside(p, 1.4 * t + w) - p->launch_us, "of half of them all");
 }
 
 /* Few tiles and a long k: two blocks that share a tile win as long as their exchange is cheap; a streamed operand is as
