@@ -3,8 +3,8 @@
  * x is the identity, so that h = relu(W1) holds exactly the mask that a case wants; y is checked
  * against float64.  In the gated layer h says where the product with W3 is computed. Every array is
  * poisoned and fenced, the stream is not the default one,
- * enqueueing is held to launches alone, a captured graph is replayed on other masks, two threads
- * run plans of their own.
+ * enqueueing is held to launches alone, a captured graph is replayed on other masks, a thousand times for some of
+ * them, two threads run plans of their own.
  *
  * Usage: gpu-plan [few | several] [small | bare]
  *   few      layers of few rows alone; several: of those the ones that are several tiles of rows
@@ -22,7 +22,7 @@
 #include "passes/pass.h"
 #include "runtime/plan.h"
 
-enum { REPLAYS = 3 };
+enum { REPLAYS = 5, MANY_REPLAYS = 1000, FEW_REPLAYS = 20 }; /* few: where the device is emulated, or watched */
 
 /* GATED_F8: the gate is a product of 8-bit floats; FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of
  * them are one launch; SEVERAL: of several tiles of rows, with a dense branch; EIGHTS: and what they leave lies
@@ -367,9 +367,11 @@ static void chain(layer *l, bool small) {
       if (!small || m == STRIP || (m == HALF && force == 0)) one_mask(l, m, force);
 }
 
-/* A captured plan, replayed on masks whose densities differ a hundredfold. */
-static void graph(layer *l) {
-  static const mask masks[REPLAYS + 2] = {ONE_PERCENT, FULL, EMPTY, HALF, ONE};
+/* A captured plan, replayed so often on masks by turns whose densities differ a hundredfold; what they make is kept. */
+static void graph(layer *l, int replays) {
+  static const mask masks[REPLAYS] = {ONE_PERCENT, FULL, EMPTY, HALF, ONE};
+  struct { void *w1; double *want, *bound; } of[REPLAYS];
+  int64_t weights = l->size[1] * l->size[2] * (int64_t)ir_dtype_bytes(l->gate), results = l->size[0] * l->size[3];
   void *exec;
   open_run r;
   fill_mask(l, STRIP);
@@ -378,9 +380,16 @@ static void graph(layer *l) {
   must(l, rt_cuda_capture_begin(l->cuda, r.stream), "beginning a capture");
   enqueue(l, &r, "capture");
   must(l, rt_cuda_capture_end(l->cuda, r.stream, &exec), "ending a capture");
-  for (int i = 0; i < IR_COUNT(masks); i++) {
-    const char *test = ir_format_text(l->arena, "replay %d, mask %s", i + 1, mask_names[masks[i]]);
-    fill_mask(l, masks[i]);
+  for (int i = 0; i < replays; i++) {
+    int m = i % REPLAYS;
+    const char *test = ir_format_text(l->arena, "replay %d, mask %s", i + 1, mask_names[masks[m]]);
+    if (i < REPLAYS) {
+      of[m].w1 = IR_NEW_ARRAY(l->arena, unsigned char, weights);
+      of[m].want = IR_NEW_ARRAY(l->arena, double, results);
+      of[m].bound = IR_NEW_ARRAY(l->arena, double, results);
+    }
+    l->w1 = of[m].w1, l->want = of[m].want, l->bound = of[m].bound;
+    if (i < REPLAYS) fill_mask(l, masks[m]);
     must(l, rt_run_update(r.run, ir_tensor_named(l->kernel, "W1"), l->w1), test);
     must(l, rt_cuda_graph_launch(l->cuda, exec, r.stream), test);
     fetch(l, &r, test);
@@ -456,11 +465,25 @@ static void whole_layer(layer *total, int which, kind k, bool small) {
   layer_new(&l, 3, total->bare && !odd ? NO_BOXES : which, k, total->bare);
   if (is_as_expected(&l, which, k)) {
     chain(&l, small);
-    graph(&l);
+    graph(&l, REPLAYS);
   }
   total->checks += l.checks;
   total->failures += l.failures;
   layer_free(&l);
+}
+
+/* Lists of k's, rows in an order, whole rows behind a front, few rows in several tiles. */
+static void a_thousand(layer *total, bool small) {
+  static const struct { int which, small; kind k; } of[] = {
+      {ODD, ODD_SMALL, GATED}, {EVEN, EVEN_SMALL, REGROUPED}, {FRONT, EVEN_SMALL, ROWS}, {SEVERAL_ODD, SEVERAL_ODD, SEVERAL}};
+  for (int i = 0; i < IR_COUNT(of); i++) {
+    layer l;
+    layer_new(&l, 5, small ? of[i].small : of[i].which, of[i].k, false);
+    graph(&l, small || getenv("SPC_EMULATED_CACHE") ? FEW_REPLAYS : MANY_REPLAYS);
+    total->checks += l.checks;
+    total->failures += l.failures;
+    layer_free(&l);
+  }
 }
 
 static void many_rows(layer *total, bool small) {
@@ -494,6 +517,7 @@ int main(int argc, char **argv) {
   for (int which = FEW_ODD; which <= FEW_ONE && !several; which++) whole_layer(&total, which, JOINED, small);
   for (int which = FEW_ODD; which <= SEVERAL_EVEN; which++) whole_layer(&total, which, SEVERAL, small);
   whole_layer(&total, FEW_EVEN, EIGHTS, small);
+  if (!few && !bare) a_thousand(&total, small);
   printf("%d passed, %d failed\n", total.checks - total.failures, total.failures);
   return total.failures != 0;
 }
