@@ -204,6 +204,9 @@ static void put_boxes(const config *c) {
   if (l->samples && b->place >= 0) put_pointer(c, "at_place", "const P", b->place);
   put_size(c, "tiles", cg_product_tiles(c->arena, l));
   put_behind(c);
+  line(c, "static constexpr bool fills = %s; // of a whole result, what no listed column touches", l->buf_whole >= 0 ? "true" : "false");
+  put_pointer(c, "whole_t", "T", l->buf_whole);
+  if (l->buf_whole >= 0) put_size(c, "pitch_whole", l->pitch_whole);
   cg_shares_print(l, c->out);
   line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", l->product.batch_count,
        l->product.a.batches, l->product.b.batches);
@@ -279,10 +282,8 @@ static void put_lists(const config *c) {
     put_size(c, "capacity", read->capacity);
     if (halves || own) put_size(c, "pairs", ir_ceil_div(c->arena, read->strips, 2));
   }
-  const bool fills = l->buf_whole >= 0;
-  line(c, "static constexpr bool fills = %s; // of a whole result, what no listed column touches", fills ? "true" : "false");
-  if (fills) put_pointer(c, "whole_t", "T", l->buf_whole), put_size(c, "pitch_whole", l->pitch_whole);
-  if (fills || (l->n_blocks && l->list)) put_fill(c, (float)l->stage->stmts.at[0]->fill);
+  bool fills = l->buf_whole >= 0 || (l->n_blocks && l->list); /* by its bits */
+  if (fills) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
          (long long)made->strip, (long long)made->gran);
@@ -292,7 +293,7 @@ static void put_lists(const config *c) {
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
   }
   if (l->noted) read = l->noted;
-  if (!made && !fills && !(l->n_blocks && l->list) && !l->own_lists && !l->noted && !l->live) return;
+  if (!made && !fills && !l->own_lists && !l->noted && !l->live) return;
   put_pointer(c, "bits", made ? "spc_u32" : "const spc_u32", l->buf_bits);
   put_size(c, "bit_words", ir_ceil_div(c->arena, (made ? made : read)->capacity, 32));
 }

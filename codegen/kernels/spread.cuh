@@ -235,10 +235,10 @@ template <class Config> SPC_DEVICE void spc_spread_columns(const spc_args &args,
   if (Config::fills && threadIdx.x < 32) { // all chunks, but what who computed has filled
     const int c = lane * chunk;
     const bool fills = spc_fills_rows(Config::t(args, 0), Config::pitch_t(args, 0));
-    const bool mine = c < Config::columns && n0 + c < n && !(fills && spc_is_filled(room.word[c / 32 % words], n0 + c, n));
-    const spc_u32 all = ptx_ballot(mine);
-    if (mine) room.chunk[__popc(all & ptx_lanes_below())] = (unsigned char)lane;
-    if (lane == 0) room.chunks = __popc(all);
+    const bool left = c < Config::columns && n0 + c < n && !(fills && spc_is_filled(room.word[c / 32 % words], n0 + c, n));
+    const spc_u32 lefts = ptx_ballot(left);
+    if (left) room.chunk[__popc(lefts & ptx_lanes_below())] = (unsigned char)lane;
+    if (lane == 0) room.chunks = __popc(lefts);
   }
   if (Config::fills) ptx_wait_grid(); // for the product alone: bits and verdict were there before it let this launch come, and were read past this multiprocessor's cache
   if (m % chunk == 0) spc_spread_bring<Config, true>(args, room, begin, count, m0, rows, m);

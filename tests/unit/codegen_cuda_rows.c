@@ -5,6 +5,8 @@
 
 #include "codegen_cuda_case.h"
 
+static const char *const targets[] = {"sm_80", "sm_90a", "sm_100a", "sm_120"};
+
 static void need_nvrtc(void) {
   if (!cg_nvrtc_available()) cr_skip_test("%s", cg_nvrtc_version());
 }
@@ -64,25 +66,14 @@ static void check(cuda_cases *c, const ir_image *image, const char *target) {
   cr_expect_str_empty(messages(c), "%s: %s", target, messages(c));
 }
 
-/* All cases, or the first of every row: enough for architectures that run the same instructions. A test has one share of them,
- * for tests run beside each other. */
-static void cases(cuda_cases *c, const char *target, bool all, int share, int shares) {
+/* All cases, or the first of every row: enough for architectures that run the same instructions. */
+static void cases(cuda_cases *c, const char *target, bool all) {
   for (int i = 0; i < cuda_product_case_count; i++)
-    if (i % shares != share || !cuda_case_fits(&cuda_product_cases[i], target))
+    if (!cuda_case_fits(&cuda_product_cases[i], target))
       continue;
     else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
       cuda_case_product(c, &cuda_product_cases[i]);
-  for (int i = share; i < (all ? cuda_list_case_count : 2); i += shares) cuda_case_list(c, &cuda_list_cases[i]);
-}
-
-static void within_budgets(const char *target, int share, int shares) {
-  need_nvrtc();
-  if (!ir_target_find(target)) return;
-  cuda_cases c;
-  cuda_cases_new(&c);
-  cases(&c, target, !strcmp(target, "sm_90a"), share, shares);
-  check(&c, compiled(&c, target), target);
-  cuda_cases_free(&c);
+  for (int i = 0; i < (all ? cuda_list_case_count : 2); i++) cuda_case_list(c, &cuda_list_cases[i]);
 }
 
 Test(codegen_cuda_rows, every_row_has_a_case) {
@@ -94,13 +85,17 @@ Test(codegen_cuda_rows, every_row_has_a_case) {
   }
 }
 
-Test(codegen_cuda_rows, within_their_budgets_on_sm_80) { within_budgets("sm_80", 0, 1); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_90a_1) { within_budgets("sm_90a", 0, 4); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_90a_2) { within_budgets("sm_90a", 1, 4); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_90a_3) { within_budgets("sm_90a", 2, 4); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_90a_4) { within_budgets("sm_90a", 3, 4); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_100a) { within_budgets("sm_100a", 0, 1); }
-Test(codegen_cuda_rows, within_their_budgets_on_sm_120) { within_budgets("sm_120", 0, 1); }
+Test(codegen_cuda_rows, compile_within_their_budgets) {
+  need_nvrtc();
+  for (int t = 0; t < IR_COUNT(targets); t++) {
+    if (!ir_target_find(targets[t])) continue;
+    cuda_cases c;
+    cuda_cases_new(&c);
+    cases(&c, targets[t], !strcmp(targets[t], "sm_90a"));
+    check(&c, compiled(&c, targets[t]), targets[t]);
+    cuda_cases_free(&c);
+  }
+}
 
 Test(codegen_cuda_rows, every_op_compiles_for_every_dtype) {
   need_nvrtc();
