@@ -251,6 +251,8 @@ ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
 bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row);
 bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
+bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
+bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */

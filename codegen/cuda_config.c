@@ -673,7 +673,7 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
-  if (c->l->cluster) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s; // two strips share a list", list->pairs ? "true" : "false", c->l->buf_bits >= 0 ? "true" : "false");
   if (c->l->compacted)
     line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, window = %d, shared_bytes = %d; // zeros follow up to a multiple; columns at a time", IR_LIST_PACKED,
          CG_COMPACT_ROWS, CG_COMPACT_COLUMNS, c->l->shared_bytes);

@@ -68,13 +68,29 @@ static bool fits_cluster(const ir_list *list) {
   return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * cg_strip_cluster(list);
 }
 
-/* Lists of single k's are long: a cluster's blocks make one in the launch that reads the values (kernels/strips.cuh), and the kernel
- * that alone reads it decides, by its counts.  What may run in its place reads the same list, and takes it for meant.
- * Narrow strips lose by it where much is kept (docs/performance-log.md). */
+/* It computes those columns of the result alone that a list names, one by one or in runs. */
+static bool computes_columns(const ir_kernel_row *row) { return ir_kernel_samples(row) || ir_kernel_spreads(row) || ir_kernel_n_blocks(row); }
+
+/* A cluster's blocks make a list in the launch that reads the values (kernels/strips.cuh), and the kernel that alone reads it decides, by its
+ * counts.  What may run in its place reads the same list, and takes it for meant.
+ * Of k's those that lie along the strip, and no narrow strips: these lose by it where much is kept (docs/performance-log.md). */
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
-  return row && ir_kernel_gathers(row) && ir_kernel_moves_boxes(row) && !cg_detects_by_blocks(list) &&
-         (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
+  if (!row || !ir_kernel_moves_boxes(row)) return false;
+  if (computes_columns(row)) return !list->pairs;
+  return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
+}
+
+/* What no list names is filled, and what lies side by side spread, by the bits. */
+bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
+  const ir_stage *reader = only_reader(kernel, list);
+  const ir_kernel_row *row = reader && reader->row ? ir_kernel_row_named(reader->row) : NULL;
+  return row && computes_columns(row);
+}
+
+/* Two launches do all: who reads the list decides, and is the dense branch as well. */
+bool cg_is_both(const ir_kernel *kernel, const ir_list *list) {
+  return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list));
 }

@@ -52,9 +52,9 @@ static int use_values(selection *s, cg_launch *launch, const ir_tensor *tensor) 
   return use(s, launch, cg_values_buffer(s->arena, tensor));
 }
 
-/* Who decides by itself, over a list that nobody made or read, looks for no front. */
+/* Who is its own dense branch and decides by itself looks for no front. */
 static bool has_front(const selection *s, const ir_list *list) {
-  return list && list->front && !cg_walks_bits(s->kernel, list) && !cg_reads_counts(s->kernel, list);
+  return list && list->front && !cg_is_both(s->kernel, list);
 }
 
 /* It is the list's front, or stands behind it. */
@@ -442,7 +442,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
                  !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
-  l->own_verdict = ir_kernel_moves_boxes(row) && l->gathers && cg_reads_counts(s->kernel, l->list);
+  l->own_verdict = ir_kernel_moves_boxes(row) && (l->gathers || l->samples || l->n_blocks) && l->list && cg_reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
   l->func = fragment_of(s, row);
@@ -550,7 +550,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = cg_strip_cluster(list), l->sampled = true;
-  if (bits) l->buf_bits = use(s, l, list->bits);
+  if (bits || (strips && cg_keeps_bits(s->kernel, list))) l->buf_bits = use(s, l, list->bits);
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);
   if (!bits) cg_clear_shares(s->arena, l);

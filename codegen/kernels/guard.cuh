@@ -69,14 +69,14 @@ template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args)
   return verdict > 0;
 }
 
-// Whether so many of so many micro-tiles are enough for dense; writes the verdict.
-template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold) {
+// Whether so many of so many micro-tiles are enough for dense; writes the verdict.  leaves: where dense is meant it does not compute.
+template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold, bool leaves = false) {
   bool dense = all > 0 ? covered >= threshold * all : 0 >= threshold; // a division would take longer
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
-    spc_report(args, Config::reported, verdict);
+    if (!dense || !leaves) spc_report(args, Config::reported, verdict);
   }
   return dense;
 }
@@ -101,10 +101,10 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
   set = __reduce_add_sync(~0u, set);
   if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = set;
   if (__syncthreads_or(sample > 0)) {
-    spc_report(args, Config::reported, sample);
+    if (Config::own_dense) spc_report(args, Config::reported, sample);
     return true;
   }
 #pragma unroll
   for (spc_u32 w = 0; w < warps; w++) sum += room[w];
-  return spc_decide<Config>(args, sum, (double)((strips + step - 1) / step) * (double)Config::capacity(args), threshold);
+  return spc_decide<Config>(args, sum, (double)((strips + step - 1) / step) * (double)Config::capacity(args), threshold, !Config::own_dense);
 }

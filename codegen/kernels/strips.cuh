@@ -4,9 +4,10 @@
 //     all of them     tell each other how many they found, and meet
 //     each block      leaves its entries behind those of the blocks before it
 //
-// Long strips take several rounds.  Who reads the list decides, from the counts (guard.cuh): a sample alone is looked at here.
+// Where the axis is contiguous a block has a share of the strip's rows instead, whole lines of memory: all of them tell each other their words,
+// and or them.  Long strips take several rounds.  Who reads the list decides, from the counts (guard.cuh): a sample alone is looked at here.
 // Two strips that share a list (pairs.cuh) are found by one cluster, in one round: where an entry lies is known when all are counted.
-// Config names: those of detect.cuh; cluster (blocks that share a strip), pairs (two strips share a list).
+// Config names: those of detect.cuh; cluster (blocks that share a strip), pairs (two strips share a list), keeps_bits (somebody reads these too).
 #pragma once
 #include "spc/cluster.cuh"
 #include "spc/detect.cuh"
@@ -72,6 +73,105 @@ template <class Config> SPC_DEVICE void spc_find_strips(const spc_args &args, co
         count += found, mine += r < rank ? found : 0;
       }
       strip.leave(ids + mine, first, share);
+      if constexpr (Config::keeps_bits)
+        for (int i = (int)threadIdx.x; i < share && first + i < words; i += Config::threads) Config::bits(args)[(long long)s * words + first + i] = strip.word[i];
+      __syncthreads(); // before the words are found anew
+    }
+    if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
+  }
+}
+
+template <class Config> struct spc_shared_rows {
+  using axis = spc_axis_runs<Config>;
+  static constexpr int cluster = Config::cluster, warps = Config::threads / 32;
+  static constexpr bool fit = axis::sampled && axis::parts <= warps;
+  static constexpr int most = fit ? warps * axis::load / axis::word : 1; // words of a round
+  static_assert(most <= Config::threads && (warps & (warps - 1)) == 0, "a thread has a word, and loads side by side are whole words");
+  spc_u32 mine[most], word[most];
+  spc_u32 found[2][cluster][most]; // by each block, in this round and the one before
+
+  // Loads of a warp side by side: as many as the rows are long, or as there are warps.
+  SPC_DEVICE int beside(long long extent) {
+    int loads = axis::parts;
+    while (loads < warps && (long long)loads * axis::load < extent) loads *= 2;
+    return loads;
+  }
+  // What the rows [first, last) hold from a column on, of so many loads side by side.
+  __device__ __forceinline__ void find(const axis &runs, long long first, long long last, long long column, int loads) {
+    const int batch = 8, warp = (int)threadIdx.x / 32, step = warps / loads, at = warp % loads * axis::load + axis::lane() * axis::chunk;
+    uint4 sum = make_uint4(0, 0, 0, 0);
+    if ((int)threadIdx.x < most) mine[threadIdx.x] = 0;
+#pragma unroll 1
+    for (long long r = first + warp / loads; r < last; r += batch * step) {
+      uint4 v[batch];
+#pragma unroll
+      for (int i = 0; i < batch; i++) v[i] = runs.at(r + i * step, last, column + at);
+#pragma unroll
+      for (int i = 0; i < batch; i++) sum = axis::both(sum, v[i]);
+    }
+    const spc_u32 bits = axis::bits(sum);
+    const int tile = at / Config::gran;
+    __syncthreads();
+    if (bits) atomicOr(&mine[tile / 32], bits << tile % 32);
+    __syncthreads();
+  }
+  // Tells all blocks, this one included, a thread a word.
+  __device__ __forceinline__ void tell(int parity, int rank, int words) {
+    if ((int)threadIdx.x >= words) return;
+    const spc_u32 here = spc_shared_address(&found[parity][rank][threadIdx.x]);
+#pragma unroll
+    for (int r = 0; r < cluster; r++) ptx_cluster_store(ptx_cluster_address(here, r), (int)mine[threadIdx.x]);
+  }
+  // What all have told.
+  __device__ __forceinline__ void hear(int parity, int words) {
+    if ((int)threadIdx.x < words) {
+      spc_u32 all = 0;
+#pragma unroll
+      for (int r = 0; r < cluster; r++) all |= found[parity][r][threadIdx.x];
+      word[threadIdx.x] = all;
+    }
+    __syncthreads();
+  }
+  // Entries before word i, by whole warps; i: the same for all lanes.
+  __device__ __forceinline__ int before(int i) const {
+    int sum = 0;
+#pragma unroll 1
+    for (int j = (int)threadIdx.x & 31; j < i; j += 32) sum += __popc(word[j]);
+    return (int)__reduce_add_sync(~0u, (spc_u32)sum);
+  }
+};
+
+template <class Config> SPC_DEVICE void spc_find_rows(const spc_args &args, const spc_axis_runs<Config> &runs) {
+  using shared_rows = spc_shared_rows<Config>;
+  __shared__ shared_rows strip;
+  const int cluster = Config::cluster, warps = shared_rows::warps, rank = ptx_cluster_rank(), lane = (int)threadIdx.x & 31;
+  const int all = (int)((Config::capacity(args) + 31) / 32), strips = (int)Config::strips(args);
+  const int loads = shared_rows::beside(runs.extent), round = loads * shared_rows::axis::load / shared_rows::axis::word; // words
+  const long long rows = (Config::strip + cluster - 1) / cluster;
+  int parity = 0;
+  bool met = false; // the others' shared memory is there when they have begun
+#pragma unroll 1
+  for (int s = (int)blockIdx.x / cluster; s < strips; s += (int)gridDim.x / cluster) {
+    int *ids = Config::ids(args) + (long long)s * Config::capacity(args), count = 0;
+    const long long begin = (long long)s * Config::strip, first = begin + rank * rows, last = min(min(first + rows, begin + Config::strip), runs.rows);
+#pragma unroll 1
+    for (int at = 0; at < all; at += round, parity ^= 1) {
+      const int words = min(round, all - at), share = (words + cluster - 1) / cluster, until = min((rank + 1) * share, words);
+      if (!met) ptx_cluster_arrive();
+      strip.find(runs, first, last, (long long)at * shared_rows::axis::word, loads);
+      if (!met) ptx_cluster_wait(), met = true;
+      strip.tell(parity, rank, words);
+      ptx_cluster_sync();
+      strip.hear(parity, words);
+#pragma unroll 1
+      for (int i = rank * share + (int)threadIdx.x / 32; i < until; i += warps) {
+        const spc_u32 bits = strip.word[i];
+        const int to = count + strip.before(i) + __popc(bits & ptx_lanes_below());
+        if (bits >> lane & 1) ids[to] = (at + i) * 32 + lane;
+        if constexpr (Config::keeps_bits)
+          if (lane == 0) Config::bits(args)[(long long)s * all + at + i] = bits;
+      }
+      count += strip.before(words);
       __syncthreads(); // before the words are found anew
     }
     if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
@@ -158,6 +258,13 @@ template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) 
   spc_clear_counters<Config>(args);
   if constexpr (Config::decides)
     if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
+  if constexpr (!Config::pairs && spc_shared_rows<Config>::fit) {
+    spc_axis_runs<Config> along(args);
+    if (along.aligned) {
+      spc_find_rows<Config>(args, along);
+      return;
+    }
+  }
   spc_strip_runs<Config> runs(args);
   if constexpr (Config::pairs) spc_find_pairs<Config>(args, runs);
   else spc_find_strips<Config>(args, runs);
