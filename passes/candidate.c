@@ -177,6 +177,12 @@ static bool decides_alone(const ir_candidate *candidate, bool fused) {
          ((ir_kernel_gathers(row) && candidate->strip >= wide) || ir_kernel_k_blocks(row));
 }
 
+/* One launch makes the list: who alone reads it decides. */
+static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && (ir_kernel_spreads(row) || ir_kernel_n_blocks(row)));
+}
+
 /* Or it is the dense branch alone: no launch leaves. */
 static bool is_both(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
@@ -202,7 +208,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, live ? elements / cols : (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
                guard_cost(p, candidate, cost.fused);
-  if (decides_alone(candidate, cost.fused)) cost.lists -= p->launch_us;
+  if (is_listed_at_once(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (live) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
   if (pass_is_packing(candidate)) cost.lists += pass_cost_compact(p, elements * (double)ir_dtype_bytes(x->dtype), cover);
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
@@ -235,9 +241,9 @@ bool pass_has_front(pass_context *context, const ir_candidate *candidate, const 
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
   looking cost = looking_cost(context, candidate, 1);
   if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile));
-  bool alone = decides_alone(candidate, cost.fused);
+  bool once = is_listed_at_once(candidate, cost.fused);
   int leave = is_both(candidate, cost.fused) ? 0 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
-  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || alone, leave);
+  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || once, leave);
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,

@@ -766,10 +766,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
-  if (Config::own_verdict && Config::fills && blockIdx.x == 0) { // who spreads asks for the verdict before it waits
-    if (threadIdx.x == 0) __threadfence();
-    __syncthreads();
-  }
+  if (Config::own_verdict && Config::fills && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);

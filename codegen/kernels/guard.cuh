@@ -37,6 +37,12 @@ template <class Config> SPC_DEVICE bool spc_leaves_to_front(const spc_args &args
 // In front of what a Config makes or computes: a sample says whether to go on.
 template <class Config> constexpr bool spc_in_front = false;
 
+// What a thread of the block has written is there for who comes behind and has not waited, before this block lets it come.
+SPC_DEVICE void spc_pass_on(bool mine) {
+  if (mine) __threadfence();
+  __syncthreads();
+}
+
 // ---- verdicts ------------------------------------------------------------------------------------------------
 
 // list: its number in the kernel, -1: somebody else reports.
