@@ -6,6 +6,7 @@ import harness_data as h
 from harness_data import check, path, spc, write
 
 BACKENDS = h.backends()
+TILED = [b for b in BACKENDS if b != "interp"] or BACKENDS # where sizes are for tiles: the interpreter has none, and takes longest
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-5, np.dtype(np.float16): 3e-3}
 _numbers = itertools.count()
 _jobs = []
