@@ -33,7 +33,7 @@ kernel k { in A: %s[M,K]; in B: %s[N,K]; in C: %s[M,K]; in D: %s[N,K]; in G: %s[
     G = ROUND[dtype](np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64))
     b = rng.integers(-3, 4, n).astype(np.float32)
     want = values(f64(A) @ f64(B).T, f64(C) @ f64(D).T, f64(G), b)
-    case("aside: %s" % name, source, dict(A=A, B=B, C=C, D=D, G=G, b=b), {o: np.where(mask, w, fill if o == "h" else 0) for o, w in want.items()}, rtol=1e-2,
+    tiled_case("aside: %s" % name, source, dict(A=A, B=B, C=C, D=D, G=G, b=b), {o: np.where(mask, w, fill if o == "h" else 0) for o, w in want.items()}, rtol=1e-2,
          options=(PROFILE, *options), kernels=list(kernels) if HERE else [])
 
 
@@ -64,7 +64,7 @@ for name, (text, values) in APART.items():
     A, B = (bf16(rng.integers(-1, 2, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
     G = bf16(np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64))
     source = "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in G: bf16[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); let u[m,n] = sum[k] A[m,k]*B[n,k] on G[m,n] != 0 : bf16 acc f32; %s }" % text
-    case("aside: read whole, %s" % name, source, dict(A=A, B=B, G=G), values(np.where(mask, f64(A) @ f64(B).T, 0), f64(G)), rtol=1e-2, options=(PROFILE,))
+    tiled_case("aside: read whole, %s" % name, source, dict(A=A, B=B, G=G), values(np.where(mask, f64(A) @ f64(B).T, 0), f64(G)), rtol=1e-2, options=(PROFILE,))
 
 # What is made of them is summed over: its columns stay side by side too, for any tile and any edge; beside it lists along its other dimension.
 for m, n, k in SIZES + ((520, 1, 64), (1, 520, 64)):
@@ -84,7 +84,7 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in C: bf16[M,K]; in D: bf16[N,K]; i
   out z[b,c] = sum[a] h[a,b]*C[a,c] : f32; }""" % gran
             u, v = (np.where(mask, f64(bf16(f64(x) @ f64(y).T)), 0) for x, y in ((A, B), (C, D)))
             hh, q = f64(bf16(u * f64(G))), f64(bf16(u + v))
-            case("aside: summed over, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), source, dict(A=A, B=B, C=C, D=D, V=V, G=G), dict(p=u - v, y=hh @ f64(V), w=np.maximum(q @ f64(V), 0), z=hh.T @ f64(C)), rtol=1e-2,
+            tiled_case("aside: summed over, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), source, dict(A=A, B=B, C=C, D=D, V=V, G=G), dict(p=u - v, y=hh @ f64(V), w=np.maximum(q @ f64(V), 0), z=hh.T @ f64(C)), rtol=1e-2,
                  options=(PROFILE,), kernels=["spread", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
 
 # A product in listed columns that is spread as ever, and summed over: its columns stay, with what its condition and its value make of them.
@@ -100,7 +100,7 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in V: bf16[N,O]; in G: bf16[M,N] ~ 
   out y[m,o] = sum[n] u[m,n]*V[n,o] : f32;
   out z[n,c] = sum[m] u[m,n]*A[m,c] : f32; }""" % gran
                 u = np.where(mask & (np.arange(m) != 3)[:, None], f64(bf16(1 - 0.5 * (f64(A) @ f64(B).T))), 0)
-                case("aside: spread and summed over, %s, %d x %d x %d, %s%s" % (gran, m, n, k, kind, ", forced " + force if force else ""), source, dict(A=A, B=B, V=V, G=G), dict(u=u, y=u @ f64(V), z=u.T @ f64(A)), rtol=1e-2,
+                tiled_case("aside: spread and summed over, %s, %d x %d x %d, %s%s" % (gran, m, n, k, kind, ", forced " + force if force else ""), source, dict(A=A, B=B, V=V, G=G), dict(u=u, y=u @ f64(V), z=u.T @ f64(A)), rtol=1e-2,
                      options=(PROFILE, *(("--force-guard=" + force,) if force else ())), kernels=["gemm_n", "gemm_kgather"] if HERE and m > 1 and n > 1 else [])
 
 # More columns than one launch reads: of five in one statement, and of five in statements of two.
@@ -115,7 +115,7 @@ FIVE = {"in one statement": (" ".join("out o%d[m,n] = %s on G[m,n] != 0 : bf16;"
         "in statements of two": (" ".join("out o%d[m,n] = %s - %s on G[m,n] != 0 : bf16;" % (j, at(j), at(j + 1)) for j in range(5)), {"o%d" % j: u[j] - u[(j + 1) % 5] for j in range(5)})}
 for name, (text, want) in FIVE.items():
     for force in ("sparse", "dense"):
-        case("aside: five %s, forced %s" % (name, force), "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; kernel k { %s %s }" % (lets, text), dict(B=B, G=G, **{"A%d" % i: a for i, a in enumerate(A)}), want, rtol=1e-2,
+        tiled_case("aside: five %s, forced %s" % (name, force), "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; kernel k { %s %s }" % (lets, text), dict(B=B, G=G, **{"A%d" % i: a for i, a in enumerate(A)}), want, rtol=1e-2,
              options=(PROFILE, "--force-guard=" + force), kernels=["spread"] if HERE and "two" in name else [])
 
 # A list of what is zero where a product is, which makes the bits.
@@ -123,7 +123,7 @@ for m, n, k in ((300, 520, 136), (257, 136, 72)):
     x, W, V = (bf16(rng.normal(size=shape)) for shape in ((m, k), (n, k), (n, 72)))
     b, scale = (-12 * (rng.random(n) < 0.7)).astype(np.float32), bf16(rng.integers(1, 3, (m, n)) * 0.5)
     g = f64(bf16(np.maximum(f64(x) @ f64(W).T + b, 0)))
-    case("aside: a list of the bound, whose epilogue makes bits, %d x %d x %d" % (m, n, k), """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; dim O: dyn;
+    tiled_case("aside: a list of the bound, whose epilogue makes bits, %d x %d x %d" % (m, n, k), """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn; dim O: dyn;
 kernel k { in x: bf16[M,K]; in W: bf16[N,K]; in b: f32[N]; in s: bf16[M,N]; in V: bf16[N,O];
   out g[m,n] = relu((sum[k] x[m,k]*W[n,k]) + b[n]) : bf16 acc f32 ~ zeros(dynamic, density=0.05);
   let h[m,n] = g[m,n]*s[m,n] on g[m,n] != 0 : bf16; let q[m,n] = s[m,n] - g[m,n] on g[m,n] != 0 : bf16;
@@ -145,5 +145,5 @@ for T, D, F, share in ((520, 64, 264, 0.02), (333, 40, 200, 0.1), (256, 77, 130,
     hh, du, dg = on(g * u), on(dh * g), on(dh * u + 0.25)
     want = dict(dWd=hh.T @ f64(dy), dWu=du.T @ f64(x), dWg=dg.T @ f64(x), dx=f64(bf16(dg @ f64(Wg))) + du @ f64(Wu))
     for force in ("", "sparse", "dense"):
-        case("aside: gradients, %d x %d x %d%s" % (T, D, F, ", forced " + force if force else ""), LAYER, dict(x=x, Wg=Wg, Wu=Wu, Wd=Wd, dy=dy, penalty=np.float32(0.25).reshape(())), want, rtol=2e-2,
+        tiled_case("aside: gradients, %d x %d x %d%s" % (T, D, F, ", forced " + force if force else ""), LAYER, dict(x=x, Wg=Wg, Wu=Wu, Wd=Wd, dy=dy, penalty=np.float32(0.25).reshape(())), want, rtol=2e-2,
              options=(PROFILE, "--kernel=gated_backward", *(("--force-guard=" + force,) if force else ())), kernels=["gemm_n", "spread", "gemm_k"] if HERE and T > 64 else [])

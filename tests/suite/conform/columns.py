@@ -16,7 +16,7 @@ def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%
     A, B = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
     W = mask if kind == "b1" else ROUND[kind](np.where(mask, rng.integers(1, 5, mask.shape), 0).astype(np.float64))
     boxes = m % 8 == 0 and n % 8 == 0 and k % 8 == 0
-    case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(PROFILE, *options),
+    tiled_case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(PROFILE, *options),
          kernels=KERNELS if kernels and boxes else [])
 
 

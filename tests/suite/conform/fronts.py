@@ -35,7 +35,7 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, dens
 
 def asked(gran, mask, m, n, k, options=()):
     A, B, W = ints((m, k)), ints((n, k)), MASKS[mask]((m, n), tuple(map(int, gran.split("x"))))
-    case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), ASKED % gran, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2, on=TILED,
+    tiled_case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), ASKED % gran, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2,
          options=(IN_COLUMNS, *options), kernels=["gemm_nspread"] if HERE and "dense" not in "".join(options) and n % 16 == 0 and mask in ("nothing", "a tenth") else [])
 
 
@@ -45,7 +45,7 @@ kernel k { in A: bf16[M,K] ~ zeros(dynamic, density=0.05, gran=%s); in B: bf16[K
     there = MASKS[mask]((m, k), tuple(map(int, gran.replace("8192", str(k)).split("x"))))
     A, B = np.where(there, 1 + np.abs(ints((m, k))), 0).astype(np.float32), ints((k, n))
     A = ROUND["bf16"](A.astype(np.float64))
-    case("fronts: rows, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2, on=TILED, options=({"1x64": REGROUPED, "1x8192": WHOLE_ROWS}.get(gran, ROW_BY_ROW), *options), kernels=[kernel] if HERE and k % 8 == 0 and "dense" not in "".join(options) else [])
+    tiled_case("fronts: rows, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2, options=({"1x64": REGROUPED, "1x8192": WHOLE_ROWS}.get(gran, ROW_BY_ROW), *options), kernels=[kernel] if HERE and k % 8 == 0 and "dense" not in "".join(options) else [])
 
 
 for gran in ("128x1", "64x1"):

@@ -129,6 +129,11 @@ def case(name, text, binds, want, dims=None, rtol=None, options=(), on=None, ent
     _jobs.append((name, _run, (name, text, binds, want, dims, rtol, options, on, entries or {}, dtypes or {}, says, kernels)))
 
 
+def tiled_case(*args, **options):
+    """Of a size that is for tiles, a variant of what is interpreted elsewhere."""
+    case(*args, on=TILED, **options)
+
+
 def _refuse(name, text, code, words, binds, dims, options, exit_code, caret, on):
     n, args = arguments(text, binds or {}, dims, options)
     for backend in on or (BACKENDS if binds is not None else [None]):

@@ -26,8 +26,8 @@ kernel k { in A: %s[M,K]; in B: %s[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=
   out C[m,n] = (sum[k] A[m,k]*B[n,k]) + b[n] on W[m,n] fill 3 : %s acc f32; }
 """ % (dtype, dtype, *gran, dtype)
     A, B, b = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k), (n,)))
-    case("shares: %dx%d, %d x %d x %d, %s, %s" % (*gran, m, n, k, kind, " ".join(options)), text, dict(A=A, B=B, W=mask, b=b.astype(np.float32)),
-         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, on=TILED, options=(PROFILE if "spread" in kernel else IN_BLOCKS, *options), kernels=[kernel] if HERE else [])
+    tiled_case("shares: %dx%d, %d x %d x %d, %s, %s" % (*gran, m, n, k, kind, " ".join(options)), text, dict(A=A, B=B, W=mask, b=b.astype(np.float32)),
+         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, options=(PROFILE if "spread" in kernel else IN_BLOCKS, *options), kernels=[kernel] if HERE else [])
 
 
 for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((128, 64), "gemm_nblock"), ((64, 64), "gemm_nblock")):
@@ -51,5 +51,5 @@ schedule k for sm_90a { compact g axis=f gran=%s; tile y t=128 o=256 f=64; }
             x, Wu = (bf16(rng.integers(-1, 2, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
             Wd, g = bf16(rng.integers(-1, 2, (n, k)) * 0.25), bf16(np.where(mask, rng.integers(1, 3, mask.shape), 0).astype(np.float64))
             u = f64(bf16(f64(x) @ f64(Wu).T))
-            case("shares: a gated layer, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), text, dict(z=bf16(np.eye(m)), V=g.T.copy(), x=x, Wu=Wu, Wd=Wd), dict(y=f64(bf16(f64(g) * u)) @ f64(Wd)), rtol=1e-2, on=TILED,
+            tiled_case("shares: a gated layer, %s, %d x %d x %d, %s" % (gran, m, n, k, kind), text, dict(z=bf16(np.eye(m)), V=g.T.copy(), x=x, Wu=Wu, Wd=Wd), dict(y=f64(bf16(f64(g) * u)) @ f64(Wd)), rtol=1e-2,
                  options=(PACKED, "--force-guard=sparse"), kernels=["gemm_npair_tma" if gran == "64x1" else "gemm_ngather"] if HERE else [])

@@ -18,7 +18,7 @@ def uneven(name, m, k, n, gran, layout, shares):
     kept = np.array([shares[i * tall // 128 % len(shares)] for i in range(-(-m // tall))])[:, None]
     mask = np.kron(rng.random((len(kept), -(-k // wide))) < kept, np.ones((tall, wide), bool))[:m, :k]
     A, B = bf16(np.where(mask, rng.normal(size=(m, k)), 0)), bf16(rng.normal(size=(k, n)))
-    case("uneven: %s, %s%s, %d x %d x %d" % (name, gran, layout, m, k, n), TEXT % (layout, gran), dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2, on=TILED, options=(PROFILE, "--force-guard=sparse"),
+    tiled_case("uneven: %s, %s%s, %d x %d x %d" % (name, gran, layout, m, k, n), TEXT % (layout, gran), dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2, options=(PROFILE, "--force-guard=sparse"),
          kernels=["detect_values", "gemm_k"] if "sm_90a" in TARGET and k % 8 == 0 and n % 8 == 0 else [])
 
 
