@@ -388,7 +388,7 @@ template <class Config> struct spc_box_store {
   // What a fragment makes of many elements is most of the text there is to compile.  Where that would be much it stands once, for the
   // box whose sums come first: the others' move up behind it, for registers have no numbers.
   static constexpr int piece = by_engine ? share : columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 8; // columns that are gone through at a time
-  static constexpr bool much = Config::fetches || Config::fragment_reads || (Config::samples && !Config::reads_place) || Config::n_blocks ||
+  static constexpr bool much = Config::fetches || Config::fragment_reads || (Config::samples && !Config::reads_place) || (Config::n_blocks && Config::narrow == 0) ||
                                (Config::regroups && !Config::live) || (!by_engine && !Config::grouped);
   static constexpr bool once = much && !Config::detects && columns > piece && columns % piece == 0;
   // Calls use(sums, block, number) for all pieces.
