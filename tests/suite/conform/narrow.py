@@ -39,7 +39,9 @@ narrow("all", 520, 656, 136, (1.0,))
 narrow("none", 520, 656, 136, (0,))
 narrow("lists of all lengths", 1288, 592, 136, (5, 0, 9, 2), dtype="f16", options=("--force-guard=sparse", "--reproducible"))
 narrow("more strips than are looked at", 128 * 65 - 8, 272, 72, (1, 4, 2, 3))
+narrow("a tile behind a turn of five, in two parts", 768, 320, 1032, (4,)) # which blocks take back to front
 narrow("dense is meant", 520, 656, 136, (0.5,), options=("--force-guard=dense",))
 if HERE and not SMALL: # turns of 132 tiles
     for kept in (0.5, 0.25, 0.1, 0.9):
         narrow("turns", 4096, 4096, 392, tuple(max(0, int(64 * kept + d)) for d in (0, 3, -2, 1, -1, 2, -3, 5)))
+    narrow("turns, of which the last is shared", 4096, 4096, 1032, tuple(16 + d for d in (0, 3, -2, 1, -1, 2, -3, 5)))
