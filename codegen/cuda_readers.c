@@ -71,6 +71,13 @@ static bool fits_cluster(const ir_list *list) {
 /* It computes those columns of the result alone that a list names, one by one or in runs. */
 static bool computes_columns(const ir_kernel_row *row) { return ir_kernel_samples(row) || ir_kernel_spreads(row) || ir_kernel_n_blocks(row); }
 
+/* Few strips are few clusters: wide ones are read sooner by a block each part of them. */
+static bool are_few_and_wide(const ir_list *list) {
+  const int64_t few = 16, wide = 16384;
+  int64_t strips, columns;
+  return ir_size_bound(list->strips, &strips) && strips < few && !(ir_size_bound(list->axis->extent, &columns) && columns <= wide);
+}
+
 /* A cluster's blocks make a list in the launch that reads the values (kernels/strips.cuh), and the kernel that alone reads it decides, by its
  * counts.  What may run in its place reads the same list, and takes it for meant.
  * Of k's those that lie along the strip, and no narrow strips: these lose by it where much is kept (docs/performance-log.md). */
@@ -79,7 +86,7 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   if (!row || !ir_kernel_moves_boxes(row)) return false;
-  if (computes_columns(row)) return !list->pairs;
+  if (computes_columns(row)) return !list->pairs && !are_few_and_wide(list);
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
