@@ -31,7 +31,7 @@ def sdd(name, form="A Bt", fmt="bsr(64,64)", i=131, j=203, k=72, kept=0.5, empty
     if tile:
         text += "\nschedule k for sm_90 { tile c i=%d j=%d k=64; }" % tile
     S = np.where(at, S, 0)
-    case("sdd: " + name, text, dict(S=ROUND.get(kind, ROUND["f32"])(S), A=ROUND[dtype](A), B=ROUND[dtype](B), **(arrays or {})), dict(c=want(S, at, ab)),
+    tiled_case("sdd: " + name, text, dict(S=ROUND.get(kind, ROUND["f32"])(S), A=ROUND[dtype](A), B=ROUND[dtype](B), **(arrays or {})), dict(c=want(S, at, ab)),
          rtol=1e-2 if dtype == "bf16" or out == "bf16" else 2e-3, options=options, says=says)
 
 
