@@ -1,5 +1,5 @@
 """What the suite's Python parts share: running `spc`, counting, closing with the plain line of counts."""
-import json, os, subprocess, sys, tempfile
+import functools, json, os, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SPC = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else "spc"
@@ -39,8 +39,13 @@ _cache = os.path.join(os.path.dirname(SPC), "CMakeCache.txt")
 SANITIZED = os.path.exists(_cache) and "SPC_SANITIZE:BOOL=ON" in open(_cache).read()
 
 
+@functools.cache
+def found_here():
+    return {f["what"] for f in json.loads(spc("doctor", "--json").stdout) if f["found"]}
+
+
 def found(what):
-    return any(f["what"] == what and f["found"] for f in json.loads(spc("doctor", "--json").stdout))
+    return what in found_here()
 
 
 def backends():
