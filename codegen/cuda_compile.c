@@ -206,7 +206,7 @@ static void hold_large(compilation *c) {
     for (int n = 0; n < c->variants[i].launches.at.count; n++) {
       cg_launch *launch = &c->variants[i].launches.at.at[n];
       launch->holds = false;
-      if (before) before->holds = wants_all_units(launch) || (before->list && before->cluster); /* its own blocks lie all over the machine, and leave one by one */
+      if (before) before->holds = wants_all_units(launch) || (before->list && before->cluster); /* or its blocks would come one by one as the clusters leave */
       before = launch;
     }
 }

@@ -68,9 +68,6 @@ static bool fits_cluster(const ir_list *list) {
   return ir_size_bound(list->capacity, &capacity) && capacity <= words_a_block * 32 * cg_strip_cluster(list);
 }
 
-/* It computes those columns of the result alone that a list names, one by one or in runs. */
-static bool computes_columns(const ir_kernel_row *row) { return ir_kernel_samples(row) || ir_kernel_spreads(row) || ir_kernel_n_blocks(row); }
-
 /* Few strips are few clusters: wide ones are read sooner by a block each part of them. */
 static bool are_few_and_wide(const ir_list *list) {
   const int64_t few = 16, wide = 16384;
@@ -86,15 +83,15 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   if (!row || !ir_kernel_moves_boxes(row)) return false;
-  if (computes_columns(row)) return !list->pairs && !are_few_and_wide(list);
+  if (ir_kernel_fills(row)) return !list->pairs && !are_few_and_wide(list);
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
-/* What no list names is filled, and what lies side by side spread, by the bits. */
+/* Who reads it wants the bits as well. */
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
   const ir_kernel_row *row = reader && reader->row ? ir_kernel_row_named(reader->row) : NULL;
-  return row && computes_columns(row);
+  return row && ir_kernel_fills(row);
 }
 
 /* Two launches do all: who reads the list decides, and is the dense branch as well. */

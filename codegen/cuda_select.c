@@ -442,7 +442,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
                  !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
-  l->own_verdict = ir_kernel_moves_boxes(row) && (l->gathers || l->samples || l->n_blocks) && l->list && cg_reads_counts(s->kernel, l->list);
+  l->own_verdict = ir_kernel_moves_boxes(row) && l->list && cg_reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
   l->func = fragment_of(s, row);

@@ -63,6 +63,8 @@ bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a lis
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */
+/* Either of these: what the list does not name of a whole result is filled, by its bits. */
+bool ir_kernel_fills(const ir_kernel_row *row);
 /* Persistent blocks over tiles that a list of its columns makes: where tiles are fewer than blocks several can share one, by k. */
 bool ir_kernel_shares(const ir_kernel_row *row);
 /* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */

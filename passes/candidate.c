@@ -180,7 +180,7 @@ static bool decides_alone(const ir_candidate *candidate, bool fused) {
 /* One launch makes the list: who alone reads it decides. */
 static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && (ir_kernel_spreads(row) || ir_kernel_n_blocks(row)));
+  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && ir_kernel_fills(row));
 }
 
 /* Or it is the dense branch alone: no launch leaves. */
