@@ -139,8 +139,10 @@ template <class Config> struct spc_listed_boxes {
   }
 };
 
-// What no list names: 16 bytes a lane, rows of 32 blocks by turns of all idle warps of the grid.
-template <class Config> SPC_DEVICE void spc_fill_unlisted(const spc_args &args, int warp, int warps) {
+// What no list names: 16 bytes a lane, rows of 32 blocks by turns of all idle warps of the grid.  meanwhile: ns that others multiply, over the
+// greater part of which the turns are spread; 0: at once.
+template <class Config> SPC_DEVICE void spc_fill_unlisted(const spc_args &args, int warp, int warps, float meanwhile) {
+  const float part = 0.6f, shortest = 100, longest = 2000; // ns of a pause
   using T = typename Config::T;
   const int chunk = 16 / (int)sizeof(T), wide = 32 * Config::gran;
   static_assert(Config::layout_t == 'r', "what is filled must be contiguous along the listed axis");
@@ -152,6 +154,8 @@ template <class Config> SPC_DEVICE void spc_fill_unlisted(const spc_args &args, 
   for (int i = 0; i < chunk; i++) element[i] = spc_put_as<T>::from(Config::fill());
   uint4 fill = *(const uint4 *)element;
   const spc_u32 all = rows * words, step = gridDim.x * (spc_u32)warps, lane = threadIdx.x & 31;
+  const float each = part * meanwhile / (float)max((all + step - 1) / step, 1u);
+  const spc_u32 pause = each < shortest ? 0 : (spc_u32)fminf(each, longest);
 #pragma unroll 1
   for (spc_u32 i0 = blockIdx.x * (spc_u32)warps + (spc_u32)warp; i0 < all; i0 += 32 * step) {
     spc_u32 mine = i0 + lane * step; // a lane asks for the bits of one of the next 32 turns
@@ -159,6 +163,7 @@ template <class Config> SPC_DEVICE void spc_fill_unlisted(const spc_args &args, 
 #pragma unroll 1
     for (spc_u32 turn = 0, i = i0; turn < 32 && i < all; turn++, i += step) {
       spc_u32 listed = __shfl_sync(0xffffffffu, bits, (int)turn);
+      if (pause) __nanosleep(pause);
       int first = (int)(i % words) * wide;
       T *to = Config::t(args, 0) + i / words * pitch + first;
 #pragma unroll 4

@@ -106,7 +106,7 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
 
 // The same where a list names the columns of the result: by a whole warp, a lane a run of them.
 template <class Config>
-SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
   const bool leads = (threadIdx.x & 31) == 0;
@@ -123,6 +123,8 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
+        if constexpr (spc_notes_places<Config>)
+          if (i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | walk.mine.noted());
         ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
       }
@@ -130,6 +132,11 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, const spc_args &args, const sp
       listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
     }
     spc_box_warp_load_place<Config>(shared, args, maps, place, at, leads);
+  }
+  if (spc_notes_places<Config> && leads) { // that there are no more
+    ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+    *ring::note(base, at.slot) = make_int4(0, 0, 0, 0);
+    ptx_barrier_arrive(ring::full(shared, at.slot));
   }
 }
 
@@ -345,7 +352,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
 }
 
 // The next tile of those that multiply: reckoned as the loader does, or read from its note.
-template <class Config, bool Samples = Config::samples> struct spc_work_walk : spc_walk_of<Config> {
+template <class Config, bool Noted = Config::samples || spc_notes_places<Config>> struct spc_work_walk : spc_walk_of<Config> {
   __device__ __forceinline__ spc_work_walk(const spc_args &args, bool all) : spc_walk_of<Config>(args, all) {}
   __device__ __forceinline__ bool next(const spc_args &args, spc_u32, char *, const spc_box_ring<Config> &, spc_tile_place &place) {
     return spc_walk_of<Config>::next(args, place);
@@ -570,7 +577,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   spc_wgmma_sums<Config> sums;
   spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
   spc_work_walk<Config> walk(args, all);
-  if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
+  if constexpr (Config::narrow > 0) at.sizes = spc_narrow_walk<Config>::sizes_of(spc_narrow_plan::read(spc_plan_at<Config>()));
   bool stored = false;
   int turn = 0;
 #pragma unroll 1
@@ -714,8 +721,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if constexpr (Config::n_blocks) {
-      if (warp == 0) spc_box_pick_role<Config>(shared, args, maps);
-      else if constexpr (!Config::sdd) spc_fill_unlisted<Config>(args, warp - 1, 3);
+      if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps);
+      else if constexpr (Config::narrow > 0) spc_fill_unlisted<Config>(args, warp - 1, 3, spc_busy_time<Config>(args));
+      else if constexpr (!Config::sdd) spc_fill_unlisted<Config>(args, warp - 1, 3, 0);
     } else if constexpr (Config::bsr) {
       if (warp == 0) spc_box_blocks_role<Config>(shared, spc_shared, args, maps);
     } else if constexpr (prepares) {

@@ -21,8 +21,9 @@ template <class Config> SPC_DEVICE int spc_has_rest(int columns, int piece) { re
 struct spc_narrow_plan {
   int piece, parts; // columns of a list's tiles but the rest; blocks that share a tile of the last turn
   spc_u32 last;     // that turn
-  __device__ __forceinline__ void write(int *to) const { to[0] = piece << 8 | parts, to[1] = (int)last; }
-  SPC_DEVICE spc_narrow_plan read(const int *from) { return {from[0] >> 8, from[0] & 255, (spc_u32)from[1]}; }
+  int time;         // that all take, in hundredths of a wide tile's; 0: nobody knows
+  __device__ __forceinline__ void write(int *to) const { to[0] = piece << 8 | parts, to[1] = (int)last, to[2] = time; }
+  SPC_DEVICE spc_narrow_plan read(const int *from) { return {from[0] >> 8, from[0] & 255, (spc_u32)from[1], from[2]}; }
 };
 template <class Config> struct spc_box_ring;
 template <class Config> SPC_DEVICE int *spc_plan_at() {
@@ -31,7 +32,7 @@ template <class Config> SPC_DEVICE int *spc_plan_at() {
 }
 
 // Of a wide tile's time, in hundredths.
-enum { spc_wide_time = 100, spc_narrow_time = 62, spc_meeting_time = 20 };
+enum { spc_wide_time = 100, spc_narrow_time = 62, spc_meeting_time = 20, spc_step_time = 650 }; // the last one: of a wide k tile, in ns
 // `first` tiles as wide as a piece, of which one takes `one`, and so many rests: what all take, and the plan's parts and last turn.
 template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 rests, int one, int steps, spc_narrow_plan &plan) {
   const spc_u32 grid = gridDim.x, turns = (first + rests) / grid, left = (first + rests) % grid;
@@ -47,7 +48,7 @@ template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 re
 // By a whole warp, before anybody asks for a tile: one lane weighs wide tiles, another one narrow ones.
 template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args) {
   const int lane = (int)threadIdx.x & 31;
-  spc_narrow_plan plan = {lane ? (int)Config::narrow : (int)Config::tile_n, 1, ~0u};
+  spc_narrow_plan plan = {lane ? (int)Config::narrow : (int)Config::tile_n, 1, ~0u, 0};
   int time = lane; // of strips that are too many to be looked at nobody knows how many tiles there are
   if constexpr (Config::share_units > 0) {
     const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
@@ -62,10 +63,17 @@ template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args) {
 #pragma unroll
       for (int i = 0; i < 3; i++) sum[i] = __reduce_add_sync(0xffffffffu, sum[i]);
       time = spc_weigh_tiles<Config>((spc_u32)(lane ? sum[2] : sum[0]), lane ? 0 : (spc_u32)sum[1], lane ? spc_narrow_time : spc_wide_time, steps, plan);
+      plan.time = time;
     }
   }
   const int wide = __shfl_sync(0xffffffffu, time, 0), narrow = __shfl_sync(0xffffffffu, time, 1);
   if (lane == (narrow < wide ? 1 : 0)) plan.write(spc_plan_at<Config>());
+}
+
+// How long the tiles of all take, in ns, where somebody knows: what no list names is filled meanwhile, or it would keep the first k tiles waiting.
+template <class Config> SPC_DEVICE float spc_busy_time(const spc_args &args) {
+  const int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  return (float)spc_narrow_plan::read(spc_plan_at<Config>()).time / spc_wide_time * (float)steps * spc_step_time;
 }
 
 // ---- the walk ------------------------------------------------------------------------------------------------------
@@ -79,7 +87,8 @@ template <class Config> struct spc_narrow_walk {
 
   __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool)
       : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), mine{0, 1} {}
-  __device__ __forceinline__ auto sizes() const { return decltype(spc_box_ring<Config>::sizes){plan.piece == Config::narrow}; } // of the ring
+  static __device__ __forceinline__ auto sizes_of(const spc_narrow_plan &plan) { return decltype(spc_box_ring<Config>::sizes){plan.piece == Config::narrow}; } // of the ring
+  __device__ __forceinline__ auto sizes() const { return sizes_of(plan); }
   // Back and forth: who had one of the last tiles of a turn has one of the first of the next.
   __device__ __forceinline__ spc_u32 block_of(spc_u32 at) const { return at % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
   // In front of the last turn.

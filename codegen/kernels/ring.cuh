@@ -33,6 +33,9 @@ template <class Config> struct spc_slot_sizes<Config, 2> { // where all tiles ar
   __device__ __forceinline__ int bytes() const { return narrow ? boxes::least_bytes : boxes::slot_bytes; }
 };
 
+// Who loads by a list of blocks leaves a note of each tile, so that who multiplies need not reckon which one comes next.
+template <class Config> constexpr bool spc_notes_places = Config::narrow > 0;
+
 template <class Config> struct spc_box_ring {
   using panel_a = typename spc_boxes<Config>::a;
   using panel_b = typename spc_boxes<Config>::b;
@@ -45,7 +48,7 @@ template <class Config> struct spc_box_ring {
   // Where a list names columns: the place of the tile that begins in a slot; where A is stored in blocks, the stretch of k tiles that does.
   static constexpr int most = spc_slot_sizes<Config>::most;
   static constexpr int notes_at = barriers_at + most * (spc_prepares<Config>::any ? 24 : 16);
-  static constexpr int places_at = notes_at + (Config::samples || Config::bsr ? Config::depth * 16 : 0);
+  static constexpr int places_at = notes_at + (Config::samples || Config::bsr || spc_notes_places<Config> ? most * 16 : 0);
   static constexpr int place_barriers = Config::workers / 128 * spc_box_store<spc_kept<Config>>::held; // where what lies there is filled in again
   static constexpr int decision_at = places_at + (spc_refills_place<Config> ? place_barriers * 8 : spc_stages_place<Config> ? 16 : 0);
   static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);

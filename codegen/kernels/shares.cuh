@@ -15,8 +15,8 @@ struct spc_tile_part {
   spc_u32 unit = blockIdx.x;
   __device__ __forceinline__ spc_k_share of(int steps) const { return spc_part_of_k(steps, number, parts); }
   // In a word that has room from bit 8 on.
-  __device__ __forceinline__ int noted() const { return number << 8 | parts << 16; }
-  SPC_DEVICE spc_tile_part read(int word) { return {word >> 8 & 255, max(word >> 16, 1)}; }
+  __device__ __forceinline__ int noted() const { return (int)((spc_u32)number << 8 | (spc_u32)parts << 16 | unit << 24); }
+  SPC_DEVICE spc_tile_part read(int word) { return {word >> 8 & 255, max(word >> 16 & 255, 1), (spc_u32)word >> 24}; }
 };
 // This block's k tiles of the tile at hand: all of them where none are shared.
 template <class Config, class Walk> SPC_DEVICE spc_k_share spc_share_at_hand(const Walk &walk, int steps) {
@@ -41,6 +41,7 @@ template <class Config> SPC_DEVICE bool spc_meet_parts(spc_wgmma_sums<Config> &s
   const spc_u64 apart = (spc_u64)groups * quads * 128; // from one part to the next
   const int some = quads % 8 == 0 ? 8 : 4, used = (columns - all::group_column() + 8 * some - 1) / (8 * some); // quads: four sums of eight columns; some at a time
   static_assert(quads % some == 0, "sums are gone through by fours of quads");
+  static_assert(Config::share_units < 256, "a note has 8 bits for a block's number");
 #pragma unroll
   for (int at = 0; at < quads; at += some)
     if (at / some < used)
