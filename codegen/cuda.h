@@ -177,6 +177,7 @@ typedef struct cg_launch {
   int buf_sums, buf_arrived;    /* -1: none */
   ir_expr *pitch_whole;         /* of T's rows, where it is computed side by side */
   int buf_whole;                /* T, of which it fills what no listed column touches; -1: it does not */
+  bool in_place;                /* listed columns go to their places in the epilogue: no launch behind spreads them */
   bool samples, packed;        /* the list names columns of T; A was written over the list */
   ir_buf *columns;             /* where A lies so, beside its own place; NULL: it does not */
   bool compacted;              /* it is packed, and by the launch that made the list */
@@ -205,7 +206,7 @@ typedef struct cg_launch {
   const char *entry;
   IR_VEC(ir_buf *) bufs;
   int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
-  int buf_marks, buf_order, buf_packed;
+  int buf_marks, buf_order, buf_packed, buf_partial;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   const struct cg_launch *sample; /* a dense branch in front of a list: how it takes a sample of the values; NULL: it is none */
@@ -263,12 +264,14 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 /* ---- columns that are spread (cuda_spread.c) -------------------------------------------------- */
 bool cg_spread_takes(const ir_stage *stage, const ir_func *func, int beside); /* a FRAGMENT value of so much beside, what lies at the place, m and n */
 /* Fills the launch behind one that has computed listed columns: all of its result. */
+void cg_spread_in_place(ir_arena *arena, cg_launch *launch); /* what the epilogue of a product that spreads its columns asks for */
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *launch);
 /* Fills the launch of a stage of its own; the words that say why not, or NULL. */
 const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);
 /* An operand of a k gather that a stage has left side by side too, in the columns of this list: it is read there.  False: neither was. */
 bool cg_reads_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch, ir_index **axis, ir_index **strip);
 int cg_spread_width(const cg_launch *launch); /* columns that a block takes at a time */
+void cg_spread_print_in_place(ir_arena *arena, const cg_launch *launch, ir_text *out);
 void cg_spread_print(ir_arena *arena, const cg_launch *launch, ir_text *out); /* arrays and results, in its Config */
 
 /* ---- tiles that blocks share (cuda_shares.c) ----------------------------------------------------- */

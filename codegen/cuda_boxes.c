@@ -70,6 +70,13 @@ static int vector_bytes(const cg_launch *l) {
   return ir_kernel_workers(l->row) / 128 * l->brought.columns * part_columns(l->row) * 4;
 }
 
+/* Where listed columns go to their places (kernels/inplace.cuh): which these are, of each warpgroup's part, and as many as may be of the same sixteen
+ * on both sides; an image of each warp. */
+static int in_place_bytes(const cg_launch *l) {
+  const int beside = 32, image = 8 * 16 * 32, workers = ir_kernel_workers(l->row);
+  return l->in_place ? workers / 128 * (part_columns(l->row) + beside) * 4 + workers / 32 * image : 0;
+}
+
 /* Words of bits that detection leaves, for two tiles. */
 static int word_bytes(const cg_launch *l) {
   if (!l->detects) return 0;
@@ -95,9 +102,9 @@ static void share(cg_launch *l) {
   int groups = ir_kernel_workers(l->row) / 128, slot = slot_bytes(l);
   int slot_and_barriers = slot + barrier_bytes(l);
   int box = groups * BOX_ROWS * box_columns(l->row) * 2;
-  int boxes = stores_boxes(l) ? part_boxes(l->row) : 0;
+  int boxes = stores_boxes(l) && !l->in_place ? part_boxes(l->row) : 0;
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
-  int fixed = word_bytes(l) + vector_bytes(l) + note_bytes(l);
+  int fixed = word_bytes(l) + vector_bytes(l) + in_place_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
   const int most = boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
   const int place_barriers = ir_kernel_takes_turns(l->row) ? groups * boxes * 8 : 16; /* at most */
@@ -111,8 +118,8 @@ static void share(cg_launch *l) {
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)
     l->depth--;
   int ring = l->depth * slot_and_barriers + fixed, fit = (SHARED_LIMIT - ring) / box;
-  l->store_boxes = boxes < fit ? boxes : fit;
-  l->shared_bytes = ring + l->store_boxes * box;
+  l->store_boxes = l->in_place ? 1 : boxes < fit ? boxes : fit;
+  l->shared_bytes = ring + (l->in_place ? 0 : l->store_boxes * box);
 }
 
 /* A quarter or more of what slabs of 64 load is beside the operand's tile. */
@@ -233,7 +240,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
   if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
-      !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1)
+      !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1 && !l->in_place)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;
   if ((ways & BY_COLUMN) && floats && b->columns < CG_VECTORS)
@@ -333,7 +340,7 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   add_a(arena, l, out);
   add_operand(arena, l, &p->b, l->buf_b, l->n_blocks || l->live ? BOX_ROWS : l->row->n, p->size_n,
               p->b.layout == 'r', out);
-  add_result(arena, l, stores_boxes(l) ? l->buf_t : -1, out);
+  add_result(arena, l, stores_boxes(l) && !l->in_place ? l->buf_t : -1, out);
   add_result(arena, l, l->brought.place, out);
   if (!l->live && !l->compacted) return;
   out->maps.count--; /* nothing is read at T's place */

@@ -207,6 +207,9 @@ static void put_boxes(const config *c) {
   line(c, "static constexpr bool fills = %s; // of a whole result, what no listed column touches", l->buf_whole >= 0 ? "true" : "false");
   put_pointer(c, "whole_t", "T", l->buf_whole);
   if (l->buf_whole >= 0) put_size(c, "pitch_whole", l->pitch_whole);
+  line(c, "static constexpr bool in_place = %s; // listed columns of a whole result are stored where they belong", l->in_place ? "true" : "false");
+  if (l->in_place) line(c, l->buf_partial < 0 ? "SPC_DEVICE int partial(const spc_args &, int) { return 1; }" : "SPC_DEVICE int partial(const spc_args &args, int strip) { return ((const int *)args.buf[%d])[strip]; }", l->buf_partial);
+  if (l->in_place) cg_spread_print_in_place(c->arena, l, c->out);
   cg_shares_print(l, c->out);
   line(c, "static constexpr int batches_mapped = %d, batches_a = %d, batches_b = %d; // that T, A and B have", l->product.batch_count,
        l->product.a.batches, l->product.b.batches);
@@ -673,7 +676,9 @@ static void put_list_kernel(const config *c) {
            strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
   put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
-  if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s; // two strips share a list", list->pairs ? "true" : "false", c->l->buf_bits >= 0 ? "true" : "false");
+  if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s, tells_partial = %s; // two strips share a list; which columns hold everywhere", list->pairs ? "true" : "false",
+                         c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");
+  if (c->l->cluster) put_pointer(c, "partial", "int", c->l->buf_partial);
   if (c->l->compacted)
     line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, window = %d, shared_bytes = %d; // zeros follow up to a multiple; columns at a time", IR_LIST_PACKED,
          CG_COMPACT_ROWS, CG_COMPACT_COLUMNS, c->l->shared_bytes);

@@ -30,7 +30,7 @@ static cg_launch launch_of(const selection *s, const ir_kernel_row *row, const c
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = launch.buf_partial = -1;
   return launch;
 }
 
@@ -171,7 +171,6 @@ static bool is_listed(const selection *s) {
 /* T is then what lies side by side, of the product's m and n. */
 static void lie_beside(selection *s, cg_launch *l) {
   cg_operand *t = &l->product.t;
-  l->pitch_whole = t->pitch;
   t->layout = 'c';
   t->stride_m = ir_int(s->arena, 1);
   t->stride_n = t->pitch = l->product.size_m;
@@ -208,9 +207,11 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
   if (s->stage->funcs.count < 2) return "its statement has no condition";
   if (!cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
-  if (!listed_buffer(s, l)) return "its columns have no workspace";
   l->samples = true;
-  lie_beside(s, l);
+  l->in_place = !listed_buffer(s, l);
+  l->pitch_whole = t->pitch;
+  if (l->in_place && !ir_kernel_moves_boxes(l->row)) return "its columns have no workspace";
+  if (!l->in_place) lie_beside(s, l);
   return NULL;
 }
 
@@ -355,7 +356,7 @@ static bool spreads(const selection *s, const cg_launch *l) { return l->samples 
 /* Who loads fills meanwhile what no listed column touches. */
 static void fill_beside(selection *s, cg_launch *l) {
   l->buf_bits = use(s, l, l->list->bits);
-  l->buf_whole = use_values(s, l, l->product.t.tensor);
+  l->buf_whole = l->in_place ? l->buf_t : use_values(s, l, l->product.t.tensor);
 }
 
 /* What was computed side by side goes to its columns. */
@@ -417,7 +418,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = l->columns ? use(s, l, l->columns) : use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
-  l->buf_t = l->samples && is_listed(s) ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
+  l->buf_t = l->samples && is_listed(s) && !l->in_place ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
@@ -451,7 +452,10 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     cg_boxes_bring(l);
     cg_share_tiles(s->arena, l);
     cg_boxes_share(l);
-    if (spreads(s, l)) fill_beside(s, l), select_spreading(s, l);
+    if (spreads(s, l)) fill_beside(s, l);
+    if (l->in_place && l->list->partial && cg_reads_counts(s->kernel, l->list)) l->buf_partial = use(s, l, l->list->partial);
+    if (l->in_place) cg_spread_in_place(s->arena, l);
+    else if (spreads(s, l)) select_spreading(s, l);
     return SPC_OK;
   }
   if (ir_kernel_skips(row)) {
@@ -550,6 +554,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   l->list = list;
   l->buf_a = use_values(s, l, list->tensor);
   if (strips) l->cluster = cg_strip_cluster(list), l->sampled = true;
+  if (strips && list->partial) l->buf_partial = use(s, l, list->partial);
   if (bits || (strips && cg_keeps_bits(s->kernel, list))) l->buf_bits = use(s, l, list->bits);
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);

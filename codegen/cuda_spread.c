@@ -38,6 +38,13 @@ bool cg_spread_takes(const ir_stage *stage, const ir_func *func, int beside) {
   return func->params.count == beside + ir_stage_places(stage, place) + 2;
 }
 
+void cg_spread_in_place(ir_arena *arena, cg_launch *l) {
+  const ir_func *kept = l->stage->funcs.at[1];
+  l->spread = (cg_spread){.arrays = 1, .results = 1, .func = {kept}};
+  add_places(arena, l);
+  for (int i = 0; i < kept->bufs.count; i++) cg_buffer_use(arena, l, kept->bufs.at[i]);
+}
+
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *l) {
   const cg_product *p = &computes->product;
   ir_buf *listed = ir_workspace_of(kernel, p->t.tensor, "listed");
@@ -195,9 +202,28 @@ static void put_columns(const cg_spread *s, ir_text *out) {
   ir_text_put(out, s->columns ? "]; }\n" : "0]; }\n");
 }
 
+/* What lies at the results' place. */
+static void put_places(ir_arena *arena, const cg_spread *s, ir_text *out) {
+  put_arrays(arena, "place", "const void", s->buf_place, s->pitch_place, s->places, out);
+  ir_text_put(out, "  SPC_DEVICE constexpr int place_bytes(int i) { return "); /* of an element */
+  for (int i = 0; i < s->places; i++) put_case(out, i, s->places), ir_text_printf(out, i + 1 < s->places ? "%d : " : "%d", s->place_bytes[i]);
+  ir_text_put(out, s->places ? "; }\n" : "0; }\n");
+}
+
+static void put_counts(const cg_spread *s, ir_text *out) {
+  ir_text_printf(out, "  static constexpr int arrays = %d, places = %d, results = %d; // columns that lie side by side, what lies at the place, what is made of them\n", s->arrays, s->places, s->results);
+}
+
+void cg_spread_print_in_place(ir_arena *arena, const cg_launch *l, ir_text *out) {
+  put_counts(&l->spread, out);
+  put_places(arena, &l->spread, out);
+  put_value(arena, l, 0, out);
+  put_kept(l, out);
+}
+
 void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   const cg_spread *s = &l->spread;
-  ir_text_printf(out, "  static constexpr int arrays = %d, places = %d, results = %d; // columns that lie side by side, what lies at the place, what is made of them\n", s->arrays, s->places, s->results);
+  put_counts(s, out);
   ir_text_printf(out, "  static constexpr int kept_columns = %d; // of what is made so many stay side by side too\n", s->columns);
   ir_text_printf(out, "  static constexpr bool fills = %s; // the launch before has filled what no listed column touches\n", s->filled ? "true" : "false");
   ir_text_printf(out, "  static constexpr bool whole = %s; // the arrays lie whole where dense is meant\n", s->whole ? "true" : "false");
@@ -205,10 +231,7 @@ void cg_spread_print(ir_arena *arena, const cg_launch *l, ir_text *out) {
   else ir_text_put(out, "  SPC_DEVICE const int *meant(const spc_args &) { return nullptr; }\n");
   put_columns(s, out);
   put_arrays(arena, "listed", "const T", s->buf_listed, NULL, s->arrays, out);
-  put_arrays(arena, "place", "const void", s->buf_place, s->pitch_place, s->places, out);
-  ir_text_put(out, "  SPC_DEVICE constexpr int place_bytes(int i) { return "); /* of an element */
-  for (int i = 0; i < s->places; i++) put_case(out, i, s->places), ir_text_printf(out, i + 1 < s->places ? "%d : " : "%d", s->place_bytes[i]);
-  ir_text_put(out, s->places ? "; }\n" : "0; }\n");
+  put_places(arena, s, out);
   put_arrays(arena, "array", "const T", s->buf_whole, s->pitch_whole, s->whole ? s->arrays : 0, out);
   put_arrays(arena, "t", "T", s->buf, s->pitch, s->results, out);
   ir_text_put(out, "  SPC_DEVICE float fill(int i) { return ");

@@ -183,6 +183,7 @@ static const field list_fields[] = {
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, starts, BUF),
     FIELD(ir_list, vals, BUF),      FIELD(ir_list, marks, BUF),
     FIELD(ir_list, order, BUF),     FIELD(ir_list, packed, BUF),
+    FIELD(ir_list, partial, BUF),
     FIELD(ir_list, sums, BUF),      FIELD(ir_list, arrived, BUF),
     FIELD(ir_list, verdict, BUF),   FIELD(ir_list, threshold, BUF),
     FIELD(ir_list, front, BUF),     FIELD(ir_list, most, INT64),

@@ -137,6 +137,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "marks", list->marks);
   put_buf_field(w, "order", list->order);
   put_buf_field(w, "packed", list->packed);
+  put_buf_field(w, "partial", list->partial);
   put_buf_field(w, "sums", list->sums);
   put_buf_field(w, "arrived", list->arrived);
   put_buf_field(w, "verdict", list->verdict);

@@ -20,6 +20,7 @@
  *     packed  [capacity][row]            without strips: the tensor's rows at the ids, one after the other
  *     packed  [rows][axis]               with strips: of each row the elements at its strip's ids, one after the other, and zeros behind them
  *                                        up to a multiple of IR_LIST_PACKED
+ *     partial i32 [strips]               how many of a strip's ids hold a zero too: of a list of single elements of the axis
  * Two strips may share a list that tells them apart: first those of the first strip alone, then of both, then of the second alone,
  * each of the three ascending; so a strip's own ones lie side by side:
  *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
@@ -57,6 +58,7 @@ struct ir_list {
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *packed;              /* what the list names of the tensor, side by side; or NULL */
+  ir_buf *partial;             /* of strips: how many of the listed columns do not hold in all rows; or NULL */
   ir_buf *sums, *arrived;      /* of columns: where blocks that share a tile meet, parts of it and counters; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;

@@ -101,6 +101,9 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
   if (list->packed && (list->gran != 1 || !list->bits || list->order || list->vals || list->pairs || (list->fused && !list->strip_index)))
     ir_fault(c, list->span, "only a list of single rows, whose values are looked at, or of single elements of strips packs them");
+  check_list_buf(c, list->partial, IR_I32, "counts of columns that hold a zero too");
+  if (list->partial && (!list->bits || !list->ids || !list->strip_index || list->gran != 1 || list->pairs || list->order || list->packed))
+    ir_fault(c, list->span, "only a list, with bits, of single elements of strips says which of them hold everywhere");
   check_list_buf(c, list->sums, IR_F32, "sums of parts");
   check_list_buf(c, list->arrived, IR_I32, "counters");
   if (!list->sums != !list->arrived || (list->sums && (!list->ids || list->order || list->packed || list->sums->count->kind != IR_CONST || list->arrived->count->kind != IR_CONST)))

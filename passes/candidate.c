@@ -242,7 +242,7 @@ double pass_candidate_look(pass_context *context, const ir_candidate *candidate,
   looking cost = looking_cost(context, candidate, 1);
   if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile));
   bool once = is_listed_at_once(candidate, cost.fused);
-  int leave = is_both(candidate, cost.fused) ? 0 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
+  int leave = is_both(candidate, cost.fused) ? 0 : pass_goes_in_place(context, candidate) ? 2 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
   return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || once, leave);
 }
 
@@ -370,6 +370,8 @@ static double scattered_cost(pass_context *context, const pass_sum *sum,
 }
 
 static double spread_cost(pass_context *context, const pass_sum *sum, const ir_candidate *candidate, double cover) {
+  bool in_place = pass_goes_in_place(context, candidate);
+  if (in_place) return pass_cost_in_place(context->profile, sum->m, sum->n, cover);
   return pass_cost_spread(context->profile, pass_tensor_bytes(context, sum->stmt->target), pass_tensor_bytes(context, candidate->operand), cover);
 }
 

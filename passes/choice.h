@@ -81,6 +81,7 @@ ir_tensor *pass_bound_of(pass_context *context, const ir_kernel *kernel, const i
 /* Whose zeros the candidate's list is of: its operand's, or the bound's of that. */
 ir_tensor *pass_listed_tensor(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate);
 bool pass_is_sampled(const ir_candidate *candidate); /* it computes the columns of a list */
+bool pass_goes_in_place(const pass_context *context, const ir_candidate *candidate); /* such, and its epilogue stores them where they belong: its hint says that what is listed holds in all rows */
 bool pass_is_spread(const ir_candidate *candidate); /* it computes listed columns side by side, then spreads them over a whole result */
 bool pass_is_packing(const ir_candidate *candidate); /* its lists bring what they name of each row side by side */
 bool pass_is_paired(const ir_candidate *candidate);  /* its lists are of two strips, told apart */

@@ -442,6 +442,13 @@ double pass_cost_spread(const pass_profile *p, double bytes, double asked, doubl
   return p->launch_us + p->spread_us + microseconds_of_bytes(bytes * (written + share) + asked * written, p->bandwidth_gbs);
 }
 
+double pass_cost_in_place(const pass_profile *p, double m, double n, double cover) {
+  const double rows = 128, box = 64, columns = 16, quarter = 4; /* of a block's tiles; listed columns that are put together at once; columns written at once; warps of a box */
+  double share = fmin(1, fmax(cover, 1e-4)), touched = fmin(box, box / (columns * share) * (1 - pow(1 - share, columns)));
+  double passes = 2 * ceil((touched + 0.5) / columns), boxes = ceil(quarter * m / rows * n * share / box / p->units) / quarter;
+  return p->in_place_us + p->pass_us * passes * boxes;
+}
+
 double pass_cost_beside(const pass_profile *p, double bytes) { return p->launch_us + microseconds_of_bytes(bytes, p->bandwidth_gbs); }
 
 double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }

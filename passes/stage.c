@@ -115,7 +115,7 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
   IR_PUSH(context->arena, &stage->stmts, stmt);
   if (candidate) take_candidate(context, kernel, stage, candidate);
   if (candidate && pass_is_library(candidate)) add_library_workspace(context, kernel, stmt->target);
-  if (candidate && pass_is_spread(candidate)) pass_listed_new(context, kernel, stmt->target);
+  if (candidate && pass_is_spread(candidate) && !pass_goes_in_place(context, candidate)) pass_listed_new(context, kernel, stmt->target);
   if (pass_stays_aside(context, kernel, candidate)) stage->microseconds -= pass_candidate_spread(context, candidate, candidate->cover);
   if (pass_stmt_is_assembled(stmt)) add_assembly(context, kernel, stage);
   if (!stage->why) stage->why = "generated loops";
@@ -391,8 +391,10 @@ static void aside_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
     stage->row = "spread";
     IR_PUSH(context->arena, &stage->reads, list);
   }
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < count; i++) {
+    pass_listed_new(context, kernel, columns[i]->target);
     if (!is_beside(stage, columns[i]->target)) IR_PUSH(context->arena, &stage->beside, columns[i]->target);
+  }
   stage->why = ir_format_text(context->arena, "what it reads lies side by side in the columns that `%s` lists, which are spread here%s", list->name,
                               ir_beside_may_be_whole(kernel, stage) ? "; or whole, where dense is meant" : "");
   stage->microseconds = spread_time(context, stage, columns[0]->cover);

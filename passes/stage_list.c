@@ -62,9 +62,9 @@ static ir_expr *elements_of(ir_arena *a, const ir_tensor *tensor) {
   return all;
 }
 
-static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits,
-                        bool regrouped, bool packed) {
+static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits, const ir_candidate *candidate) {
   ir_arena *a = context->arena;
+  bool regrouped = candidate->regrouped, packed = pass_is_live(candidate) || pass_is_packing(candidate);
   ir_expr *lists = list->pairs ? divided_up(a, list->strips, 2) : list->strips;
   list->counts = part(context, kernel, list, "counts", IR_I32, list->pairs ? ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3)) : lists);
   list->ids = part(context, kernel, list, "ids", IR_I32,
@@ -81,6 +81,7 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
   } else if (bits) {
     add_bits(context, kernel, list);
   }
+  if (bits && pass_goes_in_place(context, candidate)) list->partial = part(context, kernel, list, "partial", IR_I32, list->strips);
 }
 
 /* What is brought side by side, or kept with the list, is the operand's own. */
@@ -113,7 +114,7 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
 ir_list *pass_list_new(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate,
                        bool bits) {
   ir_list *list = list_new(context, kernel, candidate, candidate->target->def);
-  add_buffers(context, kernel, list, bits, candidate->regrouped, pass_is_live(candidate) || pass_is_packing(candidate));
+  add_buffers(context, kernel, list, bits, candidate);
   return list;
 }
 
@@ -193,6 +194,7 @@ static void live_list(ir_list *list, int stage) {
   live(list->marks, stage);
   live(list->order, stage);
   live(list->packed, stage);
+  live(list->partial, stage);
   live(list->arrived, stage);
   live(list->front, stage);
 }

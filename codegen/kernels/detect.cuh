@@ -174,6 +174,23 @@ template <class Config> struct spc_axis_runs {
     }
     return found;
   }
+  // What all of some chunks hold, an element's highest bit: told from zeros one by one.  Of elements of 8 bytes nothing is said to be full.
+  SPC_DEVICE spc_u32 full_word(spc_u32 v, spc_u32 mask) {
+    const spc_u32 low = sizeof(V) == 1 ? 0x7f7f7f7fu : sizeof(V) == 2 ? 0x7fff7fffu : 0x7fffffffu;
+    v &= mask;
+    return ((v & low) + low) | v;
+  }
+  SPC_DEVICE uint4 full_too(uint4 all, uint4 v) {
+    const spc_u32 even = spc_non_zero<V>::even, odd = spc_non_zero<V>::odd;
+    return make_uint4(all.x & full_word(v.x, even), all.y & full_word(v.y, odd), all.z & full_word(v.z, even), all.w & full_word(v.w, odd));
+  }
+  SPC_DEVICE spc_u32 full_bits(uint4 all) {
+    static_assert(gran == 1, "columns are told apart");
+    if (sizeof(V) > 4) return 0;
+    const int down = 8 * (int)sizeof(V) - 1;
+    const spc_u32 one = sizeof(V) == 1 ? 0x01010101u : sizeof(V) == 2 ? 0x00010001u : 1u;
+    return bits(make_uint4(all.x >> down % 32 & one, all.y >> down % 32 & one, all.z >> down % 32 & one, all.w >> down % 32 & one));
+  }
   // The words of unit number `u` of strip s into shared memory, by the whole block.
   __device__ __forceinline__ void find(spc_u32 *room, long long s, long long u) const {
     const int batch = 8, step = warps / parts;

@@ -575,7 +575,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
   ring at = {0, 0};
   if constexpr (spc_sizes_slots<Config>) at.sizes = Config::sizes();
   spc_wgmma_sums<Config> sums;
-  spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all};
+  spc_box_epilogue<kept> epilogue = {args, {}, {}, 0, shared + ring::vectors_at, all, ~0u};
   spc_work_walk<Config> walk(args, all);
   if constexpr (Config::narrow > 0) at.sizes = spc_narrow_walk<Config>::sizes_of(spc_narrow_plan::read(spc_plan_at<Config>()));
   bool stored = false;
@@ -602,6 +602,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     }
     if (Config::split > 1) epilogue.place.n0 += ptx_cluster_rank() * kept::tile_n;
     epilogue.vectors.load(epilogue.place, args, all);
+    epilogue.window.load(epilogue.place, args);
     if constexpr (Config::bsr) spc_box_multiply_blocks<Config>(sums, shared, base, at);
     else if constexpr (Config::widens) spc_box_multiply_widening<Config>(sums, shared, base, at, steps, args, epilogue.place, share.begin);
     else if constexpr (spc_wgmma_sums<Config>::alone)
@@ -627,11 +628,19 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
       else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
-    if constexpr (Config::share_units > 0)
-      if (walk.mine.parts > 1 && !spc_meet_parts<Config>(sums, args, epilogue.place.n - epilogue.place.n0, walk.mine, (int *)(base + ring::said_at))) {
-        spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
-        continue;
+    if constexpr (Config::share_units > 0) {
+      epilogue.boxes = ~0u;
+      if (walk.mine.parts > 1) {
+        const int columns = epilogue.place.n - epilogue.place.n0, used = spc_room_of_parts<Config>::used(columns);
+        const spc_sharer sharer = spc_meet_parts<Config>(sums, args, columns, walk.mine, (int *)(base + ring::said_at));
+        epilogue.boxes = sharer.of == 0 ? 0 : Config::in_place ? sharer.boxes_of_warp(used) : sharer.boxes(used, store::boxes);
+        if (sharer.of == 0 || (!Config::in_place && epilogue.boxes == 0)) {
+          spc_box_pass<Config>(shared, at, Config::reads_place ? store::place_slots : 0);
+          continue;
+        }
+        spc_add_parts<Config>(sums, args, columns, walk.mine, epilogue.boxes);
       }
+    }
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> ours;
       spc_exchange_sums<Config>(sums, ours, shared);
@@ -695,7 +704,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
-    if (spc_box_store<spc_kept<Config>>::by_engine) ptx_tma_prefetch(&maps.map[2]);
+    if (spc_box_store<spc_kept<Config>>::by_engine && !Config::in_place) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
   if (spc_leaves_to_front<Config>(args, said)) return;
@@ -705,7 +714,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
-  if (Config::own_verdict && Config::fills && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
+  if (Config::own_verdict && Config::fills && !Config::in_place && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
   if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);

@@ -1,7 +1,7 @@
 // ring.cuh - the slots between those who load and those who multiply, in persistent kernels: how long they are, their barriers, what else lies in
 // shared memory.
 //
-//     slots of k tiles | staged boxes of the result | words of detection | vectors | full[], empty[] | notes | what blocks tell each other
+//     slots of k tiles | staged boxes of the result | words of detection | vectors, listed columns | full[], empty[] | notes | what blocks tell each other
 //
 // Who loads waits for empty[s], and fills; who multiplies waits for full[s].  cuda_boxes.c reckons the same bytes.
 #pragma once
@@ -44,7 +44,7 @@ template <class Config> struct spc_box_ring {
   static constexpr int staged_at = Config::depth * slot_bytes;
   static constexpr int words_at = staged_at + spc_box_store<spc_kept<Config>>::staged_bytes;
   static constexpr int vectors_at = words_at + spc_box_detect<spc_kept<Config>>::bytes;
-  static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes;
+  static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes + spc_place_window<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot; where A is stored in blocks, the stretch of k tiles that does.
   static constexpr int most = spc_slot_sizes<Config>::most;
   static constexpr int notes_at = barriers_at + most * (spc_prepares<Config>::any ? 24 : 16);

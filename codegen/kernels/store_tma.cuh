@@ -14,6 +14,7 @@
 #include "spc/blocks.cuh"
 #include "spc/boxes.cuh"
 #include "spc/epilogue.cuh"
+#include "spc/inplace.cuh"
 #include "spc/multiply_wgmma.cuh"
 #include "spc/vectors.cuh"
 
@@ -154,7 +155,11 @@ template <class Config> struct spc_box_epilogue {
   int parity; // of the tile's number among the block's
   spc_u32 vectors_at; // shared memory
   bool all;           // rows are taken as they lie
+  spc_u32 boxes;      // bits: of a tile that blocks share those that are this one's (of in_place this warp's)
+  __device__ __forceinline__ bool has(int box) const { return Config::share_units == 0 || (boxes >> box & 1); }
   spc_vectors<Config> vectors;
+  spc_place_window<Config> window;
+  __device__ __forceinline__ spc_u32 window_at() const { return vectors_at + spc_vectors<Config>::bytes; }
 };
 
 // What a lane's columns of a box are brought: asked for at once, since its steps are stored one after the other, and no load passes a store.
@@ -190,9 +195,11 @@ template <class Config> struct spc_box_store {
   static constexpr int boxes_wide = (columns + share - 1) / share, boxes = sums::blocks * boxes_wide; // of a warpgroup
   static constexpr int groups = Config::workers / 128, sharing = Config::turns ? 1 : groups; // that share a tile
   static constexpr int held = !by_engine ? 0 : Config::store_boxes < boxes ? Config::store_boxes : boxes;
-  static constexpr int staged_bytes = groups * held * panel::bytes;
+  static constexpr int staged_bytes = Config::in_place ? Config::workers / 32 * spc_place_image<Config>::bytes : groups * held * panel::bytes;
   static_assert(!by_engine || panel::bytes % 1024 == 0, "a staged box must start at a multiple of 1024");
-  static_assert(!Config::samples || (by_engine && !by_rows), "listed columns are stored by box, each contiguous");
+  static_assert(!Config::samples || (by_engine && by_rows == Config::in_place), "listed columns are stored by box, each contiguous, or at their places");
+  static_assert(!Config::in_place || (share == 64 && columns % 64 == 0 && sums::blocks == 1 && !Config::reads_place && !Config::detects && !Config::fetches),
+                "columns go to their places by a warp's sixteen rows, sixteen at a time");
 
   // ---- what is read at the result's own place: boxes of the same shape, box number major, group minor ----
   static constexpr int slot_bytes = spc_boxes<Config>::least_bytes;
@@ -380,7 +387,9 @@ template <class Config> struct spc_box_store {
     spc_box_detect<Config> found;
     spc_u32 *room = found.room(shared + Ring::words_at, e.parity);
     e.vectors.leave(e.vectors_at);
+    e.window.leave(e.window_at());
     if constexpr (!by_engine) run_registers(all, e, found, room);
+    else if constexpr (Config::in_place) run_in_place<whole>(all, shared + Ring::staged_at, e, found);
     else run_boxes<whole>(all, shared, at, e, maps, found, room);
     found.finish(room, e.place, e.args);
   }
@@ -444,7 +453,7 @@ template <class Config> struct spc_box_store {
           }
           here = shared + now.slot * now.sizes.bytes() + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
-      if ((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
+      if (((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) && e.has(i)) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
       if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
       if (i + 1 < boxes && i + 1 < i0 + together) return;
@@ -455,7 +464,7 @@ template <class Config> struct spc_box_store {
       } else if (spc_leads_group()) {
 #pragma unroll
         for (int j = 0; j < together; j++)
-          if (i0 + j < boxes && (!Config::fills || box_part(i0 + j) < inside))
+          if (i0 + j < boxes && (!Config::fills || box_part(i0 + j) < inside) && e.has(i0 + j))
             ptx_tma_store<Config::batches_mapped>(&maps.map[2], staged + (i0 + j) % held * panel::bytes, box_x(e.args, e.place, group, i0 + j),
                                                   box_y(e.args, e.place, group, i0 + j), e.batch);
         ptx_tma_store_commit();
@@ -473,6 +482,25 @@ template <class Config> struct spc_box_store {
           if (gives) ptx_barrier_arrive(Ring::empty(shared, at.slot));
       }
     });
+  }
+  // Listed columns of a whole result, a warp's sixteen rows of them at a time (inplace.cuh).
+  template <bool Whole, class Found>
+  SPC_DEVICE void run_in_place(sums &all, spc_u32 images, const spc_box_epilogue<Config> &e, Found &found) {
+    const int lane = (int)threadIdx.x & 31, row = e.place.m0 + sums::group_row() + (int)threadIdx.x / 32 % 4 * 16, inside = e.place.n - e.place.n0 - sums::group_column();
+    ptx_sync_group(sums::group()); // the vectors are there, and which columns these are
+    const int begin = Config::share_units == 0 || e.boxes & 1 ? 0 : e.boxes ? (__ffs((int)e.boxes) - 1) * share : columns; // boxes follow one another
+    const int end = min(inside, e.has(31) || !e.boxes ? columns : (32 - __clz((int)e.boxes)) * share);
+    spc_place_image<Config> image(e.args, images, e.window.area(e.window_at()), begin, end, e.window.partial, row, e.place.m);
+    each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
+      const int part = box_part(i);
+      if (part >= inside || !e.has(i)) return;
+      const spc_box_columns<Config> columns_of(e, part + lane % 4 * 2, share / 8);
+      spc_u32 packed[4][4], here[4];
+#pragma unroll
+      for (int step = 0; step < 4; step++) values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, {}, packed[step], e, found, {e.args, e.place, 0}, columns_of);
+      image.box(packed, part);
+    });
+    ptx_sync_group(sums::group()); // before the next tile's columns are left
   }
   template <class Found>
   SPC_DEVICE void run_registers(sums &all, const spc_box_epilogue<Config> &e, Found &found, spc_u32 *room) {

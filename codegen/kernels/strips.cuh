@@ -7,7 +7,10 @@
 // Where the axis is contiguous a block has a share of the strip's rows instead, whole lines of memory: all of them tell each other their words,
 // and or them.  Long strips take several rounds.  Who reads the list decides, from the counts (guard.cuh): a sample alone is looked at here.
 // Two strips that share a list (pairs.cuh) are found by one cluster, in one round: where an entry lies is known when all are counted.
-// Config names: those of detect.cuh; cluster (blocks that share a strip), pairs (two strips share a list), keeps_bits (somebody reads these too).
+// Who stores listed columns at their places is told how many of them hold in some of the strip's rows alone (inplace.cuh); where the axis is not contiguous
+// nobody looks, and all are said to.
+// Config names: those of detect.cuh; cluster (blocks that share a strip), pairs (two strips share a list), keeps_bits (somebody reads these too),
+// tells_partial, partial.
 #pragma once
 #include "spc/cluster.cuh"
 #include "spc/detect.cuh"
@@ -78,6 +81,8 @@ template <class Config> SPC_DEVICE void spc_find_strips(const spc_args &args, co
       __syncthreads(); // before the words are found anew
     }
     if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
+    if constexpr (Config::tells_partial)
+      if (rank == 0 && threadIdx.x == 0) Config::partial(args)[s] = count;
   }
 }
 
@@ -87,8 +92,10 @@ template <class Config> struct spc_shared_rows {
   static constexpr bool fit = axis::sampled && axis::parts <= warps;
   static constexpr int most = fit ? warps * axis::load / axis::word : 1; // words of a round
   static_assert(most <= Config::threads && (warps & (warps - 1)) == 0, "a thread has a word, and loads side by side are whole words");
+  static constexpr int fulls = Config::tells_partial ? most : 1;
   spc_u32 mine[most], word[most];
   spc_u32 found[2][cluster][most]; // by each block, in this round and the one before
+  spc_u32 mine_full[fulls], full[fulls], found_full[2][cluster][fulls]; // the same of columns that hold in all rows
 
   // Loads of a warp side by side: as many as the rows are long, or as there are warps.
   SPC_DEVICE int beside(long long extent) {
@@ -99,20 +106,28 @@ template <class Config> struct spc_shared_rows {
   // What the rows [first, last) hold from a column on, of so many loads side by side.
   __device__ __forceinline__ void find(const axis &runs, long long first, long long last, long long column, int loads) {
     const int batch = 8, warp = (int)threadIdx.x / 32, step = warps / loads, at = warp % loads * axis::load + axis::lane() * axis::chunk;
-    uint4 sum = make_uint4(0, 0, 0, 0);
+    uint4 sum = make_uint4(0, 0, 0, 0), all = make_uint4(~0u, ~0u, ~0u, ~0u);
     if ((int)threadIdx.x < most) mine[threadIdx.x] = 0;
+    if (Config::tells_partial && (int)threadIdx.x < fulls) mine_full[threadIdx.x] = ~0u;
 #pragma unroll 1
     for (long long r = first + warp / loads; r < last; r += batch * step) {
       uint4 v[batch];
 #pragma unroll
-      for (int i = 0; i < batch; i++) v[i] = runs.at(r + i * step, last, column + at);
+      for (int i = 0; i < batch; i++) v[i] = runs.at(Config::tells_partial ? min(r + i * step, last - 1) : r + i * step, last, column + at);
 #pragma unroll
-      for (int i = 0; i < batch; i++) sum = axis::both(sum, v[i]);
+      for (int i = 0; i < batch; i++) {
+        sum = axis::both(sum, v[i]);
+        if constexpr (Config::tells_partial) all = axis::full_too(all, v[i]);
+      }
     }
     const spc_u32 bits = axis::bits(sum);
     const int tile = at / Config::gran;
     __syncthreads();
     if (bits) atomicOr(&mine[tile / 32], bits << tile % 32);
+    if constexpr (Config::tells_partial) {
+      const spc_u32 some = ~axis::full_bits(all) & ((1u << axis::each) - 1);
+      if (some) atomicAnd(&mine_full[tile / 32], ~(some << tile % 32));
+    }
     __syncthreads();
   }
   // Tells all blocks, this one included, a thread a word.
@@ -121,6 +136,11 @@ template <class Config> struct spc_shared_rows {
     const spc_u32 here = spc_shared_address(&found[parity][rank][threadIdx.x]);
 #pragma unroll
     for (int r = 0; r < cluster; r++) ptx_cluster_store(ptx_cluster_address(here, r), (int)mine[threadIdx.x]);
+    if constexpr (Config::tells_partial) {
+      const spc_u32 full_here = spc_shared_address(&found_full[parity][rank][threadIdx.x]);
+#pragma unroll
+      for (int r = 0; r < cluster; r++) ptx_cluster_store(ptx_cluster_address(full_here, r), (int)mine_full[threadIdx.x]);
+    }
   }
   // What all have told.
   __device__ __forceinline__ void hear(int parity, int words) {
@@ -130,7 +150,20 @@ template <class Config> struct spc_shared_rows {
       for (int r = 0; r < cluster; r++) all |= found[parity][r][threadIdx.x];
       word[threadIdx.x] = all;
     }
+    if (Config::tells_partial && (int)threadIdx.x < words) {
+      spc_u32 all = ~0u;
+#pragma unroll
+      for (int r = 0; r < cluster; r++) all &= found_full[parity][r][threadIdx.x];
+      full[threadIdx.x] = all;
+    }
     __syncthreads();
+  }
+  // Entries that hold in some rows alone, by whole warps.
+  __device__ __forceinline__ int partials(int words) const {
+    int sum = 0;
+#pragma unroll 1
+    for (int j = (int)threadIdx.x & 31; j < words; j += 32) sum += __popc(word[j] & ~full[j]);
+    return (int)__reduce_add_sync(~0u, (spc_u32)sum);
   }
   // Entries before word i, by whole warps; i: the same for all lanes.
   __device__ __forceinline__ int before(int i) const {
@@ -152,7 +185,7 @@ template <class Config> SPC_DEVICE void spc_find_rows(const spc_args &args, cons
   bool met = false; // the others' shared memory is there when they have begun
 #pragma unroll 1
   for (int s = (int)blockIdx.x / cluster; s < strips; s += (int)gridDim.x / cluster) {
-    int *ids = Config::ids(args) + (long long)s * Config::capacity(args), count = 0;
+    int *ids = Config::ids(args) + (long long)s * Config::capacity(args), count = 0, partial = 0;
     const long long begin = (long long)s * Config::strip, first = begin + rank * rows, last = min(min(first + rows, begin + Config::strip), runs.rows);
 #pragma unroll 1
     for (int at = 0; at < all; at += round, parity ^= 1) {
@@ -172,9 +205,12 @@ template <class Config> SPC_DEVICE void spc_find_rows(const spc_args &args, cons
           if (lane == 0) Config::bits(args)[(long long)s * all + at + i] = bits;
       }
       count += strip.before(words);
+      if (Config::tells_partial) partial += strip.partials(words);
       __syncthreads(); // before the words are found anew
     }
     if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
+    if constexpr (Config::tells_partial)
+      if (rank == 0 && threadIdx.x == 0) Config::partial(args)[s] = partial;
   }
 }
 

@@ -1,35 +1,46 @@
 """Products whose result is asked for in single columns of strips of rows: on a GPU these are listed, computed side by side and spread over the
-whole result; masks, sizes and alignments that lists have edges at, what elements without a reason hold."""
+whole result, by a launch or by the epilogue; masks, sizes and alignments that lists have edges at, what elements without a reason hold."""
 import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(66)
 f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = "--profile=" + slow_profile("columns.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
+PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\nin_place_us = 0.001\npass_us = 0\n")
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes
+WIDE = "schedule k for sm_90a { tile C m=128 n=256 k=64; }\n"
 KERNELS = ["detect_values", "gemm_nspread"] if "sm_90a" in TARGET else []
 
 
-def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%s", post=lambda ab: ab, cond="W[m,n]", fill=0.0, more="", arrays=None, options=(), kernels=True, turned=False, bound=" <= 8192"):
-    text = "spx 1; dim M: dyn%s; dim N: dyn%s; dim K: dyn;\nkernel k { in A: %s[M,K]; in B: %s[N,K]; in W: %s[M,N] ~ zeros(dynamic, density=0.01, gran=%s); %s\n  out C[m,n] = %s on %s fill %g : %s acc f32; }\n" % (
-        bound, bound, dtype, dtype, kind, gran, more, value % ("(sum[k] B[n,k]*A[m,k])" if turned else "(sum[k] A[m,k]*B[n,k])"), cond, fill, out or dtype)
+def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%s", post=lambda ab: ab, cond="W[m,n]", fill=0.0, more="", arrays=None, options=(), kernels=True, turned=False, bound=" <= 8192", profile=None, density=0.01, schedule=""):
+    text = "spx 1; dim M: dyn%s; dim N: dyn%s; dim K: dyn;\nkernel k { in A: %s[M,K]; in B: %s[N,K]; in W: %s[M,N] ~ zeros(dynamic, density=%g, gran=%s); %s\n  out C[m,n] = %s on %s fill %g : %s acc f32; }\n%s" % (
+        bound, bound, dtype, dtype, kind, density, gran, more, value % ("(sum[k] B[n,k]*A[m,k])" if turned else "(sum[k] A[m,k]*B[n,k])"), cond, fill, out or dtype, schedule)
     A, B = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k)))
     W = mask if kind == "b1" else ROUND[kind](np.where(mask, rng.integers(1, 5, mask.shape), 0).astype(np.float64))
     boxes = m % 8 == 0 and n % 8 == 0 and k % 8 == 0
-    tiled_case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(PROFILE, *options),
+    tiled_case("columns: %s" % name, text, dict(A=A, B=B, W=W, **(arrays or {})), dict(C=np.where(mask, post(f64(A) @ f64(B).T), fill)), rtol=1e-2, options=(profile or (PLACED if gran == "128x1" else PROFILE), *options),
          kernels=KERNELS if kernels and boxes else [])
 
 
-for gran in ("128x1", "64x1"):
+def placed():
+    text = "spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;\nkernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=128x1); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] : bf16 acc f32; }\n"
+    for profile, says in ((PLACED, "stored in place"), (PROFILE, "then spread")):
+        r = spc("explain", write("placed.spx", text), "--target=sm_90a", profile)
+        check("columns: %s" % says, r.returncode == 0 and says in r.stdout.split("\n")[0], r.stdout + r.stderr)
+
+
+job("columns: which way they go", placed)
+# So small ones have narrow tiles; others are asked for.
+for gran, profile, schedule, sizes in (("128x1", PLACED, WIDE, SIZES), ("128x1", PLACED, "", SIZES[:1]), ("64x1", PROFILE, "", SIZES), ("128x1", PROFILE, "", SIZES[:1])):
     tall = int(gran.split("x")[0])
-    for m, n, k in SIZES:
+    for m, n, k in sizes:
         masks = {"a tenth": block_mask(rng, (m, n), (tall, 1), 0.1, False) > 0, "half": block_mask(rng, (m, n), (tall, 1), 0.5, False) > 0, "elements": rng.random((m, n)) < 0.02}
         if (m, n, k) in SIZES[:2]:
             masks.update({"full": np.ones((m, n), bool), "empty": np.zeros((m, n), bool), "one element": np.zeros((m, n), bool), "last column": np.zeros((m, n), bool), "one strip": block_mask(rng, (m, n), (tall, 1), 0.03, False) > 0})
             masks["one element"][m - 1, n // 2] = masks["last column"][:, n - 1] = True
             masks["one strip"][m // 2 // 64 * 64: m // 2 // 64 * 64 + 64] = True
         for kind, mask in masks.items():
-            asked("%s, %d x %d x %d, %s" % (gran, m, n, k, kind), gran, mask, m, n, k)
+            asked("%s, %d x %d x %d, %s%s%s" % (gran, m, n, k, kind, ", in place" if profile == PLACED else "", ", wide tiles" if schedule else ""), gran, mask, m, n, k, profile=profile, schedule=schedule)
 m, n, k = 304, 520, 136
 mask, bias, scale = block_mask(rng, (m, n), (64, 1), 0.1, False) > 0, rng.integers(-8, 8, n).astype(np.float32), rng.integers(1, 3, m).astype(np.float32)
 for force in ("sparse", "dense"):

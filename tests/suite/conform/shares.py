@@ -6,10 +6,11 @@ from .harness import *
 rng = np.random.default_rng(91)
 f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = "--profile=" + slow_profile("shares.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
+PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\nin_place_us = 0.001\npass_us = 0\n")
 PACKED = "--profile=" + slow_profile("packed.profile", "ngather_mma_")
 IN_BLOCKS = "--profile=" + slow_profile("blocks.profile", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\n")
 HERE = "sm_90a" in TARGET
-SIZES = ((304, 528, 2056), (128, 272, 1032), (72, 144, 4104))  # m, n, k: rows of bytes too are whole chunks
+SIZES = ((304, 528, 2056), (128, 272, 1032), (72, 144, 4104), (136, 1040, 2056))  # m, n, k: rows of bytes too are whole chunks; lists of one tile, and of several
 
 
 def masks(m, n, gran):
@@ -24,10 +25,10 @@ def asked(gran, m, n, k, kind, mask, dtype, options, kernel):
     text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
 kernel k { in A: %s[M,K]; in B: %s[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=%dx%d); in b: f32[N];
   out C[m,n] = (sum[k] A[m,k]*B[n,k]) + b[n] on W[m,n] fill 3 : %s acc f32; }
-""" % (dtype, dtype, *gran, dtype)
+%s""" % (dtype, dtype, *gran, dtype, "schedule k for sm_90a { tile C m=128 n=256 k=64; }\n" if gran == (128, 1) else "")
     A, B, b = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k), (n,)))
     tiled_case("shares: %dx%d, %d x %d x %d, %s, %s" % (*gran, m, n, k, kind, " ".join(options)), text, dict(A=A, B=B, W=mask, b=b.astype(np.float32)),
-         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, options=(PROFILE if "spread" in kernel else IN_BLOCKS, *options), kernels=[kernel] if HERE else [])
+         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, options=(IN_BLOCKS if "spread" not in kernel else PLACED if gran[0] == 128 else PROFILE, *options), kernels=[kernel] if HERE else [])
 
 
 for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((128, 64), "gemm_nblock"), ((64, 64), "gemm_nblock")):
