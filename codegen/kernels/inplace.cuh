@@ -60,21 +60,21 @@ SPC_DEVICE int spc_place_of_bit(spc_u32 bits, int n) {
 SPC_DEVICE uint4 spc_load_shared_16(spc_u32 at) { return *(const uint4 *)__cvta_shared_to_generic(at); }
 SPC_DEVICE void spc_store_shared_16(spc_u32 at, uint4 v) { *(uint4 *)__cvta_shared_to_generic(at) = v; }
 
-// A warp's image: eight rows of sixteen sixteens, or sixteen rows of eight.  A row's 16 bytes number c lie at c ^ row % 8, so that those of eight rows lie in
-// other banks.  It holds the fill between steps.
+// A warp's image: eight rows of sixteen sixteens.  A row's 16 bytes number c lie at c ^ row, so that those of all rows lie in other banks.  It holds the
+// fill when nothing is put together.
 template <class Config> struct spc_place_image {
   using T = typename Config::T;
   using sums = spc_wgmma_sums<Config>;
-  static constexpr int sixteen = spc_filled_columns, bytes = Config::in_place ? 8 * sixteen * 32 : 0;
+  static constexpr int sixteen = spc_filled_columns, rows = 8, slots = 16, row_bytes = slots * 32, bytes = Config::in_place ? rows * row_bytes : 0;
 
   const spc_args &args;
-  spc_u32 ids; // of the part's columns, in shared memory
+  spc_u32 ids;      // of the part's columns, in shared memory
   int from, inside; // those that are this warp's: they follow one another
-  int m0, m;      // this warp's first row, and behind the last
+  int m0, m;        // this warp's first row of sixteen, and behind the result's last
   spc_u32 image, fill;
-  bool asks, aligned, whole;     // whole: its rows are all there, at multiples of 16 bytes, and nothing is asked
-  spc_u32 mine; // bits of what is written here of the first sixteen and, from bit 16 on, of the last: others may have a share in them
-  uint4 taken;                   // along, to the next step: two lanes a row
+  bool asks, aligned, whole; // whole: its rows are all there, at multiples of 16 bytes, and nothing is asked
+  spc_u32 mine;              // bits of what is written here of the first sixteen and, from bit 16 on, of the last: others may have a share in them
+  uint4 taken;               // along, to the next box: two lanes a row
 
   __device__ __forceinline__ int id_at(int i) const { return *((const int *)__cvta_shared_to_generic(ids) + i); }
   SPC_DEVICE bool alike(int a, int b) { return (spc_u32)(a ^ b) < (spc_u32)sixteen; } // of one sixteen; -1 is of none
@@ -180,33 +180,32 @@ template <class Config> struct spc_place_image {
     return c;
   }
 
-  // What is complete, of `Rows` rows from `row` on and the sixteens from `slot` on, 16 bytes a lane, `tall` rows side by side: to memory, and the fill
-  // takes its place.
-  template <int Rows> __device__ __forceinline__ void write(const columns &c, int slot, int row) const {
-    const int lane = (int)threadIdx.x & 31, tall = Rows / 8, wide = 32 / tall, pitch_image = bytes / Rows, at = lane % wide, below = lane / wide;
+  // What is complete, of eight rows from `row` on and the sixteens from `slot` on, 16 bytes a lane: to memory, and the fill takes its place.
+  __device__ __forceinline__ void write(const columns &c, int slot, int row) const {
+    const int lane = (int)threadIdx.x & 31;
     const long long pitch = (long long)Config::pitch_whole(args) * 2;
-    char *to = (char *)(Config::whole_t(args) + c.column(slot + at / 2) + at % 2 * 8) + (row + below) * pitch;
-    const spc_u32 here = image + below * pitch_image + (at ^ below) * 16;
-    if (slot + at / 2 >= c.done) return;
-    uint4 v[8];
+    char *to = (char *)(Config::whole_t(args) + c.column(slot + lane / 2) + lane % 2 * 8) + row * pitch;
+    const spc_u32 here = image + lane * 16;
+    if (slot + lane / 2 >= c.done) return;
+    uint4 v[rows];
 #pragma unroll
-    for (int i = 0; i < 8; i++) v[i] = spc_load_shared_16((here ^ i * tall % 8 * 16) + i * tall * pitch_image);
+    for (int i = 0; i < rows; i++) v[i] = spc_load_shared_16((here ^ i * 16) + i * row_bytes);
 #pragma unroll
-    for (int i = 0; i < 8; i++) spc_store_shared_16((here ^ i * tall % 8 * 16) + i * tall * pitch_image, filled());
+    for (int i = 0; i < rows; i++) spc_store_shared_16((here ^ i * 16) + i * row_bytes, filled());
 #pragma unroll
-    for (int i = 0; i < 8; i++) *(uint4 *)(to + i * tall * pitch) = v[i];
+    for (int i = 0; i < rows; i++) *(uint4 *)(to + i * pitch) = v[i];
   }
   // The same where some of it is another's, rows are at an edge, or something is asked.
-  __device__ __forceinline__ void write_some(const columns &c, int slot, int row, int rows) const {
-    const int at = (int)threadIdx.x & 31, column = c.column(slot + at / 2) + at % 2 * 8, pitch_image = bytes / rows;
-    const spc_u32 these = slot + at / 2 < c.done && at < pitch_image / 16 ? mine_of(column) : 0;
+  __device__ __forceinline__ void write_some(const columns &c, int slot, int row) const {
+    const int lane = (int)threadIdx.x & 31, column = c.column(slot + lane / 2) + lane % 2 * 8;
+    const spc_u32 these = slot + lane / 2 < c.done ? mine_of(column) : 0;
     spc_u32 set = 0; // listed
     if (!these) return;
     if (asks) set = Config::bits(args)[m0 / Config::strip * (long long)Config::bit_words(args) + column / 32] >> column % 32 & these;
     char *to = (char *)(Config::whole_t(args) + column) + row * ((long long)Config::pitch_whole(args) * 2);
 #pragma unroll 1
     for (int r = 0; r < rows; r++, to += Config::pitch_whole(args) * 2) {
-      const spc_u32 here = image + r * pitch_image + (at ^ r % 8) * 16;
+      const spc_u32 here = image + r * row_bytes + (lane ^ r) * 16;
       uint4 v = spc_load_shared_16(here);
       spc_store_shared_16(here, filled());
       if (row + r >= m) continue;
@@ -214,33 +213,30 @@ template <class Config> struct spc_place_image {
       store(to, v, these);
     }
   }
-  // `Rows` of the warp's sixteen rows, from `first` on, and as many sixteens of the box as the image has room for then, from `slot` on.
-  template <int Rows> __device__ __forceinline__ void pass(const columns &c, const spc_u32 (&packed)[4][4], int slot, int first, bool anew, bool simple) {
-    const int lane = (int)threadIdx.x & 31, pitch_image = bytes / Rows, slots = pitch_image / 32, two = lane / 2 - first; // row of what is taken along
-    const spc_u32 row = image + lane / 4 * pitch_image;
-    const bool takes = two >= 0 && two < Rows;
-    if (!anew && takes && slot == 0) spc_store_shared_16(image + two * pitch_image + (lane % 2 ^ two % 8) * 16, taken);
+  // Eight of the warp's rows, from `first` on, and as many sixteens of the box as the image has room for, from `slot` on.
+  __device__ __forceinline__ void pass(const columns &c, const spc_u32 (&packed)[4][4], int slot, int first, bool anew, bool simple) {
+    const int lane = (int)threadIdx.x & 31, taker = lane / 2 - first; // row of what is taken along
+    const spc_u32 row = image + lane / 4 * row_bytes;
+    const bool takes = taker >= 0 && taker < rows;
+    if (!anew && takes && slot == 0) spc_store_shared_16(image + taker * row_bytes + (lane % 2 ^ taker % 8) * 16, taken);
     __syncwarp();
 #pragma unroll
     for (int s = 0; s < 4; s++) {
-      if (Rows == 8 && (c.before(s + 1) <= slot || c.before(s) > slot + slots)) continue;
+      if (c.before(s + 1) <= slot || c.before(s) > slot + slots) continue;
 #pragma unroll
       for (int j = 0; j < 4; j++) {
         const spc_u32 at = (spc_u32)(c.of[s][j] - slot * 32), to = row + (at ^ lane / 4 * 16);
-        if (at >= (spc_u32)pitch_image) continue;
-#pragma unroll
-        for (int h = 0; h < Rows / 8; h++) {
-          const spc_u32 pair = Rows == 16 ? packed[s][j / 2 * 2 + h] : first ? packed[s][j / 2 * 2 + 1] : packed[s][j / 2 * 2];
-          *(unsigned short *)__cvta_shared_to_generic(to + h * 8 * pitch_image) = (unsigned short)(pair >> j % 2 * 16);
-        }
+        if (at >= (spc_u32)row_bytes) continue;
+        const spc_u32 pair = first ? packed[s][j / 2 * 2 + 1] : packed[s][j / 2 * 2];
+        *(unsigned short *)__cvta_shared_to_generic(to) = (unsigned short)(pair >> j % 2 * 16);
       }
     }
     __syncwarp();
-    if (simple) write<Rows>(c, slot, m0 + first);
-    else write_some(c, slot, m0 + first, Rows);
+    if (simple) write(c, slot, m0 + first);
+    else write_some(c, slot, m0 + first);
     __syncwarp();
     if (takes && slot + slots >= c.slots) {
-      const spc_u32 last = image + two * pitch_image + ((c.slots - 1 - slot) * 2 + lane % 2 ^ two % 8) * 16;
+      const spc_u32 last = image + taker * row_bytes + ((c.slots - 1 - slot) * 2 + lane % 2 ^ taker % 8) * 16;
       taken = filled();
       if (c.done < c.slots) taken = spc_load_shared_16(last), spc_store_shared_16(last, filled());
     }
@@ -252,7 +248,7 @@ template <class Config> struct spc_place_image {
     const columns c = look(at);
     const bool simple = whole && (at > from || (mine & 0xffff) == 0xffff) && (at + 64 < inside || mine >> 16 == 0xffff);
 #pragma unroll 1
-    for (int i = 0; i / 2 * sixteen < c.slots; i++) // sixteen sixteens, of the upper rows and the lower ones
-      pass<8>(c, packed, i / 2 * sixteen, i % 2 * 8, at == from, simple);
+    for (int i = 0; i / 2 * slots < c.slots; i++) // of the upper rows and the lower ones
+      pass(c, packed, i / 2 * slots, i % 2 * rows, at == from, simple);
   }
 };
