@@ -208,7 +208,7 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (s->stage->funcs.count < 2) return "its statement has no condition";
   if (!cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
   l->samples = true;
-  l->in_place = !listed_buffer(s, l);
+  l->in_place = ir_stage_stores_in_place(s->kernel, s->stage);
   l->pitch_whole = t->pitch;
   if (l->in_place && !ir_kernel_moves_boxes(l->row)) return "its columns have no workspace";
   if (!l->in_place) lie_beside(s, l);

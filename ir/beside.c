@@ -1,6 +1,7 @@
 /* beside.c - see beside.h. */
 #include "ir/beside.h"
 #include "ir/kernels.h"
+#include "ir/loop.h"
 
 bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; i < kernel->stages.count && stage->reads.count; i++) {
@@ -9,6 +10,11 @@ bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage) {
       if (reader->beside.at[n] == ir_stage_stmt(stage)->target) return true;
   }
   return false;
+}
+
+bool ir_stage_stores_in_place(const ir_kernel *kernel, const ir_stage *stage) {
+  const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
+  return row && ir_kernel_spreads(row) && !ir_workspace_of(kernel, ir_stage_stmt(stage)->target, "listed");
 }
 
 bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list) {

@@ -14,6 +14,8 @@ enum { IR_MOST_BESIDE = 4 }; /* columns that a stage reads, results that it writ
 
 /* The stage's result stays side by side, for another stage. */
 bool ir_stage_is_aside(const ir_kernel *kernel, const ir_stage *stage);
+/* Its listed columns lie side by side nowhere: its kernel stores them where they belong. */
+bool ir_stage_stores_in_place(const ir_kernel *kernel, const ir_stage *stage);
 /* A stage that computes columns of this list, or reads them, makes the matrix: it leaves it in them too where somebody sums over them. */
 bool ir_columns_beside(const ir_kernel *kernel, const ir_tensor *tensor, const ir_list *list);
 /* Somebody does. */

@@ -263,6 +263,8 @@ static void put_others(const ir_kernel *kernel, const ir_tensor *target, ir_text
 
 /* Results that lie in no place of their own. */
 static void put_aside(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
+  if (ir_stage_stores_in_place(kernel, stage))
+    ir_text_put(out, "    in place  the hint says that a column is asked for in all rows of its strip: the epilogue stores it where it belongs; in strips that break the hint elements are asked one by one, which is slower\n");
   if (ir_stage_is_aside(kernel, stage)) ir_text_put(out, "    aside     its columns stay side by side: what reads them is elementwise, and spreads them\n");
   for (int i = 0; i < stage->beside.count; i++) ir_text_printf(out, i ? ", `%s`" : "    reads     columns side by side of `%s`", stage->beside.at[i]->name);
   if (stage->beside.count) ir_text_put(out, "\n");
