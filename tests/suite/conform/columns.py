@@ -31,7 +31,7 @@ def placed():
 
 job("columns: which way they go", placed)
 # So small ones have narrow tiles; others are asked for.
-for gran, profile, schedule, sizes in (("128x1", PLACED, WIDE, SIZES), ("128x1", PLACED, "", SIZES[:1]), ("64x1", PROFILE, "", SIZES), ("128x1", PROFILE, "", SIZES[:1])):
+for gran, profile, schedule, sizes in (("128x1", PLACED, WIDE, SIZES), ("128x1", PLACED, "", SIZES[:1]), ("64x1", PROFILE, "", SIZES[:4]), ("128x1", PROFILE, "", SIZES[:1])):
     tall = int(gran.split("x")[0])
     for m, n, k in sizes:
         masks = {"a tenth": block_mask(rng, (m, n), (tall, 1), 0.1, False) > 0, "half": block_mask(rng, (m, n), (tall, 1), 0.5, False) > 0, "elements": rng.random((m, n)) < 0.02}

@@ -10,7 +10,8 @@ PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_"
 PACKED = "--profile=" + slow_profile("packed.profile", "ngather_mma_")
 IN_BLOCKS = "--profile=" + slow_profile("blocks.profile", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\n")
 HERE = "sm_90a" in TARGET
-SIZES = ((304, 528, 2056), (128, 272, 1032), (72, 144, 4104), (136, 1040, 2056))  # m, n, k: rows of bytes too are whole chunks; lists of one tile, and of several
+SIZES = ((304, 528, 2056), (128, 272, 1032), (72, 144, 4104))  # m, n, k: rows of bytes too are whole chunks
+LONG = (136, 1040, 2056)  # lists of several tiles
 
 
 def masks(m, n, gran):
@@ -35,6 +36,8 @@ for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((12
     for m, n, k in SIZES:
         for kind, mask in masks(m, n, gran).items():
             asked(gran, m, n, k, kind, mask, "bf16", ("--force-guard=sparse",), kernel)
+    for kind in ("a tenth", "full") if gran[0] == 128 else ():
+        asked(gran, *LONG, kind, masks(*LONG[:2], gran)[kind], "bf16", ("--force-guard=sparse",), kernel)
     asked(gran, *SIZES[0], "a tenth", masks(*SIZES[0][:2], gran)["a tenth"], "f16", ("--force-guard=sparse", "--reproducible"), kernel)
     asked(gran, *SIZES[0], "a tenth", masks(*SIZES[0][:2], gran)["a tenth"], "bf16", ("--force-guard=dense",), kernel)
 
