@@ -35,7 +35,7 @@ kernel k { in A: %s[M,K]; in B: %s[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=
 for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((128, 64), "gemm_nblock"), ((64, 64), "gemm_nblock")):
     for m, n, k in SIZES:
         for kind, mask in masks(m, n, gran).items():
-            asked(gran, m, n, k, kind, mask, "bf16", ("--force-guard=sparse",), kernel)
+            if kind != "empty" or m == SIZES[0][0]: asked(gran, m, n, k, kind, mask, "bf16", ("--force-guard=sparse",), kernel)
     for kind in ("a tenth", "full") if gran[0] == 128 else ():
         asked(gran, *LONG, kind, masks(*LONG[:2], gran)[kind], "bf16", ("--force-guard=sparse",), kernel)
     asked(gran, *SIZES[0], "a tenth", masks(*SIZES[0][:2], gran)["a tenth"], "f16", ("--force-guard=sparse", "--reproducible"), kernel)
