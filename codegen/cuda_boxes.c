@@ -88,7 +88,7 @@ static int word_bytes(const cg_launch *l) {
 static int note_bytes(const cg_launch *l) {
   const int narrow_slots = l->row->depth / 2 * 16 + l->row->depth * 3 / 2 * 16; /* barriers of as many more, where all tiles are narrow; notes of all */
   const int more_slots = 128 + 16; /* of smaller tiles: their barriers; which rows a block is at */
-  return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? l->in_place ? 128 : 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
+  return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
 }
 
 /* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
