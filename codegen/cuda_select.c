@@ -359,6 +359,12 @@ static void fill_beside(selection *s, cg_launch *l) {
   l->buf_whole = l->in_place ? l->buf_t : use_values(s, l, l->product.t.tensor);
 }
 
+/* The epilogue asks the condition where who made the list has found that it does not hold everywhere; of a list that is made otherwise, everywhere. */
+static void store_in_place(selection *s, cg_launch *l) {
+  if (l->list->partial && cg_reads_counts(s->kernel, l->list)) l->buf_partial = use(s, l, l->list->partial);
+  cg_spread_in_place(s->arena, l);
+}
+
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
   const cg_launch from = *computes; /* launches move */
@@ -453,8 +459,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     cg_share_tiles(s->arena, l);
     cg_boxes_share(l);
     if (spreads(s, l)) fill_beside(s, l);
-    if (l->in_place && l->list->partial && cg_reads_counts(s->kernel, l->list)) l->buf_partial = use(s, l, l->list->partial);
-    if (l->in_place) cg_spread_in_place(s->arena, l);
+    if (l->in_place) store_in_place(s, l);
     else if (spreads(s, l)) select_spreading(s, l);
     return SPC_OK;
   }

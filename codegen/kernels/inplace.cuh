@@ -57,8 +57,9 @@ SPC_DEVICE int spc_place_of_bit(spc_u32 bits, int n) {
   return at;
 }
 
-SPC_DEVICE uint4 spc_load_shared_16(spc_u32 at) { return *(const uint4 *)__cvta_shared_to_generic(at); }
-SPC_DEVICE void spc_store_shared_16(spc_u32 at, uint4 v) { *(uint4 *)__cvta_shared_to_generic(at) = v; }
+// Of an image, 16 bytes at an address of shared memory.
+SPC_DEVICE uint4 spc_image_load(spc_u32 at) { return *(const uint4 *)__cvta_shared_to_generic(at); }
+SPC_DEVICE void spc_image_store(spc_u32 at, uint4 v) { *(uint4 *)__cvta_shared_to_generic(at) = v; }
 
 // A warp's image: eight rows of sixteen sixteens.  A row's 16 bytes number c lie at c ^ row, so that those of all rows lie in other banks.  It holds the
 // fill when nothing is put together.
@@ -88,7 +89,7 @@ template <class Config> struct spc_place_image {
     whole = aligned && !asks && m0 + 16 <= m;
     taken = filled();
 #pragma unroll
-    for (int i = 0; i < bytes / 512; i++) spc_store_shared_16(image + i * 512 + lane * 16, taken);
+    for (int i = 0; i < bytes / 512; i++) spc_image_store(image + i * 512 + lane * 16, taken);
     mine = ~0u;
     if (inside <= from) return;
     auto bits_of = [&](int at, bool there, int like) { return ptx_any_bits(there && alike(id_at(at), id_at(like)) ? 1u << id_at(at) % sixteen : 0); };
@@ -189,9 +190,9 @@ template <class Config> struct spc_place_image {
     if (slot + lane / 2 >= c.done) return;
     uint4 v[rows];
 #pragma unroll
-    for (int i = 0; i < rows; i++) v[i] = spc_load_shared_16((here ^ i * 16) + i * row_bytes);
+    for (int i = 0; i < rows; i++) v[i] = spc_image_load((here ^ i * 16) + i * row_bytes);
 #pragma unroll
-    for (int i = 0; i < rows; i++) spc_store_shared_16((here ^ i * 16) + i * row_bytes, filled());
+    for (int i = 0; i < rows; i++) spc_image_store((here ^ i * 16) + i * row_bytes, filled());
 #pragma unroll
     for (int i = 0; i < rows; i++) *(uint4 *)(to + i * pitch) = v[i];
   }
@@ -206,8 +207,8 @@ template <class Config> struct spc_place_image {
 #pragma unroll 1
     for (int r = 0; r < rows; r++, to += Config::pitch_whole(args) * 2) {
       const spc_u32 here = image + r * row_bytes + (lane ^ r) * 16;
-      uint4 v = spc_load_shared_16(here);
-      spc_store_shared_16(here, filled());
+      uint4 v = spc_image_load(here);
+      spc_image_store(here, filled());
       if (row + r >= m) continue;
       if (set) v = kept(v, set, row + r, column);
       store(to, v, these);
@@ -218,7 +219,7 @@ template <class Config> struct spc_place_image {
     const int lane = (int)threadIdx.x & 31, taker = lane / 2 - first; // row of what is taken along
     const spc_u32 row = image + lane / 4 * row_bytes;
     const bool takes = taker >= 0 && taker < rows;
-    if (!anew && takes && slot == 0) spc_store_shared_16(image + taker * row_bytes + (lane % 2 ^ taker % 8) * 16, taken);
+    if (!anew && takes && slot == 0) spc_image_store(image + taker * row_bytes + (lane % 2 ^ taker % 8) * 16, taken);
     __syncwarp();
 #pragma unroll
     for (int s = 0; s < 4; s++) {
@@ -238,7 +239,7 @@ template <class Config> struct spc_place_image {
     if (takes && slot + slots >= c.slots) {
       const spc_u32 last = image + taker * row_bytes + ((c.slots - 1 - slot) * 2 + lane % 2 ^ taker % 8) * 16;
       taken = filled();
-      if (c.done < c.slots) taken = spc_load_shared_16(last), spc_store_shared_16(last, filled());
+      if (c.done < c.slots) taken = spc_image_load(last), spc_image_store(last, filled());
     }
     __syncwarp();
   }

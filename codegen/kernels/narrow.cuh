@@ -32,7 +32,8 @@ template <class Config> SPC_DEVICE int *spc_plan_at() {
 }
 
 // Of a wide tile's time, in hundredths.
-enum { spc_wide_time = 100, spc_narrow_time = 62, spc_meeting_time = 20, spc_step_time = 650 }; // the last one: of a wide k tile, in ns
+enum { spc_wide_time = 100, spc_narrow_time = 62, spc_meeting_time = 20 };
+enum { spc_step_time = 650 }; // of a wide k tile, in ns
 // `first` tiles as wide as a piece, of which one takes `one`, and so many rests: what all take, and the plan's parts and last turn.
 template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 rests, int one, int steps, spc_narrow_plan &plan) {
   const spc_u32 grid = gridDim.x, turns = (first + rests) / grid, left = (first + rests) % grid;
