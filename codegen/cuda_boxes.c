@@ -71,10 +71,10 @@ static int vector_bytes(const cg_launch *l) {
 }
 
 /* Where listed columns go to their places (kernels/inplace.cuh): which these are, of each warpgroup's part, and as many as may be of the same sixteen
- * on both sides; an image of each warp. */
+ * on both sides; of each warp an image, and where its sixteens begin. */
 static int in_place_bytes(const cg_launch *l) {
-  const int beside = 32, image = 8 * 16 * 32, workers = ir_kernel_workers(l->row);
-  return l->in_place ? workers / 128 * (part_columns(l->row) + beside) * 4 + workers / 32 * image : 0;
+  const int beside = 32, sixteens = 8, image = 16 * sixteens * 32, workers = ir_kernel_workers(l->row);
+  return l->in_place ? workers / 128 * (part_columns(l->row) + beside) * 4 + workers / 32 * (image + sixteens * 4) : 0;
 }
 
 /* Words of bits that detection leaves, for two tiles. */
@@ -88,7 +88,7 @@ static int word_bytes(const cg_launch *l) {
 static int note_bytes(const cg_launch *l) {
   const int narrow_slots = l->row->depth / 2 * 16 + l->row->depth * 3 / 2 * 16; /* barriers of as many more, where all tiles are narrow; notes of all */
   const int more_slots = 128 + 16; /* of smaller tiles: their barriers; which rows a block is at */
-  return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
+  return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? l->in_place ? 128 : 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
 }
 
 /* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */

@@ -76,8 +76,7 @@ template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args)
 }
 
 // Whether so many of so many micro-tiles are enough for dense; writes the verdict.  leaves: where dense is meant it does not compute.
-template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold, bool leaves = false) {
-  bool dense = all > 0 ? covered >= threshold * all : 0 >= threshold; // a division would take longer
+template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense, double covered, double all, bool leaves) {
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
@@ -86,9 +85,13 @@ template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double 
   }
   return dense;
 }
+template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold, bool leaves = false) {
+  return spc_say<Config>(args, all > 0 ? covered >= threshold * all : 0 >= threshold, covered, all, leaves); // a division would take longer
+}
 
 // The cover of a list that nobody else reads against the break-even, from the counts of all strips or of every `step`-th: by every
-// block for itself.  A sample may have said dense, and made no list then.  `room`: a word a warp, of shared memory.
+// block for itself.  A sample may have said dense, and made no list then.  `room`: a word a warp, of shared memory; two
+// where columns are stored in place.
 template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &args, spc_u32 *room) {
   const spc_u32 warps = Config::threads / 32, each = 2, most = Config::threads * each;
   spc_u32 strips = (spc_u32)Config::strips(args), step = max((strips + most - 1) / most, 1u), set = 0;
@@ -106,11 +109,28 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
   for (spc_u32 i = 0; i < each; i++) set += (spc_u32)count[i];
   set = __reduce_add_sync(~0u, set);
   if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = set;
+  if constexpr (Config::in_place) {
+    spc_u32 partial = 0;
+#pragma unroll
+    for (spc_u32 i = 0; i < each; i++) {
+      const spc_u32 at = (threadIdx.x + i * Config::threads) * step;
+      partial += at < strips ? (spc_u32)Config::partial(args, (int)at) : 0;
+    }
+    partial = __reduce_add_sync(~0u, partial);
+    if (threadIdx.x % 32 == 0) room[warps + threadIdx.x / 32] = partial;
+  }
   if (__syncthreads_or(sample > 0)) {
     if (Config::own_dense) spc_report(args, Config::reported, sample);
     return true;
   }
 #pragma unroll
   for (spc_u32 w = 0; w < warps; w++) sum += room[w];
-  return spc_decide<Config>(args, sum, (double)((strips + step - 1) / step) * (double)Config::capacity(args), threshold, !Config::own_dense);
+  const double all = (double)((strips + step - 1) / step) * (double)Config::capacity(args);
+  if constexpr (Config::in_place) { // columns whose elements are asked one by one take twice as long
+    double asked = 0;
+#pragma unroll
+    for (spc_u32 w = 0; w < warps; w++) asked += room[warps + w];
+    return spc_say<Config>(args, all > 0 ? sum + asked >= threshold * all : 0 >= threshold, sum, all, !Config::own_dense);
+  }
+  return spc_decide<Config>(args, sum, all, threshold, !Config::own_dense);
 }

@@ -51,7 +51,7 @@ template <class Config> struct spc_box_ring {
   static constexpr int places_at = notes_at + (Config::samples || Config::bsr || spc_notes_places<Config> ? most * 16 : 0);
   static constexpr int place_barriers = Config::workers / 128 * spc_box_store<spc_kept<Config>>::held; // where what lies there is filled in again
   static constexpr int decision_at = places_at + (spc_refills_place<Config> ? place_barriers * 8 : spc_stages_place<Config> ? 16 : 0);
-  static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? 64 : 0);
+  static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? Config::in_place ? 128 : 64 : 0);
   static constexpr int plan_at = said_at + (Config::share_units > 0 ? 16 : 0); // which tiles there are, where some are narrow
   static constexpr int bytes = plan_at + (Config::narrow > 0 ? 16 : 0);
 

@@ -323,7 +323,7 @@ template <class Config> struct spc_box_store {
       auto low = value<Whole>(v[2 * p], row[p % 2], column, brought[0], e);
       auto high = value<Whole>(v[2 * p + 1], row[p % 2], column + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
-      if constexpr (Config::samples) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
+      if constexpr (Config::samples && !Config::in_place) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
       if constexpr (Config::sdd) packed[p] &= (p % 2 ? m + 8 : m) < e.place.m ? listed_halves(within + p / 2 * 8 + lane % 4 * 2, stored.inside) : 0;
       rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
       if (p % 2) { // -0 is zero
@@ -490,7 +490,7 @@ template <class Config> struct spc_box_store {
     ptx_sync_group(sums::group()); // the vectors are there, and which columns these are
     const int begin = Config::share_units == 0 || e.boxes & 1 ? 0 : e.boxes ? (__ffs((int)e.boxes) - 1) * share : columns; // boxes follow one another
     const int end = min(inside, e.has(31) || !e.boxes ? columns : (32 - __clz((int)e.boxes)) * share);
-    spc_place_image<Config> image(e.args, images, e.window.area(e.window_at()), begin, end, e.window.partial, row, e.place.m);
+    spc_place_image<Config> image(e.args, images, e.window_at(), begin, end, e.window.partial, row, e.place.m);
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
       const int part = box_part(i);
       if (part >= inside || !e.has(i)) return;
