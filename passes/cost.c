@@ -443,10 +443,10 @@ double pass_cost_spread(const pass_profile *p, double bytes, double asked, doubl
 }
 
 double pass_cost_in_place(const pass_profile *p, double m, double n, double cover) {
-  const double rows = 128, box = 64, columns = 16, quarter = 4; /* of a block's tiles; listed columns that are put together at once; columns written at once; warps of a box */
-  double share = fmin(1, fmax(cover, 1e-4)), touched = fmin(box, box / (columns * share) * (1 - pow(1 - share, columns)));
-  double passes = 2 * ceil((touched + 0.5) / columns), boxes = ceil(quarter * m / rows * n * share / box / p->units) / quarter;
-  return p->in_place_us + p->pass_us * passes * boxes;
+  const double rows = 128, box = 64, eight = 8, columns = 16, quarter = 4; /* of two warpgroups; listed columns; columns written at once, and as many eights of these; warps of a box */
+  double share = fmin(1, fmax(cover, 1e-4)), touched = fmin(eight, eight / (columns * share) * (1 - pow(1 - share, columns)));
+  double eights = fmax(1, floor(eight / (touched + 0.5))), boxes = ceil(quarter * m / rows * n * share / box / p->units) / quarter;
+  return p->in_place_us + p->pass_us * ceil(eight / eights) * boxes;
 }
 
 double pass_cost_beside(const pass_profile *p, double bytes) { return p->launch_us + microseconds_of_bytes(bytes, p->bandwidth_gbs); }

@@ -9,6 +9,7 @@ PROFILE = "--profile=" + slow_profile("columns.profile", "(?:tma|nblock|w?g?mma)
 PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\nin_place_us = 0.001\npass_us = 0\n")
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes
 WIDE = "schedule k for sm_90a { tile C m=128 n=256 k=64; }\n"
+LOW = "schedule k for sm_90a { tile C m=64 n=256 k=64; }\n"
 KERNELS = ["detect_values", "gemm_nspread"] if "sm_90a" in TARGET else []
 
 
@@ -31,7 +32,7 @@ def placed():
 
 job("columns: which way they go", placed)
 # So small ones have narrow tiles; others are asked for.
-for gran, profile, schedule, sizes in (("128x1", PLACED, WIDE, SIZES), ("128x1", PLACED, "", SIZES[:1]), ("64x1", PROFILE, "", SIZES[:4]), ("128x1", PROFILE, "", SIZES[:1])):
+for gran, profile, schedule, sizes in (("128x1", PLACED, WIDE, SIZES), ("128x1", PLACED, "", SIZES[:1]), ("64x1", PLACED, LOW, SIZES), ("64x1", PROFILE, "", SIZES[:4]), ("128x1", PROFILE, "", SIZES[:1])):
     tall = int(gran.split("x")[0])
     for m, n, k in sizes:
         masks = {"a tenth": block_mask(rng, (m, n), (tall, 1), 0.1, False) > 0, "half": block_mask(rng, (m, n), (tall, 1), 0.5, False) > 0, "elements": rng.random((m, n)) < 0.02}

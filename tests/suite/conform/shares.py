@@ -21,15 +21,15 @@ def masks(m, n, gran):
             "the last strip": (np.arange(m)[:, None] + np.zeros((1, n))) >= m // 64 * 64}
 
 
-def asked(gran, m, n, k, kind, mask, dtype, options, kernel):
+def asked(gran, m, n, k, kind, mask, dtype, options, kernel, low=False):
     """C = A B^T + b where W is set, which has columns of some rows, or blocks."""
     text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn;
 kernel k { in A: %s[M,K]; in B: %s[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.01, gran=%dx%d); in b: f32[N];
   out C[m,n] = (sum[k] A[m,k]*B[n,k]) + b[n] on W[m,n] fill 3 : %s acc f32; }
-%s""" % (dtype, dtype, *gran, dtype, "schedule k for sm_90a { tile C m=128 n=256 k=64; }\n" if gran == (128, 1) else "")
+%s""" % (dtype, dtype, *gran, dtype, "schedule k for sm_90a { tile C m=%d n=256 k=64; }\n" % gran[0] if gran == (128, 1) or low else "")
     A, B, b = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k), (n,)))
-    tiled_case("shares: %dx%d, %d x %d x %d, %s, %s" % (*gran, m, n, k, kind, " ".join(options)), text, dict(A=A, B=B, W=mask, b=b.astype(np.float32)),
-         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, options=(IN_BLOCKS if "spread" not in kernel else PLACED if gran[0] == 128 else PROFILE, *options), kernels=[kernel] if HERE else [])
+    tiled_case("shares: %dx%d, %d x %d x %d, %s, %s" % (*gran, m, n, k, kind, " ".join(("in place",) * low + options)), text, dict(A=A, B=B, W=mask, b=b.astype(np.float32)),
+         dict(C=np.where(mask, f64(A) @ f64(B).T + f64(b), 3)), rtol=1e-2, options=(IN_BLOCKS if "spread" not in kernel else PLACED if gran[0] == 128 or low else PROFILE, *options), kernels=[kernel] if HERE else [])
 
 
 for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((128, 64), "gemm_nblock"), ((64, 64), "gemm_nblock")):
@@ -40,6 +40,10 @@ for gran, kernel in (((128, 1), "gemm_nspread"), ((64, 1), "gemm_nspread"), ((12
         asked(gran, *LONG, kind, masks(*LONG[:2], gran)[kind], "bf16", ("--force-guard=sparse",), kernel)
     asked(gran, *SIZES[0], "a tenth", masks(*SIZES[0][:2], gran)["a tenth"], "f16", ("--force-guard=sparse", "--reproducible"), kernel)
     asked(gran, *SIZES[0], "a tenth", masks(*SIZES[0][:2], gran)["a tenth"], "bf16", ("--force-guard=dense",), kernel)
+
+for m, n, k in (*SIZES, LONG):
+    for kind in ("one element", "a tenth", "full"):
+        asked((64, 1), m, n, k, kind, masks(m, n, (64, 1))[kind], "bf16", ("--force-guard=sparse",), "gemm_nspread", low=True)
 
 # The up projection is packed over the list of g, by pairs of strips or by strips; z picks rows of V, so g has the zeros that are drawn.
 for m, n, k in ((304, 528, 2056), (264, 1032, 1032)):
