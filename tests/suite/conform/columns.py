@@ -14,6 +14,7 @@ KERNELS = ["detect_values", "gemm_nspread"] if "sm_90a" in TARGET else []
 
 
 def asked(name, gran, mask, m, n, k, dtype="bf16", out=None, kind="b1", value="%s", post=lambda ab: ab, cond="W[m,n]", fill=0.0, more="", arrays=None, options=(), kernels=True, turned=False, bound=" <= 8192", profile=None, density=0.01, schedule=""):
+    if left_to_a_gpu(): return
     text = "spx 1; dim M: dyn%s; dim N: dyn%s; dim K: dyn;\nkernel k { in A: %s[M,K]; in B: %s[N,K]; in W: %s[M,N] ~ zeros(dynamic, density=%g, gran=%s); %s\n  out C[m,n] = %s on %s fill %g : %s acc f32; }\n%s" % (
         bound, bound, dtype, dtype, kind, density, gran, more, value % ("(sum[k] B[n,k]*A[m,k])" if turned else "(sum[k] A[m,k]*B[n,k])"), cond, fill, out or dtype, schedule)
     A, B = (ROUND[dtype](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k)))

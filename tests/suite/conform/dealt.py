@@ -10,6 +10,7 @@ TILE = "\nschedule k for sm_90a { tile C m=%d n=%d k=%d; %s}"
 
 
 def dealt(name, dtype, across, tile, tiles, a="m,k", b="k,n", batch=0, precision=""):
+    if left_to_a_gpu(): return
     tile_m, tile_n, tile_k = tile
     m, n, k = tile_m - 8, tile_n * tiles - 8, tile_k + 16
     if across:

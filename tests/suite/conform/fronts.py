@@ -34,12 +34,14 @@ kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, dens
 
 
 def asked(gran, mask, m, n, k, options=()):
+    if left_to_a_gpu(): return
     A, B, W = ints((m, k)), ints((n, k)), MASKS[mask]((m, n), tuple(map(int, gran.split("x"))))
     tiled_case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), ASKED % gran, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2,
          options=(IN_COLUMNS, *options), kernels=["gemm_nspread"] if HERE and "dense" not in "".join(options) and n % 16 == 0 and mask in ("nothing", "a tenth") else [])
 
 
 def of_rows(gran, mask, m, n, k, kernel, options=()):
+    if left_to_a_gpu(): return
     text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn <= 8192;
 kernel k { in A: bf16[M,K] ~ zeros(dynamic, density=0.05, gran=%s); in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; } %s""" % (gran.replace("8192", str(k)), "" if kernel == "gemm_k" else "schedule k for sm_90a { regroup C; }")
     there = MASKS[mask]((m, k), tuple(map(int, gran.replace("8192", str(k)).split("x"))))
