@@ -263,8 +263,8 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second);
 
 /* ---- columns that are spread (cuda_spread.c) -------------------------------------------------- */
 bool cg_spread_takes(const ir_stage *stage, const ir_func *func, int beside); /* a FRAGMENT value of so much beside, what lies at the place, m and n */
-/* Fills the launch behind one that has computed listed columns: all of its result. */
 void cg_spread_in_place(ir_arena *arena, cg_launch *launch); /* what the epilogue of a product that spreads its columns asks for */
+/* Fills the launch behind one that has computed listed columns: all of its result. */
 void cg_spread_behind(ir_arena *arena, const ir_kernel *kernel, const cg_launch *computes, cg_launch *launch);
 /* Fills the launch of a stage of its own; the words that say why not, or NULL. */
 const char *cg_spread_beside(ir_arena *arena, const ir_kernel *kernel, cg_launch *launch);

@@ -79,11 +79,10 @@ static bool asks_operand(const ir_expr *cond, const ir_tensor *operand) {
 
 /* A listed column is asked for in all rows of its strip, says the hint. */
 static bool may_go_in_place(const pass_context *context, const ir_candidate *candidate) {
-  const int64_t least_strip = 64;
   const ir_tensor *asked = candidate->operand;
   const pass_zeros of = pass_zeros_of(context, asked), zeros = pass_zeros_across(candidate, &of);
   bool whole = zeros.rows >= (double)candidate->strip && fmod(zeros.rows, (double)candidate->strip) == 0;
-  return whole && candidate->strip >= least_strip && !ir_tensor_is_inner(candidate->target) && !asked->def && !asked->constant && asks_operand(candidate->target->def->cond, asked);
+  return whole && !ir_tensor_is_inner(candidate->target) && !asked->def && !asked->constant && asks_operand(candidate->target->def->cond, asked);
 }
 
 bool pass_goes_in_place(const pass_context *context, const ir_candidate *candidate) {

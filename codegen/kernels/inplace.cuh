@@ -163,6 +163,8 @@ template <class Config> struct spc_place_image {
     return c;
   }
 
+  // Of the rows that a lane reads, every other one from `here` on, number i.
+  SPC_DEVICE spc_u32 pair_at(spc_u32 here, int i) { return (here ^ i % 4 * 32) + i * 2 * row_bytes; }
   __device__ __forceinline__ void store_some(char *to, uint4 v, spc_u32 these) const {
     const spc_u32 word[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
@@ -187,7 +189,7 @@ template <class Config> struct spc_place_image {
       for (int half = 0; half < passes; half += at_once) { // registers are few
         uint4 v[at_once];
 #pragma unroll
-        for (int i = 0; i < at_once; i++) v[i] = spc_image_load((here ^ (half + i) % 4 * 32) + (half + i) * 2 * row_bytes);
+        for (int i = 0; i < at_once; i++) v[i] = spc_image_load(pair_at(here, half + i));
         if (these == 0xff) {
 #pragma unroll
           for (int i = 0; i < at_once; i++) *(uint4 *)(to + 2 * (half + i) * pitch) = v[i];
@@ -199,7 +201,7 @@ template <class Config> struct spc_place_image {
     }
     if (slot < end) {
 #pragma unroll
-      for (int i = 0; i < passes; i++) spc_image_store((here ^ i % 4 * 32) + i * 2 * row_bytes, filled());
+      for (int i = 0; i < passes; i++) spc_image_store(pair_at(here, i), filled());
     }
     written = end;
   }
@@ -211,7 +213,7 @@ template <class Config> struct spc_place_image {
     if (asks) set = Config::bits(args)[m0 / Config::strip * (long long)Config::bit_words(args) + column / 32] >> column % 32 & these;
 #pragma unroll 1
     for (int i = 0; i < passes && row + 2 * i < m; i++, to += (long long)Config::pitch_whole(args) * 4) {
-      uint4 v = spc_image_load((here ^ i % 4 * 32) + i * 2 * row_bytes);
+      uint4 v = spc_image_load(pair_at(here, i));
       if (set) v = kept(v, set, row + 2 * i, column);
       if (these == 0xff && aligned) *(uint4 *)to = v;
       else store_some(to, v, these);

@@ -66,17 +66,13 @@ static void check(cuda_cases *c, const ir_image *image, const char *target) {
   cr_expect_str_empty(messages(c), "%s: %s", target, messages(c));
 }
 
-/* All cases, or the first of every row: enough for architectures that run the same instructions. The two behind Hopper, which
- * run the same text, have every other row each. */
+/* All cases, or the first of every row: enough for architectures that run the same instructions. */
 static void cases(cuda_cases *c, const char *target, bool all) {
-  int rows = 0, which = !strcmp(target, "sm_100a") ? 0 : !strcmp(target, "sm_120") ? 1 : -1;
   for (int i = 0; i < cuda_product_case_count; i++)
     if (!cuda_case_fits(&cuda_product_cases[i], target))
       continue;
-    else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row)) {
-      bool taken = which < 0 || rows++ % 2 == which;
-      if (taken) cuda_case_product(c, &cuda_product_cases[i]);
-    }
+    else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
+      cuda_case_product(c, &cuda_product_cases[i]);
   for (int i = 0; i < (all ? cuda_list_case_count : 2); i++) cuda_case_list(c, &cuda_list_cases[i]);
 }
 

@@ -5,8 +5,8 @@ from .harness import *
 
 rng = np.random.default_rng(66)
 f64 = lambda a: np.asarray(a, np.float64)
-PROFILE = "--profile=" + slow_profile("columns.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
-PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\nin_place_us = 0.001\npass_us = 0\n")
+PROFILE = columns_profile("columns.profile")
+PLACED = columns_profile("placed.profile", IN_PLACE)
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes
 WIDE = "schedule k for sm_90a { tile C m=128 n=256 k=64; }\n"
 LOW = "schedule k for sm_90a { tile C m=64 n=256 k=64; }\n"

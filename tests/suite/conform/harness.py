@@ -44,6 +44,14 @@ def slow_profile(name, keys, more=""):
                  "".join("rate %s = 1\n" % key for key in slow) + more)
 
 
+IN_PLACE = "in_place_us = 0.001\npass_us = 0\n"
+
+
+def columns_profile(name, more=""):
+    """The option of one where single columns are listed at any size, and spread by a launch; with IN_PLACE by the epilogue where their hint allows."""
+    return "--profile=" + slow_profile(name, "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n" + more)
+
+
 def program(dims, body, name="k", more=""):
     return "spx 1;\n%s\nkernel %s {\n%s\n}\n%s" % (" ".join("dim %s: dyn;" % d for d in dims.split()), name, body, more)
 

@@ -5,8 +5,8 @@ from .harness import *
 
 rng = np.random.default_rng(91)
 f64 = lambda a: np.asarray(a, np.float64)
-PROFILE = "--profile=" + slow_profile("shares.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n")
-PLACED = "--profile=" + slow_profile("placed.profile", "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\nin_place_us = 0.001\npass_us = 0\n")
+PROFILE = columns_profile("shares.profile")
+PLACED = columns_profile("placed.profile", IN_PLACE)
 PACKED = "--profile=" + slow_profile("packed.profile", "ngather_mma_")
 IN_BLOCKS = "--profile=" + slow_profile("blocks.profile", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\n")
 HERE = "sm_90a" in TARGET
