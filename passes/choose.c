@@ -420,6 +420,16 @@ static bool is_always_multiple(const ir_expr *extent, int64_t step) {
   return (extent->dim->value >= 0 ? extent->dim->value : extent->dim->multiple) % step == 0;
 }
 
+/* An intermediate turned round: on a GPU its rows start at multiples of so many bytes whatever the sizes are, or boxes of it could not be
+ * moved, or would touch two lines for one.  What lies behind the last of a row is no element; only sums that are not stored meet it. */
+static void lay_turned(pass_context *context, ir_tensor *tensor, int64_t bytes) {
+  const char *why = NULL;
+  const int64_t step = bytes / (int64_t)ir_dtype_bytes(tensor->dtype);
+  tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
+  if (pass_target_of(context)->kind == IR_TARGET_CUDA && step > 1 && !is_always_multiple(tensor->dim[0], step))
+    tensor->dim[0] = ir_apply(context->arena, IR_OP_MUL, ir_ceil_div(context->arena, tensor->dim[0], step), ir_int(context->arena, step));
+}
+
 /* Rows that skip k's behind columns that were asked for: bits say which k's there are (stage.c), and values are read at
  * those alone.  Where nothing else reads it the tensor lies so that the rows of a k are side by side. */
 static void settle_noted(pass_context *context, const ir_kernel *kernel, const pass_ways *all, int count,
@@ -438,10 +448,7 @@ static void settle_noted(pass_context *context, const ir_kernel *kernel, const p
     known |= all[i].stmt->target == tensor && made_by && ir_kernel_skips_columns(made_by);
   }
   if (!known || readers != 1 || !pass_layout_is_free(kernel, tensor) || pass_dim_of(sum->a, sum->k) != 1) return;
-  if (pass_is_several_tiles(sum, way->candidate) && !is_always_multiple(tensor->dim[0], 16 / (int64_t)ir_dtype_bytes(tensor->dtype)))
-    return; /* the dense branch moves boxes of it */
-  const char *why = NULL;
-  tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
+  lay_turned(context, tensor, PASS_BOX_BYTES);
   tensor->format_why = "its consumer reads it where bits say, all rows of a tile at once";
   way->candidate->formats = ir_format_text(context->arena, "%s=dense_t", tensor->name);
 }
@@ -455,13 +462,12 @@ static void say_joined(pass_context *context, ir_candidate *chosen) {
 static void turn(pass_context *context, const turned_set *set, unsigned turned) {
   for (int i = 0; i < set->count; i++) {
     if (!(turned >> i & 1)) continue;
-    const char *why = NULL;
     ir_tensor *tensor = set->tensor[i];
     if (set->writer[i]) {
       tensor->format_why = "packed: its columns are written over the list that its consumer walks";
       continue;
     }
-    tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
+    lay_turned(context, tensor, PASS_LINE_BYTES);
     tensor->format_why =
         "its consumer gathers it by index lists: the strips lie contiguous, and its producer "
         "writes it so for nothing";

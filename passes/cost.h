@@ -64,7 +64,7 @@ typedef struct pass_covers {
 } pass_covers;
 
 /* A line of a GPU's memory, which is brought as one. */
-enum { PASS_LINE_BYTES = 128 };
+enum { PASS_LINE_BYTES = 128, PASS_BOX_BYTES = 16 }; /* of memory; what rows that move by box start at multiples of */
 
 /* ---- time ----------------------------------------------------------------------------------- */
 typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times */

@@ -61,16 +61,6 @@ static bool lies_along_k(const pass_sum *sum, const ir_expr *access) {
   return sum->k && pass_contiguous_index(access, false) == sum->k;
 }
 
-/* An intermediate that is turned round has the strips' index contiguous. */
-static const char *strips_misfit(const ir_kernel *kernel, const pass_listed *listed,
-                                 const ir_kernel_row *row) {
-  const ir_tensor *tensor = listed->access->tensor;
-  return row->align > 1 && pass_layout_is_free(kernel, tensor) &&
-                 !is_multiple(listed->strip_index->extent, tensor, row->align)
-             ? "stored strip by strip, its rows would not be multiples of 16 bytes"
-             : NULL;
-}
-
 bool pass_operands_aligned(const pass_sum *sum, int align) {
   return is_aligned(sum, sum->a->tensor, lies_along_k(sum, sum->a), align) &&
          is_aligned(sum, sum->b->tensor, lies_along_k(sum, sum->b), align);
@@ -224,13 +214,22 @@ static const char *dense_label(pass_context *context, const ir_kernel_row *row, 
   return split > 1 ? ir_format_text(context->arena, "%s, k split in %d", label, split) : label;
 }
 
-static void add_dense(pass_context *context, pass_ways *ways, const ir_kernel_row *row,
+/* The intermediate that must stay row-major for a row that reads the factor one way round alone; NULL: none. */
+static ir_tensor *held(const ir_kernel *kernel, const pass_sum *sum, const ir_kernel_row *row, bool turned, bool is_a) {
+  ir_tensor *factor = is_a ? sum->a->tensor : sum->b->tensor;
+  return (is_a != turned ? row->layout_a : row->layout_b) != '*' && pass_layout_is_free(kernel, factor) ? factor : NULL;
+}
+
+static void add_dense(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const ir_kernel_row *row,
                       bool turned) {
   const pass_sum *sum = &ways->sum;
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  pass_way *way = &ways->list.at[ways->list.count - 1];
   candidate->label = dense_label(context, row, turned);
   add_tiles(context, sum, row, turned, candidate);
   candidate->why = dense_misfit(context, sum, row, turned);
+  way->turned = held(kernel, sum, row, turned, true), way->beside = held(kernel, sum, row, turned, false);
+  if (way->turned || way->beside) candidate->formats = ir_format_text(context->arena, "%s=dense", (way->turned ? way->turned : way->beside)->name);
   pass_candidate_estimate(context, sum, candidate);
 }
 
@@ -241,6 +240,10 @@ typedef struct box_way {
   bool turned;
   double microseconds;
 } box_way;
+
+static bool is_held(const ir_kernel *kernel, const pass_sum *sum, const box_way *way) {
+  return held(kernel, sum, way->row, way->turned, true) || held(kernel, sum, way->row, way->turned, false);
+}
 
 static void insert(box_way *best, int count, box_way way) {
   for (int i = 0; i < count; i++)
@@ -280,7 +283,7 @@ static void add_streamed(pass_context *context, const ir_kernel *kernel, pass_wa
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
     insert(&best, 1, way);
   }
-  if (best.row) add_dense(context, ways, best.row, best.turned);
+  if (best.row) add_dense(context, kernel, ways, best.row, best.turned);
 }
 
 /* ---- tiles of the rows that move boxes ---------------------------------------------------------
@@ -307,7 +310,7 @@ static bool makes_bits(pass_context *context, const ir_kernel *kernel, const pas
 static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways *ways) {
   enum { SHOWN = 3 };
   const pass_sum *sum = &ways->sum;
-  box_way best[SHOWN] = {{NULL, false, 0}};
+  box_way best[SHOWN] = {{NULL, false, 0}}, either = {NULL, false, 0}; /* that takes intermediates as they come */
   for (int i = 0; i < 2 * ir_kernel_row_count; i++) {
     box_way way = {.row = &ir_kernel_rows[i / 2], .turned = i % 2};
     if (!ir_kernel_is_dense(way.row) || !ir_kernel_moves_boxes(way.row) ||
@@ -316,10 +319,16 @@ static void add_boxes(pass_context *context, const ir_kernel *kernel, pass_ways 
       continue;
     way.microseconds = pass_dense_cost(context, sum, way.row, way.turned);
     if (way.turned && takes_layouts(sum, way.row, false) && way.microseconds >= pass_dense_cost(context, sum, way.row, false)) continue;
-    if (makes_bits(context, kernel, sum, &way)) insert(best, SHOWN, way);
+    if (!makes_bits(context, kernel, sum, &way)) continue;
+    insert(best, SHOWN, way);
+    if (!is_held(kernel, sum, &way)) insert(&either, 1, way);
   }
-  for (int i = 0; i < SHOWN && best[i].row; i++)
-    add_dense(context, ways, best[i].row, best[i].turned);
+  bool shown = !either.row;
+  for (int i = 0; i < SHOWN && best[i].row; i++) {
+    shown |= !is_held(kernel, sum, &best[i]);
+    add_dense(context, kernel, ways, best[i].row, best[i].turned);
+  }
+  if (!shown) add_dense(context, kernel, ways, either.row, either.turned); /* behind a guard whose list has one turned */
 }
 
 /* A directive names a tile that the table has: of a dense kernel, or of a list it also asks for (an
@@ -361,7 +370,7 @@ static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass
         ((tile && has_tile(tile, &ways->sum, &way)) || pinned) &&
         pass_row_fits(way.row, pass_target_of(context), &ways->sum) &&
         !(pinned && is_shown(ways, dense_label(context, way.row, way.turned))))
-      add_dense(context, ways, way.row, way.turned);
+      add_dense(context, kernel, ways, way.row, way.turned);
   }
 }
 
@@ -427,7 +436,6 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   add_tiles(context, &ways->sum, row, operand->access == ways->sum.b, candidate);
   const char *misfit = other_operand_fits(&ways->sum, operand);
   if (sums_misfit(&ways->sum)) misfit = sums_misfit(&ways->sum);
-  if (strips_misfit(kernel, operand, row)) misfit = strips_misfit(kernel, operand, row);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   if (ir_kernel_packs(row) && gran > 1) misfit = "what is brought side by side is single elements";
   if (ir_kernel_packs(row) && !pass_rows_aligned(&ways->sum, row->align)) misfit = pass_alignment_why(context, row);
@@ -562,8 +570,6 @@ static void add_columns(pass_context *context, ir_kernel *kernel, pass_ways *way
   add_tiles(context, sum, row, listed->axis == sum->m_index, candidate);
   if (listed->cannot)
     candidate->why = listed->cannot;
-  else if (strips_misfit(kernel, listed, row))
-    candidate->why = strips_misfit(kernel, listed, row);
   else if (!pass_rows_aligned(sum, row->align))
     candidate->why = pass_alignment_why(context, row);
   else
@@ -630,7 +636,7 @@ void pass_ways_cuda(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
     if (ir_kernel_is_dense(&ir_kernel_rows[i]) && !ir_kernel_moves_boxes(&ir_kernel_rows[i]) &&
         !ir_kernel_streams(&ir_kernel_rows[i]) &&
         pass_row_fits(&ir_kernel_rows[i], target, &ways->sum))
-      add_dense(context, ways, &ir_kernel_rows[i], false);
+      add_dense(context, kernel, ways, &ir_kernel_rows[i], false);
   add_streamed(context, kernel, ways);
   add_boxes(context, kernel, ways);
   pass_ways_library(context, kernel, ways);
