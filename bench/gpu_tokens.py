@@ -7,7 +7,7 @@ torch: its products, relu, and for gated layers the product of gate and up proje
 import torch
 from gpu import GATED, RELU, GatedLayer, Program, compare, decision, error, head, row, run_parts, section, stage_line, sweep
 
-D, F, TOKENS = 2048, 5632, (96, 128, 192, 256, 384, 512, 700, 1000, 1500, 2048, 3000, 4096)
+D, F, TOKENS = 2048, 5632, (96, 128, 256, 320, 384, 448, 512, 701, 1000, 1500, 2048, 3001, 4096)
 
 
 def columns():

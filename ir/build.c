@@ -235,6 +235,12 @@ ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x, int64_t divisor) {
                   ir_int(a, divisor));
 }
 
+ir_expr *ir_round_up(ir_arena *a, ir_expr *x, int64_t step) {
+  ir_expr *sum = ir_op_new(a, IR_OP_ADD, (ir_expr *[]){x, ir_int(a, step - 1)}, 2);
+  ir_expr *steps = ir_op_new(a, IR_OP_DIV, (ir_expr *[]){sum, ir_int(a, step)}, 2);
+  return ir_op_new(a, IR_OP_MUL, (ir_expr *[]){steps, ir_int(a, step)}, 2);
+}
+
 ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x) {
   if (x->dtype == t) return x;
   ir_expr *e = ir_node_new(a, IR_CAST, t, 1, 1);

@@ -295,6 +295,7 @@ ir_expr *ir_apply(ir_arena *a, ir_op op, ir_expr *x,
 ir_expr *ir_apply3(ir_arena *a, ir_op op, ir_expr *x, ir_expr *y, ir_expr *z);
 ir_expr *ir_ceil_div(ir_arena *a, ir_expr *x,
                      int64_t divisor); /* (x + (divisor-1)) / divisor: i64, rounded up */
+ir_expr *ir_round_up(ir_arena *a, ir_expr *x, int64_t step); /* that, times the divisor; not folded, so that it says what was rounded */
 ir_expr *ir_cast(ir_arena *a, ir_dtype t, ir_expr *x); /* x itself when it has that dtype */
 ir_expr *ir_reduce(ir_arena *a, ir_reducer r, ir_index **bound, int count, ir_expr *body);
 ir_expr *ir_row_op(ir_arena *a, ir_kind softmax_or_topk, ir_index *along, ir_expr *body, int64_t k);
@@ -322,6 +323,7 @@ int ir_last_dim(const ir_tensor *tensor); /* the dimension that its innermost le
 /* Subscript d of the access is just that index, which is as long as the dimension: it goes through all that is stored along it.
  * x[i+0] of a longer x is bare and does not. */
 bool ir_goes_through(const ir_expr *access, int d, const ir_index *index);
+bool ir_rounds_up(const ir_expr *size, const ir_expr *extent); /* it is written as ir_round_up of that extent */
 /* p[i], casts aside, with p a dense vector of integers: what names a row for each i.  NULL: it is none. */
 const ir_expr *ir_row_name(const ir_expr *sub);
 bool ir_const_value(const ir_expr *e, double *value);       /* true for numeric constants */

@@ -188,6 +188,15 @@ bool ir_goes_through(const ir_expr *access, int d, const ir_index *index) {
   return ir_is_bare(access->args[d], index) && ir_size_same(index->extent, access->tensor->dim[d]);
 }
 
+bool ir_rounds_up(const ir_expr *size, const ir_expr *extent) {
+  if (size->kind != IR_OP || size->op != IR_OP_MUL || size->args[1]->kind != IR_CONST) return false;
+  const ir_expr *steps = size->args[0];
+  const int64_t step = size->args[1]->i;
+  if (steps->kind != IR_OP || steps->op != IR_OP_DIV || steps->args[1]->kind != IR_CONST || steps->args[1]->i != step) return false;
+  const ir_expr *sum = steps->args[0];
+  return sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST && sum->args[1]->i == step - 1 && ir_size_same(sum->args[0], extent);
+}
+
 /* A term that is false, or zero, where the value is: `x != 0`, or x itself where it is b1. */
 static const ir_expr *asked_by(const ir_stmt *stmt, const ir_expr *term) {
   double zero = 1;

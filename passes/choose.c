@@ -427,7 +427,7 @@ static void lay_turned(pass_context *context, ir_tensor *tensor, int64_t bytes) 
   const int64_t step = bytes / (int64_t)ir_dtype_bytes(tensor->dtype);
   tensor->format = ir_format_builtin(context->arena, "dense_t", tensor->rank, NULL, 0, &why);
   if (pass_target_of(context)->kind == IR_TARGET_CUDA && step > 1 && !is_always_multiple(tensor->dim[0], step))
-    tensor->dim[0] = ir_apply(context->arena, IR_OP_MUL, ir_ceil_div(context->arena, tensor->dim[0], step), ir_int(context->arena, step));
+    tensor->dim[0] = ir_round_up(context->arena, tensor->dim[0], step);
 }
 
 /* Rows that skip k's behind columns that were asked for: bits say which k's there are (stage.c), and values are read at

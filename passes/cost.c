@@ -418,6 +418,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
     double tiles = q->batch * ceil(m / tiling->m) * columns_of(q, tiling, cover);
     double one = fmax(2 * tiling->m * tiling->n * steps / (rate * 1e3), listed ? 0 : lines_time(p, q, tiling, k));
     compute = waves_of(tiles, p->units) * one;
+    if (listed && tiling->row->multiply == IR_MULTIPLY_MMA) compute = fmax(compute, ceil(steps / 32) * p->gather_step_us);
   } else {
     compute = q->batch * 2 * round_up(m, tm) * round_up(q->n, tn) * steps / (rate * p->units * 1e3);
   }

@@ -228,7 +228,10 @@ bool pass_plain_subs(const ir_stmt *stmt) {
 bool pass_bare_access(const ir_expr *access) {
   if (!distinct_bare(access->args, access->arg_count)) return false;
   if (access->tensor->role == IR_ROLE_TEMP) return true; /* copies whose rows are padded with zeros */
-  for (int d = 0; d < access->arg_count; d++)
-    if (!ir_goes_through(access, d, access->args[d]->index)) return false;
+  for (int d = 0; d < access->arg_count; d++) {
+    const ir_index *index = access->args[d]->index;
+    bool padded = access->tensor->role == IR_ROLE_LET && ir_rounds_up(access->tensor->dim[d], index->extent); /* rows of whole lines */
+    if (!ir_goes_through(access, d, index) && !padded) return false;
+  }
   return true;
 }

@@ -93,14 +93,15 @@ static double sparse_time(const branches *b, double cover) {
   return time + index;
 }
 
-/* Of pairs of strips the time is no line: the more they have, the more of it is of both.  Nor is it where few lists make few turns of tiles. */
-static double searched_break_even(const branches *b) {
+/* Of pairs of strips the time is no line: the more they have, the more of it is of both.  Nor is it where few lists make few turns of tiles.
+ * dense: what the sparse branch has to be faster than. */
+static double searched_break_even(const branches *b, double dense) {
   const int halvings = 24;
   double low = 0, high = 1;
-  if (sparse_time(b, low) >= b->dense || sparse_time(b, high) <= b->dense) return sparse_time(b, low) >= b->dense ? 0 : 1;
+  if (sparse_time(b, low) >= dense || sparse_time(b, high) <= dense) return sparse_time(b, low) >= dense ? 0 : 1;
   for (int i = 0; i < halvings; i++) {
     double middle = (low + high) / 2;
-    if (sparse_time(b, middle) < b->dense) low = middle;
+    if (sparse_time(b, middle) < dense) low = middle;
     else high = middle;
   }
   return low;
@@ -110,7 +111,8 @@ static double break_even(const branches *b) {
   const pass_options *options = b->context->options;
   if (options && options->force_guard == 1) return 2;
   if (options && options->force_guard == 2) return 0;
-  if (pass_is_paired(b->sparse) || pass_is_spread(b->sparse)) return searched_break_even(b);
+  if (pass_is_paired(b->sparse) || pass_is_spread(b->sparse)) return searched_break_even(b, b->dense);
+  if (pass_is_sampled(b->sparse)) return searched_break_even(b, b->dense / (1 + b->context->profile->guard_margin)); /* where a turn more begins they are far apart */
   return pass_break_even(sparse_time(b, 0), sparse_time(b, 1), b->dense);
 }
 
