@@ -168,9 +168,10 @@ static bool is_listed(const selection *s) {
   return row && ir_kernel_spreads(row);
 }
 
-/* T is then what lies side by side, of the product's m and n. */
+/* T is then what lies side by side, of the product's m and n; its rows are where that goes. */
 static void lie_beside(selection *s, cg_launch *l) {
   cg_operand *t = &l->product.t;
+  l->pitch_whole = t->pitch;
   t->layout = 'c';
   t->stride_m = ir_int(s->arena, 1);
   t->stride_n = t->pitch = l->product.size_m;
@@ -209,9 +210,9 @@ static const char *fit_spread(selection *s, cg_launch *l) {
   if (!cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
   l->samples = true;
   l->in_place = ir_stage_stores_in_place(s->kernel, s->stage);
-  l->pitch_whole = t->pitch;
   if (l->in_place && !ir_kernel_moves_boxes(l->row)) return "its columns have no workspace";
-  if (!l->in_place) lie_beside(s, l);
+  if (l->in_place) l->pitch_whole = t->pitch;
+  else lie_beside(s, l);
   return NULL;
 }
 

@@ -391,7 +391,7 @@ static void leave_alone(bench *b, const product_case *p, const ir_list *l, int v
 
 /* Whether the launch does nothing under this verdict: the other branch is meant, and it is not both. */
 static bool leaves(const bench *b, const product_case *p, int verdict) {
-  bool alone = p->way == CASE_ALONE, both = p->way == CASE_BOTH || (alone && cuda_case_row(p)->n == 256); /* the twin's */
+  bool alone = p->way == CASE_ALONE, both = p->way == CASE_BOTH || (alone && cuda_case_row(p)->m == 128 && cuda_case_row(p)->n == 256); /* the twin's */
   if (alone && b->unfit) return false; /* nobody decides where another stands in */
   return p->guard && (verdict == 1) != (p->guard == 2) && (!both || b->unfit);
 }
