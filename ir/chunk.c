@@ -9,8 +9,7 @@ static bool is_size(const ir_expr *e, const ir_dim *dim) { return e && e->kind =
 
 /* What no caller knows may have room for more rows than there are. */
 static bool has_rows(const ir_tensor *t, const ir_dim *dim) {
-  const ir_expr rows = {.kind = IR_DIM, .dtype = IR_I64, .dim = (ir_dim *)(uintptr_t)dim};
-  return t->rank > 0 && (is_size(t->dim[0], dim) || (ir_tensor_is_inner(t) && ir_rounds_up(t->dim[0], &rows)));
+  return t->rank > 0 && (is_size(t->dim[0], dim) || (ir_tensor_is_inner(t) && is_size(ir_rounded(t->dim[0]), dim)));
 }
 
 static bool uses(const ir_expr *e, const ir_dim *dim) { return e && ir_expr_uses_dim(e, dim); }

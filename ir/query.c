@@ -188,13 +188,13 @@ bool ir_goes_through(const ir_expr *access, int d, const ir_index *index) {
   return ir_is_bare(access->args[d], index) && ir_size_same(index->extent, access->tensor->dim[d]);
 }
 
-bool ir_rounds_up(const ir_expr *size, const ir_expr *extent) {
-  if (size->kind != IR_OP || size->op != IR_OP_MUL || size->args[1]->kind != IR_CONST) return false;
+const ir_expr *ir_rounded(const ir_expr *size) {
+  if (size->kind != IR_OP || size->op != IR_OP_MUL || size->args[1]->kind != IR_CONST) return NULL;
   const ir_expr *steps = size->args[0];
   const int64_t step = size->args[1]->i;
-  if (steps->kind != IR_OP || steps->op != IR_OP_DIV || steps->args[1]->kind != IR_CONST || steps->args[1]->i != step) return false;
+  if (steps->kind != IR_OP || steps->op != IR_OP_DIV || steps->args[1]->kind != IR_CONST || steps->args[1]->i != step) return NULL;
   const ir_expr *sum = steps->args[0];
-  return sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST && sum->args[1]->i == step - 1 && ir_size_same(sum->args[0], extent);
+  return sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST && sum->args[1]->i == step - 1 ? sum->args[0] : NULL;
 }
 
 /* A term that is false, or zero, where the value is: `x != 0`, or x itself where it is b1. */

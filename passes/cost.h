@@ -63,8 +63,8 @@ typedef struct pass_covers {
   double one, both; /* of a strip; of two strips together, where a tile tells two apart, else the same */
 } pass_covers;
 
-/* A line of a GPU's memory, which is brought as one. */
-enum { PASS_LINE_BYTES = 128, PASS_BOX_BYTES = 16 }; /* of memory; what rows that move by box start at multiples of */
+/* A line of a GPU's memory, which is brought as one; what rows that move by box start at multiples of. */
+enum { PASS_LINE_BYTES = 128, PASS_BOX_BYTES = 16 };
 
 /* ---- time ----------------------------------------------------------------------------------- */
 typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times */

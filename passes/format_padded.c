@@ -17,7 +17,6 @@
 #include "passes/storage.h"
 
 static const double MOST_BYTES = 1 << 30, COPY_SHARE = 0.6; /* of the bandwidth, as measured: docs/performance.md */
-static const int64_t BOX_BYTES = 16;
 
 enum { SIDE_A, SIDE_B, SIDE_RESULT, SIDES };
 
@@ -39,7 +38,7 @@ static int64_t row_of(const ir_tensor *t) {
 
 static int64_t rounded_up(const ir_tensor *t) {
   int64_t element = (int64_t)ir_dtype_bytes(t->dtype);
-  return (row_of(t) * element + BOX_BYTES - 1) / BOX_BYTES * BOX_BYTES / element;
+  return (row_of(t) * element + PASS_BOX_BYTES - 1) / PASS_BOX_BYTES * PASS_BOX_BYTES / element;
 }
 
 static bool needs_padding(const ir_tensor *t) {

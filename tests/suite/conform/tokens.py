@@ -30,15 +30,17 @@ def live(m, n, kind):
 
 
 for m, n, k in ((131, 528, 264), (67, 272, 520), (201, 264, 136)):
+    wide_m = (m + 7) // 8 * 8  # rows of the inputs are whole chunks
     for wide, (o, f) in ((128, (128, 64)), (256, (256, 64)), (128, (512, 32))):
-        for kind in ("a tenth", "full", "empty", "the last token"):
+        for kind, force in (("a tenth", "sparse"), ("a tenth", "dense"), ("full", "sparse"), ("empty", "sparse"), ("the last token", "")):
             if left_to_a_gpu(): continue
-            options = (PROFILES[wide],) + (("--force-guard=" + {"a tenth": "sparse", "full": "sparse", "empty": "sparse"}[kind],) if kind != "the last token" else ())
+            options, what = (PROFILES[wide],) + (("--force-guard=" + force,) if force else ()), "%s, %s" % (kind, force or "by data")
+            rows = lambda hidden: np.pad(hidden.T.copy(), ((0, 0), (0, wide_m - m)))
             g, x, Wu = bf16(live(m, n, kind)), bf16(rng.integers(-1, 2, (m, k)).astype(np.float64)), bf16(rng.integers(-1, 2, (n, k)).astype(np.float64))
             Wd = bf16(rng.integers(-1, 2, (n, k)) * 0.25)
             u = f64(bf16(f64(x) @ f64(Wu).T))
-            tiled_case("tokens: a gated layer, %d x %d x %d, tiles of %d and %d, %s" % (m, n, k, wide, o, kind), GATED % (o, f), dict(z=bf16(np.eye(m, (m + 7) // 8 * 8)), V=np.pad(g.T.copy(), ((0, 0), (0, -m % 8))), x=x, Wu=Wu, Wd=Wd),
-                       dict(y=f64(bf16(f64(g) * u)) @ f64(Wd)), rtol=1e-2, options=options, kernels=["gemm_ngather_tma_64x%d" % wide, "gemm_kgather_tma_64x%d" % o] if HERE and kind != "the last token" else [])
+            tiled_case("tokens: a gated layer, %d x %d x %d, tiles of %d and %d, %s" % (m, n, k, wide, o, what), GATED % (o, f), dict(z=bf16(np.eye(m, wide_m)), V=rows(g), x=x, Wu=Wu, Wd=Wd),
+                       dict(y=f64(bf16(f64(g) * u)) @ f64(Wd)), rtol=1e-2, options=options, kernels=["gemm_ngather_tma_64x%d" % wide, "gemm_kgather_tma_64x%d" % o] if HERE and force else [])
             h, Wd = live(m, n, kind).astype(np.float16), Wd.astype(np.float16)
-            tiled_case("tokens: a layer of relu, %d x %d x %d, tiles of %d, %s" % (m, n, k, o, kind), RELU % (o, f), dict(z=np.eye(m, (m + 7) // 8 * 8).astype(np.float16), V=np.pad(h.T.copy(), ((0, 0), (0, -m % 8))), Wd=Wd),
-                       dict(y=f64(h) @ f64(Wd)), rtol=1e-2, options=options, kernels=["gemm_kgather_tma_64x%d" % o] if HERE and kind != "the last token" else [])
+            tiled_case("tokens: a layer of relu, %d x %d x %d, tiles of %d, %s" % (m, n, k, o, what), RELU % (o, f), dict(z=np.eye(m, wide_m).astype(np.float16), V=rows(h), Wd=Wd),
+                       dict(y=f64(h) @ f64(Wd)), rtol=1e-2, options=options, kernels=["gemm_kgather_tma_64x%d" % o] if HERE and force else [])
