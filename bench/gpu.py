@@ -782,7 +782,7 @@ def floor():
     section("gated layers of few tokens by live neurons, bf16, replayed graphs, hint 0.5 %; microseconds, L2 cold\n")
     print("The floor: the library's layer, and 3 % or 3 us, whichever is more.\n")
     head("tokens × D × H", "live", "spc (spread)", "torch (spread)", "torch / spc", "over the floor", "branch", "error spc")
-    for D, F, tokens in ((2048, 5632, (9, 16, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
+    for D, F, tokens in ((2048, 5632, (9, 16, 31, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
         for T in tokens:
             layer, wgt = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16)
             text = (GATED % (T, D, F, 0.005)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")

@@ -44,7 +44,7 @@ static int slot_bytes(const cg_launch *l) {
 static int part_columns(const ir_kernel_row *row) {
   int m, n;
   ir_kernel_groups(row, &m, &n);
-  return row->n / n / ir_kernel_split(row);
+  return row->n / n / ir_kernel_keepers(row);
 }
 
 static int box_columns(const ir_kernel_row *row) {

@@ -96,6 +96,12 @@ int ir_kernel_split(const ir_kernel_row *row) {
   return strncmp(row->schedule, "split", 5) ? 1 : row->schedule[5] - '0';
 }
 
+int ir_kernel_keepers(const ir_kernel_row *row) {
+  const int least = 8; /* columns */
+  int split = ir_kernel_split(row);
+  return split * least <= row->n ? split : row->n / least;
+}
+
 bool ir_kernel_streams(const ir_kernel_row *row) { return !strcmp(row->skeleton, "stream"); }
 
 bool ir_kernel_widens(const ir_kernel_row *row) { return row->load_a == IR_LOADER_WIDE || row->load_b == IR_LOADER_WIDE; }

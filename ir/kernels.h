@@ -81,6 +81,8 @@ bool ir_kernel_is_grouped(const ir_kernel_row *row);
 bool ir_kernel_scatters(const ir_kernel_row *row);
 /* Blocks of a cluster that share a tile, each with a part of k; 1: k is not split. */
 int ir_kernel_split(const ir_kernel_row *row);
+/* Of those, the ones that store a share of the tile's columns (kernels/split.cuh). */
+int ir_kernel_keepers(const ir_kernel_row *row);
 /* B goes from memory into registers; its warps share k, and each keeps sums of the whole tile. */
 bool ir_kernel_takes_turns(const ir_kernel_row *row); /* each warpgroup has tiles of its own */
 bool ir_kernel_streams(const ir_kernel_row *row);

@@ -181,6 +181,26 @@ static double shared_turns(const pass_profile *p, double tiles, double k, double
   return whole + (left > 0 ? 1 / parts : 0);
 }
 
+/* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
+static double clustered_units(const pass_profile *p, double cluster) {
+  const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
+  return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
+}
+
+/* Where k is split a cluster shares a tile, and is gone before the next one starts: waves of clusters, each at the limit that it meets.
+ * one: of a block's k tiles; rest: what blocks beside each other wait for together. */
+static double split_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double tiles, double one, double rest, double memory) {
+  const double half_of_unit = 100 * 1024; /* bytes of shared memory: two blocks go beside each other */
+  const ir_kernel_row *row = tiling->row;
+  double split = ir_kernel_split(row), units = clustered_units(p, split), ring = row->depth * (double)(row->m + row->n) * row->k * (double)ir_dtype_bytes(q->a);
+  double at_once = fmax(1, floor((ring <= half_of_unit ? 2 : 1) * units / split)), full = floor(tiles / at_once), last = tiles - full * at_once;
+  double sent = 4 * tiling->m * tiling->n * (split - 1) / ir_kernel_keepers(row); /* bytes, to a block */
+  rest += p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs);
+  double wave = both_limits(ceil(at_once * split / units) * one + rest, memory * at_once / tiles);
+  double end = last > 0 ? both_limits(ceil(last * split / units) * one + rest, memory * last / tiles) : 0;
+  return full * wave + end + (ceil(tiles / at_once) - 1) * p->start_us;
+}
+
 /* Persistent blocks that move boxes: every tile costs its steps and a moment of its epilogue that
  * nothing hides, and all units are busy as long as the one with the most tiles. */
 static double boxes_time(const pass_profile *p, const ir_target *t, const pass_product *q,
@@ -203,22 +223,20 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                 : tiling->pairs     ? p->pair_tile_us
                 : is_strip_of_64(tiling) ? p->list_tile_us
                                      : p->tile_us;
-  double turns = ceil(tiles / tiles_at_once(p, split)), meet = 0;
+  double turns = ceil(tiles / p->units), meet = 0;
   if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
   const double varies = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5; /* how many tiles a list has; behind wide ones come narrow ones */
   if (tiling->whole) turns = fmax(1, tiles / p->units + varies);
   else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
-  double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k)) + outside_time(p, q, tiling, k);
+  double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs), outside = outside_time(p, q, tiling, k);
+  double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k));
+  if (split > 1) return p->launch_us + p->start_us + split_time(p, q, tiling, tiles, one, rest + outside, memory);
+  one += outside;
   if (tiling->pairs && tiling->columns) /* tiles of columns that a half has a use for */
     one = pair_time(p, q, tiling, k * fmin(1, columns_of(q, tiling, cover) / columns_of(q, tiling, met)), k);
   else if (tiling->pairs) one = pair_time(p, q, tiling, round_up(k, tiling->k), round_up(met * q->k, tiling->k));
   double compute = turns * (one + rest) + meet;
-  double sent = 4 * tiling->m * tiling->n * (split - 1) / split; /* bytes, of a block */
-  if (split > 1)
-    compute += turns * (p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs)) +
-               (turns - 1) * p->start_us;
-  double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs);
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
@@ -324,12 +342,6 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
   double turns = ceil(tiles / tiles_at_once(p, split)), one = fmax(flops, microseconds_of_bytes(fetched, p->unit_gbs)) + p->tile_us;
   if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
-}
-
-/* Units that blocks in clusters get at once: a cluster lies in one group of units, whose number is no multiple of 4 or 8. */
-static double clustered_units(const pass_profile *p, double cluster) {
-  const double whole = 0.91; /* of an H200: 30 clusters of 4, 15 of 8, on 132 units; 66 of 2 */
-  return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
 }
 
 /* Persistent blocks whose tile has two runs of rows, each with k tiles of its own: a run is multiplied where it has one, and B fetched where either

@@ -21,6 +21,14 @@ template <class Config, class T, int Free, bool RowsAreK, int Batches> struct sp
     for (int s = 0; s < boxes; s++)
       ptx_tma_load<Batches>(to + s * box_bytes, map, full, (RowsAreK ? free : k) + s * width, RowsAreK ? k : free, batch);
   }
+  // Boxes that begin inside, where `left` of the operand is left.  What lies in the place of others reaches no result, and the engine
+  // takes longer to write zeros than to fetch.
+  SPC_DEVICE int inside(int left) { return RowsAreK ? min(boxes, (left + width - 1) / width) : boxes; }
+  SPC_DEVICE void load_inside(int count, spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, spc_box_batch batch) {
+#pragma unroll
+    for (int s = 0; s < boxes; s++)
+      if (!RowsAreK || s < count) ptx_tma_load<Batches>(to + s * box_bytes, map, full, (RowsAreK ? free : k) + s * width, RowsAreK ? k : free, batch);
+  }
   // Of a panel whose halves are loaded for themselves: half number `half`, in boxes of 64.
   static constexpr int half_bytes = bytes / 2;
   SPC_DEVICE void load_half(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, int half) {

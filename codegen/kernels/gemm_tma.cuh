@@ -88,14 +88,16 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
     spc_box_batch batch = spc_batch_of<Config>(args, place);
     spc_k_order<Config> order(args, place, all);
     if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args, all), 1);
+    const int boxes_a = ring::panel_a::inside(place.m - place.m0), boxes_b = ring::panel_b::inside(place.n - place.n0);
+    const int brought = boxes_a * ring::panel_a::box_bytes + boxes_b * ring::panel_b::box_bytes;
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
       int k = order.next(i);
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      ptx_barrier_expect(full, ring::slot_bytes);
-      ring::panel_a::load(slot, &maps.map[0], full, place.m0, k, batch);
-      ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
+      ptx_barrier_expect(full, brought);
+      ring::panel_a::load_inside(boxes_a, slot, &maps.map[0], full, place.m0, k, batch);
+      ring::panel_b::load_inside(boxes_b, slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
       if (spc_stages_place<Config> && i == share.begin + spc_place_behind<Config>(share.end - share.begin))
         spc_box_load_staged<Config>(shared, args, maps, place, batch, parity);
     }
@@ -643,7 +645,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     }
     if constexpr (Config::split > 1) {
       spc_wgmma_sums<kept> ours;
-      spc_exchange_sums<Config>(sums, ours, shared);
+      if (!spc_exchange_sums<Config>(sums, ours, shared)) continue;
       store::run(ours, shared, at, epilogue, maps);
     } else {
       store::run(sums, shared, at, epilogue, maps);

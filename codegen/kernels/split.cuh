@@ -1,7 +1,8 @@
 // split.cuh - k split among the blocks of a cluster (sm_90a): for products whose tiles are too few for the machine.
 //
 // The blocks of a cluster compute one tile, each over its share of the k tiles.  Then each keeps a share of the tile's
-// columns: the others' sums of them are sent to it, into the ring, which is free by then.
+// columns, of eight at least: the others' sums of them are sent to it, into the ring, which is free by then.  Of a tile
+// narrower than that blocks are left which send, and store nothing.
 //
 //     block q   its k tiles | all have read their rings | send share r to block r, for all r | all has come | add, store
 //
@@ -14,9 +15,12 @@
 #include "spc/multiply_wgmma.cuh"
 #include "spc/place.cuh"
 
+// Blocks of a cluster that store: as many as have eight columns each.
+template <class Config> SPC_DEVICE constexpr int spc_keepers() { return Config::split * 8 <= Config::tile_n ? Config::split : Config::tile_n / 8; }
+
 // The part of a tile that one block of a cluster stores.
 template <class Config> struct spc_share_of_tile : Config {
-  static constexpr int tile_n = Config::tile_n / Config::split;
+  static constexpr int tile_n = Config::tile_n / spc_keepers<Config>();
 };
 template <class Config, bool Split = (Config::split > 1)> struct spc_kept_tile { typedef Config type; };
 template <class Config> struct spc_kept_tile<Config, true> { typedef spc_share_of_tile<Config> type; };
@@ -30,7 +34,7 @@ template <class Config> SPC_DEVICE spc_k_share spc_share_of_k(int steps) {
 
 // The sums of share r, to this thread's place `there` in block r.
 template <class Config> SPC_DEVICE void spc_send_share(const spc_wgmma_sums<Config> &all, int r, spc_u32 there) {
-  const int count = spc_wgmma_sums<Config>::count / Config::split;
+  const int count = spc_wgmma_sums<Config>::count / spc_keepers<Config>();
 #pragma unroll
   for (int b = 0; b < spc_wgmma_sums<Config>::blocks; b++)
 #pragma unroll
@@ -40,12 +44,13 @@ template <class Config> SPC_DEVICE void spc_send_share(const spc_wgmma_sums<Conf
     }
 }
 
-// Adds up the cluster's sums; `mine`: those of the columns that this block keeps.  shared: room for the others'.
+// Adds up the cluster's sums; `mine`: those of the columns that this block keeps.  shared: room for the others'.  False:
+// it keeps none.
 template <class Config>
-SPC_DEVICE void spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_sums<spc_kept<Config>> &mine, spc_u32 shared) {
+SPC_DEVICE bool spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_sums<spc_kept<Config>> &mine, spc_u32 shared) {
   using sums = spc_wgmma_sums<Config>;
-  const int split = Config::split, count = sums::count / split, quads = count / 4, sender = sums::blocks * quads * Config::workers * 16;
-  static_assert(Config::warps_n == 1 && sums::count % (4 * split) == 0, "a share must be whole columns of every part");
+  const int split = Config::split, keepers = spc_keepers<Config>(), count = sums::count / keepers, quads = count / 4, sender = sums::blocks * quads * Config::workers * 16;
+  static_assert(Config::warps_n == 1 && sums::count % (4 * keepers) == 0, "a share must be whole columns of every part");
   static_assert(sizeof(spc_factor<Config>) == 2, "sums are f32");
   static_assert((split - 1) * sender <= Config::depth * spc_boxes<Config>::slot_bytes, "the ring has no room for the others' sums");
   int rank = ptx_cluster_rank();
@@ -55,14 +60,15 @@ SPC_DEVICE void spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_s
   for (int me = 0; me < split; me++) // what is sent needs no register any more when the rest becomes `mine`
     if (me == rank) {
 #pragma unroll
-      for (int r = 0; r < split; r++)
+      for (int r = 0; r < keepers; r++)
         if (r != me) spc_send_share<Config>(all, r, ptx_cluster_address(thread + (me < r ? me : me - 1) * sender, r));
 #pragma unroll
-      for (int b = 0; b < sums::blocks; b++)
+      for (int b = 0; b < sums::blocks && me < keepers; b++)
 #pragma unroll
         for (int i = 0; i < count; i++) mine.sum[b][i] = all.sum[b][me * count + i];
     }
   ptx_cluster_sync(); // everything has come, and nobody writes here any more
+  if (rank >= keepers) return false;
 #pragma unroll
   for (int from = 0; from < split - 1; from++)
 #pragma unroll
@@ -73,4 +79,5 @@ SPC_DEVICE void spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_s
         float4 v = *at;
         mine.sum[b][q * 4] += v.x, mine.sum[b][q * 4 + 1] += v.y, mine.sum[b][q * 4 + 2] += v.z, mine.sum[b][q * 4 + 3] += v.w;
       }
+  return true;
 }
