@@ -200,6 +200,15 @@ Test(passes_b_cost, few_tiles) {
   q.k = 5632;
   p.exchange_us *= 10;
   cr_assert_gt(pass_cost_product(&p, gpu, &q, &split), pass_cost_product(&p, gpu, &q, &whole));
+  p.exchange_us /= 10;
+  pass_product few = q;
+  few.m = 16;
+  pass_tiling narrow = {.row = ir_kernel_row_named("gemm_tma_64x16x128"), .m = 16, .n = 64, .k = 128, .cover = 1}, four = narrow;
+  four.row = ir_kernel_row_named("gemm_tma_64x16x128_split4");
+  cr_expect_lt(pass_cost_product(&p, gpu, &few, &four), pass_cost_product(&p, gpu, &few, &narrow), "32 clusters of four go at once");
+  few.n = 4096, few.k = 14336;
+  cr_expect_gt(pass_cost_product(&p, gpu, &few, &four), pass_cost_product(&p, gpu, &few, &narrow), "64 are two waves");
+  p.exchange_us *= 10;
   pass_tiling stream = {
       .row = ir_kernel_row_named("gemm_stream_8x16x256"), .m = 8, .n = 16, .k = 256, .cover = 1};
   q.m = 1;
