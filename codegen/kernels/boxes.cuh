@@ -17,9 +17,7 @@ template <class Config, class T, int Free, bool RowsAreK, int Batches> struct sp
   static_assert(box_bytes <= 256 * 128, "a box has at most 256 rows");
 
   SPC_DEVICE void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int free, int k, spc_box_batch batch) {
-#pragma unroll
-    for (int s = 0; s < boxes; s++)
-      ptx_tma_load<Batches>(to + s * box_bytes, map, full, (RowsAreK ? free : k) + s * width, RowsAreK ? k : free, batch);
+    load_inside(boxes, to, map, full, free, k, batch);
   }
   // Boxes that begin inside, where `left` of the operand is left.  What lies in the place of others reaches no result, and the engine
   // takes longer to write zeros than to fetch.
