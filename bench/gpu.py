@@ -189,6 +189,17 @@ def few():
     means(speeds)
 
 
+def long():
+    """Few rows and a long k: the second products of layers."""
+    dense_head("dense products of few rows and a long k, bf16")
+    speeds = {"cold": [], "warm": [], "graph": []}
+    for k, n in LINEARS + ((1024, 4096),):
+        for m in (1, 16, 32, 64, 128, 256):
+            for transposed in (True, False):
+                dense_row(m, k, n, transposed, "bf16", torch.bfloat16, speeds)
+    means(speeds)
+
+
 def means(speeds):
     print("\nGeometric mean of the speeds: " + ", ".join("%s %.3f" % (s, statistics.geometric_mean(speeds[s])) for s in speeds) +
           "; least: " + ", ".join("%s %.3f" % (s, min(speeds[s])) for s in speeds) + "; %d products." % len(speeds["cold"]))
@@ -884,7 +895,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, lines=lines, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, lines=lines, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, long=long, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":
