@@ -179,25 +179,24 @@ def dense_head(what):
     head(*DENSE_COLUMNS)
 
 
+def products(what, name, dtype, cases):
+    """cases: m, n, k, whether B is stored [n][k]."""
+    dense_head(what)
+    speeds = {"cold": [], "warm": [], "graph": []}
+    for m, n, k, transposed in cases:
+        dense_row(m, n, k, transposed, name, dtype, speeds)
+    means(speeds)
+
+
 def few():
     """The rows of `dense` that do not fill the machine."""
-    dense_head("dense products of few rows, bf16")
-    speeds = {"cold": [], "warm": [], "graph": []}
-    for m, n, k, transposed in dense_cases():
-        if m <= 256 or n <= 1024:
-            dense_row(m, n, k, transposed, "bf16", torch.bfloat16, speeds)
-    means(speeds)
+    products("dense products of few rows, bf16", "bf16", torch.bfloat16, [case for case in dense_cases() if case[0] <= 256 or case[1] <= 1024])
 
 
 def long():
     """Few rows and a long k: the second products of layers."""
-    dense_head("dense products of few rows and a long k, bf16")
-    speeds = {"cold": [], "warm": [], "graph": []}
-    for k, n in LINEARS + ((1024, 4096),):
-        for m in (1, 16, 32, 64, 128, 256):
-            for transposed in (True, False):
-                dense_row(m, k, n, transposed, "bf16", torch.bfloat16, speeds)
-    means(speeds)
+    layers = LINEARS + ((1024, 4096),)
+    products("dense products of few rows and a long k, bf16", "bf16", torch.bfloat16, [(m, n, k, transposed) for n, k in layers for m in (1, 16, 32, 64, 128, 256) for transposed in (True, False)])
 
 
 def means(speeds):
@@ -206,14 +205,8 @@ def means(speeds):
 
 
 def dense():
-    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
-        dense_head("dense products, " + name)
-        speeds = {"cold": [], "warm": [], "graph": []}
-        for i, (m, n, k, transposed) in enumerate(dense_cases()):
-            if name == "f16" and i % 2 and i > 1:
-                continue
-            dense_row(m, n, k, transposed, name, dtype, speeds)
-        means(speeds)
+    products("dense products, bf16", "bf16", torch.bfloat16, dense_cases())
+    products("dense products, f16", "f16", torch.float16, [case for i, case in enumerate(dense_cases()) if i <= 1 or i % 2 == 0])
 
 
 def dense_row(m, n, k, transposed, name, dtype, speeds):

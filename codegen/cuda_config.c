@@ -184,8 +184,8 @@ static void put_behind(const config *c) {
 static void put_boxes(const config *c) {
   const cg_launch *l = c->l;
   const cg_brought *b = &l->brought;
-  line(c, "static constexpr int store_boxes = %d, split = %d; // blocks that share a tile, by k",
-       l->store_boxes, ir_kernel_split(l->row));
+  line(c, "static constexpr int store_boxes = %d, split = %d, keepers = %d; // blocks that share a tile, by k, and those that store",
+       l->store_boxes, ir_kernel_split(l->row), ir_kernel_keepers(l->row));
   line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false");
   line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
        b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");

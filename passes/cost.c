@@ -128,11 +128,6 @@ static double columns_of(const pass_product *q, const pass_tiling *tiling, doubl
   return tiling->columns ? fmin(cover * all + rest, ceil(all)) : ceil(all);
 }
 
-/* Where k is split a cluster shares a tile; the next cluster starts when it has left. */
-static double tiles_at_once(const pass_profile *p, int split) {
-  return split > 1 ? fmax(1, floor(p->units / split)) : p->units;
-}
-
 /* Whether an operand has to be turned in shared memory: the row's B, and of 8 bits its A too. */
 static bool turns_operand(const pass_product *q, const pass_tiling *tiling) {
   bool exchanged = tiling->m != tiling->row->m;
@@ -160,17 +155,21 @@ static double outside_time(const pass_profile *p, const pass_product *q, const p
   return microseconds_of_bytes(rows * k * (double)ir_dtype_bytes(q->a), p->outside_gbs);
 }
 
-/* Lines that the boxes of a k tile touch, one after the other; where rows are whole lines their tile's rate has it.  Boxes of every other tile
- * that is no whole lines wide begin inside one: where k is split that fits what is measured (256 x 5120 x 20480, 160 columns: 114 us), of persistent tiles it does not. */
+/* Lines that a box touches for each of its own width: one, or two where rows are no whole lines.  Boxes of every other tile that is no whole lines wide begin
+ * inside one: where k is split that fits what is measured (256 x 5120 x 20480, 160 columns: 114 us), of persistent tiles it does not. */
+static double lines_of_box(const pass_tiling *tiling, bool rows_are_k, double extent, double width, double lines) {
+  bool inside = ir_kernel_split(tiling->row) > 1 && rows_are_k && extent > width && fmod(extent, width) > 0;
+  return fmax(inside ? 2 : 1, lines);
+}
+
+/* The boxes of a k tile touch their lines one after the other; where each touches one their tile's rate has it. */
 static double lines_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double k) {
   double width = PASS_LINE_BYTES / (double)ir_dtype_bytes(q->a); /* elements */
-  bool split = ir_kernel_split(tiling->row) > 1, inside_a = split && q->k_rows_a && tiling->m > width && fmod(tiling->m, width) > 0;
-  bool inside_b = split && q->k_rows_b && tiling->n > width && fmod(tiling->n, width) > 0;
-  double lines_a = inside_a ? fmax(2, q->lines_a) : q->lines_a, lines_b = inside_b ? fmax(2, q->lines_b) : q->lines_b;
+  double lines_a = lines_of_box(tiling, q->k_rows_a, tiling->m, width, q->lines_a), lines_b = lines_of_box(tiling, q->k_rows_b, tiling->n, width, q->lines_b);
   if (lines_a < 2 && lines_b < 2) return 0;
   double a = q->k_rows_a ? tiling->k * ceil(tiling->m / width) : tiling->m * ceil(tiling->k / width);
   double b = q->k_rows_b ? tiling->k * ceil(tiling->n / width) : tiling->n * ceil(tiling->k / width);
-  return ceil(k / tiling->k) * (fmax(1, lines_a) * a + fmax(1, lines_b) * b) * p->line_ns * 1e-3;
+  return ceil(k / tiling->k) * (lines_a * a + lines_b * b) * p->line_ns * 1e-3;
 }
 
 static bool is_strip_of_64(const pass_tiling *tiling) {
@@ -191,15 +190,23 @@ static double clustered_units(const pass_profile *p, double cluster) {
   return cluster > 2 ? floor(whole * p->units / cluster) * cluster : p->units;
 }
 
+/* Clusters that have a unit a block. */
+static double clusters_at_once(const pass_profile *p, double cluster) { return fmax(1, floor(clustered_units(p, cluster) / cluster)); }
+
+/* Microseconds in which the blocks of a cluster that split k add their sums of an m x n tile up. */
+static double exchange_time(const pass_profile *p, const ir_kernel_row *row, double m, double n) {
+  double received = 4 * m * n * (ir_kernel_split(row) - 1) / ir_kernel_keepers(row); /* bytes, of a block */
+  return p->exchange_us + microseconds_of_bytes(received, p->exchange_gbs);
+}
+
 /* Where k is split a cluster shares a tile, and is gone before the next one starts: waves of clusters, each at the limit that it meets.
  * one: of a block's k tiles; rest: what blocks beside each other wait for together. */
 static double split_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling, double tiles, double one, double rest, double memory) {
   const double half_of_unit = 100 * 1024; /* bytes of shared memory: two blocks go beside each other */
   const ir_kernel_row *row = tiling->row;
   double split = ir_kernel_split(row), units = clustered_units(p, split), ring = row->depth * (double)(row->m + row->n) * row->k * (double)ir_dtype_bytes(q->a);
-  double at_once = fmax(1, floor((ring <= half_of_unit ? 2 : 1) * units / split)), full = floor(tiles / at_once), last = tiles - full * at_once;
-  double sent = 4 * tiling->m * tiling->n * (split - 1) / ir_kernel_keepers(row); /* bytes, to a block */
-  rest += p->exchange_us + microseconds_of_bytes(sent, p->exchange_gbs);
+  double at_once = (ring <= half_of_unit ? 2 : 1) * clusters_at_once(p, split), full = floor(tiles / at_once), last = tiles - full * at_once;
+  rest += exchange_time(p, row, tiling->m, tiling->n);
   double wave = both_limits(ceil(at_once * split / units) * one + rest, memory * at_once / tiles);
   double end = last > 0 ? both_limits(ceil(last * split / units) * one + rest, memory * last / tiles) : 0;
   return full * wave + end + (ceil(tiles / at_once) - 1) * p->start_us;
@@ -343,8 +350,8 @@ double pass_cost_widened(const pass_profile *p, const pass_product *q, const pas
     return p->launch_us + p->stream_us + both_limits(k / row->k * fmax(alone_us, turn * tiles / p->units), microseconds_of_bytes(memory, p->bandwidth_gbs));
   }
   double flops = 2.0 * row->m * row->n * k / (p->tile_share * row_peak_tflops(p, row, q->b) * 1e6) * p->units;
-  double turns = ceil(tiles / tiles_at_once(p, split)), one = fmax(flops, microseconds_of_bytes(fetched, p->unit_gbs)) + p->tile_us;
-  if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
+  double turns = ceil(tiles / clusters_at_once(p, split)), one = fmax(flops, microseconds_of_bytes(fetched, p->unit_gbs)) + p->tile_us;
+  if (split > 1) one += exchange_time(p, row, row->m, row->n);
   return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(memory, p->bandwidth_gbs));
 }
 
@@ -365,7 +372,7 @@ double pass_cost_bsr(const pass_profile *p, const pass_product *q, const pass_ti
   }
   double flops = 2.0 * row->m * row->n * own / (rate * 1e6), fetched = microseconds_of_bytes((row->m * own + row->n * met) * bytes, p->box_gbs / p->units);
   double turns = ceil(tiles * split / clustered_units(p, split)), one = fmax(fmax(flops, fetched), met / row->k * p->box_step_us) + p->tile_us;
-  if (split > 1) one += p->exchange_us + microseconds_of_bytes(4.0 * row->m * row->n * (split - 1) / split, p->exchange_gbs);
+  if (split > 1) one += exchange_time(p, row, row->m, row->n);
   return p->launch_us + p->start_us + both_limits(turns * one, memory);
 }
 

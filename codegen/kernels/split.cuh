@@ -15,12 +15,9 @@
 #include "spc/multiply_wgmma.cuh"
 #include "spc/place.cuh"
 
-// Blocks of a cluster that store: as many as have eight columns each.
-template <class Config> SPC_DEVICE constexpr int spc_keepers() { return Config::split * 8 <= Config::tile_n ? Config::split : Config::tile_n / 8; }
-
-// The part of a tile that one block of a cluster stores.
+// The part of a tile that one of the `keepers` of a cluster's blocks stores.
 template <class Config> struct spc_share_of_tile : Config {
-  static constexpr int tile_n = Config::tile_n / spc_keepers<Config>();
+  static constexpr int tile_n = Config::tile_n / Config::keepers;
 };
 template <class Config, bool Split = (Config::split > 1)> struct spc_kept_tile { typedef Config type; };
 template <class Config> struct spc_kept_tile<Config, true> { typedef spc_share_of_tile<Config> type; };
@@ -34,7 +31,7 @@ template <class Config> SPC_DEVICE spc_k_share spc_share_of_k(int steps) {
 
 // The sums of share r, to this thread's place `there` in block r.
 template <class Config> SPC_DEVICE void spc_send_share(const spc_wgmma_sums<Config> &all, int r, spc_u32 there) {
-  const int count = spc_wgmma_sums<Config>::count / spc_keepers<Config>();
+  const int count = spc_wgmma_sums<Config>::count / Config::keepers;
 #pragma unroll
   for (int b = 0; b < spc_wgmma_sums<Config>::blocks; b++)
 #pragma unroll
@@ -49,7 +46,7 @@ template <class Config> SPC_DEVICE void spc_send_share(const spc_wgmma_sums<Conf
 template <class Config>
 SPC_DEVICE bool spc_exchange_sums(const spc_wgmma_sums<Config> &all, spc_wgmma_sums<spc_kept<Config>> &mine, spc_u32 shared) {
   using sums = spc_wgmma_sums<Config>;
-  const int split = Config::split, keepers = spc_keepers<Config>(), count = sums::count / keepers, quads = count / 4, sender = sums::blocks * quads * Config::workers * 16;
+  const int split = Config::split, keepers = Config::keepers, count = sums::count / keepers, quads = count / 4, sender = sums::blocks * quads * Config::workers * 16;
   static_assert(Config::warps_n == 1 && sums::count % (4 * keepers) == 0, "a share must be whole columns of every part");
   static_assert(sizeof(spc_factor<Config>) == 2, "sums are f32");
   static_assert((split - 1) * sender <= Config::depth * spc_boxes<Config>::slot_bytes, "the ring has no room for the others' sums");

@@ -2,7 +2,7 @@
 # Expression x format x dtype x shape class x pipeline against the interpreter; on the GPU too where there is one.
 # Usage: matrix.sh BUILD [GROUPS]
 set -u
-build=$1 groups=${2:-${SPC_MATRIX_GROUPS:-1300}} passed=0 failed=0 skipped=0
+build=$1 groups=${2:-${SPC_MATRIX_GROUPS:-1400}} passed=0 failed=0 skipped=0
 for target in cpu sm_90a; do
   [ $target = sm_90a ] && groups=$((groups / 4))
   out=$("$build/tests/matrix" --groups "$groups" --target $target)
