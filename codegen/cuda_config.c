@@ -691,7 +691,7 @@ static void put_list_kernel(const config *c) {
   put_pointer(c, "counts", "int", c->l->buf_counts);
   cg_counters_print(c->l, c->out);
   bool decides = c->l->buf_threshold >= 0;
-  line(c, "static constexpr bool counts_twice = %s; // columns that do not hold in all rows", list->partial && cg_reads_counts(c->kernel, list) ? "true" : "false");
+  line(c, "static constexpr bool counts_asked = %s; // columns that do not hold in all rows count for more", list->partial && cg_reads_counts(c->kernel, list) ? "true" : "false");
   line(c, "static constexpr bool decides = %s, sampled = %s, lists_guarded = %s;",
        decides ? "true" : "false", c->l->sampled ? "true" : "false",
        c->l->lists_guarded ? "true" : "false");

@@ -296,8 +296,9 @@ static double stream_time(const pass_profile *p, const pass_product *q, const pa
   if ((turned ? q->lines_a : q->lines_b) > 1) moved *= crooked;
   const double blocks_a_unit = 3, block_us = 1.7; /* of a block, however few its k's */
   moved = fmax(moved, tiles / (blocks_a_unit * p->units) * block_us);
-  if (tiling->row->layout_b == 'r') /* of a row 128 bytes: a block asks for less at a time */
-    moved = fmax(moved, ceil(tiles / (blocks_a_unit * p->units)) * microseconds_of_bytes(q->k * tiling->row->n * bytes, p->row_gbs));
+  double one = q->k * tiling->row->n * bytes, times = ceil(tiles / (blocks_a_unit * p->units)); /* bytes of a block, and blocks one after the other */
+  if (tiling->row->layout_b == 'r') moved = fmax(moved, times * microseconds_of_bytes(one, p->row_gbs)); /* of a row 128 bytes: a block asks for less at a time */
+  else if (!q->operands_unaligned && times == 1) moved = fmax(moved, microseconds_of_bytes((1 + a) * one, p->stream_gbs)); /* of more it is memory that is waited for */
   return p->launch_us + p->stream_us +
          both_limits(moved, microseconds_of_bytes(all, p->bandwidth_gbs));
 }

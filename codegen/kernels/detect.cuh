@@ -10,7 +10,7 @@
 //
 // All blocks see the same bits, so all take the same decision and the first one writes it (guard.cuh): nothing is counted in
 // memory, nothing waits for another block.
-// Config names: is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch; counts_twice (columns that do not hold in
+// Config names: is_set(args, strip value, axis value); strip_extent, axis_extent, capacity; V, values, pitch; counts_asked (columns that do not hold in
 // all of a strip's rows: their elements are asked one by one).
 #pragma once
 #include "spc/guard.cuh"
@@ -283,15 +283,15 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
     for (int j = 0; j < strip::rows; j++) covered += strip::run(votes, j) ? 1 : 0;
   }
   covered = spc_block_sums<Config>({strip::lane() == 0 ? covered : 0, 0}).x;
-  return spc_say<Config>(args, covered * (Config::counts_twice ? 2 : 1) >= threshold * samples, covered, samples, false);
+  return spc_say<Config>(args, covered * (1 + (Config::counts_asked ? spc_asked_weight : 0)) >= threshold * samples, covered, samples, false);
 }
 
 // The same where the axis is contiguous and a chunk holds several micro-tiles: two chunks of a strip's rows, a warp's each, so that what is
 // found empty is (of strips of more than 128 rows: so many of them).  Two that share a sector take as long as one: to look at so many rows
 // takes a cycle each.  Half of the rows come first: where these are enough, or as many more would not be, the others are not looked
 // at.  Places are one of each part of the strips and one of each part of the columns: strips may be unlike.
-// Columns that do not hold in all rows count twice where the product asks for their elements one by one (inplace.cuh): rows by turns of sixteen then, so
-// that half of them tell.
+// Columns that do not hold in all rows count for more where the product asks for their elements one by one: rows by turns of sixteen then, so that half
+// of them tell.
 template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
   const int places = axis::warps > 8 && axis::warps < 16 ? axis::warps : 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
@@ -303,23 +303,23 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   double threshold = Config::threshold(args);
   spc_u32 share = max(wide / places, 1u);
   const int chunk = axis::lane() % across;
-  uint4 any[turns] = {}, all[Config::counts_twice ? turns : 1];
-  if constexpr (Config::counts_twice)
+  uint4 any[turns] = {}, all[Config::counts_asked ? turns : 1];
+  if constexpr (Config::counts_asked)
     for (int t = 0; t < turns; t++) all[t] = make_uint4(~0u, ~0u, ~0u, ~0u);
   auto look = [&](int t, int i) {
     spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
     // 7 has nothing in common with their number: every part of the columns has its turn
     spc_u32 strip = (number * strips + hash % strips) / places, column = (number * 7 % places * share + hash % share) % wide;
     long long first = (long long)strip * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
-    if (Config::counts_twice) i = i < half ? 2 * i : 2 * (i - half) + 1;
+    if (Config::counts_asked) i = i < half ? 2 * i : 2 * (i - half) + 1;
     int row = i * at_once + axis::lane() / across;
     long long at = first + row * apart;
-    if (Config::counts_twice) at = min(at, max(last - 1, 0ll)); // a row that is not there holds what the last one does
+    if (Config::counts_asked) at = min(at, max(last - 1, 0ll)); // a row that is not there holds what the last one does
     return runs.at(at, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
   };
 #pragma unroll 1
   for (int known = 0, until = half;; known = until, until = loads) {
-    int set = 0, twice = 0;
+    int set = 0, asked = 0;
 #pragma unroll
     for (int t = 0; t < turns; t++) {
       uint4 seen[half]; // under way
@@ -329,15 +329,15 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
       for (int i = 0; i < half; i++) any[t] = axis::both(any[t], seen[i]);
       const spc_u32 held = ptx_any_bits(axis::bits(any[t]) << chunk * axis::each);
       set += __popc(held);
-      if constexpr (Config::counts_twice) {
+      if constexpr (Config::counts_asked) {
 #pragma unroll
         for (int i = 0; i < half; i++)
           if (known + i < until) all[t] = axis::full_too(all[t], seen[i]);
-        twice += __popc(held & ptx_any_bits((~axis::full_bits(all[t]) & ((1u << axis::each) - 1)) << chunk * axis::each));
+        asked += __popc(held & ptx_any_bits((~axis::full_bits(all[t]) & ((1u << axis::each) - 1)) << chunk * axis::each));
       }
     }
-    const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? twice : 0});
-    const double wanted = threshold * samples, counted = sums.x + sums.y;
+    const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? asked : 0});
+    const double wanted = threshold * samples, counted = sums.x + spc_asked_weight * sums.y;
     if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_say<Config>(args, counted >= wanted, sums.x, samples, false);
   }
 }

@@ -70,7 +70,7 @@ template <class Config> struct spc_place_image {
   int from, inside;    // columns that are this warp's: they follow one another
   int m0, m;           // this warp's first row of sixteen, and behind the result's last
   spc_u32 image, fill;
-  bool asks, aligned, whole; // whole: its rows are all there, at multiples of 16 bytes, and nothing is asked
+  bool asks, aligned, whole; // asks: not all that is listed is kept; whole: its rows are all there, at multiples of 16 bytes
   spc_u32 mine;              // bits of what is written here of the first sixteen and, from bit 16 on, of the last: others may have a share in them
   int begun, written;        // sixteens
 
@@ -84,7 +84,7 @@ template <class Config> struct spc_place_image {
     const spc_u32 one = spc_put_as<T>::from(Config::fill()).bits;
     fill = one | one << 16;
     aligned = spc_fills_rows(Config::whole_t(args), Config::pitch_whole(args));
-    whole = aligned && !asks && m0 + rows <= m;
+    whole = aligned && m0 + rows <= m;
 #pragma unroll
     for (int i = 0; i < bytes / 512; i++) spc_image_store(image + i * 512 + lane * 16, filled());
     mine = ~0u;
@@ -97,31 +97,45 @@ template <class Config> struct spc_place_image {
     mine &= ~(others << 16);
     __syncwarp();
   }
-  // What the condition keeps of eight columns of a row.
-  __device__ __forceinline__ uint4 kept(uint4 v, spc_u32 set, long long row, int column) const {
-    spc_u32 word[4] = {v.x, v.y, v.z, v.w};
-    spc_spread_places<Config> here;
-    const int left = (int)Config::n(args) - column;
-    bool lie = left >= 8; // in whole chunks
+  // What the condition keeps of a step's elements, from position `at` of the part on, as the sums have them (store_tma.cuh): all of a row are asked for at
+  // once, and wait for memory together.
+  __device__ __forceinline__ void keep(spc_u32 (&packed)[4], int at) const {
+    const int lane = (int)threadIdx.x & 31;
+    int column[4], row = m0 + lane / 4;
 #pragma unroll
-    for (int p = 0; p < Config::places; p++) {
-      const spc_u64 size = (spc_u64)Config::place_bytes(p);
-      lie &= (((spc_u64)Config::place(args, p) | (spc_u64)Config::pitch_place(args, p) * size) & (8 * size - 1)) == 0;
+    for (int c = 0; c < 4; c++) column[c] = id_at(at + lane % 4 * 2 + c / 2 * 8 + c % 2);
+#pragma unroll 1
+    for (int r = 0; r < 2; r++, row += 8) {
+      spc_u32 there[4][Config::places + 1];
+      const bool inside = row < m;
+#pragma unroll
+      for (int p = 0; p < Config::places; p++) {
+        const char *from = (const char *)Config::place(args, p) + row * (long long)Config::pitch_place(args, p) * Config::place_bytes(p);
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+          there[c][p] = !inside || column[c] < 0 ? 0 : Config::place_bytes(p) == 1 ? (spc_u32)((const unsigned char *)from)[column[c]] : (spc_u32)((const unsigned short *)from)[column[c]];
+      }
+#pragma unroll
+      for (int c = 0; c < 4; c++) {
+        if (!inside || column[c] < 0) continue;
+        spc_u32 &pair = packed[c / 2 * 2];
+        float values[1 + Config::places];
+        T value = {(unsigned short)(pair >> c % 2 * 16)};
+        values[0] = spc_get(value);
+#pragma unroll
+        for (int p = 0; p < Config::places; p++) {
+          T place = {(unsigned short)there[c][p]};
+          values[1 + p] = Config::place_bytes(p) == 1 ? (float)there[c][p] : spc_get(place);
+        }
+        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, 0, values, row, column[c])).bits;
+        pair = (pair & (c % 2 ? 0xffffu : 0xffff0000u)) | bits << c % 2 * 16;
+      }
+#pragma unroll
+      for (int h = 0; h < 4; h += 2) { // the other row's turn, and back: registers have no numbers
+        const spc_u32 pair = packed[h];
+        packed[h] = packed[h + 1], packed[h + 1] = pair;
+      }
     }
-    here.set = set;
-    here.ask(args, (int)row, 0, column, left, lie);
-#pragma unroll
-    for (int e = 0; e < 8; e++) {
-      if (!(set >> e & 1)) continue;
-      float values[1 + Config::places];
-      T value = {(unsigned short)(word[e / 2] >> e % 2 * 16)};
-      values[0] = spc_get(value);
-#pragma unroll
-      for (int p = 0; p < Config::places; p++) values[1 + p] = here.value(p, e);
-      const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, 0, values, row, column + e)).bits;
-      word[e / 2] = (word[e / 2] & (e % 2 ? 0xffffu : 0xffff0000u)) | bits << e % 2 * 16;
-    }
-    return make_uint4(word[0], word[1], word[2], word[3]);
   }
 
   // The listed columns of a box, which are two of each lane, number lane and 32 + lane, and in which sixteens they are.
@@ -183,7 +197,7 @@ template <class Config> struct spc_place_image {
     if (slot == 0) these &= mine >> lane % 2 * 8;
     if (last && slot == end - 1) these &= mine >> 16 + lane % 2 * 8;
     if (!whole) {
-      write_rows(to, here, column, these);
+      write_rows(to, here, these);
     } else {
 #pragma unroll
       for (int half = 0; half < passes; half += at_once) { // registers are few
@@ -205,16 +219,13 @@ template <class Config> struct spc_place_image {
     }
     written = end;
   }
-  // The same where rows are at an edge, begin anywhere, or something is asked.
-  __device__ __forceinline__ void write_rows(char *to, spc_u32 here, int column, spc_u32 these) const {
+  // The same where rows are at an edge, or begin anywhere.
+  __device__ __forceinline__ void write_rows(char *to, spc_u32 here, spc_u32 these) const {
     const int row = m0 + ((int)threadIdx.x & 31) / 16;
-    spc_u32 set = 0; // listed
     if (!these) return;
-    if (asks) set = Config::bits(args)[m0 / Config::strip * (long long)Config::bit_words(args) + column / 32] >> column % 32 & these;
 #pragma unroll 1
     for (int i = 0; i < passes && row + 2 * i < m; i++, to += (long long)Config::pitch_whole(args) * 4) {
       uint4 v = spc_image_load(pair_at(here, i));
-      if (set) v = kept(v, set, row + 2 * i, column);
       if (these == 0xff && aligned) *(uint4 *)to = v;
       else store_some(to, v, these);
     }
