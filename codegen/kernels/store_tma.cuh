@@ -497,10 +497,8 @@ template <class Config> struct spc_box_store {
       const spc_box_columns<Config> columns_of(e, part + lane % 4 * 2, share / 8);
       spc_u32 packed[4][4], here[4];
 #pragma unroll
-      for (int step = 0; step < 4; step++) {
-        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, {}, packed[step], e, found, {e.args, e.place, 0}, columns_of);
-        if (image.asks) image.keep(packed[step], part + step * 16);
-      }
+      for (int step = 0; step < 4; step++) values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, {}, packed[step], e, found, {e.args, e.place, 0}, columns_of);
+      if (image.asks) image.keep(packed, part);
       image.box(packed, part);
     });
     ptx_sync_group(sums::group()); // before the next tile's columns are left
