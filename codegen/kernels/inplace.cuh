@@ -97,67 +97,56 @@ template <class Config> struct spc_place_image {
     mine &= ~(others << 16);
     __syncwarp();
   }
-  // What the condition keeps of some steps' elements, from position `at` of the part on, as the sums have them (store_tma.cuh): those of all steps are asked
-  // for at once, and wait for memory together, of both of a lane's rows or of one after the other, as there are registers.
-  template <int Steps, int Rows> __device__ __forceinline__ void keep_of(spc_u32 (*packed)[4], int at) const {
+  // What the condition keeps of a box's elements, from position `at` of the part on, as the sums have them (store_tma.cuh).  Four of a lane's row at a time,
+  // the next four asked for ahead.  The text is short, for it runs once a box: where it stands for each of a step's or a box's elements, more of them under
+  // way, what is waited for is instructions.
+  __device__ __forceinline__ void keep(spc_u32 (&packed)[4][4], int at) const {
+    struct four {
+      int column[4];
+      spc_u32 there[4][Config::places + 1];
+    };
     const int lane = (int)threadIdx.x & 31;
-    int column[Steps][4], row = m0 + lane / 4;
+    auto ask = [&](int turn, four &of) {
+      const int row = m0 + lane / 4 + turn % 2 * 8, first = at + turn / 2 * 16 + lane % 4 * 2;
 #pragma unroll
-    for (int s = 0; s < Steps; s++)
+      for (int c = 0; c < 4; c++) of.column[c] = row < m ? id_at(first + c / 2 * 8 + c % 2) : -1;
 #pragma unroll
-      for (int c = 0; c < 4; c++) column[s][c] = id_at(at + s * 16 + lane % 4 * 2 + c / 2 * 8 + c % 2);
+      for (int p = 0; p < Config::places; p++) {
+        const char *from = (const char *)Config::place(args, p) + row * (long long)Config::pitch_place(args, p) * Config::place_bytes(p);
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+          of.there[c][p] = of.column[c] < 0 ? 0 : Config::place_bytes(p) == 1 ? (spc_u32)((const unsigned char *)from)[of.column[c]] : (spc_u32)((const unsigned short *)from)[of.column[c]];
+      }
+    };
+    four next;
+    ask(0, next);
 #pragma unroll 1
-    for (int r = 0; r < 2; r += Rows, row += 8) {
-      spc_u32 there[Rows][Steps][4][Config::places + 1];
+    for (int turn = 0; turn < 8; turn++) {
+      const four now = next;
+      if (turn + 1 < 8) ask(turn + 1, next);
 #pragma unroll
-      for (int j = 0; j < Rows; j++)
+      for (int c = 0; c < 4; c++) {
+        if (now.column[c] < 0) continue;
+        spc_u32 &pair = packed[0][c / 2 * 2];
+        float values[1 + Config::places];
+        T value = {(unsigned short)(pair >> c % 2 * 16)};
+        values[0] = spc_get(value);
 #pragma unroll
         for (int p = 0; p < Config::places; p++) {
-          const char *from = (const char *)Config::place(args, p) + (row + j * 8) * (long long)Config::pitch_place(args, p) * Config::place_bytes(p);
-#pragma unroll
-          for (int s = 0; s < Steps; s++)
-#pragma unroll
-            for (int c = 0; c < 4; c++) {
-              const int n = column[s][c];
-              const bool asked = row + j * 8 < m && n >= 0;
-              there[j][s][c][p] = !asked ? 0 : Config::place_bytes(p) == 1 ? (spc_u32)((const unsigned char *)from)[n] : (spc_u32)((const unsigned short *)from)[n];
-            }
+          T place = {(unsigned short)now.there[c][p]};
+          values[1 + p] = Config::place_bytes(p) == 1 ? (float)now.there[c][p] : spc_get(place);
         }
+        const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, 0, values, m0 + lane / 4 + turn % 2 * 8, now.column[c])).bits;
+        pair = (pair & (c % 2 ? 0xffffu : 0xffff0000u)) | bits << c % 2 * 16;
+      }
 #pragma unroll
-      for (int s = 0; s < Steps; s++)
+      for (int h = 0; h < 4; h += 2) { // the next row or step comes first, and after eight turns this one: registers have no numbers
+        const spc_u32 first = packed[0][h];
 #pragma unroll
-        for (int j = 0; j < Rows; j++)
-#pragma unroll
-          for (int c = 0; c < 4; c++) {
-            if (row + j * 8 >= m || column[s][c] < 0) continue;
-            spc_u32 &pair = packed[s][c / 2 * 2 + j];
-            float values[1 + Config::places];
-            T value = {(unsigned short)(pair >> c % 2 * 16)};
-            values[0] = spc_get(value);
-#pragma unroll
-            for (int p = 0; p < Config::places; p++) {
-              T place = {(unsigned short)there[j][s][c][p]};
-              values[1 + p] = Config::place_bytes(p) == 1 ? (float)there[j][s][c][p] : spc_get(place);
-            }
-            const spc_u32 bits = spc_put_as<T>::from(Config::kept(args, 0, values, row + j * 8, column[s][c])).bits;
-            pair = (pair & (c % 2 ? 0xffffu : 0xffff0000u)) | bits << c % 2 * 16;
-          }
-      if constexpr (Rows == 1)
-#pragma unroll
-        for (int s = 0; s < Steps; s++)
-#pragma unroll
-          for (int h = 0; h < 4; h += 2) { // the other row's turn, and back: registers have no numbers
-            const spc_u32 pair = packed[s][h];
-            packed[s][h] = packed[s][h + 1], packed[s][h + 1] = pair;
-          }
+        for (int q = 0; q < 7; q++) packed[q / 2][h + q % 2] = packed[(q + 1) / 2][h + (q + 1) % 2];
+        packed[3][h + 1] = first;
+      }
     }
-  }
-  // The same of a box.
-  __device__ __forceinline__ void keep(spc_u32 (&packed)[4][4], int at) const {
-    if constexpr (Config::places == 1) keep_of<4, sums::count <= 64 ? 2 : 1>(packed, at);
-    else
-#pragma unroll
-      for (int s = 0; s < 4; s++) keep_of<1, 1>(packed + s, at + s * 16);
   }
 
   // The listed columns of a box, which are two of each lane, number lane and 32 + lane, and in which sixteens they are.
