@@ -217,6 +217,11 @@ Test(passes_b_cost, few_tiles) {
   p.unit_gbs *= 4;
   q.m = 64;
   cr_assert_gt(pass_cost_product(&p, gpu, &q, &stream), 2 * before, "B is read again for every eight rows");
+  p = *pass_profile_of(arena, gpu);
+  pass_tiling eight = {.row = ir_kernel_row_named("gemm_tma_64x8x128_split4"), .m = 8, .n = 64, .k = 128, .cover = 1};
+  q.m = 8, q.n = 1024;
+  for (q.k = 2048; q.k <= 8192; q.k *= 4)
+    cr_expect_eq(pass_cost_product(&p, gpu, &q, &stream) > pass_cost_product(&p, gpu, &q, &eight), q.k == 8192, "of a long k a block of a stream waits for load after load");
 }
 
 Test(passes_b_cost, break_even) {
