@@ -336,13 +336,13 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
         asked += __popc(held & ptx_any_bits((~axis::full_bits(all[t]) & ((1u << axis::each) - 1)) << chunk * axis::each));
       }
     }
-    const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? asked : 0});
-    const double wanted = threshold * samples;
     if constexpr (Config::counts_asked) {
-      const double counted = sums.x + spc_asked_weight * sums.y;
+      const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? asked : 0});
+      const double wanted = threshold * samples, counted = sums.x + spc_asked_weight * sums.y;
       if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_say<Config>(args, counted >= wanted, sums.x, samples, false);
     } else {
-      set = sums.x;
+      set = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, 0}).x;
+      const double wanted = threshold * samples;
       if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
     }
   }
