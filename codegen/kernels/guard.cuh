@@ -89,7 +89,7 @@ template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double 
   return spc_say<Config>(args, all > 0 ? covered >= threshold * all : 0 >= threshold, covered, all, leaves); // a division would take longer
 }
 
-// What a column that does not hold in all rows counts besides, where its elements are asked for one by one (inplace.cuh): measured, 0.3 to 0.5 of the
+// What a column that does not hold in all rows counts besides, where its elements are asked for one by one (inplace.cuh): measured, 0.2 to 0.6 of the
 // time of another.
 constexpr double spc_asked_weight = 0.5;
 

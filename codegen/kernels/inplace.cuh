@@ -9,7 +9,6 @@
 // A condition is asked of each element of a listed column, unless who made the list found that it holds in all of them (`partial`).
 // Config names: in_place, partial, places, place, pitch_place, place_bytes, kept(args, i, values, m, n), whole_t, pitch_whole, fill, bits, bit_words.
 #pragma once
-#include "spc/eight.cuh"
 #include "spc/fill.cuh"
 #include "spc/multiply_wgmma.cuh"
 
