@@ -199,6 +199,12 @@ def long():
     products("dense products of few rows and a long k, bf16", "bf16", torch.bfloat16, [(m, n, k, transposed) for n, k in layers for m in (1, 16, 32, 64, 128, 256) for transposed in (True, False)])
 
 
+def deep():
+    """Few rows, few columns and a long k: narrow projections."""
+    sizes = ((128, 8192), (512, 8192), (1024, 5120), (1024, 8192), (1024, 14336), (1536, 6144), (2048, 8192))
+    products("dense products of few rows and columns and a long k, bf16", "bf16", torch.bfloat16, [(m, n, k, transposed) for n, k in sizes for m in (1, 8, 16, 32) for transposed in (True, False)])
+
+
 def means(speeds):
     print("\nGeometric mean of the speeds: " + ", ".join("%s %.3f" % (s, statistics.geometric_mean(speeds[s])) for s in speeds) +
           "; least: " + ", ".join("%s %.3f" % (s, min(speeds[s])) for s in speeds) + "; %d products." % len(speeds["cold"]))
@@ -888,7 +894,7 @@ def run_parts(**parts):
 
 
 def main():
-    run_parts(machine=machine, dense=dense, lines=lines, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, long=long, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
+    run_parts(machine=machine, dense=dense, lines=lines, epilogue=epilogue, library=library, odd=odd, flat=flat, quantised=quantised, precision=precision, turned=turned, few=few, long=long, deep=deep, tiles=tiles, gather=gather, along=along, masks=masks, ffn=ffn, gated=gated, sizes=gated_sizes, decode=decode, floor=floor, reduce=reduce, jit=jit)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns regrouped whole
+Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns broken regrouped whole
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
@@ -141,6 +141,38 @@ def columns():
     mask_table("asked_columns", "single columns of some rows", ((128, 1, 0.1), (64, 1, 0.1), (32, 1, 0.1), (16, 1, 0.1), (8, 1, 0.1), (1, 1, 0.01)))
 
 
+def draw(w, kept, rows, columns):
+    """A mask of blocks of rows x columns, anew."""
+    mask = in_blocks(kept, rows, columns, w.shape)
+    w.view(w.shape[0] // rows, rows, w.shape[1] // columns, columns).copy_(mask.expand(-1, rows, -1, columns))
+
+
+def broken():
+    """Columns of fewer rows than the program was told of; guards forced both ways beside it."""
+    section("single columns that break their hint (128x1, 0.1; mask of bytes), %d³, bf16; microseconds\n" % SIZE)
+    print("`in part`: the share of the columns of strips of 128 that hold in some of their rows alone; `sparse`, `dense`: the guard forced.\n")
+    head("columns", "kept", "cover", "in part", "branch", "spc (spread)", "sparse", "dense", "torch dense (spread)", "spc / torch speed", "error spc", "sparse")
+    strip = 128
+    a, b, w = bf16(SIZE, SIZE), bf16(SIZE, SIZE), torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bool)
+    c, z = torch.empty_like(a), torch.empty_like(a)
+    ways = [Program(ASKED % (SIZE, SIZE, SIZE, HINT % (0.1, strip, 1)), force=force).bind(A=a, B=b, W=w.view(torch.uint8), C=c) for force in (0, 1, 2)]
+    for rows, shares in ((64, (0.5, 0.3, 0.2, 0.1, 0.03, 0.01)), (32, (0.3, 0.2, 0.1, 0.03, 0.01)), (8, (0.1, 0.03, 0.01, 0.001)), (1, (0.1, 0.01, 0.003, 0.001))):
+        for kept in shares:
+            fresh = lambda: draw(w, kept, rows, 1)
+            fresh()
+            (us, spread), (sparse, _), (dense, _), (ref, ref_spread) = compare([*ways, lambda: torch.mm(a, b.t(), out=z)], fresh)
+            strips, want, errors = w.view(SIZE // strip, strip, SIZE), (a.float() @ b.float().t()) * w, []
+            cover = strips.any(1).float().mean().item()
+            for p in ways[:2]:
+                c.fill_(float("nan"))
+                p()
+                errors.append("%.1e" % error(c, want))
+            row("%dx1" % rows, "%g %%" % (100 * kept), "%.3f" % cover, "%.3f" % (cover - strips.all(1).float().mean().item()), decision(ways[0].stages())[1], "%.1f (%.1f)" % (us * 1e3, spread * 1e3),
+                "%.1f" % (sparse * 1e3), "%.1f" % (dense * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), *errors)
+    for p in ways:
+        p.close()
+
+
 def mask_table(file, title, cases):
     section("a result that is asked for in %s (mask of bytes), %d³, bf16; microseconds\n" % (title, SIZE))
     print("torch: the product alone, without the mask; `masked`: and `masked_fill_` after it.\n")
@@ -154,9 +186,7 @@ def mask_table(file, title, cases):
             torch.mm(a, b.t(), out=zm)
             zm.masked_fill_(~w, 0)
         for kept in KEPT:
-            def fresh():
-                mask = in_blocks(kept, rows, columns, w.shape)
-                w.view(SIZE // rows, rows, SIZE // columns, columns).copy_(mask.expand(-1, rows, -1, columns))
+            fresh = lambda: draw(w, kept, rows, columns)
             fresh()
             (us, spread), (ref, ref_spread), (both, _) = compare([p, lambda: torch.mm(a, b.t(), out=z), masked], fresh)
             c.fill_(float("nan"))
@@ -200,4 +230,4 @@ def edges():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, regrouped=regrouped, whole=whole)
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, broken=broken, regrouped=regrouped, whole=whole)
