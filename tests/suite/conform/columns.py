@@ -49,6 +49,7 @@ for force in ("sparse", "dense"):
     asked("forced %s" % force, "128x1", mask, m, n, k, fill=-1, options=("--force-guard=" + force,))
 asked("f16, what is filled", "128x1", mask, m, n, k, "f16", fill=-2.5)
 asked("a mask of values", "64x1", mask, m, n, k, kind="bf16", cond="W[m,n] != 0")
+asked("a mask of values, which breaks its hint", "128x1", rng.random((m, n)) < 0.02, m, n, k, "f16", kind="f16", cond="W[m,n] != 0", fill=-1)
 asked("the factors the other way round", "128x1", mask, m, n, k, turned=True)
 asked("a bias, a scale, relu", "64x1", mask, m, n, k, value="relu(s[m]*%s + b[n])", post=lambda ab: np.maximum(scale[:, None] * ab + bias, 0), more="in b: f32[N]; in s: f32[M];", arrays=dict(b=bias, s=scale))
 asked("minus half of it", "128x1", mask, m, n, k, value="-0.5*%s", post=lambda ab: -0.5 * ab)

@@ -46,6 +46,11 @@ for m, n, k in (*SIZES, LONG):
     for kind in ("one element", "a tenth", "full"):
         asked((64, 1), m, n, k, kind, masks(m, n, (64, 1))[kind], "bf16", ("--force-guard=sparse",), "gemm_nspread", low=True)
 
+# Columns in place that hold in some of their strip's rows alone, in boxes that blocks share.
+for gran in ((128, 1), (64, 1)):
+    for m, n, k in (*SIZES, LONG):
+        asked(gran, m, n, k, "columns of eight rows", block_mask(rng, (m, n), (8, 1), 0.03, False) > 0, "f16" if m == SIZES[0][0] else "bf16", ("--force-guard=sparse",), "gemm_nspread", low=gran[0] == 64)
+
 # The up projection is packed over the list of g, by pairs of strips or by strips; z picks rows of V, so g has the zeros that are drawn.
 for m, n, k in ((304, 528, 2056), (264, 1032, 1032)):
     for gran in ("64x1", "128x1"):
