@@ -486,6 +486,16 @@ def gather_text(by_rows, rows, density=0.1, hint=True):
     return (GATHER % (4096, 4096, 4096, "" if by_rows else " as dense_t", ", gran=%dx1" % rows if hint else "")).replace("density=0.1", "density=%g" % density)
 
 
+def draw_zeros(full, stored, by_rows, rows, kept, strip=None):
+    """Columns of so many rows, of which this share holds `full`'s values; strip: that of 128 rows which holds all of them."""
+    size = full.shape[0]
+    mask = torch.rand((size // rows, 1, size) if by_rows else (size, size // rows, 1), device="cuda") < kept
+    if strip is not None:
+        (mask if by_rows else mask.transpose(0, 1))[strip] = True
+    shape = (size // rows, rows, size) if by_rows else (size, size // rows, rows)
+    torch.mul(full.view(shape), mask, out=stored.view(shape))
+
+
 def gather(by_rows=False):
     size, series = 4096, {}
     section("a matrix that holds zeros, %d³, bf16, %s: detection from the values, guard, product; microseconds\n" % (size, "row by row" if by_rows else "column by column"))
@@ -499,12 +509,7 @@ def gather(by_rows=False):
         y, z = torch.empty_like(stored), torch.empty_like(stored)
         p = Program(gather_text(by_rows, rows, 0.1, hint)).bind(h=stored, W=w, y=y)
         for kept in (1.0, *WANTED_AT) if not strip else (0.1, 0.01):
-            def fresh():
-                mask = torch.rand((size // rows, 1, size) if by_rows else (size, size // rows, 1), device="cuda") < kept
-                if strip:
-                    (mask if by_rows else mask.transpose(0, 1))[7] = True
-                shape = (size // rows, rows, size) if by_rows else (size, size // rows, rows)
-                torch.mul(full.view(shape), mask, out=stored.view(shape))
+            fresh = lambda: draw_zeros(full, stored, by_rows, rows, kept, 7 if strip else None)
             fresh()
             (us, spread), (ref, ref_spread) = compare([p, lambda: torch.mm(h, w, out=z)], fresh)
             model = None if strip or not hint else predicted(gather_text(by_rows, rows, kept))
@@ -632,6 +637,11 @@ def shares(kind, active, neurons):
     for _ in range(60):
         low, high = ((low + high) / 2, high) if (ranks * (low + high) / 2).clamp(max=0.6).sum() < active else (low, (low + high) / 2)
     return (ranks * low).clamp(max=0.6)[torch.randperm(neurons, device="cuda")]
+
+
+def gated_text(T, D, F, share):
+    """Of few tokens: the gate's weights are stored [neuron][k]."""
+    return (GATED % (T, D, F, share)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
 
 
 def with_f8_gate(text):
@@ -762,7 +772,6 @@ def decode():
                     continue
                 layer.fresh("random", share * F)
                 wgt = layer.wg.t().contiguous()
-                gated_text = (GATED % (T, D, F, share)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
                 def relu_layer():
                     torch.mm(layer.x, wgt.t(), out=layer.g)
                     torch.relu_(layer.g)
@@ -771,7 +780,7 @@ def decode():
                     torch.mm(layer.x, wgt.t(), out=layer.g)
                     torch.mm(layer.h, layer.wd, out=layer.z)
                 if kind == "gated":
-                    p = Program(gated_text).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
+                    p = Program(gated_text(T, D, F, share)).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
                     sides = [p, layer.layer, layer.products]
                 else:
                     p = Program(RELU % (T, D, F, share)).bind(x=layer.x, W1=wgt, W2=layer.wd, y=layer.y)
@@ -795,8 +804,7 @@ def floor():
     for D, F, tokens in ((2048, 5632, (9, 16, 31, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
         for T in tokens:
             layer, wgt = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16)
-            text = (GATED % (T, D, F, 0.005)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
-            p = Program(text).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
+            p = Program(gated_text(T, D, F, 0.005)).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
             sides = [graph_of(p), graph_of(layer.layer)]
             for share in (0.005, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9, 1):
                 layer.fresh("random", min(share, 0.99999) * F)

@@ -33,6 +33,12 @@ def in_blocks(kept, rows, columns, shape):
     return torch.rand(shape[0] // rows, 1, shape[1] // columns, 1, device="cuda") < kept
 
 
+def draw(w, kept, rows, columns):
+    """A mask of blocks of rows x columns, anew."""
+    mask = in_blocks(kept, rows, columns, w.shape)
+    w.view(w.shape[0] // rows, rows, w.shape[1] // columns, columns).copy_(mask.expand(-1, rows, -1, columns))
+
+
 def apply(full, mask, out):
     blocks = (mask.shape[0], full.shape[0] // mask.shape[0], mask.shape[2], full.shape[1] // mask.shape[2])
     torch.mul(full.view(blocks), mask, out=out.view(blocks))
@@ -92,6 +98,12 @@ def single(kept):
     return lambda rows, blocks: torch.rand(rows, blocks, device="cuda") < kept
 
 
+def draw_rows(full, a, mask):
+    """Rows that hold `full`'s values in the blocks of 64 columns that the mask says, anew."""
+    blocks = SIZE // 64
+    torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64))
+
+
 def rows_table(file, title, hint, cases):
     section("%s, %d³, bf16; microseconds\n" % (title, SIZE))
     head("rows", "hint", "nominal", "cover as they lie", "found", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "predicted", "error spc")
@@ -102,7 +114,7 @@ def rows_table(file, title, hint, cases):
     p = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint)).bind(A=a, B=b, C=c)
     straight = Program(LEFT % (SIZE, SIZE, SIZE, HINT % (0.1, 128, 64))).bind(A=a, B=b, C=d)
     for name, mask, *aim in cases:
-        fresh = lambda: torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64))
+        fresh = lambda: draw_rows(full, a, mask)
         fresh()
         (us, spread), (lying, _), (ref, ref_spread) = compare([p, straight, lambda: torch.mm(a, b, out=z)], fresh)
         c.fill_(float("nan"))
@@ -141,17 +153,11 @@ def columns():
     mask_table("asked_columns", "single columns of some rows", ((128, 1, 0.1), (64, 1, 0.1), (32, 1, 0.1), (16, 1, 0.1), (8, 1, 0.1), (1, 1, 0.01)))
 
 
-def draw(w, kept, rows, columns):
-    """A mask of blocks of rows x columns, anew."""
-    mask = in_blocks(kept, rows, columns, w.shape)
-    w.view(w.shape[0] // rows, rows, w.shape[1] // columns, columns).copy_(mask.expand(-1, rows, -1, columns))
-
-
 def broken():
     """Columns of fewer rows than the program was told of; guards forced both ways beside it."""
     section("single columns that break their hint (128x1, 0.1; mask of bytes), %d³, bf16; microseconds\n" % SIZE)
     print("`in part`: the share of the columns of strips of 128 that hold in some of their rows alone; `sparse`, `dense`: the guard forced.\n")
-    head("columns", "kept", "cover", "in part", "branch", "spc (spread)", "sparse", "dense", "torch dense (spread)", "spc / torch speed", "error spc", "sparse")
+    head("columns", "kept", "cover", "in part", "branch", "spc (spread)", "sparse", "dense", "torch dense (spread)", "spc / torch speed", "error spc", "error sparse")
     strip = 128
     a, b, w = bf16(SIZE, SIZE), bf16(SIZE, SIZE), torch.empty(SIZE, SIZE, device="cuda", dtype=torch.bool)
     c, z = torch.empty_like(a), torch.empty_like(a)

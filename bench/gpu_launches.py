@@ -8,8 +8,8 @@ import collections, re, statistics
 import torch
 from torch.profiler import ProfilerActivity, profile
 import gpu
-from gpu import GATED, RELU, GatedLayer, Program, bf16, gather_text, head, row, run_parts, section, sweep
-from gpu_blocks import ASKED, HINT, LEFT, SIZE, draw, kinds, single, whole_rows
+from gpu import RELU, GatedLayer, Program, bf16, draw_zeros, gated_text, gather_text, head, row, run_parts, section, sweep
+from gpu_blocks import ASKED, HINT, LEFT, SIZE, draw, draw_rows, kinds, single, whole_rows
 
 TURNS = 24
 
@@ -71,30 +71,27 @@ def zeros():
         full, y, z = stored.clone(), torch.empty_like(stored), torch.empty_like(stored)
         text = gather_text(by_rows, rows)
         p = Program(text).bind(h=stored, W=w, y=y)
-        shape = (SIZE // rows, rows, SIZE) if by_rows else (SIZE, SIZE // rows, rows)
         for kept in (1, 0.1, 0.01):
-            fresh = lambda: torch.mul(full.view(shape), torch.rand((SIZE // rows, 1, SIZE) if by_rows else (SIZE, SIZE // rows, 1), device="cuda") < kept, out=stored.view(shape))
-            case("%s, %g %%" % ("row by row" if by_rows else "column by column", 100 * kept), text, p, fresh, lambda: torch.mm(stored if by_rows else stored.t(), w, out=z))
+            case("%s, %g %%" % ("row by row" if by_rows else "column by column", 100 * kept), text, p, lambda: draw_zeros(full, stored, by_rows, rows, kept), lambda: torch.mm(stored if by_rows else stored.t(), w, out=z))
         p.close()
 
 
 def rows():
     begin("rows of A, %d³, bf16" % SIZE)
-    blocks = SIZE // 64
     a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
     full, c, z = a.clone(), torch.empty_like(a), torch.empty_like(a)
     for hint, cases in (("gran=1x%d" % SIZE, [("whole, %g %%" % (100 * k), whole_rows(k)) for k in (1, 0.1, 0.001)]), ("gran=1x64", [("8 kinds", kinds(8)), ("1x64, 0.1 %", single(0.001))])):
         text = LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, density=0.1, %s)" % hint)
         p = Program(text).bind(A=a, B=b, C=c)
         for name, mask in cases:
-            case(name, text, p, lambda: torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64)), lambda: torch.mm(a, b, out=z))
+            case(name, text, p, lambda: draw_rows(full, a, mask), lambda: torch.mm(a, b, out=z))
         p.close()
 
 
 def layers():
     begin("feed-forward layers, bf16, neurons live at random")
     for T, D, F, shares in ((9, 2048, 5632, (0.005, 0.5)), (64, 2048, 5632, (0.005, 0.5)), (64, 5120, 20480, (0.005,)), (1000, 2048, 5632, (0.005,)), (16384, 2048, 5632, (0.005,))):
-        layer, wgt, text = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16), (GATED % (T, D, F, 0.005)).replace("Wg: bf16[D,F]", "Wg: bf16[D,F] as dense_t")
+        layer, wgt, text = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16), gated_text(T, D, F, 0.005)
         p = Program(text).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)
         for share in shares:
             layer.fresh("random", share * F)

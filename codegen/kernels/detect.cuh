@@ -283,7 +283,8 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
     for (int j = 0; j < strip::rows; j++) covered += strip::run(votes, j) ? 1 : 0;
   }
   covered = spc_block_sums<Config>({strip::lane() == 0 ? covered : 0, 0}).x;
-  return spc_say<Config>(args, covered * (1 + (Config::counts_asked ? spc_asked_weight : 0)) >= threshold * samples, covered, samples, false);
+  if constexpr (Config::counts_asked) return spc_decide_asked<Config>(args, covered, covered, samples, threshold); // which of them do not hold in all rows nobody has looked at
+  else return spc_decide<Config>(args, covered, samples, threshold);
 }
 
 // The same where the axis is contiguous and a chunk holds several micro-tiles: two chunks of a strip's rows, a warp's each, so that what is
@@ -338,8 +339,8 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
     }
     if constexpr (Config::counts_asked) {
       const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? asked : 0});
-      const double wanted = threshold * samples, counted = sums.x + spc_asked_weight * sums.y;
-      if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_say<Config>(args, counted >= wanted, sums.x, samples, false);
+      const double wanted = threshold * samples, counted = spc_counted(sums.x, sums.y);
+      if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_decide_asked<Config>(args, sums.x, sums.y, samples, threshold);
     } else {
       set = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, 0}).x;
       const double wanted = threshold * samples;

@@ -89,9 +89,12 @@ template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double 
   return spc_say<Config>(args, all > 0 ? covered >= threshold * all : 0 >= threshold, covered, all, leaves); // a division would take longer
 }
 
-// What a column that does not hold in all rows counts besides, where its elements are asked for one by one (inplace.cuh): measured, 0.2 to 0.6 of the
-// time of another.
-constexpr double spc_asked_weight = 0.5;
+// The same of columns, of which so many do not hold in all rows, and count half as much again: their elements are asked for one by one (inplace.cuh), which
+// takes, measured, 0.2 to 0.6 of the time of another column.
+SPC_DEVICE double spc_counted(double covered, double asked) { return covered + 0.5 * asked; }
+template <class Config> SPC_DEVICE bool spc_decide_asked(const spc_args &args, double covered, double asked, double all, double threshold, bool leaves = false) {
+  return spc_say<Config>(args, all > 0 ? spc_counted(covered, asked) >= threshold * all : 0 >= threshold, covered, all, leaves);
+}
 
 // The cover of a list that nobody else reads against the break-even, from the counts of all strips or of every `step`-th: by every
 // block for itself.  A sample may have said dense, and made no list then.  `room`: a word a warp, of shared memory; two
@@ -134,7 +137,7 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
     double asked = 0;
 #pragma unroll
     for (spc_u32 w = 0; w < warps; w++) asked += room[warps + w];
-    return spc_say<Config>(args, all > 0 ? sum + spc_asked_weight * asked >= threshold * all : 0 >= threshold, sum, all, !Config::own_dense);
+    return spc_decide_asked<Config>(args, sum, asked, all, threshold, !Config::own_dense);
   }
   return spc_decide<Config>(args, sum, all, threshold, !Config::own_dense);
 }

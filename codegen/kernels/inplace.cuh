@@ -6,7 +6,7 @@
 // listed (fill.cuh), the others are put together here, in shared memory that holds the fill, and are written as they are complete: of eight listed
 // columns at a time, or of as many eights as the ring has room for.  One that goes on in what follows stays in the ring; one that goes on in the next
 // tile, or in another block's boxes, has the owner of its first listed column write what that one does not.
-// A condition is asked of each element of a listed column, unless who made the list found that it holds in all of them (`partial`).
+// A condition is asked of each element of a listed column before that (`keep`), unless who made the list found that it holds in all of them (`partial`).
 // Config names: in_place, partial, places, place, pitch_place, place_bytes, kept(args, i, values, m, n), whole_t, pitch_whole, fill, bits, bit_words.
 #pragma once
 #include "spc/fill.cuh"
@@ -69,16 +69,16 @@ template <class Config> struct spc_place_image {
   int from, inside;    // columns that are this warp's: they follow one another
   int m0, m;           // this warp's first row of sixteen, and behind the result's last
   spc_u32 image, fill;
-  bool asks, aligned, whole; // asks: not all that is listed is kept; whole: its rows are all there, at multiples of 16 bytes
+  bool aligned, whole; // whole: its rows are all there, at multiples of 16 bytes
   spc_u32 mine;              // bits of what is written here of the first sixteen and, from bit 16 on, of the last: others may have a share in them
   int begun, written;        // sixteens
 
   __device__ __forceinline__ int id_at(int i) const { return spc_image_word(ids + i * 4); }
   SPC_DEVICE bool alike(int a, int b) { return (spc_u32)(a ^ b) < (spc_u32)sixteen; } // of one sixteen; -1 is of none
   __device__ __forceinline__ uint4 filled() const { return make_uint4(fill, fill, fill, fill); }
-  __device__ __forceinline__ spc_place_image(const spc_args &a, spc_u32 images, spc_u32 shared, int begin, int end, int partial, int row, int last_row)
+  __device__ __forceinline__ spc_place_image(const spc_args &a, spc_u32 images, spc_u32 shared, int begin, int end, int row, int last_row)
       : args(a), ids(window::area(shared)), begins(window::ring(shared)), from(begin), inside(end), m0(row), m(last_row), image(images + threadIdx.x / 32 * bytes),
-        asks(partial > 0), begun(0), written(0) {
+        begun(0), written(0) {
     const int lane = (int)threadIdx.x & 31;
     const spc_u32 one = spc_put_as<T>::from(Config::fill()).bits;
     fill = one | one << 16;

@@ -490,7 +490,7 @@ template <class Config> struct spc_box_store {
     ptx_sync_group(sums::group()); // the vectors are there, and which columns these are
     const int begin = Config::share_units == 0 || e.boxes & 1 ? 0 : e.boxes ? (__ffs((int)e.boxes) - 1) * share : columns; // boxes follow one another
     const int end = min(inside, e.has(31) || !e.boxes ? columns : (32 - __clz((int)e.boxes)) * share);
-    spc_place_image<Config> image(e.args, images, e.window_at(), begin, end, e.window.partial, row, e.place.m);
+    spc_place_image<Config> image(e.args, images, e.window_at(), begin, end, row, e.place.m);
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
       const int part = box_part(i);
       if (part >= inside || !e.has(i)) return;
@@ -498,7 +498,7 @@ template <class Config> struct spc_box_store {
       spc_u32 packed[4][4], here[4];
 #pragma unroll
       for (int step = 0; step < 4; step++) values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here, {}, packed[step], e, found, {e.args, e.place, 0}, columns_of);
-      if (image.asks) image.keep(packed, part);
+      if (e.window.partial > 0) image.keep(packed, part);
       image.box(packed, part);
     });
     ptx_sync_group(sums::group()); // before the next tile's columns are left
