@@ -350,6 +350,13 @@ static void put_asked(const config *c) {
        cuda_type(o->tensor->dtype), c->l->buf_asked, size_text(c, o->stride_m),
        size_text(c, o->stride_n));
   line(c, "}");
+  if (!ir_kernel_brings_rows(c->l->row)) return;
+  double step = 0;
+  bool together = ir_const_value(o->stride_n, &step) && step == 1;
+  line(c, "static constexpr bool asked_together = %s; // columns of a row lie side by side", together ? "true" : "false");
+  line(c, "using W = %s;", cuda_type(o->tensor->dtype));
+  line(c, "SPC_DEVICE const W *asked_values(const spc_args &args) { return (const W *)args.buf[%d]; }", c->l->buf_asked);
+  line(c, "SPC_DEVICE long long asked_pitch(const spc_args &args) { return %s; }", size_text(c, o->stride_m));
 }
 
 /* The factor that is widened: what is multiplied with it, and what the sums of its groups are scaled by. */

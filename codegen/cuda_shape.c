@@ -208,5 +208,5 @@ int cg_blocks_beside(const cg_launch *l) {
   if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
   if (l->next || ir_kernel_skips_columns(l->row)) return 3;
   if (cg_is_plain(l->row)) return plain_blocks(l->row);
-  return ir_kernel_skips(l->row) ? 2 : 1;
+  return ir_kernel_skips(l->row) ? ir_kernel_skipping_blocks(l->row) : 1;
 }

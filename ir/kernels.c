@@ -123,6 +123,8 @@ bool ir_kernel_skips_columns(const ir_kernel_row *row) {
   return ir_kernel_skips(row) && row->layout_b == 'c';
 }
 
+int ir_kernel_skipping_blocks(const ir_kernel_row *row) { return row->n > 256 ? 1 : 2; }
+
 bool ir_kernel_brings_rows(const ir_kernel_row *row) {
   return ir_kernel_skips(row) && !strcmp(row->schedule, "persistent");
 }

@@ -2,7 +2,8 @@
 //
 //     look       warps take runs of 256 k's by turns, 8 a lane, and note in shared memory which are not zero in all rows of
 //                the tile, and A there; as many as there is room for.  Where bits say which (Config::noted), they take words
-//                of them by turns instead, 16 at a time, and A is read at those k's alone
+//                of them by turns instead, 16 at a time, and A is read at those k's alone; where a block has a tile of 8 rows to
+//                itself, its threads take four words each and note one list for all
 //     multiply   of 8 rows: a warp takes 64 columns and 16 of the noted k's at a time by mma.sync; where the tile is wider,
 //                warps share what all of them noted.  Of one row: eight lanes take 64 columns of a k by multiply-adds
 //     the end    sums are added in shared memory in a fixed order, epilogue, store.  Where the tile has a cluster of blocks their warps
@@ -41,13 +42,15 @@ template <class Config> struct spc_noted {
   using values_type = typename spc_noted_values<rows>::type;
   static constexpr int run = 256, runs_ahead = rows == 1 ? 4 : 2; // k's that a warp looks at; runs together
   static constexpr int room = 512;                           // k's that a warp has room for
-  static constexpr int bytes = warps * room * (4 + rows * 2);
+  static constexpr int all_room = warps * room;
+  static constexpr int bytes = all_room * (4 + rows * 2);
+  static constexpr bool together = Config::noted && rows == 8 && Config::split == 1; // one list
   static_assert(Config::tile_k == run && (rows == 1 || rows == 8), "a warp looks at 256 k's of 1 or 8 rows");
   static_assert((Config::noted || Config::layout_a == 'r') && sizeof(T) == 2, "a lane looks at 8 k's of 16 bits, side by side");
 
-  values_type *values; // [warp][room]: A there
+  values_type *values; // [warp][room]: A there; of one list [all_room]
   int *k_of;           // [warp][room]: up to the next sixteen -1, and zeros there
-  int *counts;         // [warp]
+  int *counts;         // [warp]; of one list the first
 
   __device__ __forceinline__ spc_noted(char *shared, int *counted)
       : values((values_type *)shared), k_of((int *)(shared + warps * room * rows * 2)), counts(counted) {}
@@ -121,7 +124,7 @@ template <class Config> struct spc_noted {
         if (first + 32 * i < count) values[list + first + 32 * i] = value[i];
     }
   }
-  // This lane's word, of those that the warps take by turns, and which of its bits are k's.
+  // A word, and which of its bits are k's.
   SPC_DEVICE spc_u32 word_of(const spc_args &args, const spc_tile_place &place, int word) {
     int extent = (int)Config::k(args), words = (extent + 31) / 32;
     if (word >= words) return 0;
@@ -162,6 +165,71 @@ template <class Config> struct spc_noted {
                  spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
     if (whole) take_values<true>(args, place, counts[spc_warp()]);
     else take_values<false>(args, place, counts[spc_warp()]);
+  }
+  // This thread's words, of those that a block notes at a time.
+  static constexpr int words_each = 4;
+  struct words { spc_u32 set[words_each]; };
+  SPC_DEVICE words words_from(const spc_args &args, const spc_tile_place &place, int word) {
+    words w;
+#pragma unroll
+    for (int j = 0; j < words_each; j++) w.set[j] = word_of(args, place, word + (int)threadIdx.x * words_each + j);
+    return w;
+  }
+  // Notes the k's of all threads' words, from `word` on, in order, as many words as there is room for; moves `word`, and says whether there is more.
+  __device__ __forceinline__ bool note_words(const spc_args &args, const words &w, int &word) const {
+    __shared__ int totals[warps], next;
+    int mine = 0, all = 0, before = 0;
+#pragma unroll
+    for (int j = 0; j < words_each; j++) mine += __popc(w.set[j]);
+    int up_to = mine;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+      int other = __shfl_up_sync(~0u, up_to, d);
+      if (spc_lane() >= d) up_to += other;
+    }
+    if (spc_lane() == 31) totals[spc_warp()] = up_to;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < warps; i++) {
+      if (i < spc_warp()) before += totals[i];
+      all += totals[i];
+    }
+    int at = before + up_to - mine;
+    const int first = word + (int)threadIdx.x * words_each;
+    if (at + mine <= all_room) {
+#pragma unroll
+      for (int j = 0; j < words_each; j++)
+#pragma unroll 1
+        for (spc_u32 set = w.set[j]; set; set &= set - 1) k_of[at++] = (first + j) * 32 + __ffs((int)set) - 1;
+    } else if (at <= all_room) { // the first for whom there is none
+      counts[0] = at, next = first;
+    }
+    if (all <= all_room && threadIdx.x == 0) counts[0] = all, next = word + Config::threads * words_each;
+    __syncthreads();
+    const int count = counts[0], end = count + (int)threadIdx.x;
+    if (end < (count + step - 1) / step * step) k_of[end] = -1, values[end] = values_type{};
+    word = next;
+    __syncthreads();
+    return word * 32 < (int)Config::k(args);
+  }
+  // The same of one list.  `meanwhile` asks for rows of B: behind values that are copied as they lie, before others.
+  template <class Meanwhile> __device__ __forceinline__ void bring_values_of_all(const spc_args &args, const spc_tile_place &place, Meanwhile meanwhile) const {
+    const bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m && spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
+    const int count = counts[0];
+    if (whole) {
+#pragma unroll 1
+      for (int i = (int)threadIdx.x; i < count; i += Config::threads)
+        ptx_copy_async_16(spc_shared_address(&values[i]), Config::a(args, place.batch) + k_of[i] * Config::pitch_a(args) + place.m0, 16);
+      ptx_copy_async_commit();
+    }
+    meanwhile();
+    if (whole) {
+      ptx_copy_async_wait<0>();
+    } else {
+#pragma unroll 1
+      for (int i = (int)threadIdx.x; i < count; i += Config::threads) values[i] = value_of<false>(args, place, k_of[i]);
+    }
+    __syncthreads();
   }
   // Zeros up to the next sixteen.
   __device__ __forceinline__ void end_list(int count) const {
@@ -211,7 +279,8 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
   using noted_k = spc_noted<Config>;
   static constexpr int warps = noted_k::warps, step = noted_k::step, room = noted_k::room;
   static constexpr int width = 64, across = Config::tile_n / width; // columns of a warp, warps side by side
-  static constexpr int groups = warps / across, steps = 3;          // warps that share k; steps of loads under way
+  static constexpr int groups = warps / across;                     // warps that share k
+  static constexpr int steps = Config::tile_n > 256 ? 5 : 3;        // of loads under way: a wide tile has a multiprocessor to itself
   static_assert(Config::tile_n % width == 0 && warps % across == 0, "a warp multiplies 64 columns");
 
   float sum[4][4]; // column j or j + 4 of the lane's eight, rows 2 t and 2 t + 1
@@ -245,18 +314,23 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
     if (spc_matrix<T>::is_aligned(b)) multiply_lists<true>(noted, args, b, place);
     else multiply_lists<false>(noted, args, b, place);
   }
-  // What this warp has noted, or where warps lie side by side, every so many'th of them, one list after the other.
+  // What this warp has noted, or where warps lie side by side, every so many'th of them, one list after the other; of one list steps by turns.
   template <bool Aligned>
   __device__ __forceinline__ void multiply_lists(const noted_k &noted, const spc_args &args, const spc_matrix<T> &b, const spc_tile_place &place) {
     const int ahead = Aligned ? steps : 1;
     int t = spc_lane() % 4, n = place.n0 + spc_warp() % across * width + spc_lane() / 4 * 8, before[across], all = 0;
+    if constexpr (noted_k::together) {
+      all = ((noted.counts[0] + step - 1) / step - spc_warp() / across + groups - 1) / groups;
+    } else {
 #pragma unroll
-    for (int l = 0; l < across; l++) {
-      before[l] = all;
-      all += (noted.counts[spc_warp() / across + l * groups] + step - 1) / step;
+      for (int l = 0; l < across; l++) {
+        before[l] = all;
+        all += (noted.counts[spc_warp() / across + l * groups] + step - 1) / step;
+      }
     }
     spc_u32 row[ahead][4][4];
     auto place_of = [&](int number) { // of a step, among what is noted
+      if (noted_k::together) return (number * groups + spc_warp() / across) * step;
       int at = 0;
 #pragma unroll
       for (int l = 0; l < across; l++)
@@ -271,11 +345,18 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
         spc_fetch<Aligned, false>(row[i][q], b.origin + (long long)max(k, 0) * b.pitch + n, k < 0 ? 0 : place.n - n);
       }
     };
+    auto load_first = [&] {
 #pragma unroll
-    for (int i = 0; i < ahead; i++) load(i, i);
-    if constexpr (Config::noted) noted.bring_values(args, place);
-    if (across > 1) __syncthreads();
-    else __syncwarp();
+      for (int i = 0; i < ahead; i++) load(i, i);
+    };
+    if constexpr (noted_k::together) {
+      noted.bring_values_of_all(args, place, load_first);
+    } else {
+      load_first();
+      if constexpr (Config::noted) noted.bring_values(args, place);
+      if (across > 1) __syncthreads();
+      else __syncwarp();
+    }
 #pragma unroll 1
     for (int number = 0; number < all; number += ahead) {
 #pragma unroll
@@ -368,21 +449,36 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   static_assert(Config::shared_bytes >= noted_k::bytes && noted_k::bytes >= all_sums::groups * all * 4, "what is noted and the sums need room");
   extern __shared__ __align__(1024) char spc_shared[];
   __shared__ int counts[noted_k::warps];
-  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
   noted_k noted(spc_shared, counts);
   all_sums sums;
-  int at = Config::noted ? 0 : spc_sharing_warp<Config>() * noted_k::run + spc_lane() * 8; // a turn, or a k
-  sums.clear();
+  if constexpr (noted_k::together) {
+    typename noted_k::words set = noted.words_from(args, place, 0); // with the verdict
+    if (spc_not_meant<Config>(args)) return;
+    int word = 0;
+    sums.clear();
 #pragma unroll 1
-  for (bool more = true; more;) {
-    if constexpr (Config::noted) more = noted.look_at_bits(args, place, at);
-    else more = noted.look(args, place, at);
-    if (all_sums::across > 1) more = __syncthreads_or(more);
-    else __syncwarp();
-    sums.multiply(noted, args, place);
-    if (all_sums::across > 1) __syncthreads(); // what is noted may be written over
-    else __syncwarp();
+    for (bool more = true; more;) {
+      more = noted.note_words(args, set, word);
+      sums.multiply(noted, args, place);
+      if (!more) continue;
+      __syncthreads(); // what is noted may be written over
+      set = noted.words_from(args, place, word);
+    }
+  } else {
+    if (spc_not_meant<Config>(args)) return;
+    int at = Config::noted ? 0 : spc_sharing_warp<Config>() * noted_k::run + spc_lane() * 8; // a turn, or a k
+    sums.clear();
+#pragma unroll 1
+    for (bool more = true; more;) {
+      if constexpr (Config::noted) more = noted.look_at_bits(args, place, at);
+      else more = noted.look(args, place, at);
+      if (all_sums::across > 1) more = __syncthreads_or(more);
+      else __syncwarp();
+      sums.multiply(noted, args, place);
+      if (all_sums::across > 1) __syncthreads(); // what is noted may be written over
+      else __syncwarp();
+    }
   }
   __syncthreads();
   float *partial = (float *)spc_shared;

@@ -1,118 +1,305 @@
 // nbulk.cuh - the columns of few rows that are asked for (nskip.cuh), their rows of B brought by bulk copies.
 //
-//     a block    8 rows of A, an even share of all columns, of which it lists those that are asked for, a window at a time
-//     rows of A  come to shared memory before the first rows of B, and stay there
-//     rows of B  16 listed ones by 1024 k's fill a slot of a ring; a lane a warp starts copies of 2 KB, so all slots are on
-//                their way at once, and no register waits for them
-//     multiply   warps take 32 k's of a slot by turns, 16 columns by 8 rows, mma.sync; sums in shared memory, in the warps' order
+//     a block        8 rows of A, an even share of all columns, of which it lists those that are asked for, a window at a time
+//     warps 8 to 11  rows of A come to shared memory first, and stay there; 8 listed rows of B by some 2000 k's fill a slot of a ring, a copy
+//                    a row of it (the first time all warps that multiply do that)
+//     warps 0 to 7   take 32 k's of a slot by turns, 8 columns by 8 rows, mma.sync, and leave their sums in shared memory
+//     warps 12 to 15 two by turns have 8 columns: the warps' sums in their order, epilogue, store
 //
-// Copies need rows of whole 16 bytes, and A's eight rows must leave room for two slots: else columns are read by loads into
-// registers.  The next launch may come when a block knows that dense is not meant, not before: a dense kernel has fewer blocks than there
-// are multiprocessors, and would get those that happen to be left first, which share their paths to memory.
-// A row's pitch in shared memory is 64 bytes more than a multiple of 128: what eight lanes read at once meets no bank twice.
+// So nobody who brings rows waits for sums that become values.  Copies need rows of whole 16 bytes, and A's eight rows must leave room for
+// two slots: else columns are read by loads into registers.  The next launch may come when a block knows that dense is not meant, not before:
+// a dense kernel has fewer blocks than there are multiprocessors, and would get those that happen to be left first, which share their paths to
+// memory.  A row's pitch in shared memory is 64 bytes more than a multiple of 128: what eight lanes read at once meets no bank twice.
 #pragma once
 #include "spc/nskip.cuh"
 #include "spc/tma.cuh"
 
+// Which columns of a tile's rows are asked for (nskip.cuh), of a share that is more than a tile: a warp looks at 32 of them at a time, four lanes at
+// each of 8 rows, 8 columns each.
+template <class T> struct alignas(sizeof(T) < 2 ? 8 : 16) spc_eight_of { T at[8]; };
+
+template <class Config, int Columns> struct spc_bulk_columns {
+  using W = typename Config::W;
+  static constexpr int warps = Config::threads / 32, words = (Columns + 31) / 32, each = (words + warps - 1) / warps; // of 32 columns; of a warp
+  static_assert(Config::tile_m == 8 && (Config::tile_n == 16 || Config::tile_n % 32 == 0), "a tile is words of bits, or half of one");
+
+  spc_eight_of<W> values[each + 1] = {}; // of this lane, as asked for; the last of them of the sample
+  bool whole;                       // where they lie in one piece
+  double threshold;
+  spc_u32 bits[each];               // this warp's
+  int count;                        // of all warps together
+
+  SPC_DEVICE spc_u32 up_to(int columns) { return columns >= 32 ? ~0u : columns > 0 ? (1u << columns) - 1 : 0u; }
+  SPC_DEVICE int word(int i) { return i * warps + (int)threadIdx.x / 32; }
+  SPC_DEVICE int row() { return (int)threadIdx.x % 32 / 4; }
+  SPC_DEVICE int at() { return (int)threadIdx.x % 4 * 8; }
+
+  // Whether so much is asked for that all columns should be computed: eight columns of a tile's rows, one out of each of as many equal shares of the
+  // columns as four for each warp, anywhere in the share.  All blocks look at the same, so all come to the same verdict and none waits for another.
+  struct sampled { int m, column; spc_u32 inside; };
+  SPC_DEVICE sampled sample(const spc_tile_place &place) {
+    const spc_u32 runs = warps * 4, share = threadIdx.x / 32 * 4 + threadIdx.x % 4, wide = (spc_u32)(place.n + 7) / 8, strips = (spc_u32)(place.m + 7) / 8;
+    const spc_u32 first = wide * share / runs, last = wide * (share + 1) / runs, spread = share * 2654435761u;
+    const int column = (int)(first + ((last - first) * (spread >> 16) >> 16)) * 8;
+    return {min((int)(strips * (spread & 0xffffu) >> 16) * 8 + row(), place.m - 1), column, last > first ? up_to(min(place.n - column, 8)) : 0};
+  }
+  // Before anything that does not wait for them, the values that say so.  samples: this is the first time, and a sample says whether dense is meant.
+  __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, int end, bool samples) {
+    if constexpr (Config::takes_sample)
+      if (samples) threshold = Config::threshold(args);
+    const W *from = Config::asked_values(args);
+    const long long pitch = Config::asked_pitch(args);
+    whole = Config::asked_together && place.n % 8 == 0 && (((spc_u64)from | (spc_u64)(pitch * sizeof(W))) & (alignof(spc_eight_of<W>) - 1)) == 0;
+    if (!whole) return;
+    const W *line = from + min(place.m0 + row(), place.m - 1) * pitch;
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      const int column = place.n0 + word(i) * 32 + at();
+      if (column < end) values[i] = *(const spc_eight_of<W> *)(line + column);
+    }
+    if (!Config::takes_sample || !samples) return;
+    const sampled run = sample(place);
+    values[each] = *(const spc_eight_of<W> *)(from + run.m * pitch + min(run.column, place.n - 8));
+  }
+  // Which of a lane's eight columns its row asks for, of each of its words and of the sample.
+  __device__ __forceinline__ void look(const spc_args &args, const spc_tile_place &place, spc_u32 (&mask)[each + 1]) const {
+    if (whole) {
+#pragma unroll
+      for (int i = 0; i <= each; i++) {
+        mask[i] = 0;
+#pragma unroll
+        for (int j = 0; j < 8; j++) mask[i] |= (spc_get(values[i].at[j]) != 0 ? 1u : 0u) << j;
+      }
+      return;
+    }
+    const sampled run = sample(place);
+#pragma unroll 1
+    for (int i = 0; i <= each; i++) { // one text of what is seldom run
+      const int m = i < each ? min(place.m0 + row(), place.m - 1) : run.m, column = i < each ? place.n0 + word(i) * 32 + at() : run.column;
+      spc_u32 now = 0;
+#pragma unroll 1
+      for (int j = 0; j < 8; j++) now |= (Config::asked(args, m, min(column + j, place.n - 1)) ? 1u : 0u) << j;
+#pragma unroll
+      for (int to = 0; to <= each; to++) mask[to] = to == i ? now : mask[to];
+    }
+  }
+  // Those of the tile's rows from place.n0 on, before `end`, in order; false: dense is meant, and nothing is stored.
+  __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, int end, int *listed, bool samples) {
+    const int all = each * warps, lane = (int)threadIdx.x % 32;
+    __shared__ int counts[all];
+    __shared__ spc_u32 sampled_by[warps];
+    spc_u32 mask[each + 1] = {};
+    look(args, place, mask);
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      bits[i] = ptx_any_bits(mask[i] << at()) & up_to(end - place.n0 - word(i) * 32);
+      if (lane == 0) counts[word(i)] = __popc(bits[i]);
+    }
+    if (Config::takes_sample && samples) {
+      const spc_u32 inside = sample(place).inside, found = __popc(ptx_any_bits((mask[each] & inside) << at())), of = __popc(ptx_any_bits(inside << at()));
+      if (lane == 0) sampled_by[threadIdx.x / 32] = found | of << 16;
+    }
+    __syncthreads();
+    if constexpr (Config::takes_sample) {
+      const spc_u32 found = samples ? __reduce_add_sync(~0u, lane < warps ? sampled_by[lane] : 0) : 0;
+      if (samples && spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return false;
+    }
+    int counted[(all + 31) / 32];
+    count = 0;
+#pragma unroll
+    for (int w = 0; w < (all + 31) / 32; w++) counted[w] = w * 32 + lane < all ? counts[w * 32 + lane] : 0, count += counted[w];
+    count = (int)__reduce_add_sync(~0u, (spc_u32)count);
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      int before = 0;
+#pragma unroll
+      for (int w = 0; w < (all + 31) / 32; w++) before += w * 32 + lane < word(i) ? counted[w] : 0;
+      before = (int)__reduce_add_sync(~0u, (spc_u32)before);
+      const int n = place.n0 + word(i) * 32;
+      if (lane == 0) spc_leave_bits<Config>(args, place, n, end, bits[i]);
+      if (bits[i] >> lane & 1) listed[before + __popc(bits[i] & ptx_lanes_below())] = n + lane;
+    }
+    __syncthreads();
+    return true;
+  }
+  // The others are zeros.
+  __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, int end) const {
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      const int n = place.n0 + word(i) * 32 + (int)threadIdx.x % 32;
+      if (n < end && !(bits[i] >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
+    }
+  }
+};
+
+template <class Config> struct spc_bulk_part : Config { // of the warps that multiply
+  static constexpr int threads = 256, tile_n = 16, tile_k = threads;
+};
+
 template <class Config> struct spc_bulk_rows {
   using T = typename Config::A;
-  using stream = typename spc_nskip_part<Config>::stream;
-  static constexpr int width = spc_skip_part<Config>::tile_n, tile = Config::tile_m * width, chunk = Config::tile_k;
-  static constexpr int each = 4, window = each * Config::threads; // columns that are listed at once
-  static constexpr int row_bytes = chunk * 2 + 64, slot_bytes = width * row_bytes, most_slots = 6;
-  static constexpr int listed_at = stream::warps * tile * 4, barriers_at = listed_at + window * 4, a_at = barriers_at + 128;
-  static_assert(chunk % stream::step == 0 && sizeof(T) == 2, "all warps have turns of a slot");
+  using stream = spc_stream_sums<spc_bulk_part<Config>>;
+  static constexpr int workers = stream::warps, loaders = 4, storers = 4; // warps
+  static constexpr int width = 8, tile = Config::tile_m * width;          // columns that are multiplied at once
+  static constexpr int window = 1536;                                     // columns that are listed at once
+  static constexpr int most_slots = 8, longest = 2560, shortest = 512;    // k's of a slot
+  static constexpr int sums_bytes = Config::threads / 32 * Config::tile_m * spc_skip_part<Config>::tile_n * 4; // of the warps, by loads into registers
+  static constexpr int listed_at = sums_bytes, barriers_at = listed_at + window * 4, a_at = barriers_at + 256;
+  static_assert(Config::threads == (workers + loaders + storers) * 32 && Config::tile_m == 8 && tile == 64, "two warps store eight columns");
+  static_assert(sums_bytes >= 2 * workers * tile * 4 && sizeof(T) == 2 && longest % stream::step == 0, "all warps have turns of a slot");
+  static_assert(a_at % 128 == 0 && (2 * most_slots + 5) * 8 <= 256, "barriers lie before A");
 
-  spc_u32 shared;      // the window's address
-  int k, chunks;       // of a row
-  int a_bytes, slots;  // of a row of A in shared memory; 0: loads into registers
-  int filled;          // the slot that is filled next
-  int slot, phase;     // that is multiplied next; of its barrier
-  int brought;         // times that A has come
+  spc_u32 shared;                // the window's address
+  int k, chunk, a_bytes;         // of a row; of a slot; of A's row in shared memory
+  int slots;                     // 0: loads into registers
+  int slot, phase;               // that this warp comes to next
+  int left, brought;             // eights of columns that were multiplied; times that A has come
 
-  __device__ __forceinline__ spc_bulk_rows(const spc_args &args, char *room, bool aligned) : shared(spc_shared_address(room)), filled(0), slot(0), phase(0), brought(0) {
-    k = (int)Config::k(args), chunks = (k + chunk - 1) / chunk, a_bytes = (k * 2 + 127) / 128 * 128 + 64;
-    slots = aligned && k > 0 && k % 8 == 0 ? min((Config::shared_bytes - a_at - Config::tile_m * a_bytes) / slot_bytes, most_slots) : 0;
+  __device__ __forceinline__ spc_bulk_rows(const spc_args &args, char *room, bool aligned) : shared(spc_shared_address(room)), slot(0), phase(0), left(0), brought(0) {
+    k = (int)Config::k(args), a_bytes = (k * 2 + 127) / 128 * 128 + 64, slots = 0, chunk = longest;
+    const int free = Config::shared_bytes - a_at - Config::tile_m * a_bytes;
+    if (aligned && k > 0 && k % 8 == 0)
+#pragma unroll 1
+      for (spc_u32 parts = (k + longest - 1) / longest; slots < 3 && chunk > shortest; parts++) {
+        chunk = (int)((k + parts - 1) / parts + stream::step - 1) / stream::step * stream::step;
+        slots = min((int)((spc_u32)max(free, 0) / (spc_u32)slot_bytes()), most_slots);
+      }
     if (slots < 2) slots = 0;
   }
-  __device__ __forceinline__ spc_u32 full(int slot) const { return shared + barriers_at + slot * 8; }
-  __device__ __forceinline__ spc_u32 a_full() const { return full(most_slots); }
-  __device__ __forceinline__ spc_u32 slot_at(int slot) const { return shared + a_at + Config::tile_m * a_bytes + slot * slot_bytes; }
+  __device__ __forceinline__ int row_bytes() const { return chunk * 2 + 64; }
+  __device__ __forceinline__ int slot_bytes() const { return width * row_bytes(); }
+  __device__ __forceinline__ spc_u32 barrier(int i) const { return shared + barriers_at + i * 8; }
+  __device__ __forceinline__ spc_u32 full(int slot) const { return barrier(slot); }
+  __device__ __forceinline__ spc_u32 empty(int slot) const { return barrier(most_slots + slot); }
+  __device__ __forceinline__ spc_u32 a_full() const { return barrier(2 * most_slots); }
+  __device__ __forceinline__ spc_u32 sums_full(int which) const { return barrier(2 * most_slots + 1 + which); }
+  __device__ __forceinline__ spc_u32 sums_empty(int which) const { return barrier(2 * most_slots + 3 + which); }
+  __device__ __forceinline__ spc_u32 slot_at(int slot) const { return shared + a_at + Config::tile_m * a_bytes + slot * slot_bytes(); }
+  __device__ __forceinline__ void pass() {
+    if (++slot == slots) slot = 0, phase ^= 1;
+  }
 
   // By one thread, before the others come.
   __device__ __forceinline__ void begin() const {
-    for (int i = 0; i <= most_slots; i++) ptx_barrier_init(full(i), 1);
+    for (int i = 0; i < most_slots; i++) ptx_barrier_init(full(i), 1), ptx_barrier_init(empty(i), workers);
+    for (int i = 0; i < 2; i++) ptx_barrier_init(sums_full(i), workers), ptx_barrier_init(sums_empty(i), storers / 2);
+    ptx_barrier_init(a_full(), 1);
     ptx_fence_barrier_init();
   }
-  // Rows of A behind the last are the last, and never looked at.  A thread starts one copy after the other: the warps' first ones do.
-  __device__ __forceinline__ void bring_a(const spc_args &args, const spc_tile_place &place) const {
-    if (threadIdx.x == 0) ptx_barrier_expect(a_full(), Config::tile_m * k * 2);
-    if (threadIdx.x % 32) return;
-    for (int r = (int)threadIdx.x / 32; r < Config::tile_m; r += stream::warps)
+
+  // The first thread of a warp that loads: a thread starts one copy after the other, whoever asks for it, so each of the warps has its own.
+  __device__ __forceinline__ bool loads() const { return (spc_u32)threadIdx.x / 32 - workers < loaders && threadIdx.x % 32 == 0; }
+
+  // Before anybody knows what is asked for.  Rows of A behind the last are the last, and never looked at.
+  __device__ __forceinline__ void bring_a(const spc_args &args, const spc_tile_place &place) {
+    const int mine = (int)threadIdx.x / 32 - workers;
+    brought++;
+    if (!loads()) return;
+    if (mine == 0) ptx_barrier_expect(a_full(), Config::tile_m * k * 2);
+#pragma unroll 1
+    for (int r = mine; r < Config::tile_m; r += loaders)
       ptx_bulk_load(shared + a_at + r * a_bytes, Config::a(args, place.batch) + min(place.m0 + r, place.m - 1) * Config::pitch_a(args), k * 2, a_full());
   }
-  // The next slot: of the window's columns from `first` on the k's from `at` on.
-  struct part { int first, at; };
-  __device__ __forceinline__ void bring(const spc_args &args, const spc_tile_place &place, const int *listed, int count, part &p) {
-    const int bytes = min(chunk, k - p.at) * 2, there = min(width, count - p.first);
-    if (there <= 0) return;
-    if (threadIdx.x == 0) ptx_barrier_expect(full(filled), there * bytes);
-    if (threadIdx.x % 32 == 0)
-      for (int r = (int)threadIdx.x / 32; r < there; r += stream::warps)
-        ptx_bulk_load(slot_at(filled) + r * row_bytes, Config::b(args, place.batch) + listed[p.first + r] * Config::pitch_b(args) + p.at, bytes, full(filled));
-    if (++filled == slots) filled = 0;
-    next(p);
+  __device__ __forceinline__ void await_a() const { ptx_barrier_wait(a_full(), (brought - 1) & 1); }
+  // By the first threads of `sharing` warps, of which this is number `mine`; the first of them says how much will come.
+  __device__ __forceinline__ void fill(const spc_args &args, const spc_tile_place &place, int to, const int *listed, int there, int at, int mine, int sharing) const {
+    const int bytes = min(chunk, k - at) * 2;
+    if (mine == 0) ptx_barrier_expect(full(to), there * bytes);
+#pragma unroll 1
+    for (int r = mine; r < there; r += sharing)
+      ptx_bulk_load(slot_at(to) + r * row_bytes(), Config::b(args, place.batch) + listed[r] * Config::pitch_b(args) + at, bytes, full(to));
   }
-  __device__ __forceinline__ void next(part &p) const {
-    p.at += chunk;
-    if (p.at >= k) p.at = 0, p.first += width;
-  }
-  // 1024 k's from `at` on; rows of B that were not brought are multiplied as they lie, and nobody looks.
-  __device__ __forceinline__ void multiply(stream &sums, int at) const {
-    int g = (int)threadIdx.x % 32 / 4, mine = (int)threadIdx.x / 32 * 32 + (int)threadIdx.x % 4 * 8, extent = min(chunk, k - at);
-    spc_u32 a = shared + a_at + g * a_bytes + at * 2, b = slot_at(slot) + g * row_bytes;
-#pragma unroll
-    for (int s = 0; s < chunk; s += stream::step) {
-      typename stream::turn t = {};
-      if (s + mine < extent) {
-        ptx_load_shared_128(t.a, a + (s + mine) * 2);
-#pragma unroll
-        for (int i = 0; i < 2; i++) ptx_load_shared_128(t.b[i], b + i * 8 * row_bytes + (s + mine) * 2);
-      }
-      sums.multiply(t);
+  // The first time all slots are filled by the warps that multiply: there are more of them, and they have nothing to do yet.
+  __device__ __forceinline__ void bring_first(const spc_args &args, const spc_tile_place &place, const int *listed, int count) const {
+    int to = slot, at = 0, first = 0;
+#pragma unroll 1
+    for (int number = 0; number < slots && first < count; number++) {
+      fill(args, place, to, listed + first, min(width, count - first), at, (int)threadIdx.x / 32, workers);
+      if (++to == slots) to = 0;
+      if ((at += chunk) >= k) at = 0, first += width;
     }
   }
-  // The columns of a window, of a strip's first one: A comes with them.  clear: what is to be done while the first are on their way.
+  __device__ __forceinline__ void bring(const spc_args &args, const spc_tile_place &place, const int *listed, int count) {
+    int number = 0;
+#pragma unroll 1
+    for (int first = 0; first < count; first += width)
+#pragma unroll 1
+      for (int at = 0; at < k; at += chunk, pass()) {
+        if (number++ < slots) continue;
+        ptx_barrier_wait(empty(slot), phase ^ 1);
+        fill(args, place, slot, listed + first, min(width, count - first), at, (int)threadIdx.x / 32 - workers, loaders);
+      }
+  }
+  // The k's of a slot, from `at` on; rows of B that were not brought are multiplied as they lie, and nobody looks.
+  __device__ __forceinline__ void multiply(stream (&sums)[2], int at) const {
+    const int g = (int)threadIdx.x % 32 / 4, mine = (int)threadIdx.x / 32 * 32 + (int)threadIdx.x % 4 * 8, extent = min(chunk, k - at);
+    const spc_u32 a = shared + a_at + g * a_bytes + at * 2, b = slot_at(slot) + g * row_bytes();
+#pragma unroll 1
+    for (int s = mine; s - mine < extent; s += 2 * stream::step)
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const int from = s + i * stream::step;
+        typename stream::turn t = {};
+        if (from < extent) {
+          ptx_load_shared_128(t.a, a + from * 2);
+          ptx_load_shared_128(t.b[0], b + from * 2);
+        }
+        sums[i].multiply(t);
+      }
+  }
+  __device__ __forceinline__ void multiply_all(int count, float *partial) {
+    await_a();
+#pragma unroll 1
+    for (int first = 0; first < count; first += width, left++) {
+      stream sums[2];
+      sums[0].clear(), sums[1].clear();
+#pragma unroll 1
+      for (int at = 0; at < k; at += chunk, pass()) {
+        ptx_barrier_wait(full(slot), phase);
+        multiply(sums, at);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) ptx_barrier_arrive(empty(slot));
+      }
+      float *to = partial + (left % 2 * workers + (int)threadIdx.x / 32) * tile;
+      ptx_barrier_wait(sums_empty(left % 2), (left / 2 & 1) ^ 1);
+#pragma unroll
+      for (int e = 0; e < 2; e++) sums[0].sum[e] += sums[1].sum[e];
+      sums[0].each([&](int r, int column, float sum) {
+        if (column < width) to[r * width + column] = sum;
+      });
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx_barrier_arrive(sums_full(left % 2));
+    }
+  }
+  // An element a thread.
+  __device__ __forceinline__ void store_all(const spc_args &args, const spc_tile_place &place, const int *listed, int count, const float *partial) {
+    const int mine = (int)threadIdx.x / 32 - workers - loaders, i = mine % 2 * 32 + (int)threadIdx.x % 32;
+    const int row = Config::layout_t == 'r' ? i / width : i % width, column = Config::layout_t == 'r' ? i % width : i / width, m = place.m0 + row;
+#pragma unroll 1
+    for (int first = 0; first < count; first += width, left++) {
+      if (left % 2 != mine / 2) continue;
+      const int at = first + column;
+      ptx_barrier_wait(sums_full(left % 2), left / 2 & 1);
+      const float *from = partial + left % 2 * workers * tile + row * width + column;
+      float sum = 0;
+#pragma unroll
+      for (int w = 0; w < workers; w++) sum += from[w * tile];
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx_barrier_arrive(sums_empty(left % 2));
+      if (m < place.m && at < count) spc_skip_store<Config>(args, place, m, listed[at], Config::epilogue(args, sum, m, listed[at], place.batch));
+    }
+  }
+  // The columns of a window.  clear: what is to be done while the first are on their way.
   template <class Clear>
-  __device__ __forceinline__ void columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, bool begins, Clear clear) {
-    stream sums;
-    part ahead = {0, 0}, now = {0, 0};
-    if (begins) bring_a(args, place), brought++;
-#pragma unroll 1
-    for (int i = 0; i < slots; i++) bring(args, place, listed, count, ahead);
+  __device__ __forceinline__ void columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, Clear clear) {
+    const int warp = (int)threadIdx.x / 32;
+    if (warp < workers && threadIdx.x % 32 == 0) bring_first(args, place, listed, count);
+    if (loads()) bring(args, place, listed, count);
+    __syncwarp();
     clear();
-    ptx_barrier_wait(a_full(), (brought - 1) & 1);
-#pragma unroll 1
-    for (bool read = false; now.first < count;) {
-      ptx_barrier_wait(full(slot), phase);
-      if (read) {
-        __syncthreads(); // the slot before has been read by all
-        bring(args, place, listed, count, ahead);
-      }
-      if (now.at == 0) sums.sum[0] = sums.sum[1] = sums.sum[2] = sums.sum[3] = 0;
-      multiply(sums, now.at);
-      if (++slot == slots) slot = 0, phase ^= 1;
-      const int first = now.first;
-      next(now);
-      read = now.first == first;
-      if (read) continue;
-      sums.each([&](int r, int column, float sum) { partial[(int)threadIdx.x / 32 * tile + r * width + column] = sum; });
-      __syncthreads();
-      bring(args, place, listed, count, ahead); // while sums become values
-      spc_store_listed<Config>(args, place, listed, first, count, partial);
-      if (chunks == 1) __syncthreads(); // else the next slot but one is waited for by all before sums are left again
-    }
-    __syncthreads(); // slots and list may be filled again
+    if (warp < workers) multiply_all(count, partial);
+    else if (warp >= workers + loaders) store_all(args, place, listed, count, partial);
+    __syncthreads(); // A and the list may be written over
   }
 };
 
@@ -126,35 +313,41 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = {0, 0, (int)Config::m(args), (int)Config::n(args), 0};
   const int strips = (place.m + Config::tile_m - 1) / Config::tile_m, words = (place.n + 31) / 32;
-  const int shares = max(min((int)gridDim.x / max(strips, 1), words), 1);
-  rows all(args, spc_shared, spc_rows_aligned<Config>(args, place));
+  const int shares = max(min((int)(gridDim.x / (spc_u32)max(strips, 1)), words), 1);
+  const bool aligned = spc_rows_aligned<Config>(args, place);
+  const spc_u32 own = (spc_u32)words / (spc_u32)shares, more = (spc_u32)words % (spc_u32)shares; // words of a share; shares that have one more
+  auto begin = [&](spc_u32 job) { // the first of its columns; behind the last
+    const spc_u32 share = job / (spc_u32)strips, first = share * own + min(share, more);
+    place.m0 = (int)(job - share * strips) * Config::tile_m, place.n0 = (int)first * 32;
+    return min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n);
+  };
+  spc_bulk_columns<Config, rows::window> asked;
+  const int first_end = begin(blockIdx.x);
+  asked.ask(args, place, min(place.n0 + rows::window, first_end), true);
+  rows all(args, spc_shared, aligned);
   if (threadIdx.x == 0) all.begin();
   __syncthreads();
-  // A window; false: dense is meant.
-  auto run = [&](auto found, int end, bool begins) {
-    auto clear = [&] { spc_clear_columns<Config>(args, place, end, found); };
-    if (found.count < 0) return false;
-    ptx_release_grid();
-    if (all.slots) {
-      all.columns(args, place, listed, found.count, partial, begins, clear);
-    } else {
-      clear();
-      spc_nskip_columns<Config>(args, place, listed, found.count, partial, spc_rows_aligned<Config>(args, place));
-    }
-    return true;
-  };
-  bool asks = true, sparse = true;
+  bool asks = true;
 #pragma unroll 1
-  for (int job = (int)blockIdx.x; job < strips * shares && sparse; job += (int)gridDim.x) {
-    const int share = job / strips, end = min((int)((long long)words * (share + 1) / shares) * 32, place.n);
-    place.m0 = job % strips * Config::tile_m;
-    const int begin = (int)((long long)words * share / shares) * 32;
+  for (int job = (int)blockIdx.x; job < strips * shares; job += (int)gridDim.x) {
+    const int end = begin((spc_u32)job);
+    if (all.slots) all.bring_a(args, place);
 #pragma unroll 1
-    for (place.n0 = begin; place.n0 < end && sparse; place.n0 += rows::window, asks = false) {
+    for (; place.n0 < end; place.n0 += rows::window, asks = false) {
       const int until = min(place.n0 + rows::window, end);
-      const bool begins = place.n0 == begin;
-      sparse = asks ? run(spc_find_columns<Config, rows::each, Config::takes_sample>(args, place, until, listed), until, begins)
-                    : run(spc_find_columns<Config, rows::each, false>(args, place, until, listed), until, begins);
+      if (!asks) asked.ask(args, place, until, false);
+      if (!asked.find(args, place, until, listed, asks)) {
+        if (all.slots) all.await_a(); // nobody leaves before it is there
+        return;
+      }
+      ptx_release_grid();
+      const auto clear = [&] { asked.clear(args, place, until); };
+      if (all.slots) {
+        all.columns(args, place, listed, asked.count, partial, clear);
+      } else {
+        clear();
+        spc_nskip_columns<Config>(args, place, listed, asked.count, partial, aligned);
+      }
     }
   }
 }
