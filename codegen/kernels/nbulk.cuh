@@ -35,10 +35,12 @@ template <class Config, int Columns> struct spc_bulk_columns {
   SPC_DEVICE int at() { return (int)threadIdx.x % 4 * 8; }
 
   // Whether so much is asked for that all columns should be computed: eight columns of a tile's rows, one out of each of as many equal shares of the
-  // columns as four for each warp, anywhere in the share.  All blocks look at the same, so all come to the same verdict and none waits for another.
+  // columns as four for each of eight warps, anywhere in the share.  All blocks look at the same, so all come to the same verdict and none waits for another.
+  static constexpr int samplers = 8; // warps
   struct sampled { int m, column; spc_u32 inside; };
+  SPC_DEVICE bool takes_part() { return threadIdx.x < samplers * 32; }
   SPC_DEVICE sampled sample(const spc_tile_place &place) {
-    const spc_u32 runs = warps * 4, share = threadIdx.x / 32 * 4 + threadIdx.x % 4, wide = (spc_u32)(place.n + 7) / 8, strips = (spc_u32)(place.m + 7) / 8;
+    const spc_u32 runs = samplers * 4, share = threadIdx.x / 32 * 4 + threadIdx.x % 4, wide = (spc_u32)(place.n + 7) / 8, strips = (spc_u32)(place.m + 7) / 8;
     const spc_u32 first = wide * share / runs, last = wide * (share + 1) / runs, spread = share * 2654435761u;
     const int column = (int)(first + ((last - first) * (spread >> 16) >> 16)) * 8;
     return {min((int)(strips * (spread & 0xffffu) >> 16) * 8 + row(), place.m - 1), column, last > first ? up_to(min(place.n - column, 8)) : 0};
@@ -57,16 +59,16 @@ template <class Config, int Columns> struct spc_bulk_columns {
       const int column = place.n0 + word(i) * 32 + at();
       if (column < end) values[i] = *(const spc_eight_of<W> *)(line + column);
     }
-    if (!Config::takes_sample || !samples) return;
+    if (!Config::takes_sample || !samples || !takes_part()) return;
     const sampled run = sample(place);
     values[each] = *(const spc_eight_of<W> *)(from + run.m * pitch + min(run.column, place.n - 8));
   }
   // Which of a lane's eight columns its row asks for, of each of its words and of the sample.
-  __device__ __forceinline__ void look(const spc_args &args, const spc_tile_place &place, spc_u32 (&mask)[each + 1]) const {
+  __device__ __forceinline__ void look(const spc_args &args, const spc_tile_place &place, int end, spc_u32 (&mask)[each + 1]) const {
     if (whole) {
 #pragma unroll
       for (int i = 0; i <= each; i++) {
-        mask[i] = 0;
+        if (i < each ? place.n0 + word(i) * 32 >= end : !takes_part()) continue; // all lanes alike: what is not there need not be looked at
 #pragma unroll
         for (int j = 0; j < 8; j++) mask[i] |= (spc_get(values[i].at[j]) != 0 ? 1u : 0u) << j;
       }
@@ -87,21 +89,21 @@ template <class Config, int Columns> struct spc_bulk_columns {
   __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, int end, int *listed, bool samples) {
     const int all = each * warps, lane = (int)threadIdx.x % 32;
     __shared__ int counts[all];
-    __shared__ spc_u32 sampled_by[warps];
+    __shared__ spc_u32 sampled_by[samplers];
     spc_u32 mask[each + 1] = {};
-    look(args, place, mask);
+    look(args, place, end, mask);
 #pragma unroll
     for (int i = 0; i < each; i++) {
       bits[i] = ptx_any_bits(mask[i] << at()) & up_to(end - place.n0 - word(i) * 32);
       if (lane == 0) counts[word(i)] = __popc(bits[i]);
     }
-    if (Config::takes_sample && samples) {
+    if (Config::takes_sample && samples && takes_part()) {
       const spc_u32 inside = sample(place).inside, found = __popc(ptx_any_bits((mask[each] & inside) << at())), of = __popc(ptx_any_bits(inside << at()));
       if (lane == 0) sampled_by[threadIdx.x / 32] = found | of << 16;
     }
     __syncthreads();
     if constexpr (Config::takes_sample) {
-      const spc_u32 found = samples ? __reduce_add_sync(~0u, lane < warps ? sampled_by[lane] : 0) : 0;
+      const spc_u32 found = samples ? __reduce_add_sync(~0u, lane < samplers ? sampled_by[lane] : 0) : 0;
       if (samples && spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return false;
     }
     int counted[(all + 31) / 32];
@@ -155,14 +157,17 @@ template <class Config> struct spc_bulk_rows {
   int slot, phase;               // that this warp comes to next
   int left, brought;             // eights of columns that were multiplied; times that A has come
 
-  __device__ __forceinline__ spc_bulk_rows(const spc_args &args, char *room, bool aligned) : shared(spc_shared_address(room)), slot(0), phase(0), left(0), brought(0) {
-    k = (int)Config::k(args), a_bytes = (k * 2 + 127) / 128 * 128 + 64, slots = 0, chunk = longest;
-    const int free = Config::shared_bytes - a_at - Config::tile_m * a_bytes;
+  __device__ __forceinline__ spc_bulk_rows(const spc_args &args, char *room) : shared(spc_shared_address(room)), slot(0), phase(0), left(0), brought(0) {
+    k = (int)Config::k(args), a_bytes = (k * 2 + 127) / 128 * 128 + 64, chunk = longest, slots = 0;
+  }
+  // By one warp, for all: how long slots are, and how many there is room for.
+  __device__ __forceinline__ void share(bool aligned) {
+    const int free = max(Config::shared_bytes - a_at - Config::tile_m * a_bytes, 0);
     if (aligned && k > 0 && k % 8 == 0)
 #pragma unroll 1
       for (spc_u32 parts = (k + longest - 1) / longest; slots < 3 && chunk > shortest; parts++) {
         chunk = (int)((k + parts - 1) / parts + stream::step - 1) / stream::step * stream::step;
-        slots = min((int)((spc_u32)max(free, 0) / (spc_u32)slot_bytes()), most_slots);
+        slots = min((int)((spc_u32)free / (spc_u32)slot_bytes()), most_slots);
       }
     if (slots < 2) slots = 0;
   }
@@ -324,9 +329,14 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   spc_bulk_columns<Config, rows::window> asked;
   const int first_end = begin(blockIdx.x);
   asked.ask(args, place, min(place.n0 + rows::window, first_end), true);
-  rows all(args, spc_shared, aligned);
-  if (threadIdx.x == 0) all.begin();
+  rows all(args, spc_shared);
+  __shared__ int lengths[2];
+  if (threadIdx.x / 32 == 0) {
+    all.share(aligned);
+    if (threadIdx.x == 0) all.begin(), lengths[0] = all.chunk, lengths[1] = all.slots;
+  }
   __syncthreads();
+  all.chunk = lengths[0], all.slots = lengths[1];
   bool asks = true;
 #pragma unroll 1
   for (int job = (int)blockIdx.x; job < strips * shares; job += (int)gridDim.x) {

@@ -298,6 +298,7 @@ const product_case cuda_product_cases[] = {
     {"gemm_kskip_8x64x256_split3", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_RESIDUAL},
     {"gemm_kskip_8x256x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
     {"gemm_kskip_8x256x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_RESIDUAL, .guard = 2},
+    {"gemm_kskip_8x320x256", IR_BF16, IR_BF16, 'r', 'r', 'r', .epilogue = CASE_BIAS_RELU},
     {"gemm_kskip_8x128x256", IR_F16, IR_F16, 'r', 'r', 'c', .epilogue = CASE_PLAIN},
     {"gemm_nskip_8x128x256", IR_BF16, IR_F16, 'r', 'c', 'c', .epilogue = CASE_GATE},
     {"gemm_nskip_8x16x256", IR_BF16, IR_BF16, 'r', 'c', 'r', .epilogue = CASE_GATE},

@@ -34,7 +34,8 @@ static int budget(const char *label, bool blackwell) {
   if (strstr(label, "widen_stream")) return 128;
   if (strstr(label, "widen_64x64")) return 200;   /* 256 threads */
   if (strstr(label, "tma") || strstr(label, "widen")) return 168;           /* 384 threads; they trade registers by role */
-  if (strstr(label, "nskip_8x32x")) return 255;   /* one block of 256 threads */
+  if (strstr(label, "nskip_8x32x")) return 128;   /* one block of 512 threads */
+  if (strstr(label, "kskip_8x320x")) return 200;  /* one block of 320 threads */
   if (strstr(label, "skip")) return 128; /* two blocks of 256 threads */
   if (strstr(label, "group_mma_16") || strstr(label, "group_mma_64") || strstr(label, "group_fma")) return 128;
   if (strstr(label, "stream")) return 80; /* three blocks of 256 threads */

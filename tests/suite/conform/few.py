@@ -1,0 +1,68 @@
+"""Layers of few tokens whose products look at zeros themselves: columns that are asked for, brought by bulk copies or by loads, and the rows of the
+second product that bits name; sizes that windows, slots and lists have edges at, guards forced either way and by data. On an emulated device with a few
+multiprocessors a block takes several strips."""
+import os
+import numpy as np
+from .harness import *
+
+rng = np.random.default_rng(108)
+f64 = lambda a: np.asarray(a, np.float64)
+HERE = "sm_90a" in TARGET
+GATED = """spx 1; dim T = %d; dim D = %d; dim F = %d; dim E: dyn <= 64;
+kernel k { in z: %s[T,E]; in V: %s[F,E]; in x: %s[T,D]; in Wu: %s[F,D]; in Wd: %s[F,D];
+  let g[t,f] = relu(sum[e] z[t,e]*V[f,e]) ~ zeros(dynamic, density=0.005);
+  let u[t,f] = sum[d] x[t,d]*Wu[f,d] on g[t,f];
+  out y[t,o] = sum[f] g[t,f]*u[t,f]*Wd[f,o]; }
+"""
+FORESEEN = """spx 1; dim T = %d; dim D = %d; dim F = %d;
+kernel k { in W: %s[T,F] ~ zeros(dynamic, density=0.005); in x: bf16[T,D]; in Wu: bf16[F,D]; in Wd: bf16[F,D];
+  let u[t,f] = relu(sum[d] x[t,d]*Wu[f,d]) on %s;
+  out y[t,o] = sum[f] u[t,f]*Wd[f,o]; }
+"""
+BULK, LOADS = ["gemm_nskip_8x32x1024", "gemm_kskip_8x"], ["gemm_nskip_8x", "gemm_kskip_8x"]
+
+
+def held(m, n, kind):
+    return {"a few": lambda: rng.random((m, n)) < 0.02, "a tenth": lambda: rng.random((m, n)) < 0.1, "full": lambda: np.ones((m, n), bool), "empty": lambda: np.zeros((m, n), bool),
+            "the last": lambda: (np.arange(m)[:, None] == m - 1) & (np.arange(n) >= n - 3), "one strip": lambda: (np.arange(m)[:, None] // 8 == 1) & (rng.random((m, n)) < 0.3)}[kind]()
+
+
+def small(shape, dtype="bf16"):
+    return ROUND[dtype](rng.integers(-1, 2, shape).astype(np.float64))
+
+
+def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule=""):
+    if left_to_a_gpu(): return
+    g = np.where(held(m, f, kind), rng.integers(1, 3, (m, f)), 0).astype(np.float64)
+    e = (m + 7) // 8 * 8
+    x, Wu, Wd = small((m, d), dtype), small((f, d), dtype), small((f, d), dtype)
+    u = ROUND[dtype](f64(x) @ f64(Wu).T)
+    tiled_case("few: %d tokens, %d x %d, %s, %s%s" % (m, d, f, kind, force or "by data", ", " + schedule if schedule else ""), GATED % ((m, d, f) + (dtype,) * 5) + ("schedule k for sm_90a { %s }\n" % schedule if schedule else ""),
+               dict(z=ROUND[dtype](np.eye(m, e)), V=ROUND[dtype](np.pad(g.T, ((0, 0), (0, e - m)))), x=x, Wu=Wu, Wd=Wd), dict(y=f64(ROUND[dtype](g * f64(u))) @ f64(Wd)), rtol=1e-2,
+               options=("--force-guard=" + force,) if force else (), kernels=kernels if HERE else [])
+
+
+def foreseen(m, d, f, kind, dtype, cond):
+    if left_to_a_gpu(): return
+    W, x, Wu, Wd = held(m, f, kind), small((m, d)), small((f, d)), small((f, d))
+    u = f64(bf16(np.where(W, np.maximum(f64(x) @ f64(Wu).T, 0), 0)))
+    tiled_case("few: %d tokens, %d x %d, foreseen by %s, %s" % (m, d, f, dtype, kind), FORESEEN % (m, d, f, dtype, cond), dict(W=W if dtype == "b1" else W.astype(np.float32) * 3, x=x, Wu=Wu, Wd=Wd),
+               dict(y=u @ f64(Wd)), rtol=1e-2, options=("--force-guard=sparse",), kernels=BULK if HERE else [])
+
+
+WIDE = "tile y t=8 o=320 f=256;"
+for m, d, f in ((64, 256, 512), (61, 2056, 1000)):
+    for kind in ("a few", "full", "empty", "the last", "one strip"):
+        gated(m, d, f, kind, "sparse")
+    gated(m, d, f, "a few")
+    gated(m, d, f, "full")
+gated(64, 5120, 1032, "a few", "sparse", BULK[:1], dtype="f16")              # two pieces of a row
+gated(40, 8200, 2048, "a few", "sparse")                                     # more pieces, fewer slots
+gated(64, 136, 9000, "full", "sparse", schedule=WIDE)                        # more k's than one list has room for; several windows
+gated(64, 648, 2048, "a few", "sparse", BULK[:1] + ["gemm_kskip_8x320"], schedule=WIDE)
+gated(57, 252, 516, "a tenth", "sparse")                                     # rows of no whole 16 bytes
+gated(64, 256, 500, "a tenth", "sparse")                                     # columns that are asked about one by one
+gated(16, 512, 9000, "a few", "sparse", LOADS)
+gated(9, 264, 9000, "a tenth", "sparse", LOADS)
+foreseen(64, 256, 512, "a tenth", "b1", "W[t,f]")
+foreseen(50, 264, 1000, "a few", "f32", "W[t,f] != 0")
