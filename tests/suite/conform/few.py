@@ -39,7 +39,7 @@ def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule=""):
     u = ROUND[dtype](f64(x) @ f64(Wu).T)
     tiled_case("few: %d tokens, %d x %d, %s, %s%s" % (m, d, f, kind, force or "by data", ", " + schedule if schedule else ""), GATED % ((m, d, f) + (dtype,) * 5) + ("schedule k for sm_90a { %s }\n" % schedule if schedule else ""),
                dict(z=ROUND[dtype](np.eye(m, e)), V=ROUND[dtype](np.pad(g.T, ((0, 0), (0, e - m)))), x=x, Wu=Wu, Wd=Wd), dict(y=f64(ROUND[dtype](g * f64(u))) @ f64(Wd)), rtol=1e-2,
-               options=("--force-guard=" + force,) if force else (), kernels=kernels if HERE else [])
+               options=("--library=off",) + (("--force-guard=" + force,) if force else ()), kernels=kernels if HERE else [])
 
 
 def foreseen(m, d, f, kind, dtype, cond):
@@ -47,7 +47,7 @@ def foreseen(m, d, f, kind, dtype, cond):
     W, x, Wu, Wd = held(m, f, kind), small((m, d)), small((f, d)), small((f, d))
     u = f64(bf16(np.where(W, np.maximum(f64(x) @ f64(Wu).T, 0), 0)))
     tiled_case("few: %d tokens, %d x %d, foreseen by %s, %s" % (m, d, f, dtype, kind), FORESEEN % (m, d, f, dtype, cond), dict(W=W if dtype == "b1" else W.astype(np.float32) * 3, x=x, Wu=Wu, Wd=Wd),
-               dict(y=u @ f64(Wd)), rtol=1e-2, options=("--force-guard=sparse",), kernels=BULK if HERE else [])
+               dict(y=u @ f64(Wd)), rtol=1e-2, options=("--library=off", "--force-guard=sparse"), kernels=BULK if HERE else [])
 
 
 WIDE = "tile y t=8 o=320 f=256;"
