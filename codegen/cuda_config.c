@@ -70,8 +70,7 @@ static void put_size(const config *c, const char *name, const ir_expr *size) {
 
 static void put_pointer(const config *c, const char *name, const char *type, int buf) {
   if (buf < 0) return;
-  line(c, "SPC_DEVICE %s *%s(const spc_args &args) { return (%s *)args.buf[%d]; }", type, name,
-       type, buf);
+  line(c, "SPC_DEVICE %s *%s(const spc_args &args) { return (%s *)args.buf[%d]; }", type, name, type, buf);
 }
 
 /* What a launch behind a front begins with (kernels/guard.cuh). */
@@ -187,8 +186,7 @@ static void put_boxes(const config *c) {
   line(c, "static constexpr int store_boxes = %d, split = %d, keepers = %d; // blocks that share a tile, by k, and those that store",
        l->store_boxes, ir_kernel_split(l->row), ir_kernel_keepers(l->row));
   line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false");
-  line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;",
-       b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
+  line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;", b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
   line(c, "using P = %s; // at T's place",
        cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));
   line(c, "static constexpr bool fetches = %s;", b->fetched >= 0 ? "true" : "false");
@@ -237,16 +235,14 @@ static void put_tile(const config *c) {
   warps_of(row, &warps_m, &warps_n);
   line(c, "using A = %s; using B = %s; using T = %s;", cuda_type(p->a.tensor->dtype),
        cuda_type(p->b.tensor->dtype), cuda_type(p->t.tensor->dtype));
-  line(c, "static constexpr int tile_m = %d, tile_n = %d, tile_k = %d, depth = %d;", row->m, row->n,
-       row->k, c->l->depth);
+  line(c, "static constexpr int tile_m = %d, tile_n = %d, tile_k = %d, depth = %d;", row->m, row->n, row->k, c->l->depth);
   line(c, "static constexpr int threads = %d, warps_m = %d, warps_n = %d, shared_bytes = %d;",
        row->threads, warps_m, warps_n, c->l->shared_bytes);
   line(c, "static constexpr int workers = %d, loaders = %d; // threads that multiply, threads that load", ir_kernel_workers(row),
        ir_kernel_workers(row) < row->threads ? row->threads - ir_kernel_workers(row) : row->threads);
   line(c, "static constexpr int parts = %d; // numbers of the tensor cores that a factor is the sum of",
        ir_kernel_precision(row) == IR_PRECISION_TF32X3 ? 2 : 1);
-  line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2",
-       c->l->gathers ? 32 : 8);
+  line(c, "static constexpr int raster = %d; // tiles of m that share columns of B in L2", c->l->gathers ? 32 : 8);
   line(c, "static constexpr bool evenly = %s; // blocks that have a tile lie all over the machine", cg_deals_evenly(c->l) ? "true" : "false");
   line(c, "static constexpr bool turns = %s; // warpgroups have tiles of their own", ir_kernel_takes_turns(row) ? "true" : "false");
   line(c, "static constexpr char layout_a = '%c', layout_b = '%c', layout_t = '%c';", p->a.layout,
@@ -342,21 +338,18 @@ static void put_groups(const config *c) {
 /* Where the result is asked for, element by element. */
 static void put_asked(const config *c) {
   const cg_operand *o = &c->l->asked;
+  double step = 0;
   if (c->l->buf_asked < 0) return;
+  const char *type = cuda_type(o->tensor->dtype), *by_m = size_text(c, o->stride_m);
   line(c, "static constexpr int ahead = %d; // turns whose loads are under way", c->l->ahead);
-  line(c, "SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s",
-       o->tensor->name);
-  line(c, "  return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;",
-       cuda_type(o->tensor->dtype), c->l->buf_asked, size_text(c, o->stride_m),
-       size_text(c, o->stride_n));
+  line(c, "SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s", o->tensor->name);
+  line(c, "  return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;", type, c->l->buf_asked, by_m, size_text(c, o->stride_n));
   line(c, "}");
   if (!ir_kernel_brings_rows(c->l->row)) return;
-  double step = 0;
-  bool together = ir_const_value(o->stride_n, &step) && step == 1;
-  line(c, "static constexpr bool asked_together = %s; // columns of a row lie side by side", together ? "true" : "false");
-  line(c, "using W = %s;", cuda_type(o->tensor->dtype));
+  line(c, "using W = %s;", type);
+  line(c, "static constexpr bool asked_together = %s; // columns of a row lie side by side", ir_const_value(o->stride_n, &step) && step == 1 ? "true" : "false");
   line(c, "SPC_DEVICE const W *asked_values(const spc_args &args) { return (const W *)args.buf[%d]; }", c->l->buf_asked);
-  line(c, "SPC_DEVICE long long asked_pitch(const spc_args &args) { return %s; }", size_text(c, o->stride_m));
+  line(c, "SPC_DEVICE long long asked_pitch(const spc_args &args) { return %s; }", by_m);
 }
 
 /* The factor that is widened: what is multiplied with it, and what the sums of its groups are scaled by. */
