@@ -21,13 +21,14 @@ template <class T> struct alignas(sizeof(T) < 2 ? 8 : 16) spc_eight_of { T at[8]
 template <class Config, int Columns> struct spc_bulk_columns {
   using W = typename Config::W;
   static constexpr int warps = Config::threads / 32, words = (Columns + 31) / 32, each = (words + warps - 1) / warps; // of 32 columns; of a warp
-  static_assert(Config::tile_m == 8 && (Config::tile_n == 16 || Config::tile_n % 32 == 0), "a tile is words of bits, or half of one");
+  static constexpr int samplers = 8; // warps that take a sample
+  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0 && samplers <= warps, "a share is words of bits, of 8 rows");
 
   spc_eight_of<W> values[each + 1] = {}; // of this lane, as asked for; the last of them of the sample
-  bool whole;                       // where they lie in one piece
+  bool whole;                            // they lie in one piece
   double threshold;
-  spc_u32 bits[each];               // this warp's
-  int count;                        // of all warps together
+  spc_u32 bits[each]; // this warp's
+  int count;          // of all warps together
 
   SPC_DEVICE spc_u32 up_to(int columns) { return columns >= 32 ? ~0u : columns > 0 ? (1u << columns) - 1 : 0u; }
   SPC_DEVICE int word(int i) { return i * warps + (int)threadIdx.x / 32; }
@@ -36,7 +37,6 @@ template <class Config, int Columns> struct spc_bulk_columns {
 
   // Whether so much is asked for that all columns should be computed: eight columns of a tile's rows, one out of each of as many equal shares of the
   // columns as four for each of eight warps, anywhere in the share.  All blocks look at the same, so all come to the same verdict and none waits for another.
-  static constexpr int samplers = 8; // warps
   struct sampled { int m, column; spc_u32 inside; };
   SPC_DEVICE bool takes_part() { return threadIdx.x < samplers * 32; }
   SPC_DEVICE sampled sample(const spc_tile_place &place) {
@@ -151,7 +151,7 @@ template <class Config> struct spc_bulk_rows {
   static_assert(sums_bytes >= 2 * workers * tile * 4 && sizeof(T) == 2 && longest % stream::step == 0, "all warps have turns of a slot");
   static_assert(a_at % 128 == 0 && (2 * most_slots + 5) * 8 <= 256, "barriers lie before A");
 
-  spc_u32 shared;                // the window's address
+  spc_u32 shared;                // the block's memory
   int k, chunk, a_bytes;         // of a row; of a slot; of A's row in shared memory
   int slots;                     // 0: loads into registers
   int slot, phase;               // that this warp comes to next
