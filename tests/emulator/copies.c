@@ -47,11 +47,13 @@ static bool count_at(em_warp *w, const em_insn *i, int lane, uint64_t address, e
     return em_fail(w, i, lane, "one arrival more than the %d that the mbarrier expects", c.expected), false;
   if (c.bytes + bytes >= MOST_BYTES || c.bytes + bytes <= -MOST_BYTES)
     return em_fail(w, i, lane, "%lld bytes under way are more than an mbarrier counts", (long long)(c.bytes + bytes)), false;
+  em_races_count(w, lane, at, bytes < 0);
   c.pending -= arrivals;
   c.bytes += (int)bytes;
   if (!c.pending && !c.bytes) {
     c.pending = c.expected;
     c.phase ^= 1;
+    em_races_phase(w, at);
   }
   bits = pack(c);
   memcpy(at, &bits, sizeof bits);
@@ -103,7 +105,9 @@ HANDLER(mbarrier_wait) { /* by parity; test_wait does not wait */
     if (!at) return EM_FAULT;
     memcpy(&bits, at, sizeof bits);
     if (bits == ~0ull) return em_fail(w, i, l, "no mbarrier was made at 0x%llx", (unsigned long long)address);
-    done |= (uint32_t)(unpack(bits).phase != (int)(em_source(w, i, 2)[l] & 1)) << l;
+    bool ended = unpack(bits).phase != (int)(em_source(w, i, 2)[l] & 1);
+    if (ended) em_races_seen(w, l, at);
+    done |= (uint32_t)ended << l;
   }
   if (!done && !i->size[0]) return EM_WAIT;
   em_set_condition(w, em_operand_of(i, 0, 0), lanes, done);
@@ -120,6 +124,8 @@ HANDLER(bulk_load) { /* [to], [from], bytes, [mbarrier] */
     void *to = em_place(w, i, l, EM_SHARED, address_of(w, i, 0, l), bytes, CHUNK);
     const void *from = to ? em_place(w, i, l, EM_GENERIC, address_of(w, i, 1, l), bytes, CHUNK) : NULL;
     if (!from) return EM_FAULT;
+    em_races_copy(w, l);
+    if (!em_races_copies(w, i, l, to, bytes)) return EM_FAULT;
     memcpy(to, from, bytes);
     if (!count_at(w, i, l, address_of(w, i, 3, l), EM_SHARED, 0, -(int64_t)bytes)) return EM_FAULT;
   }
@@ -131,7 +137,7 @@ HANDLER(bulk_store) { /* [to], [from], bytes */
     if (bytes % CHUNK) return em_fail(w, i, l, "%zu bytes are no multiple of 16", bytes);
     const void *from = em_place(w, i, l, EM_SHARED, address_of(w, i, 1, l), bytes, CHUNK);
     void *to = from ? em_place(w, i, l, EM_GENERIC, address_of(w, i, 0, l), bytes, CHUNK) : NULL;
-    if (!to) return EM_FAULT;
+    if (!to || !em_races_touch(w, i, l, from, bytes, false)) return EM_FAULT;
     memcpy(to, from, bytes);
   }
   w->block->machine->events++;
@@ -198,7 +204,7 @@ static bool move_row(em_warp *w, const em_insn *i, int lane, const box *b, uint6
 static bool move_chunks(em_warp *w, const em_insn *i, int lane, const box *b, uint64_t offset, size_t bytes, unsigned char *room) {
   for (size_t n = 0; n < bytes; n += CHUNK) {
     unsigned char *shared = em_place(w, i, lane, b->space, swizzled(&b->map, b->shared + offset + n), CHUNK, CHUNK);
-    if (!shared) return false;
+    if (!shared || !(b->loads ? em_races_copies(w, i, lane, shared, CHUNK) : em_races_touch(w, i, lane, shared, CHUNK, false))) return false;
     memcpy(b->loads ? shared : room + n, b->loads ? room + n : shared, CHUNK);
   }
   return true;
@@ -250,6 +256,7 @@ HANDLER(tensor_load) {
     uint64_t barrier = address_of(w, i, 2, l), offset = (1ull << EM_SHARED_RANK_SHIFT) - 1;
     uint32_t mask = i->mode ? (uint32_t)em_source(w, i, 3)[l] & 0xffff : 1;
     if (!read_box(w, i, l, 1, &b)) return EM_FAULT;
+    em_races_copy(w, l);
     EM_EACH(rank, mask) {
       if (i->mode) {
         b.shared = (b.shared & offset) | (uint64_t)(rank + 1) << EM_SHARED_RANK_SHIFT;

@@ -34,6 +34,7 @@ typedef struct em_barrier {
 } em_barrier;
 
 typedef struct em_block em_block;
+typedef struct em_races em_races;
 
 struct em_warp {
   em_block *block;
@@ -69,6 +70,7 @@ struct em_block {
   em_warp *warps;
   int warp_count, alive; /* threads */
   em_barrier barriers[EM_BARRIERS];
+  em_races *races; /* NULL: nobody asks */
 };
 
 struct em_machine {
@@ -102,6 +104,22 @@ bool em_memory_holds(uint64_t address, size_t bytes);
 /* The host's address of `bytes` bytes at a multiple of `aligned`, a power of two.  NULL: the machine has failed. */
 void *em_place(em_warp *warp, const em_insn *insn, int lane, em_space space, uint64_t address,
                size_t bytes, size_t aligned);
+
+/* ---- races for shared memory (races.c): all of them do nothing where a block has no `races` ---- */
+bool em_races_wanted(const em_machine *m);
+em_races *em_races_new(const em_block *b); /* NULL: no memory */
+void em_races_start(em_races *r);          /* nothing has happened yet */
+void em_races_free(em_races *r);
+void em_races_lanes_meet(em_warp *w, uint32_t lanes);
+void em_races_arrive(em_warp *w, uint32_t lanes, int barrier); /* of the block */
+void em_races_end(em_block *b, int barrier, unsigned phase);
+void em_races_leave(em_warp *w, uint32_t lanes, int barrier, unsigned phase);
+void em_races_count(em_warp *w, int lane, const void *mbarrier, bool engine); /* arrives, or the bytes of its copy do */
+void em_races_phase(em_warp *w, const void *mbarrier);                        /* one has ended */
+void em_races_seen(em_warp *w, int lane, const void *mbarrier);               /* by who waited for it */
+bool em_races_touch(em_warp *w, const em_insn *i, int lane, const void *at, size_t bytes, bool writes); /* false: a race, and the machine has failed */
+void em_races_copy(em_warp *w, int lane);
+bool em_races_copies(em_warp *w, const em_insn *i, int lane, const void *at, size_t bytes); /* what it writes */
 
 /* ---- operands -------------------------------------------------------------------------------- */
 const uint64_t *em_special_value(em_warp *warp, int what);

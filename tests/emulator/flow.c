@@ -46,6 +46,7 @@ static int living(const em_block *b) {
 
 static void end_phase_if_full(em_block *b, em_barrier *a, int wanted) {
   if (!a->arrived || a->arrived < (wanted >= 0 ? wanted : living(b))) return;
+  em_races_end(b, (int)(a - b->barriers), a->phase);
   a->result[a->phase & 1] = a->gathered;
   a->gathered = 0;
   a->arrived = 0;
@@ -67,10 +68,14 @@ static em_outcome come_to(em_warp *w, const em_insn *i, uint32_t lanes, uint64_t
     p->state = EM_ARRIVED;
     a->arrived += EM_LANES;
     a->gathered += adds;
+    em_races_arrive(w, lanes, (int)number);
     w->block->machine->events++;
   }
   if (a->phase == p->phase) end_phase_if_full(w->block, a, wanted);
-  return goes_on || a->phase != p->phase ? EM_NEXT : EM_WAIT;
+  if (goes_on) return EM_NEXT;
+  if (a->phase == p->phase) return EM_WAIT;
+  em_races_leave(w, lanes, (int)number, p->phase);
+  return EM_NEXT;
 }
 
 static int wanted_of(em_warp *w, const em_insn *i, uint32_t lanes, int group, bool there) {
@@ -139,6 +144,7 @@ HANDLER(warp_bar) {
   const uint64_t *mask = em_source(w, i, 0);
   EM_EACH(l, lanes) needed |= (uint32_t)mask[l];
   EM_MEET(w, lanes, needed);
+  em_races_lanes_meet(w, lanes);
   return EM_NEXT;
 }
 

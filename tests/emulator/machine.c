@@ -106,6 +106,7 @@ static void free_block(em_block *b) {
   }
   free(b->warps);
   free(b->shared);
+  em_races_free(b->races);
   free(b);
 }
 
@@ -117,7 +118,8 @@ static em_block *new_block(em_machine *m) {
   b->warp_count = (m->block[0] * m->block[1] * m->block[2] + EM_LANES - 1) / EM_LANES;
   b->warps = calloc((size_t)b->warp_count, sizeof *b->warps);
   b->shared = aligned_alloc(1024, (m->shared_whole + 2047) / 1024 * 1024);
-  bool whole = b->warps && b->shared;
+  if (em_races_wanted(m)) b->races = em_races_new(b);
+  bool whole = b->warps && b->shared && (b->races || !em_races_wanted(m));
   for (int n = 0; n < b->warp_count && whole; n++) {
     em_warp *w = &b->warps[n];
     w->registers = calloc((size_t)k->registers + 1, EM_LANES * sizeof *w->registers);
@@ -160,6 +162,7 @@ static em_block *start_block(grid *g, em_cluster *c, int rank, const int id[3]) 
   memcpy(b->id, id, sizeof b->id);
   memset(b->barriers, 0, sizeof b->barriers);
   memset(b->shared, 0xff, m->shared_whole);
+  if (b->races) em_races_start(b->races);
   for (int n = 0; n < b->warp_count; n++) start_warp(b, n, threads);
   return b;
 }

@@ -13,12 +13,16 @@ enum { CHUNK = 16, ROWS = 16, MOST_K = 32, MOST_COLUMNS = 256 };
 
 /* ---- 8 x 8 matrices of 16 bits ----------------------------------------------------------------- */
 /* Where the 8 rows of each matrix lie: lane 8 m + r says it of row r of matrix m. */
-static bool rows_of(em_warp *w, const em_insn *i, int group, unsigned char *row[EM_LANES]) {
+static bool rows_of(em_warp *w, const em_insn *i, int group, unsigned char *row[EM_LANES], bool writes) {
   const em_operand *o = em_operand_of(i, group, 0);
   const uint64_t *base = em_read(w, o);
   for (int l = 0; l < 8 * i->width; l++) {
     row[l] = em_place(w, i, l, EM_SHARED, base[l] + (uint64_t)o->offset, CHUNK, CHUNK);
     if (!row[l]) return false;
+    for (int part = 0; part < 4; part++) /* whose elements they are */
+      if (!i->mode && !em_races_touch(w, i, l % 8 * 4 + part, row[l] + 4 * part, 4, writes)) return false;
+    for (int part = 0; part < 8 && i->mode; part++)
+      if (!em_races_touch(w, i, part * 4 + l % 8 / 2, row[l] + 2 * part, 2, writes)) return false;
   }
   return true;
 }
@@ -33,7 +37,7 @@ static uint16_t *element_at(unsigned char *row[EM_LANES], const em_insn *i, int 
 HANDLER(ldmatrix) {
   unsigned char *row[EM_LANES];
   EM_MEET(w, lanes, ~0u);
-  if (!rows_of(w, i, 1, row)) return EM_FAULT;
+  if (!rows_of(w, i, 1, row, false)) return EM_FAULT;
   for (int m = 0; m < i->width; m++)
     for (int l = 0; l < EM_LANES; l++)
       em_write(w, em_operand_of(i, 0, m))[l] =
@@ -43,7 +47,7 @@ HANDLER(ldmatrix) {
 HANDLER(stmatrix) {
   unsigned char *row[EM_LANES];
   EM_MEET(w, lanes, ~0u);
-  if (!rows_of(w, i, 0, row)) return EM_FAULT;
+  if (!rows_of(w, i, 0, row, true)) return EM_FAULT;
   for (int m = 0; m < i->width; m++)
     for (int l = 0; l < EM_LANES; l++) {
       uint64_t pair = em_read(w, em_operand_of(i, 1, m))[l];

@@ -196,7 +196,7 @@ HANDLER(ld) {
   for (int n = 0; n < i->width; n++) to[n] = em_write(w, em_operand_of(i, 0, n));
   EM_EACH(l, lanes) {
     const unsigned char *at = place(w, i, l, base[l] + (uint64_t)from->offset, bytes);
-    if (!at) return EM_FAULT;
+    if (!at || (!i->mode && !em_races_touch(w, i, l, at, bytes, false))) return EM_FAULT;
     for (int n = 0; n < i->width; n++, at += each)
       to[n][l] = each == 4 ? fetched(i->type, at, 4) : each == 8 ? fetched(i->type, at, 8) : fetched(i->type, at, each);
   }
@@ -209,7 +209,7 @@ HANDLER(st) {
   for (int n = 0; n < i->width; n++) from[n] = em_read(w, em_operand_of(i, 1, n));
   EM_EACH(l, lanes) {
     unsigned char *at = place(w, i, l, base[l] + (uint64_t)into->offset, bytes);
-    if (!at) return EM_FAULT;
+    if (!at || (!i->mode && !em_races_touch(w, i, l, at, bytes, true))) return EM_FAULT;
     for (int n = 0; n < i->width; n++) memcpy(at + each * (size_t)n, &from[n][l], each);
   }
   w->block->machine->events++;
@@ -284,7 +284,7 @@ HANDLER(cp_async) {
     unsigned char *target = em_place(w, i, l, EM_SHARED, to[l] + (uint64_t)into->offset, bytes, bytes);
     const unsigned char *source = NULL;
     if (copied) source = em_place(w, i, l, EM_GENERIC, at[l] + (uint64_t)from->offset, copied, bytes);
-    if (!target || (copied && !source)) return EM_FAULT;
+    if (!target || (copied && !source) || !em_races_touch(w, i, l, target, bytes, true)) return EM_FAULT;
     memset(target, 0, bytes);
     if (copied) memcpy(target, source, copied);
   }

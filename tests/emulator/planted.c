@@ -23,10 +23,18 @@ static int passed, failed;
   "mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd4, %rd2, %rd3;\nmov.u32 %r2, room;\n"
 #define TAIL "ret;\n}\n"
 #define OWN_WORD "shl.b32 %r4, %r1, 2;\nadd.s32 %r4, %r2, %r4;\n" /* of shared memory */
+#define FIRST "setp.ne.s32 %p1, %r1, 0;\n"
 #define WAIT "again:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;\n@!%p2 bra again;\n"
+#define OTHER_WORD /* what the thread of the other warp wrote */                                   \
+  "xor.b32 %r5, %r1, 63;\nshl.b32 %r5, %r5, 2;\nadd.s32 %r5, %r2, %r5;\nld.shared.u32 %r3, [%r5];\nxor.b32 %r3, %r3, 63;\nst.global.u32 [%rd4], %r3;\n"
+#define NEXT_WORD /* of the lane beside */                                                         \
+  "xor.b32 %r5, %r1, 1;\nshl.b32 %r5, %r5, 2;\nadd.s32 %r5, %r2, %r5;\nld.shared.u32 %r3, [%r5];\nxor.b32 %r3, %r3, 1;\nst.global.u32 [%rd4], %r3;\n"
+#define HANDED                                                                                     \
+  FIRST "@%p1 bra made;\nmbarrier.init.shared::cta.b64 [%r2+512], 2;\nmade:\nbar.sync 0;\n" OWN_WORD "st.shared.u32 [%r4], %r1;\nand.b32 %r3, %r1, 31;\nsetp.ne.s32 %p3, %r3, 0;\n"
+#define ARRIVES                                                                                    \
+  "@!%p3 mbarrier.arrive.shared::cta.b64 _, [%r2+512];\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2+512], 0;\n@!%p2 bra again;\n"
 #define CALL /* %c ^ 5 */                                                                          \
   "{\n.param .b32 p0;\nst.param.b32 [p0+0], %c;\n.param .b32 r0;\ncall.uni (r0), \nother, \n(\np0\n);\nld.param.b32 %c, [r0+0];\n}\n"
-#define FIRST "setp.ne.s32 %p1, %r1, 0;\n"
 
 static const struct {
   const char *name, *text, *says; /* says: NULL where all is well: thread t's word is then t */
@@ -57,6 +65,21 @@ static const struct {
            "add.s32 %r3, %r2, 64;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 16, [%r2];\nmade:\nbar.sync 0;\n" WAIT,
      "deadlock"},
     {"an mbarrier that nobody made", WAIT, "no mbarrier was made"},
+    {"an exchange without a barrier", OWN_WORD "st.shared.u32 [%r4], %r1;\n" OTHER_WORD, "a race: byte"},
+    {"an exchange inside of warps that do not meet", OWN_WORD "st.shared.u32 [%r4], %r1;\n" NEXT_WORD, "a race: byte"},
+    {"an exchange inside of warps", OWN_WORD "st.shared.u32 [%r4], %r1;\nbar.warp.sync -1;\n" NEXT_WORD, NULL},
+    {"a word that is written over while others may read it",
+     FIRST "@!%p1 st.shared.u32 [%r2], 0;\nbar.sync 0;\nld.shared.u32 %r3, [%r2];\n@!%p1 st.shared.u32 [%r2], 1;\n", "is written, and thread"},
+    {"words that a lane hands over for its warp", HANDED "bar.warp.sync -1;\n" ARRIVES OTHER_WORD, NULL},
+    {"words that a lane hands over before its warp has met", HANDED ARRIVES OTHER_WORD, "a race: byte"},
+    {"a copy that is read before it is there",
+     FIRST "@%p1 bra made;\nmbarrier.init.shared::cta.b64 [%r2], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;\n"
+           "add.s32 %r3, %r2, 64;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 16, [%r2];\nmade:\nbar.sync 0;\n"
+           "ld.shared.u32 %r3, [%r2+64];\nst.global.u32 [%rd4], %r1;\n", "a copy of thread 0 has written it"},
+    {"a copy that is waited for",
+     FIRST "@%p1 bra made;\nmbarrier.init.shared::cta.b64 [%r2], 1;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 16;\n"
+           "add.s32 %r3, %r2, 64;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 16, [%r2];\nmade:\nbar.sync 0;\n" WAIT
+           "ld.shared.u32 %r3, [%r2+64];\nst.global.u32 [%rd4], %r1;\n", NULL},
     {"a loop that waits for nobody's word", "spin:\nld.volatile.global.u32 %r3, [%rd2];\nsetp.eq.s32 %p1, %r3, -1;\n@%p1 bra spin;\n", "endless"},
     {"two calls of a function",
      ".reg .b32 %c;\nmov.u32 %c, %r1;\n" CALL CALL "st.global.u32 [%rd4], %c;\nret;\n}\n"
@@ -126,6 +149,7 @@ static bool open_driver(const char *path) {
 
 int main(int argc, char **argv) {
   cu_context *context = NULL;
+  setenv("SPC_EMULATED_RACES", "1", 1);
   if (argc < 2 || !open_driver(argv[1])) {
     printf("FAIL the emulated driver does not load: %s\n0 passed, 1 failed\n", argc < 2 ? "which?" : argv[1]);
     return 1;
