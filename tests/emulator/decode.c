@@ -294,9 +294,9 @@ static bool decode_matrix(words *w, em_insn *i) {
     return has(w, "m8n8") && has(w, "b16");
   }
   if (!strcmp(base, "mma") || !strcmp(base, "wgmma")) {
-    if (*base == 'w' && !has(w, "mma_async")) { /* fence, commit_group, wait_group */
-      i->run = em_do_meeting;
-      return has(w, "fence") || has(w, "commit_group") || has(w, "wait_group");
+    if (*base == 'w' && !has(w, "mma_async")) {
+      i->run = has(w, "commit_group") ? em_do_wgmma_commit : has(w, "wait_group") ? em_do_wgmma_wait : em_do_meeting;
+      return i->run != em_do_meeting || has(w, "fence");
     }
     i->run = *base == 'w' ? em_do_wgmma : em_do_mma;
     has(w, "row");

@@ -9,7 +9,7 @@
 /* What stands for the place of `extern .shared` until it is known. */
 #define EM_DYNAMIC_SHARED 0x5bc05bc05bc05bc0ull
 
-enum { EM_TOUCHED = 4, EM_BARRIERS = 16, EM_MOST_CLUSTER = 16, EM_SHARED_RANK_SHIFT = 24 };
+enum { EM_TOUCHED = 4, EM_BARRIERS = 16, EM_MOST_CLUSTER = 16, EM_SHARED_RANK_SHIFT = 24, EM_GROUPS = 16, EM_GROUP_WARPS = 4 };
 
 /* Lanes of a warp that are at the same instruction. */
 typedef enum em_state {
@@ -48,6 +48,7 @@ struct em_warp {
   int jump; /* of EM_JUMPED: the taken lanes' target */
   uint32_t jumping;
   unsigned cluster_phase; /* behind the one that it arrived at last */
+  unsigned products, groups, products_of[EM_GROUPS]; /* of wgmma, begun; committed, and how many products there were then */
   uint64_t tid[3][EM_LANES], scratch[4][EM_LANES];
   int scratch_used;
   uint64_t noted; /* its state in an earlier pass; round: it was in that once more, and nothing was stored between */
@@ -114,6 +115,7 @@ void em_races_lanes_meet(em_warp *w, uint32_t lanes);
 void em_races_arrive(em_warp *w, uint32_t lanes, int barrier); /* of the block */
 void em_races_end(em_block *b, int barrier, unsigned phase);
 void em_races_leave(em_warp *w, uint32_t lanes, int barrier, unsigned phase);
+void em_races_product(em_warp *w, bool begins); /* a warp has begun a product of its four warps, or seen one end */
 void em_races_count(em_warp *w, int lane, const void *mbarrier, bool engine); /* arrives, or the bytes of its copy do */
 void em_races_phase(em_warp *w, const void *mbarrier);                        /* one has ended */
 void em_races_seen(em_warp *w, int lane, const void *mbarrier);               /* by who waited for it */
@@ -219,7 +221,7 @@ static inline em_part *em_running(em_warp *w) { return &w->parts[w->current]; }
   H(ld) H(st) H(atom) H(cp_async) H(mbarrier_init) H(mbarrier_arrive) H(mbarrier_expect)           \
   H(mbarrier_wait) H(mbarrier_inval) H(bulk_load) H(bulk_store) H(tensor_load) H(tensor_store)     \
   /* matrix.c */                                                                                   \
-  H(ldmatrix) H(stmatrix) H(mma) H(wgmma)
+  H(ldmatrix) H(stmatrix) H(mma) H(wgmma) H(wgmma_commit) H(wgmma_wait)
 #define EM_DECLARE(NAME) em_outcome em_do_##NAME(em_warp *, const em_insn *, uint32_t);
 EM_HANDLERS(EM_DECLARE)
 #undef EM_DECLARE

@@ -142,6 +142,7 @@ static void start_warp(em_block *b, int number, int threads) {
   w->part_count = 1;
   w->current = 0;
   w->cluster_phase = 0;
+  w->products = w->groups = 0;
   w->parts[0] = (em_part){.lanes = w->alive};
   for (int l = 0; l < EM_LANES; l++) {
     w->tid[0][l] = (uint64_t)((first + l) % size[0]);

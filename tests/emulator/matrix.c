@@ -287,5 +287,26 @@ HANDLER(wgmma) {
   if (integers) multiply_integers(&t, k, columns);
   else multiply(&t, k, columns);
   write_sums(w, i, &t);
+  w->products++;
+  w->block->machine->events++;
+  em_races_product(w, true);
+  return EM_NEXT;
+}
+HANDLER(wgmma_commit) {
+  (void)i;
+  EM_MEET(w, lanes, ~0u);
+  w->products_of[w->groups++ % EM_GROUPS] = w->products;
+  return EM_NEXT;
+}
+/* No product of four warps ends before all of them have begun it. */
+HANDLER(wgmma_wait) {
+  unsigned pending = (unsigned)em_source(w, i, 0)[em_first(lanes)];
+  EM_MEET(w, lanes, ~0u);
+  if (pending >= EM_GROUPS) return em_fail(w, i, em_first(lanes), "%u groups under way are more than are kept", pending);
+  if (w->groups <= pending) return EM_NEXT;
+  unsigned needed = w->products_of[(w->groups - pending - 1) % EM_GROUPS];
+  for (int n = w->number / EM_GROUP_WARPS * EM_GROUP_WARPS, end = n + EM_GROUP_WARPS; n < end && n < w->block->warp_count; n++)
+    if (w->block->warps[n].alive && w->block->warps[n].products < needed) return EM_WAIT;
+  em_races_product(w, false);
   return EM_NEXT;
 }

@@ -1,17 +1,18 @@
 /* races.c - two threads at the same byte of shared memory, one of them writing, and nothing that puts them in order.
  *
  * Asked for by SPC_EMULATED_RACES=1, of blocks that are no part of a larger cluster.  Each thread has a clock of all threads: what it knows
- * to be over.  It learns by `bar.warp.sync` of its lanes, by barriers of the block, by an mbarrier whose phase it has seen end; its own time
- * goes on whenever it tells.  The copy engine is a thread of its own for each that starts copies: what it writes is known by the mbarrier
- * that counts its bytes, and by nothing else.  A byte keeps who wrote it last, and who has read it since.
+ * to be over.  It learns by `bar.warp.sync` of its lanes, by barriers of the block, by an mbarrier whose phase it has seen end, by the end of a
+ * product of four warps; its own time goes on whenever it tells.  The copy engine is a thread of its own for each that starts copies: what it
+ * writes is known by the mbarrier that counts its bytes, and by nothing else.  A byte keeps who wrote it last, and who has read it since.
  *
  * Not seen: what `wgmma` and boxes that are stored read (late), `cp.async` that is not waited for, order between the proxies, global memory,
- * clusters.  Atomics, volatile accesses and mbarriers race with nobody.  Shuffles and votes put nothing in order. */
+ * clusters, two lanes of a warp that write by one instruction.  Atomics, volatile accesses and mbarriers race with nobody.  Shuffles and votes put
+ * nothing in order. */
 #include <stdlib.h>
 
 #include "emulator.h"
 
-enum { NOBODY = 0xffff, MOST_MBARRIERS = 256 };
+enum { NOBODY = 0xffff, MOST_MBARRIERS = 256, MOST_GROUPS = 8, MEETINGS = EM_BARRIERS + MOST_MBARRIERS + MOST_GROUPS };
 
 typedef struct cell { /* of a byte */
   uint32_t wrote_at, read_at;
@@ -31,7 +32,7 @@ struct em_races {
   uint32_t *engine;    /* what the copy that is under way knows */
   uint32_t *started;   /* [thread]: copies */
   uint32_t *room;      /* of all meetings */
-  meeting bars[EM_BARRIERS], mbarriers[MOST_MBARRIERS];
+  meeting bars[EM_BARRIERS], mbarriers[MOST_MBARRIERS], products[MOST_GROUPS];
   size_t mbarrier_at[MOST_MBARRIERS];
   int mbarrier_count;
   cell *cells;
@@ -52,7 +53,7 @@ em_races *em_races_new(const em_block *b) {
   r->all = calloc((size_t)r->threads * (size_t)r->clocks, sizeof *r->all);
   r->engine = calloc((size_t)r->clocks, sizeof *r->engine);
   r->started = calloc((size_t)r->threads, sizeof *r->started);
-  r->room = calloc((size_t)(EM_BARRIERS + MOST_MBARRIERS) * 3 * (size_t)r->clocks, sizeof *r->room);
+  r->room = calloc((size_t)MEETINGS * 3 * (size_t)r->clocks, sizeof *r->room);
   r->cells = calloc(r->bytes, sizeof *r->cells);
   if (r->all && r->engine && r->started && r->room && r->cells) return r;
   em_races_free(r);
@@ -71,9 +72,10 @@ void em_races_start(em_races *r) {
   uint32_t *room = r->room;
   memset(r->all, 0, (size_t)r->threads * (size_t)r->clocks * sizeof *r->all);
   memset(r->started, 0, (size_t)r->threads * sizeof *r->started);
-  memset(r->room, 0, (size_t)(EM_BARRIERS + MOST_MBARRIERS) * 3 * (size_t)r->clocks * sizeof *r->room);
-  for (int n = 0; n < EM_BARRIERS + MOST_MBARRIERS; n++) {
-    meeting *m = n < EM_BARRIERS ? &r->bars[n] : &r->mbarriers[n - EM_BARRIERS];
+  memset(r->room, 0, (size_t)MEETINGS * 3 * (size_t)r->clocks * sizeof *r->room);
+  for (int n = 0; n < MEETINGS; n++) {
+    const int behind = n - EM_BARRIERS;
+    meeting *m = behind < 0 ? &r->bars[n] : behind < MOST_MBARRIERS ? &r->mbarriers[behind] : &r->products[behind - MOST_MBARRIERS];
     m->told = room, m->known[0] = room + r->clocks, m->known[1] = room + 2 * r->clocks;
     room += 3 * r->clocks;
   }
@@ -124,6 +126,18 @@ void em_races_leave(em_warp *w, uint32_t lanes, int barrier, unsigned phase) {
   em_races *r = w->block->races;
   if (!r) return;
   EM_EACH(l, lanes) learn(r, clock_of(r, w->number * EM_LANES + l), r->bars[barrier].known[phase & 1]);
+}
+
+/* Four warps multiply together: what one did before it began is over for who has seen the product's end. */
+void em_races_product(em_warp *w, bool begins) {
+  em_races *r = w->block->races;
+  if (!r) return;
+  uint32_t *told = r->products[w->number / EM_GROUP_WARPS % MOST_GROUPS].told;
+  EM_EACH(l, w->alive) {
+    int t = w->number * EM_LANES + l;
+    learn(r, begins ? told : clock_of(r, t), begins ? clock_of(r, t) : told);
+    if (begins) clock_of(r, t)[t]++;
+  }
 }
 
 static meeting *mbarrier_at(em_races *r, const em_block *b, const void *at) {
@@ -182,9 +196,12 @@ static bool read_byte(em_warp *w, const em_insn *i, int lane, em_races *r, size_
   return true;
 }
 
+/* Lanes that write by one instruction are taken to write the same. */
+static bool wrote_together(const cell *c, const em_insn *i, int who) { return c->wrote / EM_LANES == who / EM_LANES && c->wrote_line == i->line; }
+
 static bool write_byte(em_warp *w, const em_insn *i, int lane, em_races *r, size_t at, int who, const uint32_t *clock) {
   cell *c = &r->cells[at];
-  if (c->wrote != NOBODY && c->wrote_at > clock[c->wrote]) return report(w, i, lane, r, at, true, c->wrote, true, c->wrote_line);
+  if (c->wrote != NOBODY && c->wrote_at > clock[c->wrote] && !wrote_together(c, i, who)) return report(w, i, lane, r, at, true, c->wrote, true, c->wrote_line);
   if (!c->readers && c->read != NOBODY && c->read_at > clock[c->read]) return report(w, i, lane, r, at, true, c->read, false, c->read_line);
   for (int t = 0; c->readers && t < r->threads; t++)
     if (c->readers[t] > clock[t]) return report(w, i, lane, r, at, true, t, false, c->read_line);
