@@ -410,7 +410,7 @@ static void put_product(const config *c) {
   put_size(c, "pitch_t", p->t.pitch);
   if (ir_kernel_moves_boxes(c->l->row)) put_boxes(c);
   if (ir_kernel_skips(c->l->row))
-    line(c, "static constexpr int split = %d; // blocks that share a tile, by k", ir_kernel_split(c->l->row));
+    line(c, "static constexpr int split = %d, beside = %d; // blocks that share a tile, by k; on a multiprocessor", ir_kernel_split(c->l->row), cg_blocks_beside(c->l));
   put_lists(c);
   put_bsr(c);
   put_sdd(c);

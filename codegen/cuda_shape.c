@@ -205,8 +205,7 @@ int cg_blocks_beside(const cg_launch *l) {
   if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
   if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
-  if (ir_kernel_brings_rows(l->row)) return 1; /* its shared memory is the multiprocessor's */
-  if (l->next || ir_kernel_skips_columns(l->row)) return 3;
+  if (l->next) return 3;
   if (cg_is_plain(l->row)) return plain_blocks(l->row);
   return ir_kernel_skips(l->row) ? ir_kernel_skipping_blocks(l->row) : 1;
 }

@@ -123,10 +123,14 @@ bool ir_kernel_skips_columns(const ir_kernel_row *row) {
   return ir_kernel_skips(row) && row->layout_b == 'c';
 }
 
-int ir_kernel_skipping_blocks(const ir_kernel_row *row) { return row->n > 256 ? 1 : 2; }
-
 bool ir_kernel_brings_rows(const ir_kernel_row *row) {
   return ir_kernel_skips(row) && !strcmp(row->schedule, "persistent");
+}
+
+/* Where rows are brought its shared memory is the multiprocessor's; a wide tile has it to itself. */
+int ir_kernel_skipping_blocks(const ir_kernel_row *row) {
+  if (ir_kernel_brings_rows(row)) return 1;
+  return ir_kernel_skips_columns(row) ? 3 : row->n > 256 ? 1 : 2;
 }
 
 int ir_kernel_workers(const ir_kernel_row *row) {

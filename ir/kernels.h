@@ -96,7 +96,7 @@ ir_precision ir_kernel_precision(const ir_kernel_row *row);
 /* It looks at zeros itself, without a list: reads only the rows of B that it has a use for. */
 bool ir_kernel_skips(const ir_kernel_row *row);
 bool ir_kernel_skips_columns(const ir_kernel_row *row); /* columns of the result, else k's */
-int ir_kernel_skipping_blocks(const ir_kernel_row *row); /* of one that skips k's, on a multiprocessor: what its loads under way leave room for */
+int ir_kernel_skipping_blocks(const ir_kernel_row *row); /* of one that skips, on a multiprocessor: what its loads under way leave room for */
 bool ir_kernel_brings_rows(const ir_kernel_row *row);   /* by bulk copies, in blocks that share the columns evenly */
 /* Threads that multiply: all, but for the loading warpgroup of a specialised row. */
 int ir_kernel_workers(const ir_kernel_row *row);

@@ -320,7 +320,7 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
   const ir_kernel_row *row = tiling->row;
   bool columns = ir_kernel_skips_columns(row);
   /* As registers allow; one alone keeps a part of the loads under way. */
-  const double blocks_a_unit = columns ? 3 : ir_kernel_skipping_blocks(row);
+  const double blocks_a_unit = ir_kernel_skipping_blocks(row);
   double bytes = (double)ir_dtype_bytes(q->a), passes = ceil(q->m / row->m), rows = fmin(q->m, row->m);
   double tiles = passes * ceil(q->n / row->n), live = tiling->cover * q->k * q->n;
   double looked = columns ? q->m * q->n : tiles * q->k * (tiling->noted ? 1.0 / 16 + rows * tiling->cover : rows);

@@ -280,7 +280,7 @@ template <class Config, int Rows = Config::tile_m> struct spc_kskip_sums {
   static constexpr int warps = noted_k::warps, step = noted_k::step, room = noted_k::room;
   static constexpr int width = 64, across = Config::tile_n / width; // columns of a warp, warps side by side
   static constexpr int groups = warps / across;                     // warps that share k
-  static constexpr int steps = Config::tile_n > 256 ? 5 : 3;        // of loads under way: a wide tile has a multiprocessor to itself
+  static constexpr int steps = Config::beside == 1 ? 5 : 3;         // of loads under way: more where no other block loads meanwhile
   static_assert(Config::tile_n % width == 0 && warps % across == 0, "a warp multiplies 64 columns");
 
   float sum[4][4]; // column j or j + 4 of the lane's eight, rows 2 t and 2 t + 1

@@ -51,45 +51,36 @@ template <class Config> struct spc_asked_sample {
   __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
 };
 
-// What a thread has found of the `Each` columns that it asks about.
-template <int Each> struct spc_found {
-  int count;        // of all threads together; -1: dense is meant, and nothing is stored
-  bool asked[Each]; // this thread's own
+// What a thread has found of the column that it asks about.
+struct spc_found {
+  int count;  // of all threads together; -1: dense is meant, and nothing is stored
+  bool asked; // this thread's own
 };
 
-// Columns of the tile's rows from place.n0 on, before `end`, that are asked for, in order.  Samples: this is the first time, and a sample
-// says whether dense is meant.
-template <class Config, int Each, bool Samples>
-SPC_DEVICE spc_found<Each> spc_find_columns(const spc_args &args, const spc_tile_place &place, int end, int *listed) {
+// Columns of the tile that are asked for, in order.  Where it takes a sample that says whether dense is meant.
+template <class Config> SPC_DEVICE spc_found spc_find_columns(const spc_args &args, const spc_tile_place &place, int end, int *listed) {
   static_assert(Config::tile_n == 16 || Config::tile_n % 32 == 0, "a tile is words of bits, or half of one");
   const int warps = Config::threads / 32;
-  __shared__ int counts[Each * warps];
+  __shared__ int counts[warps];
   __shared__ spc_u32 sampled[warps];
   double threshold = 0;
-  if constexpr (Samples) threshold = Config::threshold(args); // with the values: it comes from memory too
-  const int first = place.n0 + (int)threadIdx.x, warp = (int)threadIdx.x / 32;
+  if constexpr (Config::takes_sample) threshold = Config::threshold(args); // with the values: it comes from memory too
+  const int n = place.n0 + (int)threadIdx.x, warp = (int)threadIdx.x / 32;
   const bool leads = threadIdx.x % 32 == 0;
-  spc_found<Each> f = {0};
-  spc_u32 bits[Each];
+  spc_found f = {0, false};
 #pragma unroll
-  for (int i = 0; i < Each; i++) {
-#pragma unroll
-    for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
-      f.asked[i] |= Config::asked(args, min(place.m0 + r, place.m - 1), min(first + i * Config::threads, place.n - 1));
-  }
-  if constexpr (Samples) {
+  for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
+    f.asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
+  if constexpr (Config::takes_sample) {
     spc_asked_sample<Config> sample(args);
     spc_u32 found = sample.found();
     if (leads) sampled[warp] = found;
   }
-#pragma unroll
-  for (int i = 0; i < Each; i++) {
-    f.asked[i] &= first + i * Config::threads < end;
-    bits[i] = ptx_ballot(f.asked[i]);
-    if (leads) counts[i * warps + warp] = __popc(bits[i]);
-  }
+  f.asked &= n < end;
+  const spc_u32 bits = ptx_ballot(f.asked);
+  if (leads) counts[warp] = __popc(bits);
   __syncthreads();
-  if constexpr (Samples) {
+  if constexpr (Config::takes_sample) {
     spc_u32 found = 0;
 #pragma unroll
     for (int w = 0; w < warps; w++) found += sampled[w];
@@ -98,28 +89,17 @@ SPC_DEVICE spc_found<Each> spc_find_columns(const spc_args &args, const spc_tile
       return f;
     }
   }
+  int before = 0;
 #pragma unroll
-  for (int i = 0; i < Each; i++) {
-    int n = first + i * Config::threads, before = f.count;
-#pragma unroll
-    for (int w = 0; w < warps; w++) {
-      int count = counts[i * warps + w];
-      if (w < warp) before += count;
-      f.count += count;
-    }
-    if (leads) spc_leave_bits<Config>(args, place, n, end, bits[i]);
-    if (f.asked[i]) listed[before + __popc(bits[i] & ptx_lanes_below())] = n;
+  for (int w = 0; w < warps; w++) {
+    int count = counts[w];
+    if (w < warp) before += count;
+    f.count += count;
   }
+  if (leads) spc_leave_bits<Config>(args, place, n, end, bits);
+  if (f.asked) listed[before + __popc(bits & ptx_lanes_below())] = n;
   __syncthreads();
   return f;
-}
-// The others are zeros.
-template <class Config, int Each> SPC_DEVICE void spc_clear_columns(const spc_args &args, const spc_tile_place &place, int end, const spc_found<Each> &f) {
-#pragma unroll
-  for (int i = 0; i < Each; i++) {
-    int n = place.n0 + (int)threadIdx.x + i * Config::threads;
-    if (!f.asked[i] && n < end) spc_clear_column<Config>(args, place, n);
-  }
 }
 
 template <class Config> struct spc_nskip_part {
@@ -226,8 +206,9 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   const int end = min(place.n0 + Config::tile_n, place.n);
-  auto found = spc_find_columns<Config, 1, Config::takes_sample>(args, place, end, listed);
+  const spc_found found = spc_find_columns<Config>(args, place, end, listed);
   if (found.count < 0) return;
-  spc_clear_columns<Config>(args, place, end, found);
+  const int n = place.n0 + (int)threadIdx.x;
+  if (!found.asked && n < end) spc_clear_column<Config>(args, place, n); // the others are zeros
   spc_nskip_columns<Config>(args, place, listed, found.count, partial, spc_rows_aligned<Config>(args, place));
 }

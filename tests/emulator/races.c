@@ -21,7 +21,7 @@ typedef struct cell { /* of a byte */
   uint32_t *readers; /* by thread, where there are several: when */
 } cell;
 
-/* What those tell who arrive; what they have told who waited for the end of a phase. */
+/* What those tell who arrive; what they have told where a phase has ended: of barriers of a block by its parity. */
 typedef struct meeting {
   uint32_t *told, *known[2];
 } meeting;
@@ -66,6 +66,7 @@ void em_races_free(em_races *r) {
   free(r->all), free(r->engine), free(r->started), free(r->room), free(r->cells), free(r);
 }
 
+static int thread_of(const em_warp *w, int lane) { return w->number * EM_LANES + lane; }
 static uint32_t *clock_of(em_races *r, int thread) { return r->all + (size_t)thread * (size_t)r->clocks; }
 
 void em_races_start(em_races *r) {
@@ -95,20 +96,20 @@ static void learn(const em_races *r, uint32_t *to, const uint32_t *from) {
 void em_races_lanes_meet(em_warp *w, uint32_t lanes) {
   em_races *r = w->block->races;
   if (!r) return;
-  uint32_t *first = clock_of(r, w->number * EM_LANES + em_first(lanes));
-  EM_EACH(l, lanes) learn(r, first, clock_of(r, w->number * EM_LANES + l));
+  uint32_t *first = clock_of(r, thread_of(w, em_first(lanes)));
+  EM_EACH(l, lanes) learn(r, first, clock_of(r, thread_of(w, l)));
   EM_EACH(l, lanes) {
-    int t = w->number * EM_LANES + l;
+    int t = thread_of(w, l);
     if (clock_of(r, t) != first) learn(r, clock_of(r, t), first);
   }
-  EM_EACH(l, lanes) clock_of(r, w->number * EM_LANES + l)[w->number * EM_LANES + l]++;
+  EM_EACH(l, lanes) clock_of(r, thread_of(w, l))[thread_of(w, l)]++;
 }
 
 void em_races_arrive(em_warp *w, uint32_t lanes, int barrier) {
   em_races *r = w->block->races;
   if (!r) return;
   EM_EACH(l, lanes) {
-    int t = w->number * EM_LANES + l;
+    int t = thread_of(w, l);
     learn(r, r->bars[barrier].told, clock_of(r, t));
     clock_of(r, t)[t]++;
   }
@@ -125,7 +126,7 @@ void em_races_end(em_block *b, int barrier, unsigned phase) {
 void em_races_leave(em_warp *w, uint32_t lanes, int barrier, unsigned phase) {
   em_races *r = w->block->races;
   if (!r) return;
-  EM_EACH(l, lanes) learn(r, clock_of(r, w->number * EM_LANES + l), r->bars[barrier].known[phase & 1]);
+  EM_EACH(l, lanes) learn(r, clock_of(r, thread_of(w, l)), r->bars[barrier].known[phase & 1]);
 }
 
 /* Four warps multiply together: what one did before it began is over for who has seen the product's end. */
@@ -134,7 +135,7 @@ void em_races_product(em_warp *w, bool begins) {
   if (!r) return;
   uint32_t *told = r->products[w->number / EM_GROUP_WARPS % MOST_GROUPS].told;
   EM_EACH(l, w->alive) {
-    int t = w->number * EM_LANES + l;
+    int t = thread_of(w, l);
     learn(r, begins ? told : clock_of(r, t), begins ? clock_of(r, t) : told);
     if (begins) clock_of(r, t)[t]++;
   }
@@ -153,7 +154,7 @@ static meeting *mbarrier_at(em_races *r, const em_block *b, const void *at) {
 void em_races_count(em_warp *w, int lane, const void *at, bool engine) {
   em_races *r = w->block->races;
   meeting *m = r ? mbarrier_at(r, w->block, at) : NULL;
-  int t = w->number * EM_LANES + lane;
+  int t = thread_of(w, lane);
   if (!m) return;
   learn(r, m->told, engine ? r->engine : clock_of(r, t));
   if (!engine) clock_of(r, t)[t]++;
@@ -168,7 +169,7 @@ void em_races_phase(em_warp *w, const void *at) {
 void em_races_seen(em_warp *w, int lane, const void *at) {
   em_races *r = w->block->races;
   meeting *m = r ? mbarrier_at(r, w->block, at) : NULL;
-  if (m) learn(r, clock_of(r, w->number * EM_LANES + lane), m->known[0]);
+  if (m) learn(r, clock_of(r, thread_of(w, lane)), m->known[0]);
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------ */
@@ -221,7 +222,7 @@ static bool touch(em_warp *w, const em_insn *i, int lane, const void *at, size_t
 
 bool em_races_touch(em_warp *w, const em_insn *i, int lane, const void *at, size_t bytes, bool writes) {
   em_races *r = w->block->races;
-  int t = w->number * EM_LANES + lane;
+  int t = thread_of(w, lane);
   return !r || touch(w, i, lane, at, bytes, writes, t, clock_of(r, t));
 }
 
@@ -229,12 +230,12 @@ bool em_races_touch(em_warp *w, const em_insn *i, int lane, const void *at, size
 void em_races_copy(em_warp *w, int lane) {
   em_races *r = w->block->races;
   if (!r) return;
-  int t = w->number * EM_LANES + lane;
+  int t = thread_of(w, lane);
   memcpy(r->engine, clock_of(r, t), (size_t)r->clocks * sizeof *r->engine);
   r->engine[r->threads + t] = ++r->started[t];
   clock_of(r, t)[t]++;
 }
 bool em_races_copies(em_warp *w, const em_insn *i, int lane, const void *at, size_t bytes) {
   em_races *r = w->block->races;
-  return !r || touch(w, i, lane, at, bytes, true, r->threads + w->number * EM_LANES + lane, r->engine);
+  return !r || touch(w, i, lane, at, bytes, true, r->threads + thread_of(w, lane), r->engine);
 }

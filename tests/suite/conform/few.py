@@ -1,7 +1,6 @@
 """Layers of few tokens whose products look at zeros themselves: columns that are asked for, brought by bulk copies or by loads, and the rows of the
 second product that bits name; sizes that windows, slots and lists have edges at, guards forced either way and by data. On an emulated device with a few
 multiprocessors a block takes several strips."""
-import os
 import numpy as np
 from .harness import *
 
