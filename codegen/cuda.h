@@ -171,6 +171,7 @@ typedef struct cg_launch {
   const ir_list *noted;     /* of a row that skips k's: bits that say which */
   cg_product product;       /* of a gemm row */
   bool gathers, detects;
+  bool detects_across;          /* its list's strips lie along n */
   bool spreads;                 /* columns that lie side by side, over whole results */
   cg_spread spread;
   int64_t share_units;          /* several blocks share a tile: there is room for the sums of so many parts; 0: none do */
@@ -209,6 +210,7 @@ typedef struct cg_launch {
   int buf_marks, buf_order, buf_packed, buf_partial;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
+  int buf_asked_bits;   /* the same by bits of a list; -1: there are none */
   const struct cg_launch *sample; /* a dense branch in front of a list: how it takes a sample of the values; NULL: it is none */
   const ir_list *fronted;         /* whose front it is, or stands behind; NULL: neither */
   int buf_front;
@@ -226,7 +228,7 @@ typedef struct cg_launches {
 } cg_launches;
 
 /* The launches of a stage with this row (the stage's own or a runner-up's). producer_detects: for
- * DETECT stages of a fused list, whether the epilogue that was chosen makes the bits. */
+ * DETECT stages of a fused list, and stages that ask bits, whether the epilogue that was chosen makes the bits. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
 /* ---- shapes (cuda_shape.c) -------------------------------------------------------------------- */
@@ -255,6 +257,11 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */
+
+/* ---- where a result is asked for (cuda_asked.c) ------------------------------------------------- */
+const ir_list *cg_asked_list(const ir_stage *stage); /* of bits that the stage could ask; NULL: there are none */
+void cg_asked_use(ir_arena *arena, cg_launch *launch, ir_buf *values, bool bits_are_there);
+void cg_asked_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has

@@ -161,7 +161,7 @@ static spc_status select_variant(compilation *c, int i) {
     return SPC_INVALID_INPUT;
   }
   SPC_TRY(cg_select_stage(c->arena, c->kernel, v->stage, v->row,
-                          bits_are_made(c, v->stage->detects), c->sink, &v->launches));
+                          bits_are_made(c, v->stage->kind == IR_STAGE_DETECT ? v->stage->detects : cg_asked_list(v->stage)), c->sink, &v->launches));
   bool picky = (row && row->align) || (v->launches.at.count && v->launches.at.at[0].library);
   return picky && !c->options->alone ? select_stand_in(c, v, v->row) : SPC_OK;
 }

@@ -284,8 +284,8 @@ static void put_lists(const config *c) {
   bool fills = l->buf_whole >= 0 || (l->n_blocks && l->list); /* by its bits */
   if (fills) put_fill(c, (float)l->stage->stmts.at[0]->fill);
   if (made)
-    line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld;",
-         (long long)made->strip, (long long)made->gran);
+    line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld; static constexpr bool detect_across = %s; // strips lie along n",
+         (long long)made->strip, (long long)made->gran, l->detects_across ? "true" : "false");
   if (l->own_lists || l->own_verdict) put_size(c, "strips", read->strips);
   if (ir_kernel_skips(l->row) && !ir_kernel_skips_columns(l->row)) {
     line(c, "static constexpr bool noted = %s; // bits say where A is not zero", l->noted ? "true" : "false");
@@ -333,23 +333,6 @@ static void put_groups(const config *c) {
   line(c, "  long long at = ((const %s *)args.buf[%d])[m];", cuda_type(g->rows->dtype), g->buf_rows);
   line(c, "  return at >= 0 && at < (%s) ? (int)at : -1;", size_text(c, g->a_rows));
   line(c, "}");
-}
-
-/* Where the result is asked for, element by element. */
-static void put_asked(const config *c) {
-  const cg_operand *o = &c->l->asked;
-  double step = 0;
-  if (c->l->buf_asked < 0) return;
-  const char *type = cuda_type(o->tensor->dtype), *by_m = size_text(c, o->stride_m);
-  line(c, "static constexpr int ahead = %d; // turns whose loads are under way", c->l->ahead);
-  line(c, "SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s", o->tensor->name);
-  line(c, "  return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;", type, c->l->buf_asked, by_m, size_text(c, o->stride_n));
-  line(c, "}");
-  if (!ir_kernel_brings_rows(c->l->row)) return;
-  line(c, "using W = %s;", type);
-  line(c, "static constexpr bool asked_together = %s; // columns of a row lie side by side", ir_const_value(o->stride_n, &step) && step == 1 ? "true" : "false");
-  line(c, "SPC_DEVICE const W *asked_values(const spc_args &args) { return (const W *)args.buf[%d]; }", c->l->buf_asked);
-  line(c, "SPC_DEVICE long long asked_pitch(const spc_args &args) { return %s; }", by_m);
 }
 
 /* The factor that is widened: what is multiplied with it, and what the sums of its groups are scaled by. */
@@ -416,7 +399,7 @@ static void put_product(const config *c) {
   put_sdd(c);
   put_groups(c);
   put_widening(c);
-  put_asked(c);
+  cg_asked_print(c->arena, c->l, c->out);
   put_guard(c);
   put_epilogue(c);
 }

@@ -66,6 +66,7 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second) {
   b->bufs = a->bufs;
   b->buf_a += from, b->buf_b += from, b->buf_t += from, b->buf_asked += from;
   if (b->buf_bits >= 0) b->buf_bits += from;
+  if (b->buf_asked_bits >= 0) b->buf_asked_bits += from;
   if (a->shared_bytes < b->shared_bytes) a->shared_bytes = b->shared_bytes;
   b->shared_bytes = a->shared_bytes;
   a->next = IR_NEW(arena, cg_launch);

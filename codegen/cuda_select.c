@@ -17,6 +17,7 @@ typedef struct selection {
   const ir_stage *stage;
   ir_sink *sink;
   cg_launches *out;
+  bool bits_are_there; /* that the stage reads: an epilogue has left them */
 } selection;
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -30,7 +31,7 @@ static cg_launch launch_of(const selection *s, const ir_kernel_row *row, const c
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = launch.buf_partial = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_asked_bits = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = launch.buf_partial = -1;
   return launch;
 }
 
@@ -317,6 +318,10 @@ static bool fit_detection(selection *s, cg_launch *l, bool turned) {
     return false;
   if (list->strip_dim < 0 || list->axis_dim < 0) return false;
   const ir_index *strip = p->stmt->subs[list->strip_dim]->index;
+  if (ir_kernel_detects_steps(l->row, list->strip, list->gran)) {
+    l->detects_across = strip == p->n;
+    return (strip == p->m || strip == p->n) && ir_dtype_bytes(p->t.tensor->dtype) == 2;
+  }
   if (strip == p->n && !l->list && !turned) {
     cg_product swapped = *p;
     cg_product_swap(&swapped);
@@ -337,10 +342,10 @@ static bool is_turned(const selection *s, const cg_launch *l) {
   return m != n && m == l->row->n && n == l->row->m;
 }
 
-/* Of what it is asked for no bits are there: the first of the kernels that the guard stands before takes a sample. */
+/* Of what it is asked for no list is there: the first of the kernels that the guard stands before takes a sample. */
 static bool decides_itself(const selection *s, const cg_launch *l) {
   const ir_list *list = s->stage->when.list;
-  return list && !s->stage->when.above && !list->bits && !list->ids && list->verdict && list->threshold &&
+  return list && !s->stage->when.above && !list->ids && list->verdict && list->threshold &&
          l->asked.tensor && l->asked.tensor == list->tensor;
 }
 
@@ -443,7 +448,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks && l->list) l->buf_bits = use(s, l, l->list->bits);
   if (l->noted) l->buf_bits = use(s, l, l->noted->bits);
-  if (l->asked.tensor) l->buf_asked = use_values(s, l, l->asked.tensor), l->ahead = 3;
+  if (l->asked.tensor) cg_asked_use(s->arena, l, cg_values_buffer(s->arena, l->asked.tensor), s->bits_are_there);
   use_guard(s, l);
   l->decides = decides_itself(s, l);
   if (l->decides) l->buf_threshold = use(s, l, s->stage->when.list->threshold);
@@ -658,11 +663,11 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   return SPC_OK;
 }
 
-static spc_status select_detection(selection *s, const ir_kernel_row *row, bool bits_are_there) {
+static spc_status select_detection(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->detects;
   ir_expr *strides[IR_MAX_RANK];
   if (!list) return unfit(s, row->name, "it makes no list");
-  bool values = !bits_are_there || !list->fused || !list->bits;
+  bool values = !s->bits_are_there || !list->fused || !list->bits;
   if (values && !cg_dense_strides(s->arena, list->tensor, strides))
     return unfit(s, row->name,
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
@@ -688,7 +693,7 @@ static spc_status select_guard(selection *s, const ir_kernel_row *row) {
   const ir_list *list = s->stage->reads.count ? s->stage->reads.at[0] : NULL;
   if (!list || !list->verdict || !list->threshold)
     return unfit(s, row->name, "its list has no verdict to write");
-  if (!list->bits && !list->ids) return SPC_OK; /* the first stage behind it samples */
+  if (!list->ids) return SPC_OK; /* the first stage behind it samples */
   for (int i = 0; i < s->kernel->stages.count; i++)
     if (s->kernel->stages.at[i]->kind == IR_STAGE_DETECT &&
         s->kernel->stages.at[i]->detects == list)
@@ -755,7 +760,7 @@ static spc_status select_library(selection *s) {
   return why ? unfit(s, CG_LIBRARY, why) : SPC_OK;
 }
 
-static spc_status select_launches(selection *s, const char *row_name, bool producer_detects) {
+static spc_status select_launches(selection *s, const char *row_name) {
   const ir_stage *stage = s->stage;
   if (stage->kind == IR_STAGE_CONVERT) return SPC_OK; /* the plan converts */
   const ir_kernel_row *row = row_name ? ir_kernel_row_named(row_name) : NULL;
@@ -771,14 +776,14 @@ static spc_status select_launches(selection *s, const char *row_name, bool produ
   if (ir_kernel_scatters(row)) return select_scatter(s, row);
   if (row == spreading_row()) return select_beside(s, row);
   if (!strcmp(row->name, "guard")) return select_guard(s, row);
-  return select_detection(s, row, producer_detects);
+  return select_detection(s, row);
 }
 
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
                            const char *row_name, bool producer_detects, ir_sink *sink,
                            cg_launches *out) {
-  selection s = {arena, kernel, stage, sink, out};
+  selection s = {arena, kernel, stage, sink, out, producer_detects};
   *out = (cg_launches){{0}};
-  SPC_TRY(select_launches(&s, row_name, producer_detects));
+  SPC_TRY(select_launches(&s, row_name));
   return check_room(&s);
 }

@@ -105,5 +105,7 @@ void ir_kernel_groups(const ir_kernel_row *row, int *m, int *n);
 /* Whether its epilogue can make the bits of lists with strips along the row's m and micro-tiles of
  * `gran` along its n: strips and words of bits must not cross a tile. */
 bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran);
+/* The same of strips of 8 and single columns, whichever way round the product is: half words, as it stages its result, of 2 bytes an element. */
+bool ir_kernel_detects_steps(const ir_kernel_row *row, int64_t strip, int64_t gran);
 
 #endif

@@ -203,7 +203,7 @@ static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
       pass_stage_new(context, kernel, IR_STAGE_GUARD, ir_format_text(a, "guard.%s", list->name));
   IR_PUSH(a, &stage->reads, list);
   if (pass_target_of(context)->kind == IR_TARGET_CUDA) stage->row = "guard";
-  bool sampled = !list->bits && !list->ids; /* by the kernel that asks */
+  bool sampled = !list->ids; /* by the kernel that asks */
   stage->microseconds = sampled ? 0 : pass_candidate_guard(context, candidate);
   stage->why = ir_format_text(a, "%s cover decides: dense from %.3g on", sampled ? "the sampled" : "measured", break_even);
 }
@@ -281,6 +281,18 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   if (guarded) dense_stage(context, kernel, stmt, list);
 }
 
+/* Kernels that look at zeros themselves ask bits, where the epilogue of who makes the values can leave some on the way. */
+static void leave_asked_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
+  ir_stage *producer = stage_of(kernel, list->tensor);
+  const ir_kernel_row *row = producer ? ir_kernel_row_named(producer->row) : NULL;
+  if (!row || producer->detects || producer->when.list || list->strip_dim < 0 || ir_dtype_bytes(list->tensor->dtype) != 2 ||
+      !ir_kernel_detects_steps(row, list->strip, list->gran))
+    return;
+  pass_list_add_bits(context, kernel, list);
+  list->fused = true;
+  producer->detects = list;
+}
+
 /* The verdict that stands before kernels which look at zeros themselves: of the one that asks, and of those that read what it
  * computes. */
 static ir_list *sample_for(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *candidate) {
@@ -289,6 +301,7 @@ static ir_list *sample_for(pass_context *context, ir_kernel *kernel, ir_stmt *st
   if (!ir_kernel_skips_columns(row)) return stage_of(kernel, candidate->operand)->when.list;
   pass_sum_of(context, stmt, &sum);
   ir_list *list = pass_sample_new(context, kernel, candidate, sum.n_index);
+  leave_asked_bits(context, kernel, list);
   guard_stage(context, kernel, list, candidate);
   return list;
 }
@@ -297,6 +310,7 @@ static void looking_stages(pass_context *context, ir_kernel *kernel, ir_stmt *st
   ir_list *list = sample_for(context, kernel, stmt, candidate);
   ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
   stage->when = (ir_guard){list, false, list->break_even};
+  if (list->bits && list->tensor == candidate->operand) IR_PUSH(context->arena, &stage->reads, list);
   read_bits(context, kernel, stage, candidate);
   dense_stage(context, kernel, stmt, list);
 }

@@ -23,6 +23,7 @@ int pass_stage_strips(pass_context *context, ir_kernel *kernel, int at,
 /* Bits alone of the reader's operand, a bit an element of `axis` and `strip` rows. */
 ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candidate *reader,
                        ir_index *axis, int64_t strip);
+void pass_list_add_bits(pass_context *context, ir_kernel *kernel, ir_list *list); /* words for a bit a micro-tile */
 /* A list of which nothing is made but a verdict, by the kernel that asks there, from a sample. */
 ir_list *pass_sample_new(pass_context *context, ir_kernel *kernel, const ir_candidate *asks, ir_index *axis);
 /* A list with its buffers for the micro-tiles that a candidate walks. */

@@ -51,7 +51,7 @@ static bool keeps_values(pass_context *context, const ir_list *list) {
 }
 
 /* u32 words: i32 holds the same bits. */
-static void add_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
+void pass_list_add_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
   ir_expr *words = divided_up(context->arena, list->capacity, 32);
   list->bits = part(context, kernel, list, "bits", IR_I32, ir_apply(context->arena, IR_OP_MUL, list->strips, words));
 }
@@ -79,7 +79,7 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
     list->marks = part(context, kernel, list, "marks", IR_I32, ir_apply(a, IR_OP_MUL, rows, words));
     list->order = part(context, kernel, list, "order", IR_I32, rows);
   } else if (bits) {
-    add_bits(context, kernel, list);
+    pass_list_add_bits(context, kernel, list);
   }
   if (bits && pass_goes_in_place(context, candidate)) list->partial = part(context, kernel, list, "partial", IR_I32, list->strips);
 }
@@ -126,7 +126,7 @@ ir_list *pass_bits_new(pass_context *context, ir_kernel *kernel, const ir_candid
   ir_list *list = list_new(context, kernel, &like, reader->target->def);
   list->pairs = false;
   list->fused = true;
-  add_bits(context, kernel, list);
+  pass_list_add_bits(context, kernel, list);
   return list;
 }
 

@@ -14,11 +14,13 @@
 #include "spc/nskip.cuh"
 #include "spc/tma.cuh"
 
-// Which columns of a tile's rows are asked for (nskip.cuh), of a share that is more than a tile: a warp looks at 32 of them at a time, four lanes at
-// each of 8 rows, 8 columns each.
+// A block's share of the columns of a tile's rows, one of so many.
+struct spc_bulk_share { int first, end, number, of; };
+
+// Which of them are asked for (nskip.cuh), by the values that say so: a warp looks at 32 of them at a time, four lanes at each of 8 rows, 8 columns each.
 template <class T> struct alignas(sizeof(T) < 2 ? 8 : 16) spc_eight_of { T at[8]; };
 
-template <class Config, int Columns> struct spc_bulk_columns {
+template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_bulk_columns {
   using W = typename Config::W;
   static constexpr int warps = Config::threads / 32, words = (Columns + 31) / 32, each = (words + warps - 1) / warps; // of 32 columns; of a warp
   static constexpr int samplers = 8; // warps that take a sample
@@ -31,6 +33,7 @@ template <class Config, int Columns> struct spc_bulk_columns {
   int count;          // of all warps together
 
   SPC_DEVICE spc_u32 up_to(int columns) { return columns >= 32 ? ~0u : columns > 0 ? (1u << columns) - 1 : 0u; }
+  SPC_DEVICE int window_end(const spc_tile_place &place, const spc_bulk_share &share) { return min(place.n0 + Columns, share.end); }
   SPC_DEVICE int word(int i) { return i * warps + (int)threadIdx.x / 32; }
   SPC_DEVICE int row() { return (int)threadIdx.x % 32 / 4; }
   SPC_DEVICE int at() { return (int)threadIdx.x % 4 * 8; }
@@ -46,7 +49,8 @@ template <class Config, int Columns> struct spc_bulk_columns {
     return {min((int)(strips * (spread & 0xffffu) >> 16) * 8 + row(), place.m - 1), column, last > first ? up_to(min(place.n - column, 8)) : 0};
   }
   // Before anything that does not wait for them, the values that say so.  samples: this is the first time, and a sample says whether dense is meant.
-  __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, int end, bool samples) {
+  __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, bool samples) {
+    const int end = window_end(place, share);
     if constexpr (Config::takes_sample)
       if (samples) threshold = Config::threshold(args);
     const W *from = Config::asked_values(args);
@@ -85,9 +89,9 @@ template <class Config, int Columns> struct spc_bulk_columns {
       for (int to = 0; to <= each; to++) mask[to] = to == i ? now : mask[to];
     }
   }
-  // Those of the tile's rows from place.n0 on, before `end`, in order; false: dense is meant, and nothing is stored.
-  __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, int end, int *listed, bool samples) {
-    const int all = each * warps, lane = (int)threadIdx.x % 32;
+  // Those of the share's next window, in order; false: dense is meant, and nothing is stored.
+  __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int *listed, bool samples) {
+    const int all = each * warps, lane = (int)threadIdx.x % 32, end = window_end(place, share);
     __shared__ int counts[all];
     __shared__ spc_u32 sampled_by[samplers];
     spc_u32 mask[each + 1] = {};
@@ -125,12 +129,101 @@ template <class Config, int Columns> struct spc_bulk_columns {
     return true;
   }
   // The others are zeros.
-  __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, int end) const {
+  __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
 #pragma unroll
     for (int i = 0; i < each; i++) {
       const int n = place.n0 + word(i) * 32 + (int)threadIdx.x % 32;
-      if (n < end && !(bits[i] >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
+      if (n < window_end(place, share) && !(bits[i] >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
     }
+  }
+  // To the next window, where there is one.
+  __device__ __forceinline__ bool advance(const spc_args &args, spc_tile_place &place, const spc_bulk_share &share) {
+    if ((place.n0 += Columns) >= share.end) return false;
+    ask(args, place, share, false);
+    return true;
+  }
+};
+
+// The same by bits: a thread takes words that follow one another, of all columns, and what is asked for is shared evenly, as many columns a block.  What
+// nobody asks for is cleared by who has it in its share of all columns.
+template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, true> {
+  static constexpr int warps = Config::threads / 32, kept = 2; // words that stay in registers
+  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0, "a share is words of bits, of 8 rows");
+
+  spc_u32 set[kept];
+  int each, before, mine, from, last; // words of a thread; columns that earlier ones have found, and this one; this block's next, and behind its last
+  bool starts;                        // a strip: nothing is known yet, or this is its first window
+  spc_u32 sampled;
+  double threshold;
+  int count; // of the window
+
+  SPC_DEVICE spc_u32 word_at(const spc_args &args, const spc_tile_place &place, int word) { return spc_asked_word<Config>(args, place.m0 / Config::tile_m, word); }
+  // Calls use(word's number, word) for this thread's.
+  template <class Use> __device__ __forceinline__ void each_word(const spc_args &args, const spc_tile_place &place, Use use) const {
+    const int first = (int)threadIdx.x * each;
+#pragma unroll
+    for (int i = 0; i < kept; i++)
+      if (i < each) use(first + i, set[i]);
+#pragma unroll 1
+    for (int i = kept; i < each; i++) use(first + i, word_at(args, place, first + i));
+  }
+  __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &, bool samples) {
+    if constexpr (Config::takes_sample)
+      if (samples) threshold = Config::threshold(args);
+    each = ((place.n + 31) / 32 + Config::threads - 1) / Config::threads, starts = true, from = -1;
+#pragma unroll
+    for (int i = 0; i < kept; i++) set[i] = i < each ? word_at(args, place, (int)threadIdx.x * each + i) : 0;
+    if constexpr (Config::takes_sample)
+      if (samples) sampled = spc_asked_sample<Config>(args).found();
+  }
+  // Of a strip: how many there are before this thread's; false: dense is meant.
+  __device__ __forceinline__ bool counted(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, bool samples) {
+    __shared__ int totals[warps];
+    __shared__ spc_u32 sampled_by[warps];
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    mine = 0;
+    each_word(args, place, [&](int, spc_u32 word) { mine += __popc(word); });
+    const int up_to = spc_scan_warp(mine);
+    if (lane == 31) totals[warp] = up_to;
+    if (Config::takes_sample && samples && lane == 0) sampled_by[warp] = sampled;
+    __syncthreads();
+    if constexpr (Config::takes_sample) {
+      const spc_u32 found = samples ? __reduce_add_sync(~0u, lane < warps ? sampled_by[lane] : 0) : 0;
+      if (samples && spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return false;
+    }
+    const int total = lane < warps ? totals[lane] : 0;
+    const spc_u32 all = __reduce_add_sync(~0u, (spc_u32)total);
+    before = (int)__reduce_add_sync(~0u, (spc_u32)(lane < warp ? total : 0)) + up_to - mine;
+    from = (int)(all * (spc_u32)share.number / (spc_u32)share.of), last = (int)(all * (spc_u32)(share.number + 1) / (spc_u32)share.of);
+    return true;
+  }
+  __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int *listed, bool samples) {
+    if (starts && !counted(args, place, share, samples)) return false;
+    count = min(Columns, last - from);
+    if (before < from + count && before + mine > from) {
+      int at = before - from;
+      each_word(args, place, [&](int number, spc_u32 word) {
+#pragma unroll 1
+        for (; word; word &= word - 1, at++)
+          if ((spc_u32)at < (spc_u32)count) listed[at] = number * 32 + __ffs((int)word) - 1;
+      });
+    }
+    __syncthreads();
+    return true;
+  }
+  __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
+    if (!starts) return;
+#pragma unroll 1
+    for (int first = share.first + (int)threadIdx.x / 32 * 32; first < share.end; first += Config::threads) {
+      const spc_u32 word = word_at(args, place, first / 32);
+      const int n = first + (int)threadIdx.x % 32;
+      if (threadIdx.x % 32 == 0) spc_leave_bits<Config>(args, place, first, share.end, word);
+      if (n < share.end && !(word >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
+    }
+  }
+  __device__ __forceinline__ bool advance(const spc_args &, spc_tile_place &, const spc_bulk_share &) {
+    starts = false;
+    return (from += Columns) < last;
   }
 };
 
@@ -186,8 +279,8 @@ template <class Config> struct spc_bulk_rows {
 
   // By one thread, before the others come.
   __device__ __forceinline__ void begin() const {
-    for (int i = 0; i < most_slots; i++) ptx_barrier_init(full(i), 1), ptx_barrier_init(empty(i), workers);
-    for (int i = 0; i < 2; i++) ptx_barrier_init(sums_full(i), workers), ptx_barrier_init(sums_empty(i), storers / 2);
+    for (int i = 0; i < most_slots; i++) ptx_barrier_init(full(i), 1), ptx_barrier_init(empty(i), workers * 32);
+    for (int i = 0; i < 2; i++) ptx_barrier_init(sums_full(i), workers * 32), ptx_barrier_init(sums_empty(i), storers / 2 * 32);
     ptx_barrier_init(a_full(), 1);
     ptx_fence_barrier_init();
   }
@@ -262,8 +355,7 @@ template <class Config> struct spc_bulk_rows {
       for (int at = 0; at < k; at += chunk, pass()) {
         ptx_barrier_wait(full(slot), phase);
         multiply(sums, at);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) ptx_barrier_arrive(empty(slot));
+        ptx_barrier_arrive(empty(slot));
       }
       float *to = partial + (left % 2 * workers + (int)threadIdx.x / 32) * tile;
       ptx_barrier_wait(sums_empty(left % 2), (left / 2 & 1) ^ 1);
@@ -272,8 +364,7 @@ template <class Config> struct spc_bulk_rows {
       sums[0].each([&](int r, int column, float sum) {
         if (column < width) to[r * width + column] = sum;
       });
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx_barrier_arrive(sums_full(left % 2));
+      ptx_barrier_arrive(sums_full(left % 2));
     }
   }
   // An element a thread.
@@ -289,8 +380,7 @@ template <class Config> struct spc_bulk_rows {
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < workers; w++) sum += from[w * tile];
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx_barrier_arrive(sums_empty(left % 2));
+      ptx_barrier_arrive(sums_empty(left % 2));
       if (m < place.m && at < count) spc_skip_store<Config>(args, place, m, listed[at], Config::epilogue(args, sum, m, listed[at], place.batch));
     }
   }
@@ -321,14 +411,13 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   const int shares = max(min((int)(gridDim.x / (spc_u32)max(strips, 1)), words), 1);
   const bool aligned = spc_rows_aligned<Config>(args, place);
   const spc_u32 own = (spc_u32)words / (spc_u32)shares, more = (spc_u32)words % (spc_u32)shares; // words of a share; shares that have one more
-  auto begin = [&](spc_u32 job) { // the first of its columns; behind the last
+  auto begin = [&](spc_u32 job) {
     const spc_u32 share = job / (spc_u32)strips, first = share * own + min(share, more);
     place.m0 = (int)(job - share * strips) * Config::tile_m, place.n0 = (int)first * 32;
-    return min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n);
+    return spc_bulk_share{place.n0, min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n), (int)share, shares};
   };
   spc_bulk_columns<Config, rows::window> asked;
-  const int first_end = begin(blockIdx.x);
-  asked.ask(args, place, min(place.n0 + rows::window, first_end), true);
+  asked.ask(args, place, begin(blockIdx.x), true);
   rows all(args, spc_shared);
   __shared__ int lengths[2];
   if (threadIdx.x / 32 == 0) {
@@ -340,18 +429,17 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   bool asks = true;
 #pragma unroll 1
   for (int job = (int)blockIdx.x; job < strips * shares; job += (int)gridDim.x) {
-    const int end = begin((spc_u32)job);
+    const spc_bulk_share share = begin((spc_u32)job);
+    if (!asks) asked.ask(args, place, share, false);
     if (all.slots) all.bring_a(args, place);
 #pragma unroll 1
-    for (; place.n0 < end; place.n0 += rows::window, asks = false) {
-      const int until = min(place.n0 + rows::window, end);
-      if (!asks) asked.ask(args, place, until, false);
-      if (!asked.find(args, place, until, listed, asks)) {
+    for (bool more = true; more; more = asked.advance(args, place, share), asks = false) {
+      if (!asked.find(args, place, share, listed, asks)) {
         if (all.slots) all.await_a(); // nobody leaves before it is there
         return;
       }
       ptx_release_grid();
-      const auto clear = [&] { asked.clear(args, place, until); };
+      const auto clear = [&] { asked.clear(args, place, share); };
       if (all.slots) {
         all.columns(args, place, listed, asked.count, partial, clear);
       } else {

@@ -30,9 +30,16 @@ template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, con
   }
 }
 
-// Whether so much is asked for that all columns should be computed: from runs of 8 columns of a tile's rows, one out of each of as many
-// equal shares of the result.  All blocks ask at the same places, so all come to the same verdict and none waits for another.
-template <class Config> struct spc_asked_sample {
+// Where who made the values that ask has left bits (`asks_bits`): 32 columns of a strip; behind the last none is asked for.
+template <class Config> SPC_DEVICE spc_u32 spc_asked_word(const spc_args &args, int strip, int word) {
+  const int left = (int)Config::n(args) - word * 32;
+  const spc_u32 set = left > 0 ? Config::asked_bits(args)[strip * (long long)Config::asked_words(args) + word] : 0;
+  return left < 32 && left > 0 ? set & ((1u << left) - 1) : set;
+}
+
+// Whether so much is asked for that all columns should be computed: from runs of 8 columns of a tile's rows, or words of bits, one out of each of
+// as many equal shares of the result.  All blocks ask at the same places, so all come to the same verdict and none waits for another.
+template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
   static constexpr int run = 8, runs = Config::threads / run, warps = Config::threads / 32;
   bool inside, asked; // the one column of a tile that this thread looks at
 
@@ -49,6 +56,20 @@ template <class Config> struct spc_asked_sample {
   }
   // What a warp has found, for all: how many are asked for, of how many in the upper half.
   __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
+};
+
+template <class Config> struct spc_asked_sample<Config, true> {
+  spc_u32 asked, inside; // columns, of the one word that this thread looks at
+
+  __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
+    const int n = (int)Config::n(args), words = (n + 31) / 32, strips = ((int)Config::m(args) + Config::tile_m - 1) / Config::tile_m;
+    const spc_u32 all = (spc_u32)strips * (spc_u32)words, share = threadIdx.x, first = (spc_u32)((spc_u64)all * share / Config::threads);
+    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / Config::threads), spread = (share * 2654435761u) >> 16;
+    const spc_u32 at = first + (last > first ? spread % (last - first) : 0), strip = at % (spc_u32)max(strips, 1), word = at / (spc_u32)max(strips, 1);
+    asked = last > first ? __popc(spc_asked_word<Config>(args, (int)strip, (int)word)) : 0;
+    inside = last > first ? (spc_u32)min(32, n - (int)word * 32) : 0;
+  }
+  __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, asked | inside << 16); }
 };
 
 // What a thread has found of the column that it asks about.
@@ -68,9 +89,13 @@ template <class Config> SPC_DEVICE spc_found spc_find_columns(const spc_args &ar
   const int n = place.n0 + (int)threadIdx.x, warp = (int)threadIdx.x / 32;
   const bool leads = threadIdx.x % 32 == 0;
   spc_found f = {0, false};
+  if constexpr (Config::asks_bits) {
+    f.asked = spc_asked_word<Config>(args, place.m0 / Config::tile_m, n / 32) >> n % 32 & 1;
+  } else {
 #pragma unroll
-  for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
-    f.asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
+    for (int r = 0; r < Config::tile_m; r++) // the last row is asked more than once: loads between branches would wait for one another
+      f.asked |= Config::asked(args, min(place.m0 + r, place.m - 1), min(n, place.n - 1));
+  }
   if constexpr (Config::takes_sample) {
     spc_asked_sample<Config> sample(args);
     spc_u32 found = sample.found();

@@ -29,15 +29,22 @@ template <class T> SPC_DEVICE float spc_unpack(spc_u32 pair, int which) {
 }
 
 // ---- detection: words of bits, or'ed over the rows of a strip ------------------------------------------------
-template <class Config, bool Detects = Config::detects> struct spc_box_detect {
+// Of narrow strips a step of 16 columns makes half words, which are stored as they are.
+template <class Config> constexpr bool spc_detects_steps() {
+  if constexpr (Config::detects) return Config::detect_strip == 8;
+  else return false;
+}
+
+template <class Config, bool Detects = Config::detects, bool Steps = spc_detects_steps<Config>()> struct spc_box_detect {
   static constexpr int bytes = 0;
   __device__ __forceinline__ void note(int, int, int, spc_u32) {}
+  __device__ __forceinline__ void step(const spc_u32 *, int, int, const spc_tile_place &, const spc_args &) {}
   SPC_DEVICE spc_u32 *room(spc_u32, int) { return nullptr; }
   __device__ __forceinline__ void leave(spc_u32 *, int, int) {}
   __device__ __forceinline__ void finish(spc_u32 *, const spc_tile_place &, const spc_args &) {}
 };
 
-template <class Config> struct spc_box_detect<Config, true> {
+template <class Config> struct spc_box_detect<Config, true, false> {
   using sums = spc_wgmma_sums<Config>;
   static constexpr int strip = Config::detect_strip, gran = Config::detect_gran, span = 32 * gran; // columns a word
   static constexpr int words = sums::columns / span, warps = Config::workers / 32;
@@ -59,6 +66,7 @@ template <class Config> struct spc_box_detect<Config, true> {
     int first = column % span + lane_column;
     word[column / span] |= (low ? 1u : 0u) << first / gran | (high ? 1u : 0u) << (first + 1) / gran;
   }
+  __device__ __forceinline__ void step(const spc_u32 *, int, int, const spc_tile_place &, const spc_args &) {}
   SPC_DEVICE spc_u32 *room(spc_u32 shared, int parity) {
     return (spc_u32 *)__cvta_shared_to_generic(shared) + parity * warps * words;
   }
@@ -87,6 +95,30 @@ template <class Config> struct spc_box_detect<Config, true> {
       long long strip_at = (place.m0 + row) / strip, word_at = (place.n0 + column) / span + lane;
       Config::bits(args)[strip_at * (long long)Config::bit_words(args) + word_at] = bits;
     }
+  }
+};
+
+// Strips of 8 rows, bits of single columns.  A warp's step is 16 rows x 16 columns, so two strips have half a word of it each: a bit is a column's, or
+// where strips lie along n (`detect_across`: the product is turned) a row's.
+template <class Config> struct spc_box_detect<Config, true, true> : spc_box_detect<Config, false, false> {
+  static_assert(Config::detect_gran == 1 && spc_wgmma_sums<Config>::columns % 16 == 0 && sizeof(typename Config::T) == 2, "a step is two strips, or half a word");
+
+  // m, n: of the lane's first pair; of a step four.
+  __device__ __forceinline__ void step(const spc_u32 *packed, int m, int n, const spc_tile_place &place, const spc_args &args) {
+    const int lane = (int)threadIdx.x & 31, g = lane / 4, t = lane % 4;
+    spc_u32 found = 0;
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      const int row = m + p % 2 * 8, column = n + p / 2 * 8;
+      const bool low = packed[p] & 0x7fff, high = packed[p] & 0x7fff0000; // -0 is zero
+      if constexpr (Config::detect_across) found |= ((low && column < place.n) || (high && column + 1 < place.n) ? 1u : 0u) << (p / 2 * 16 + p % 2 * 8 + g);
+      else found |= row < place.m ? ((low ? 1u : 0u) | (high ? 2u : 0u)) << (p % 2 * 16 + p / 2 * 8 + 2 * t) : 0;
+    }
+    const int strip = (Config::detect_across ? n - 2 * t : m - g) / 8, first = Config::detect_across ? m - g : n - 2 * t;
+    const int left = (Config::detect_across ? place.m : place.n) - first, rows = Config::detect_across ? place.n : place.m;
+    found = ptx_any_bits(found) & (left >= 16 ? ~0u : left > 0 ? ((1u << left) - 1) * 0x10001u : 0);
+    if (lane < 2 && left > 0 && (strip + lane) * 8 < rows)
+      ((unsigned short *)(Config::bits(args) + (strip + lane) * (long long)Config::bit_words(args)))[first / 16] = (unsigned short)(found >> 16 * lane);
   }
 };
 
@@ -331,6 +363,8 @@ template <class Config> struct spc_box_store {
         rows = 0;
       }
     }
+    if constexpr (spc_detects_steps<Config>()) static_assert(share >= 16, "a step has 16 columns");
+    found.step(packed, m, n, e.place, e.args);
   }
   // Where the fragment reads for itself, places outside (a tile reaches over the edge) are computed as their neighbour
   // inside.  row: the result's, of place m.
@@ -508,6 +542,7 @@ template <class Config> struct spc_box_store {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     long long pitch = Config::pitch_t(e.args);
     T *to = Config::t(e.args, e.place.batch);
+    static_assert(!spc_detects_steps<Config>(), "bits of a step are made where it is staged");
     bool pairs = by_rows && (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
     ptx_sync_group(sums::group()); // the vectors are there
     each_piece(all, [&](const typename sums::Sum *v, int b, int number) {

@@ -65,3 +65,21 @@ gated(16, 512, 9000, "a few", "sparse", LOADS)
 gated(9, 264, 9000, "a tenth", "sparse", LOADS)
 foreseen(64, 256, 512, "a tenth", "b1", "W[t,f]")
 foreseen(50, 264, 1000, "a few", "f32", "W[t,f] != 0")
+
+# Bits that the gate's epilogue leaves, strips along its rows or across them; tiles that end in the middle of a word, over the edge, or over the tokens'.
+GATE, UP = "tile g t=%d f=%d e=%d; ", "tile u t=8 f=32 d=1024; "
+for tile in ((16, 64, 128), (32, 64, 128), (64, 64, 128), (64, 176, 64), (128, 64, 64)):
+    gated(64, 256, 1032, "a tenth", "sparse", schedule=GATE % tile)
+gated(61, 264, 1000, "the last", "sparse", schedule=GATE % (64, 176, 64))
+gated(57, 256, 504, "one strip", "sparse", schedule=GATE % (16, 64, 128))
+gated(57, 256, 504, "one strip", schedule=GATE % (64, 64, 128))
+gated(64, 256, 1000, "full", schedule=GATE % (64, 176, 64))                   # dense is meant
+gated(64, 256, 1000, "full", "sparse", schedule=GATE % (128, 64, 64))
+gated(64, 256, 1000, "empty", schedule=GATE % (32, 64, 128))
+gated(64, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)     # more words a thread than stay in registers
+gated(64, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
+gated(64, 252, 520, "a tenth", "sparse", schedule=GATE % (64, 64, 128))      # rows of no whole 16 bytes
+gated(13, 512, 9000, "a tenth", "sparse", LOADS, schedule=GATE % (16, 64, 128))
+gated(13, 512, 9000, "a tenth", "", LOADS, schedule=GATE % (16, 128, 128))
+gated(24, 264, 4000, "full", "", LOADS[:1], schedule=GATE % (32, 64, 128) + "tile u t=8 f=128 d=256;")
+gated(64, 256, 1032, "a tenth", "sparse", BULK[:1], dtype="f16", schedule=GATE % (64, 176, 64))
