@@ -261,7 +261,7 @@ int cg_strip_cluster(const ir_list *list); /* blocks that make a list together w
 /* ---- where a result is asked for (cuda_asked.c) ------------------------------------------------- */
 const ir_list *cg_asked_list(const ir_stage *stage); /* of bits that the stage could ask; NULL: there are none */
 void cg_asked_use(ir_arena *arena, cg_launch *launch, ir_buf *values, bool bits_are_there);
-void cg_asked_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
+void cg_asked_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch, ir_text *out);
 
 /* ---- joined launches (cuda_join.c) ------------------------------------------------------------ */
 /* Makes the second stage's launch the first's `next` where blocks need each other's results alone; the second has

@@ -399,7 +399,7 @@ static void put_product(const config *c) {
   put_sdd(c);
   put_groups(c);
   put_widening(c);
-  cg_asked_print(c->arena, c->l, c->out);
+  cg_asked_print(c->arena, c->kernel, c->l, c->out);
   put_guard(c);
   put_epilogue(c);
 }

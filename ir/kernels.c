@@ -166,9 +166,9 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
 }
 
 bool ir_kernel_detects_steps(const ir_kernel_row *row, int64_t strip, int64_t gran) {
-  const int step = 16; /* rows and columns of a warp's */
+  const int step = 16, most = 16; /* rows and columns of a warp's; a lane stores one of either strip */
   int m, n;
   if (!ir_kernel_is_dense(row) || !ir_kernel_moves_boxes(row) || ir_kernel_is_grouped(row) || ir_kernel_widens(row) || ir_kernel_split(row) > 1) return false;
   ir_kernel_groups(row, &m, &n);
-  return strip == 8 && gran == 1 && row->n / n % step == 0;
+  return strip == 8 && gran == 1 && row->m == 64 * m && row->n / n % step == 0 && row->n / n <= most * step;
 }

@@ -8,8 +8,9 @@ template <class Config> struct spc_skip_part : Config {
   static constexpr int tile_k = Config::threads; // k's of all warps' turn
 };
 
-// Zeros in column n of the tile.
+// Zeros in column n of the tile, where somebody reads what nobody asks for.
 template <class Config> SPC_DEVICE void spc_clear_column(const spc_args &args, const spc_tile_place &place, int n) {
+  if (!Config::clears) return;
   using T = typename Config::T;
   int last = min(place.m, place.m0 + Config::tile_m);
   T *to = Config::t(args, place.batch) + n * Config::pitch_t(args) + place.m0;

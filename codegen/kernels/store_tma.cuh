@@ -38,7 +38,7 @@ template <class Config> constexpr bool spc_detects_steps() {
 template <class Config, bool Detects = Config::detects, bool Steps = spc_detects_steps<Config>()> struct spc_box_detect {
   static constexpr int bytes = 0;
   __device__ __forceinline__ void note(int, int, int, spc_u32) {}
-  __device__ __forceinline__ void step(const spc_u32 *, int, int, const spc_tile_place &, const spc_args &) {}
+  __device__ __forceinline__ void step(const spc_u32 *, int, int, int, const spc_tile_place &) {}
   SPC_DEVICE spc_u32 *room(spc_u32, int) { return nullptr; }
   __device__ __forceinline__ void leave(spc_u32 *, int, int) {}
   __device__ __forceinline__ void finish(spc_u32 *, const spc_tile_place &, const spc_args &) {}
@@ -66,7 +66,7 @@ template <class Config> struct spc_box_detect<Config, true, false> {
     int first = column % span + lane_column;
     word[column / span] |= (low ? 1u : 0u) << first / gran | (high ? 1u : 0u) << (first + 1) / gran;
   }
-  __device__ __forceinline__ void step(const spc_u32 *, int, int, const spc_tile_place &, const spc_args &) {}
+  __device__ __forceinline__ void step(const spc_u32 *, int, int, int, const spc_tile_place &) {}
   SPC_DEVICE spc_u32 *room(spc_u32 shared, int parity) {
     return (spc_u32 *)__cvta_shared_to_generic(shared) + parity * warps * words;
   }
@@ -99,26 +99,41 @@ template <class Config> struct spc_box_detect<Config, true, false> {
 };
 
 // Strips of 8 rows, bits of single columns.  A warp's step is 16 rows x 16 columns, so two strips have half a word of it each: a bit is a column's, or
-// where strips lie along n (`detect_across`: the product is turned) a row's.
+// where strips lie along n (`detect_across`: the product is turned) a row's.  All are told together, while the engine stores the result.
 template <class Config> struct spc_box_detect<Config, true, true> : spc_box_detect<Config, false, false> {
-  static_assert(Config::detect_gran == 1 && spc_wgmma_sums<Config>::columns % 16 == 0 && sizeof(typename Config::T) == 2, "a step is two strips, or half a word");
+  using sums = spc_wgmma_sums<Config>;
+  static constexpr int steps = sums::columns / 16;
+  static_assert(Config::detect_gran == 1 && sums::columns % 16 == 0 && sums::blocks == 1 && steps <= 16 && sizeof(typename Config::T) == 2,
+                "a step is two strips, or half a word; a lane stores one of each");
+  spc_u32 found[steps] = {}; // this lane's
 
   // m, n: of the lane's first pair; of a step four.
-  __device__ __forceinline__ void step(const spc_u32 *packed, int m, int n, const spc_tile_place &place, const spc_args &args) {
+  __device__ __forceinline__ void step(const spc_u32 *packed, int part, int m, int n, const spc_tile_place &place) {
     const int lane = (int)threadIdx.x & 31, g = lane / 4, t = lane % 4;
-    spc_u32 found = 0;
+    spc_u32 here = 0;
 #pragma unroll
     for (int p = 0; p < 4; p++) {
       const int row = m + p % 2 * 8, column = n + p / 2 * 8;
       const bool low = packed[p] & 0x7fff, high = packed[p] & 0x7fff0000; // -0 is zero
-      if constexpr (Config::detect_across) found |= ((low && column < place.n) || (high && column + 1 < place.n) ? 1u : 0u) << (p / 2 * 16 + p % 2 * 8 + g);
-      else found |= row < place.m ? ((low ? 1u : 0u) | (high ? 2u : 0u)) << (p % 2 * 16 + p / 2 * 8 + 2 * t) : 0;
+      if constexpr (Config::detect_across) here |= ((low && column < place.n) || (high && column + 1 < place.n) ? 1u : 0u) << (p / 2 * 16 + p % 2 * 8 + g);
+      else here |= row < place.m ? ((low ? 1u : 0u) | (high ? 2u : 0u)) << (p % 2 * 16 + p / 2 * 8 + 2 * t) : 0;
     }
-    const int strip = (Config::detect_across ? n - 2 * t : m - g) / 8, first = Config::detect_across ? m - g : n - 2 * t;
+    found[part / 16] = here;
+  }
+  __device__ __forceinline__ void finish(spc_u32 *, const spc_tile_place &place, const spc_args &args) const {
+    const int lane = (int)threadIdx.x & 31, at = lane / 2;
+    const int row = place.m0 + sums::group_row() + (int)threadIdx.x / 32 % 4 * 16, column = place.n0 + sums::group_column() + at * 16; // of this lane's step
+    spc_u32 both = 0;
+#pragma unroll
+    for (int i = 0; i < steps; i++) {
+      const spc_u32 all = ptx_any_bits(found[i]);
+      both = at == i ? all : both;
+    }
+    const int strip = (Config::detect_across ? column : row) / 8 + lane % 2, first = Config::detect_across ? row : column;
     const int left = (Config::detect_across ? place.m : place.n) - first, rows = Config::detect_across ? place.n : place.m;
-    found = ptx_any_bits(found) & (left >= 16 ? ~0u : left > 0 ? ((1u << left) - 1) * 0x10001u : 0);
-    if (lane < 2 && left > 0 && (strip + lane) * 8 < rows)
-      ((unsigned short *)(Config::bits(args) + (strip + lane) * (long long)Config::bit_words(args)))[first / 16] = (unsigned short)(found >> 16 * lane);
+    const spc_u32 bits = both >> lane % 2 * 16 & (left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1 : 0u);
+    if (at < steps && left > 0 && strip * 8 < rows)
+      ((unsigned short *)(Config::bits(args) + strip * (long long)Config::bit_words(args)))[first / 16] = (unsigned short)bits;
   }
 };
 
@@ -364,7 +379,7 @@ template <class Config> struct spc_box_store {
       }
     }
     if constexpr (spc_detects_steps<Config>()) static_assert(share >= 16, "a step has 16 columns");
-    found.step(packed, m, n, e.place, e.args);
+    found.step(packed, part, m, n, e.place);
   }
   // Where the fragment reads for itself, places outside (a tile reaches over the edge) are computed as their neighbour
   // inside.  row: the result's, of place m.
