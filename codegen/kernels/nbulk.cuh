@@ -174,7 +174,7 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
 #pragma unroll
     for (int i = 0; i < kept; i++) set[i] = i < each ? word_at(args, place, (int)threadIdx.x * each + i) : 0;
     if constexpr (Config::takes_sample)
-      if (samples) sampled = spc_asked_sample<Config>(args).found();
+      if (samples) sampled = spc_asked_sample<Config>(args).mine();
   }
   // Of a strip: how many there are before this thread's; false: dense is meant.
   __device__ __forceinline__ bool counted(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, bool samples) {
@@ -185,7 +185,10 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
     each_word(args, place, [&](int, spc_u32 word) { mine += __popc(word); });
     const int up_to = spc_scan_warp(mine);
     if (lane == 31) totals[warp] = up_to;
-    if (Config::takes_sample && samples && lane == 0) sampled_by[warp] = sampled;
+    if (Config::takes_sample && samples) {
+      const spc_u32 found = __reduce_add_sync(~0u, sampled);
+      if (lane == 0) sampled_by[warp] = found;
+    }
     __syncthreads();
     if constexpr (Config::takes_sample) {
       const spc_u32 found = samples ? __reduce_add_sync(~0u, lane < warps ? sampled_by[lane] : 0) : 0;
@@ -211,15 +214,21 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
     __syncthreads();
     return true;
   }
+  // Of its share of all columns, by who has looked at them: what is loaded now waits for the rows that are on their way.
   __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
     if (!starts) return;
+    each_word(args, place, [&](int number, spc_u32 word) {
+      const int n = number * 32;
+      const bool own = n >= share.first && n < share.end;
+      if (own) spc_leave_bits<Config>(args, place, n, share.end, word);
+      if (!Config::clears) return;
 #pragma unroll 1
-    for (int first = share.first + (int)threadIdx.x / 32 * 32; first < share.end; first += Config::threads) {
-      const spc_u32 word = word_at(args, place, first / 32);
-      const int n = first + (int)threadIdx.x % 32;
-      if (threadIdx.x % 32 == 0) spc_leave_bits<Config>(args, place, first, share.end, word);
-      if (n < share.end && !(word >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
-    }
+      for (spc_u32 lanes = ptx_ballot(own); lanes; lanes &= lanes - 1) { // of each of them a column a lane
+        const int from = __ffs((int)lanes) - 1, column = __shfl_sync(~0u, n, from) + (int)threadIdx.x % 32;
+        const spc_u32 asked = __shfl_sync(~0u, word, from);
+        if (column < share.end && !(asked >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, column);
+      }
+    });
   }
   __device__ __forceinline__ bool advance(const spc_args &, spc_tile_place &, const spc_bulk_share &) {
     starts = false;

@@ -59,18 +59,22 @@ template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
   __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
 };
 
+// Eight words side by side, one a thread: all blocks come for the same ones at once, and the cache gives 32 bytes as soon as 4.
 template <class Config> struct spc_asked_sample<Config, true> {
+  static constexpr int run = 8, runs = Config::threads / run;
   spc_u32 asked, inside; // columns, of the one word that this thread looks at
 
   __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
-    const int n = (int)Config::n(args), words = (n + 31) / 32, strips = ((int)Config::m(args) + Config::tile_m - 1) / Config::tile_m;
-    const spc_u32 all = (spc_u32)strips * (spc_u32)words, share = threadIdx.x, first = (spc_u32)((spc_u64)all * share / Config::threads);
-    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / Config::threads), spread = (share * 2654435761u) >> 16;
-    const spc_u32 at = first + (last > first ? spread % (last - first) : 0), strip = at % (spc_u32)max(strips, 1), word = at / (spc_u32)max(strips, 1);
-    asked = last > first ? __popc(spc_asked_word<Config>(args, (int)strip, (int)word)) : 0;
-    inside = last > first ? (spc_u32)min(32, n - (int)word * 32) : 0;
+    const int n = (int)Config::n(args), strips = ((int)Config::m(args) + Config::tile_m - 1) / Config::tile_m, wide = (n + 32 * run - 1) / (32 * run);
+    const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / run, first = (spc_u32)((spc_u64)all * share / runs);
+    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / runs), spread = (share * 2654435761u) >> 16;
+    const spc_u32 at = first + (last > first ? spread % (last - first) : 0), strip = at % (spc_u32)max(strips, 1);
+    const int word = (int)(at / (spc_u32)max(strips, 1)) * run + (int)threadIdx.x % run;
+    asked = last > first ? __popc(spc_asked_word<Config>(args, (int)strip, word)) : 0;
+    inside = last > first ? (spc_u32)max(min(32, n - word * 32), 0) : 0;
   }
-  __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, asked | inside << 16); }
+  __device__ __forceinline__ spc_u32 mine() const { return asked | inside << 16; }
+  __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, mine()); }
 };
 
 // What a thread has found of the column that it asks about.

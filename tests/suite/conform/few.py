@@ -18,6 +18,12 @@ kernel k { in W: %s[T,F] ~ zeros(dynamic, density=0.005); in x: bf16[T,D]; in Wu
   let u[t,f] = relu(sum[d] x[t,d]*Wu[f,d]) on %s;
   out y[t,o] = sum[f] u[t,f]*Wd[f,o]; }
 """
+ASKED = """spx 1; dim T = %d; dim D = %d; dim F = %d; dim E: dyn <= 64;
+kernel k { in z: bf16[T,E]; in V: bf16[F,E]; in x: bf16[T,D]; in Wu: bf16[F,D];
+  let g[t,f] = relu(sum[e] z[t,e]*V[f,e]) ~ zeros(dynamic, density=0.005);
+  out u[t,f] = sum[d] x[t,d]*Wu[f,d] on g[t,f]; }
+schedule k for sm_90a { %s }
+"""
 BULK, LOADS = ["gemm_nskip_8x32x1024", "gemm_kskip_8x"], ["gemm_nskip_8x", "gemm_kskip_8x"]
 
 
@@ -47,6 +53,16 @@ def foreseen(m, d, f, kind, dtype, cond):
     u = f64(bf16(np.where(W, np.maximum(f64(x) @ f64(Wu).T, 0), 0)))
     tiled_case("few: %d tokens, %d x %d, foreseen by %s, %s" % (m, d, f, dtype, kind), FORESEEN % (m, d, f, dtype, cond), dict(W=W if dtype == "b1" else W.astype(np.float32) * 3, x=x, Wu=Wu, Wd=Wd),
                dict(y=u @ f64(Wd)), rtol=1e-2, options=("--library=off", "--force-guard=sparse"), kernels=BULK if HERE else [])
+
+
+def asked(m, d, f, kind, schedule, force="sparse"): # the caller reads the zeros too
+    if left_to_a_gpu(): return
+    g = held(m, f, kind)
+    e = (m + 7) // 8 * 8
+    x, Wu = small((m, d)), small((f, d))
+    tiled_case("few: %d tokens, %d x %d, %s, %s, columns alone" % (m, d, f, kind, schedule), ASKED % (m, d, f, schedule),
+               dict(z=bf16(np.eye(m, e)), V=bf16(np.pad(g.T.astype(np.float64), ((0, 0), (0, e - m)))), x=x, Wu=Wu), dict(u=np.where(g, f64(x) @ f64(Wu).T, 0)), rtol=1e-2,
+               options=("--library=off", "--force-guard=" + force), kernels=["gemm_nskip_8x"] if HERE else [])
 
 
 WIDE = "tile y t=8 o=320 f=256;"
@@ -83,3 +99,9 @@ gated(13, 512, 9000, "a tenth", "sparse", LOADS, schedule=GATE % (16, 64, 128))
 gated(13, 512, 9000, "a tenth", "", LOADS, schedule=GATE % (16, 128, 128))
 gated(24, 264, 4000, "full", "", LOADS[:1], schedule=GATE % (32, 64, 128) + "tile u t=8 f=128 d=256;")
 gated(64, 256, 1032, "a tenth", "sparse", BULK[:1], dtype="f16", schedule=GATE % (64, 176, 64))
+asked(64, 256, 1032, "a tenth", GATE % (64, 176, 64) + UP)
+asked(57, 136, 34000, "a few", GATE % (64, 128, 64) + UP)
+asked(61, 252, 1000, "a tenth", GATE % (32, 64, 128) + UP)
+asked(13, 256, 1000, "a tenth", GATE % (16, 64, 128) + "tile u t=8 f=128 d=256;")
+asked(64, 256, 1032, "one strip", "tile g t=64 f=64 e=32; " + UP)            # values are asked
+asked(24, 256, 1032, "a few", "tile g t=64 f=64 e=32; tile u t=8 f=128 d=256;")
