@@ -9,11 +9,18 @@ const ir_list *cg_asked_list(const ir_stage *stage) {
   return list && list->bits && !list->ids && list->fused ? list : NULL;
 }
 
+/* A thread of a block that shares columns evenly keeps this many words in registers (kernels/nbulk.cuh). */
+static bool fits_registers(const cg_launch *l, const ir_list *list, int64_t *most) {
+  const int64_t words_a_thread = 4;
+  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && (*most + 31) / 32 <= words_a_thread * l->threads);
+}
+
 void cg_asked_use(ir_arena *arena, cg_launch *l, ir_buf *values, bool bits_are_there) {
   const ir_list *list = cg_asked_list(l->stage);
+  int64_t most;
   l->buf_asked = cg_buffer_use(arena, l, values);
   l->ahead = 3;
-  if (list && bits_are_there && list->tensor == l->asked.tensor && list->strip == l->row->m && list->gran == 1)
+  if (list && bits_are_there && list->tensor == l->asked.tensor && list->strip == l->row->m && list->gran == 1 && fits_registers(l, list, &most))
     l->buf_asked_bits = cg_buffer_use(arena, l, list->bits);
 }
 
@@ -71,8 +78,10 @@ static void put_bits(ir_arena *arena, const cg_launch *l, ir_text *out) {
   ir_text_printf(out, "  static constexpr bool asks_bits = %s;\n", l->buf_asked_bits >= 0 ? "true" : "false");
   if (l->buf_asked_bits < 0) return;
   const ir_list *list = cg_asked_list(l->stage);
+  int64_t most = 0;
+  if (ir_kernel_brings_rows(l->row) && fits_registers(l, list, &most)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)((most + 31) / 32));
   ir_text_printf(out, "  SPC_DEVICE const spc_u32 *asked_bits(const spc_args &args) { return (const spc_u32 *)args.buf[%d]; } // %s\n", l->buf_asked_bits, list->name);
-  ir_text_printf(out, "  SPC_DEVICE long long asked_words(const spc_args &args) { return %s; } // of a strip\n", size_text(arena, ir_ceil_div(arena, list->capacity, 32)));
+  ir_text_printf(out, "  SPC_DEVICE int asked_words(const spc_args &args) { return (int)(((unsigned)(%s) + 31) / 32); } // of a strip\n", size_text(arena, list->capacity));
 }
 
 void cg_asked_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *l, ir_text *out) {

@@ -14,7 +14,7 @@
 #include "spc/nskip.cuh"
 #include "spc/tma.cuh"
 
-// A block's share of the columns of a tile's rows, one of so many.
+// A block's share of the columns of a tile's rows, one of so many; the part of them that is its own to clear and to leave bits of.
 struct spc_bulk_share { int first, end, number, of; };
 
 // Which of them are asked for (nskip.cuh), by the values that say so: a warp looks at 32 of them at a time, four lanes at each of 8 rows, 8 columns each.
@@ -144,45 +144,36 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
   }
 };
 
-// The same by bits: a thread takes words that follow one another, of all columns, and what is asked for is shared evenly, as many columns a block.  What
-// nobody asks for is cleared by who has it in its share of all columns.
+// The same by bits: a thread takes words that follow one another, of all columns, and what is asked for is shared evenly, as many columns a block.
 template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, true> {
-  static constexpr int warps = Config::threads / 32, kept = 2; // words that stay in registers
-  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0, "a share is words of bits, of 8 rows");
+  static constexpr int warps = Config::threads / 32, each = (Config::asked_most + Config::threads - 1) / Config::threads; // words of a thread
+  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0 && each <= 4, "words of 8 rows stay in registers");
 
-  spc_u32 set[kept];
-  int each, before, mine, from, last; // words of a thread; columns that earlier ones have found, and this one; this block's next, and behind its last
-  bool starts;                        // a strip: nothing is known yet, or this is its first window
+  spc_u32 set[each];
+  int before, mine, from, last; // columns that earlier threads have found, and this one; this block's next, and behind its last
+  bool starts;                  // a strip: nothing is known yet, or this is its first window
   spc_u32 sampled;
   double threshold;
   int count; // of the window
 
-  SPC_DEVICE spc_u32 word_at(const spc_args &args, const spc_tile_place &place, int word) { return spc_asked_word<Config>(args, place.m0 / Config::tile_m, word); }
-  // Calls use(word's number, word) for this thread's.
-  template <class Use> __device__ __forceinline__ void each_word(const spc_args &args, const spc_tile_place &place, Use use) const {
-    const int first = (int)threadIdx.x * each;
-#pragma unroll
-    for (int i = 0; i < kept; i++)
-      if (i < each) use(first + i, set[i]);
-#pragma unroll 1
-    for (int i = kept; i < each; i++) use(first + i, word_at(args, place, first + i));
-  }
+  SPC_DEVICE int word(int i) { return (int)threadIdx.x * each + i; }
   __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &, bool samples) {
     if constexpr (Config::takes_sample)
       if (samples) threshold = Config::threshold(args);
-    each = ((place.n + 31) / 32 + Config::threads - 1) / Config::threads, starts = true, from = -1;
 #pragma unroll
-    for (int i = 0; i < kept; i++) set[i] = i < each ? word_at(args, place, (int)threadIdx.x * each + i) : 0;
+    for (int i = 0; i < each; i++) set[i] = spc_asked_word<Config>(args, place.m0 / Config::tile_m, word(i));
     if constexpr (Config::takes_sample)
-      if (samples) sampled = spc_asked_sample<Config>(args).mine();
+      if (samples) sampled = spc_asked_sample<Config>(args).found_here;
+    starts = true;
   }
   // Of a strip: how many there are before this thread's; false: dense is meant.
-  __device__ __forceinline__ bool counted(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, bool samples) {
+  __device__ __forceinline__ bool counted(const spc_args &args, const spc_bulk_share &share, bool samples) {
     __shared__ int totals[warps];
     __shared__ spc_u32 sampled_by[warps];
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     mine = 0;
-    each_word(args, place, [&](int, spc_u32 word) { mine += __popc(word); });
+#pragma unroll
+    for (int i = 0; i < each; i++) mine += __popc(set[i]);
     const int up_to = spc_scan_warp(mine);
     if (lane == 31) totals[warp] = up_to;
     if (Config::takes_sample && samples) {
@@ -197,38 +188,38 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
     const int total = lane < warps ? totals[lane] : 0;
     const spc_u32 all = __reduce_add_sync(~0u, (spc_u32)total);
     before = (int)__reduce_add_sync(~0u, (spc_u32)(lane < warp ? total : 0)) + up_to - mine;
-    from = (int)(all * (spc_u32)share.number / (spc_u32)share.of), last = (int)(all * (spc_u32)(share.number + 1) / (spc_u32)share.of);
+    const float each_share = __fdividef((float)all, (float)share.of); // its end is the next one's beginning, to the bit
+    from = (int)((float)share.number * each_share), last = share.number + 1 == share.of ? (int)all : (int)((float)(share.number + 1) * each_share);
     return true;
   }
   __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int *listed, bool samples) {
-    if (starts && !counted(args, place, share, samples)) return false;
+    if (starts && !counted(args, share, samples)) return false;
     count = min(Columns, last - from);
-    if (before < from + count && before + mine > from) {
-      int at = before - from;
-      each_word(args, place, [&](int number, spc_u32 word) {
+    int at = before - from;
+#pragma unroll
+    for (int i = 0; i < each; i++)
 #pragma unroll 1
-        for (; word; word &= word - 1, at++)
-          if ((spc_u32)at < (spc_u32)count) listed[at] = number * 32 + __ffs((int)word) - 1;
-      });
-    }
+      for (spc_u32 left = set[i]; left; left &= left - 1, at++)
+        if ((spc_u32)at < (spc_u32)count) listed[at] = word(i) * 32 + __ffs((int)left) - 1;
     __syncthreads();
     return true;
   }
-  // Of its share of all columns, by who has looked at them: what is loaded now waits for the rows that are on their way.
+  // Of its part of the columns, by who has looked at them: what is loaded now waits for the rows that are on their way.
   __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
     if (!starts) return;
-    each_word(args, place, [&](int number, spc_u32 word) {
-      const int n = number * 32;
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+      const int n = word(i) * 32;
       const bool own = n >= share.first && n < share.end;
-      if (own) spc_leave_bits<Config>(args, place, n, share.end, word);
-      if (!Config::clears) return;
+      if (own) spc_leave_bits<Config>(args, place, n, share.end, set[i]);
+      if (!Config::clears) continue;
 #pragma unroll 1
       for (spc_u32 lanes = ptx_ballot(own); lanes; lanes &= lanes - 1) { // of each of them a column a lane
-        const int from = __ffs((int)lanes) - 1, column = __shfl_sync(~0u, n, from) + (int)threadIdx.x % 32;
-        const spc_u32 asked = __shfl_sync(~0u, word, from);
+        const int of = __ffs((int)lanes) - 1, column = __shfl_sync(~0u, n, of) + (int)threadIdx.x % 32;
+        const spc_u32 asked = __shfl_sync(~0u, set[i], of);
         if (column < share.end && !(asked >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, column);
       }
-    });
+    }
   }
   __device__ __forceinline__ bool advance(const spc_args &, spc_tile_place &, const spc_bulk_share &) {
     starts = false;
@@ -297,15 +288,13 @@ template <class Config> struct spc_bulk_rows {
   // The first thread of a warp that loads: a thread starts one copy after the other, whoever asks for it, so each of the warps has its own.
   __device__ __forceinline__ bool loads() const { return (spc_u32)threadIdx.x / 32 - workers < loaders && threadIdx.x % 32 == 0; }
 
-  // Before anybody knows what is asked for.  Rows of A behind the last are the last, and never looked at.
-  __device__ __forceinline__ void bring_a(const spc_args &args, const spc_tile_place &place) {
-    const int mine = (int)threadIdx.x / 32 - workers;
-    brought++;
-    if (!loads()) return;
-    if (mine == 0) ptx_barrier_expect(a_full(), Config::tile_m * k * 2);
-#pragma unroll 1
-    for (int r = mine; r < Config::tile_m; r += loaders)
-      ptx_bulk_load(shared + a_at + r * a_bytes, Config::a(args, place.batch) + min(place.m0 + r, place.m - 1) * Config::pitch_a(args), k * 2, a_full());
+  // Before anybody knows what is asked for, by the first warp that loads, a row a lane.  Rows of A behind the last are the last, and never looked at.
+  __device__ __forceinline__ void bring_a(const spc_args &args, const spc_tile_place &place) const {
+    const int lane = (int)threadIdx.x % 32;
+    if (lane == 0) ptx_barrier_expect(a_full(), Config::tile_m * k * 2);
+    __syncwarp();
+    if (lane < Config::tile_m)
+      ptx_bulk_load(shared + a_at + lane * a_bytes, Config::a(args, place.batch) + min(place.m0 + lane, place.m - 1) * Config::pitch_a(args), k * 2, a_full());
   }
   __device__ __forceinline__ void await_a() const { ptx_barrier_wait(a_full(), (brought - 1) & 1); }
   // By the first threads of `sharing` warps, of which this is number `mine`; the first of them says how much will come.
@@ -416,34 +405,40 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   int *listed = (int *)(spc_shared + rows::listed_at);
   if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = {0, 0, (int)Config::m(args), (int)Config::n(args), 0};
-  const int strips = (place.m + Config::tile_m - 1) / Config::tile_m, words = (place.n + 31) / 32;
-  const int shares = max(min((int)(gridDim.x / (spc_u32)max(strips, 1)), words), 1);
+  const int strips = (int)((spc_u32)(place.m + Config::tile_m - 1) / Config::tile_m), words = (int)((spc_u32)(place.n + 31) / 32);
+  const float of_a_strip = __fdividef(1.0f, (float)max(strips, 1)); // of a job's number there is no more than a float tells apart
+  const int shares = max(min((int)(((float)gridDim.x + 0.5f) * of_a_strip), words), 1);
   const bool aligned = spc_rows_aligned<Config>(args, place);
-  const spc_u32 own = (spc_u32)words / (spc_u32)shares, more = (spc_u32)words % (spc_u32)shares; // words of a share; shares that have one more
+  const bool parts = !Config::asks_bits || Config::clears; // a share is a part of the columns too: words of it, and how many shares have one more
+  const spc_u32 own = parts ? (spc_u32)words / (spc_u32)shares : 0, more = parts ? (spc_u32)words % (spc_u32)shares : 0;
   auto begin = [&](spc_u32 job) {
-    const spc_u32 share = job / (spc_u32)strips, first = share * own + min(share, more);
+    const spc_u32 share = (spc_u32)(((float)job + 0.5f) * of_a_strip), first = share * own + min(share, more);
     place.m0 = (int)(job - share * strips) * Config::tile_m, place.n0 = (int)first * 32;
-    return spc_bulk_share{place.n0, min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n), (int)share, shares};
+    const int end = parts ? min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n) : share == 0 ? place.n : 0; // or the first has all
+    return spc_bulk_share{place.n0, end, (int)share, shares};
   };
   spc_bulk_columns<Config, rows::window> asked;
-  asked.ask(args, place, begin(blockIdx.x), true);
   rows all(args, spc_shared);
   __shared__ int lengths[2];
-  if (threadIdx.x / 32 == 0) {
-    all.share(aligned);
-    if (threadIdx.x == 0) all.begin(), lengths[0] = all.chunk, lengths[1] = all.slots;
-  }
-  __syncthreads();
-  all.chunk = lengths[0], all.slots = lengths[1];
-  bool asks = true;
+  bool asks = true; // for the first time
 #pragma unroll 1
   for (int job = (int)blockIdx.x; job < strips * shares; job += (int)gridDim.x) {
     const spc_bulk_share share = begin((spc_u32)job);
-    if (!asks) asked.ask(args, place, share, false);
-    if (all.slots) all.bring_a(args, place);
+    asked.ask(args, place, share, asks);
+    all.brought++;
+    if (threadIdx.x / 32 == rows::workers) { // what it does is there for all when they have met to count
+      if (asks) {
+        all.share(aligned);
+        if (threadIdx.x % 32 == 0) all.begin(), lengths[0] = all.chunk, lengths[1] = all.slots;
+        __syncwarp();
+      }
+      if (all.slots) all.bring_a(args, place);
+    }
 #pragma unroll 1
     for (bool more = true; more; more = asked.advance(args, place, share), asks = false) {
-      if (!asked.find(args, place, share, listed, asks)) {
+      const bool meant = asked.find(args, place, share, listed, asks);
+      if (asks) all.chunk = lengths[0], all.slots = lengths[1];
+      if (!meant) {
         if (all.slots) all.await_a(); // nobody leaves before it is there
         return;
       }

@@ -34,7 +34,7 @@ template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, con
 // Where who made the values that ask has left bits (`asks_bits`): 32 columns of a strip; behind the last none is asked for.
 template <class Config> SPC_DEVICE spc_u32 spc_asked_word(const spc_args &args, int strip, int word) {
   const int left = (int)Config::n(args) - word * 32;
-  const spc_u32 set = left > 0 ? Config::asked_bits(args)[strip * (long long)Config::asked_words(args) + word] : 0;
+  const spc_u32 set = left > 0 ? Config::asked_bits(args)[strip * Config::asked_words(args) + word] : 0;
   return left < 32 && left > 0 ? set & ((1u << left) - 1) : set;
 }
 
@@ -59,22 +59,21 @@ template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
   __device__ __forceinline__ spc_u32 found() const { return (spc_u32)__popc(ptx_ballot(asked)) | (spc_u32)__popc(ptx_ballot(inside)) << 16; }
 };
 
-// Eight words side by side, one a thread: all blocks come for the same ones at once, and the cache gives 32 bytes as soon as 4.
+// Runs of eight words of bits, a word a thread: all blocks come for the same ones at once, and the cache gives 32 bytes as soon as 4.  The next run is the
+// next strip's, further on in the columns.
 template <class Config> struct spc_asked_sample<Config, true> {
   static constexpr int run = 8, runs = Config::threads / run;
-  spc_u32 asked, inside; // columns, of the one word that this thread looks at
+  spc_u32 found_here; // of the one word that this thread looks at: columns that are asked for, and how many there are in the upper half
 
   __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
     const int n = (int)Config::n(args), strips = ((int)Config::m(args) + Config::tile_m - 1) / Config::tile_m, wide = (n + 32 * run - 1) / (32 * run);
-    const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / run, first = (spc_u32)((spc_u64)all * share / runs);
-    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / runs), spread = (share * 2654435761u) >> 16;
-    const spc_u32 at = first + (last > first ? spread % (last - first) : 0), strip = at % (spc_u32)max(strips, 1);
-    const int word = (int)(at / (spc_u32)max(strips, 1)) * run + (int)threadIdx.x % run;
-    asked = last > first ? __popc(spc_asked_word<Config>(args, (int)strip, word)) : 0;
-    inside = last > first ? (spc_u32)max(min(32, n - word * 32), 0) : 0;
+    const int share = (int)threadIdx.x / run, word = share * wide / runs * run + (int)threadIdx.x % run;
+    int strip = share % 8;
+    if (strip >= strips) strip = max(min(strip - strips, strips - 1), 0);
+    const int inside = max(min(32, n - word * 32), 0);
+    found_here = (spc_u32)__popc(spc_asked_word<Config>(args, strip, word)) | (spc_u32)inside << 16;
   }
-  __device__ __forceinline__ spc_u32 mine() const { return asked | inside << 16; }
-  __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, mine()); }
+  __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, found_here); }
 };
 
 // What a thread has found of the column that it asks about.
