@@ -9,10 +9,10 @@ const ir_list *cg_asked_list(const ir_stage *stage) {
   return list && list->bits && !list->ids && list->fused ? list : NULL;
 }
 
-/* A thread of a block that shares columns evenly keeps this many words in registers (kernels/nbulk.cuh). */
+/* Of blocks that share columns evenly 256 threads keep eight words each in registers (kernels/nbulk.cuh). */
 static bool fits_registers(const cg_launch *l, const ir_list *list, int64_t *most) {
-  const int64_t words_a_thread = 4;
-  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && (*most + 31) / 32 <= words_a_thread * l->threads);
+  const int64_t columns = 256 * 8 * 32;
+  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && *most <= columns);
 }
 
 void cg_asked_use(ir_arena *arena, cg_launch *l, ir_buf *values, bool bits_are_there) {

@@ -144,41 +144,48 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
   }
 };
 
-// The same by bits: a thread takes words that follow one another, of all columns, and what is asked for is shared evenly, as many columns a block.
+// The same by bits: the warps that multiply look, a thread at words that follow one another, of all columns, and what is asked for is shared evenly, as many
+// columns a block.
 template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, true> {
-  static constexpr int warps = Config::threads / 32, each = (Config::asked_most + Config::threads - 1) / Config::threads; // words of a thread
-  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0 && each <= 4, "words of 8 rows stay in registers");
+  static constexpr int warps = 8, each = (Config::asked_most + warps * 32 - 1) / (warps * 32); // that look; words of a thread
+  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0 && each <= 8, "words of 8 rows stay in registers");
 
   spc_u32 set[each];
-  int before, mine, from, last; // columns that earlier threads have found, and this one; this block's next, and behind its last
-  bool starts;                  // a strip: nothing is known yet, or this is its first window
+  int before, from, last; // columns that earlier threads have found; this block's next, and behind its last
+  bool starts;            // a strip: nothing is known yet, or this is its first window
   spc_u32 sampled;
   double threshold;
   int count; // of the window
 
   SPC_DEVICE int word(int i) { return (int)threadIdx.x * each + i; }
+  SPC_DEVICE bool looks() { return threadIdx.x < warps * 32; }
   __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &, bool samples) {
+    starts = true;
     if constexpr (Config::takes_sample)
       if (samples) threshold = Config::threshold(args);
+    if (!looks()) return;
 #pragma unroll
     for (int i = 0; i < each; i++) set[i] = spc_asked_word<Config>(args, place.m0 / Config::tile_m, word(i));
     if constexpr (Config::takes_sample)
       if (samples) sampled = spc_asked_sample<Config>(args).found_here;
-    starts = true;
   }
   // Of a strip: how many there are before this thread's; false: dense is meant.
   __device__ __forceinline__ bool counted(const spc_args &args, const spc_bulk_share &share, bool samples) {
     __shared__ int totals[warps];
     __shared__ spc_u32 sampled_by[warps];
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    mine = 0;
+    before = 0;
+    if (looks()) {
+      int mine = 0;
 #pragma unroll
-    for (int i = 0; i < each; i++) mine += __popc(set[i]);
-    const int up_to = spc_scan_warp(mine);
-    if (lane == 31) totals[warp] = up_to;
-    if (Config::takes_sample && samples) {
-      const spc_u32 found = __reduce_add_sync(~0u, sampled);
-      if (lane == 0) sampled_by[warp] = found;
+      for (int i = 0; i < each; i++) mine += __popc(set[i]);
+      before = spc_scan_warp(mine);
+      if (lane == 31) totals[warp] = before;
+      before -= mine;
+      if (Config::takes_sample && samples) {
+        const spc_u32 found = __reduce_add_sync(~0u, sampled);
+        if (lane == 0) sampled_by[warp] = found;
+      }
     }
     __syncthreads();
     if constexpr (Config::takes_sample) {
@@ -186,35 +193,37 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
       if (samples && spc_decide<Config>(args, found & 0xffffu, found >> 16, threshold)) return false;
     }
     const int total = lane < warps ? totals[lane] : 0;
-    const spc_u32 all = __reduce_add_sync(~0u, (spc_u32)total);
-    before = (int)__reduce_add_sync(~0u, (spc_u32)(lane < warp ? total : 0)) + up_to - mine;
+    const int all = (int)__reduce_add_sync(~0u, (spc_u32)total);
+    before += (int)__reduce_add_sync(~0u, (spc_u32)(lane < warp ? total : 0));
     const float each_share = __fdividef((float)all, (float)share.of); // its end is the next one's beginning, to the bit
-    from = (int)((float)share.number * each_share), last = share.number + 1 == share.of ? (int)all : (int)((float)(share.number + 1) * each_share);
+    from = (int)((float)share.number * each_share), last = share.number + 1 == share.of ? all : (int)((float)(share.number + 1) * each_share);
     return true;
   }
   __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int *listed, bool samples) {
     if (starts && !counted(args, share, samples)) return false;
     count = min(Columns, last - from);
-    int at = before - from;
+    if (looks()) {
+      int at = before - from;
 #pragma unroll
-    for (int i = 0; i < each; i++)
+      for (int i = 0; i < each; i++) {
 #pragma unroll 1
-      for (spc_u32 left = set[i]; left; left &= left - 1, at++)
-        if ((spc_u32)at < (spc_u32)count) listed[at] = word(i) * 32 + __ffs((int)left) - 1;
+        for (spc_u32 left = set[i]; left; left &= left - 1, at++)
+          if ((spc_u32)at < (spc_u32)count) listed[at] = word(i) * 32 + __ffs((int)left) - 1;
+        const int n = word(i) * 32; // before rows are asked for: whatever is fetched then, a constant or an instruction, waits behind them
+        if (starts && n >= share.first && n < share.end) spc_leave_bits<Config>(args, place, n, share.end, set[i]);
+      }
+    }
     __syncthreads();
     return true;
   }
-  // Of its part of the columns, by who has looked at them: what is loaded now waits for the rows that are on their way.
+  // Of its part of the columns, by who has looked at them.
   __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
-    if (!starts) return;
+    if (!Config::clears || !starts || !looks()) return;
 #pragma unroll
     for (int i = 0; i < each; i++) {
       const int n = word(i) * 32;
-      const bool own = n >= share.first && n < share.end;
-      if (own) spc_leave_bits<Config>(args, place, n, share.end, set[i]);
-      if (!Config::clears) continue;
 #pragma unroll 1
-      for (spc_u32 lanes = ptx_ballot(own); lanes; lanes &= lanes - 1) { // of each of them a column a lane
+      for (spc_u32 lanes = ptx_ballot(n >= share.first && n < share.end); lanes; lanes &= lanes - 1) { // of each of them a column a lane
         const int of = __ffs((int)lanes) - 1, column = __shfl_sync(~0u, n, of) + (int)threadIdx.x % 32;
         const spc_u32 asked = __shfl_sync(~0u, set[i], of);
         if (column < share.end && !(asked >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, column);

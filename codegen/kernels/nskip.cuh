@@ -62,7 +62,8 @@ template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
 // Runs of eight words of bits, a word a thread: all blocks come for the same ones at once, and the cache gives 32 bytes as soon as 4.  The next run is the
 // next strip's, further on in the columns.
 template <class Config> struct spc_asked_sample<Config, true> {
-  static constexpr int run = 8, runs = Config::threads / run;
+  static constexpr int run = 8, runs = 256 / run; // by the first 256 threads
+  static_assert(Config::threads >= run * runs, "a thread looks at one word");
   spc_u32 found_here; // of the one word that this thread looks at: columns that are asked for, and how many there are in the upper half
 
   __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
@@ -71,7 +72,7 @@ template <class Config> struct spc_asked_sample<Config, true> {
     int strip = share % 8;
     if (strip >= strips) strip = max(min(strip - strips, strips - 1), 0);
     const int inside = max(min(32, n - word * 32), 0);
-    found_here = (spc_u32)__popc(spc_asked_word<Config>(args, strip, word)) | (spc_u32)inside << 16;
+    found_here = share < runs ? (spc_u32)__popc(spc_asked_word<Config>(args, strip, word)) | (spc_u32)inside << 16 : 0;
   }
   __device__ __forceinline__ spc_u32 found() const { return __reduce_add_sync(~0u, found_here); }
 };
