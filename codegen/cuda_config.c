@@ -712,11 +712,11 @@ static void put_next(const config *c) {
                  c->l->next->part);
 }
 
-/* What a kernel begins with.  One that moves boxes waits for the grid before it by itself, once its barriers are there; some let the next
+/* What a kernel begins with.  One that moves boxes, or rows, waits for the grid before it by itself, once its barriers are there; some let the next
  * one come when they know that they are meant. */
 static const char *opening(const cg_launch *l, bool boxes) {
-  if (boxes || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
-  bool later = ir_kernel_brings_rows(l->row) || l->spreads || !strcmp(l->part, "compact");
+  if (boxes || ir_kernel_brings_rows(l->row) || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
+  bool later = l->spreads || !strcmp(l->part, "compact");
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 

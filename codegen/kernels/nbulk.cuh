@@ -136,6 +136,7 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
       if (n < window_end(place, share) && !(bits[i] >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, n);
     }
   }
+  __device__ __forceinline__ void leave(const spc_args &, const spc_tile_place &, const spc_bulk_share &, int, int) const {} // who finds them does
   // To the next window, where there is one.
   __device__ __forceinline__ bool advance(const spc_args &args, spc_tile_place &place, const spc_bulk_share &share) {
     if ((place.n0 += Columns) >= share.end) return false;
@@ -209,12 +210,18 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
 #pragma unroll 1
         for (spc_u32 left = set[i]; left; left &= left - 1, at++)
           if ((spc_u32)at < (spc_u32)count) listed[at] = word(i) * 32 + __ffs((int)left) - 1;
-        const int n = word(i) * 32; // before rows are asked for: whatever is fetched then, a constant or an instruction, waits behind them
-        if (starts && n >= share.first && n < share.end) spc_leave_bits<Config>(args, place, n, share.end, set[i]);
       }
     }
     __syncthreads();
     return true;
+  }
+  // Bits of its part of the columns, by the warps that store, which have nothing to do yet.  (Behind the first rows that are asked for whatever is fetched
+  // waits for them, some 3 us, be it a word, a constant or an instruction.)
+  __device__ __forceinline__ void leave(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int mine, int sharing) const {
+    if constexpr (Config::detects)
+#pragma unroll 1
+      for (int n = share.first + mine * 32; n < share.end && starts; n += sharing * 32)
+        spc_leave_bits<Config>(args, place, n, share.end, spc_asked_word<Config>(args, place.m0 / Config::tile_m, n / 32));
   }
   // Of its part of the columns, by who has looked at them.
   __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
@@ -391,16 +398,16 @@ template <class Config> struct spc_bulk_rows {
       if (m < place.m && at < count) spc_skip_store<Config>(args, place, m, listed[at], Config::epilogue(args, sum, m, listed[at], place.batch));
     }
   }
-  // The columns of a window.  clear: what is to be done while the first are on their way.
-  template <class Clear>
-  __device__ __forceinline__ void columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, Clear clear) {
+  // The columns of a window.  clear, leave: what is to be done while the first are on their way, by all and by the warps that store.
+  template <class Clear, class Leave>
+  __device__ __forceinline__ void columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, Clear clear, Leave leave) {
     const int warp = (int)threadIdx.x / 32;
     if (warp < workers && threadIdx.x % 32 == 0) bring_first(args, place, listed, count);
     if (loads()) bring(args, place, listed, count);
     __syncwarp();
     clear();
     if (warp < workers) multiply_all(count, partial);
-    else if (warp >= workers + loaders) store_all(args, place, listed, count, partial);
+    else if (warp >= workers + loaders) leave(), store_all(args, place, listed, count, partial);
     __syncthreads(); // A and the list may be written over
   }
 };
@@ -412,7 +419,6 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   float *partial = (float *)spc_shared; // [warp][row][column]
   int *listed = (int *)(spc_shared + rows::listed_at);
-  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = {0, 0, (int)Config::m(args), (int)Config::n(args), 0};
   const int strips = (int)((spc_u32)(place.m + Config::tile_m - 1) / Config::tile_m), words = (int)((spc_u32)(place.n + 31) / 32);
   const float of_a_strip = __fdividef(1.0f, (float)max(strips, 1)); // of a job's number there is no more than a float tells apart
@@ -426,23 +432,24 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
     const int end = parts ? min((int)(first + own + (share < more ? 1 : 0)) * 32, place.n) : share == 0 ? place.n : 0; // or the first has all
     return spc_bulk_share{place.n0, end, (int)share, shares};
   };
-  spc_bulk_columns<Config, rows::window> asked;
   rows all(args, spc_shared);
-  __shared__ int lengths[2];
+  __shared__ int lengths[2]; // there for all when they have met to count
+  const bool brings_a = threadIdx.x / 32 == rows::workers;
+  if (brings_a) {
+    all.share(aligned);
+    if (threadIdx.x % 32 == 0) all.begin(), lengths[0] = all.chunk, lengths[1] = all.slots;
+    __syncwarp();
+  }
+  ptx_wait_grid();
+  if (spc_not_meant<Config>(args)) return;
+  spc_bulk_columns<Config, rows::window> asked;
   bool asks = true; // for the first time
 #pragma unroll 1
   for (int job = (int)blockIdx.x; job < strips * shares; job += (int)gridDim.x) {
     const spc_bulk_share share = begin((spc_u32)job);
     asked.ask(args, place, share, asks);
     all.brought++;
-    if (threadIdx.x / 32 == rows::workers) { // what it does is there for all when they have met to count
-      if (asks) {
-        all.share(aligned);
-        if (threadIdx.x % 32 == 0) all.begin(), lengths[0] = all.chunk, lengths[1] = all.slots;
-        __syncwarp();
-      }
-      if (all.slots) all.bring_a(args, place);
-    }
+    if (brings_a && all.slots) all.bring_a(args, place);
 #pragma unroll 1
     for (bool more = true; more; more = asked.advance(args, place, share), asks = false) {
       const bool meant = asked.find(args, place, share, listed, asks);
@@ -453,10 +460,11 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
       }
       ptx_release_grid();
       const auto clear = [&] { asked.clear(args, place, share); };
+      const auto leave = [&] { asked.leave(args, place, share, (int)threadIdx.x % (rows::storers * 32), rows::storers * 32); };
       if (all.slots) {
-        all.columns(args, place, listed, asked.count, partial, clear);
+        all.columns(args, place, listed, asked.count, partial, clear, leave);
       } else {
-        clear();
+        clear(), leave();
         spc_nskip_columns<Config>(args, place, listed, asked.count, partial, aligned);
       }
     }
