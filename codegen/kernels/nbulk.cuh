@@ -2,7 +2,7 @@
 //
 //     a block        8 rows of A, an even share of all columns, of which it lists those that are asked for, a window at a time
 //     warps 8 to 11  rows of A come to shared memory first, and stay there; 8 listed rows of B by some 2000 k's fill a slot of a ring, a copy
-//                    a row of it (the first time all warps that multiply do that)
+//                    a row of it (the first time with those that store)
 //     warps 0 to 7   take 32 k's of a slot by turns, 8 columns by 8 rows, mma.sync, and leave their sums in shared memory
 //     warps 12 to 15 two by turns have 8 columns: the warps' sums in their order, epilogue, store
 //
@@ -321,12 +321,13 @@ template <class Config> struct spc_bulk_rows {
     for (int r = mine; r < there; r += sharing)
       ptx_bulk_load(slot_at(to) + r * row_bytes(), Config::b(args, place.batch) + listed[r] * Config::pitch_b(args) + at, bytes, full(to));
   }
-  // The first time all slots are filled by the warps that multiply: there are more of them, and they have nothing to do yet.
+  // The first time all slots are filled by those that store as well: there are more of them, and they have nothing to do yet.  Those that multiply are on their
+  // way meanwhile: what instructions they still miss would wait behind the rows.
   __device__ __forceinline__ void bring_first(const spc_args &args, const spc_tile_place &place, const int *listed, int count) const {
     int to = slot, at = 0, first = 0;
 #pragma unroll 1
     for (int number = 0; number < slots && first < count; number++) {
-      fill(args, place, to, listed + first, min(width, count - first), at, (int)threadIdx.x / 32, workers);
+      fill(args, place, to, listed + first, min(width, count - first), at, (int)threadIdx.x / 32 - workers, loaders + storers);
       if (++to == slots) to = 0;
       if ((at += chunk) >= k) at = 0, first += width;
     }
@@ -387,6 +388,8 @@ template <class Config> struct spc_bulk_rows {
     const int row = Config::layout_t == 'r' ? i / width : i % width, column = Config::layout_t == 'r' ? i % width : i / width, m = place.m0 + row;
 #pragma unroll 1
     for (int first = 0; first < count; first += width, left++) {
+#pragma unroll 1
+      for (int at = 0; at < k; at += chunk) pass(); // it fills them too, where a window begins
       if (left % 2 != mine / 2) continue;
       const int at = first + column;
       ptx_barrier_wait(sums_full(left % 2), left / 2 & 1);
@@ -402,7 +405,7 @@ template <class Config> struct spc_bulk_rows {
   template <class Clear, class Leave>
   __device__ __forceinline__ void columns(const spc_args &args, const spc_tile_place &place, const int *listed, int count, float *partial, Clear clear, Leave leave) {
     const int warp = (int)threadIdx.x / 32;
-    if (warp < workers && threadIdx.x % 32 == 0) bring_first(args, place, listed, count);
+    if (warp >= workers && threadIdx.x % 32 == 0) bring_first(args, place, listed, count);
     if (loads()) bring(args, place, listed, count);
     __syncwarp();
     clear();

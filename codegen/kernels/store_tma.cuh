@@ -132,8 +132,10 @@ template <class Config> struct spc_box_detect<Config, true, true> : spc_box_dete
     const int strip = (Config::detect_across ? column : row) / 8 + lane % 2, first = Config::detect_across ? row : column;
     const int left = (Config::detect_across ? place.m : place.n) - first, rows = Config::detect_across ? place.n : place.m;
     const spc_u32 bits = both >> lane % 2 * 16 & (left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1 : 0u);
-    if (at < steps && left > 0 && strip * 8 < rows)
-      ((unsigned short *)(Config::bits(args) + strip * (long long)Config::bit_words(args)))[first / 16] = (unsigned short)bits;
+    if (at >= steps || left <= 0 || strip * 8 >= rows) return;
+    spc_u32 *words = Config::bits(args) + strip * (long long)Config::bit_words(args);
+    if (left <= 16 && first % 32 == 0) words[first / 32] = bits; // the last word has no other half
+    else ((unsigned short *)words)[first / 16] = (unsigned short)bits;
   }
 };
 

@@ -36,10 +36,10 @@ def small(shape, dtype="bf16"):
     return ROUND[dtype](rng.integers(-1, 2, shape).astype(np.float64))
 
 
-def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule=""):
+def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule="", e=0):
     if left_to_a_gpu(): return
     g = np.where(held(m, f, kind), rng.integers(1, 3, (m, f)), 0).astype(np.float64)
-    e = (m + 7) // 8 * 8
+    e = e or (m + 7) // 8 * 8
     x, Wu, Wd = small((m, d), dtype), small((f, d), dtype), small((f, d), dtype)
     u = ROUND[dtype](f64(x) @ f64(Wu).T)
     tiled_case("few: %d tokens, %d x %d, %s, %s%s" % (m, d, f, kind, force or "by data", ", " + schedule if schedule else ""), GATED % ((m, d, f) + (dtype,) * 5) + ("schedule k for sm_90a { %s }\n" % schedule if schedule else ""),
@@ -95,6 +95,8 @@ gated(64, 256, 1000, "empty", schedule=GATE % (32, 64, 128))
 gated(64, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)     # more words a thread than stay in registers
 gated(64, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
 gated(64, 252, 520, "a tenth", "sparse", schedule=GATE % (64, 64, 128))      # rows of no whole 16 bytes
+gated(61, 256, 1032, "a tenth", "sparse", schedule=GATE % (64, 176, 64), e=61) # the gate's rows are no whole 16 bytes: its stand-in leaves bits
+gated(29, 256, 1032, "full", schedule=GATE % (32, 64, 128) + UP, e=29)
 gated(13, 512, 9000, "a tenth", "sparse", LOADS, schedule=GATE % (16, 64, 128))
 gated(13, 512, 9000, "a tenth", "", LOADS, schedule=GATE % (16, 128, 128))
 gated(24, 264, 4000, "full", "", LOADS[:1], schedule=GATE % (32, 64, 128) + "tile u t=8 f=128 d=256;")
