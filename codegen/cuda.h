@@ -216,6 +216,7 @@ typedef struct cg_launch {
   int buf_front;
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
   bool holds;             /* who comes behind it comes when all of its blocks have left */
+  bool joined;            /* it is another launch's `next` */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;
 

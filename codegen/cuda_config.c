@@ -393,7 +393,9 @@ static void put_product(const config *c) {
   put_size(c, "pitch_t", p->t.pitch);
   if (ir_kernel_moves_boxes(c->l->row)) put_boxes(c);
   if (ir_kernel_skips(c->l->row))
-    line(c, "static constexpr int split = %d, beside = %d; // blocks that share a tile, by k; on a multiprocessor", ir_kernel_split(c->l->row), cg_blocks_beside(c->l));
+    line(c, "static constexpr int split = %d, beside = %d; // blocks that share a tile, by k; on a multiprocessor\n"
+            "  static constexpr bool joined = %s, holds = %s; // another part of the kernel has waited; who comes behind waits for all to have left",
+         ir_kernel_split(c->l->row), cg_blocks_beside(c->l), c->l->joined ? "true" : "false", c->l->holds ? "true" : "false");
   put_lists(c);
   put_bsr(c);
   put_sdd(c);
@@ -712,10 +714,10 @@ static void put_next(const config *c) {
                  c->l->next->part);
 }
 
-/* What a kernel begins with.  One that moves boxes, or rows, waits for the grid before it by itself, once its barriers are there; some let the next
- * one come when they know that they are meant. */
+/* What a kernel begins with.  One that moves boxes waits for the grid before it by itself, once its barriers are there, and one that looks at zeros once
+ * its place is known; some let the next one come when they know that they are meant. */
 static const char *opening(const cg_launch *l, bool boxes) {
-  if (boxes || ir_kernel_brings_rows(l->row) || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
+  if (boxes || ir_kernel_skips(l->row) || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
   bool later = l->spreads || !strcmp(l->part, "compact");
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }

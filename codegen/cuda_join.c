@@ -71,6 +71,7 @@ bool cg_join(ir_arena *arena, cg_launches *first, cg_launches *second) {
   b->shared_bytes = a->shared_bytes;
   a->next = IR_NEW(arena, cg_launch);
   *a->next = *b;
+  a->next->joined = true;
   *second = (cg_launches){{0}};
   return true;
 }

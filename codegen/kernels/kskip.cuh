@@ -452,6 +452,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x / Config::split);
   noted_k noted(spc_shared, counts);
   all_sums sums;
+  spc_skip_waits<Config>();
   if constexpr (noted_k::together) {
     typename noted_k::words set = noted.words_from(args, place, 0); // with the verdict
     if (spc_not_meant<Config>(args)) return;

@@ -233,9 +233,10 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
   extern __shared__ __align__(1024) char spc_shared[];
   float *partial = (float *)spc_shared; // [warp][row][column]
   int *listed = (int *)(partial + stream::warps * tile);
-  if (spc_not_meant<Config>(args)) return;
   spc_tile_place place = spc_place_tile<Config>(args, blockIdx.x);
   const int end = min(place.n0 + Config::tile_n, place.n);
+  spc_skip_waits<Config>();
+  if (spc_not_meant<Config>(args)) return;
   const spc_found found = spc_find_columns<Config>(args, place, end, listed);
   if (found.count < 0) return;
   const int n = place.n0 + (int)threadIdx.x;

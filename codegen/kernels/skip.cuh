@@ -11,6 +11,13 @@
 #pragma once
 #include "spc/stream.cuh"
 
+// What does not depend on the launch before is reckoned before it has ended.
+template <class Config> SPC_DEVICE void spc_skip_waits() {
+  if (Config::joined) return;
+  if (Config::holds) ptx_wait_grid();
+  else ptx_follow_grid();
+}
+
 template <class Config> SPC_DEVICE void spc_skip_store(const spc_args &args, const spc_tile_place &place, int m, int n, float value) {
   using T = typename Config::T;
   T *to = Config::t(args, place.batch);

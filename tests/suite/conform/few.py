@@ -96,7 +96,7 @@ gated(64, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64)
 gated(64, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
 gated(64, 252, 520, "a tenth", "sparse", schedule=GATE % (64, 64, 128))      # rows of no whole 16 bytes
 gated(61, 256, 1032, "a tenth", "sparse", schedule=GATE % (64, 176, 64), e=61) # the gate's rows are no whole 16 bytes: its stand-in leaves bits
-gated(29, 256, 1032, "full", schedule=GATE % (32, 64, 128) + UP, e=29)
+gated(29, 256, 1032, "full", "", BULK[:1], schedule=GATE % (32, 64, 128) + UP, e=29)
 gated(13, 512, 9000, "a tenth", "sparse", LOADS, schedule=GATE % (16, 64, 128))
 gated(13, 512, 9000, "a tenth", "", LOADS, schedule=GATE % (16, 128, 128))
 gated(24, 264, 4000, "full", "", LOADS[:1], schedule=GATE % (32, 64, 128) + "tile u t=8 f=128 d=256;")
