@@ -9,10 +9,9 @@ const ir_list *cg_asked_list(const ir_stage *stage) {
   return list && list->bits && !list->ids && list->fused ? list : NULL;
 }
 
-/* Of blocks that share columns evenly 256 threads keep eight words each in registers (kernels/nbulk.cuh). */
-static bool fits_registers(const cg_launch *l, const ir_list *list, int64_t *most) {
-  const int64_t columns = 256 * 8 * 32;
-  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && *most <= columns);
+/* Of blocks that share columns evenly the kernel wants to know how many words there can be (kernels/nbulk.cuh). */
+static bool is_bounded(const cg_launch *l, const ir_list *list, int64_t *most) {
+  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && *most <= INT32_MAX);
 }
 
 void cg_asked_use(ir_arena *arena, cg_launch *l, ir_buf *values, bool bits_are_there) {
@@ -20,7 +19,7 @@ void cg_asked_use(ir_arena *arena, cg_launch *l, ir_buf *values, bool bits_are_t
   int64_t most;
   l->buf_asked = cg_buffer_use(arena, l, values);
   l->ahead = 3;
-  if (list && bits_are_there && list->tensor == l->asked.tensor && list->strip == l->row->m && list->gran == 1 && fits_registers(l, list, &most))
+  if (list && bits_are_there && list->tensor == l->asked.tensor && list->strip == l->row->m && list->gran == 1 && is_bounded(l, list, &most))
     l->buf_asked_bits = cg_buffer_use(arena, l, list->bits);
 }
 
@@ -79,7 +78,7 @@ static void put_bits(ir_arena *arena, const cg_launch *l, ir_text *out) {
   if (l->buf_asked_bits < 0) return;
   const ir_list *list = cg_asked_list(l->stage);
   int64_t most = 0;
-  if (ir_kernel_brings_rows(l->row) && fits_registers(l, list, &most)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)((most + 31) / 32));
+  if (ir_kernel_brings_rows(l->row) && is_bounded(l, list, &most)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)((most + 31) / 32));
   ir_text_printf(out, "  SPC_DEVICE const spc_u32 *asked_bits(const spc_args &args) { return (const spc_u32 *)args.buf[%d]; } // %s\n", l->buf_asked_bits, list->name);
   ir_text_printf(out, "  SPC_DEVICE int asked_words(const spc_args &args) { return (int)(((unsigned)(%s) + 31) / 32); } // of a strip\n", size_text(arena, list->capacity));
 }

@@ -95,6 +95,11 @@ template <class Config> struct spc_noted {
     }
     return true;
   }
+  // A's rows of a k lie in 16 bytes.  Behind the last row there may be room that nobody has filled: the sums that meet it are not stored.
+  SPC_DEVICE bool lies_whole(const spc_args &args, const spc_tile_place &place) {
+    const long long room = Config::own_a ? Config::pitch_a(args) : place.m;
+    return Config::layout_a == 'c' && place.m0 + rows <= room && spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
+  }
   // A at k, of all rows; Whole: they lie in 16 bytes.
   template <bool Whole> SPC_DEVICE values_type value_of(const spc_args &args, const spc_tile_place &place, int k) {
     long long pitch = Config::pitch_a(args), along = Config::layout_a == 'r' ? 1 : pitch, across = Config::layout_a == 'r' ? pitch : 1;
@@ -109,6 +114,11 @@ template <class Config> struct spc_noted {
       for (int r = 0; r < rows; r++) of[r] = place.m0 + r < place.m ? from[r * across].bits : 0u;
       return make_uint4(of[0] | of[1] << 16, of[2] | of[3] << 16, of[4] | of[5] << 16, of[6] | of[7] << 16);
     }
+  }
+  // One of them: of few at a time, for want of registers.
+  SPC_DEVICE unsigned short element_of(const spc_args &args, const spc_tile_place &place, int row, int k) {
+    const long long pitch = Config::pitch_a(args), along = Config::layout_a == 'r' ? 1 : pitch, across = Config::layout_a == 'r' ? pitch : 1;
+    return place.m0 + row < place.m ? Config::a(args, place.batch)[k * along + (place.m0 + row) * across].bits : (unsigned short)0;
   }
   // A at what this warp has noted.
   template <bool Whole> __device__ __forceinline__ void take_values(const spc_args &args, const spc_tile_place &place, int count) const {
@@ -161,8 +171,7 @@ template <class Config> struct spc_noted {
   }
   // A at what bits have noted: after the first rows of B have been asked for, which do not wait for it.
   __device__ __forceinline__ void bring_values(const spc_args &args, const spc_tile_place &place) const {
-    bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m &&
-                 spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
+    const bool whole = lies_whole(args, place);
     if (whole) take_values<true>(args, place, counts[spc_warp()]);
     else take_values<false>(args, place, counts[spc_warp()]);
   }
@@ -214,7 +223,7 @@ template <class Config> struct spc_noted {
   }
   // The same of one list.  `meanwhile` asks for rows of B: behind values that are copied as they lie, before others.
   template <class Meanwhile> __device__ __forceinline__ void bring_values_of_all(const spc_args &args, const spc_tile_place &place, Meanwhile meanwhile) const {
-    const bool whole = Config::layout_a == 'c' && place.m0 + rows <= place.m && spc_matrix<T>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)});
+    const bool whole = lies_whole(args, place);
     const int count = counts[0];
     if (whole) {
 #pragma unroll 1
@@ -227,7 +236,7 @@ template <class Config> struct spc_noted {
       ptx_copy_async_wait<0>();
     } else {
 #pragma unroll 1
-      for (int i = (int)threadIdx.x; i < count; i += Config::threads) values[i] = value_of<false>(args, place, k_of[i]);
+      for (int i = (int)threadIdx.x; i < count * rows; i += Config::threads) ((unsigned short *)values)[i] = element_of(args, place, i % rows, k_of[i / rows]);
     }
     __syncthreads();
   }

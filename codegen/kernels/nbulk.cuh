@@ -149,9 +149,10 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
 // columns a block.
 template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, true> {
   static constexpr int warps = 8, each = (Config::asked_most + warps * 32 - 1) / (warps * 32); // that look; words of a thread
-  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0 && each <= 8, "words of 8 rows stay in registers");
+  static constexpr int kept = each < 3 ? each : Config::clears ? 2 : 3;                                         // in registers; of more the others are looked at again
+  static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0, "a share is words of bits, of 8 rows");
 
-  spc_u32 set[each];
+  spc_u32 set[kept];
   int before, from, last; // columns that earlier threads have found; this block's next, and behind its last
   bool starts;            // a strip: nothing is known yet, or this is its first window
   spc_u32 sampled;
@@ -159,6 +160,13 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
   int count; // of the window
 
   SPC_DEVICE int word(int i) { return (int)threadIdx.x * each + i; }
+  // Calls use(word's number, word) for this thread's.
+  template <class Use> __device__ __forceinline__ void each_word(const spc_args &args, const spc_tile_place &place, Use use) const {
+#pragma unroll
+    for (int i = 0; i < kept; i++) use(word(i), set[i]);
+#pragma unroll 1
+    for (int i = kept; i < each; i++) use(word(i), spc_asked_word<Config>(args, place.m0 / Config::tile_m, word(i)));
+  }
   SPC_DEVICE bool looks() { return threadIdx.x < warps * 32; }
   __device__ __forceinline__ void ask(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &, bool samples) {
     starts = true;
@@ -166,20 +174,19 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
       if (samples) threshold = Config::threshold(args);
     if (!looks()) return;
 #pragma unroll
-    for (int i = 0; i < each; i++) set[i] = spc_asked_word<Config>(args, place.m0 / Config::tile_m, word(i));
+    for (int i = 0; i < kept; i++) set[i] = spc_asked_word<Config>(args, place.m0 / Config::tile_m, word(i));
     if constexpr (Config::takes_sample)
       if (samples) sampled = spc_asked_sample<Config>(args).found_here;
   }
   // Of a strip: how many there are before this thread's; false: dense is meant.
-  __device__ __forceinline__ bool counted(const spc_args &args, const spc_bulk_share &share, bool samples) {
+  __device__ __forceinline__ bool counted(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, bool samples) {
     __shared__ int totals[warps];
     __shared__ spc_u32 sampled_by[warps];
     const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     before = 0;
     if (looks()) {
       int mine = 0;
-#pragma unroll
-      for (int i = 0; i < each; i++) mine += __popc(set[i]);
+      each_word(args, place, [&](int, spc_u32 set) { mine += __popc(set); });
       before = spc_scan_warp(mine);
       if (lane == 31) totals[warp] = before;
       before -= mine;
@@ -201,16 +208,15 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
     return true;
   }
   __device__ __forceinline__ bool find(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share, int *listed, bool samples) {
-    if (starts && !counted(args, share, samples)) return false;
+    if (starts && !counted(args, place, share, samples)) return false;
     count = min(Columns, last - from);
     if (looks()) {
       int at = before - from;
-#pragma unroll
-      for (int i = 0; i < each; i++) {
+      each_word(args, place, [&](int number, spc_u32 left) {
 #pragma unroll 1
-        for (spc_u32 left = set[i]; left; left &= left - 1, at++)
-          if ((spc_u32)at < (spc_u32)count) listed[at] = word(i) * 32 + __ffs((int)left) - 1;
-      }
+        for (; left; left &= left - 1, at++)
+          if ((spc_u32)at < (spc_u32)count) listed[at] = number * 32 + __ffs((int)left) - 1;
+      });
     }
     __syncthreads();
     return true;
@@ -226,16 +232,15 @@ template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, tr
   // Of its part of the columns, by who has looked at them.
   __device__ __forceinline__ void clear(const spc_args &args, const spc_tile_place &place, const spc_bulk_share &share) const {
     if (!Config::clears || !starts || !looks()) return;
-#pragma unroll
-    for (int i = 0; i < each; i++) {
-      const int n = word(i) * 32;
+    each_word(args, place, [&](int number, spc_u32 set) {
+      const int n = number * 32;
 #pragma unroll 1
       for (spc_u32 lanes = ptx_ballot(n >= share.first && n < share.end); lanes; lanes &= lanes - 1) { // of each of them a column a lane
         const int of = __ffs((int)lanes) - 1, column = __shfl_sync(~0u, n, of) + (int)threadIdx.x % 32;
-        const spc_u32 asked = __shfl_sync(~0u, set[i], of);
+        const spc_u32 asked = __shfl_sync(~0u, set, of);
         if (column < share.end && !(asked >> threadIdx.x % 32 & 1)) spc_clear_column<Config>(args, place, column);
       }
-    }
+    });
   }
   __device__ __forceinline__ bool advance(const spc_args &, spc_tile_place &, const spc_bulk_share &) {
     starts = false;
