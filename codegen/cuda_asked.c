@@ -78,6 +78,8 @@ static void put_bits(ir_arena *arena, const cg_launch *l, ir_text *out) {
   if (l->buf_asked_bits < 0) return;
   const ir_list *list = cg_asked_list(l->stage);
   int64_t most = 0;
+  const bool few = ir_size_bound(list->strips, &most) && most <= 8;
+  ir_text_printf(out, "  static constexpr bool asked_by_many = %s; // strips, for all that is known\n", few ? "false" : "true");
   if (ir_kernel_brings_rows(l->row) && is_bounded(l, list, &most)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)((most + 31) / 32));
   ir_text_printf(out, "  SPC_DEVICE const spc_u32 *asked_bits(const spc_args &args) { return (const spc_u32 *)args.buf[%d]; } // %s\n", l->buf_asked_bits, list->name);
   ir_text_printf(out, "  SPC_DEVICE int asked_words(const spc_args &args) { return (int)(((unsigned)(%s) + 31) / 32); } // of a strip\n", size_text(arena, list->capacity));

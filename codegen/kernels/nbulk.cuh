@@ -149,7 +149,7 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
 // columns a block.
 template <class Config, int Columns> struct spc_bulk_columns<Config, Columns, true> {
   static constexpr int warps = 8, each = (Config::asked_most + warps * 32 - 1) / (warps * 32); // that look; words of a thread
-  static constexpr int kept = each < 3 ? each : Config::clears ? 2 : 3;                                         // in registers; of more the others are looked at again
+  static constexpr int kept = each < 3 ? each : Config::clears ? 2 : 3; // in registers, of which there are no more; the others are looked at again
   static_assert(Config::tile_m == 8 && Config::tile_n % 32 == 0, "a share is words of bits, of 8 rows");
 
   spc_u32 set[kept];

@@ -60,7 +60,7 @@ template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
 };
 
 // Runs of eight words of bits, a word a thread: all blocks come for the same ones at once, and the cache gives 32 bytes as soon as 4.  The next run is the
-// next strip's, further on in the columns.
+// next strip's, further on in the columns; of more strips than eight one here and there.
 template <class Config> struct spc_asked_sample<Config, true> {
   static constexpr int run = 8, runs = 256 / run; // by the first 256 threads
   static_assert(Config::threads >= run * runs, "a thread looks at one word");
@@ -70,7 +70,8 @@ template <class Config> struct spc_asked_sample<Config, true> {
     const int n = (int)Config::n(args), strips = ((int)Config::m(args) + Config::tile_m - 1) / Config::tile_m, wide = (n + 32 * run - 1) / (32 * run);
     const int share = (int)threadIdx.x / run, word = share * wide / runs * run + (int)threadIdx.x % run;
     int strip = share % 8;
-    if (strip >= strips) strip = max(min(strip - strips, strips - 1), 0);
+    if (Config::asked_by_many && strips > 8) strip = share * 5 % runs * strips / runs;
+    else if (strip >= strips) strip = max(min(strip - strips, strips - 1), 0);
     const int inside = max(min(32, n - word * 32), 0);
     found_here = share < runs ? (spc_u32)__popc(spc_asked_word<Config>(args, strip, word)) | (spc_u32)inside << 16 : 0;
   }
