@@ -228,10 +228,10 @@ typedef struct cg_launches {
   IR_VEC(cg_launch) at;
 } cg_launches;
 
-/* The launches of a stage with this row (the stage's own or a runner-up's). producer_detects: for
- * DETECT stages of a fused list, and stages that ask bits, whether the epilogue that was chosen makes the bits. */
+/* The launches of a stage with this row (the stage's own or a runner-up's). bits_are_there: for DETECT stages of a
+ * fused list, and stages that ask bits, whether the epilogue that was chosen makes them. */
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
-                           const char *row, bool producer_detects, ir_sink *sink, cg_launches *out);
+                           const char *row, bool bits_are_there, ir_sink *sink, cg_launches *out);
 /* ---- shapes (cuda_shape.c) -------------------------------------------------------------------- */
 /* The function's outermost loop whose iterations threads share; NULL: there is none. */
 const ir_code *cg_thread_loop(const ir_func *func);
@@ -347,7 +347,8 @@ bool cg_print_steps(cg_printer *p, const ir_code *loop);
 /* Columns that threads share the sums of, and the shares inside them. */
 void cg_print_columns(cg_printer *p, const ir_code *loop);
 void cg_print_size(ir_arena *arena, const ir_expr *size,
-                   ir_text *out);      /* an expression of dims alone */
+                   ir_text *out);
+const char *cg_size_text(ir_arena *arena, const ir_expr *size);      /* an expression of dims alone */
 void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */
 const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier, never a keyword */
 const char *cg_value_type(ir_dtype t); /* of t in arithmetic: "float" for bf16 */

@@ -9,18 +9,19 @@ const ir_list *cg_asked_list(const ir_stage *stage) {
   return list && list->bits && !list->ids && list->fused ? list : NULL;
 }
 
-/* Of blocks that share columns evenly the kernel wants to know how many words there can be (kernels/nbulk.cuh). */
-static bool is_bounded(const cg_launch *l, const ir_list *list, int64_t *most) {
-  return !ir_kernel_brings_rows(l->row) || (ir_size_bound(list->capacity, most) && *most <= INT32_MAX);
+/* Words of a strip at most; 0: nobody knows. */
+static int64_t most_words(const ir_list *list) {
+  int64_t columns;
+  return ir_size_bound(list->capacity, &columns) && columns <= INT32_MAX ? (columns + 31) / 32 : 0;
 }
 
 void cg_asked_use(ir_arena *arena, cg_launch *l, ir_buf *values, bool bits_are_there) {
   const ir_list *list = cg_asked_list(l->stage);
-  int64_t most;
   l->buf_asked = cg_buffer_use(arena, l, values);
   l->ahead = 3;
-  if (list && bits_are_there && list->tensor == l->asked.tensor && list->strip == l->row->m && list->gran == 1 && is_bounded(l, list, &most))
-    l->buf_asked_bits = cg_buffer_use(arena, l, list->bits);
+  if (!list || !bits_are_there || list->tensor != l->asked.tensor || list->strip != l->row->m || list->gran != 1) return;
+  if (ir_kernel_brings_rows(l->row) && !most_words(list)) return; /* its threads keep words in registers (kernels/nbulk.cuh) */
+  l->buf_asked_bits = cg_buffer_use(arena, l, list->bits);
 }
 
 /* ---- what nobody asks for ---------------------------------------------------------------------- */
@@ -67,32 +68,27 @@ static bool rest_is_read(const ir_kernel *kernel, const ir_stage *stage) {
   return false;
 }
 
-static const char *size_text(ir_arena *arena, const ir_expr *size) {
-  ir_text text = ir_text_new(arena);
-  cg_print_size(arena, size, &text);
-  return text.data;
-}
-
+/* ---- text ---------------------------------------------------------------------------------------- */
 static void put_bits(ir_arena *arena, const cg_launch *l, ir_text *out) {
   ir_text_printf(out, "  static constexpr bool asks_bits = %s;\n", l->buf_asked_bits >= 0 ? "true" : "false");
   if (l->buf_asked_bits < 0) return;
   const ir_list *list = cg_asked_list(l->stage);
-  int64_t most = 0;
-  const bool few = ir_size_bound(list->strips, &most) && most <= 8;
+  int64_t strips;
+  const bool few = ir_size_bound(list->strips, &strips) && strips <= 8;
   ir_text_printf(out, "  static constexpr bool asked_by_many = %s; // strips, for all that is known\n", few ? "false" : "true");
-  if (ir_kernel_brings_rows(l->row) && is_bounded(l, list, &most)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)((most + 31) / 32));
+  if (ir_kernel_brings_rows(l->row)) ir_text_printf(out, "  static constexpr int asked_most = %d; // words of a strip\n", (int)most_words(list));
   ir_text_printf(out, "  SPC_DEVICE const spc_u32 *asked_bits(const spc_args &args) { return (const spc_u32 *)args.buf[%d]; } // %s\n", l->buf_asked_bits, list->name);
-  ir_text_printf(out, "  SPC_DEVICE int asked_words(const spc_args &args) { return (int)(((unsigned)(%s) + 31) / 32); } // of a strip\n", size_text(arena, list->capacity));
+  ir_text_printf(out, "  SPC_DEVICE int asked_words(const spc_args &args) { return (int)(((unsigned)(%s) + 31) / 32); } // of a strip\n", cg_size_text(arena, list->capacity));
 }
 
 void cg_asked_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *l, ir_text *out) {
   const cg_operand *o = &l->asked;
   double step = 0;
   if (l->buf_asked < 0) return;
-  const char *type = ir_dtype_rows[o->tensor->dtype].cuda, *by_m = size_text(arena, o->stride_m);
+  const char *type = ir_dtype_rows[o->tensor->dtype].cuda, *by_m = cg_size_text(arena, o->stride_m);
   ir_text_printf(out, "  static constexpr int ahead = %d; // turns whose loads are under way\n", l->ahead);
   ir_text_printf(out, "  SPC_DEVICE bool asked(const spc_args &args, long long m, long long n) { // %s\n", o->tensor->name);
-  ir_text_printf(out, "    return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;\n", type, l->buf_asked, by_m, size_text(arena, o->stride_n));
+  ir_text_printf(out, "    return spc_get(((const %s *)args.buf[%d])[m * %s + n * %s]) != 0;\n", type, l->buf_asked, by_m, cg_size_text(arena, o->stride_n));
   ir_text_put(out, "  }\n");
   put_bits(arena, l, out);
   ir_text_printf(out, "  static constexpr bool clears = %s; // zeros where nobody asks\n", rest_is_read(kernel, l->stage) ? "true" : "false");

@@ -90,8 +90,9 @@ static void emit_launch(compilation *c, const cg_launch *launch, ir_code_image *
   code->source = text.data;
 }
 
-/* Whether the epilogue that was chosen for the list's tensor makes its bits. */
-static bool bits_are_made(const compilation *c, const ir_list *list) {
+/* Whether the epilogue that was chosen makes the bits that the stage makes a list of, or asks. */
+static bool bits_are_made(const compilation *c, const ir_stage *reader) {
+  const ir_list *list = reader->kind == IR_STAGE_DETECT ? reader->detects : cg_asked_list(reader);
   for (int i = 0; list && i < c->kernel->stages.count; i++) {
     const variant *v = &c->variants[i];
     if (v->stage && v->stage->kind == IR_STAGE_COMPUTE && v->stage->detects == list &&
@@ -161,7 +162,7 @@ static spc_status select_variant(compilation *c, int i) {
     return SPC_INVALID_INPUT;
   }
   SPC_TRY(cg_select_stage(c->arena, c->kernel, v->stage, v->row,
-                          bits_are_made(c, v->stage->kind == IR_STAGE_DETECT ? v->stage->detects : cg_asked_list(v->stage)), c->sink, &v->launches));
+                          bits_are_made(c, v->stage), c->sink, &v->launches));
   bool picky = (row && row->align) || (v->launches.at.count && v->launches.at.at[0].library);
   return picky && !c->options->alone ? select_stand_in(c, v, v->row) : SPC_OK;
 }

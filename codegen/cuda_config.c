@@ -23,11 +23,7 @@ static void line(const config *c, const char *format, ...) {
   va_end(args);
 }
 
-static const char *size_text(const config *c, const ir_expr *size) {
-  ir_text text = ir_text_new(c->arena);
-  cg_print_size(c->arena, size, &text);
-  return text.data;
-}
+static const char *size_text(const config *c, const ir_expr *size) { return cg_size_text(c->arena, size); }
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 

@@ -288,6 +288,12 @@ void cg_print_size(ir_arena *arena, const ir_expr *e, ir_text *out) {
   }
 }
 
+const char *cg_size_text(ir_arena *arena, const ir_expr *size) {
+  ir_text text = ir_text_new(arena);
+  cg_print_size(arena, size, &text);
+  return text.data;
+}
+
 /* ---- statements ------------------------------------------------------------------------------ */
 static void put_block(cg_printer *p, const ir_block *block);
 

@@ -780,9 +780,9 @@ static spc_status select_launches(selection *s, const char *row_name) {
 }
 
 spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage,
-                           const char *row_name, bool producer_detects, ir_sink *sink,
+                           const char *row_name, bool bits_are_there, ir_sink *sink,
                            cg_launches *out) {
-  selection s = {arena, kernel, stage, sink, out, producer_detects};
+  selection s = {arena, kernel, stage, sink, out, bits_are_there};
   *out = (cg_launches){{0}};
   SPC_TRY(select_launches(&s, row_name));
   return check_room(&s);

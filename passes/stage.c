@@ -154,15 +154,19 @@ static int64_t tile_of(const ir_stage *stage, const ir_index *index) {
 
 enum { BITS_A_WORD = 32 };
 
+/* The product that makes the list's tensor, whatever the data say, and makes no bits yet; NULL: there is none. */
+static ir_stage *free_producer(const pass_context *context, const ir_kernel *kernel, const ir_list *list) {
+  if (pass_target_of(context)->kind != IR_TARGET_CUDA || !list->strip_index || list->strip_dim < 0) return NULL;
+  ir_stage *producer = stage_of(kernel, list->tensor);
+  return producer && !producer->detects && strcmp(producer->row, "loop") && !producer->when.list ? producer : NULL;
+}
+
 /* A product's epilogue holds whole tiles: it can make the bits where strips and words of bits do
  * not cross one. */
 static bool epilogue_detects(const pass_context *context, const ir_kernel *kernel,
                              const ir_list *list) {
-  if (pass_target_of(context)->kind != IR_TARGET_CUDA) return false;
-  const ir_stage *producer = stage_of(kernel, list->tensor);
-  if (!producer || producer->detects || !strcmp(producer->row, "loop") || producer->when.list)
-    return false;
-  if (!list->strip_index || list->strip_dim < 0) return false;
+  const ir_stage *producer = free_producer(context, kernel, list);
+  if (!producer) return false;
   const ir_expr *strip = producer->stmts.at[0]->subs[list->strip_dim];
   const ir_expr *axis = producer->stmts.at[0]->subs[list->axis_dim];
   if (strip->kind != IR_INDEX || axis->kind != IR_INDEX) return false;
@@ -283,11 +287,9 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
 
 /* Kernels that look at zeros themselves ask bits, where the epilogue of who makes the values can leave some on the way. */
 static void leave_asked_bits(pass_context *context, ir_kernel *kernel, ir_list *list) {
-  ir_stage *producer = stage_of(kernel, list->tensor);
+  ir_stage *producer = free_producer(context, kernel, list);
   const ir_kernel_row *row = producer ? ir_kernel_row_named(producer->row) : NULL;
-  if (!row || producer->detects || producer->when.list || list->strip_dim < 0 || ir_dtype_bytes(list->tensor->dtype) != 2 ||
-      !ir_kernel_detects_steps(row, list->strip, list->gran))
-    return;
+  if (!row || ir_dtype_bytes(list->tensor->dtype) != 2 || !ir_kernel_detects_steps(row, list->strip, list->gran)) return;
   pass_list_add_bits(context, kernel, list);
   list->fused = true;
   producer->detects = list;
