@@ -3,7 +3,7 @@
 // Rows of A[k][m] and B[k][n] go by cp.async into the slabs that boxes.cuh lays out: 64 elements, 128 bytes wide, the
 // chunks of row r stored at  chunk ^ r % 8.  A that was written over the same list (Config::packed: its row p is k number p of
 // the list; or the list brought it side by side, row by row) comes by box instead: swrite and sread cancel.  Eight threads share a row of all slabs, so a thread has tile_k / 16 rows
-// and reads as many list entries, one k tile ahead.  Rows start at multiples of 16 bytes (the plan takes another kernel
+// and asks for as many list entries, two k tiles ahead.  Rows start at multiples of 16 bytes (the plan takes another kernel
 // where they do not), so a chunk lies wholly inside its operand or wholly outside.
 #pragma once
 #include "spc/barrier.cuh"
@@ -16,6 +16,7 @@ template <class Config> struct spc_gathered {
   using panel_b = typename spc_boxes<Config>::b;
   static constexpr int threads = 128, wide = 8, step = threads / wide, passes = Config::tile_k / step;
   static constexpr int gran = Config::gran, chunk = 8; // elements of 16 bytes
+  static constexpr int ahead = 2;                      // k tiles whose entries are asked for before they are copied
   static_assert((Config::layout_a == 'c' || Config::packed_map > 0) && Config::layout_b == 'r',
                 "a k list needs A stored [k][m] and B stored [k][n]: a row of the gather must be contiguous");
   static_assert(Config::tile_k % step == 0, "every thread must have the same number of rows");
@@ -26,7 +27,7 @@ template <class Config> struct spc_gathered {
   spc_u32 pitch_a, pitch_b;    // bytes
   spc_list list;
   int position, first, inside; // in the list, in k's, of the next tile; row and byte in a slab; bit j: slab j's chunk
-  int next[passes];            // k's of the next tile; -1: past the list
+  int asked[ahead][passes];    // entries of the next tiles; -1: past the list
   bool whole;                  // all chunks lie inside
   int end, begin;              // where halves are told apart: the first one's last k tile, and the second one's first
 
@@ -50,7 +51,8 @@ template <class Config> struct spc_gathered {
       end = spc_half_of<Config>(args, place.m0 / Config::strip, 0, Config::tile_k).end;
       begin = second.begin < second.end ? second.begin : 0x7fffffff;
     }
-    look_ahead();
+#pragma unroll
+    for (int i = 0; i < ahead; i++) look_ahead();
   }
   // Bit h: half h of A has a use for k tile number i.
   __device__ __forceinline__ int halves(int i) const {
@@ -64,7 +66,11 @@ template <class Config> struct spc_gathered {
   }
   __device__ __forceinline__ void look_ahead() {
 #pragma unroll
-    for (int p = 0; p < passes; p++) next[p] = list.template at<gran>(position + p * step);
+    for (int p = 0; p < passes; p++) {
+#pragma unroll
+      for (int i = 0; i + 1 < ahead; i++) asked[i][p] = asked[i + 1][p];
+      asked[ahead - 1][p] = list.template ask<gran>(position + p * step);
+    }
     position += Config::tile_k;
   }
   // Where the box of a packed A starts in k tile i; that of an empty list lies outside, and is zeros.
@@ -94,9 +100,9 @@ template <class Config> struct spc_gathered {
   template <bool Whole> __device__ __forceinline__ void load_tile(spc_u32 slot) {
     int now[passes];
 #pragma unroll
-    for (int p = 0; p < passes; p++) now[p] = next[p];
+    for (int p = 0; p < passes; p++) now[p] = list.template row_of<gran>(asked[0][p], position - ahead * Config::tile_k + p * step);
     look_ahead();
-    const int used = halves(position / Config::tile_k - 2); // the list is read one k tile ahead
+    const int used = halves(position / Config::tile_k - 1 - ahead);
 #pragma unroll
     for (int p = 0; p < passes; p++) {
       spc_u64 k = (spc_u32)max(now[p], 0);

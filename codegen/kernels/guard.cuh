@@ -102,7 +102,8 @@ template <class Config> SPC_DEVICE bool spc_decide_asked(const spc_args &args, d
 template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &args, spc_u32 *room) {
   const spc_u32 warps = Config::threads / 32, each = 2, most = Config::threads * each;
   spc_u32 strips = (spc_u32)Config::strips(args), step = max((strips + most - 1) / most, 1u), set = 0;
-  double threshold = Config::threshold(args), sum = 0;
+  spc_u64 sum = 0;
+  const double threshold = Config::threshold(args);
   const int *counts = Config::counts(args);
   if constexpr (Config::halves) counts += Config::pairs(args); // of either strip
   int count[each]; // asked for beside the verdict; nobody has written them where a sample says dense
@@ -134,10 +135,10 @@ template <class Config> SPC_DEVICE bool spc_decide_from_counts(const spc_args &a
   for (spc_u32 w = 0; w < warps; w++) sum += room[w];
   const double all = (double)((strips + step - 1) / step) * (double)Config::capacity(args);
   if constexpr (Config::in_place) {
-    double asked = 0;
+    spc_u64 asked = 0;
 #pragma unroll
     for (spc_u32 w = 0; w < warps; w++) asked += room[warps + w];
-    return spc_decide_asked<Config>(args, sum, asked, all, threshold, !Config::own_dense);
+    return spc_decide_asked<Config>(args, (double)sum, (double)asked, all, threshold, !Config::own_dense);
   }
-  return spc_decide<Config>(args, sum, all, threshold, !Config::own_dense);
+  return spc_decide<Config>(args, (double)sum, all, threshold, !Config::own_dense);
 }

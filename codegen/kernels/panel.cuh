@@ -141,6 +141,13 @@ struct spc_list {
     int row = position / Gran < count ? ids[position / Gran] * Gran + position % Gran : -1;
     return row < extent ? row : -1;
   }
+  // The same in two: what is asked for early is looked at when it is wanted, for to look is to wait.
+  template <int Gran> __device__ __forceinline__ int ask(int position) const { return position / Gran < count ? ids[position / Gran] : -1; }
+  template <int Gran> __device__ __forceinline__ int row_of(int asked, int position) const {
+    if (Gran == 1) return asked;
+    int row = asked * Gran + position % Gran;
+    return asked >= 0 && row < extent ? row : -1;
+  }
 };
 
 // The rows of a panel, wherever in the operand they lie.
