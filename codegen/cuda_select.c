@@ -634,6 +634,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   l->buf_ids = use(s, l, list->ids);
   l->buf_counts = use(s, l, list->counts);
   l->buf_packed = use(s, l, list->packed);
+  cg_clear_shares(s->arena, l);
   l->lists_guarded = is_guarded(s->kernel, list);
   l->sampled = values && l->lists_guarded;
   use_decision(s, l);

@@ -72,7 +72,7 @@ bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOA
 bool ir_kernel_fills(const ir_kernel_row *row) { return ir_kernel_spreads(row) || ir_kernel_n_blocks(row); }
 
 bool ir_kernel_shares(const ir_kernel_row *row) {
-  return ir_kernel_moves_boxes(row) && (ir_kernel_samples(row) || ir_kernel_fills(row)) && ir_kernel_split(row) == 1;
+  return ir_kernel_moves_boxes(row) && (ir_kernel_samples(row) || ir_kernel_fills(row) || ir_kernel_gathers(row)) && ir_kernel_split(row) == 1;
 }
 
 int ir_kernel_narrow(const ir_kernel_row *row) {

@@ -65,11 +65,11 @@ bool ir_kernel_n_blocks(
                                   others, and its result is whole */
 /* Either of these: what the list does not name of a whole result is filled, by its bits. */
 bool ir_kernel_fills(const ir_kernel_row *row);
-/* Persistent blocks over tiles that a list of its columns makes: where tiles are fewer than blocks several can share one, by k. */
+/* Persistent blocks over tiles that a list makes, or whose k's it names: where tiles are fewer than blocks several can share one, by k. */
 bool ir_kernel_shares(const ir_kernel_row *row);
 /* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */
 int ir_kernel_narrow(const ir_kernel_row *row);
-/* Strips of a list whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */
+/* Strips of a list of columns whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */
 enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6 };
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
 bool ir_kernel_writes_bsr(const ir_kernel_row *row); /* its result is stored in blocks, which say what is computed (ir/bsr.h) */

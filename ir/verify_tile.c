@@ -106,8 +106,8 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
     ir_fault(c, list->span, "only a list, with bits, of single elements of strips says which of them hold everywhere");
   check_list_buf(c, list->sums, IR_F32, "sums of parts");
   check_list_buf(c, list->arrived, IR_I32, "counters");
-  if (!list->sums != !list->arrived || (list->sums && (!list->ids || list->order || list->packed || list->sums->count->kind != IR_CONST || list->arrived->count->kind != IR_CONST)))
-    ir_fault(c, list->span, "blocks that share a tile meet in sums and counters, of known numbers, of a list that is neither of an order nor packed");
+  if (!list->sums != !list->arrived || (list->sums && (!list->ids || list->order || (list->packed && !list->strip_index) || list->sums->count->kind != IR_CONST || list->arrived->count->kind != IR_CONST)))
+    ir_fault(c, list->span, "blocks that share a tile meet in sums and counters, of known numbers, of a list of strips that has no order");
   if (!list->marks != !list->order)
     ir_fault(c, list->span, "rows that are regrouped have marks and an order");
   if (list->order && (!list->strip_index || list->fused || list->vals || list->bits))

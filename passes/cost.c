@@ -228,7 +228,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   int split = ir_kernel_split(tiling->row);
   double k = (tiling->columns || tiling->rows ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
-  bool gathers = tiling->columns && !tiling->whole;
+  bool gathers = tiling->columns && !tiling->whole, shares = ir_kernel_shares(tiling->row) && !tiling->rows && !tiling->scattered;
   double rest = gathers              ? p->column_tile_us * tiling->strip / 128
                 : tiling->scattered ? p->row_tile_us * tiling->n / 256
                 : tiling->pairs     ? p->pair_tile_us
@@ -238,7 +238,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
   const double varies = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5; /* how many tiles a list has; behind wide ones come narrow ones */
   if (tiling->whole) turns = fmax(1, tiles / p->units + varies);
-  else if (tiling->columns && !tiling->pairs && ir_kernel_shares(tiling->row) && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
+  else if (tiling->columns && !tiling->pairs && shares && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
+  else if (listed && !tiling->columns && shares) turns = shared_turns(p, tiles, met * q->k / tiling->k, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs), outside = outside_time(p, q, tiling, k);
   double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k));

@@ -119,6 +119,7 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   __shared__ places listed;
   __shared__ spc_u64 barrier;
   if (spc_not_meant<Config>(args)) return;
+  spc_clear_counters<Config>(args);
   const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31, mine = (int)threadIdx.x;
   const spc_u32 strips = (spc_u32)Config::strips(args), groups = (Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;

@@ -26,10 +26,11 @@ template <class Config> struct spc_gathered {
   const char *a, *b;           // this thread's first chunk, of row 0
   spc_u32 pitch_a, pitch_b;    // bytes
   spc_list list;
-  int position, first, inside; // in the list, in k's, of the next tile; row and byte in a slab; bit j: slab j's chunk
+  int line, position;          // this thread's first row in a k tile; in the list, in k's, of the next tile to ask for
+  int first, inside;           // byte in a slab; bit j: slab j's chunk
   int asked[ahead][passes];    // entries of the next tiles; -1: past the list
   bool whole;                  // all chunks lie inside
-  int end, begin;              // where halves are told apart: the first one's last k tile, and the second one's first
+  int first_end, second_begin; // where halves are told apart: k tiles, of the first half and of the second
 
   __device__ __forceinline__ spc_gathered(const spc_args &args, const spc_tile_place &place, int thread) {
     int row = thread / wide, column = thread % wide * chunk;
@@ -45,18 +46,22 @@ template <class Config> struct spc_gathered {
 #pragma unroll
     for (int j = 0; j < panel_b::slabs; j++)
       inside |= (place.n0 + column + j * 64 < place.n ? 1 : 0) << (panel_a::slabs + j);
-    position = row;
+    line = row;
     if constexpr (Config::halves) {
       spc_half second = spc_half_of<Config>(args, place.m0 / Config::strip, 1, Config::tile_k);
-      end = spc_half_of<Config>(args, place.m0 / Config::strip, 0, Config::tile_k).end;
-      begin = second.begin < second.end ? second.begin : 0x7fffffff;
+      first_end = spc_half_of<Config>(args, place.m0 / Config::strip, 0, Config::tile_k).end;
+      second_begin = second.begin < second.end ? second.begin : 0x7fffffff;
     }
+  }
+  // With this k tile.
+  __device__ __forceinline__ void begin(int i) {
+    position = line + i * Config::tile_k;
 #pragma unroll
-    for (int i = 0; i < ahead; i++) look_ahead();
+    for (int a = 0; a < ahead; a++) look_ahead();
   }
   // Bit h: half h of A has a use for k tile number i.
   __device__ __forceinline__ int halves(int i) const {
-    if constexpr (Config::halves) return (i < end ? 1 : 0) | (i >= begin ? 2 : 0);
+    if constexpr (Config::halves) return (i < first_end ? 1 : 0) | (i >= second_begin ? 2 : 0);
     else return 3;
   }
   // k tiles; an empty list has one of zeros: sums that something else than the multiply may write would be kept out

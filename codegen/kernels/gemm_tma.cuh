@@ -319,7 +319,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
   while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
     const spc_k_share share = spc_share_at_hand<Config>(walk, rows.tiles());
-    if constexpr (Config::share_units > 0) rows.begin(share.begin);
+    if constexpr (Config::share_units > 0 || Config::gathers) rows.begin(share.begin);
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
@@ -612,6 +612,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     else if constexpr (spc_wgmma_sums<Config>::promotes) spc_box_multiply_promoting<Config>(sums, shared, base, at, steps);
     else if constexpr (Config::halves) {
       spc_half half = all ? spc_half{0, steps} : spc_half_in_work<Config>(args, epilogue.place, walk, steps);
+      if constexpr (Config::gathers && Config::share_units > 0) half = half.within(share);
       spc_box_pass<Config>(shared, at, half.begin);
       if (Config::samples && half.end == half.begin) { // nobody reads what would be stored
         spc_box_pass<Config>(shared, at, steps + (Config::reads_place ? store::place_slots : 0));
@@ -691,7 +692,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
                                               Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
-  static_assert(Config::share_units == 0 || ((Config::samples || Config::n_blocks) && Config::split == 1), "tiles are shared where a list makes them");
+  static_assert(Config::share_units == 0 || ((Config::samples || Config::n_blocks || spc_is_dealt<Config>()) && Config::split == 1 && !Config::detects),
+                "tiles are shared where a list makes them, or names their k's");
   static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
                                  Config::warps_m == 2 && Config::tile_k == spc_run && sizeof(typename Config::A) == 2),
                 "A's blocks come in two runs of 64 rows, one a warpgroup");

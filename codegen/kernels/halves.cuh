@@ -6,6 +6,7 @@
 //     second                   [begin ............ end)       a warpgroup multiplies the pieces that its half has entries in
 #pragma once
 #include "spc/abi.h"
+#include "spc/place.cuh"
 #include "spc/ptx.cuh"
 #include "spc/sdd.cuh"
 
@@ -13,6 +14,11 @@
 struct spc_half {
   int begin, end;
   __device__ __forceinline__ bool has(int piece) const { return piece >= begin && piece < end; }
+  // Of the pieces of a share, counted from its first.
+  __device__ __forceinline__ spc_half within(const spc_k_share &share) const {
+    const int from = min(max(begin, share.begin), share.end) - share.begin;
+    return {from, max(min(end, share.end) - share.begin, from)};
+  }
 };
 
 // per: rows or columns in a piece.

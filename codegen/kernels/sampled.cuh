@@ -53,8 +53,17 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
   int first, rank; // strip of lane 0, -1: none yet; of this lane's two strips in their window, 16 bits each
   bool lies;       // dense is meant, or the lists of the first window are about as long as each other: tiles are taken as they lie
   bool all;        // of a kernel that is its own dense branch: what the guard says
+  spc_tile_part mine; // of the tile at hand
+  spc_u32 last, left, parts; // the turn whose tiles are shared, how many there are, and in how many parts at most
 
-  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole) : turn(0), first(-1), rank(0), lies(true), all(Config::own_dense && whole) {
+  __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
+      : turn(0), first(-1), rank(0), lies(true), all(Config::own_dense && whole), mine{0, 1}, last(~0u), left(0), parts(1) {
+    if constexpr (Config::share_units > 0)
+      if (!all) {
+        const spc_u32 tiles = (spc_u32)Config::tiles(args);
+        left = tiles % gridDim.x, parts = (spc_u32)spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, gridDim.x);
+        if (parts > 1) last = tiles / gridDim.x;
+      }
     const long long enough = 512; // k tiles of a block, were nothing zero
     if (all || (!Config::regroups && Config::tiles(args) / gridDim.x * ((Config::k(args) + 63) / 64) < enough)) return;
     int strips = ((int)Config::m(args) + Config::strip - 1) / Config::strip, here = min(strips, 32), lane = (int)threadIdx.x & 31;
@@ -80,17 +89,27 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
         rank += other > count[1] || (other == count[1] && half * 32 + j < 32 + lane) ? 0x10000 : 0;
       }
   }
+  // Of a short list there are fewer parts, and blocks that have none.
+  __device__ __forceinline__ bool has_part(const spc_args &args, const spc_tile_place &place) {
+    if constexpr (Config::share_units > 0) mine.parts = max(1, min(mine.parts, spc_k_tiles<Config>(place, args) / Config::share_steps));
+    return mine.number < mine.parts;
+  }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     const int m = (int)Config::m(args), n = (int)Config::n(args);
     const spc_u32 strips = (spc_u32)(m + Config::strip - 1) / Config::strip, wide = (spc_u32)(n + Config::tile_n - 1) / Config::tile_n;
 #pragma unroll 1
     for (;;) {
       spc_u32 number = turn * gridDim.x + (turn % 2 && !lies ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+      const bool shared = Config::share_units > 0 && turn >= last;
+      if (shared) {
+        if (turn > last || blockIdx.x / parts >= left) return false;
+        number = turn * gridDim.x + blockIdx.x / parts, mine = {(int)(blockIdx.x % parts), (int)parts};
+      }
       turn++;
       if (lies) {
         if (number >= (spc_u32)Config::tiles(args)) return false;
         place = spc_place_tile<Config>(args, number, Config::own_dense && all ? 8 : Config::raster);
-        return true;
+        return !shared || has_part(args, place);
       }
       if (number >= strips * tall * wide) return false;
       int row = (int)(number / wide), window = row / (lists * tall) * lists, within = (row - window * tall) / tall;
@@ -99,7 +118,7 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       const int who = low ? __ffs((int)low) - 1 : 31 + __ffs((int)high);
       place.m0 = (first + who) * Config::strip + row % tall * Config::tile_m, place.n0 = (int)(number % wide) * Config::tile_n;
       place.m = m, place.n = n, place.batch = 0;
-      if (place.m0 < m) return true; // the last strip may have fewer tiles than the others
+      if (place.m0 < m) return !shared || has_part(args, place); // the last strip may have fewer tiles than the others
     }
   }
 };

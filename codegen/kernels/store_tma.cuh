@@ -563,6 +563,7 @@ template <class Config> struct spc_box_store {
     bool pairs = by_rows && (((spc_u64)to | (spc_u64)pitch * sizeof(T)) & (2 * sizeof(T) - 1)) == 0;
     ptx_sync_group(sums::group()); // the vectors are there
     each_piece(all, [&](const typename sums::Sum *v, int b, int number) {
+      if (!e.has(number * piece / 64)) return;
 #pragma unroll
       for (int i = 0; i < piece / 2; i += 2) {
         int part = number % (columns / piece) * piece + i / 4 * 8, m = e.place.m0 + sums::group_row() + b * 64 + warp * 16 + lane / 4 + i % 4 / 2 * 8;
