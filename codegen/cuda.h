@@ -222,7 +222,8 @@ typedef struct cg_launch {
 
 enum { CG_LARGE_TILE = 128 * 128 }; /* elements: from so many on it is the tensor cores that are waited for, up to so many memory */
 enum { CG_BLOCKS_BESIDE = 4 }; /* of a launch before a kernel, or behind it, on a multiprocessor */
-enum { CG_COMPACT_ROWS = 16, CG_COMPACT_COLUMNS = 2048 }; /* that a block brings side by side what is listed of, and how many at a time */
+/* Rows that a block brings side by side what is listed of; columns that it lists at a time, and copies; how many such copies it has room for. */
+enum { CG_COMPACT_ROWS = 16, CG_COMPACT_STRETCH = 4096, CG_COMPACT_WINDOW = 1024, CG_COMPACT_WINDOWS = 3 };
 
 typedef struct cg_launches {
   IR_VEC(cg_launch) at;

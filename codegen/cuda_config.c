@@ -663,8 +663,8 @@ static void put_list_kernel(const config *c) {
                          c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");
   if (c->l->cluster) put_pointer(c, "partial", "int", c->l->buf_partial);
   if (c->l->compacted)
-    line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, window = %d, shared_bytes = %d; // zeros follow up to a multiple; columns at a time", IR_LIST_PACKED,
-         CG_COMPACT_ROWS, CG_COMPACT_COLUMNS, c->l->shared_bytes);
+    line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, stretch = %d, window = %d, windows = %d, shared_bytes = %d; // zeros follow up to a multiple; columns",
+         IR_LIST_PACKED, CG_COMPACT_ROWS, CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS, c->l->shared_bytes);
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);

@@ -628,7 +628,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   cg_launch *l = launch_new(s, row, "compact", THREADS_TO_COMPACT);
   l->list = list;
   l->compacted = true;
-  l->shared_bytes = CG_COMPACT_ROWS * CG_COMPACT_COLUMNS * (int)ir_dtype_bytes(list->tensor->dtype);
+  l->shared_bytes = CG_COMPACT_WINDOWS * CG_COMPACT_ROWS * CG_COMPACT_WINDOW * (int)ir_dtype_bytes(list->tensor->dtype);
   l->buf_a = use_values(s, l, list->tensor);
   l->buf_bits = use(s, l, list->bits);
   l->buf_ids = use(s, l, list->ids);

@@ -4,23 +4,23 @@
 //     packed  [rows][axis]   of each row the elements at its strip's ids, in their order, then zeros up to a multiple of `whole`
 //
 // A column of such a matrix is two bytes of every row: nobody gathers that.  What is listed of it moves by box once it lies side by side, as
-// fast as a matrix without zeros.  A block takes a few rows of a strip, has a window of them copied to shared memory and lists the window for
-// itself meanwhile; then a lane has two entries, which it reads of several rows, and stores whole words.
-// Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, window (columns).
+// fast as a matrix without zeros.  A block takes a few rows of a strip and lists a stretch of columns for itself; windows of its rows are copied to
+// shared memory meanwhile, some ahead of the others.  Then a lane has two entries of a window, which it reads of several rows, and stores whole words.
+// Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, stretch and window (columns), windows (that there is room for).
 #pragma once
 #include "spc/barrier.cuh"
 #include "spc/detect.cuh"
 #include "spc/tma.cuh"
 
 template <class Config> struct spc_listed_places {
-  static constexpr int warps = Config::threads / 32, most = Config::window / 32; // words of a window
-  static_assert(most % 32 == 0 && most <= Config::threads, "a window's words are one a thread, of whole warps");
-  unsigned short entry[most * 32]; // columns from the window's first on
-  int before[most];                // entries before the word, in this window
+  static constexpr int warps = Config::threads / 32, most = Config::stretch / 32; // words of a stretch
+  static_assert(most % 32 == 0 && most <= Config::threads, "a stretch's words are one a thread, of whole warps");
+  unsigned short entry[most * 32]; // columns from the stretch's first on
+  int before[most];                // entries before the word, in this stretch
   spc_u32 word[most];
   alignas(16) int sums[warps]; // read in whole chunks: what lies before it is written meanwhile
 
-  // A window's words, one a thread: its entries, and how many there are.
+  // A stretch's words, one a thread: its entries, and how many there are.
   __device__ __forceinline__ int list(spc_u32 mine, int words) {
     const int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
     int here = spc_scan_warp(__popc(mine)), found = 0;
@@ -45,7 +45,7 @@ template <class Config> struct spc_listed_places {
 // Where a block's rows are read from, a window of columns at a time: as they lie, where few of their elements are listed; else from shared memory,
 // whose rows bulk copies fill.
 template <class Config> struct spc_window_rows {
-  static constexpr int rows = Config::rows_a_block, columns = spc_listed_places<Config>::most * 32;
+  static constexpr int rows = Config::rows_a_block, columns = Config::window, room_for = Config::windows;
 #if __CUDA_ARCH__ >= 900
   static constexpr bool stages = true;
 #else
@@ -54,8 +54,8 @@ template <class Config> struct spc_window_rows {
   const unsigned short *from; // the block's first row
   long long pitch, extent;
   unsigned short *room;
-  spc_u32 barrier;
-  int count; // rows that there are
+  spc_u32 barriers; // one a window that there is room for
+  int count;        // rows that there are
   bool staged;
 
   // By all threads.
@@ -64,33 +64,35 @@ template <class Config> struct spc_window_rows {
     staged = stages && (long long)entries * few > extent && extent % 8 == 0 && (((spc_u64)from | (spc_u64)pitch * 2) & 15) == 0;
     if constexpr (stages)
       if (staged && threadIdx.x == 0) {
-        ptx_barrier_init(barrier, 1);
+        for (int i = 0; i < room_for; i++) ptx_barrier_init(barriers + i * 8, 1);
         ptx_fence_barrier_init();
-        bring(0);
       }
   }
-  // The window from column `first` on; by one thread, when nobody reads the one before.
-  __device__ __forceinline__ void bring(int first) const {
+  // Window number n, if there is one; by all warps, a row each, when nobody reads the one that lies there.
+  __device__ __forceinline__ void bring(int n) const {
     if constexpr (stages) {
+      const long long first = (long long)n * columns;
+      if (first >= extent || threadIdx.x % 32 > 0) return;
       const int bytes = (int)min((long long)columns, extent - first) * 2;
-      ptx_barrier_expect(barrier, bytes * count);
+      const spc_u32 barrier = barriers + n % room_for * 8;
+      if (threadIdx.x == 0) ptx_barrier_expect(barrier, bytes * count);
 #pragma unroll 1
-      for (int r = 0; r < count; r++) ptx_bulk_load(spc_shared_address(room) + r * columns * 2, from + r * pitch + first, bytes, barrier);
+      for (int r = (int)threadIdx.x / 32; r < count; r += Config::threads / 32) ptx_bulk_load(spc_shared_address(at(n)) + r * columns * 2, from + r * pitch + first, bytes, barrier);
     }
   }
-  __device__ __forceinline__ void wait(int parity) const {
-    if constexpr (stages)
-      if (staged) ptx_barrier_wait(barrier, parity);
+  __device__ __forceinline__ unsigned short *at(int n) const { return room + n % room_for * rows * columns; }
+  __device__ __forceinline__ void wait(int n) const {
+    if constexpr (stages) ptx_barrier_wait(barriers + n % room_for * 8, n / room_for & 1);
   }
 };
 
-// So many entries of a window go to consecutive places of each of some rows.  The places `at` (even) and behind it: entries i and i + 1,
+// So many entries, columns from `first` on, go to consecutive places of each of some rows.  The places `at` (even) and behind it: entries i and i + 1,
 // zeros behind the last up to place `end`.
 template <int Rows>
-SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int i,
-                                 int entries, int at, int end) {
+SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
+                                 int i, int entries, int at, int end) {
   const bool has[2] = {i >= 0 && i < entries, i + 1 < entries};
-  const int column[2] = {has[0] ? entry[i] : 0, has[1] ? entry[i + 1] : 0};
+  const int column[2] = {has[0] ? entry[i] - first_column : 0, has[1] ? entry[i + 1] - first_column : 0};
   const bool first = i >= 0 && at < end, second = at + 1 < end;
   spc_u32 low[Rows], high[Rows];
 #pragma unroll
@@ -110,54 +112,72 @@ SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, un
 
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   using places = spc_listed_places<Config>;
+  using rows_of = spc_window_rows<Config>;
   using V = typename Config::V;
-  const int at_once = 8, parts = Config::rows_a_block / at_once; // rows of a warp's task
+  const int at_once = 4, parts = Config::rows_a_block / at_once; // rows of a warp's task
   static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
-  static_assert(Config::shared_bytes >= Config::rows_a_block * places::most * 64, "shared_bytes is less than a window of the block's rows");
+  static_assert(Config::shared_bytes >= rows_of::room_for * rows_of::rows * rows_of::columns * 2, "shared_bytes is less than the windows of the block's rows");
+  static_assert(Config::stretch % Config::window == 0 && Config::window % 32 == 0, "a stretch is whole windows, a window whole words");
   extern __shared__ __align__(128) char spc_shared[];
   __shared__ places listed;
-  __shared__ spc_u64 barrier;
+  __shared__ spc_u64 barriers[rows_of::room_for];
   if (spc_not_meant<Config>(args)) return;
   spc_clear_counters<Config>(args);
   const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31, mine = (int)threadIdx.x;
   const spc_u32 strips = (spc_u32)Config::strips(args), groups = (Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;
   const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
-  int own = 0;
+  spc_u32 word = s < strips && mine < words ? bits[mine] : 0;
+  int entries = __popc(word); // of this thread, then of the strip
 #pragma unroll 1
-  for (int w = mine; s < strips && w < words; w += Config::threads) own += __popc(bits[w]);
-  if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words)) return;
+  for (int w = mine + Config::threads; s < strips && w < words; w += Config::threads) entries += __popc(bits[w]);
+  if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words, entries)) return;
   ptx_release_grid(); // not before: who multiplies needs a multiprocessor to itself, and had better find them all left at once
-  const int entries = spc_block_sums<Config>({own, 0}).x, end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
+  const int end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
   const long long m0 = (long long)s * Config::strip + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
   const int rows = (int)min(min((long long)(s + 1) * Config::strip, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
   if (s >= strips || rows <= 0) return;
   const bool aligned = extent % 2 == 0; // else another kernel multiplies, from the values as they lie
-  spc_window_rows<Config> window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared,
-                                    spc_shared_address(&barrier), rows, false};
+  rows_of window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared, spc_shared_address(barriers), rows, false};
   window.begin(entries);
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
-  int parity = 0, begin = 0; // places before the window's
-#pragma unroll 1
-  for (int first = 0; first < words; first += places::most, parity ^= 1) {
-    const int w = first + mine, here = min(words - first, (int)places::most);
-    const int found = listed.list(mine < here ? bits[w] : 0, here);
-    window.wait(parity);
-    const bool last = first + places::most >= words;
-    const int at0 = begin & ~1, limit = last ? (int)min((long long)end, extent) : begin + found; // whole words
-#pragma unroll 1
-    for (int i = mine; group == 0 && i < found; i += Config::threads) ids[begin + i] = first * 32 + listed.entry[i];
+  // Entries [first, first + count) of the stretch to the places from `begin` on, up to place `limit`; by all warps.
+  auto move = [&](const unsigned short *from, long long step, int first_column, int first, int count, int begin, int limit) {
+    const int at0 = begin & ~1; // whole words
 #pragma unroll 1
     for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
-      const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once, i = at - begin;
+      const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once;
       unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
-      if (window.staged) spc_move_entries<at_once>(window.room + r * window.columns, window.columns, to, extent, rows - r, listed.entry, i, found, at, limit);
-      else spc_move_entries<at_once>(window.from + r * pitch + first * 32, pitch, to, extent, rows - r, listed.entry, i, found, at, limit);
+      spc_move_entries<at_once>(from + r * step, step, to, extent, rows - r, listed.entry + first, first_column, at - begin, count, at, limit);
+    }
+  };
+  int begin = 0; // places before the stretch's
+#pragma unroll 1
+  for (int first = 0; first < words; first += places::most) {
+    const int here = min(words - first, (int)places::most), per = Config::window / 32, windows = (here + per - 1) / per;
+    if (first > 0) word = mine < here ? bits[first + mine] : 0;
+    const int found = listed.list(mine < here ? word : 0, here);
+    const bool last = first + places::most >= words;
+    const int whole = last ? (int)min((long long)end, extent) : begin + found; // the limit of the last window
+#pragma unroll 1
+    for (int i = mine; group == 0 && i < found; i += Config::threads) ids[begin + i] = first * 32 + listed.entry[i];
+    if (window.staged) {
+      // Not before the list: instructions and words that come behind so many copies would wait for them.
+      for (int i = 0; first == 0 && i < window.room_for; i++) window.bring(i);
+#pragma unroll 1
+      for (int w = 0; w < windows; w++) {
+        const int n = first / per + w, from = listed.before[w * per], to = w + 1 < windows ? listed.before[(w + 1) * per] : found;
+        window.wait(n);
+        move(window.at(n), window.columns, w * Config::window, from, to - from, begin + from, w + 1 < windows ? begin + to : whole);
+        __syncthreads(); // before the entries and the rows of another
+        window.bring(n + window.room_for);
+      }
+    } else {
+      move(window.from + first * 32, pitch, 0, 0, found, begin, whole);
+      __syncthreads();
     }
     begin += found;
-    __syncthreads(); // before the entries and the rows of the next window
-    if (!last && window.staged && mine == 0) window.bring((first + places::most) * 32);
   }
   if (group == 0 && mine == 0) Config::counts(args)[s] = entries;
 }

@@ -488,19 +488,26 @@ template <class Config> struct spc_looked {
   __device__ __forceinline__ float share() const { return all ? (float)((all + step - 1) / step) / (float)all : 1; }
 };
 
-// Whether the cover calls for dense; a sample may have said so.  By all threads, all blocks alike.
-template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args, spc_u32 words) {
+// Whether the cover calls for dense; a sample may have said so.  By all threads, all blocks alike.  own: of each thread, and then the block's sum of
+// these, unless a sample has said dense.
+template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args, spc_u32 words, int &own) {
   if constexpr (Config::decides) {
     __shared__ int sampled; // one thread reads the verdict, for another block may write it anew
     spc_looked<Config> looked(args, words);
     double threshold = Config::threshold(args);
     if (threadIdx.x == 0) sampled = Config::sampled ? spc_verdict(Config::verdict(args)) : 0;
-    spc_two found = spc_block_sums<Config>({0, looked.set()});
+    spc_two found = spc_block_sums<Config>({own, looked.set()});
+    own = found.x;
     if (sampled > 0) return true;
     double all = looked.share() * (double)Config::strips(args) * (double)Config::capacity(args);
     return spc_decide<Config>(args, found.y, all, threshold) && Config::lists_guarded;
   }
+  own = spc_block_sums<Config>({own, 0}).x;
   return false;
+}
+template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args, spc_u32 words) {
+  int none = 0;
+  return Config::decides && spc_bits_say_dense<Config>(args, words, none);
 }
 
 // Counters that who computes over the list begins with (shares.cuh).
