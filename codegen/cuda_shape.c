@@ -172,6 +172,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->capped = split == 1;
     out->evenly = cg_deals_evenly(launch);
     if (split > 1) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, split));
+    if (launch->gathers && launch->share_units) out->grid[0] = ir_apply(arena, IR_OP_MUL, out->grid[0], ir_int(arena, IR_SHARED_PARTS)); /* a few tiles are many parts */
     if (launch->attend.is) cg_attend_maps(arena, launch, out);
     else cg_boxes_maps(arena, launch, out);
   }
