@@ -176,10 +176,11 @@ static bool is_strip_of_64(const pass_tiling *tiling) {
   return ir_kernel_gathers(tiling->row) && tiling->row->m == 64 && !tiling->pairs;
 }
 
-/* Turns of a list's tiles where blocks share those of the last one (kernels/shares.cuh), and what it takes to meet; k: steps of a tile. */
-static double shared_turns(const pass_profile *p, double tiles, double k, double *meet) {
-  double whole = floor(tiles / p->units), left = tiles - whole * p->units;
-  double parts = fmax(1, fmin(p->units / fmax(1, left), fmin(IR_SHARED_PARTS, floor(k / IR_SHARED_STEPS)))); /* of a number that is an expectation */
+/* Turns of a list's tiles where blocks share those of the last one (kernels/shares.cuh), and what it takes to meet; k: steps of a tile.  expected: how
+ * many tiles there are is an expectation, and so is how many blocks share one. */
+static double shared_turns(const pass_profile *p, double tiles, double k, bool expected, double *meet) {
+  double whole = floor(tiles / p->units), left = tiles - whole * p->units, blocks = p->units / fmax(1, left);
+  double parts = fmax(1, fmin(expected ? blocks : floor(blocks), fmin(IR_SHARED_PARTS, floor(k / IR_SHARED_STEPS))));
   *meet = left > 0 && parts > 1 ? p->share_us : 0;
   return whole + (left > 0 ? 1 / parts : 0);
 }
@@ -238,8 +239,8 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
   const double varies = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5; /* how many tiles a list has; behind wide ones come narrow ones */
   if (tiling->whole) turns = fmax(1, tiles / p->units + varies);
-  else if (tiling->columns && !tiling->pairs && shares && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, &meet);
-  else if (listed && !tiling->columns && shares) turns = shared_turns(p, tiles, met * q->k / tiling->k, &meet);
+  else if (tiling->columns && !tiling->pairs && shares && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, true, &meet);
+  else if (listed && !tiling->columns && shares) turns = shared_turns(p, tiles, met * q->k / tiling->k, false, &meet);
   double fetched = microseconds_of_bytes(narrow_bytes(q, tiling, k), p->unit_gbs);
   double memory = microseconds_of_bytes(product_bytes(q, tiling, q->m, cover), p->bandwidth_gbs), outside = outside_time(p, q, tiling, k);
   double one = fmax(fmax(flops / (rate * 1e6), fetched), listed ? 0 : lines_time(p, q, tiling, k));
