@@ -25,7 +25,7 @@
  * each of the three ascending; so a strip's own ones lie side by side:
  *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
  *     ids     i32 [pairs][capacity]      pairs = ceil(strips / 2); bits are of single strips
- * Blocks that share a tile which the list makes, each a part of its k's, meet in
+ * Blocks that share a tile which the list makes, or whose k's it names, each a part of the k's, meet in
  *     sums    f32 [parts][tile]          what a part has computed
  *     arrived i32 [parts][warpgroups]    how many of a tile's parts are there, at its first part; 0 between products
  * Where strips are single rows and micro-tiles single elements, rows may be compressed instead:
@@ -59,7 +59,7 @@ struct ir_list {
   ir_buf *marks, *order;       /* of rows that are regrouped; both, or NULL */
   ir_buf *packed;              /* what the list names of the tensor, side by side; or NULL */
   ir_buf *partial;             /* of strips: how many of the listed columns do not hold in all rows; or NULL */
-  ir_buf *sums, *arrived;      /* of columns: where blocks that share a tile meet, parts of it and counters; both, or NULL */
+  ir_buf *sums, *arrived;      /* where blocks that share a tile meet, parts of it and counters; both, or NULL */
   ir_buf *verdict;   /* i32 [1]: above 0 dense, else sparse; on CUDA 1 + the cover in 65536ths, negative where sparse, and 0
                         before it is known, as on the CPU where it is of a verdict alone; written by the guard stage, on CUDA by who makes the list or alone reads it;
                         NULL: no guard */

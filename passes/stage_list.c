@@ -172,7 +172,8 @@ static bool leaves_few(pass_context *context, const ir_stage *stage, const ir_li
 
 static bool may_share(pass_context *context, const ir_kernel *kernel, const ir_stage *stage, const ir_list *list, const ir_kernel_row *row) {
   if (!list->bits || ir_list_made_once(kernel, list)) return false;
-  if (ir_kernel_gathers(row)) return list->strip_index && !list->order && !stage->detects && leaves_few(context, stage, list, row);
+  const bool own = list->pairs && !ir_kernel_pairs(row); /* one strip's entries of a list that two share */
+  if (ir_kernel_gathers(row)) return list->strip_index && !list->order && !own && !stage->detects && leaves_few(context, stage, list, row);
   return list->strips->kind != IR_CONST || list->strips->i / (list->pairs ? 2 : 1) <= IR_SHARED_STRIPS;
 }
 

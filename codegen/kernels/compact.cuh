@@ -4,8 +4,8 @@
 //     packed  [rows][axis]   of each row the elements at its strip's ids, in their order, then zeros up to a multiple of `whole`
 //
 // A column of such a matrix is two bytes of every row: nobody gathers that.  What is listed of it moves by box once it lies side by side, as
-// fast as a matrix without zeros.  A block takes a few rows of a strip and lists a stretch of columns for itself; windows of its rows are copied to
-// shared memory meanwhile, some ahead of the others.  Then a lane has two entries of a window, which it reads of several rows, and stores whole words.
+// fast as a matrix without zeros.  A block takes a few rows of a strip and lists a stretch of columns for itself; then windows of its rows are copied
+// to shared memory, some ahead of the others.  Then a lane has two entries of a window, which it reads of several rows, and stores whole words.
 // Config names: those of detect.cuh; rows_packed, packed_whole, rows_a_block, stretch and window (columns), windows (that there is room for).
 #pragma once
 #include "spc/barrier.cuh"

@@ -1,6 +1,6 @@
-// shares.cuh - tiles of a list in the last turn, where they are fewer than blocks: several blocks share a tile, each a part of its k's.
+// shares.cuh - tiles in the last turn, where they are fewer than blocks: several blocks share a tile, each a part of its k's.
 //
-// How many tiles a list makes is known on the device alone, so a block finds there how many parts a tile has: as many as give every block
+// How many tiles a list of columns makes is known on the device alone, so a block finds there how many parts a tile has: as many as give every block
 // one.  A block leaves the sums of its part in memory, a float4 a thread side by side.  Who comes last to a tile shares it with those that are
 // still there, each some of its boxes: they add up the sums of all parts, in the order of the parts, whoever it is: the same lists and values give the
 // same bits.  Who has come earlier waits a little for that; nobody waits until another block comes.
