@@ -128,6 +128,22 @@ static int64_t assumed(const ir_expr *size) {
   return size && size->kind == IR_DIM ? size->dim->assumed : 0;
 }
 
+/* Tiles over k's of a list that are left for the last turn, where blocks share them (kernels/shares.cuh), at the sizes that estimates took. */
+static void put_turns(const ir_stage *stage, ir_text *out) {
+  const ir_kernel_row *row = ir_kernel_row_named(stage->row);
+  const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
+  if (!row || !list || !list->sums || !ir_kernel_gathers(row) || !ir_kernel_shares(row)) return;
+  int64_t tiles = 1, units = list->sums->count->i / ((int64_t)row->m * row->n);
+  for (int i = 0; i < stage->tiles.count; i++) {
+    const ir_tile_size *tile = &stage->tiles.at[i];
+    if (strcmp(tile->index->name, list->axis->name)) tiles *= (assumed(tile->index->extent) + tile->size - 1) / tile->size;
+  }
+  const int64_t left = tiles % units, blocks = left ? units / left : 0;
+  if (blocks > 1)
+    ir_text_printf(out, "    turns     %lld tiles on %lld multiprocessors; %lld of the last turn %s shared, by up to %lld blocks each, some of the list's %s a block\n", (long long)tiles,
+                   (long long)units, (long long)left, left == 1 ? "is" : "are", (long long)(blocks < IR_SHARED_PARTS ? blocks : IR_SHARED_PARTS), list->axis->name);
+}
+
 /* Rows of a full strip; of a list of whole rows what one holds, which zeros must leave out together. */
 static double strip_rows(const ir_candidate *c) {
   int64_t rows = assumed(c->strip_index ? c->strip_index->extent : NULL), length = 1;
@@ -289,6 +305,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   put_axes(stmt, out);
   if (stmt->fused_why) ir_text_printf(out, "    fusion    %s\n", stmt->fused_why);
   for (int i = 0; i < stage->reads.count; i++) put_list(stage->reads.at[i], out);
+  put_turns(stage, out);
   put_aside(kernel, stage, out);
   if (chosen && chosen->operand && chosen->axis) put_sparse(kernel, chosen, out);
   if (chosen && stage->when.list && pass_weighs_store(stage->when.list)) put_weighed(kernel, stage, chosen, out);
