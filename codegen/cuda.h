@@ -347,9 +347,8 @@ void cg_print_rows_of_lanes(cg_printer *p, const ir_code *loop);
 bool cg_print_steps(cg_printer *p, const ir_code *loop);
 /* Columns that threads share the sums of, and the shares inside them. */
 void cg_print_columns(cg_printer *p, const ir_code *loop);
-void cg_print_size(ir_arena *arena, const ir_expr *size,
-                   ir_text *out);
-const char *cg_size_text(ir_arena *arena, const ir_expr *size);      /* an expression of dims alone */
+void cg_print_size(ir_arena *arena, const ir_expr *size, ir_text *out); /* an expression of dims alone */
+const char *cg_size_text(ir_arena *arena, const ir_expr *size);         /* the same, by itself */
 void cg_print_fragment(cg_printer *p); /* parameters' declarations aside: body and return */
 const char *cg_cuda_name(ir_arena *arena, const char *name); /* a C++ identifier, never a keyword */
 const char *cg_value_type(ir_dtype t); /* of t in arithmetic: "float" for bf16 */

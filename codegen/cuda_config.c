@@ -286,8 +286,7 @@ static void put_lists(const config *c) {
   if (ir_kernel_skips(l->row) && !ir_kernel_skips_columns(l->row)) {
     line(c, "static constexpr bool noted = %s; // bits say where A is not zero", l->noted ? "true" : "false");
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
-    bool inner = l->product.a.tensor->role == IR_ROLE_LET || l->product.a.tensor->role == IR_ROLE_TEMP;
-    line(c, "static constexpr bool own_a = %s; // its memory is the kernel's, rows as long as their pitch", inner ? "true" : "false");
+    line(c, "static constexpr bool own_a = %s; // its memory is the kernel's, rows as long as their pitch", ir_tensor_is_inner(l->product.a.tensor) ? "true" : "false");
   }
   if (l->noted) read = l->noted;
   if (!made && !fills && !l->own_lists && !l->noted && !l->live) return;

@@ -7,9 +7,8 @@
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 void cg_share_tiles(ir_arena *arena, cg_launch *l) {
-  const bool own = l->gathers && l->list && l->list->pairs && !ir_kernel_pairs(l->row); /* one strip's entries of a list that two share */
-  const ir_list *list = l->samples || l->n_blocks || (l->gathers && !own && !l->detects) ? l->list : NULL;
-  if (!list || !list->sums || !ir_kernel_shares(l->row)) return;
+  const ir_list *list = ir_stage_shares(l->stage, l->row) ? l->list : NULL;
+  if (!list || !list->sums) return;
   l->share_units = least(list->sums->count->i / (l->row->m * l->row->n), list->arrived->count->i / (ir_kernel_workers(l->row) / 128));
   if (!l->share_units) return;
   l->buf_sums = cg_buffer_use(arena, l, list->sums);

@@ -368,6 +368,8 @@ int64_t ir_size_sample(int dim, int point);
 bool ir_size_same(const ir_expr *a, const ir_expr *b);
 /* Upper bound from fixed values and dyn bounds; false when a dim has none. */
 bool ir_size_bound(const ir_expr *size, int64_t *value);
+/* The size itself, whatever the dyn dims are; false when it depends on them. */
+bool ir_size_known(const ir_expr *size, int64_t *value);
 
 /* ---- text (print.c, parse.c), rules (verify.c) --------------------------------------------- */
 void ir_print(const ir_program *program, ir_text *out);

@@ -1,5 +1,6 @@
 /* kernels.c - the table of composed CUDA kernels, made from kernels.def. */
 #include "ir/kernels.h"
+#include "ir/tile.h"
 
 const ir_kernel_row ir_kernel_rows[] = {
 #define SPC_KERNEL(NAME, SKELETON, LOAD_A, LOAD_B, MULTIPLY, SCHEDULE, STORE, M, N, K, DEPTH,      \
@@ -73,6 +74,14 @@ bool ir_kernel_fills(const ir_kernel_row *row) { return ir_kernel_spreads(row) |
 
 bool ir_kernel_shares(const ir_kernel_row *row) {
   return ir_kernel_moves_boxes(row) && (ir_kernel_samples(row) || ir_kernel_fills(row) || ir_kernel_gathers(row)) && ir_kernel_split(row) == 1;
+}
+
+bool ir_stage_shares(const ir_stage *stage, const ir_kernel_row *row) {
+  const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
+  if (!list || !ir_kernel_shares(row)) return false;
+  if (!ir_kernel_gathers(row)) return true;
+  const bool apart = list->pairs && !ir_kernel_pairs(row); /* one strip's entries of a list that two share */
+  return list->strip_index && !list->order && !apart && !stage->detects;
 }
 
 int ir_kernel_narrow(const ir_kernel_row *row) {

@@ -67,6 +67,9 @@ bool ir_kernel_n_blocks(
 bool ir_kernel_fills(const ir_kernel_row *row);
 /* Persistent blocks over tiles that a list makes, or whose k's it names: where tiles are fewer than blocks several can share one, by k. */
 bool ir_kernel_shares(const ir_kernel_row *row);
+/* Whether it is so in this stage, over the list that it reads: who makes room in the list asks, and whoever uses that. */
+struct ir_stage;
+bool ir_stage_shares(const struct ir_stage *stage, const ir_kernel_row *row);
 /* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */
 int ir_kernel_narrow(const ir_kernel_row *row);
 /* Strips of a list of columns whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */

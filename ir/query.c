@@ -407,3 +407,10 @@ bool ir_size_bound(const ir_expr *size, int64_t *value) {
   *value = r.high;
   return true;
 }
+
+bool ir_size_known(const ir_expr *size, int64_t *value) {
+  range r;
+  if (!size_range(size, &r) || r.low != r.high) return false;
+  *value = r.low;
+  return true;
+}

@@ -229,7 +229,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   int split = ir_kernel_split(tiling->row);
   double k = (tiling->columns || tiling->rows ? q->k : cover * q->k) / split;
   double flops = 2 * tiling->m * tiling->n * round_up(k, tiling->k);
-  bool gathers = tiling->columns && !tiling->whole, shares = ir_kernel_shares(tiling->row) && !tiling->rows && !tiling->scattered;
+  bool gathers = tiling->columns && !tiling->whole, shares = ir_kernel_shares(tiling->row);
   double rest = gathers              ? p->column_tile_us * tiling->strip / 128
                 : tiling->scattered ? p->row_tile_us * tiling->n / 256
                 : tiling->pairs     ? p->pair_tile_us

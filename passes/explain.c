@@ -81,9 +81,9 @@ static void put_lines(const ir_stage *stage, ir_text *out) {
   if (boxes) ir_expr_walk(ir_stage_stmt(stage)->value, note_summed, &c);
   for (int i = 0; i < c.count; i++) {
     const ir_expr *size = c.found[i]->dim[ir_last_dim(c.found[i])];
-    int64_t length = size->kind == IR_CONST ? size->i : size->kind == IR_DIM ? size->dim->value : 0;
+    int64_t length;
     ir_text_printf(out, "    lines     rows of `%s` are no multiples of %d bytes, so each %d bytes of them lie in two memory lines", c.found[i]->name, PASS_LINE_BYTES, PASS_LINE_BYTES);
-    if (length > 0) ir_text_printf(out, "; rows of %lld elements in place of %lld would lie in one", (long long)((length + line - 1) / line * line), (long long)length);
+    if (ir_size_known(size, &length)) ir_text_printf(out, "; rows of %lld elements in place of %lld would lie in one", (long long)((length + line - 1) / line * line), (long long)length);
     ir_text_put(out, "\n");
   }
 }
@@ -131,8 +131,8 @@ static int64_t assumed(const ir_expr *size) {
 /* Tiles over k's of a list that are left for the last turn, where blocks share them (kernels/shares.cuh), at the sizes that estimates took. */
 static void put_turns(const ir_stage *stage, ir_text *out) {
   const ir_kernel_row *row = ir_kernel_row_named(stage->row);
-  const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
-  if (!row || !list || !list->sums || !ir_kernel_gathers(row) || !ir_kernel_shares(row)) return;
+  if (!row || !ir_kernel_gathers(row) || !ir_stage_shares(stage, row) || !stage->reads.at[0]->sums) return;
+  const ir_list *list = stage->reads.at[0];
   int64_t tiles = 1, units = list->sums->count->i / ((int64_t)row->m * row->n);
   for (int i = 0; i < stage->tiles.count; i++) {
     const ir_tile_size *tile = &stage->tiles.at[i];

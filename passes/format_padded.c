@@ -31,9 +31,8 @@ typedef struct padded {
 /* ---- which matrices -------------------------------------------------------------------------- */
 /* Elements of a row; 0: they are not known yet. */
 static int64_t row_of(const ir_tensor *t) {
-  const ir_expr *size = t->dim[ir_last_dim(t)];
-  if (size->kind == IR_CONST) return size->i;
-  return size->kind == IR_DIM && size->dim->value > 0 ? size->dim->value : 0;
+  int64_t size;
+  return ir_size_known(t->dim[ir_last_dim(t)], &size) ? size : 0;
 }
 
 static int64_t rounded_up(const ir_tensor *t) {

@@ -78,12 +78,8 @@ static int64_t flat_limit(const lower_row *row) {
 
 /* Whether the upper words are kept; NULL: always. */
 static ir_expr *is_deep(lower_state *s, const lower_row *row) {
-  const ir_expr *extent = row->last->extent;
-  int64_t limit = flat_limit(row), known = extent->kind == IR_CONST ? extent->i
-                                           : extent->kind == IR_DIM ? extent->dim->value
-                                                                    : -1;
-  if (known > limit) return NULL;
-  if (known >= 0) return pass_code_bool(s, false);
+  int64_t limit = flat_limit(row), known;
+  if (ir_size_known(row->last->extent, &known)) return known > limit ? NULL : pass_code_bool(s, false);
   return pass_code_op(s, IR_OP_GT, row->last->extent, pass_code_int(s, limit));
 }
 

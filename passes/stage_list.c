@@ -154,26 +154,20 @@ void pass_listed_new(pass_context *context, ir_kernel *kernel, const ir_tensor *
 
 /* ---- tiles that blocks share -------------------------------------------------------------------
  * (kernels/shares.cuh).  A list that is made once and kept serves runs beside each other, which may not share counters. */
-static int64_t size_of(const ir_index *index) { /* -1: not known */
-  const ir_expr *extent = index ? index->extent : NULL;
-  return !extent ? -1 : extent->kind == IR_CONST ? extent->i : extent->kind == IR_DIM ? extent->dim->value : -1;
-}
-
 /* Of a product whose k's the list names there are as many tiles as without it: whether some are left that two blocks and more have time for. */
 static bool leaves_few(pass_context *context, const ir_stage *stage, const ir_list *list, const ir_kernel_row *row) {
   pass_sum sum;
-  if (!pass_sum_of(context, stage->stmts.at[0], &sum) || sum.batches) return true;
+  int64_t along, wide, units = (int64_t)context->profile->units;
+  if (!pass_sum_of(context, stage->stmts.at[0], &sum) || sum.batches || sum.flattened) return true;
   const ir_index *across = sum.m_index == list->strip_index ? sum.n_index : sum.m_index;
-  const int64_t along = size_of(list->strip_index), wide = size_of(across), units = (int64_t)context->profile->units;
-  if (along < 0 || wide < 0) return true;
+  if (!ir_size_known(list->strip_index->extent, &along) || !ir_size_known(across->extent, &wide)) return true;
   const int64_t tiles = (along + row->m - 1) / row->m * ((wide + row->n - 1) / row->n), left = tiles % units;
   return left > 0 && units / left > 1;
 }
 
 static bool may_share(pass_context *context, const ir_kernel *kernel, const ir_stage *stage, const ir_list *list, const ir_kernel_row *row) {
   if (!list->bits || ir_list_made_once(kernel, list)) return false;
-  const bool own = list->pairs && !ir_kernel_pairs(row); /* one strip's entries of a list that two share */
-  if (ir_kernel_gathers(row)) return list->strip_index && !list->order && !own && !stage->detects && leaves_few(context, stage, list, row);
+  if (ir_kernel_gathers(row)) return leaves_few(context, stage, list, row);
   return list->strips->kind != IR_CONST || list->strips->i / (list->pairs ? 2 : 1) <= IR_SHARED_STRIPS;
 }
 
@@ -188,8 +182,9 @@ void pass_stage_shares(pass_context *context, ir_kernel *kernel) {
   for (int s = 0; s < kernel->stages.count; s++) {
     const ir_stage *stage = kernel->stages.at[s];
     const ir_kernel_row *row = stage->row ? ir_kernel_row_named(stage->row) : NULL;
-    ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
-    if (stage->kind != IR_STAGE_COMPUTE || !list || !row || !ir_kernel_shares(row) || !may_share(context, kernel, stage, list, row)) continue;
+    if (stage->kind != IR_STAGE_COMPUTE || !row || !ir_stage_shares(stage, row)) continue;
+    ir_list *list = stage->reads.at[0];
+    if (!may_share(context, kernel, stage, list, row)) continue;
     list->sums = room_for(context, kernel, list, list->sums, "sums", IR_F32, units * row->m * row->n);
     list->arrived = room_for(context, kernel, list, list->arrived, "arrived", IR_I32, units * ir_kernel_workers(row) / 128); /* of each warpgroup */
   }

@@ -20,11 +20,8 @@ static bool is_dense(const ir_tensor *tensor) { return !tensor->like && (!tensor
 
 /* -1: it is known at run time only. */
 static int64_t fixed_size(const ir_expr *e) {
-  if (e->kind == IR_CONST) return e->i;
-  if (e->kind == IR_DIM) return e->dim->value;
-  if (e->kind != IR_OP || e->op != IR_OP_MUL) return -1;
-  int64_t x = fixed_size(e->args[0]), y = fixed_size(e->args[1]);
-  return x < 0 || y < 0 ? -1 : x * y;
+  int64_t size;
+  return ir_size_known(e, &size) ? size : -1;
 }
 
 /* The schedule has something to say about a tensor that would not be there. */

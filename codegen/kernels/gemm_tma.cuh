@@ -319,7 +319,7 @@ SPC_DEVICE void spc_box_gather_role(spc_u32 shared, char *base, const spc_args &
   while (walk.next(args, place)) {
     typename spc_rows_of<Config>::loader rows(args, place, (int)threadIdx.x - Config::workers);
     const spc_k_share share = spc_share_at_hand<Config>(walk, rows.tiles());
-    if constexpr (Config::share_units > 0 || Config::gathers) rows.begin(share.begin);
+    rows.begin(share.begin);
     auto load = [&](int i) {
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);

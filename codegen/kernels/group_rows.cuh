@@ -26,6 +26,7 @@ template <class Config> struct spc_grouped_rows : spc_row_copies<Config> {
   }
   __device__ __forceinline__ int tiles() const { return max((extent + Config::tile_k - 1) / Config::tile_k, 1); }
   __device__ __forceinline__ int box_k(int i) const { return i * Config::tile_k; }
+  __device__ __forceinline__ void begin(int) const {} // with the first
   __device__ __forceinline__ void load(spc_u32 slot) {
     spc_u32 inside = k < extent ? there : 0; // rows start at multiples of 16 bytes: a chunk lies inside wholly or not at all
     int back = k < extent ? 0 : k * element;

@@ -56,6 +56,7 @@ template <class Config> struct spc_ordered_rows : spc_row_copies<Config> {
   }
   // An empty list has one k tile, outside: zeros.
   __device__ __forceinline__ int tiles() const { return steps; }
+  __device__ __forceinline__ void begin(int) const {} // with the first
   __device__ __forceinline__ int box_k(int i) { return k = order.next(i); }
   __device__ __forceinline__ void load(spc_u32 slot) const {
 #pragma unroll
