@@ -185,6 +185,7 @@ typedef struct cg_launch {
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool own_verdict;            /* it decides, from the counts of a list that one launch has made */
+  bool tells, clears;          /* its blocks tell each other how much each has found, in words that it, or its front, or another clears in front of it; only that */
   int cluster;                 /* blocks that share a strip, or columns; 0: no cluster */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */
@@ -224,6 +225,8 @@ enum { CG_LARGE_TILE = 128 * 128 }; /* elements: from so many on it is the tenso
 enum { CG_BLOCKS_BESIDE = 4 }; /* of a launch before a kernel, or behind it, on a multiprocessor */
 /* Rows that a block brings side by side what is listed of; columns that it lists at a time, and copies; how many such copies it has room for. */
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_STRETCH = 4096, CG_COMPACT_WINDOW = 1024, CG_COMPACT_WINDOWS = 3 };
+/* Where one launch does all: columns of a strip that a block has, and how many of them shared memory holds. */
+enum { CG_SEGMENT = 512, CG_SEGMENT_STAGED = 384 };
 
 typedef struct cg_launches {
   IR_VEC(cg_launch) at;

@@ -662,8 +662,13 @@ static void put_list_kernel(const config *c) {
                          c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");
   if (c->l->cluster) put_pointer(c, "partial", "int", c->l->buf_partial);
   if (c->l->compacted)
-    line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, stretch = %d, window = %d, windows = %d, shared_bytes = %d; // zeros follow up to a multiple; columns",
-         IR_LIST_PACKED, CG_COMPACT_ROWS, CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS, c->l->shared_bytes);
+    line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, shared_bytes = %d; // zeros follow up to a multiple", IR_LIST_PACKED, c->l->tells ? IR_SEGMENT_ROWS : CG_COMPACT_ROWS,
+         c->l->shared_bytes);
+  if (c->l->compacted && c->l->tells) line(c, "static constexpr int segment = %d, staged = %d; // columns of a block, and in shared memory", CG_SEGMENT, CG_SEGMENT_STAGED);
+  else if (c->l->compacted) line(c, "static constexpr int stretch = %d, window = %d, windows = %d; // columns", CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS);
+  line(c, "static constexpr bool tells = %s;", c->l->tells ? "true" : "false");
+  if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
+  if (c->l->tells) put_size(c, "told_words", ir_apply(c->arena, IR_OP_MUL, list->strips, ir_ceil_div(c->arena, list->capacity, CG_SEGMENT)));
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -715,7 +720,7 @@ static void put_next(const config *c) {
  * its place is known; some let the next one come when they know that they are meant. */
 static const char *opening(const cg_launch *l, bool boxes) {
   if (boxes || ir_kernel_skips(l->row) || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
-  bool later = l->spreads || !strcmp(l->part, "compact");
+  bool later = l->spreads || l->compacted;
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 
@@ -765,7 +770,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
-  if (makes && launch->compacted) file = "compact";
+  if (makes && (launch->compacted || launch->clears)) file = launch->tells ? "compact_strips" : "compact";
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);

@@ -41,7 +41,7 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
 /* The stage that alone reads the list that a stage makes of values, and may decide for itself; else NULL: of one that is kept nothing is saved by not making it. */
 static const ir_stage *alone_reader(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
-  bool alone = reader && reader->row && !reader->detects && list->bits && !list->packed && !list->fused && !ir_list_made_once(kernel, list) &&
+  bool alone = reader && reader->row && !reader->detects && list->bits && !ir_list_is_of_rows(list) && !list->fused && !ir_list_made_once(kernel, list) &&
                list->verdict && list->threshold;
   return alone ? reader : NULL;
 }
@@ -83,6 +83,7 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   if (!row || !ir_kernel_moves_boxes(row)) return false;
+  if (list->packed) return ir_kernel_packs(row) && list->strip == IR_SEGMENT_ROWS;
   if (ir_kernel_fills(row)) return !list->pairs && !are_few_and_wide(list);
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
@@ -96,5 +97,5 @@ bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
 
 /* Two launches do all: who reads the list decides, and is the dense branch as well. */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list) {
-  return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list));
+  return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list) && !list->packed);
 }

@@ -624,13 +624,21 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
 /* Values to bits, where no epilogue made them; these to a list and what it names of each row, side by side. */
 static void select_compacted(selection *s, const ir_kernel_row *row, bool values) {
   const ir_list *list = s->stage->detects;
-  if (values) select_values(s, row);
-  cg_launch *l = launch_new(s, row, "compact", THREADS_TO_COMPACT);
+  bool once = values && cg_reads_counts(s->kernel, list);
+  if (values && !once) select_values(s, row);
+  if (once) {
+    cg_launch *clear = launch_new(s, row, "clear", row->threads);
+    clear->list = list;
+    clear->clears = clear->tells = true;
+    clear->buf_bits = use(s, clear, list->bits);
+  }
+  cg_launch *l = launch_new(s, row, once ? "compact_strips" : "compact", THREADS_TO_COMPACT);
   l->list = list;
   l->compacted = true;
-  l->shared_bytes = CG_COMPACT_WINDOWS * CG_COMPACT_ROWS * CG_COMPACT_WINDOW * (int)ir_dtype_bytes(list->tensor->dtype);
+  l->tells = once;
+  l->shared_bytes = (once ? IR_SEGMENT_ROWS * CG_SEGMENT_STAGED : CG_COMPACT_WINDOWS * CG_COMPACT_ROWS * CG_COMPACT_WINDOW) * (int)ir_dtype_bytes(list->tensor->dtype);
   l->buf_a = use_values(s, l, list->tensor);
-  l->buf_bits = use(s, l, list->bits);
+  l->buf_bits = use(s, l, list->bits); /* or what blocks tell */
   l->buf_ids = use(s, l, list->ids);
   l->buf_counts = use(s, l, list->counts);
   l->buf_packed = use(s, l, list->packed);
@@ -659,6 +667,8 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   sample->buf_threshold = use(s, l, list->threshold);
+  sample->tells = list->packed && cg_reads_counts(s->kernel, list);
+  if (sample->tells) sample->buf_bits = use(s, l, list->bits);
   l->sample = sample;
   l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));
   return SPC_OK;

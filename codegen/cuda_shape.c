@@ -85,6 +85,8 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
+  if (l->clears) return ir_int(a, 1);
+  if (l->compacted && l->tells) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, ir_ceil_div(a, l->list->capacity, CG_SEGMENT)));
   if (l->compacted) return at_least_one(a, compact_blocks(a, l));
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
@@ -139,6 +141,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                          .library = launch->library,
                          .front = launch->sample ? launch->fronted : NULL,
                          .behind = launch->sample ? NULL : launch->fronted,
+                         .clears = launch->clears,
                          .threads = launch->threads,
                          .blocks_per_sm = 1,
                          .shared_bytes = launch->shared_bytes,
@@ -203,7 +206,7 @@ int cg_blocks_beside(const cg_launch *l) {
   if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
-  if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "compact")) return THREADS_A_UNIT / 2 / l->threads;
+  if (!strcmp(l->part, "lists_of_pairs") || (l->compacted && l->row->multiply == IR_MULTIPLY_NONE)) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
   if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
   if (l->next) return 3;

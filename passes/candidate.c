@@ -177,10 +177,13 @@ static bool decides_alone(const ir_candidate *candidate, bool fused) {
          ((ir_kernel_gathers(row) && candidate->strip >= wide) || ir_kernel_k_blocks(row));
 }
 
+/* What is listed of rows is moved by the launch that has read them (kernels/compact_strips.cuh). */
+static bool is_moved_at_once(const ir_candidate *candidate, bool fused) { return !fused && pass_is_packing(candidate) && candidate->strip == IR_SEGMENT_ROWS; }
+
 /* One launch makes the list: who alone reads it decides. */
 static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && ir_kernel_fills(row));
+  return decides_alone(candidate, fused) || is_moved_at_once(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && ir_kernel_fills(row));
 }
 
 /* Or it is the dense branch alone: no launch leaves. */
@@ -210,7 +213,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
                guard_cost(p, candidate, cost.fused);
   if (is_listed_at_once(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (live) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
-  if (pass_is_packing(candidate)) cost.lists += pass_cost_compact(p, elements * (double)ir_dtype_bytes(x->dtype), cover);
+  if (pass_is_packing(candidate)) cost.lists += (is_moved_at_once(candidate, cost.fused) ? pass_cost_move : pass_cost_compact)(p, elements * (double)ir_dtype_bytes(x->dtype), cover);
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);

@@ -240,6 +240,7 @@ void rt_launch_fronts(const rt_plan *plan, rt_launch *launches, bool taken) {
     for (int i = f + 1; i < plan->image->codes.count; i++) {
       if (codes[i].behind != codes[f].front) continue;
       launches[i].args.flags &= ~(unsigned)(SPC_FLAG_BEHIND | SPC_FLAG_LAST);
+      launches[i].spared = there && codes[i].clears;
       if (there) launches[i].args.flags |= &launches[i] == last ? SPC_FLAG_BEHIND | SPC_FLAG_LAST : SPC_FLAG_BEHIND;
     }
   }

@@ -110,11 +110,24 @@ SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, un
   }
 }
 
+// The same of a block's rows, by all warps: so many entries to the places from `begin` on, zeros behind them up to place `limit`.
+template <class Config>
+SPC_DEVICE void spc_move_listed(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
+                                int count, int begin, int limit) {
+  const int at_once = 4, at0 = begin & ~1, lane = (int)threadIdx.x & 31; // rows of a lane; whole words
+  const int lanes = limit - at0 > 32 ? 32 : limit - at0 > 16 ? 16 : 8;  // that have entries of the same rows
+  const int high = at_once * 32 / lanes, parts = (Config::rows_a_block + high - 1) / high; // rows of a warp's task
+#pragma unroll 1
+  for (int task = (int)threadIdx.x / 32; at0 + task / parts * lanes * 2 < limit; task += Config::threads / 32) {
+    const int at = at0 + task / parts * lanes * 2 + lane % lanes * 2, r = task % parts * high + lane / lanes * at_once;
+    spc_move_entries<at_once>(from + r * pitch, pitch, to + r * extent, extent, rows - r, entry, first_column, at - begin, count, at, limit);
+  }
+}
+
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   using places = spc_listed_places<Config>;
   using rows_of = spc_window_rows<Config>;
   using V = typename Config::V;
-  const int at_once = 4, parts = Config::rows_a_block / at_once; // rows of a warp's task
   static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
   static_assert(Config::shared_bytes >= rows_of::room_for * rows_of::rows * rows_of::columns * 2, "shared_bytes is less than the windows of the block's rows");
@@ -124,7 +137,7 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   __shared__ spc_u64 barriers[rows_of::room_for];
   if (spc_not_meant<Config>(args)) return;
   spc_clear_counters<Config>(args);
-  const int words = (int)((Config::capacity(args) + 31) / 32), lane = (int)threadIdx.x & 31, mine = (int)threadIdx.x;
+  const int words = (int)((Config::capacity(args) + 31) / 32), mine = (int)threadIdx.x;
   const spc_u32 strips = (spc_u32)Config::strips(args), groups = (Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;
   const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
@@ -142,15 +155,9 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   rows_of window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared, spc_shared_address(barriers), rows, false};
   window.begin(entries);
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
-  // Entries [first, first + count) of the stretch to the places from `begin` on, up to place `limit`; by all warps.
+  unsigned short *to = (unsigned short *)Config::rows_packed(args) + m0 * extent;
   auto move = [&](const unsigned short *from, long long step, int first_column, int first, int count, int begin, int limit) {
-    const int at0 = begin & ~1; // whole words
-#pragma unroll 1
-    for (int task = mine / 32; aligned && at0 + task / parts * 64 < limit; task += places::warps) {
-      const int at = at0 + task / parts * 64 + lane * 2, r = task % parts * at_once;
-      unsigned short *to = (unsigned short *)Config::rows_packed(args) + (m0 + r) * extent;
-      spc_move_entries<at_once>(from + r * step, step, to, extent, rows - r, listed.entry + first, first_column, at - begin, count, at, limit);
-    }
+    if (aligned) spc_move_listed<Config>(from, step, to, extent, rows, listed.entry + first, first_column, count, begin, limit);
   };
   int begin = 0; // places before the stretch's
 #pragma unroll 1

@@ -302,6 +302,8 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
   double threshold = Config::threshold(args);
+  // A deviation of what so many places find: a list that is made in vain costs more than one that is not made where either branch takes as long.
+  if constexpr (!Config::counts_asked) threshold -= 0.03;
   spc_u32 share = max(wide / places, 1u);
   const int chunk = axis::lane() % across;
   uint4 any[turns] = {}, all[Config::counts_asked ? turns : 1];
@@ -320,14 +322,17 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   };
 #pragma unroll 1
   for (int known = 0, until = half;; known = until, until = loads) {
-    int set = 0, asked = 0;
+    int set = 0, asked = 0, earlier = 0; // of half of these rows
 #pragma unroll
     for (int t = 0; t < turns; t++) {
       uint4 seen[half]; // under way
 #pragma unroll
       for (int i = 0; i < half; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
 #pragma unroll
-      for (int i = 0; i < half; i++) any[t] = axis::both(any[t], seen[i]);
+      for (int i = 0; i < half; i++) {
+        if (!Config::counts_asked && half % 2 == 0 && i == half / 2) earlier += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
+        any[t] = axis::both(any[t], seen[i]);
+      }
       const spc_u32 held = ptx_any_bits(axis::bits(any[t]) << chunk * axis::each);
       set += __popc(held);
       if constexpr (Config::counts_asked) {
@@ -342,9 +347,13 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
       const double wanted = threshold * samples, counted = spc_counted(sums.x, sums.y);
       if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_decide_asked<Config>(args, sums.x, sums.y, samples, threshold);
     } else {
-      set = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, 0}).x;
-      const double wanted = threshold * samples;
+      const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? earlier : 0});
+      const double wanted = threshold * samples, most = samples * 0.1;
+      set = sums.x;
       if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
+      // As many rows again, twice, as have told the later half from the earlier one: each such half leaves the same share of what the one before has left.
+      const double left = samples - set, kept = left / max(samples - sums.y, 1), likely = samples - left * kept * kept;
+      if (half % 2 == 0 && likely >= wanted + most) return spc_decide<Config>(args, likely, samples, threshold);
     }
   }
 }
@@ -514,6 +523,12 @@ template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args,
 template <class Config> SPC_DEVICE void spc_clear_counters(const spc_args &args) {
   if constexpr (Config::counters > 0)
     for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < Config::counters; i += Config::threads) Config::arrived(args)[i] = 0;
+}
+
+// What blocks of the launch behind it tell each other (compact_strips.cuh).
+template <class Config> SPC_DEVICE void spc_clear_told(const spc_args &args) {
+  if constexpr (Config::tells)
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < Config::told_words(args); i += (long long)gridDim.x * blockDim.x) Config::told(args)[i] = 0;
 }
 
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.

@@ -10,12 +10,13 @@
 // when a block of the front has left, and the others follow.  It begins when all blocks here have let it, and each has written then what
 // concerns it, past the caches of multiprocessors.
 #pragma once
-#include "spc/guard.cuh"
+#include "spc/detect.cuh"
 #include "spc/tma.cuh"
 
 // Whether the sample says dense, first of all, by whole blocks, all alike; says: takes it.  list: its number.
 template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, int *front, int most, int list, Says says) {
   ptx_wait_grid();
+  spc_clear_told<Sample>(args);
   const bool fits = (int)gridDim.x <= most, dense = fits && says(), decides = blockIdx.x == 0 && threadIdx.x == 0;
   if (!fits) spc_clear_verdict<Sample>(args);
   if (!dense) {

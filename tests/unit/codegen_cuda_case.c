@@ -405,7 +405,7 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
 }
 
 /* T = V * B, behind a guard with its dense branch: who alone reads a list along F. */
-static void alone_reader(cuda_cases *c, ir_list *read, ir_index *r, ir_index *f) {
+static void alone_reader(cuda_cases *c, ir_list *read, ir_index *r, ir_index *f, const char *row) {
   ir_arena *a = c->arena;
   ir_tensor *b = tensor(c, "B", read->tensor->dtype, 'r', 2, (int[]){CASE_N, CASE_K});
   ir_tensor *t = tensor(c, "T", read->tensor->dtype, 'r', 2, (int[]){CASE_M, CASE_K});
@@ -421,7 +421,7 @@ static void alone_reader(cuda_cases *c, ir_list *read, ir_index *r, ir_index *f)
                           ir_apply(a, IR_OP_MUL, ir_cast(a, IR_F32, access2(c, read->tensor, NULL, r, f)),
                                    ir_cast(a, IR_F32, access2(c, b, NULL, f, n))));
   for (int dense = 0; dense < 2; dense++) {
-    ir_stage *s = stage(c, IR_STAGE_COMPUTE, dense ? "gemm_tma_128x256x64" : "gemm_kgather_tma_128x256x64");
+    ir_stage *s = stage(c, IR_STAGE_COMPUTE, dense ? "gemm_tma_128x256x64" : row);
     IR_PUSH(a, &s->stmts, stmt);
     if (!dense) IR_PUSH(a, &s->reads, read);
     s->when = (ir_guard){read, dense, 0.5};
@@ -440,14 +440,15 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   if (l->way == LIST_ROWS) give_rows(c, made);
   if (l->way == LIST_REGROUPED) give_order(c, made);
   if (l->way == LIST_PAIRS) give_pairs(c, made);
-  if (l->way == LIST_BROUGHT) give_side_by_side(c, made);
+  if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_ALONE) give_side_by_side(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));
   }
   ir_stage *s = stage(c, IR_STAGE_DETECT, "detect_values");
   s->detects = made;
-  if (l->way == LIST_ALONE) alone_reader(c, made, r, f);
+  if (l->way == LIST_ALONE) alone_reader(c, made, r, f, "gemm_kgather_tma_128x256x64");
+  if (l->way == LIST_BROUGHT_ALONE) alone_reader(c, made, r, f, "gemm_kpack_tma_128x256x64");
   return s;
 }
 

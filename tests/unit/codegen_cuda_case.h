@@ -53,7 +53,8 @@ typedef enum list_way {
   LIST_ALONE,     /* one kernel alone reads it, and decides; in one launch */
   LIST_ROWS,      /* whole rows along R, which are packed; strip and gran are 1 */
   LIST_PAIRS,     /* two strips share a list that tells them apart */
-  LIST_BROUGHT    /* what is listed of each row is brought side by side */
+  LIST_BROUGHT,   /* what is listed of each row is brought side by side */
+  LIST_BROUGHT_ALONE /* that, and one kernel alone reads it, and decides; in one launch */
 } list_way;
 
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */

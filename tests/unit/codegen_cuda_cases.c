@@ -490,5 +490,6 @@ const list_case cuda_list_cases[] = {
     {IR_BF16, 'c', 64, 1, true, true, LIST_PAIRS}, {IR_F16, 'r', 64, 4, true, false, LIST_PAIRS}, {IR_F32, 'c', 32, 2, true, true, LIST_PAIRS},
     {IR_BF16, 'r', 128, 1, true, true, LIST_BROUGHT}, {IR_F16, 'r', 256, 1, true, false, LIST_BROUGHT}, {IR_BF16, 'r', 24, 1, true, true, LIST_BROUGHT},
     {IR_BF16, 'r', 64, 1, true, true, LIST_BROUGHT}, {IR_F16, 'r', 128, 1, true, true, LIST_BROUGHT},
+    {IR_BF16, 'r', 128, 1, true, true, LIST_BROUGHT_ALONE}, {IR_F16, 'r', 128, 1, true, true, LIST_BROUGHT_ALONE},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);

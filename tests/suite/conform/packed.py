@@ -1,0 +1,62 @@
+"""What a list names of rows that lie along its axis, brought side by side by the launch that finds it: a cluster has a strip, its blocks some rows each, of
+which they keep a stretch of 4096 columns in shared memory and registers. Stretches that are whole, cut, several; strips that are cut, empty, full; rows that
+start anywhere; negative zeros; a guard that decides by counts."""
+import numpy as np
+from .harness import *
+
+rng = np.random.default_rng(71)
+f64 = lambda a: np.asarray(a, np.float64)
+HERE = "sm_90a" in TARGET
+LISTS = "--profile=" + slow_profile("packed.profile", "(?:tma|kgather_tma|kblock_tma|rblock_tma|w?g?mma)_")
+STRIP = 128
+
+
+def strips_of(m, k, kind):
+    """Which elements are there, by rows."""
+    strips = -(-m // STRIP)
+    columns = np.zeros((strips, k), bool)
+    if kind == "a tenth": columns = rng.random((strips, k)) < 0.1
+    if kind == "half": columns = rng.random((strips, k)) < 0.5
+    if kind == "full": columns |= True
+    if kind == "at the ends": columns[:, [0, k // 2, k - 1]] = True
+    if kind == "where stretches meet": columns[:, [c for c in (3071, 3072, 4095, 4096, 7167, 7168, 8191, 8192) if c < k]] = True
+    if kind == "one element": columns[strips // 2, k // 3] = True
+    if kind == "uneven": columns = rng.random((strips, k)) < 0.4 * np.arange(strips)[:, None] / max(strips - 1, 1)
+    rows = np.repeat(columns, STRIP, 0)[:m]
+    if kind == "one row of each": # no other row has it
+        holder = rng.integers(0, STRIP, (strips, k))
+        rows = (rng.random((m, k)) < 0.2) & (np.arange(m)[:, None] % STRIP == np.repeat(holder, STRIP, 0)[:m])
+    return rows
+
+
+def product(m, n, k, kind, dtype="bf16", guard="sparse", negative=False, options=()):
+    if left_to_a_gpu(): return
+    text = """spx 1; dim M: dyn <= 8192; dim N: dyn <= 8192; dim K: dyn <= 65536;
+kernel k { in h: %s[M,K] ~ zeros(dynamic, density=0.05, gran=128x1); in W: %s[K,N]; out y[m,n] = sum[k] h[m,k]*W[k,n] : %s acc f32; }
+schedule k for sm_90a { tile y m=128 n=256 k=64; }
+""" % (dtype, dtype, dtype)
+    there = strips_of(m, k, kind)
+    h = ROUND[dtype](np.where(there, rng.integers(1, 4, (m, k)) * rng.choice((-1, 1), (m, k)), -0.0 if negative else 0.0))
+    W = ROUND[dtype](rng.integers(-2, 3, (k, n)).astype(np.float64))
+    forced = ("--force-guard=" + guard,) if guard else ()
+    tiled_case("packed: %d x %d x %d, %s, %s%s %s %s" % (m, n, k, kind, dtype, ", negative zeros" if negative else "", guard, " ".join(options)), text, dict(h=h, W=W), dict(y=f64(h) @ f64(W)),
+               rtol=1e-2, options=(LISTS, *forced, *options), kernels=["gemm_kpack_tma"] if HERE and k % 8 == 0 and k > 8 and m > 16 else [])
+
+
+KINDS = ("a tenth", "half", "full", "at the ends", "where stretches meet", "one element", "uneven", "one row of each", "nothing")
+for kind in KINDS:
+    product(300, 264, 4096, kind)
+    product(130, 72, 8840, kind)
+for k in (8, 72, 1016, 3064, 3072, 3080, 4088, 4104, 8192):
+    product(200, 136, k, "half", "f16")
+for k in (1030, 4098, 8194): # rows that start at no multiple of 16 bytes
+    product(200, 136, k, "a tenth")
+for k in (333, 4097): # nor of 4: another kernel takes what is listed as it lies
+    product(150, 72, k, "a tenth")
+for m in (1, 16, 113, 128, 129, 1000):
+    product(m, 136, 520, "a tenth")
+product(260, 136, 4104, "a tenth", negative=True)
+product(260, 136, 4104, "uneven", options=("--reproducible",))
+for guard in ("dense", None):
+    for kind in ("a tenth", "full", "uneven", "nothing"):
+        product(520, 136, 1032, kind, guard=guard)
