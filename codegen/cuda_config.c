@@ -655,8 +655,10 @@ static void put_list_kernel(const config *c) {
   put_size(c, "strips", list->strips);
   put_size(c, "capacity", list->capacity);
   put_size(c, "strip_extent",
-           strip_dim(c->l) >= 0 ? list->tensor->dim[strip_dim(c->l)] : ir_int(c->arena, 1));
-  put_size(c, "axis_extent", list->tensor->dim[list->axis_dim]);
+           strip_dim(c->l) >= 0 ? ir_tensor_extent(list->tensor, strip_dim(c->l)) : ir_int(c->arena, 1));
+  bool rounded = strip_dim(c->l) >= 0 && ir_tensor_extent(list->tensor, strip_dim(c->l)) != list->tensor->dim[strip_dim(c->l)];
+  line(c, "static constexpr bool strip_is_rounded = %s; // a chunk may reach over the end", rounded ? "true" : "false");
+  put_size(c, "axis_extent", ir_tensor_extent(list->tensor, list->axis_dim));
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
   if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s, tells_partial = %s; // two strips share a list; which columns hold everywhere", list->pairs ? "true" : "false",
                          c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");

@@ -323,6 +323,7 @@ int ir_last_dim(const ir_tensor *tensor); /* the dimension that its innermost le
 /* Subscript d of the access is just that index, which is as long as the dimension: it goes through all that is stored along it.
  * x[i+0] of a longer x is bare and does not. */
 bool ir_goes_through(const ir_expr *access, int d, const ir_index *index);
+ir_expr *ir_tensor_extent(const ir_tensor *t, int d); /* dim[d], of one that this kernel makes before it was rounded up: behind that nobody has written */
 const ir_expr *ir_rounded(const ir_expr *size); /* what ir_round_up rounded; NULL: the size is not made so */
 /* p[i], casts aside, with p a dense vector of integers: what names a row for each i.  NULL: it is none. */
 const ir_expr *ir_row_name(const ir_expr *sub);

@@ -197,6 +197,11 @@ const ir_expr *ir_rounded(const ir_expr *size) {
   return sum->kind == IR_OP && sum->op == IR_OP_ADD && sum->args[1]->kind == IR_CONST && sum->args[1]->i == step - 1 ? sum->args[0] : NULL;
 }
 
+ir_expr *ir_tensor_extent(const ir_tensor *t, int d) {
+  const ir_expr *rounded = ir_tensor_is_inner(t) ? ir_rounded(t->dim[d]) : NULL;
+  return rounded ? (ir_expr *)rounded : t->dim[d];
+}
+
 /* A term that is false, or zero, where the value is: `x != 0`, or x itself where it is b1. */
 static const ir_expr *asked_by(const ir_stmt *stmt, const ir_expr *term) {
   double zero = 1;

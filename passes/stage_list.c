@@ -106,7 +106,7 @@ static ir_list *list_new(pass_context *context, ir_kernel *kernel, const ir_cand
   list->strips = list->strip_index
                      ? divided_up(context->arena, list->strip_index->extent, list->strip)
                      : ir_int(context->arena, 1);
-  list->capacity = divided_up(context->arena, list->axis->extent, list->gran);
+  list->capacity = divided_up(context->arena, ir_tensor_extent(list->tensor, list->axis_dim), list->gran); /* of a copy with padded rows: those */
   IR_PUSH(context->arena, &kernel->lists, list);
   return list;
 }

@@ -132,8 +132,8 @@ static spc_status check_list(const rt_plan *plan, ir_sink *sink, const ir_list *
   int64_t strips, capacity, along, across = 1;
   if (!ir_size_value(list->strips, sizes, &strips) ||
       !ir_size_value(list->capacity, sizes, &capacity) ||
-      !ir_size_value(tensor->dim[list->axis_dim], sizes, &along) ||
-      (list->strip_dim >= 0 && !ir_size_value(tensor->dim[list->strip_dim], sizes, &across)))
+      !ir_size_value(ir_tensor_extent(tensor, list->axis_dim), sizes, &along) ||
+      (list->strip_dim >= 0 && !ir_size_value(ir_tensor_extent(tensor, list->strip_dim), sizes, &across)))
     return unknown_list(sink, list);
   int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
   if (capacity < tiles) return short_list(sink, list, "its capacity", capacity, tiles);

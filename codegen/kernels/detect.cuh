@@ -78,12 +78,21 @@ template <class Config> struct spc_strip_runs {
   }
   SPC_DEVICE int lane() { return (int)threadIdx.x & 31; }
   SPC_DEVICE constexpr int lanes_here() { return lanes > 0 ? lanes : 1; }
-  // Whether the lane's chunk of strip s, number `at` of the axis, holds a non-zero.  Rows start at multiples of 16 bytes
-  // and have no padding: a chunk lies inside wholly or not at all.
+  // The lane's chunk of strip s, number `at` of the axis.  Rows start at multiples of 16 bytes and have no padding: a chunk lies inside wholly or not at
+  // all; or rows were rounded up, and nobody has written what is behind them.
   __device__ __forceinline__ uint4 load(const spc_args &args, long long s, long long at) const {
     long long first = s * Config::strip;
-    bool inside = at < extent && first + lane() % lanes_here() * chunk < Config::strip_extent(args);
-    return inside ? ptx_load_16(from + at * pitch + first) : make_uint4(0, 0, 0, 0);
+    const long long left = Config::strip_extent(args) - first - lane() % lanes_here() * chunk;
+    bool inside = at < extent && left > 0;
+    uint4 v = inside ? ptx_load_16(from + at * pitch + first) : make_uint4(0, 0, 0, 0);
+    if constexpr (Config::strip_is_rounded) {
+      auto first_of = [&](spc_u32 word, int number) {
+        const int bits = (int)min(left, (long long)chunk) * (int)sizeof(V) * 8 - number * 32;
+        return bits >= 32 ? word : bits > 0 ? word & ((1u << bits) - 1) : 0;
+      };
+      v = make_uint4(first_of(v.x, 0), first_of(v.y, 1), first_of(v.z, 2), first_of(v.w, 3));
+    }
+    return v;
   }
   SPC_DEVICE bool any(uint4 v) {
     return (((v.x | v.z) & spc_non_zero<V>::even) | ((v.y | v.w) & spc_non_zero<V>::odd)) != 0;
