@@ -82,10 +82,10 @@ template <class Config> struct spc_strip_runs {
   // all; or rows were rounded up, and nobody has written what is behind them.
   __device__ __forceinline__ uint4 load(const spc_args &args, long long s, long long at) const {
     long long first = s * Config::strip;
-    const long long left = Config::strip_extent(args) - first - lane() % lanes_here() * chunk;
-    bool inside = at < extent && left > 0;
+    bool inside = at < extent && first + lane() % lanes_here() * chunk < Config::strip_extent(args);
     uint4 v = inside ? ptx_load_16(from + at * pitch + first) : make_uint4(0, 0, 0, 0);
     if constexpr (Config::strip_is_rounded) {
+      const long long left = Config::strip_extent(args) - first - lane() % lanes_here() * chunk;
       auto first_of = [&](spc_u32 word, int number) {
         const int bits = (int)min(left, (long long)chunk) * (int)sizeof(V) * 8 - number * 32;
         return bits >= 32 ? word : bits > 0 ? word & ((1u << bits) - 1) : 0;

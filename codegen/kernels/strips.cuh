@@ -58,11 +58,9 @@ template <class Config> SPC_DEVICE void spc_find_strips(const spc_args &args, co
   const int share = min((words + cluster - 1) / cluster, (int)shared_strip::most);
   int parity = 0;
   bool met = false; // the others' shared memory is there when they have begun
-  int *lists = Config::ids(args), *counts = Config::counts(args);
-  asm volatile("" : "+l"(lists), "+l"(counts)); // asked for before the values: behind them it would come when they have
 #pragma unroll 1
   for (int s = (int)blockIdx.x / cluster; s < strips; s += (int)gridDim.x / cluster) {
-    int *ids = lists + (long long)s * Config::capacity(args), count = 0;
+    int *ids = Config::ids(args) + (long long)s * Config::capacity(args), count = 0;
 #pragma unroll 1
     for (int first = rank * share; first - rank * share < words; first += cluster * share, parity ^= 1) {
       if (!met) ptx_cluster_arrive();
@@ -82,7 +80,7 @@ template <class Config> SPC_DEVICE void spc_find_strips(const spc_args &args, co
         for (int i = (int)threadIdx.x; i < share && first + i < words; i += Config::threads) Config::bits(args)[(long long)s * words + first + i] = strip.word[i];
       __syncthreads(); // before the words are found anew
     }
-    if (rank == 0 && threadIdx.x == 0) counts[s] = count;
+    if (rank == 0 && threadIdx.x == 0) Config::counts(args)[s] = count;
     if constexpr (Config::tells_partial)
       if (rank == 0 && threadIdx.x == 0) Config::partial(args)[s] = count;
   }
