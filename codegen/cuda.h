@@ -185,7 +185,8 @@ typedef struct cg_launch {
   bool own_dense;              /* it is the dense branch of its guard too */
   bool own_lists;              /* and walks bits: it decides, and no list is made */
   bool own_verdict;            /* it decides, from the counts of a list that one launch has made */
-  bool tells, clears;          /* its blocks tell each other how much each has found, in words that it, or its front, or another clears in front of it; only that */
+  bool tells;                  /* its blocks tell each other how much they have found */
+  bool clears;                 /* it only clears the words for that, which else its front does */
   int cluster;                 /* blocks that share a strip, or columns; 0: no cluster */
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */

@@ -76,7 +76,7 @@ static bool are_few_and_wide(const ir_list *list) {
 }
 
 /* A cluster's blocks make a list in the launch that reads the values (kernels/strips.cuh), and the kernel that alone reads it decides, by its
- * counts.  What may run in its place reads the same list, and takes it for meant.
+ * counts; what it names of rows is brought side by side there, too (kernels/compact_strips.cuh).  What may run in its place reads the same list, and takes it for meant.
  * Of k's those that lie along the strip, and no narrow strips: these lose by it where much is kept (docs/performance-log.md). */
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const int64_t least_strip = 128;

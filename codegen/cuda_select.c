@@ -599,8 +599,7 @@ static void select_regrouped(selection *s, const ir_kernel_row *row) {
     if (i == 0) l->buf_a = use_values(s, l, list->tensor);
     l->buf_marks = use(s, l, list->marks);
     if (i > 0) l->buf_order = use(s, l, list->order);
-    if (i > 1) l->buf_ids = use(s, l, list->ids);
-    if (i > 1) l->buf_counts = use(s, l, list->counts);
+    if (i > 1) l->buf_ids = use(s, l, list->ids), l->buf_counts = use(s, l, list->counts);
     use_decision(s, l);
   }
 }
@@ -614,28 +613,28 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
     l->live = true;
     l->buf_a = use_values(s, l, list->tensor);
     l->buf_bits = use(s, l, list->bits);
-    if (i > 0) l->buf_ids = use(s, l, list->ids);
-    if (i > 0) l->buf_counts = use(s, l, list->counts);
-    if (i > 0) l->buf_packed = use(s, l, list->packed);
+    if (i > 0) l->buf_ids = use(s, l, list->ids), l->buf_counts = use(s, l, list->counts), l->buf_packed = use(s, l, list->packed);
     use_decision(s, l);
   }
 }
 
-/* Values to bits, where no epilogue made them; these to a list and what it names of each row, side by side. */
+/* Words that blocks of the launch behind it tell each other. */
+static void select_clear(selection *s, const ir_kernel_row *row) {
+  cg_launch *l = launch_new(s, row, "clear", row->threads);
+  l->list = s->stage->detects;
+  l->clears = l->tells = true;
+  l->buf_bits = use(s, l, l->list->bits);
+}
+
+/* Values to a list and what it names of each row, side by side; or, where others read it or an epilogue has made bits, bits to that. */
 static void select_compacted(selection *s, const ir_kernel_row *row, bool values) {
   const ir_list *list = s->stage->detects;
   bool once = values && cg_reads_counts(s->kernel, list);
-  if (values && !once) select_values(s, row);
-  if (once) {
-    cg_launch *clear = launch_new(s, row, "clear", row->threads);
-    clear->list = list;
-    clear->clears = clear->tells = true;
-    clear->buf_bits = use(s, clear, list->bits);
-  }
+  if (once) select_clear(s, row);
+  else if (values) select_values(s, row);
   cg_launch *l = launch_new(s, row, once ? "compact_strips" : "compact", THREADS_TO_COMPACT);
   l->list = list;
-  l->compacted = true;
-  l->tells = once;
+  l->compacted = true, l->tells = once;
   l->shared_bytes = (once ? IR_SEGMENT_ROWS * CG_SEGMENT_STAGED : CG_COMPACT_WINDOWS * CG_COMPACT_ROWS * CG_COMPACT_WINDOW) * (int)ir_dtype_bytes(list->tensor->dtype);
   l->buf_a = use_values(s, l, list->tensor);
   l->buf_bits = use(s, l, list->bits); /* or what blocks tell */

@@ -357,12 +357,12 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
       if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_decide_asked<Config>(args, sums.x, sums.y, samples, threshold);
     } else {
       const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? earlier : 0});
-      const double wanted = threshold * samples, most = samples * 0.1;
+      const double wanted = threshold * samples, margin = samples * 0.1;
       set = sums.x;
       if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
-      // As many rows again, twice, as have told the later half from the earlier one: each such half leaves the same share of what the one before has left.
+      // Rows that were not looked at are twice as many as the later half of those that were: each half leaves the share of what is left that this one has left.
       const double left = samples - set, kept = left / max(samples - sums.y, 1), likely = samples - left * kept * kept;
-      if (half % 2 == 0 && likely >= wanted + most) return spc_decide<Config>(args, likely, samples, threshold);
+      if (half % 2 == 0 && likely >= wanted + margin) return spc_decide<Config>(args, likely, samples, threshold);
     }
   }
 }
