@@ -669,6 +669,7 @@ static void put_list_kernel(const config *c) {
   if (c->l->compacted && c->l->tells) line(c, "static constexpr int segment = %d, staged = %d; // columns of a block, and in shared memory", CG_SEGMENT, CG_SEGMENT_STAGED);
   else if (c->l->compacted) line(c, "static constexpr int stretch = %d, window = %d, windows = %d; // columns", CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS);
   line(c, "static constexpr bool tells = %s;", c->l->tells ? "true" : "false");
+  line(c, "static constexpr bool foretells = %s; // a sample's rows those that it has not seen, where there are registers for it", strcmp(c->l->part, "detect_bits") ? "true" : "false");
   if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
   if (c->l->tells) put_size(c, "told_words", ir_apply(c->arena, IR_OP_MUL, list->strips, ir_ceil_div(c->arena, list->capacity, CG_SEGMENT)));
   if (c->l->buf_a >= 0) put_is_set(c);

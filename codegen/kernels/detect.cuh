@@ -307,6 +307,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   const int places = axis::warps > 8 && axis::warps < 16 ? axis::warps : 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
   const int samples = places * across * axis::each, half = (loads + 1) / 2; // of the loads
+  const bool foretells = Config::foretells && !Config::counts_asked && half % 2 == 0;
   spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
   spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
@@ -339,7 +340,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
       for (int i = 0; i < half; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
 #pragma unroll
       for (int i = 0; i < half; i++) {
-        if (!Config::counts_asked && half % 2 == 0 && i == half / 2) earlier += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
+        if (foretells && i == half / 2) earlier += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
         any[t] = axis::both(any[t], seen[i]);
       }
       const spc_u32 held = ptx_any_bits(axis::bits(any[t]) << chunk * axis::each);
@@ -362,7 +363,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
       if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
       // Rows that were not looked at are twice as many as the later half of those that were: each half leaves the share of what is left that this one has left.
       const double left = samples - set, kept = left / max(samples - sums.y, 1), likely = samples - left * kept * kept;
-      if (half % 2 == 0 && likely >= wanted + margin) return spc_decide<Config>(args, likely, samples, threshold);
+      if (foretells && likely >= wanted + margin) return spc_decide<Config>(args, likely, samples, threshold);
     }
   }
 }
