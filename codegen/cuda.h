@@ -228,6 +228,7 @@ enum { CG_BLOCKS_BESIDE = 4 }; /* of a launch before a kernel, or behind it, on 
 enum { CG_COMPACT_ROWS = 16, CG_COMPACT_STRETCH = 4096, CG_COMPACT_WINDOW = 1024, CG_COMPACT_WINDOWS = 3 };
 /* Where one launch does all: columns of a strip that a block has, and how many of them shared memory holds. */
 enum { CG_SEGMENT = 512, CG_SEGMENT_STAGED = 384 };
+ir_expr *cg_segments(ir_arena *arena, const ir_list *list); /* its blocks, of all strips: each has a word to tell the others */
 
 typedef struct cg_launches {
   IR_VEC(cg_launch) at;
@@ -260,6 +261,7 @@ ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
 bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row);
 bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
+bool cg_moves_at_once(const ir_kernel *kernel, const ir_list *list);
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */

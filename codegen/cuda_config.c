@@ -671,7 +671,7 @@ static void put_list_kernel(const config *c) {
   line(c, "static constexpr bool tells = %s;", c->l->tells ? "true" : "false");
   line(c, "static constexpr bool foretells = %s; // a sample's rows those that it has not seen, where there are registers for it", strcmp(c->l->part, "detect_bits") ? "true" : "false");
   if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
-  if (c->l->tells) put_size(c, "told_words", ir_apply(c->arena, IR_OP_MUL, list->strips, ir_ceil_div(c->arena, list->capacity, CG_SEGMENT)));
+  if (c->l->tells) put_size(c, "told_words", cg_segments(c->arena, list));
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -773,7 +773,8 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
-  if (makes && (launch->compacted || launch->clears)) file = launch->tells ? "compact_strips" : "compact";
+  if (makes && launch->compacted) file = "compact";
+  if (launch->tells) file = "compact_strips";
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);

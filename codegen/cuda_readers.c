@@ -88,6 +88,9 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }
 
+/* The launch that reads the values brings side by side what it lists, too. */
+bool cg_moves_at_once(const ir_kernel *kernel, const ir_list *list) { return list->packed && cg_reads_counts(kernel, list); }
+
 /* Who reads it wants the bits as well. */
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = only_reader(kernel, list);
@@ -97,5 +100,5 @@ bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
 
 /* Two launches do all: who reads the list decides, and is the dense branch as well. */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list) {
-  return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list) && !list->packed);
+  return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list) && !cg_moves_at_once(kernel, list));
 }

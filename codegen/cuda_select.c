@@ -629,7 +629,7 @@ static void select_clear(selection *s, const ir_kernel_row *row) {
 /* Values to a list and what it names of each row, side by side; or, where others read it or an epilogue has made bits, bits to that. */
 static void select_compacted(selection *s, const ir_kernel_row *row, bool values) {
   const ir_list *list = s->stage->detects;
-  bool once = values && cg_reads_counts(s->kernel, list);
+  bool once = values && cg_moves_at_once(s->kernel, list);
   if (once) select_clear(s, row);
   else if (values) select_values(s, row);
   cg_launch *l = launch_new(s, row, once ? "compact_strips" : "compact", THREADS_TO_COMPACT);
@@ -666,7 +666,7 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   sample->buf_threshold = use(s, l, list->threshold);
-  sample->tells = list->packed && cg_reads_counts(s->kernel, list);
+  sample->tells = cg_moves_at_once(s->kernel, list);
   if (sample->tells) sample->buf_bits = use(s, l, list->bits);
   l->sample = sample;
   l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));

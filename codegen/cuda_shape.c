@@ -74,6 +74,8 @@ static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
   return ir_apply(a, IR_OP_MUL, l->list->strips, ir_int(a, (l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
+ir_expr *cg_segments(ir_arena *a, const ir_list *list) { return ir_apply(a, IR_OP_MUL, list->strips, ir_ceil_div(a, list->capacity, CG_SEGMENT)); }
+
 /* A block a strip and some of its columns. */
 static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
   return at_least_one(a, ir_apply(a, IR_OP_MUL, l->list->strips, ir_ceil_div(a, l->product.size_n, cg_spread_width(l))));
@@ -86,7 +88,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
   if (l->clears) return ir_int(a, 1);
-  if (l->compacted && l->tells) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, ir_ceil_div(a, l->list->capacity, CG_SEGMENT)));
+  if (l->tells) return at_least_one(a, cg_segments(a, l->list));
   if (l->compacted) return at_least_one(a, compact_blocks(a, l));
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);

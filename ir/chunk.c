@@ -9,7 +9,7 @@ static bool is_size(const ir_expr *e, const ir_dim *dim) { return e && e->kind =
 
 /* What no caller knows may have room for more rows than there are. */
 static bool has_rows(const ir_tensor *t, const ir_dim *dim) {
-  return t->rank > 0 && (is_size(t->dim[0], dim) || (ir_tensor_is_inner(t) && is_size(ir_rounded(t->dim[0]), dim)));
+  return t->rank > 0 && is_size(ir_tensor_extent(t, 0), dim);
 }
 
 static bool uses(const ir_expr *e, const ir_dim *dim) { return e && ir_expr_uses_dim(e, dim); }

@@ -8,7 +8,7 @@
  *     strip_index = t, strip = 64, axis = f, gran = 1
  *     counts  i32 [strips]               how many micro-tiles of each strip
  *     ids     i32 [strips][capacity]     ascending micro-tile numbers along the axis
- *     bits    u32 [strips][words]        the same as a bit set; words = ceil(capacity / 32)
+ *     bits    u32 [strips][words]        the same as a bit set; words = ceil(capacity / 32).  Room for what blocks tell each other where no bits are left
  * Strips may be made of rows that are alike, wherever they lie:
  *     marks   u32 [rows][words]          the bits of single rows
  *     order   i32 [rows]                 the row at each place: strip s holds the rows at the places

@@ -115,7 +115,6 @@ double pass_cost_library(const pass_profile *p, const pass_product *product);
  */
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
                         double strip, double gran, double cover, bool fused);
-/* Rows of so many bytes brought side by side, on the way of making their list. */
 /* What is listed of each of an operand's rows brought side by side: a launch that makes the lists reads the operand once more. */
 double pass_cost_compact(const pass_profile *p, double bytes, double cover);
 /* The same by the launch that has read them. */
@@ -125,6 +124,7 @@ double pass_cost_in_place(const pass_profile *p, double m, double n, double cove
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover);
 /* Elementwise of columns that lie side by side: so many bytes, read and written. */
 double pass_cost_beside(const pass_profile *p, double bytes);
+/* Rows of so many bytes brought side by side, on the way of making their list. */
 double pass_cost_pack(const pass_profile *p, double bytes);
 /* Rows compressed, so many elements in all: ids and values of what is not zero. */
 double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);

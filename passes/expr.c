@@ -230,8 +230,7 @@ bool pass_bare_access(const ir_expr *access) {
   if (access->tensor->role == IR_ROLE_TEMP) return true; /* copies whose rows are padded with zeros */
   for (int d = 0; d < access->arg_count; d++) {
     const ir_index *index = access->args[d]->index;
-    const ir_expr *rounded = access->tensor->role == IR_ROLE_LET ? ir_rounded(access->tensor->dim[d]) : NULL; /* rows of whole lines */
-    if (!ir_goes_through(access, d, index) && !(rounded && ir_size_same(rounded, index->extent))) return false;
+    if (!ir_goes_through(access, d, index) && !ir_size_same(ir_tensor_extent(access->tensor, d), index->extent)) return false;
   }
   return true;
 }

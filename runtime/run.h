@@ -40,7 +40,7 @@ typedef struct rt_launch {
   int64_t grid[3];
   rt_cublaslt_call *call; /* of a library's product */
   bool empty;             /* no blocks at these sizes */
-  bool spared;            /* a front that this run does without (rt_launch_fronts) */
+  bool spared;            /* a front that this run does without, or what does its clearing where it has one (rt_launch_fronts) */
   bool unfit; /* its maps do not fit, or the library has no algorithm: the codes that stand in for
                  it are launched */
 } rt_launch;

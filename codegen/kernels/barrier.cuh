@@ -29,8 +29,6 @@ SPC_DEVICE void ptx_barrier_wait(spc_u32 barrier, int parity) {
       "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@!done bra again; }" ::"r"(barrier), "r"(parity) : "memory");
 }
-// What this thread wrote to shared memory becomes visible to the tensor cores and to copies (after a barrier, what all wrote).
-SPC_DEVICE void ptx_fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 SPC_DEVICE void ptx_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 // One lane of a whole warp; the compiler then knows that a single thread goes on.

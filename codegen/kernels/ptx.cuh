@@ -39,6 +39,7 @@ SPC_DEVICE int ptx_load_acquire(const int *from) {
   asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
   return v;
 }
+SPC_DEVICE void ptx_store_release(int *to, int v) { asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); }
 // A word that blocks tell each other, and nothing behind it.
 SPC_DEVICE int ptx_load_told(const int *from) {
   int v;
@@ -46,7 +47,6 @@ SPC_DEVICE int ptx_load_told(const int *from) {
   return v;
 }
 SPC_DEVICE void ptx_store_told(int *to, int v) { asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); }
-SPC_DEVICE void ptx_store_release(int *to, int v) { asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); }
 
 // ---- loads ----------------------------------------------------------------------------------------
 // 16 bytes that nobody writes meanwhile, past L1.

@@ -7,7 +7,6 @@
 //     MN-major (rows are k)       next slab of 64 or 32 m or n `slab` bytes on, next 8 k's 8 rows on; 16 k's 16 rows
 // `add` 0: the sums start anew, 1: they go on.
 #pragma once
-#include "spc/barrier.cuh"
 #include "spc/dtypes.cuh"
 
 SPC_DEVICE void ptx_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -15,6 +14,8 @@ SPC_DEVICE void ptx_wgmma_commit() { asm volatile("wgmma.commit_group.sync.align
 template <int Pending> SPC_DEVICE void ptx_wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
+// What this thread wrote to shared memory becomes visible to the tensor cores (after a barrier, to all's).
+SPC_DEVICE void ptx_fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Matrix descriptor: address and distances in units of 16 bytes; the swizzle is that of the rows' width.  The
 // panel starts at a multiple of 1024 bytes.
