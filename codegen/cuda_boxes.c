@@ -91,10 +91,13 @@ static int note_bytes(const cg_launch *l) {
   return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? l->in_place ? 128 : 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
 }
 
-/* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, and loads of k tiles by box. */
+/* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, or bytes of which threads keep a bit; and loads
+ * of k tiles by box. */
+static bool place_is_flags(const cg_launch *l) { return l->brought.place >= 0 && l->bufs.at[l->brought.place]->dtype == IR_B1; }
 static bool can_stage_place(const cg_launch *l) {
   bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->bsr.tensor || l->groups.segment;
-  return l->brought.place >= 0 && ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 && element_bytes(&l->product.a) == 2 && !l->detects && !lists;
+  return l->brought.place >= 0 && (ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 || (place_is_flags(l) && l->product.t.layout == 'r')) &&
+         element_bytes(&l->product.a) == 2 && !l->detects && !lists;
 }
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
@@ -106,13 +109,14 @@ static void share(cg_launch *l) {
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + in_place_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
-  const int most = boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
+  const int most = place_is_flags(l) ? (boxes + 1) / 2 : boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for; of flags: half as long as values */
   const int place_barriers = ir_kernel_takes_turns(l->row) ? groups * boxes * 8 : 16; /* at most */
   l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
                     GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + most * box <= SHARED_LIMIT;
   if (l->stages_place) {
     fixed += place_barriers;
-    if (GOOD_DEPTH * slot_and_barriers + fixed + boxes * box <= SHARED_LIMIT) wanted = boxes;
+    if (place_is_flags(l)) wanted = wanted < most ? most : wanted;
+    else if (GOOD_DEPTH * slot_and_barriers + fixed + boxes * box <= SHARED_LIMIT) wanted = boxes;
   }
   l->depth = l->row->depth;
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)

@@ -736,12 +736,14 @@ static void put_entry(const config *c) {
                  plain ? "spc_plain_blocks<" : "", cg_blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
+  if (!c->l->sample && !boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
   if (c->l->sample)
-    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
-                   IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part);
-  else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
-  ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
-  if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
+    ir_text_printf(c->out,
+                   "  auto goes_on = [&] { return spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); }); };\n"
+                   "  if (spc_%s<Config>(args, maps, goes_on)) spc_front_ends((int *)args.buf[%d]);\n",
+                   c->l->buf_front, IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part, c->l->part, c->l->buf_front);
+  else
+    ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
   put_next(c);
   ir_text_put(c->out, "}\n");
 }
@@ -786,6 +788,8 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   }
   put_struct(&c, "Config");
   if (next.l) put_struct(&next, "Next");
-  if (sample.l) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
+  if (sample.l)
+    ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n"
+                     "template <> constexpr int spc_front_room<Sample> = (Config::depth - 1) * spc_boxes<Config>::slot_bytes;\n");
   put_entry(&c);
 }

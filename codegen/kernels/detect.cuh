@@ -16,12 +16,12 @@
 #include "spc/guard.cuh"
 
 // ---- the guard -----------------------------------------------------------------------------------------------
-// Shared memory of a block: in front of a product that of its ring, which is all there is.
+// Shared memory of a block: in front of a product that of its ring, which is all there is: its last slot, for the first are being filled.
 template <class Config, class T> SPC_DEVICE T &spc_room() {
   if constexpr (spc_in_front<Config>) {
     extern __shared__ __align__(1024) char spc_shared[];
     static_assert(sizeof(T) <= 4096, "a product has no less");
-    return *(T *)spc_shared;
+    return *(T *)(spc_shared + spc_front_room<Config>);
   } else {
     __shared__ T room;
     return room;

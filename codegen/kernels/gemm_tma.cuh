@@ -73,10 +73,45 @@ SPC_DEVICE void spc_box_load_staged(spc_u32 shared, const spc_args &args, const 
 // The k tile behind whose loads that is asked for: who multiplies has freed the room by then, so the loads wait for nothing.
 template <class Config> SPC_DEVICE int spc_place_behind(int steps) { return min(Config::depth + 2, steps - 1); }
 
+// A k tile of both operands, what of their boxes lies inside.
+template <class Config> struct spc_box_loads {
+  using ring = spc_box_ring<Config>;
+  int boxes_a, boxes_b, brought;
+  __device__ __forceinline__ explicit spc_box_loads(const spc_tile_place &place)
+      : boxes_a(ring::panel_a::inside(place.m - place.m0)), boxes_b(ring::panel_b::inside(place.n - place.n0)),
+        brought(boxes_a * ring::panel_a::box_bytes + boxes_b * ring::panel_b::box_bytes) {}
+  SPC_DEVICE void start(const spc_box_loads &loads, spc_u32 slot, spc_u32 full, const spc_tensor_maps &maps, const spc_tile_place &place, int k, spc_box_batch batch) {
+    ptx_barrier_expect(full, loads.brought);
+    ring::panel_a::load_inside(loads.boxes_a, slot, &maps.map[0], full, place.m0, k, batch);
+    ring::panel_b::load_inside(loads.boxes_b, slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
+  }
+};
+
+// In front of a list (front.cuh) the first k tiles come while the sample is taken, whatever it says.  How many of this block's.
+template <class Config> SPC_DEVICE int spc_box_ahead(const spc_args &args) {
+  if (!spc_in_front<Config> || (long long)spc_first_tile<Config>(args) >= Config::tiles(args)) return 0;
+#ifndef SPC_V
+#define SPC_V 2
+#endif
+  return min(SPC_V, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k);
+}
+template <class Config> SPC_DEVICE void spc_box_load_ahead(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
+  using ring = spc_box_ring<Config>;
+  spc_walk_of<Config> walk(args, false);
+  spc_tile_place place;
+  if (!walk.next(args, place)) return;
+  const spc_box_batch batch = spc_batch_of<Config>(args, place);
+  const spc_box_loads<Config> loads(place);
+#pragma unroll 1
+  for (int i = 0; i < spc_box_ahead<Config>(args); i++)
+    spc_box_loads<Config>::start(loads, shared + i * ring::slot_bytes, ring::full(shared, i), maps, place, i * Config::tile_k, batch);
+}
+
 template <class Config>
 SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
+  int there = spc_in_front<Config> ? spc_box_ahead<Config>(args) : 0; // already
   spc_k_share share = spc_share_of_k<Config>(steps);
   if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
   ring at = {0, 1};
@@ -88,16 +123,17 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
     spc_box_batch batch = spc_batch_of<Config>(args, place);
     spc_k_order<Config> order(args, place, all);
     if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args, all), 1);
-    const int boxes_a = ring::panel_a::inside(place.m - place.m0), boxes_b = ring::panel_b::inside(place.n - place.n0);
-    const int brought = boxes_a * ring::panel_a::box_bytes + boxes_b * ring::panel_b::box_bytes;
+    const spc_box_loads<Config> loads(place);
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
       int k = order.next(i);
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
-      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      ptx_barrier_expect(full, brought);
-      ring::panel_a::load_inside(boxes_a, slot, &maps.map[0], full, place.m0, k, batch);
-      ring::panel_b::load_inside(boxes_b, slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
+      if (!spc_in_front<Config> || there == 0) {
+        ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+        spc_box_loads<Config>::start(loads, slot, full, maps, place, k, batch);
+      } else {
+        there--;
+      }
       if (spc_stages_place<Config> && i == share.begin + spc_place_behind<Config>(share.end - share.begin))
         spc_box_load_staged<Config>(shared, args, maps, place, batch, parity);
     }
@@ -388,10 +424,11 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
 }
 
 // Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
-struct spc_no_turn { __device__ __forceinline__ void operator()() const {} };
-template <class Config, bool Anew = true, int Columns = spc_wgmma_sums<Config>::columns, class Turn = spc_no_turn>
+// Beside a k tile that is multiplied, whose number it is given.
+struct spc_nothing_beside { __device__ __forceinline__ void operator()(int) const {} };
+template <class Config, bool Anew = true, int Columns = spc_wgmma_sums<Config>::columns, class Beside = spc_nothing_beside>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
-                                 spc_box_ring<Config> &at, int steps, bool copied, bool stored, Turn pass = Turn()) {
+                                 spc_box_ring<Config> &at, int steps, bool copied, bool stored, Beside beside = Beside()) {
   using ring = spc_box_ring<Config>;
   bool gives = ring::gives();
   int before = 0;
@@ -399,11 +436,11 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
     spc_box_issue<Config, 0, Columns>(sums, shared, base, at, Anew && i == 0, copied);
-    if (Config::turns && i + 1 == steps) pass();
     if (spc_stages_place<Config> && i == frees && spc_leads_group()) {
       ptx_tma_store_wait_read<0>();
       ptx_barrier_arrive(ring::place_empty(shared));
     }
+    beside(i);
     sums.template retire<1>();
     if (i > 0 && gives) ptx_barrier_arrive(ring::empty(shared, before));
     before = at.slot;
@@ -623,13 +660,23 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_pass<Config>(shared, at, steps - half.end);
     } else if constexpr (Config::turns) {
       const bool more = walk.next_tile < walk.tiles;
-      spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&]() {
-        if (more) ptx_pass_turn(sums.group() ^ 1);
+      spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&](int i) {
+        if (i + 1 == steps && more) ptx_pass_turn(sums.group() ^ 1);
       });
     } else if constexpr (Config::narrow > 0) {
       sums.clear(); // also what a narrow product leaves alone, or the assembler would have its instructions wait for one another
       if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
       else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
+    } else if constexpr (spc_stages_flags<Config>) {
+      const int behind = min(2 * Config::depth + 4, steps - 1); // they have come by then
+      int noted = 0;
+      spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&](int i) { // a box beside each k tile
+        if (i < behind || noted == store::boxes) return;
+        if (noted == 0) ptx_barrier_wait(ring::place_full(shared), epilogue.parity);
+#pragma unroll 1
+        do store::note_flags(shared + ring::staged_at, noted++, epilogue.flags);
+        while (i + 1 == steps && noted < store::boxes);
+      });
     } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
     if constexpr (Config::share_units > 0) {
       epilogue.boxes = ~0u;
@@ -679,7 +726,9 @@ SPC_DEVICE void spc_box_gather_role_of(spc_u32 shared, char *base, const spc_arg
   if constexpr (Lists) spc_box_gather_role<Config>(shared, base, args, maps);
 }
 
-template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
+// goes_on: of a front, takes the sample.  Returns whether it has computed.
+struct spc_goes_on { __device__ __forceinline__ bool operator()() const { return true; } };
+template <class Config, class Goes = spc_goes_on> SPC_DEVICE bool spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps, Goes goes_on = Goes()) {
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(spc_factor<Config>) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
@@ -704,22 +753,31 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   spc_u32 shared = spc_shared_address(spc_shared);
   const int said = spc_said_in_front<Config>(args);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
-  const bool early = Config::evenly && !prepares && !Config::guarded; // who starts the copies waits for nobody
-  if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
+  const bool ahead = spc_in_front<Config> && !prepares && !lists;
+  const bool early = Config::evenly && !prepares && !Config::guarded && !spc_in_front<Config>; // who starts the copies waits for nobody
+  if (!late) spc_box_init<Config>(shared, lists, early || ahead ? Config::workers : 0);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
     if (spc_box_store<spc_kept<Config>>::by_engine && !Config::in_place) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
-  if (spc_leaves_to_front<Config>(args, said)) return;
+  if (spc_leaves_to_front<Config>(args, said)) return false;
   ptx_wait_grid(); // nothing else in global memory was touched before
-  if (spc_not_meant<Config>(args)) return;
+  if constexpr (spc_in_front<Config>) {
+    if (ahead && threadIdx.x == Config::workers) spc_box_load_ahead<Config>(shared, args, maps);
+    if (!goes_on()) {
+      if (ahead && threadIdx.x == Config::workers) // shared memory stays until they have come
+        for (int i = 0; i < spc_box_ahead<Config>(args); i++) ptx_barrier_wait(ring::full(shared, i), 0);
+      return false;
+    }
+  }
+  if (spc_not_meant<Config>(args)) return false;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
   if (Config::own_verdict && Config::fills && !Config::in_place && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
-  if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
+  if (Config::own_verdict && !Config::own_dense && all) return false; // the kernel behind it is meant
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   if constexpr (Config::narrow > 0)
@@ -749,4 +807,5 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if constexpr (Config::workers > 128) ptx_take_registers<working>();
     spc_box_work_role<Config>(shared, spc_shared, args, maps, all);
   }
+  return true;
 }

@@ -3,7 +3,7 @@
 #include "spc/wgmma8.cuh" // first: a template finds overloads of `signed char` only where it is written
 #include "spc/gemm_tma.cuh"
 
-template <class Config> SPC_DEVICE void spc_gemm_tma8(const spc_args &args, const spc_tensor_maps &maps) {
+template <class Config, class... Goes> SPC_DEVICE bool spc_gemm_tma8(const spc_args &args, const spc_tensor_maps &maps, Goes... goes_on) {
   static_assert(sizeof(typename Config::A) == 1, "the operands must have 8 bits");
-  spc_gemm_tma<Config>(args, maps);
+  return spc_gemm_tma<Config>(args, maps, goes_on...);
 }

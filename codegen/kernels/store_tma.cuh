@@ -193,6 +193,15 @@ template <class Config> struct spc_stored_box<Config, true> {
 
 // What lies at the result's place is brought to where the values are staged: as many boxes as there is room for, the others to slots.
 template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place && !Config::turns;
+// Bytes of which only is asked whether they are zero wait there all at once, and each thread notes its bits of them while it multiplies: the
+// boxes are free then when the values come.
+template <class Config> constexpr bool spc_stages_flags = spc_stages_place<Config> && sizeof(typename Config::P) == 1;
+template <class Config, bool Stages = spc_stages_flags<Config>> struct spc_place_flags {};
+template <class Config> struct spc_place_flags<Config, true> {
+  using sums = spc_wgmma_sums<Config>;
+  static constexpr int boxes = sums::blocks * ((sums::columns + 63) / 64);
+  spc_u32 of[boxes]; // of 64 x 64: a lane's pairs, in the order of the sums
+};
 // Where warpgroups take turns each brings its own tile's: as many boxes as are staged before it multiplies, another into each that it has stored.
 template <class Config> constexpr bool spc_refills_place = Config::reads_place && Config::turns;
 
@@ -208,6 +217,7 @@ template <class Config> struct spc_box_epilogue {
   __device__ __forceinline__ bool has(int box) const { return Config::share_units == 0 || (boxes >> box & 1); }
   spc_vectors<Config> vectors;
   spc_place_window<Config> window;
+  spc_place_flags<Config> flags;
   __device__ __forceinline__ spc_u32 window_at() const { return vectors_at + spc_vectors<Config>::bytes; }
 };
 
@@ -254,9 +264,9 @@ template <class Config> struct spc_box_store {
   static constexpr int slot_bytes = spc_boxes<Config>::least_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
-  static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
+  static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_flags<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
   static constexpr int place_slots = slot_boxes ? (boxes - places_staged + slot_boxes - 1) / slot_boxes : 0;
-  static constexpr int together = spc_refills_place<Config> ? 1 : places_staged == boxes && boxes > 2 ? 2 : held; // boxes that are stored at once
+  static constexpr int together = spc_refills_place<Config> ? 1 : places_staged == boxes && boxes > 2 && !spc_stages_flags<Config> ? 2 : held; // boxes that are stored at once
   static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || places_staged == boxes)), "a slot must hold a box of every warpgroup");
   static_assert(!Config::reads_place || sizeof(typename Config::P) == 2 || (wide == 64 && tall == 64),
                 "bytes are read from boxes of 64 x 64");
@@ -312,13 +322,15 @@ template <class Config> struct spc_box_store {
     for (int i = 0; i < held; i++) refill<Ring>(shared, map, i, e);
   }
 
-  static_assert(!(spc_stages_place<Config> || spc_refills_place<Config>) || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
+  static_assert(spc_stages_flags<Config> || !(spc_stages_place<Config> || spc_refills_place<Config>) || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
+  static_assert(!spc_stages_flags<Config> || (by_rows && share == 64 && boxes * place_bytes <= held * panel::bytes), "bytes of a whole tile wait in boxes of 64 x 64");
+  static constexpr int staged_place_bytes = spc_stages_flags<Config> ? place_bytes : panel::bytes; // of a box
   SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
                               spc_box_batch batch) {
-    ptx_barrier_expect(full, held * groups * panel::bytes);
+    ptx_barrier_expect(full, places_staged * groups * staged_place_bytes);
 #pragma unroll 1
-    for (int i = 0; i < held * groups; i++)
-      ptx_tma_load<Config::batches_mapped>(staged + (i % groups * held + i / groups) * panel::bytes, map, full,
+    for (int i = 0; i < places_staged * groups; i++)
+      ptx_tma_load<Config::batches_mapped>(staged + i % groups * held * panel::bytes + i / groups * staged_place_bytes, map, full,
                                            box_x(args, place, i % groups, i / groups), box_y(args, place, i % groups, i / groups), batch);
   }
 
@@ -346,6 +358,22 @@ template <class Config> struct spc_box_store {
       ptx_load_matrix_transposed(here, matrix_at(box, step));
     }
   }
+  // A lane's bits of the next box: those of the others move down, so that in the end each has its place.
+  SPC_DEVICE void note_flags(spc_u32 staged, int box, spc_place_flags<Config> &flags) {
+    const int lane = (int)threadIdx.x & 31, row = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
+    const spc_u32 from = staged + sums::group() * held * panel::bytes + box * place_bytes;
+    spc_u32 bits = 0;
+#pragma unroll
+    for (int j = 0; j < 8; j++) { // eights of columns: two rows' pairs
+      const int column = j * 8 + lane % 4 * 2;
+      const spc_u32 four = ptx_load_shared_16(from + byte_at(row, column)) | ptx_load_shared_16(from + byte_at(row + 8, column)) << 16;
+      const spc_u32 high = (((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) & 0x80808080u; // of bytes that are not zero
+      bits |= (high >> 7) * 0x10204080u >> 28 << j * 4;
+    }
+#pragma unroll
+    for (int j = 0; j + 1 < boxes; j++) flags.of[j] = flags.of[j + 1];
+    flags.of[boxes - 1] = bits;
+  }
   // In a box of 64 x 64 bytes: the engine's swizzle of rows of 64.
   SPC_DEVICE int byte_at(int row, int column) { return row * 64 + (column / 16 ^ row / 2 % 4) * 16 + column % 16; }
   // Sums to values: the fragment, and nothing outside the result counts as found.  v: sums of a step; part, block:
@@ -363,7 +391,9 @@ template <class Config> struct spc_box_store {
     for (int p = 0; p < 2 * steps8; p++) {
       spc_brought brought[2];
       columns_of.give(e, part + p / 2 * 8 + lane % 4 * 2, within / 8 + p / 2, block * 2 + p % 2, brought);
-      if constexpr (Config::reads_place)
+      if constexpr (spc_stages_flags<Config>)
+        for (int i = 0; i < 2; i++) brought[i].here = here[0] >> (within / 16 * 8 + 2 * p + i) & 1 ? 1.0f : 0.0f;
+      else if constexpr (Config::reads_place)
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
       if constexpr (Config::fetches)
         for (int i = 0; i < 2; i++) brought[i].fetched = fetched[within / 2 + 2 * p + i];
@@ -397,7 +427,7 @@ template <class Config> struct spc_box_store {
   SPC_DEVICE spc_u32 listed_halves(int n, int end) { return (n < end ? 0xffffu : 0) | (n + 1 < end ? 0xffff0000u : 0); }
   template <bool Whole, class Found>
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
-                            const spc_box_epilogue<Config> &e, Found &found) {
+                            const spc_box_epilogue<Config> &e, Found &found) { // here_box: of flags the lane's word
     spc_box_fetch<Config> fetched;
     const spc_stored_box<Config> stored(e.args, e.place, e.place.n0 + sums::group_column() + part);
     const spc_box_columns<Config> columns_of(e, part + (int)threadIdx.x % 4 * 2, share / 8);
@@ -413,7 +443,7 @@ template <class Config> struct spc_box_store {
       values<Whole>(v, 1, block, part, 0, here, fetched, packed, e, found, stored, columns_of);
       ptx_store_half_matrix_transposed(matrix_at(box, 0), packed[0], packed[1]);
     } else {
-      const bool ahead = !Config::turns; // where warpgroups take turns there are no registers left, and time enough
+      const bool ahead = !Config::turns && !spc_stages_flags<Config>; // where warpgroups take turns there are no registers left, and time enough
       spc_u32 here[ahead ? share / 16 : 1][4];
       if constexpr (Config::reads_place && ahead)
 #pragma unroll
@@ -421,7 +451,8 @@ template <class Config> struct spc_box_store {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4];
-        if constexpr (Config::reads_place && !ahead) load_here(here[0], here_box, step);
+        if constexpr (spc_stages_flags<Config>) here[0][0] = here_box;
+        else if constexpr (Config::reads_place && !ahead) load_here(here[0], here_box, step);
         values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here[ahead ? step : 0], fetched, packed, e, found, stored, columns_of);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
@@ -479,6 +510,7 @@ template <class Config> struct spc_box_store {
     Ring now = at; // the slot of the box that is read; `at` is the first that is not given back
     const int inside = e.place.n - e.place.n0 - sums::group_column(); // columns; of some lists nobody reads what lies behind
     spc_row_store<Config, panel> rows;
+    spc_place_flags<Config> flags = e.flags;
     if (moves_rows && !e.all) rows.look(e.args, e.place, box_row(group, 0));
     each_piece(all, [&](const typename sums::Sum *v, int block, int i) {
       const int i0 = i / together * together, read = i - places_staged; // number of those that are read from slots
@@ -486,7 +518,7 @@ template <class Config> struct spc_box_store {
       if constexpr (spc_refills_place<Config>) {
         if (i == 0) ptx_sync_group(group); // the vectors are there
         ptx_barrier_wait(refilled<Ring>(shared, i), (e.parity * (boxes / held) + i / held) & 1);
-      } else if (i < places_staged) {
+      } else if (!spc_stages_flags<Config> && i < places_staged) {
         if (i == 0) {
           ptx_sync_group(group); // the vectors are there
           ptx_barrier_wait(Ring::place_full(shared), e.parity);
@@ -496,6 +528,11 @@ template <class Config> struct spc_box_store {
         ptx_sync_group(group);
       }
       spc_u32 here = box;
+      if constexpr (spc_stages_flags<Config>) {
+        here = flags.of[0];
+#pragma unroll
+        for (int j = 0; j + 1 < boxes; j++) flags.of[j] = flags.of[j + 1]; // pieces may be a loop
+      }
       if constexpr (Config::reads_place && place_slots > 0)
         if (read >= 0) {
           if (read % slot_boxes == 0) {
@@ -505,7 +542,7 @@ template <class Config> struct spc_box_store {
           here = shared + now.slot * now.sizes.bytes() + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
       if (((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) && e.has(i)) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
-      if (places_staged > 0) __syncwarp(); // the assembler would read what lies at all places first
+      if (places_staged > 0 && !spc_stages_flags<Config>) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
       if (i + 1 < boxes && i + 1 < i0 + together) return;
       ptx_fence_async_shared();
