@@ -208,7 +208,8 @@ typedef struct cg_launch {
   const ir_program *program;
   const char *entry;
   IR_VEC(ir_buf *) bufs;
-  int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict, buf_threshold; /* -1: none */
+  int buf_a, buf_b, buf_t, buf_ids, buf_counts, buf_bits, buf_verdict; /* -1: none */
+  const ir_list *weighs; /* it decides whether this list is meant, by the break-even that it is given; NULL: it does not */
   int buf_marks, buf_order, buf_packed, buf_partial;
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */

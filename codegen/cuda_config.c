@@ -85,10 +85,7 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
 /* What who decides asks for. */
 static void put_decision(const config *c) {
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(
-      c,
-      "SPC_DEVICE double threshold(const spc_args &args) { return *(const double *)args.buf[%d]; }",
-      c->l->buf_threshold);
+  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.threshold; }");
 }
 
 /* Another statement takes the branch that this one decides for. */
@@ -680,7 +677,7 @@ static void put_list_kernel(const config *c) {
   put_pointer(c, "ids", "int", c->l->buf_ids);
   put_pointer(c, "counts", "int", c->l->buf_counts);
   cg_counters_print(c->l, c->out);
-  bool decides = c->l->buf_threshold >= 0;
+  bool decides = c->l->weighs != NULL;
   line(c, "static constexpr bool counts_asked = %s; // columns that do not hold in all rows count for more", list->partial && cg_reads_counts(c->kernel, list) ? "true" : "false");
   line(c, "static constexpr bool decides = %s, sampled = %s, lists_guarded = %s;",
        decides ? "true" : "false", c->l->sampled ? "true" : "false",
@@ -736,14 +733,12 @@ static void put_entry(const config *c) {
                  plain ? "spc_plain_blocks<" : "", cg_blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
-  if (!c->l->sample && !boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
   if (c->l->sample)
-    ir_text_printf(c->out,
-                   "  auto goes_on = [&] { return spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); }); };\n"
-                   "  if (spc_%s<Config>(args, maps, goes_on)) spc_front_ends((int *)args.buf[%d]);\n",
-                   c->l->buf_front, IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part, c->l->part, c->l->buf_front);
-  else
-    ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
+    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
+                   IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part);
+  else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
+  ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
+  if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
   put_next(c);
   ir_text_put(c->out, "}\n");
 }
@@ -788,8 +783,6 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   }
   put_struct(&c, "Config");
   if (next.l) put_struct(&next, "Next");
-  if (sample.l)
-    ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n"
-                     "template <> constexpr int spc_front_room<Sample> = (Config::depth - 1) * spc_boxes<Config>::slot_bytes;\n");
+  if (sample.l) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
   put_entry(&c);
 }

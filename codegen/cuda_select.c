@@ -31,7 +31,7 @@ static cg_launch launch_of(const selection *s, const ir_kernel_row *row, const c
                       .program = s->kernel->program};
   launch.buf_a = launch.buf_b = launch.buf_t = launch.buf_ids = launch.buf_counts = -1;
   launch.buf_marks = launch.buf_order = launch.buf_packed = -1;
-  launch.buf_bits = launch.buf_verdict = launch.buf_threshold = launch.buf_asked = launch.buf_asked_bits = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = launch.buf_partial = -1;
+  launch.buf_bits = launch.buf_verdict = launch.buf_asked = launch.buf_asked_bits = launch.buf_sums = launch.buf_arrived = launch.buf_front = launch.buf_whole = launch.buf_partial = -1;
   return launch;
 }
 
@@ -451,13 +451,13 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   if (l->asked.tensor) cg_asked_use(s->arena, l, cg_values_buffer(s->arena, l->asked.tensor), s->bits_are_there);
   use_guard(s, l);
   l->decides = decides_itself(s, l);
-  if (l->decides) l->buf_threshold = use(s, l, s->stage->when.list->threshold);
+  if (l->decides) l->weighs = s->stage->when.list;
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
                  !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
   l->own_verdict = ir_kernel_moves_boxes(row) && l->list && cg_reads_counts(s->kernel, l->list);
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
-  if (l->own_lists || l->own_verdict) l->buf_threshold = use(s, l, l->list->threshold);
+  if (l->own_lists || l->own_verdict) l->weighs = l->list;
   l->func = fragment_of(s, row);
   for (int i = 0; l->func && i < l->func->bufs.count; i++) use(s, l, l->func->bufs.at[i]);
   if (ir_kernel_moves_boxes(row)) {
@@ -539,7 +539,7 @@ static bool is_guarded(const ir_kernel *kernel, const ir_list *list) {
 
 static void use_verdict(selection *s, cg_launch *l) {
   l->buf_verdict = use(s, l, l->list->verdict);
-  l->buf_threshold = use(s, l, l->list->threshold);
+  l->weighs = l->list;
 }
 
 /* A launch that makes a list decides whether it is meant; where the list has no guard of its own it heeds its stage's. */
@@ -665,7 +665,7 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
-  sample->buf_threshold = use(s, l, list->threshold);
+  l->weighs = sample->weighs = list;
   sample->tells = cg_moves_at_once(s->kernel, list);
   if (sample->tells) sample->buf_bits = use(s, l, list->bits);
   l->sample = sample;

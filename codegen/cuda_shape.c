@@ -143,6 +143,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                          .library = launch->library,
                          .front = launch->sample ? launch->fronted : NULL,
                          .behind = launch->sample ? NULL : launch->fronted,
+                         .weighs = launch->weighs,
                          .clears = launch->clears,
                          .threads = launch->threads,
                          .blocks_per_sm = 1,

@@ -61,6 +61,7 @@ typedef struct ir_code_image {
   const ir_library_call *library; /* NULL: a kernel; else there is no cubin and no grid */
   bool stands_in; /* launched when the code before it cannot be: its maps do not fit the pointers */
   const ir_list *front, *behind; /* the list that it stands in front of; whose front it stands behind; NULL: none */
+  const ir_list *weighs; /* the list whose break-even it is given; NULL: it decides nothing */
   bool clears; /* it does what the front that it would stand behind does: launched where that is not */
   int threads, blocks_per_sm, shared_bytes;
   int cluster; /* of a capped code: its blocks come by so many; 0: by one */

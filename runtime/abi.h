@@ -14,7 +14,7 @@ enum { SPC_ARGS_BUFS = 32, SPC_ARGS_SIZES = 32 };
 typedef struct spc_args {
   void *buf[SPC_ARGS_BUFS];
   long long size[SPC_ARGS_SIZES];
-  float threshold; /* break-even of the guard, a run-time argument */
+  float threshold; /* break-even of the guard that the launch decides for, a run-time argument */
   unsigned flags;  /* SPC_FLAG_* */
   unsigned
       *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */

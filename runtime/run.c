@@ -57,6 +57,10 @@ double rt_plan_threshold(const rt_plan *plan, const ir_list *list) {
   return INFINITY;
 }
 
+float rt_plan_break_even(const rt_plan *plan, const ir_code_image *code) {
+  return code->weighs ? (float)rt_plan_threshold(plan, code->weighs) : 0;
+}
+
 static spc_status set_thresholds(rt_run *run) {
   const ir_kernel *kernel = run->plan->image->kernel;
   for (int i = 0; i < kernel->lists.count; i++) {

@@ -16,12 +16,12 @@
 #include "spc/guard.cuh"
 
 // ---- the guard -----------------------------------------------------------------------------------------------
-// Shared memory of a block: in front of a product that of its ring, which is all there is: its last slot, for the first are being filled.
+// Shared memory of a block: in front of a product that of its ring, which is all there is.
 template <class Config, class T> SPC_DEVICE T &spc_room() {
   if constexpr (spc_in_front<Config>) {
     extern __shared__ __align__(1024) char spc_shared[];
     static_assert(sizeof(T) <= 4096, "a product has no less");
-    return *(T *)(spc_shared + spc_front_room<Config>);
+    return *(T *)spc_shared;
   } else {
     __shared__ T room;
     return room;
@@ -30,22 +30,26 @@ template <class Config, class T> SPC_DEVICE T &spc_room() {
 
 // The sums over a block of two numbers, for all of its threads.
 struct spc_two { int x, y; };
-template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
-  struct room { spc_two of_warp[Config::threads / 32]; };
-  spc_two *sums = spc_room<Config, room>().of_warp;
-  int lane = (int)threadIdx.x & 31;
+template <class Config> struct spc_warp_sums { spc_two of_warp[Config::threads / 32]; };
+// Of numbers that are alike in all lanes of a warp; nobody reads `room` any more.
+template <class Config> SPC_DEVICE spc_two spc_sum_warps(spc_warp_sums<Config> &room, spc_two mine) {
+  if ((threadIdx.x & 31) == 0) room.of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
   spc_two all = {0, 0};
 #pragma unroll
-  for (int d = 16; d; d /= 2) {
-    mine.x += __shfl_xor_sync(0xffffffffu, mine.x, d);
-    mine.y += __shfl_xor_sync(0xffffffffu, mine.y, d);
-  }
-  __syncthreads(); // whoever asked before has read them
-  if (lane == 0) sums[threadIdx.x / 32] = mine;
-  __syncthreads();
-#pragma unroll
-  for (int w = 0; w < Config::threads / 32; w++) all.x += sums[w].x, all.y += sums[w].y;
+  for (int w = 0; w < Config::threads / 32; w++) all.x += room.of_warp[w].x, all.y += room.of_warp[w].y;
   return all;
+}
+template <class Config> SPC_DEVICE spc_two spc_block_sums(spc_two mine) {
+  mine = {__reduce_add_sync(~0u, mine.x), __reduce_add_sync(~0u, mine.y)};
+  spc_warp_sums<Config> &room = spc_room<Config, spc_warp_sums<Config>>();
+  __syncthreads(); // whoever asked before has read them
+  return spc_sum_warps<Config>(room, mine);
+}
+// A sample is counted once or twice, each time in a room of its own.
+template <class Config> struct spc_sample_sums { spc_warp_sums<Config> of[2]; };
+template <class Config> SPC_DEVICE spc_two spc_sum_sample(int turn, spc_two mine) {
+  return spc_sum_warps<Config>(spc_room<Config, spc_sample_sums<Config>>().of[turn], mine);
 }
 
 // ---- values to bits ------------------------------------------------------------------------------------------
@@ -291,7 +295,7 @@ template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args
 #pragma unroll
     for (int j = 0; j < strip::rows; j++) covered += strip::run(votes, j) ? 1 : 0;
   }
-  covered = spc_block_sums<Config>({strip::lane() == 0 ? covered : 0, 0}).x;
+  covered = spc_sum_sample<Config>(0, {covered, 0}).x;
   if constexpr (Config::counts_asked) return spc_decide_asked<Config>(args, covered, covered, samples, threshold); // which of them do not hold in all rows nobody has looked at
   else return spc_decide<Config>(args, covered, samples, threshold);
 }
@@ -308,56 +312,66 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
   const int samples = places * across * axis::each, half = (loads + 1) / 2; // of the loads
   const bool foretells = Config::foretells && !Config::counts_asked && half % 2 == 0;
-  spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
-  spc_u64 columns = (spc_u64)strips * wide; // a strip high
+  const spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
+  const spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
   double threshold = Config::threshold(args);
   // A deviation of what so many places find: a list that is made in vain costs more than one that is not made where either branch takes as long.
   if constexpr (!Config::counts_asked) threshold -= 0.03;
-  spc_u32 share = max(wide / places, 1u);
+  const spc_u32 share = max(wide / places, 1u);
   const int chunk = axis::lane() % across;
+  typename axis::V const *from[turns]; // of this lane, in its place's first row
+  int high[turns];                     // rows of the strip that are there
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    const spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
+    // 7 has nothing in common with their number: every part of the columns has its turn
+    const spc_u32 strip = (number * strips + hash % strips) / places, pair = (number * 7 % places * share + hash % share) % wide;
+    const long long first = (long long)strip * Config::strip, column = (long long)(pair * across + chunk) * axis::chunk;
+    from[t] = runs.from + first * runs.pitch + column;
+    high[t] = number < places && column < runs.extent ? (int)min((long long)Config::strip, runs.rows - first) : 0;
+  }
+  auto look = [&](int t, int i) {
+    if (Config::counts_asked) i = i < half ? 2 * i : 2 * (i - half) + 1;
+    const int number = i * at_once + axis::lane() / across;
+    int row = number * apart;
+    if (Config::counts_asked) row = min(row, high[t] - 1); // a row that is not there holds what the last one does
+    return number < rows && row >= 0 && row < high[t] ? ptx_load_16(from[t] + row * runs.pitch) : make_uint4(0, 0, 0, 0);
+  };
   uint4 any[turns] = {}, all[Config::counts_asked ? turns : 1];
   if constexpr (Config::counts_asked)
     for (int t = 0; t < turns; t++) all[t] = make_uint4(~0u, ~0u, ~0u, ~0u);
-  auto look = [&](int t, int i) {
-    spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
-    // 7 has nothing in common with their number: every part of the columns has its turn
-    spc_u32 strip = (number * strips + hash % strips) / places, column = (number * 7 % places * share + hash % share) % wide;
-    long long first = (long long)strip * Config::strip, last = number < places ? min(first + Config::strip, runs.rows) : 0;
-    if (Config::counts_asked) i = i < half ? 2 * i : 2 * (i - half) + 1;
-    int row = i * at_once + axis::lane() / across;
-    long long at = first + row * apart;
-    if (Config::counts_asked) at = min(at, max(last - 1, 0ll)); // a row that is not there holds what the last one does
-    return runs.at(at, row < rows ? last : 0, (long long)(column * across + chunk) * axis::chunk);
-  };
 #pragma unroll 1
   for (int known = 0, until = half;; known = until, until = loads) {
+    auto there = [&](int i) { return (loads % 2 == 0 && loads > 1) || known + i < loads; }; // both halves are as long, or the second is shorter
     int set = 0, asked = 0, earlier = 0; // of half of these rows
+    uint4 seen[turns][half]; // under way
+#pragma unroll
+    for (int t = 0; t < turns; t++)
+#pragma unroll
+      for (int i = 0; i < half; i++) seen[t][i] = there(i) ? look(t, known + i) : make_uint4(0, 0, 0, 0);
 #pragma unroll
     for (int t = 0; t < turns; t++) {
-      uint4 seen[half]; // under way
-#pragma unroll
-      for (int i = 0; i < half; i++) seen[i] = known + i < until ? look(t, known + i) : make_uint4(0, 0, 0, 0);
 #pragma unroll
       for (int i = 0; i < half; i++) {
         if (foretells && i == half / 2) earlier += __popc(ptx_any_bits(axis::bits(any[t]) << chunk * axis::each));
-        any[t] = axis::both(any[t], seen[i]);
+        any[t] = axis::both(any[t], seen[t][i]);
       }
       const spc_u32 held = ptx_any_bits(axis::bits(any[t]) << chunk * axis::each);
       set += __popc(held);
       if constexpr (Config::counts_asked) {
 #pragma unroll
         for (int i = 0; i < half; i++)
-          if (known + i < until) all[t] = axis::full_too(all[t], seen[i]);
+          if (there(i)) all[t] = axis::full_too(all[t], seen[t][i]);
         asked += __popc(held & ptx_any_bits((~axis::full_bits(all[t]) & ((1u << axis::each) - 1)) << chunk * axis::each));
       }
     }
     if constexpr (Config::counts_asked) {
-      const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? asked : 0});
+      const spc_two sums = spc_sum_sample<Config>(known > 0, {set, asked});
       const double wanted = threshold * samples, counted = spc_counted(sums.x, sums.y);
       if (until >= loads || counted >= wanted || counted * loads < wanted * until) return spc_decide_asked<Config>(args, sums.x, sums.y, samples, threshold);
     } else {
-      const spc_two sums = spc_block_sums<Config>({axis::lane() == 0 ? set : 0, axis::lane() == 0 ? earlier : 0});
+      const spc_two sums = spc_sum_sample<Config>(known > 0, {set, earlier});
       const double wanted = threshold * samples, margin = samples * 0.1;
       set = sums.x;
       if (until >= loads || set >= wanted || set * loads < wanted * until) return spc_decide<Config>(args, set, samples, threshold);
@@ -390,7 +404,7 @@ template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, 
     spc_u32 votes = ptx_ballot(number < samples && axis::bits(runs.at(row, runs.rows, at)) != 0);
     if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;
   }
-  covered = spc_block_sums<Config>({covered, 0}).x;
+  covered = spc_sum_sample<Config>(0, {__reduce_add_sync(~0u, covered), 0}).x;
   return spc_decide<Config>(args, covered, samples, threshold);
 }
 

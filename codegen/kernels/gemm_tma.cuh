@@ -70,48 +70,15 @@ SPC_DEVICE void spc_box_load_staged(spc_u32 shared, const spc_args &args, const 
     spc_box_store<Config>::load_staged(shared + ring::staged_at, &maps.map[3], ring::place_full(shared), args, place, batch);
   }
 }
-// The k tile behind whose loads that is asked for: who multiplies has freed the room by then, so the loads wait for nothing.
-template <class Config> SPC_DEVICE int spc_place_behind(int steps) { return min(Config::depth + 2, steps - 1); }
-
-// A k tile of both operands, what of their boxes lies inside.
-template <class Config> struct spc_box_loads {
-  using ring = spc_box_ring<Config>;
-  int boxes_a, boxes_b, brought;
-  __device__ __forceinline__ explicit spc_box_loads(const spc_tile_place &place)
-      : boxes_a(ring::panel_a::inside(place.m - place.m0)), boxes_b(ring::panel_b::inside(place.n - place.n0)),
-        brought(boxes_a * ring::panel_a::box_bytes + boxes_b * ring::panel_b::box_bytes) {}
-  SPC_DEVICE void start(const spc_box_loads &loads, spc_u32 slot, spc_u32 full, const spc_tensor_maps &maps, const spc_tile_place &place, int k, spc_box_batch batch) {
-    ptx_barrier_expect(full, loads.brought);
-    ring::panel_a::load_inside(loads.boxes_a, slot, &maps.map[0], full, place.m0, k, batch);
-    ring::panel_b::load_inside(loads.boxes_b, slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
-  }
-};
-
-// In front of a list (front.cuh) the first k tiles come while the sample is taken, whatever it says.  How many of this block's.
-template <class Config> SPC_DEVICE int spc_box_ahead(const spc_args &args) {
-  if (!spc_in_front<Config> || (long long)spc_first_tile<Config>(args) >= Config::tiles(args)) return 0;
-#ifndef SPC_V
-#define SPC_V 2
-#endif
-  return min(SPC_V, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k);
-}
-template <class Config> SPC_DEVICE void spc_box_load_ahead(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps) {
-  using ring = spc_box_ring<Config>;
-  spc_walk_of<Config> walk(args, false);
-  spc_tile_place place;
-  if (!walk.next(args, place)) return;
-  const spc_box_batch batch = spc_batch_of<Config>(args, place);
-  const spc_box_loads<Config> loads(place);
-#pragma unroll 1
-  for (int i = 0; i < spc_box_ahead<Config>(args); i++)
-    spc_box_loads<Config>::start(loads, shared + i * ring::slot_bytes, ring::full(shared, i), maps, place, i * Config::tile_k, batch);
-}
+// The k tile beside which who multiplies frees the room: of flags later, for nobody is in a hurry, and what was stored last has been read by then.
+template <class Config> constexpr int spc_place_freed = spc_stages_flags<Config> ? 5 : 1;
+// That behind whose loads what lies at the place is asked for: the room is free by then, so the loads wait for nothing.
+template <class Config> SPC_DEVICE int spc_place_behind(int steps) { return min(Config::depth + 1 + spc_place_freed<Config>, steps - 1); }
 
 template <class Config>
 SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
-  int there = spc_in_front<Config> ? spc_box_ahead<Config>(args) : 0; // already
   spc_k_share share = spc_share_of_k<Config>(steps);
   if (Config::split > 1 && share.begin == share.end) share = {steps, steps + 1}; // none: zeros, from outside
   ring at = {0, 1};
@@ -123,17 +90,16 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
     spc_box_batch batch = spc_batch_of<Config>(args, place);
     spc_k_order<Config> order(args, place, all);
     if constexpr (Config::k_blocks) share.end = max(spc_k_tiles<Config>(place, args, all), 1);
-    const spc_box_loads<Config> loads(place);
+    const int boxes_a = ring::panel_a::inside(place.m - place.m0), boxes_b = ring::panel_b::inside(place.n - place.n0);
+    const int brought = boxes_a * ring::panel_a::box_bytes + boxes_b * ring::panel_b::box_bytes;
 #pragma unroll 1
     for (int i = share.begin; i < share.end; i++, at.advance()) {
       int k = order.next(i);
       spc_u32 slot = shared + at.slot * ring::slot_bytes, full = ring::full(shared, at.slot);
-      if (!spc_in_front<Config> || there == 0) {
-        ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-        spc_box_loads<Config>::start(loads, slot, full, maps, place, k, batch);
-      } else {
-        there--;
-      }
+      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
+      ptx_barrier_expect(full, brought);
+      ring::panel_a::load_inside(boxes_a, slot, &maps.map[0], full, place.m0, k, batch);
+      ring::panel_b::load_inside(boxes_b, slot + ring::panel_a::bytes, &maps.map[1], full, place.n0, k, batch);
       if (spc_stages_place<Config> && i == share.begin + spc_place_behind<Config>(share.end - share.begin))
         spc_box_load_staged<Config>(shared, args, maps, place, batch, parity);
     }
@@ -432,7 +398,7 @@ SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, c
   using ring = spc_box_ring<Config>;
   bool gives = ring::gives();
   int before = 0;
-  const int frees = spc_stages_place<Config> && stored ? min(1, steps - 1) : -1;
+  const int frees = spc_stages_place<Config> && stored ? min(spc_place_freed<Config>, steps - 1) : -1;
 #pragma unroll 1
   for (int i = 0; i < steps; i++) {
     spc_box_issue<Config, 0, Columns>(sums, shared, base, at, Anew && i == 0, copied);
@@ -668,7 +634,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
       else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
     } else if constexpr (spc_stages_flags<Config>) {
-      const int behind = min(2 * Config::depth + 4, steps - 1); // they have come by then
+      const int behind = min(2 * Config::depth + 3 + spc_place_freed<Config>, steps - 1); // they have come by then
       int noted = 0;
       spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&](int i) { // a box beside each k tile
         if (i < behind || noted == store::boxes) return;
@@ -726,9 +692,7 @@ SPC_DEVICE void spc_box_gather_role_of(spc_u32 shared, char *base, const spc_arg
   if constexpr (Lists) spc_box_gather_role<Config>(shared, base, args, maps);
 }
 
-// goes_on: of a front, takes the sample.  Returns whether it has computed.
-struct spc_goes_on { __device__ __forceinline__ bool operator()() const { return true; } };
-template <class Config, class Goes = spc_goes_on> SPC_DEVICE bool spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps, Goes goes_on = Goes()) {
+template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(spc_factor<Config>) == sizeof(typename Config::B), "wgmma takes operands of one size");
   static_assert(Config::workers == Config::threads - 128, "the last warpgroup starts the copies");
@@ -753,31 +717,22 @@ template <class Config, class Goes = spc_goes_on> SPC_DEVICE bool spc_gemm_tma(c
   spc_u32 shared = spc_shared_address(spc_shared);
   const int said = spc_said_in_front<Config>(args);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
-  const bool ahead = spc_in_front<Config> && !prepares && !lists;
   const bool early = Config::evenly && !prepares && !Config::guarded && !spc_in_front<Config>; // who starts the copies waits for nobody
-  if (!late) spc_box_init<Config>(shared, lists, early || ahead ? Config::workers : 0);
+  if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);
     if (spc_box_store<spc_kept<Config>>::by_engine && !Config::in_place) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
-  if (spc_leaves_to_front<Config>(args, said)) return false;
+  if (spc_leaves_to_front<Config>(args, said)) return;
   ptx_wait_grid(); // nothing else in global memory was touched before
-  if constexpr (spc_in_front<Config>) {
-    if (ahead && threadIdx.x == Config::workers) spc_box_load_ahead<Config>(shared, args, maps);
-    if (!goes_on()) {
-      if (ahead && threadIdx.x == Config::workers) // shared memory stays until they have come
-        for (int i = 0; i < spc_box_ahead<Config>(args); i++) ptx_barrier_wait(ring::full(shared, i), 0);
-      return false;
-    }
-  }
-  if (spc_not_meant<Config>(args)) return false;
+  if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
   if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
   if (Config::own_verdict && Config::fills && !Config::in_place && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
-  if (Config::own_verdict && !Config::own_dense && all) return false; // the kernel behind it is meant
+  if (Config::own_verdict && !Config::own_dense && all) return; // the kernel behind it is meant
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   if constexpr (Config::narrow > 0)
@@ -807,5 +762,4 @@ template <class Config, class Goes = spc_goes_on> SPC_DEVICE bool spc_gemm_tma(c
     if constexpr (Config::workers > 128) ptx_take_registers<working>();
     spc_box_work_role<Config>(shared, spc_shared, args, maps, all);
   }
-  return true;
 }

@@ -3,7 +3,7 @@
 #include "spc/wgmma32.cuh" // first: a template finds overloads of `float` only where it is written
 #include "spc/gemm_tma.cuh"
 
-template <class Config, class... Goes> SPC_DEVICE bool spc_gemm_tma32(const spc_args &args, const spc_tensor_maps &maps, Goes... goes_on) {
+template <class Config> SPC_DEVICE void spc_gemm_tma32(const spc_args &args, const spc_tensor_maps &maps) {
   static_assert(sizeof(typename Config::A) == 4 && Config::parts == 1, "the operands must be f32, one tf32 number each");
-  return spc_gemm_tma<Config>(args, maps, goes_on...);
+  spc_gemm_tma<Config>(args, maps);
 }

@@ -3,7 +3,7 @@
 #include "spc/wgmma32.cuh" // first, as in gemm_tma32.cuh
 #include "spc/gemm_tma.cuh"
 
-template <class Config, class... Goes> SPC_DEVICE bool spc_gemm_tma32x3(const spc_args &args, const spc_tensor_maps &maps, Goes... goes_on) {
+template <class Config> SPC_DEVICE void spc_gemm_tma32x3(const spc_args &args, const spc_tensor_maps &maps) {
   static_assert(sizeof(typename Config::A) == 4 && Config::parts == 2, "the operands must be f32, two tf32 numbers each");
-  return spc_gemm_tma<Config>(args, maps, goes_on...);
+  spc_gemm_tma<Config>(args, maps);
 }

@@ -3,7 +3,7 @@
 #include "spc/wgmma8.cuh" // first: a template finds overloads of `signed char` only where it is written
 #include "spc/gemm_tma.cuh"
 
-template <class Config, class... Goes> SPC_DEVICE bool spc_gemm_tma8(const spc_args &args, const spc_tensor_maps &maps, Goes... goes_on) {
+template <class Config> SPC_DEVICE void spc_gemm_tma8(const spc_args &args, const spc_tensor_maps &maps) {
   static_assert(sizeof(typename Config::A) == 1, "the operands must have 8 bits");
-  return spc_gemm_tma<Config>(args, maps, goes_on...);
+  spc_gemm_tma<Config>(args, maps);
 }

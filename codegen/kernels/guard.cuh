@@ -36,7 +36,6 @@ template <class Config> SPC_DEVICE bool spc_leaves_to_front(const spc_args &args
 }
 // In front of what a Config makes or computes: a sample says whether to go on.
 template <class Config> constexpr bool spc_in_front = false;
-template <class Sample> constexpr int spc_front_room = 0; // where in the product's shared memory the sample is counted
 
 // What a thread of the block has written is there for who comes behind and has not waited, before this block lets it come.
 SPC_DEVICE void spc_pass_on(bool mine) {

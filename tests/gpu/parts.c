@@ -31,6 +31,7 @@ typedef struct bench {
   array array[64];
   int array_count, checks, failures, boxes; /* boxes: launches that moved data by tensor map */
   bool unfit;                               /* the last such launch's maps did not fit */
+  double break_even;                        /* of the guard that a launch decides for */
   int share, shares;                        /* this process checks product i where i % shares == share */
   size_t shift;
   uint64_t random;
@@ -151,6 +152,7 @@ static void launch(bench *b, const ir_code_image *code, rt_cuda_module *module) 
   spc_tensor_maps maps;
   int64_t grid[3] = {0, 1, 1};
   memset(&args, 0, sizeof args);
+  args.threshold = code->weighs ? (float)b->break_even : 0;
   for (int n = 0; n < code->bufs.count; n++) args.buf[n] = array_of(b, code->bufs.at[n])->device;
   for (int d = 0; d < CASE_DIMS; d++) args.size[d] = b->size[d];
   for (int d = 0; d < 3; d++)
@@ -385,7 +387,7 @@ static bool skips(const product_case *p) {
 
 /* A kernel that alone reads a list decides; one that walks bits leaves their counts. */
 static void leave_alone(bench *b, const product_case *p, const ir_list *l, int verdict) {
-  ((double *)array_of(b, l->threshold)->host)[0] = verdict ? -1 : INFINITY;
+  b->break_even = verdict ? -1 : INFINITY;
   if (ir_kernel_k_blocks(cuda_case_row(p))) memset(array_of(b, l->counts)->host, 0xff, array_of(b, l->counts)->bytes);
 }
 
@@ -543,7 +545,7 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
     collect(b, s);
     fill_sparse(b, values_of(b));
     if (c->way == LIST_ROWS) empty_rows(b, c, values_of(b));
-    if (c->guarded) ((double *)array_of(b, s->detects->threshold)->host)[0] = thresholds[t];
+    if (c->guarded) b->break_even = thresholds[t];
     run(b, s);
     bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] > 0;
     bool unordered = dense && c->way == LIST_REGROUPED; /* a sample may have said so: there is no order then */
