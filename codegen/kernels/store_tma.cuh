@@ -193,14 +193,28 @@ template <class Config> struct spc_stored_box<Config, true> {
 
 // What lies at the result's place is brought to where the values are staged: as many boxes as there is room for, the others to slots.
 template <class Config> constexpr bool spc_stages_place = Config::reads_place && Config::stages_place && !Config::turns;
-// Bytes of which only is asked whether they are zero wait there all at once, and each thread notes its bits of them while it multiplies: the
-// boxes are free then when the values come.
+// Bytes of which only is asked whether they are zero wait there all at once, and each thread notes while it multiplies what they choose: the room is
+// free then when the values come.  To choose by a bit of each takes two instructions an element, 0.6 us a tile of 128 x 256; so both values of a pair
+// are made, of which one is mostly a constant, and one instruction takes the bytes of either.
 template <class Config> constexpr bool spc_stages_flags = spc_stages_place<Config> && sizeof(typename Config::P) == 1;
-template <class Config, bool Stages = spc_stages_flags<Config>> struct spc_place_flags {};
+template <class Config, bool Stages = spc_stages_flags<Config>> struct spc_box_flags {};
+template <class Config> struct spc_box_flags<Config, true> {
+  spc_u32 of[8]; // of eights of columns: nibbles for the lane's pair in its first row, and in the one 8 rows on (ptx_permute)
+};
+template <class Config, bool Stages = spc_stages_flags<Config>> struct spc_place_flags {
+  __device__ __forceinline__ spc_box_flags<Config> next() { return {}; }
+};
 template <class Config> struct spc_place_flags<Config, true> {
   using sums = spc_wgmma_sums<Config>;
   static constexpr int boxes = sums::blocks * ((sums::columns + 63) / 64);
-  spc_u32 of[boxes]; // of 64 x 64: a lane's pairs, in the order of the sums
+  spc_box_flags<Config> box[boxes]; // of 64 x 64
+  // The others move down, for registers have no numbers.
+  __device__ __forceinline__ spc_box_flags<Config> next() {
+    const spc_box_flags<Config> first = box[0];
+#pragma unroll
+    for (int b = 0; b + 1 < boxes; b++) box[b] = box[b + 1];
+    return first;
+  }
 };
 // Where warpgroups take turns each brings its own tile's: as many boxes as are staged before it multiplies, another into each that it has stored.
 template <class Config> constexpr bool spc_refills_place = Config::reads_place && Config::turns;
@@ -358,21 +372,18 @@ template <class Config> struct spc_box_store {
       ptx_load_matrix_transposed(here, matrix_at(box, step));
     }
   }
-  // A lane's bits of the next box: those of the others move down, so that in the end each has its place.
+  // A lane's of the next box: those of the others move down, so that in the end each has its place.
   SPC_DEVICE void note_flags(spc_u32 staged, int box, spc_place_flags<Config> &flags) {
     const int lane = (int)threadIdx.x & 31, row = (int)threadIdx.x / 32 % 4 * 16 + lane / 4;
     const spc_u32 from = staged + sums::group() * held * panel::bytes + box * place_bytes;
-    spc_u32 bits = 0;
+    flags.next();
 #pragma unroll
-    for (int j = 0; j < 8; j++) { // eights of columns: two rows' pairs
+    for (int j = 0; j < 8; j++) {
       const int column = j * 8 + lane % 4 * 2;
       const spc_u32 four = ptx_load_shared_16(from + byte_at(row, column)) | ptx_load_shared_16(from + byte_at(row + 8, column)) << 16;
-      const spc_u32 high = (((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) & 0x80808080u; // of bytes that are not zero
-      bits |= (high >> 7) * 0x10204080u >> 28 << j * 4;
+      const spc_u32 zero = ~(((four & 0x7f7f7f7fu) + 0x7f7f7f7fu) | four) & 0x80808080u; // a byte's highest bit
+      flags.box[boxes - 1].of[j] = 0x32103210u | zero >> 1 | zero >> 5; // 4 more: the other pair's bytes
     }
-#pragma unroll
-    for (int j = 0; j + 1 < boxes; j++) flags.of[j] = flags.of[j + 1];
-    flags.of[boxes - 1] = bits;
   }
   // In a box of 64 x 64 bytes: the engine's swizzle of rows of 64.
   SPC_DEVICE int byte_at(int row, int column) { return row * 64 + (column / 16 ^ row / 2 % 4) * 16 + column % 16; }
@@ -381,7 +392,7 @@ template <class Config> struct spc_box_store {
   template <bool Whole, class Found>
   SPC_DEVICE void values(const typename sums::Sum *v, int steps8, int block, int part, int within, const spc_u32 *here,
                          const spc_box_fetch<Config> &fetched, spc_u32 *packed, const spc_box_epilogue<Config> &e, Found &found,
-                         const spc_stored_box<Config> &stored, const spc_box_columns<Config> &columns_of) {
+                         const spc_stored_box<Config> &stored, const spc_box_columns<Config> &columns_of, const spc_box_flags<Config> &flags = {}) {
     int lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32 % 4;
     int m = e.place.m0 + sums::group_row() + block * 64 + warp * 16 + lane / 4;
     int n = e.place.n0 + sums::group_column() + part + lane % 4 * 2;
@@ -392,7 +403,7 @@ template <class Config> struct spc_box_store {
       spc_brought brought[2];
       columns_of.give(e, part + p / 2 * 8 + lane % 4 * 2, within / 8 + p / 2, block * 2 + p % 2, brought);
       if constexpr (spc_stages_flags<Config>)
-        for (int i = 0; i < 2; i++) brought[i].here = here[0] >> (within / 16 * 8 + 2 * p + i) & 1 ? 1.0f : 0.0f;
+        for (int i = 0; i < 2; i++) brought[i].here = 1;
       else if constexpr (Config::reads_place)
         for (int i = 0; i < 2; i++) brought[i].here = spc_unpack<typename Config::P>(here[p], i);
       if constexpr (Config::fetches)
@@ -402,6 +413,11 @@ template <class Config> struct spc_box_store {
       auto low = value<Whole>(v[2 * p], row[p % 2], column, brought[0], e);
       auto high = value<Whole>(v[2 * p + 1], row[p % 2], column + 1, brought[1], e);
       packed[p] = spc_pack(low, high, T());
+      if constexpr (spc_stages_flags<Config>) {
+        for (int i = 0; i < 2; i++) brought[i].here = 0;
+        const spc_u32 others = spc_pack(value<Whole>(v[2 * p], row[p % 2], column, brought[0], e), value<Whole>(v[2 * p + 1], row[p % 2], column + 1, brought[1], e), T());
+        packed[p] = ptx_permute(packed[p], others, flags.of[within / 8 + p / 2] >> p % 2 * 16);
+      }
       if constexpr (Config::samples && !Config::in_place) packed[p] &= listed_halves(n + p / 2 * 8, e.place.n);
       if constexpr (Config::sdd) packed[p] &= (p % 2 ? m + 8 : m) < e.place.m ? listed_halves(within + p / 2 * 8 + lane % 4 * 2, stored.inside) : 0;
       rows |= (p % 2 ? m + 8 : m) < e.place.m ? packed[p] : 0;
@@ -427,7 +443,7 @@ template <class Config> struct spc_box_store {
   SPC_DEVICE spc_u32 listed_halves(int n, int end) { return (n < end ? 0xffffu : 0) | (n + 1 < end ? 0xffff0000u : 0); }
   template <bool Whole, class Found>
   SPC_DEVICE void stage_box(const typename sums::Sum *v, spc_u32 box, spc_u32 here_box, int block, int part,
-                            const spc_box_epilogue<Config> &e, Found &found) { // here_box: of flags the lane's word
+                            const spc_box_epilogue<Config> &e, Found &found, const spc_box_flags<Config> &flags) {
     spc_box_fetch<Config> fetched;
     const spc_stored_box<Config> stored(e.args, e.place, e.place.n0 + sums::group_column() + part);
     const spc_box_columns<Config> columns_of(e, part + (int)threadIdx.x % 4 * 2, share / 8);
@@ -451,9 +467,8 @@ template <class Config> struct spc_box_store {
 #pragma unroll
       for (int step = 0; step < share / 16; step++) {
         spc_u32 packed[4];
-        if constexpr (spc_stages_flags<Config>) here[0][0] = here_box;
-        else if constexpr (Config::reads_place && !ahead) load_here(here[0], here_box, step);
-        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here[ahead ? step : 0], fetched, packed, e, found, stored, columns_of);
+        if constexpr (Config::reads_place && !ahead && !spc_stages_flags<Config>) load_here(here[0], here_box, step);
+        values<Whole>(v + step * 8, 2, block, part + step * 16, step * 16, here[ahead ? step : 0], fetched, packed, e, found, stored, columns_of, flags);
         if constexpr (by_rows) ptx_store_matrix(matrix_at(box, step), packed);
         else ptx_store_matrix_transposed(matrix_at(box, step), packed);
         // A fragment's own loads run a step ahead at most, or two: registers.  The assembler heeds a real barrier only.
@@ -528,11 +543,7 @@ template <class Config> struct spc_box_store {
         ptx_sync_group(group);
       }
       spc_u32 here = box;
-      if constexpr (spc_stages_flags<Config>) {
-        here = flags.of[0];
-#pragma unroll
-        for (int j = 0; j + 1 < boxes; j++) flags.of[j] = flags.of[j + 1]; // pieces may be a loop
-      }
+      const spc_box_flags<Config> chosen = flags.next();
       if constexpr (Config::reads_place && place_slots > 0)
         if (read >= 0) {
           if (read % slot_boxes == 0) {
@@ -541,7 +552,7 @@ template <class Config> struct spc_box_store {
           }
           here = shared + now.slot * now.sizes.bytes() + (read % slot_boxes * sharing + (Config::turns ? 0 : group)) * place_bytes;
         }
-      if (((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) && e.has(i)) stage_box<Whole>(v, box, here, block, box_part(i), e, found);
+      if (((Config::narrow == 0 && !Config::fills) || box_part(i) < inside) && e.has(i)) stage_box<Whole>(v, box, here, block, box_part(i), e, found, chosen);
       if (places_staged > 0 && !spc_stages_flags<Config>) __syncwarp(); // the assembler would read what lies at all places first
       found.leave(room, i * share, min((i + 1) * share, columns)); // one block of rows: boxes lie side by side
       if (i + 1 < boxes && i + 1 < i0 + together) return;
