@@ -95,7 +95,7 @@ static int note_bytes(const cg_launch *l) {
  * of k tiles by box. */
 static bool place_is_flags(const cg_launch *l) { return l->brought.place >= 0 && l->bufs.at[l->brought.place]->dtype == IR_B1; }
 static bool can_stage_place(const cg_launch *l) {
-  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || l->n_blocks || l->bsr.tensor || l->groups.segment;
+  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || (l->n_blocks && !(ir_kernel_narrow(l->row) && place_is_flags(l))) || l->bsr.tensor || l->groups.segment;
   return l->brought.place >= 0 && (ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 || (place_is_flags(l) && l->product.t.layout == 'r')) &&
          element_bytes(&l->product.a) == 2 && !l->detects && !lists;
 }

@@ -108,18 +108,35 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   }
 }
 
+// Flags of a tile of listed runs (spc_box_load_staged), by as many lanes of a warp.
+template <class Config>
+SPC_DEVICE void spc_box_pick_staged(spc_u32 shared, const spc_tensor_maps &maps, const spc_tile_place &place, const spc_listed_boxes<Config> &listed, int parity) {
+  using ring = spc_box_ring<Config>;
+  using store = spc_box_store<Config>;
+  const int lane = (int)threadIdx.x & 31, groups = store::sharing, box = lane / groups, group = lane % groups;
+  const spc_u32 full = ring::place_full(shared);
+  if (lane == 0) {
+    ptx_barrier_wait(ring::place_empty(shared), parity);
+    ptx_barrier_expect(full, listed.brought * groups * store::place_bytes);
+  }
+  __syncwarp();
+  const int column = __shfl_sync(0xffffffffu, listed.column, box);
+  if (box < listed.brought) ptx_tma_load<0>(shared + ring::staged_at + group * store::held * store::panel::bytes + box * store::place_bytes, &maps.map[3], full, column, place.m0 + group * 64, {{0, 0, 0}});
+}
+
 // The same where a list names the columns of the result: by a whole warp, a lane a run of them.
 template <class Config>
-SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
+SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
   const bool leads = (threadIdx.x & 31) == 0;
   ring at = {0, 1};
-  spc_walk_of<Config> walk(args, false);
+  spc_walk_of<Config> walk(args, all);
   if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
+  int parity = 1; // of the tile before
   spc_tile_place place;
 #pragma unroll 1
-  while (walk.next(args, place)) {
+  for (; walk.next(args, place); parity ^= 1) {
     spc_listed_boxes<Config> listed(args, place);
     const spc_k_share share = spc_share_at_hand<Config>(walk, steps);
 #pragma unroll 1
@@ -128,12 +145,14 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &ar
       ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
       if (leads) {
         if constexpr (spc_notes_places<Config>)
-          if (i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | walk.mine.noted());
+          if (i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | (place.lies ? 8 : 0) | walk.mine.noted());
         ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
       }
       __syncwarp();
       listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
+      if constexpr (spc_stages_flags<Config>)
+        if (i == share.begin + spc_place_behind<Config>(share.end - share.begin)) spc_box_pick_staged<Config>(shared, maps, place, listed, parity);
     }
     spc_box_warp_load_place<Config>(shared, args, maps, place, at, leads);
   }
@@ -371,7 +390,7 @@ template <class Config> struct spc_work_walk<Config, true> {
     ptx_barrier_wait(ring::full(shared, at.slot), at.phase);
     int4 note = *ring::note(base, at.slot);
     place.m0 = note.x, place.n0 = note.y, place.n = note.z, place.m = (int)Config::m(args), place.batch = 0;
-    used = note.w & 3, mine = spc_tile_part::read(note.w);
+    used = note.w & 3, mine = spc_tile_part::read(note.w), place.lies = note.w & 8;
     return note.w != 0;
   }
 };
@@ -629,21 +648,26 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
       spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&](int i) {
         if (i + 1 == steps && more) ptx_pass_turn(sums.group() ^ 1);
       });
-    } else if constexpr (Config::narrow > 0) {
-      sums.clear(); // also what a narrow product leaves alone, or the assembler would have its instructions wait for one another
-      if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored);
-      else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored);
-    } else if constexpr (spc_stages_flags<Config>) {
-      const int behind = min(2 * Config::depth + 3 + spc_place_freed<Config>, steps - 1); // they have come by then
+    } else {
+      const int behind = min(2 * Config::depth + 3 + spc_place_freed<Config>, steps - 1); // flags have come by then
       int noted = 0;
-      spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, [&](int i) { // a box beside each k tile
-        if (i < behind || noted == store::boxes) return;
-        if (noted == 0) ptx_barrier_wait(ring::place_full(shared), epilogue.parity);
+      auto beside = [&](int i) { // a box beside each k tile
+        if constexpr (spc_stages_flags<Config>) {
+          if (i < behind || noted == store::boxes) return;
+          if (noted == 0) ptx_barrier_wait(ring::place_full(shared), epilogue.parity);
 #pragma unroll 1
-        do store::note_flags(shared + ring::staged_at, noted++, epilogue.flags);
-        while (i + 1 == steps && noted < store::boxes);
-      });
-    } else spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored);
+          do store::note_flags(shared + ring::staged_at, noted++, epilogue.flags);
+          while (i + 1 == steps && noted < store::boxes);
+        }
+      };
+      if constexpr (Config::narrow > 0) {
+        sums.clear(); // also what a narrow product leaves alone, or the assembler would have its instructions wait for one another
+        if (epilogue.place.n - epilogue.place.n0 <= Config::narrow) spc_box_multiply<Config, false, Config::narrow>(sums, shared, base, at, steps, !all, stored, beside);
+        else spc_box_multiply<Config, false>(sums, shared, base, at, steps, !all, stored, beside);
+      } else {
+        spc_box_multiply<Config>(sums, shared, base, at, steps, !all, stored, beside);
+      }
+    }
     if constexpr (Config::share_units > 0) {
       epilogue.boxes = ~0u;
       if (walk.mine.parts > 1) {
@@ -702,9 +726,10 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
                                        !Config::reads_place && !Config::detects),
                 "where k is split the ring holds k tiles of boxes, then sums");
   const bool lists = Config::gathers || Config::samples || Config::regroups || Config::grouped, prepares = spc_prepares<Config>::any;
-  static_assert(!spc_stages_place<Config> || (!lists && !prepares && !Config::n_blocks && !Config::k_blocks && !Config::detects &&
-                                              Config::split == 1 && sizeof(typename Config::A) == 2),
+  static_assert(!spc_stages_place<Config> || (!lists && !prepares && (!Config::n_blocks || (Config::narrow > 0 && spc_stages_flags<Config>)) && !Config::k_blocks &&
+                                              !Config::detects && Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
+  static_assert(!Config::own_dense || !Config::n_blocks || Config::narrow > 0, "tiles of listed blocks are told from others by a note");
   static_assert(Config::share_units == 0 || ((Config::samples || Config::n_blocks || spc_is_dealt<Config>()) && Config::split == 1 && !Config::detects),
                 "tiles are shared where a list makes them, or names their k's");
   static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
@@ -736,7 +761,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   if constexpr (Config::narrow > 0)
-    if (threadIdx.x < 32) spc_plan_tiles<Config>(args);
+    if (threadIdx.x < 32) spc_plan_tiles<Config>(args, all);
   if constexpr (early) ptx_sync_block<Config::threads>(threadIdx.x < Config::workers);
   else __syncthreads();
   const bool walks = lists || Config::n_blocks || Config::bsr;
@@ -747,7 +772,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if constexpr (Config::n_blocks) {
-      if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps);
+      if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps, all);
+      else if (all) {} // nothing is left out
       else if constexpr (Config::narrow > 0) spc_fill_unlisted<Config>(args, warp - 1, 3, spc_busy_time<Config>(args));
       else if constexpr (!Config::sdd) spc_fill_unlisted<Config>(args, warp - 1, 3, 0);
     } else if constexpr (Config::bsr) {
