@@ -117,7 +117,8 @@ template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, c
   else return spc_column<Config>(args, place, at);
 }
 
-// B's share of a slot: a box for each run of 64 columns, by as many lanes.
+// B's share of a slot: a box for each run of 64 columns.  Where they begin a whole warp finds out, and one thread asks for them: lanes would do so one
+// after the other, each with instructions of its own.
 template <class Config> struct spc_listed_boxes {
   using panel = typename spc_boxes<Config>::b;
   static constexpr bool rows_are_k = Config::layout_b == 'r';
@@ -125,17 +126,18 @@ template <class Config> struct spc_listed_boxes {
   static_assert(Config::tile_n % spc_block_columns == 0 && Config::gran % spc_block_columns == 0,
                 "a tile and a block must be whole boxes");
   static_assert(rows_are_k ? panel::width == spc_block_columns : panel::slabs == 1, "a run must be one box");
-  int column, brought; // of this lane's run; runs: where a tile may be narrow those alone that it has
+  int column[runs], brought; // runs: where a tile may be narrow those alone that it has
   __device__ __forceinline__ int bytes() const { return brought * run_bytes; }
   __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place)
       : brought(Config::narrow > 0 ? min(runs, (place.n - place.n0 + spc_block_columns - 1) / spc_block_columns) : runs) {
-    int lane = (int)threadIdx.x & 31;
-    column = lane < runs ? spc_box_column_at<Config>(args, place, place.n0 + lane * spc_block_columns) : 0;
+    const int lane = (int)threadIdx.x & 31, mine = lane < runs ? spc_box_column_at<Config>(args, place, place.n0 + lane * spc_block_columns) : 0;
+#pragma unroll
+    for (int r = 0; r < runs; r++) column[r] = __shfl_sync(0xffffffffu, mine, r);
   }
   __device__ __forceinline__ void load(spc_u32 to, const spc_tensor_map *map, spc_u32 full, int k) const {
-    int lane = (int)threadIdx.x & 31;
-    if (lane < brought)
-      ptx_tma_load<0>(to + lane * run_bytes, map, full, rows_are_k ? column : k, rows_are_k ? k : column, {{0, 0, 0}});
+#pragma unroll
+    for (int r = 0; r < runs; r++)
+      if (r < brought) ptx_tma_load<0>(to + r * run_bytes, map, full, rows_are_k ? column[r] : k, rows_are_k ? k : column[r], {{0, 0, 0}});
   }
 };
 

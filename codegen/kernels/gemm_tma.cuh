@@ -108,52 +108,50 @@ SPC_DEVICE void spc_box_load_role(spc_u32 shared, const spc_args &args, const sp
   }
 }
 
-// Flags of a tile of listed runs (spc_box_load_staged), by as many lanes of a warp.
+// Flags of a tile of listed runs (spc_box_load_staged).
 template <class Config>
 SPC_DEVICE void spc_box_pick_staged(spc_u32 shared, const spc_tensor_maps &maps, const spc_tile_place &place, const spc_listed_boxes<Config> &listed, int parity) {
   using ring = spc_box_ring<Config>;
   using store = spc_box_store<Config>;
-  const int lane = (int)threadIdx.x & 31, groups = store::sharing, box = lane / groups, group = lane % groups;
   const spc_u32 full = ring::place_full(shared);
-  if (lane == 0) {
-    ptx_barrier_wait(ring::place_empty(shared), parity);
-    ptx_barrier_expect(full, listed.brought * groups * store::place_bytes);
-  }
-  __syncwarp();
-  const int column = __shfl_sync(0xffffffffu, listed.column, box);
-  if (box < listed.brought) ptx_tma_load<0>(shared + ring::staged_at + group * store::held * store::panel::bytes + box * store::place_bytes, &maps.map[3], full, column, place.m0 + group * 64, {{0, 0, 0}});
+  ptx_barrier_wait(ring::place_empty(shared), parity);
+  ptx_barrier_expect(full, listed.brought * store::sharing * store::place_bytes);
+#pragma unroll
+  for (int r = 0; r < listed.runs; r++)
+    for (int group = 0; group < store::sharing && r < listed.brought; group++)
+      ptx_tma_load<0>(shared + ring::staged_at + group * store::held * store::panel::bytes + r * store::place_bytes, &maps.map[3], full, listed.column[r], place.m0 + group * 64, {{0, 0, 0}});
 }
 
-// The same where a list names the columns of the result: by a whole warp, a lane a run of them.
+// The same where a list names the columns of the result: by a whole warp, one thread of which loads.
 template <class Config>
 SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
-  const bool leads = (threadIdx.x & 31) == 0;
-  ring at = {0, 1};
+  const bool leads = ptx_elect();
+  ring at = {0, 1}; // who leads has it
   spc_walk_of<Config> walk(args, all);
   if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
   int parity = 1; // of the tile before
   spc_tile_place place;
 #pragma unroll 1
   for (; walk.next(args, place); parity ^= 1) {
-    spc_listed_boxes<Config> listed(args, place);
+    const spc_listed_boxes<Config> listed(args, place);
     const spc_k_share share = spc_share_at_hand<Config>(walk, steps);
+    if (leads) {
 #pragma unroll 1
-    for (int i = share.begin; i < share.end; i++, at.advance()) {
-      spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
-      ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
-      if (leads) {
+      for (int i = share.begin; i < share.end; i++, at.advance()) {
+        spc_u32 slot = shared + at.slot * at.sizes.bytes(), full = ring::full(shared, at.slot);
+        ptx_barrier_wait(ring::empty(shared, at.slot), at.phase);
         if constexpr (spc_notes_places<Config>)
           if (i == share.begin) *ring::note(base, at.slot) = make_int4(place.m0, place.n0, place.n, 4 | (place.lies ? 8 : 0) | walk.mine.noted());
         ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
+        listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
+        if constexpr (spc_stages_flags<Config>)
+          if (i == share.begin + spc_place_behind<Config>(share.end - share.begin)) spc_box_pick_staged<Config>(shared, maps, place, listed, parity);
       }
-      __syncwarp();
-      listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
-      if constexpr (spc_stages_flags<Config>)
-        if (i == share.begin + spc_place_behind<Config>(share.end - share.begin)) spc_box_pick_staged<Config>(shared, maps, place, listed, parity);
     }
+    __syncwarp();
     spc_box_warp_load_place<Config>(shared, args, maps, place, at, leads);
   }
   if (spc_notes_places<Config> && leads) { // that there are no more
