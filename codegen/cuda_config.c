@@ -734,7 +734,7 @@ static void put_entry(const config *c) {
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
   if (c->l->sample)
-    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
+    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, maps, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
                    IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part);
   else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
   ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");

@@ -14,10 +14,12 @@
 #include "spc/tma.cuh"
 
 // Whether the sample says dense, first of all, by whole blocks, all alike; says: takes it.  list: its number.
-template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, int *front, int most, int list, Says says) {
+template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, const spc_tensor_maps &maps, int *front, int most, int list, Says says) {
+  if (threadIdx.x == blockDim.x - 1)
+    for (int i = 0; i < 2; i++) ptx_tma_prefetch(&maps.map[i]); // they come while the sample does
   ptx_wait_grid();
   spc_clear_told<Sample>(args);
-  const bool fits = (int)gridDim.x <= most, dense = fits && says(), decides = blockIdx.x == 0 && threadIdx.x == 0;
+  const bool fits = (int)gridDim.x <= most, dense = fits && says(), decides = spc_speaks<Sample>();
   if (!fits) spc_clear_verdict<Sample>(args);
   if (!dense) {
     if (decides) __threadfence(); // who comes behind has not waited when it reads this verdict: not that of the run before
@@ -27,7 +29,7 @@ template <class Sample, class Says> SPC_DEVICE bool spc_front_goes_on(const spc_
     front[1 + blockIdx.x] = 0;
     if (blockIdx.x == 0) front[0] = (int)gridDim.x;
   }
-  if (decides) spc_report(args, list, *Sample::verdict(args));
+  if (decides) spc_report_now(args, list, *Sample::verdict(args));
   __syncthreads(); // shared memory is the product's from here on; what the block has written is the last thread's to pass on
   return true;
 }

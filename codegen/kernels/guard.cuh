@@ -37,6 +37,9 @@ template <class Config> SPC_DEVICE bool spc_leaves_to_front(const spc_args &args
 // In front of what a Config makes or computes: a sample says whether to go on.
 template <class Config> constexpr bool spc_in_front = false;
 
+// The thread that says what all blocks have found alike: of a front in the last block, which is the one that may have a tile less than the others.
+template <class Config> SPC_DEVICE bool spc_speaks() { return threadIdx.x == 0 && blockIdx.x == (spc_in_front<Config> ? gridDim.x - 1 : 0); }
+
 // What a thread of the block has written is there for who comes behind and has not waited, before this block lets it come.
 SPC_DEVICE void spc_pass_on(bool mine) {
   if (mine) __threadfence();
@@ -46,14 +49,18 @@ SPC_DEVICE void spc_pass_on(bool mine) {
 // ---- verdicts ------------------------------------------------------------------------------------------------
 
 // list: its number in the kernel, -1: somebody else reports.
-SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
-  if (list < 0 || verdict == 0 || !args.status || blockIdx.x > 0 || threadIdx.x > 0) return;
+SPC_DEVICE void spc_report_now(const spc_args &args, int list, int verdict) {
+  if (list < 0 || verdict == 0 || !args.status) return;
   args.status[1 + list] = verdict > 0 ? ((spc_u32)verdict & ~(spc_u32)SPC_VERDICT_FRONT) | 0x80000000u : (spc_u32)-verdict;
+}
+
+SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) spc_report_now(args, list, verdict);
 }
 
 // Nothing is known yet.
 template <class Config> SPC_DEVICE void spc_clear_verdict(const spc_args &args) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) *Config::verdict(args) = 0;
+  if (spc_speaks<Config>()) *Config::verdict(args) = 0;
 }
 
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
@@ -77,7 +84,7 @@ template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args)
 
 // Whether so many of so many micro-tiles are enough for dense; writes the verdict.  leaves: where dense is meant it does not compute.
 template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense, double covered, double all, bool leaves) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
+  if (spc_speaks<Config>()) {
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
