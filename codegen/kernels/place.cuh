@@ -5,12 +5,11 @@
 #include "spc/abi.h"
 #include "spc/ptx.cuh"
 
-// The coordinates of a tile and the extents of the result.  Where a list names the columns (Config::samples, Config::n_blocks), n0 and n
-// count those of the strip's list; unless the kernel is its own dense branch (Config::own_dense) and all are taken as they lie.
+// The coordinates of a tile and the extents of the result.  Where a list names the columns (Config::samples), n0 and n
+// count those of the strip's list.
 struct spc_tile_place {
   int m0, n0, m, n;
   long long batch;
-  bool lies;
 };
 
 // K tiles of a tile: [begin, end); part number `part` of so many that share it.
@@ -20,7 +19,7 @@ SPC_DEVICE spc_k_share spc_part_of_k(int steps, int part, int parts) { return {s
 // Of tiles_m x tiles_n tiles of tall x wide elements.
 SPC_DEVICE spc_tile_place spc_place_number(spc_u32 number, int m, int n, int tiles_m, int tiles_n, int tall, int wide, int raster) {
   spc_tile_place place;
-  place.m = m, place.n = n, place.lies = true;
+  place.m = m, place.n = n;
   int tile = (int)(number % (spc_u32)(tiles_m * tiles_n));
   place.batch = number / (spc_u32)(tiles_m * tiles_n);
   int group = tile / (raster * tiles_n), first = group * raster;
