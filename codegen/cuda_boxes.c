@@ -86,7 +86,7 @@ static int word_bytes(const cg_launch *l) {
 
 /* Where tiles of listed columns lie, a note a slot; what is reckoned from bits; where parts of tiles meet, which tiles there are. */
 static int note_bytes(const cg_launch *l) {
-  const int narrow_slots = l->row->depth / 2 * 16 + l->row->depth * 3 / 2 * 16; /* barriers of as many more, where all tiles are narrow; notes of all */
+  const int narrow_slots = l->row->depth / 2 * 16 + l->row->depth * 3 / 2 * 32; /* barriers of as many more, where all tiles are narrow; notes of all */
   const int more_slots = 128 + 16; /* of smaller tiles: their barriers; which rows a block is at */
   return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? l->in_place ? 128 : 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
 }
@@ -346,6 +346,7 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
               p->b.layout == 'r', out);
   add_result(arena, l, stores_boxes(l) && !l->in_place ? l->buf_t : -1, out);
   add_result(arena, l, l->brought.place, out);
+  if (l->n_blocks && l->own_dense) add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->size_n, p->b.layout == 'r', out); /* as it lies */
   if (!l->live && !l->compacted) return;
   out->maps.count--; /* nothing is read at T's place */
   add_operand(arena, l, &p->a, l->buf_packed, l->live ? BOX_ROWS : l->row->m, p->size_m, false, out);

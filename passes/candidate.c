@@ -189,7 +189,7 @@ static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
 /* Or it is the dense branch alone: no launch leaves. */
 static bool is_both(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_gathers(row) && (ir_kernel_pairs(row) || ir_kernel_packs(row)));
+  return decides_alone(candidate, fused) || (row && !fused && ((ir_kernel_gathers(row) && (ir_kernel_pairs(row) || ir_kernel_packs(row))) || ir_kernel_narrow(row)));
 }
 
 static double guard_cost(const pass_profile *p, const ir_candidate *candidate, bool fused) {
@@ -236,9 +236,7 @@ static bool can_stand_in_front(const ir_candidate *dense) {
 
 bool pass_has_front(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
   const pass_profile *p = context->profile;
-  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  bool blocks = row && ir_kernel_n_blocks(row);
-  bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || pass_is_live(candidate) || candidate->regrouped || blocks; /* launches that would leave */
+  bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || pass_is_live(candidate) || candidate->regrouped; /* launches that would leave */
   return many && !pass_is_quick(context) && can_stand_in_front(dense) && p->sample_us > 0 && p->front_us > 0 && dense->microseconds >= p->front_us &&
          (pass_is_live(candidate) || !detects_in_producer(context, candidate->operand));
 }

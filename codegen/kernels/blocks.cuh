@@ -110,11 +110,17 @@ template <class Config> struct spc_k_order<Config, true> {
 
 // ---- n blocks --------------------------------------------------------------------------------------------------
 // The result's column where the box at column `at` of those that the place counts begins; past the list it lies outside.
+template <class Config> SPC_DEVICE int spc_find_box_column(const spc_args &args, const spc_tile_place &place, int at);
+// The same of a tile at hand: where its note tells, nobody asks memory for the list a second time, box by box.
 template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
+  if constexpr (Config::n_blocks && Config::narrow > 0) return spc_run_of(place, (at - place.n0) / spc_block_columns);
+  else return spc_find_box_column<Config>(args, place, at);
+}
+template <class Config> SPC_DEVICE int spc_find_box_column(const spc_args &args, const spc_tile_place &place, int at) {
   if constexpr (!Config::n_blocks) return at;
   else if (at >= place.n) return (int)Config::n(args);
   else if constexpr (Config::sdd) return spc_sdd_column<Config>(args, place, at);
-  else return spc_column<Config>(args, place, at);
+  else return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
 }
 
 // B's share of a slot: a box for each run of 64 columns.  Where they begin a whole warp finds out, and one thread asks for them: lanes would do so one
@@ -128,9 +134,11 @@ template <class Config> struct spc_listed_boxes {
   static_assert(rows_are_k ? panel::width == spc_block_columns : panel::slabs == 1, "a run must be one box");
   int column[runs], brought; // runs: where a tile may be narrow those alone that it has
   __device__ __forceinline__ int bytes() const { return brought * run_bytes; }
-  __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place)
+  // all: of columns as they lie.
+  __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place, bool all)
       : brought(Config::narrow > 0 ? min(runs, (place.n - place.n0 + spc_block_columns - 1) / spc_block_columns) : runs) {
-    const int lane = (int)threadIdx.x & 31, mine = lane < runs ? spc_box_column_at<Config>(args, place, place.n0 + lane * spc_block_columns) : 0;
+    const int lane = (int)threadIdx.x & 31, at = place.n0 + lane * spc_block_columns;
+    const int mine = lane >= runs ? 0 : Config::own_dense && all ? min(at, (int)Config::n(args)) : spc_find_box_column<Config>(args, place, at);
 #pragma unroll
     for (int r = 0; r < runs; r++) column[r] = __shfl_sync(0xffffffffu, mine, r);
   }

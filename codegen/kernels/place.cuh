@@ -10,7 +10,14 @@
 struct spc_tile_place {
   int m0, n0, m, n;
   long long batch;
+  int run[4]; // of listed blocks whose tiles come with a note (Config::narrow): where each 64 columns lie in the result
 };
+SPC_DEVICE int spc_run_of(const spc_tile_place &place, int number) {
+  int begin = place.run[0];
+#pragma unroll
+  for (int r = 1; r < 4; r++) begin = number == r ? place.run[r] : begin;
+  return begin;
+}
 
 // K tiles of a tile: [begin, end); part number `part` of so many that share it.
 struct spc_k_share { int begin, end; };

@@ -47,8 +47,9 @@ template <class Config> struct spc_box_ring {
   static constexpr int barriers_at = vectors_at + spc_vectors<spc_kept<Config>>::bytes + spc_place_window<spc_kept<Config>>::bytes;
   // Where a list names columns: the place of the tile that begins in a slot; where A is stored in blocks, the stretch of k tiles that does.
   static constexpr int most = spc_slot_sizes<Config>::most;
+  static constexpr int note_words = spc_notes_places<Config> ? 2 : 1; // of 16 bytes: the second one, where the tile's runs of columns lie
   static constexpr int notes_at = barriers_at + most * (spc_prepares<Config>::any ? 24 : 16);
-  static constexpr int places_at = notes_at + (Config::samples || Config::bsr || spc_notes_places<Config> ? most * 16 : 0);
+  static constexpr int places_at = notes_at + (Config::samples || Config::bsr || spc_notes_places<Config> ? most * note_words * 16 : 0);
   static constexpr int place_barriers = Config::workers / 128 * spc_box_store<spc_kept<Config>>::held; // where what lies there is filled in again
   static constexpr int decision_at = places_at + (spc_refills_place<Config> ? place_barriers * 8 : spc_stages_place<Config> ? 16 : 0);
   static constexpr int said_at = decision_at + (Config::own_lists || Config::own_verdict ? Config::in_place ? 128 : 64 : 0);
@@ -69,7 +70,7 @@ template <class Config> struct spc_box_ring {
 
   SPC_DEVICE spc_u32 full(spc_u32 shared, int s) { return shared + barriers_at + s * 8; }
   SPC_DEVICE spc_u32 empty(spc_u32 shared, int s) { return full(shared, most + s); }
-  SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s; }
+  SPC_DEVICE int4 *note(char *base, int s) { return (int4 *)(base + notes_at) + s * note_words; }
   SPC_DEVICE spc_u32 place_full(spc_u32 shared) { return shared + places_at; }
   SPC_DEVICE spc_u32 place_empty(spc_u32 shared) { return place_full(shared) + 8; }
   // Where the loading warpgroup changes what has come: the boxes alone.
