@@ -91,13 +91,15 @@ static int note_bytes(const cg_launch *l) {
   return (l->samples || l->bsr.tensor ? l->row->depth * 16 : 0) + (l->own_lists || l->own_verdict ? l->in_place ? 128 : 64 : 0) + (l->share_units ? 16 : 0) + (ir_kernel_narrow(l->row) ? 16 + narrow_slots : 0) + (l->live ? more_slots : 0);
 }
 
-/* Whether what lies at the result's place may wait where the values are staged: boxes of as many bytes, or bytes of which threads keep a bit; and loads
- * of k tiles by box. */
+/* What lies at the result's place is only asked whether it is zero. */
 static bool place_is_flags(const cg_launch *l) { return l->brought.place >= 0 && l->bufs.at[l->brought.place]->dtype == IR_B1; }
+
+/* Whether it may wait where the values are staged: boxes of as many bytes, or flags, of which threads keep what they choose; and loads of k tiles by box. */
 static bool can_stage_place(const cg_launch *l) {
-  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || (l->n_blocks && !(ir_kernel_narrow(l->row) && place_is_flags(l))) || l->bsr.tensor || l->groups.segment;
-  return l->brought.place >= 0 && (ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2 || (place_is_flags(l) && l->product.t.layout == 'r')) &&
-         element_bytes(&l->product.a) == 2 && !l->detects && !lists;
+  if (l->brought.place < 0 || element_bytes(&l->product.a) != 2 || l->detects) return false;
+  bool flags = place_is_flags(l), runs = l->n_blocks && !(flags && ir_kernel_narrow(l->row)); /* of columns whose places no note tells */
+  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || runs || l->bsr.tensor || l->groups.segment;
+  return !lists && (flags ? l->product.t.layout == 'r' : ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2);
 }
 
 /* As many slots as the row wants, but fewer where the boxes wanted would not fit beside. */
