@@ -348,6 +348,7 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
               p->b.layout == 'r', out);
   add_result(arena, l, stores_boxes(l) && !l->in_place ? l->buf_t : -1, out);
   add_result(arena, l, l->brought.place, out);
+  if (l->n_blocks && l->own_dense) add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->size_n, p->b.layout == 'r', out); /* as it lies */
   if (!l->live && !l->compacted) return;
   out->maps.count--; /* nothing is read at T's place */
   add_operand(arena, l, &p->a, l->buf_packed, l->live ? BOX_ROWS : l->row->m, p->size_m, false, out);

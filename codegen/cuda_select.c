@@ -452,7 +452,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   use_guard(s, l);
   l->decides = decides_itself(s, l);
   if (l->decides) l->weighs = s->stage->when.list;
-  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live) && (!l->packed || l->compacted) &&
+  l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live || ir_kernel_narrow(row)) && (!l->packed || l->compacted) &&
                  !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
   l->own_verdict = ir_kernel_moves_boxes(row) && l->list && cg_reads_counts(s->kernel, l->list);

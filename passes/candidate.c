@@ -189,7 +189,7 @@ static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
 /* Or it is the dense branch alone: no launch leaves. */
 static bool is_both(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || (row && !fused && ir_kernel_gathers(row) && (ir_kernel_pairs(row) || ir_kernel_packs(row)));
+  return decides_alone(candidate, fused) || (row && !fused && ((ir_kernel_gathers(row) && (ir_kernel_pairs(row) || ir_kernel_packs(row))) || ir_kernel_narrow(row)));
 }
 
 static double guard_cost(const pass_profile *p, const ir_candidate *candidate, bool fused) {

@@ -22,7 +22,7 @@ typedef struct spc_args {
 
 /* A tensor map: how the copy engine of Hopper finds the boxes of an operand.  The driver encodes
  * it, the kernel's parameters carry it behind spc_args, nobody else looks inside. */
-enum { SPC_MAPS = 4 };
+enum { SPC_MAPS = 5 };
 #ifdef __cplusplus
 typedef struct alignas(64) spc_tensor_map {
   unsigned long long opaque[16];
@@ -34,7 +34,7 @@ typedef struct spc_tensor_map {
 #endif
 typedef struct spc_tensor_maps {
   spc_tensor_map
-      map[SPC_MAPS]; /* A, B, T, and what is read at T's place, as far as they are used */
+      map[SPC_MAPS]; /* A, B, T, what is read at T's place, and B in larger boxes, as far as they are used */
 } spc_tensor_maps;
 
 /* Behind a front (kernels/front.cuh), that was launched too; and the last launch there. */

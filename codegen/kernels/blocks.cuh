@@ -134,10 +134,11 @@ template <class Config> struct spc_listed_boxes {
   static_assert(rows_are_k ? panel::width == spc_block_columns : panel::slabs == 1, "a run must be one box");
   int column[runs], brought; // runs: where a tile may be narrow those alone that it has
   __device__ __forceinline__ int bytes() const { return brought * run_bytes; }
-  __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place)
+  // all: of columns as they lie.
+  __device__ __forceinline__ spc_listed_boxes(const spc_args &args, const spc_tile_place &place, bool all)
       : brought(Config::narrow > 0 ? min(runs, (place.n - place.n0 + spc_block_columns - 1) / spc_block_columns) : runs) {
     const int lane = (int)threadIdx.x & 31, at = place.n0 + lane * spc_block_columns;
-    const int mine = lane < runs ? spc_find_box_column<Config>(args, place, at) : 0;
+    const int mine = lane >= runs ? 0 : Config::own_dense && all ? min(at, (int)Config::n(args)) : spc_find_box_column<Config>(args, place, at);
 #pragma unroll
     for (int r = 0; r < runs; r++) column[r] = __shfl_sync(0xffffffffu, mine, r);
   }

@@ -124,18 +124,19 @@ SPC_DEVICE void spc_box_pick_staged(spc_u32 shared, const spc_tensor_maps &maps,
 
 // The same where a list names the columns of the result: by a whole warp, one thread of which loads.
 template <class Config>
-SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
+SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps, bool all) {
   using ring = spc_box_ring<Config>;
   int steps = max(((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, 1);
   const bool leads = ptx_elect();
   ring at = {0, 1}; // who leads has it
-  spc_walk_of<Config> walk(args, false);
+  spc_walk_of<Config> walk(args, all);
   if constexpr (Config::narrow > 0) at.sizes = walk.sizes();
   int parity = 1; // of the tile before
   spc_tile_place place;
 #pragma unroll 1
   for (; walk.next(args, place); parity ^= 1) {
-    const spc_listed_boxes<Config> listed(args, place);
+    const spc_listed_boxes<Config> listed(args, place, all);
+    const bool wide = Config::own_dense && all && !listed.rows_are_k; // B's rows are one box
     const spc_k_share share = spc_share_at_hand<Config>(walk, steps);
 #pragma unroll
     for (int r = 0; r < listed.runs; r++) place.run[r] = listed.column[r];
@@ -149,9 +150,10 @@ SPC_DEVICE void spc_box_pick_role(spc_u32 shared, char *base, const spc_args &ar
             int4 *note = ring::note(base, at.slot);
             note[0] = make_int4(place.m0, place.n0, place.n, 4 | walk.mine.noted()), note[1] = make_int4(place.run[0], place.run[1], place.run[2], place.run[3]);
           }
-        ptx_barrier_expect(full, ring::panel_a::bytes + listed.bytes());
+        ptx_barrier_expect(full, ring::panel_a::bytes + (wide ? ring::panel_b::bytes : listed.bytes()));
         ring::panel_a::load(slot, &maps.map[0], full, place.m0, i * Config::tile_k, {{0, 0, 0}});
-        listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
+        if (wide) ring::panel_b::load(slot + ring::panel_a::bytes, &maps.map[4], full, place.n0, i * Config::tile_k, {{0, 0, 0}});
+        else listed.load(slot + ring::panel_a::bytes, &maps.map[1], full, i * Config::tile_k);
         if constexpr (spc_stages_flags<Config>)
           if (i == share.begin + spc_place_behind<Config>(share.end - share.begin)) spc_box_pick_staged<Config>(shared, maps, place, listed, parity);
       }
@@ -736,6 +738,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   static_assert(!spc_stages_place<Config> || (!lists && !prepares && (!Config::n_blocks || (Config::narrow > 0 && spc_stages_flags<Config>)) && !Config::k_blocks &&
                                               !Config::detects && Config::split == 1 && sizeof(typename Config::A) == 2),
                 "what lies at the place is staged where k tiles come by box, whole, and sums are not promoted");
+  static_assert(!Config::own_dense || !Config::n_blocks || Config::narrow > 0, "tiles of listed blocks are told from others by a note");
   static_assert(Config::share_units == 0 || ((Config::samples || Config::n_blocks || spc_is_dealt<Config>()) && Config::split == 1 && !Config::detects),
                 "tiles are shared where a list makes them, or names their k's");
   static_assert(!Config::bsr || (!lists && !prepares && !spc_stages_place<Config> && !Config::detects && Config::tile_m == 128 &&
@@ -767,7 +770,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (!spc_in_front<Config>) ptx_release_grid(); // not before: whoever comes behind a launch that leaves finds all multiprocessors at once
   if (late) spc_box_init<Config>(shared, !all);
   if constexpr (Config::narrow > 0)
-    if (threadIdx.x < 32) spc_plan_tiles<Config>(args);
+    if (threadIdx.x < 32) spc_plan_tiles<Config>(args, all);
   if constexpr (early) ptx_sync_block<Config::threads>(threadIdx.x < Config::workers);
   else __syncthreads();
   const bool walks = lists || Config::n_blocks || Config::bsr;
@@ -778,7 +781,8 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if constexpr (Config::n_blocks) {
-      if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps);
+      if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps, all);
+      else if (all) {} // nothing is left out
       else if constexpr (Config::narrow > 0) spc_fill_unlisted<Config>(args, warp - 1, 3, spc_busy_time<Config>(args));
       else if constexpr (!Config::sdd) spc_fill_unlisted<Config>(args, warp - 1, 3, 0);
     } else if constexpr (Config::bsr) {

@@ -46,10 +46,14 @@ template <class Config> SPC_DEVICE int spc_weigh_tiles(spc_u32 first, spc_u32 re
   return (int)turns * one + behind;
 }
 
-// By a whole warp, before anybody asks for a tile: one lane weighs wide tiles, another one narrow ones.
-template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args) {
+// By a whole warp, before anybody asks for a tile: one lane weighs wide tiles, another one narrow ones.  all: dense is meant, there may be no list.
+template <class Config> SPC_DEVICE void spc_plan_tiles(const spc_args &args, bool all) {
   const int lane = (int)threadIdx.x & 31;
   spc_narrow_plan plan = {lane ? (int)Config::narrow : (int)Config::tile_n, 1, ~0u, 0};
+  if (Config::own_dense && all) {
+    if (lane == 0) plan.write(spc_plan_at<Config>());
+    return;
+  }
   int time = lane; // of strips that are too many to be looked at nobody knows how many tiles there are
   if constexpr (Config::share_units > 0) {
     const int m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, steps = ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k;
@@ -85,9 +89,10 @@ template <class Config> struct spc_narrow_walk {
   int first;                       // strip of lane 0; of the rests, behind all strips
   spc_narrow_plan plan;
   spc_tile_part mine;
+  bool all; // dense is meant: tiles as they lie
 
-  __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool)
-      : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), mine{0, 1} {}
+  __device__ __forceinline__ spc_narrow_walk(const spc_args &, bool whole)
+      : turn(0), next_tile(blockIdx.x), before(0), first(0), plan(spc_narrow_plan::read(spc_plan_at<Config>())), mine{0, 1}, all(Config::own_dense && whole) {}
   static __device__ __forceinline__ auto sizes_of(const spc_narrow_plan &plan) { return decltype(spc_box_ring<Config>::sizes){plan.piece == Config::narrow}; } // of the ring
   __device__ __forceinline__ auto sizes() const { return sizes_of(plan); }
   // Back and forth: who had one of the last tiles of a turn has one of the first of the next.
@@ -99,6 +104,12 @@ template <class Config> struct spc_narrow_walk {
     next_tile = turn * gridDim.x + unit / (spc_u32)plan.parts;
   }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
+    if (all) {
+      if ((long long)next_tile >= Config::tiles(args)) return false;
+      place = spc_place_tile<Config>(args, next_tile, 8);
+      next_tile += gridDim.x;
+      return true;
+    }
     const int lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip, behind = (strips + 31) / 32 * 32;
     if (turn > plan.last) return false;
     if (turn == plan.last) share();

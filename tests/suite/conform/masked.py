@@ -36,16 +36,16 @@ def asked(tile, mask, m, n, k, dtype="bf16", fill=0):
     if left_to_a_gpu(): return
     A, B = operands(m, n, k, dtype)
     W = MASKS[mask]((m, n))
-    case("masked: asked for, %s, %s, %d x %d x %d, %s" % (tile, mask, m, n, k, dtype), DIMS + ASKED % (dtype, dtype, "", " fill %d" % fill if fill else "", dtype), dict(A=A, B=B, W=W),
-         dict(C=np.where(W, f64(A) @ f64(B).T, fill)), rtol=1e-2, options=(fast(tile),), kernels=["gemm_tma_%sx64" % tile] if HERE else [])
+    tiled_case("masked: asked for, %s, %s, %d x %d x %d, %s" % (tile, mask, m, n, k, dtype), DIMS + ASKED % (dtype, dtype, "", " fill %d" % fill if fill else "", dtype), dict(A=A, B=B, W=W),
+               dict(C=np.where(W, f64(A) @ f64(B).T, fill)), rtol=1e-2, options=(fast(tile),), kernels=["gemm_tma_%sx64" % tile] if HERE else [])
 
 
 def either(mask, m, n, k, dtype="bf16"):
     if left_to_a_gpu(): return
     A, B = operands(m, n, k, dtype)
     W, b = MASKS[mask]((m, n)), ROUND[dtype](rng.integers(-4, 5, n).astype(np.float64))
-    case("masked: either, %s, %d x %d x %d, %s" % (mask, m, n, k, dtype), DIMS + EITHER % (dtype, dtype, dtype, dtype), dict(A=A, B=B, W=W, b=b),
-         dict(C=f64(A) @ f64(B).T * np.where(W, 2, 0.5) + b), rtol=1e-2, options=(fast("128x256"),), kernels=["gemm_tma_128x256x64"] if HERE else [])
+    tiled_case("masked: either, %s, %d x %d x %d, %s" % (mask, m, n, k, dtype), DIMS + EITHER % (dtype, dtype, dtype, dtype), dict(A=A, B=B, W=W, b=b),
+               dict(C=f64(A) @ f64(B).T * np.where(W, 2, 0.5) + b), rtol=1e-2, options=(fast("128x256"),), kernels=["gemm_tma_128x256x64"] if HERE else [])
 
 
 def both(mask, m, n, k, options=(), gran="128x64", fill=0):
