@@ -253,16 +253,19 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
   return p->launch_us + p->start_us + both_limits(compute, memory);
 }
 
-/* Of a row whose tiles may be narrow the device takes what is faster for as many as there are: it is also the row that is as narrow. */
+/* Of a row whose tiles may be narrow the device takes what is faster for as many as there are: it is also the row that is as narrow.  So few
+ * that four blocks and more share one take less than a turn: 0.72 of it, measured, for what nobody lists is filled meanwhile. */
 static double narrow_time(const pass_profile *p, const ir_target *t, const pass_product *q, const pass_tiling *tiling) {
-  double time = boxes_time(p, t, q, tiling);
+  const double few = 4, less = 0.72;
+  double time = boxes_time(p, t, q, tiling), start = p->launch_us + p->start_us;
   pass_tiling narrow = *tiling;
   narrow.n = ir_kernel_narrow(tiling->row);
   for (int i = 0; i < ir_kernel_row_count; i++) {
     narrow.row = &ir_kernel_rows[i];
     if (ir_kernel_n_blocks(narrow.row) && narrow.row->m == tiling->row->m && narrow.row->n == narrow.n) time = fmin(time, boxes_time(p, t, q, &narrow));
   }
-  return time;
+  double tiles = q->batch * ceil(q->m / narrow.m) * columns_of(q, &narrow, tiling->cover);
+  return few * tiles <= p->units ? start + less * (time - start) : time;
 }
 
 /* Packed rows: the device takes, of a few tiles, the one whose turns take the least time for as many as there are. */
