@@ -1,5 +1,6 @@
 /* Which launches are told that a dense branch stands in front of them, and which of them is the last (rt_launch_fronts). */
 #include <criterion/criterion.h>
+#include <math.h>
 
 #include "runtime/run.h"
 
@@ -68,4 +69,21 @@ Test(runtime_fronts, a_front_behind_which_nothing_computes_is_spared) {
   tell(true);
   expect((unsigned[]){NOT, NOT, NOT, NOT, NOT, NOT, NOT});
   cr_expect(launches[1].spared);
+}
+
+/* Break-evens come with the launch (spc_args.threshold): that of the list that it weighs, out of reach where a verdict is forced. */
+Test(runtime_break_even, of_the_list_that_the_launch_weighs) {
+  ir_stage stages[] = {{.kind = IR_STAGE_COMPUTE, .when = {.list = &other, .threshold = 0.5}}, {.kind = IR_STAGE_COMPUTE, .when = {.list = &list, .threshold = 0.25}}};
+  ir_stage *at[] = {&stages[0], &stages[1]};
+  ir_kernel kernel = {0};
+  kernel.stages.at = at, kernel.stages.count = 2;
+  const ir_code_image weighs = {.weighs = &list}, weighs_none = {0};
+  ir_image image = {.cuda = true, .kernel = &kernel};
+  rt_plan plan = {.image = &image};
+  cr_expect_eq(rt_plan_break_even(&plan, &weighs), 0.25f);
+  cr_expect_eq(rt_plan_break_even(&plan, &weighs_none), 0);
+  plan.options.force_guard = 1;
+  cr_expect_eq(rt_plan_break_even(&plan, &weighs), INFINITY);
+  plan.options.force_guard = 2;
+  cr_expect_eq(rt_plan_break_even(&plan, &weighs), -1);
 }
