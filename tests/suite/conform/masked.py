@@ -56,6 +56,20 @@ def both(mask, m, n, k, options=(), gran="128x64", fill=0):
                dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, fill)), rtol=1e-2, options=(BOTH, *options), kernels=["gemm_nblock_tma_128x256x64"] if HERE else [])
 
 
+TWO = """kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in G: bf16[N,K]; in W: b1[M,N] ~ zeros(dynamic, density=0.1, gran=128x64);
+  out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] : bf16 acc f32; out E[m,n] = sum[k] A[m,k]*G[n,k] on W[m,n] : bf16 acc f32; }
+schedule k for sm_90a { tile C m=128 n=256 k=64; tile E m=128 n=256 k=64; }"""
+
+
+def two(mask, m, n, k, options=()):
+    """Who reads a list beside others heeds the guard's verdict, and does not decide by counts."""
+    if left_to_a_gpu(): return
+    A, B, G = (ROUND["bf16"](rng.integers(-4, 5, shape).astype(np.float64)) for shape in ((m, k), (n, k), (n, k)))
+    W = MASKS[mask]((m, n))
+    tiled_case("masked: two products, %s, %d x %d x %d %s" % (mask, m, n, k, " ".join(options)), DIMS + TWO, dict(A=A, B=B, G=G, W=W),
+               dict(C=np.where(W, f64(A) @ f64(B).T, 0), E=np.where(W, f64(A) @ f64(G).T, 0)), rtol=1e-2, options=(BOTH, *options), kernels=["gemm_nblock_tma_128x256x64"] if HERE else [])
+
+
 for mask in MASKS:
     asked("128x256", mask, 520, 656, 136)
     either(mask, 520, 656, 136)
@@ -69,3 +83,5 @@ for tile in ("128x128", "64x256", "128x192", "256x176"):
 for options in (("--force-guard=dense",), ("--force-guard=sparse",), ("--force-guard=dense", "--reproducible")):
     both("half", 520, 656, 136, options)
     both("blocks", 520, 656, 1032, options, gran="64x64")
+for mask, options in (("all", ()), ("blocks", ()), ("half", ("--force-guard=dense",)), ("blocks", ("--force-guard=sparse",))):
+    two(mask, 520, 656, 136, options)
