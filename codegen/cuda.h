@@ -196,6 +196,7 @@ typedef struct cg_launch {
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
   int store_boxes;   /* of a row that stores by tensor map: boxes that a warpgroup stages at once */
   bool stages_place; /* and there waits what lies at their place; of a tile that has more boxes the rest comes through slots */
+  bool stages_flags; /* it is only asked whether it is zero: a whole tile's waits, half as long as values, and threads keep what they choose */
   cg_brought brought;
   cg_groups groups;               /* of a row whose m is ragged; segment NULL: it is not */
   cg_scatter scatter;             /* of a row that scatters */

@@ -94,7 +94,7 @@ static int note_bytes(const cg_launch *l) {
 /* What lies at the result's place is only asked whether it is zero. */
 static bool place_is_flags(const cg_launch *l) { return l->brought.place >= 0 && l->bufs.at[l->brought.place]->dtype == IR_B1; }
 
-/* Whether it may wait where the values are staged: boxes of as many bytes, or flags, of which threads keep what they choose; and loads of k tiles by box. */
+/* Whether it may wait where the values are staged: boxes of as many bytes, or flags; and loads of k tiles by box. */
 static bool can_stage_place(const cg_launch *l) {
   if (l->brought.place < 0 || element_bytes(&l->product.a) != 2 || l->detects) return false;
   bool flags = place_is_flags(l), runs = l->n_blocks && !(flags && ir_kernel_narrow(l->row)); /* of columns whose places no note tells */
@@ -111,14 +111,16 @@ static void share(cg_launch *l) {
   int wanted = boxes < WANTED_BOXES ? boxes : WANTED_BOXES;
   int fixed = word_bytes(l) + vector_bytes(l) + in_place_bytes(l) + note_bytes(l);
   if ((l->row->m > 64 * groups || l->samples) && wanted > 1) wanted = 1; /* the slots are large, or loads take long */
-  const int most = place_is_flags(l) ? (boxes + 1) / 2 : boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for; of flags: half as long as values */
+  const bool flags = place_is_flags(l);
+  const int most = flags ? (boxes + 1) / 2 : boxes < WANTED_BOXES ? boxes : WANTED_BOXES; /* that it is worth it for */
   const int place_barriers = ir_kernel_takes_turns(l->row) ? groups * boxes * 8 : 16; /* at most */
   l->stages_place = can_stage_place(l) && l->row->depth >= GOOD_DEPTH &&
                     GOOD_DEPTH * slot_and_barriers + fixed + place_barriers + most * box <= SHARED_LIMIT;
+  l->stages_flags = l->stages_place && flags;
   if (l->stages_place) {
     fixed += place_barriers;
-    if (place_is_flags(l)) wanted = wanted < most ? most : wanted;
-    else if (GOOD_DEPTH * slot_and_barriers + fixed + boxes * box <= SHARED_LIMIT) wanted = boxes;
+    if (!flags && GOOD_DEPTH * slot_and_barriers + fixed + boxes * box <= SHARED_LIMIT) wanted = boxes;
+    if (flags && wanted < most) wanted = most;
   }
   l->depth = l->row->depth;
   while (l->depth > LEAST_DEPTH && l->depth * slot_and_barriers + fixed + wanted * box > SHARED_LIMIT)

@@ -178,7 +178,7 @@ static void put_boxes(const config *c) {
   const cg_brought *b = &l->brought;
   line(c, "static constexpr int store_boxes = %d, split = %d, keepers = %d; // blocks that share a tile, by k, and those that store",
        l->store_boxes, ir_kernel_split(l->row), ir_kernel_keepers(l->row));
-  line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false");
+  line(c, "static constexpr bool narrow_slabs = %s, stages_place = %s, stages_flags = %s;", l->narrow_slabs ? "true" : "false", l->stages_place ? "true" : "false", l->stages_flags ? "true" : "false");
   line(c, "static constexpr bool reads_place = %s, fragment_reads = %s;", b->place >= 0 ? "true" : "false", b->reads_more ? "true" : "false");
   line(c, "using P = %s; // at T's place",
        cuda_type(b->place >= 0 ? l->bufs.at[b->place]->dtype : l->product.t.tensor->dtype));

@@ -12,7 +12,7 @@
 #include "spc/boxes.cuh"
 #include "spc/gemm.cuh"
 
-enum { spc_block_columns = 64 }; // of a box of the result
+enum { spc_block_columns = spc_run_columns }; // of a box of the result
 
 // ---- k blocks: from bits, where no list is made -----------------------------------------------------------------
 // The cover of all strips against the break-even, by every block for itself: all see the same bits.  `room`: 64 words of shared
@@ -110,17 +110,16 @@ template <class Config> struct spc_k_order<Config, true> {
 
 // ---- n blocks --------------------------------------------------------------------------------------------------
 // The result's column where the box at column `at` of those that the place counts begins; past the list it lies outside.
-template <class Config> SPC_DEVICE int spc_find_box_column(const spc_args &args, const spc_tile_place &place, int at);
-// The same of a tile at hand: where its note tells, nobody asks memory for the list a second time, box by box.
-template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
-  if constexpr (Config::n_blocks && Config::narrow > 0) return spc_run_of(place, (at - place.n0) / spc_block_columns);
-  else return spc_find_box_column<Config>(args, place, at);
-}
 template <class Config> SPC_DEVICE int spc_find_box_column(const spc_args &args, const spc_tile_place &place, int at) {
   if constexpr (!Config::n_blocks) return at;
   else if (at >= place.n) return (int)Config::n(args);
   else if constexpr (Config::sdd) return spc_sdd_column<Config>(args, place, at);
-  else return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
+  else return spc_listed_column<Config>(args, place, at);
+}
+// The same of a tile at hand: where its note tells, nobody asks memory for the list a second time, box by box.
+template <class Config> SPC_DEVICE int spc_box_column_at(const spc_args &args, const spc_tile_place &place, int at) {
+  if constexpr (Config::n_blocks && Config::narrow > 0) return spc_noted_column(place, at);
+  else return spc_find_box_column<Config>(args, place, at);
 }
 
 // B's share of a slot: a box for each run of 64 columns.  Where they begin a whole warp finds out, and one thread asks for them: lanes would do so one

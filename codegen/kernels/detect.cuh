@@ -320,7 +320,7 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   if constexpr (!Config::counts_asked) threshold -= 0.03;
   const spc_u32 share = max(wide / places, 1u);
   const int chunk = axis::lane() % across;
-  typename axis::V const *from[turns]; // of this lane, in its place's first row
+  const typename axis::V *from[turns]; // of this lane, in its place's first row
   int high[turns];                     // rows of the strip that are there
 #pragma unroll
   for (int t = 0; t < turns; t++) {

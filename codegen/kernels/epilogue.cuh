@@ -56,13 +56,15 @@ template <class Config> SPC_DEVICE int spc_listed_columns(const spc_args &args, 
   }
   return columns;
 }
+template <class Config> SPC_DEVICE int spc_listed_column(const spc_args &args, const spc_tile_place &place, int at) {
+  return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
+}
 // The result's column that is number `at` of those that the place counts.  Asked for every sum: what it reads, as spc_row_at does, it reads plainly, since
 // the compiler keeps an __ldg (an assembler's statement) where the fragment has no use for the answer.
 template <class Config> SPC_DEVICE int spc_column(const spc_args &args, const spc_tile_place &place, int at) {
   if constexpr (Config::sdd) return min(spc_sdd_column<Config>(args, place, at), (int)Config::n(args) - 1);
-  else if constexpr (Config::n_blocks && Config::narrow > 0) return spc_run_of(place, (at - place.n0) / 64) + (at - place.n0) % 64;
-  else if constexpr (Config::samples || Config::n_blocks)
-    return spc_list_of<Config>(args, place.m0 / Config::strip, Config::n(args)).template at<Config::gran>(at);
+  else if constexpr (Config::n_blocks && Config::narrow > 0) return spc_noted_column(place, at);
+  else if constexpr (Config::samples || Config::n_blocks) return spc_listed_column<Config>(args, place, at);
   else return at;
 }
 

@@ -34,7 +34,7 @@ template <class Config, int Wide> struct spc_live_tile : Config {
   SPC_DEVICE spc_tile_place place(const spc_args &args, spc_u32 number, bool all) {
     const spc_live_part part = *spc_live_now<Config>();
     spc_tile_place place = spc_place_number(number, part.end, (int)Config::n(args), part.down, across(args), Wide == 64 ? part.tall : tile_m, Wide,
-                                            Config::own_dense && all ? 8 : Config::raster);
+                                            Config::own_dense && all ? spc_dense_raster : Config::raster);
     place.m0 += part.begin;
     return place;
   }

@@ -417,9 +417,9 @@ SPC_DEVICE void spc_box_issue(spc_wgmma_sums<Config> &sums, spc_u32 shared, cons
   sums.template issue<typename ring::panel_a, typename ring::panel_b, Part, Columns>(slot + a, slot + b, first);
 }
 
-// Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
-// Beside a k tile that is multiplied, whose number it is given.
+// What is done beside a k tile that is multiplied, whose number it is given.
 struct spc_nothing_beside { __device__ __forceinline__ void operator()(int) const {} };
+// Anew: sums of zeros are begun with the first.  stored: a tile before has been stored, whose staged boxes are free once they are read.
 template <class Config, bool Anew = true, int Columns = spc_wgmma_sums<Config>::columns, class Beside = spc_nothing_beside>
 SPC_DEVICE void spc_box_multiply(spc_wgmma_sums<Config> &sums, spc_u32 shared, const char *base,
                                  spc_box_ring<Config> &at, int steps, bool copied, bool stored, Beside beside = Beside()) {
@@ -751,7 +751,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   spc_u32 shared = spc_shared_address(spc_shared);
   const int said = spc_said_in_front<Config>(args);
   const bool late = lists && Config::own_dense; // who arrives is known with the verdict
-  const bool early = Config::evenly && !prepares && !Config::guarded && !spc_in_front<Config>; // who starts the copies waits for nobody
+  const bool early = Config::evenly && !prepares && !Config::guarded && !spc_in_front<Config>; // who starts the copies waits for nobody; a front's threads meet in its end as well
   if (!late) spc_box_init<Config>(shared, lists, early ? Config::workers : 0);
   if (threadIdx.x == Config::workers) { // what a map says takes as long to come as what it leads to
     if (!lists || Config::own_dense) ptx_tma_prefetch(&maps.map[0]), ptx_tma_prefetch(&maps.map[1]);

@@ -106,7 +106,7 @@ template <class Config> struct spc_narrow_walk {
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (all) {
       if ((long long)next_tile >= Config::tiles(args)) return false;
-      place = spc_place_tile<Config>(args, next_tile, 8);
+      place = spc_place_tile<Config>(args, next_tile, spc_dense_raster);
       next_tile += gridDim.x;
       return true;
     }

@@ -12,11 +12,14 @@ struct spc_tile_place {
   long long batch;
   int run[4]; // of listed blocks whose tiles come with a note (Config::narrow): where each 64 columns lie in the result
 };
-SPC_DEVICE int spc_run_of(const spc_tile_place &place, int number) {
+enum { spc_run_columns = 64, spc_dense_raster = 8 }; // of a run; tiles of m that share columns of B where a list's kernel computes all as they lie
+// The result's column that is number `at` of those that the place counts, by its note.
+SPC_DEVICE int spc_noted_column(const spc_tile_place &place, int at) {
+  const int number = (at - place.n0) / spc_run_columns;
   int begin = place.run[0];
 #pragma unroll
   for (int r = 1; r < 4; r++) begin = number == r ? place.run[r] : begin;
-  return begin;
+  return begin + (at - place.n0) % spc_run_columns;
 }
 
 // K tiles of a tile: [begin, end); part number `part` of so many that share it.

@@ -57,7 +57,7 @@ SPC_DEVICE uint4 ptx_load_16(const void *from) {
   return v;
 }
 
-// Bytes of a (0 to 3) and b (4 to 7), as the lower four nibbles of `which` say.
+// Bytes of a (0 to 3) and b (4 to 7), as the lower four nibbles of `which` say, none above 7: __byte_perm would see to that, an instruction more.
 SPC_DEVICE spc_u32 ptx_permute(spc_u32 a, spc_u32 b, spc_u32 which) {
   spc_u32 v;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(which));

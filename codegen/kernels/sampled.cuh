@@ -36,7 +36,7 @@ template <class Config, bool Listed = Config::samples || Config::n_blocks, bool 
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {
     if (next_tile >= tiles) return false;
     if constexpr (Config::live) place = Config::place(args, next_tile, all);
-    else place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? 8 : Config::raster);
+    else place = spc_place_tile<Config>(args, next_tile, Config::own_dense && all ? spc_dense_raster : Config::raster);
     next_tile += gridDim.x;
     return true;
   }
@@ -108,7 +108,7 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       turn++;
       if (lies) {
         if (number >= (spc_u32)Config::tiles(args)) return false;
-        place = spc_place_tile<Config>(args, number, Config::own_dense && all ? 8 : Config::raster);
+        place = spc_place_tile<Config>(args, number, Config::own_dense && all ? spc_dense_raster : Config::raster);
         return !shared || has_part(args, place);
       }
       if (number >= strips * tall * wide) return false;

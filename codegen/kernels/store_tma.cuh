@@ -196,7 +196,7 @@ template <class Config> constexpr bool spc_stages_place = Config::reads_place &&
 // Bytes of which only is asked whether they are zero wait there all at once, and each thread notes while it multiplies what they choose: the room is
 // free then when the values come.  To choose by a bit of each takes two instructions an element, 0.6 us a tile of 128 x 256; so both values of a pair
 // are made, of which one is mostly a constant, and one instruction takes the bytes of either.
-template <class Config> constexpr bool spc_stages_flags = spc_stages_place<Config> && sizeof(typename Config::P) == 1;
+template <class Config> constexpr bool spc_stages_flags = spc_stages_place<Config> && Config::stages_flags;
 template <class Config, bool Stages = spc_stages_flags<Config>> struct spc_box_flags {};
 template <class Config> struct spc_box_flags<Config, true> {
   spc_u32 of[8]; // of eights of columns: nibbles for the lane's pair in its first row, and in the one 8 rows on (ptx_permute)
@@ -278,7 +278,7 @@ template <class Config> struct spc_box_store {
   static constexpr int slot_bytes = spc_boxes<Config>::least_bytes;
   static constexpr int place_bytes = wide * tall * (int)sizeof(typename Config::P);
   static constexpr int slot_boxes = slot_bytes / (sharing * place_bytes); // of each group, in one slot
-  static constexpr int places_staged = spc_refills_place<Config> ? boxes : spc_stages_flags<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
+  static constexpr int places_staged = spc_refills_place<Config> || spc_stages_flags<Config> ? boxes : spc_stages_place<Config> ? held : 0; // of each group, where the values go: the first
   static constexpr int place_slots = slot_boxes ? (boxes - places_staged + slot_boxes - 1) / slot_boxes : 0;
   static constexpr int together = spc_refills_place<Config> ? 1 : places_staged == boxes && boxes > 2 && !spc_stages_flags<Config> ? 2 : held; // boxes that are stored at once
   static_assert(!Config::reads_place || (by_engine && (slot_boxes > 0 || places_staged == boxes)), "a slot must hold a box of every warpgroup");
@@ -337,7 +337,7 @@ template <class Config> struct spc_box_store {
   }
 
   static_assert(spc_stages_flags<Config> || !(spc_stages_place<Config> || spc_refills_place<Config>) || sizeof(typename Config::P) == 2, "what is staged is replaced by as many bytes");
-  static_assert(!spc_stages_flags<Config> || (by_rows && share == 64 && boxes * place_bytes <= held * panel::bytes), "bytes of a whole tile wait in boxes of 64 x 64");
+  static_assert(!spc_stages_flags<Config> || (sizeof(typename Config::P) == 1 && by_rows && share == 64 && boxes * place_bytes <= held * panel::bytes), "bytes of a whole tile wait in boxes of 64 x 64");
   static constexpr int staged_place_bytes = spc_stages_flags<Config> ? place_bytes : panel::bytes; // of a box
   SPC_DEVICE void load_staged(spc_u32 staged, const spc_tensor_map *map, spc_u32 full, const spc_args &args, const spc_tile_place &place,
                               spc_box_batch batch) {
