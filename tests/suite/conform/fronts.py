@@ -8,7 +8,6 @@ rng = np.random.default_rng(93)
 f64 = lambda a: np.asarray(a, np.float64)
 FRONT = "rate wgmma = 1\nrate tma_128x256 = %d\nfront_us = 0.01\nexchange_us = 1000\nregroup_us = 0.01\n" # a dense kernel that can stand in front, slower than lists
 IN_COLUMNS = columns_profile("fronts.columns", FRONT % 150)
-IN_BLOCKS = "--profile=" + slow_profile("fronts.blocks", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\n" + FRONT % 150)
 ROW_BY_ROW = "--profile=" + slow_profile("fronts.rows", "(?:tma|[kr]block|w?g?mma)_", FRONT % 150)
 WHOLE_ROWS = "--profile=" + slow_profile("fronts.whole", "(?:tma|[kr]block|w?g?mma)_", FRONT % 150 + "regroup_us = 1000\n")
 REGROUPED = "--profile=" + slow_profile("fronts.regrouped", "(?:tma|kblock|w?g?mma)_", FRONT % 60)
@@ -38,7 +37,7 @@ def asked(gran, mask, m, n, k, options=()):
     if left_to_a_gpu(): return
     A, B, W = ints((m, k)), ints((n, k)), MASKS[mask]((m, n), tuple(map(int, gran.split("x"))))
     tiled_case("fronts: a result asked for, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), ASKED % gran, dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, 2)), rtol=1e-2,
-         options=(IN_BLOCKS if gran.endswith("x64") else IN_COLUMNS, *options), kernels=["gemm_nblock" if gran.endswith("x64") else "gemm_nspread"] if HERE and "dense" not in "".join(options) and n % 16 == 0 and mask in ("nothing", "a tenth") else [])
+         options=(IN_COLUMNS, *options), kernels=["gemm_nspread"] if HERE and "dense" not in "".join(options) and n % 16 == 0 and mask in ("nothing", "a tenth") else [])
 
 
 def of_rows(gran, mask, m, n, k, kernel, options=()):
@@ -51,7 +50,7 @@ kernel k { in A: bf16[M,K] ~ zeros(dynamic, density=0.05, gran=%s); in B: bf16[K
     tiled_case("fronts: rows, %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), text, dict(A=A, B=B), dict(C=f64(A) @ f64(B)), rtol=2e-2, options=({"1x64": REGROUPED, "1x8192": WHOLE_ROWS}.get(gran, ROW_BY_ROW), *options), kernels=[kernel] if HERE and k % 8 == 0 and "dense" not in "".join(options) else [])
 
 
-for gran in ("128x1", "64x1", "128x64"):
+for gran in ("128x1", "64x1"):
     for mask in MASKS:
         asked(gran, mask, 1024, 2048, 40)
     asked(gran, "all", 1016, 2080, 72)

@@ -18,6 +18,12 @@ MASKS = {
     "one element": lambda shape: np.arange(shape[0] * shape[1]).reshape(shape) == shape[0] * shape[1] - 2,
     "blocks": lambda shape: block_mask(rng, shape, (128, 64), 0.3, False) > 0,
 }
+BLOCK_MASKS = { # of which a sample says dense, the counts do, neither does
+    "nearly all": lambda shape: rng.random(shape) < 0.97,
+    "more than pays": lambda shape: block_mask(rng, shape, (128, 64), 0.88, False) > 0,
+    "a tenth": lambda shape: block_mask(rng, shape, (128, 64), 0.1, False) > 0,
+    "all but for what no sample sees": lambda shape: np.arange(shape[0] * shape[1]).reshape(shape) != 77,
+}
 
 
 BOTH = "--profile=" + slow_profile("masked.both", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\nrate wgmma = 1\nrate tma_128x256 = 150\n") # listed blocks, and the dense tile that their kernel has
@@ -51,7 +57,7 @@ def either(mask, m, n, k, dtype="bf16"):
 def both(mask, m, n, k, options=(), gran="128x64", fill=0):
     if left_to_a_gpu(): return
     A, B = operands(m, n, k, "bf16")
-    W = MASKS[mask]((m, n))
+    W = {**MASKS, **BLOCK_MASKS}[mask]((m, n))
     tiled_case("masked: blocks of %s, %s, %d x %d x %d %s" % (gran, mask, m, n, k, " ".join(options)), DIMS + ASKED % ("bf16", "bf16", BLOCKS % gran, " fill %d" % fill if fill else "", "bf16") + TILE,
                dict(A=A, B=B, W=W), dict(C=np.where(W, f64(A) @ f64(B).T, fill)), rtol=1e-2, options=(BOTH, *options), kernels=["gemm_nblock_tma_128x256x64"] if HERE else [])
 
@@ -85,3 +91,6 @@ for options in (("--force-guard=dense",), ("--force-guard=sparse",), ("--force-g
     both("blocks", 520, 656, 1032, options, gran="64x64")
 for mask, options in (("all", ()), ("blocks", ()), ("half", ("--force-guard=dense",)), ("blocks", ("--force-guard=sparse",))):
     two(mask, 520, 656, 136, options)
+for mask in ("all", "nothing", *BLOCK_MASKS):
+    both(mask, 1024, 2048, 40, fill=2)
+both("all", 1016, 2080, 72, fill=2)
