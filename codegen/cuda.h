@@ -219,6 +219,7 @@ typedef struct cg_launch {
   const ir_list *fronted;         /* whose front it is, or stands behind; NULL: neither */
   int buf_front;
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
+  bool heeded, heeds;     /* the launch that takes a sample; the kernel behind it, which is both branches, and does not wait where that says dense */
   bool holds;             /* who comes behind it comes when all of its blocks have left */
   bool joined;            /* it is another launch's `next` */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
@@ -264,6 +265,7 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
 bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
 bool cg_moves_at_once(const ir_kernel *kernel, const ir_list *list);
+bool cg_asks_first(const cg_launch *launch); /* it takes a sample of values, and leaves where that says dense */
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */

@@ -208,6 +208,9 @@ static void hold_large(compilation *c) {
       cg_launch *launch = &c->variants[i].launches.at.at[n];
       launch->holds = false;
       if (before) before->holds = wants_all_units(launch) || (before->list && before->cluster); /* or its blocks would come one by one as the clusters leave */
+      launch->heeded = false;
+      launch->heeds = before && before->holds && cg_asks_first(before) && !before->fronted && before->list == launch->list && launch->own_dense && (launch->own_lists || launch->own_verdict);
+      if (before) before->heeded = launch->heeds; /* all of its blocks have left when the first one here begins */
       before = launch;
     }
 }

@@ -264,7 +264,8 @@ static void put_lists(const config *c) {
        l->k_blocks ? "true" : "false", l->n_blocks ? "true" : "false",
        l->regroups || l->live ? "true" : "false", l->live ? "true" : "false", l->own_dense ? "true" : "false");
   line(c, "static constexpr int narrow = %d; // columns of narrower tiles, where there are such", ir_kernel_narrow(l->row));
-  line(c, "static constexpr bool own_lists = %s, own_verdict = %s;", l->own_lists ? "true" : "false", l->own_verdict ? "true" : "false");
+  line(c, "static constexpr bool own_lists = %s, own_verdict = %s, heeds = %s; // heeds what the launch before says, and does not wait for it then", l->own_lists ? "true" : "false",
+       l->own_verdict ? "true" : "false", l->heeds ? "true" : "false");
   put_pointer(c, "order", "const int", l->buf_order);
   if (read) {
     line(c, "static constexpr int strip = %lld, gran = %lld;%s", (long long)read->strip * (read->pairs && !own ? 2 : 1),
@@ -688,6 +689,7 @@ static void put_list_kernel(const config *c) {
   }
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
   line(c, "static constexpr int reported = -1; // by who computes");
+  line(c, "static constexpr bool heeded = %s; // before it is waited for", c->l->heeded ? "true" : "false");
   put_decision(c);
 }
 

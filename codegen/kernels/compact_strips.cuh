@@ -100,7 +100,7 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   __shared__ int behind; // entries of the segments before
   spc_clear_counters<Config>(args);
   if constexpr (Config::decides)
-    if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_values<Config>(args); })) return;
   const spc_axis_runs<Config> along(args);
   const int mine = (int)threadIdx.x, warp = mine / 32, lane = mine % 32, segments = (int)((along.extent + Config::segment - 1) / Config::segment);
   const int s = segments ? (int)blockIdx.x / segments : 0, number = segments ? (int)blockIdx.x % segments : 0;

@@ -267,26 +267,32 @@ template <class Config> SPC_DEVICE spc_u32 spc_find_word(const spc_args &args, l
   else return spc_detect_word<Config>(args, s, word);
 }
 
-// A sample of micro-tiles, one from each of as many equal shares of the operand, by a hash of its number.  Every block
+// Where a sample looks: place `number` of so many is anywhere in its share of what there is, and two hashes of it have nothing in common.  No division:
+// all blocks reckon this before they ask for anything.
+enum { spc_most_sampled = 1 << 22 }; // of 2^10 shares, 32 bits
+SPC_DEVICE spc_u32 spc_hash(spc_u32 number) { return number * 2654435761u; }
+SPC_DEVICE spc_u32 spc_other_hash(spc_u32 number) { return number * 2246822519u + 0x9e3779b9u; }
+SPC_DEVICE spc_u32 spc_place_in(spc_u32 number, spc_u32 shares, spc_u32 there, spc_u32 hash) { return (number * there + __umulhi(hash, there)) / shares; }
+
+// A sample of micro-tiles, one from each of as many equal shares of the columns, and of the strips.  Every block
 // reads all of it, from the shared cache but for the first.  Returns whether the guard takes it for dense.
 template <class Config> SPC_DEVICE bool spc_sample_is_dense(const spc_args &args, const spc_strip_runs<Config> &runs) {
   using strip = spc_strip_runs<Config>;
   const int looks = Config::gran < 2 ? 1 : 2;                                  // of a long one a part
   const int warps = Config::threads / 32, wanted = 256 / looks, at_least = 16; // samples; how many times as much is worth it
   const int loads = wanted > warps * strip::rows ? wanted / (warps * strip::rows) : 1;
-  const int samples = loads * warps * strip::rows;
+  const int samples = loads * warps * strip::rows, apart = 157; // nothing in common with a number of warps
   spc_u64 tiles = (spc_u64)runs.strips * (spc_u64)Config::capacity(args);
-  if (tiles < (spc_u64)samples || tiles * Config::gran < (spc_u64)samples * looks * at_least || tiles >> 32) return false;
+  if (tiles < (spc_u64)samples || tiles * Config::gran < (spc_u64)samples * looks * at_least || runs.strips >= spc_most_sampled || Config::capacity(args) >= spc_most_sampled) return false;
   bool set[loads] = {};
   double threshold = Config::threshold(args);
-  spc_u32 share = (spc_u32)tiles / (spc_u32)samples, strips = (spc_u32)runs.strips;
+  const spc_u32 strips = (spc_u32)runs.strips, wide = (spc_u32)Config::capacity(args);
 #pragma unroll
   for (int l = 0; l < loads; l++) {
     spc_u32 number = (spc_u32)(l * warps + (int)threadIdx.x / 32) * strip::rows + (spc_u32)(strip::lane() / strip::lanes_here());
-    spc_u32 tile = number * share + (number * 2654435761u >> 8) % share;
+    const spc_u32 at = spc_place_in(number, samples, wide, spc_hash(number)), s = spc_place_in(number * apart % samples, samples, strips, spc_other_hash(number));
 #pragma unroll
-    for (int c = 0; c < looks; c++)
-      set[l] |= strip::any(runs.load(args, tile % strips, (long long)(tile / strips) * Config::gran + c * (Config::gran / looks)));
+    for (int c = 0; c < looks; c++) set[l] |= strip::any(runs.load(args, s, (long long)at * Config::gran + c * (Config::gran / looks)));
   }
   int covered = 0;
 #pragma unroll
@@ -318,15 +324,14 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   double threshold = Config::threshold(args);
   // A deviation of what so many places find: a list that is made in vain costs more than one that is not made where either branch takes as long.
   if constexpr (!Config::counts_asked) threshold -= 0.03;
-  const spc_u32 share = max(wide / places, 1u);
   const int chunk = axis::lane() % across;
   const typename axis::V *from[turns]; // of this lane, in its place's first row
   int high[turns];                     // rows of the strip that are there
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    const spc_u32 number = t * axis::warps + threadIdx.x / 32, hash = number * 2654435761u >> 8;
+    const spc_u32 number = t * axis::warps + threadIdx.x / 32;
     // 7 has nothing in common with their number: every part of the columns has its turn
-    const spc_u32 strip = (number * strips + hash % strips) / places, pair = (number * 7 % places * share + hash % share) % wide;
+    const spc_u32 strip = spc_place_in(number, places, strips, spc_hash(number)), pair = spc_place_in(number * 7 % places, places, wide, spc_other_hash(number));
     const long long first = (long long)strip * Config::strip, column = (long long)(pair * across + chunk) * axis::chunk;
     from[t] = runs.from + first * runs.pitch + column;
     high[t] = number < places && column < runs.extent ? (int)min((long long)Config::strip, runs.rows - first) : 0;
@@ -386,22 +391,27 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
 // empty may not be: the cover is at least what was found, so dense is not said in vain; what the sample misses the bits tell.
 template <class Config> SPC_DEVICE bool spc_sample_chunks(const spc_args &args, const spc_axis_runs<Config> &runs) {
   using axis = spc_axis_runs<Config>;
-  const int samples = 128, looks = 4, at_least = 64, turns = (samples * looks + Config::threads - 1) / Config::threads;
+  const int samples = 128, looks = 4, at_least = 64, apart = 79, turns = (samples * looks + Config::threads - 1) / Config::threads;
   const int part = Config::strip > looks ? Config::strip / looks : 1; // of a strip's rows, a look's: its zeros may come in lower blocks
   spc_u32 strips = (spc_u32)Config::strips(args);
   spc_u64 tiles = (spc_u64)strips * (spc_u64)Config::capacity(args);
   spc_u64 chunks = (spc_u64)(axis::gran / axis::chunk) * Config::strip * tiles; // of 16 bytes
-  if (tiles < (spc_u64)samples || chunks < (spc_u64)samples * looks * at_least || tiles >> 32) return false;
+  if (tiles < (spc_u64)samples || chunks < (spc_u64)samples * looks * at_least || strips >= spc_most_sampled || Config::capacity(args) >= spc_most_sampled) return false;
   double threshold = Config::threshold(args);
-  spc_u32 share = (spc_u32)tiles / samples;
+  const spc_u32 wide = (spc_u32)Config::capacity(args), look = threadIdx.x % looks;
+  uint4 seen[turns]; // all asked for before the first is waited for
+#pragma unroll
+  for (int t = 0; t < turns; t++) {
+    const spc_u32 number = (t * Config::threads + threadIdx.x) / looks, hash = spc_hash(number), within = hash >> 8;
+    const spc_u32 s = spc_place_in(number * apart % samples, samples, strips, spc_other_hash(number));
+    const spc_u32 at = spc_place_in(number, samples, wide, hash) * axis::gran + (within + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
+    const long long row = (long long)s * Config::strip + (look * part + within % part) % Config::strip;
+    seen[t] = number < samples ? runs.at(row, runs.rows, at) : make_uint4(0, 0, 0, 0);
+  }
   int covered = 0;
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 number = (t * Config::threads + threadIdx.x) / looks, look = threadIdx.x % looks, hash = number * 2654435761u >> 8;
-    spc_u32 tile = number * share + hash % share, at = tile / strips * axis::gran;
-    long long row = (long long)(tile % strips) * Config::strip + (look * part + hash % part) % Config::strip;
-    at += (hash + look * 5) % (axis::gran / axis::chunk) * axis::chunk;
-    spc_u32 votes = ptx_ballot(number < samples && axis::bits(runs.at(row, runs.rows, at)) != 0);
+    spc_u32 votes = ptx_ballot(axis::bits(seen[t]) != 0);
     if (look == 0) covered += (votes >> (axis::lane() & ~(looks - 1)) & ((1u << looks) - 1)) != 0;
   }
   covered = spc_sum_sample<Config>(0, {__reduce_add_sync(~0u, covered), 0}).x;
@@ -472,7 +482,7 @@ template <class Config> SPC_DEVICE void spc_bits_of_tiles(const spc_args &args, 
 template <class Config> SPC_DEVICE void spc_detect_bits(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
   if constexpr (Config::decides)
-    if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_values<Config>(args); })) return;
   spc_strip_runs<Config> runs(args);
   if constexpr (spc_strip_runs<Config>::fit && Config::gran >= spc_strip_runs<Config>::long_gran)
     if (runs.aligned) {

@@ -720,11 +720,6 @@ template <class Config> SPC_DEVICE void spc_box_init(spc_u32 shared, bool by_row
   ptx_fence_barrier_init();
 }
 
-template <class Config, bool Lists>
-SPC_DEVICE void spc_box_gather_role_of(spc_u32 shared, char *base, const spc_args &args, const spc_tensor_maps &maps) {
-  if constexpr (Lists) spc_box_gather_role<Config>(shared, base, args, maps);
-}
-
 template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const spc_tensor_maps &maps) {
   using ring = spc_box_ring<Config>;
   static_assert(sizeof(spc_factor<Config>) == sizeof(typename Config::B), "wgmma takes operands of one size");
@@ -759,10 +754,12 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
   if (spc_leaves_to_front<Config>(args, said)) return;
-  ptx_wait_grid(); // nothing else in global memory was touched before
+  const bool said_dense = spc_heeds_dense<Config>(args);
+  if (!said_dense) ptx_wait_grid(); // nothing else in global memory was touched before
   if (spc_not_meant<Config>(args)) return;
   bool all; // its own dense branch
-  if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
+  if (said_dense) all = true;
+  else if constexpr (Config::own_lists) all = spc_decide_from_bits<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else if constexpr (Config::own_verdict) all = spc_decide_from_counts<Config>(args, (spc_u32 *)(spc_shared + ring::decision_at));
   else all = spc_dense_is_meant<Config>(args);
   if (Config::own_verdict && Config::fills && !Config::in_place && blockIdx.x == 0) spc_pass_on(threadIdx.x == 0); // who spreads asks for the verdict before it waits
@@ -780,6 +777,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
   if (threadIdx.x >= Config::workers) {
     if constexpr (Config::workers > 128) ptx_give_registers<loading>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
+    if (said_dense && warp == 3) ptx_wait_grid(); // nobody needs it to load, and this launch ends behind the one before
     if constexpr (Config::n_blocks) {
       if (warp == 0) spc_box_pick_role<Config>(shared, spc_shared, args, maps, all);
       else if (all) {} // nothing is left out
@@ -790,8 +788,9 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     } else if constexpr (prepares) {
       spc_box_prepare_role<Config>(shared, args, maps);
     } else {
-      if (lists && !all) spc_box_gather_role_of<Config, lists>(shared, spc_shared, args, maps);
-      else if (!Config::samples && warp == 0 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, all);
+      if constexpr (lists)
+        if (!all) spc_box_gather_role<Config>(shared, spc_shared, args, maps);
+      if ((!lists || all) && !Config::samples && warp == 0 && ptx_elect()) spc_box_load_role<Config>(shared, args, maps, all);
     }
   } else {
     if constexpr (Config::workers > 128) ptx_take_registers<working>();

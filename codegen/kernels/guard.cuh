@@ -63,6 +63,23 @@ template <class Config> SPC_DEVICE void spc_clear_verdict(const spc_args &args) 
   if (spc_speaks<Config>()) *Config::verdict(args) = 0;
 }
 
+// Before anything is listed: whether a sample (look) says dense.  Who has not waited reads that as soon as all blocks have left.
+template <class Config, class Look> SPC_DEVICE bool spc_asks_first(const spc_args &args, Look look) {
+  if (spc_stands_behind(args)) return false;
+  const bool dense = look();
+  if (Config::heeded && spc_speaks<Config>()) __threadfence();
+  return dense;
+}
+
+// Of a kernel that is both branches: whether the launch before has said dense, which lists nothing then.
+template <class Config> SPC_DEVICE bool spc_heeds_dense(const spc_args &args) {
+  if (!Config::heeds) return false;
+  const int said = ptx_load_acquire(Config::verdict(args)); // or, later on, what a block here has decided: the same for all
+  if (!__syncthreads_or(said > 0)) return false;
+  spc_report(args, Config::reported, said);
+  return true;
+}
+
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
 SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense, int list) {
   int verdict = spc_verdict(from);

@@ -67,9 +67,8 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
   const int looks = 4, samples = Config::threads / looks, at_least = 4;
   if (rows.rows < samples * at_least || rows.extent < rows.chunk) return false;
   double threshold = Config::threshold(args);
-  spc_u32 share = (spc_u32)rows.rows / samples, number = threadIdx.x / looks, hash = number * 2654435761u >> 8;
-  spc_u32 row = number * share + hash % share, chunks = (spc_u32)rows.extent / rows.chunk;
-  spc_u32 column = (hash + threadIdx.x % looks * (chunks / looks)) % chunks * rows.chunk;
+  spc_u32 share = (spc_u32)rows.rows / samples, number = threadIdx.x / looks, row = number * share + __umulhi(spc_hash(number), share);
+  spc_u32 column = spc_place_in(threadIdx.x % looks, looks, (spc_u32)rows.extent / rows.chunk, spc_other_hash(number)) * rows.chunk;
   bool found = rows.any(ptx_load_16(Config::values(args) + row * rows.pitch + column));
   spc_u32 votes = ptx_ballot(found) >> (rows.lane() & ~(looks - 1)) & ((1u << looks) - 1);
   int many = __syncthreads_count(threadIdx.x % looks == 0 && votes != 0);
@@ -92,7 +91,7 @@ template <class Config> SPC_DEVICE void spc_detect_live(const spc_args &args) {
   int warp = (int)threadIdx.x / 32, row = (int)blockIdx.x * 32 + warp;
   uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
   if constexpr (Config::decides)
-    if (!spc_stands_behind(args) && spc_sample_live<Config>(args)) return;
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_live<Config>(args); })) return;
 #pragma unroll 1
   for (int word = (int)blockIdx.x; word * 32 < rows.rows; word += (int)gridDim.x, row = word * 32 + warp) {
     if (word != (int)blockIdx.x && rows.aligned) first = rows.at(row, 0);

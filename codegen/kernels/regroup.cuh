@@ -154,8 +154,8 @@ template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args
 #pragma unroll
   for (int t = 0; t < turns; t++) {
     spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
-    spc_u32 hash = (number * most + column) * 2654435761u >> 8, row = number * high + (number * 2654435761u >> 8) % high;
-    spc_u32 tile = column * share + (column * 2246822519u >> 8) % share, part = hash % (row_runs::lanes / looks) * looks + look % looks;
+    spc_u32 hash = spc_hash(number * most + column) >> 8, row = number * high + __umulhi(spc_hash(number), high);
+    spc_u32 tile = column * share + __umulhi(spc_other_hash(column), share), part = hash % (row_runs::lanes / looks) * looks + look % looks;
     seen[t] = column < columns && look < all ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
   }
   bool all_set = true; // then no order helps, and nothing has to be put into one
@@ -190,7 +190,7 @@ template <class Config> SPC_DEVICE bool spc_sample_rows(const spc_args &args) {
 template <class Config> SPC_DEVICE void spc_detect_rows(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
   if constexpr (Config::decides)
-    if (!spc_stands_behind(args) && spc_sample_rows<Config>(args)) return;
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_rows<Config>(args); })) return;
   spc_row_runs<Config> runs(args);
   spc_u32 words = spc_mark_words<Config>(args), all = (spc_u32)Config::strip_extent(args) * words;
   spc_u32 warp = blockIdx.x * (spc_u32)(Config::threads / 32) + threadIdx.x / 32;

@@ -293,7 +293,7 @@ template <class Config> SPC_DEVICE void spc_find_pairs(const spc_args &args, con
 template <class Config> SPC_DEVICE void spc_detect_strips(const spc_args &args) {
   spc_clear_counters<Config>(args);
   if constexpr (Config::decides)
-    if (!spc_stands_behind(args) && spc_sample_values<Config>(args)) return;
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_values<Config>(args); })) return;
   if constexpr (!Config::pairs && spc_shared_rows<Config>::fit) {
     spc_axis_runs<Config> along(args);
     if (along.aligned) {

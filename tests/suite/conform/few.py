@@ -71,9 +71,9 @@ for m, d, f in ((64, 256, 512), (61, 2056, 1000)):
         gated(m, d, f, kind, "sparse")
     gated(m, d, f, "a few")
     gated(m, d, f, "full")
-gated(64, 5120, 1032, "a few", "sparse", BULK[:1], dtype="f16")              # two pieces of a row
+gated(64, 5120, 264, "a few", "sparse", BULK[:1], dtype="f16", schedule="tile u t=8 f=32 d=1024;") # two pieces of a row
 gated(40, 8200, 2048, "a few", "sparse")                                     # more pieces, fewer slots
-gated(64, 136, 9000, "full", "sparse", schedule=WIDE)                        # more k's than one list has room for; several windows
+gated(40, 136, 9000, "full", "sparse", schedule=WIDE)                        # more k's than one list has room for; several windows
 gated(64, 648, 2048, "a few", "sparse", BULK[:1] + ["gemm_kskip_8x320"], schedule=WIDE)
 gated(57, 252, 516, "a tenth", "sparse")                                     # rows of no whole 16 bytes
 gated(64, 256, 500, "a tenth", "sparse")                                     # columns that are asked about one by one
@@ -92,8 +92,8 @@ gated(57, 256, 504, "one strip", schedule=GATE % (64, 64, 128))
 gated(64, 256, 1000, "full", schedule=GATE % (64, 176, 64))                   # dense is meant
 gated(64, 256, 1000, "full", "sparse", schedule=GATE % (128, 64, 64))
 gated(64, 256, 1000, "empty", schedule=GATE % (32, 64, 128))
-gated(64, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)     # more words a thread than stay in registers
-gated(64, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
+gated(40, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)     # more words a thread than stay in registers
+gated(40, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
 gated(64, 252, 520, "a tenth", "sparse", schedule=GATE % (64, 64, 128))      # rows of no whole 16 bytes
 gated(61, 256, 1032, "a tenth", "sparse", schedule=GATE % (64, 176, 64), e=61) # the gate's rows are no whole 16 bytes: its stand-in leaves bits
 gated(29, 256, 1032, "full", "", BULK[:1], schedule=GATE % (32, 64, 128) + UP, e=29)
