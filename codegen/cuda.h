@@ -265,7 +265,6 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
 bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
 bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
 bool cg_moves_at_once(const ir_kernel *kernel, const ir_list *list);
-bool cg_asks_first(const cg_launch *launch); /* it takes a sample of values, and leaves where that says dense */
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */

@@ -201,7 +201,8 @@ static bool wants_all_units(const cg_launch *launch) {
   return row && row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(row) && row->m * row->n >= CG_LARGE_TILE;
 }
 
-static void hold_large(compilation *c) {
+/* What a launch has to know of the one before it, and of the one behind. */
+static void tell_neighbours(compilation *c) {
   cg_launch *before = NULL;
   for (int i = 0; i < c->kernel->stages.count; i++)
     for (int n = 0; n < c->variants[i].launches.at.count; n++) {
@@ -209,7 +210,7 @@ static void hold_large(compilation *c) {
       launch->holds = false;
       if (before) before->holds = wants_all_units(launch) || (before->list && before->cluster); /* or its blocks would come one by one as the clusters leave */
       launch->heeded = false;
-      launch->heeds = before && before->holds && cg_asks_first(before) && !before->fronted && before->list == launch->list && launch->own_dense && (launch->own_lists || launch->own_verdict);
+      launch->heeds = before && before->holds && !before->fronted && launch->own_dense && launch->weighs && before->weighs == launch->weighs; /* by a sample, and by what is listed */
       if (before) before->heeded = launch->heeds; /* all of its blocks have left when the first one here begins */
       before = launch;
     }
@@ -217,7 +218,7 @@ static void hold_large(compilation *c) {
 
 static spc_status emit_all(compilation *c) {
   c->image->codes.count = 0;
-  hold_large(c);
+  tell_neighbours(c);
   for (int i = 0; i < c->kernel->stages.count; i++) {
     variant *v = &c->variants[i];
     v->first = c->image->codes.count;

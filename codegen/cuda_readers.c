@@ -98,13 +98,6 @@ bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_fills(row);
 }
 
-bool cg_asks_first(const cg_launch *launch) {
-  static const char *const parts[] = {"detect_bits", "detect_strips", "compact_strips"};
-  for (int i = 0; i < IR_COUNT(parts) && launch->weighs && launch->part && !launch->sample; i++)
-    if (!strcmp(launch->part, parts[i])) return true;
-  return false;
-}
-
 /* Two launches do all: who reads the list decides, and is the dense branch as well. */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list) {
   return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list) && !cg_moves_at_once(kernel, list));

@@ -270,7 +270,6 @@ template <class Config> SPC_DEVICE spc_u32 spc_find_word(const spc_args &args, l
 // Where a sample looks: place `number` of so many is anywhere in its share of what there is, and two hashes of it have nothing in common.  No division:
 // all blocks reckon this before they ask for anything.
 enum { spc_most_sampled = 1 << 22 }; // of 2^10 shares, 32 bits
-SPC_DEVICE spc_u32 spc_hash(spc_u32 number) { return number * 2654435761u; }
 SPC_DEVICE spc_u32 spc_other_hash(spc_u32 number) { return number * 2246822519u + 0x9e3779b9u; }
 SPC_DEVICE spc_u32 spc_place_in(spc_u32 number, spc_u32 shares, spc_u32 there, spc_u32 hash) { return (number * there + __umulhi(hash, there)) / shares; }
 

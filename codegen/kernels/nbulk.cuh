@@ -44,7 +44,7 @@ template <class Config, int Columns, bool Bits = Config::asks_bits> struct spc_b
   SPC_DEVICE bool takes_part() { return threadIdx.x < samplers * 32; }
   SPC_DEVICE sampled sample(const spc_tile_place &place) {
     const spc_u32 runs = samplers * 4, share = threadIdx.x / 32 * 4 + threadIdx.x % 4, wide = (spc_u32)(place.n + 7) / 8, strips = (spc_u32)(place.m + 7) / 8;
-    const spc_u32 first = wide * share / runs, last = wide * (share + 1) / runs, spread = share * 2654435761u;
+    const spc_u32 first = wide * share / runs, last = wide * (share + 1) / runs, spread = spc_hash(share);
     const int column = (int)(first + ((last - first) * (spread >> 16) >> 16)) * 8;
     return {min((int)(strips * (spread & 0xffffu) >> 16) * 8 + row(), place.m - 1), column, last > first ? up_to(min(place.n - column, 8)) : 0};
   }

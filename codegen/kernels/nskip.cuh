@@ -47,7 +47,7 @@ template <class Config, bool Bits = Config::asks_bits> struct spc_asked_sample {
   __device__ __forceinline__ explicit spc_asked_sample(const spc_args &args) {
     const int m = (int)Config::m(args), n = (int)Config::n(args), strips = (m + Config::tile_m - 1) / Config::tile_m, wide = (n + run - 1) / run;
     const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / run, first = (spc_u32)((spc_u64)all * share / runs);
-    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / runs), spread = (share * 2654435761u) >> 16; // anywhere in the share
+    const spc_u32 last = (spc_u32)((spc_u64)all * (share + 1) / runs), spread = spc_hash(share) >> 16; // anywhere in the share
     const spc_u32 at = first + (last > first ? spread % (last - first) : 0);
     const int m0 = (int)(at % (spc_u32)strips) * Config::tile_m, column = (int)(at / (spc_u32)strips) * run + (int)threadIdx.x % run;
     inside = last > first && column < n, asked = false;

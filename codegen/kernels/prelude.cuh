@@ -77,6 +77,9 @@ SPC_DEVICE int spc_wrap_add(int x, int y) { return (int)((spc_u32)x + (spc_u32)y
 SPC_DEVICE int spc_wrap_sub(int x, int y) { return (int)((spc_u32)x - (spc_u32)y); }
 SPC_DEVICE int spc_wrap_mul(int x, int y) { return (int)((spc_u32)x * (spc_u32)y); }
 
+// Of numbers that follow one another: anywhere in 32 bits, the upper ones above all.
+SPC_DEVICE spc_u32 spc_hash(spc_u32 number) { return number * 2654435761u; }
+
 // The sum over the lanes up to this one.
 SPC_DEVICE int spc_scan_warp(int sum) {
   int lane = (int)threadIdx.x & 31;
