@@ -668,8 +668,9 @@ static void put_list_kernel(const config *c) {
   else if (c->l->compacted) line(c, "static constexpr int stretch = %d, window = %d, windows = %d; // columns", CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS);
   line(c, "static constexpr bool tells = %s;", c->l->tells ? "true" : "false");
   line(c, "static constexpr bool foretells = %s; // a sample's rows those that it has not seen, where there are registers for it", strcmp(c->l->part, "detect_bits") ? "true" : "false");
-  if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
-  if (c->l->tells) put_size(c, "told_words", cg_segments(c->arena, list));
+  if (c->l->tells && c->l->live) line(c, "SPC_DEVICE int *told(const spc_args &args) { return counts(args) + 1; }");
+  else if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
+  if (c->l->tells) put_size(c, "told_words", c->l->live ? ir_ceil_div(c->arena, list->capacity, 32) : cg_segments(c->arena, list));
   if (c->l->buf_a >= 0) put_is_set(c);
   put_pointer(c, "bits", "spc_u32", c->l->buf_bits);
   put_pointer(c, "marks", "spc_u32", c->l->buf_marks);
@@ -773,7 +774,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
   if (makes && launch->compacted) file = "compact";
-  if (launch->tells) file = "compact_strips";
+  if (launch->tells && !launch->live) file = "compact_strips";
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);

@@ -604,26 +604,29 @@ static void select_regrouped(selection *s, const ir_kernel_row *row) {
   }
 }
 
-/* Values to bits of rows, these to a list and the rows themselves. */
-static void select_packing(selection *s, const ir_kernel_row *row) {
-  static const char *const parts[] = {"detect_live", "pack_live"};
-  const ir_list *list = s->stage->detects;
-  for (int i = 0; i < IR_COUNT(parts); i++) {
-    cg_launch *l = list_launch(s, row, parts[i]);
-    l->live = true;
-    l->buf_a = use_values(s, l, list->tensor);
-    l->buf_bits = use(s, l, list->bits);
-    if (i > 0) l->buf_ids = use(s, l, list->ids), l->buf_counts = use(s, l, list->counts), l->buf_packed = use(s, l, list->packed);
-    use_decision(s, l);
-  }
+/* Words that blocks tell each other, among the buffers of a launch: behind the count of rows, or in the room of bits. */
+static void use_told(selection *s, cg_launch *l, cg_launch *launch) {
+  l->tells = true, l->live = ir_list_is_of_rows(l->list);
+  if (l->live) l->buf_counts = use(s, launch, l->list->counts);
+  else l->buf_bits = use(s, launch, l->list->bits);
 }
 
-/* Words that blocks of the launch behind it tell each other. */
 static void select_clear(selection *s, const ir_kernel_row *row) {
   cg_launch *l = launch_new(s, row, "clear", row->threads);
   l->list = s->stage->detects;
-  l->clears = l->tells = true;
-  l->buf_bits = use(s, l, l->list->bits);
+  l->clears = true;
+  use_told(s, l, l);
+}
+
+/* Values to a list of rows and these rows themselves. */
+static void select_packing(selection *s, const ir_kernel_row *row) {
+  select_clear(s, row);
+  const ir_list *list = s->stage->detects;
+  cg_launch *l = list_launch(s, row, "list_live");
+  l->buf_a = use_values(s, l, list->tensor);
+  l->buf_bits = use(s, l, list->bits), l->buf_ids = use(s, l, list->ids), l->buf_packed = use(s, l, list->packed);
+  use_told(s, l, l);
+  use_decision(s, l);
 }
 
 /* Values to a list and what it names of each row, side by side; or, where others read it or an epilogue has made bits, bits to that. */
@@ -660,14 +663,12 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   cg_launch *l = &s->out->at.at[s->out->at.count - 1], *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
   sample->list = l->fronted;
-  sample->live = ir_list_is_of_rows(list);
   sample->regroups = list->order != NULL;
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   l->weighs = sample->weighs = list;
-  sample->tells = cg_moves_at_once(s->kernel, list);
-  if (sample->tells) sample->buf_bits = use(s, l, list->bits);
+  if (ir_list_is_of_rows(list) || cg_moves_at_once(s->kernel, list)) use_told(s, sample, l);
   l->sample = sample;
   l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));
   return SPC_OK;

@@ -88,7 +88,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
   if (!strcmp(l->part, "detect_lists")) return strips;
   if (l->clears) return ir_int(a, 1);
-  if (l->tells) return at_least_one(a, cg_segments(a, l->list));
+  if (l->tells && !l->live) return at_least_one(a, cg_segments(a, l->list));
   if (l->compacted) return at_least_one(a, compact_blocks(a, l));
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
@@ -162,7 +162,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
     out->grid[0] = launch->row->multiply != IR_MULTIPLY_NONE ? cg_product_tiles(arena, launch)
                    : ir_kernel_scatters(launch->row)         ? scatter_grid(arena, launch)
                                                              : list_grid(arena, launch);
-  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows") || !strcmp(launch->part, "detect_live")))
+  if (launch->part && (!strcmp(launch->part, "detect_bits") || !strcmp(launch->part, "detect_rows")))
     out->capped = true;
   if (launch->cluster) out->capped = true, out->cluster = launch->cluster, out->blocks_per_sm = 2;
   if (launch->groups.segment) {

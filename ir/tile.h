@@ -17,6 +17,7 @@
  * its elements that is stored, which is known before anything is read:
  *     most    i64                        how many elements it may have for all of them to be written out; 0: any number
  * A list of single values of the axis may bring what it names with it, where the axis is the tensor's contiguous one or there are no strips:
+ *     counts  i32 [1 + words]            without strips: behind the count what blocks tell each other, a word a word of bits
  *     packed  [capacity][row]            without strips: the tensor's rows at the ids, one after the other
  *     packed  [rows][axis]               with strips: of each row the elements at its strip's ids, one after the other, and zeros behind them
  *                                        up to a multiple of IR_LIST_PACKED

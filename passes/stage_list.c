@@ -66,7 +66,8 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
   ir_arena *a = context->arena;
   bool regrouped = candidate->regrouped, packed = pass_is_live(candidate) || pass_is_packing(candidate);
   ir_expr *lists = list->pairs ? divided_up(a, list->strips, 2) : list->strips;
-  list->counts = part(context, kernel, list, "counts", IR_I32, list->pairs ? ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3)) : lists);
+  ir_expr *counts = list->pairs ? ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3)) : pass_is_live(candidate) ? ir_apply(a, IR_OP_ADD, lists, divided_up(a, list->capacity, 32)) : lists;
+  list->counts = part(context, kernel, list, "counts", IR_I32, counts);
   list->ids = part(context, kernel, list, "ids", IR_I32,
                    ir_apply(a, IR_OP_MUL, lists, list->capacity));
   if (keeps_values(context, list)) {

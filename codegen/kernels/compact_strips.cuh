@@ -1,7 +1,7 @@
 // compact_strips.cuh - values to lists and to what these name of each row, side by side, in one launch that reads the values once.
 //
 //     each block     brings a segment of columns of a strip: most of it to shared memory, the rest to registers; and finds which columns hold anything
-//     told           u32 [strips][segments]   then it tells how many do: bit 31 beside the number; 0: nobody has said it yet
+//     told           u32 [strips][segments]   then it tells how many do (detect.cuh)
 //     each block     waits for what the segments before its own have told; so it knows where its entries go, and moves them from where they are
 //
 // All multiprocessors together hold 4096 x 4096 elements.  Blocks begin in the order of their numbers, so that nobody waits for one that waits for room.  Who
@@ -11,8 +11,6 @@
 // Config names: those of compact.cuh, without windows; segment, staged (columns, of them in shared memory), told, tells (words that there are).
 #pragma once
 #include "spc/compact.cuh"
-
-template <class Config> SPC_DEVICE void spc_clear(const spc_args &args) { spc_clear_told<Config>(args); }
 
 // A block's segment: a thread has some chunks of it, most of them in shared memory.
 template <class Config> struct spc_kept_segment {
@@ -74,15 +72,11 @@ template <class Config> struct spc_kept_segment {
 
 // What the segments before this one have told, by a whole warp; in front of that this one tells.
 SPC_DEVICE int spc_told_before(int *told, int segment, int here) {
-  const int lane = (int)threadIdx.x & 31, there = (int)0x80000000u;
+  const int lane = (int)threadIdx.x & 31;
   int sum = 0;
-  if (lane == 0) ptx_store_told(told + segment, here | there);
+  if (lane == 0) ptx_store_told(told + segment, here | spc_is_told);
 #pragma unroll 1
-  for (int i = lane; i < segment; i += 32) {
-    int said;
-    while ((said = ptx_load_told(told + i)) == 0) {}
-    sum += said & ~there;
-  }
+  for (int i = lane; i < segment; i += 32) sum += spc_hear(told + i);
   return (int)__reduce_add_sync(~0u, (spc_u32)sum);
 }
 

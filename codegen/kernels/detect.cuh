@@ -558,11 +558,19 @@ template <class Config> SPC_DEVICE void spc_clear_counters(const spc_args &args)
     for (int i = (int)threadIdx.x; blockIdx.x == 0 && i < Config::counters; i += Config::threads) Config::arrived(args)[i] = 0;
 }
 
-// What blocks of the launch behind it tell each other (compact_strips.cuh).
+// ---- what blocks tell each other -------------------------------------------------------------------------------
+// How many entries each has found: bit 31 beside the number; 0: nobody has said it yet.  Blocks wait for lower numbers alone, which have begun.
+constexpr int spc_is_told = (int)0x80000000u;
+SPC_DEVICE int spc_hear(const int *told) {
+  int said;
+  while ((said = ptx_load_told(told)) == 0) {}
+  return said & ~spc_is_told;
+}
 template <class Config> SPC_DEVICE void spc_clear_told(const spc_args &args) {
   if constexpr (Config::tells)
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < Config::told_words(args); i += (long long)gridDim.x * blockDim.x) Config::told(args)[i] = 0;
 }
+template <class Config> SPC_DEVICE void spc_clear(const spc_args &args) { spc_clear_told<Config>(args); } // a launch of its own, where no front does it
 
 // bits -> counts and ids; a block takes 32 words of a strip, and counts those before them.
 template <class Config> SPC_DEVICE void spc_lists_from_bits(const spc_args &args) {

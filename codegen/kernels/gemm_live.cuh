@@ -57,7 +57,7 @@ SPC_DEVICE int spc_live_wide(int size) { return size == spc_large ? 256 : size =
 
 // Rows before `cut` go in large or square tiles, the others in narrow or small ones; a lane a pair of tiles, and whether the first takes
 // none, whole turns, or all.  By whole warps.
-struct spc_live_choice { int cut, first, second; };
+struct spc_live_choice { int cut, first, second, time; };
 SPC_DEVICE spc_live_choice spc_choose_live(spc_u32 rows, spc_u32 columns) {
   const spc_u32 change = 2; // from one tile to another
   spc_u32 lane = threadIdx.x & 31, how = lane / 2 % 4;
@@ -71,7 +71,7 @@ SPC_DEVICE spc_live_choice spc_choose_live(spc_u32 rows, spc_u32 columns) {
 #pragma unroll
   for (int d = 16; d; d /= 2) best = min(best, __shfl_xor_sync(0xffffffffu, best, d));
   int who = (int)(best % 32);
-  return {(int)__shfl_sync(0xffffffffu, cut, who), __shfl_sync(0xffffffffu, first, who), __shfl_sync(0xffffffffu, second, who)};
+  return {(int)__shfl_sync(0xffffffffu, cut, who), __shfl_sync(0xffffffffu, first, who), __shfl_sync(0xffffffffu, second, who), (int)(best / 32)};
 }
 
 // The loads of all tiles of a part, by one thread.
@@ -104,16 +104,21 @@ template <class Tile> SPC_DEVICE void spc_live_load_role(spc_u32 shared, const s
   }
 }
 
-// What the rows that are not listed are: e(0).  A warp a row; `warp` of `warps` in the block.
-template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int warp, int warps) {
+// What the rows that are not listed are: e(0).  A warp a row; `warp` of `warps` in the block.  listed: how many are; meanwhile: ns that the others take, of
+// which some lie between rows: stores side by side keep the first k tiles waiting.
+template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int warp, int warps, int listed, float meanwhile) {
+  const float part = 0.3f, longest = 2000;
   using T = typename Config::T;
   const int chunk = 16 / (int)sizeof(T), lane = (int)threadIdx.x & 31;
   int rows = (int)Config::m(args), n = (int)Config::n(args);
   long long pitch = Config::pitch_t(args);
   bool aligned = (((spc_u64)Config::t(args, 0) | (spc_u64)pitch * sizeof(T)) & 15) == 0;
+  const int all = (int)gridDim.x * warps;
+  const spc_u32 pause = (spc_u32)fminf(part * meanwhile * (float)all / (float)max(rows - listed, all), longest);
 #pragma unroll 1
-  for (int row = (int)blockIdx.x * warps + warp; row < rows; row += (int)gridDim.x * warps) {
+  for (int row = (int)blockIdx.x * warps + warp; row < rows; row += all) {
     if (__ldg(Config::bits(args) + row / 32) >> row % 32 & 1) continue;
+    __nanosleep(pause);
     T *to = Config::t(args, 0) + row * pitch;
     spc_brought brought = {};
 #pragma unroll
@@ -181,7 +186,7 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
   ptx_release_grid();
   const bool all = spc_dense_is_meant<Config>(args);
   const int rows = all ? (int)Config::m(args) : __ldg(Config::counts(args));
-  spc_live_choice choice = {rows, spc_large, spc_small};
+  spc_live_choice choice = {rows, spc_large, spc_small, 0};
   if (!all) choice = spc_choose_live((spc_u32)rows, (spc_u32)Config::n(args));
   const bool first = choice.cut > 0, second = choice.cut < rows;
   auto begin = [&](bool later) {
@@ -194,7 +199,7 @@ template <class Config> SPC_DEVICE void spc_gemm_live(const spc_args &args, cons
     ptx_give_registers<72>();
     int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x / 32, 0) - Config::workers / 32;
     if (warp > 0) {
-      if (!all) spc_fill_rows<Config>(args, warp - 1, 3);
+      if (!all) spc_fill_rows<Config>(args, warp - 1, 3, rows, (float)choice.time * (float)Config::k(args) * (1000 / 4096.0f));
     } else {
       const bool loads = ptx_elect();
       if (first && loads) {

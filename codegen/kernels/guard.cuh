@@ -99,9 +99,9 @@ template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args)
   return verdict > 0;
 }
 
-// Whether so many of so many micro-tiles are enough for dense; writes the verdict.  leaves: where dense is meant it does not compute.
-template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense, double covered, double all, bool leaves) {
-  if (spc_speaks<Config>()) {
+// Whether so many of so many micro-tiles are enough for dense; writes the verdict, by the thread that speaks.  leaves: where dense is meant it does not compute.
+template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense, double covered, double all, bool leaves, bool speaks = spc_speaks<Config>()) {
+  if (speaks) {
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
@@ -109,8 +109,8 @@ template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense
   }
   return dense;
 }
-template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold, bool leaves = false) {
-  return spc_say<Config>(args, all > 0 ? covered >= threshold * all : 0 >= threshold, covered, all, leaves); // a division would take longer
+template <class Config> SPC_DEVICE bool spc_decide(const spc_args &args, double covered, double all, double threshold, bool leaves = false, bool speaks = spc_speaks<Config>()) {
+  return spc_say<Config>(args, all > 0 ? covered >= threshold * all : 0 >= threshold, covered, all, leaves, speaks); // a division would take longer
 }
 
 // The same of columns, of which so many do not hold in all rows, and count half as much again: their elements are asked for one by one (inplace.cuh), which

@@ -1,14 +1,13 @@
 // live.cuh - rows that hold anything are listed, and brought side by side.
 //
 //     bits    u32 [words]           bit i % 32 of word i / 32: row i holds a non-zero
+//     told    i32 [words]           how many of the word's rows do, as its block tells the others (detect.cuh)
 //     counts  i32 [1], ids [rows]   how many rows do, and which, ascending
 //     packed  [rows][row]           these rows, one after the other
 //
-//     detect_live   values -> bits, unless a sample says that too many rows hold something
-//     pack_live     bits -> the verdict, ids and packed rows
-//
-// A row that holds something is known by its first non-zero: only the others are read to their ends.  What is packed moves by
-// box afterwards, as fast as a matrix that has no zeros; it is as many bytes as the rows have, twice.
+// One launch, unless a sample says that too many rows hold something: a warp a row, a block a word of bits.  A row that holds something is known by its
+// first non-zero: only the others are read to their ends, while its own beginning is brought.  When the block knows how many rows the words before it have,
+// it knows where its own go.  What is packed moves by box afterwards, as fast as a matrix that has no zeros; it is as many bytes as the rows have, twice.
 // Config names: those of detect.cuh, a strip being a whole row; rows_packed.
 #pragma once
 #include "spc/detect.cuh"
@@ -82,82 +81,78 @@ template <class Config> SPC_DEVICE bool spc_sample_live(const spc_args &args) {
   return rows.aligned && spc_rows_are_many<Config>(args, rows);
 }
 
-// A warp a row, a block a word of bits.
-template <class Config> SPC_DEVICE void spc_detect_live(const spc_args &args) {
-  static_assert(Config::threads == 32 * 32, "a block has as many warps as a word has bits");
-  __shared__ bool live[32];
-  if (spc_not_meant<Config>(args)) return;
-  spc_whole_rows<Config> rows(args);
-  int warp = (int)threadIdx.x / 32, row = (int)blockIdx.x * 32 + warp;
-  uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
-  if constexpr (Config::decides)
-    if (spc_asks_first<Config>(args, [&] { return spc_sample_live<Config>(args); })) return;
-#pragma unroll 1
-  for (int word = (int)blockIdx.x; word * 32 < rows.rows; word += (int)gridDim.x, row = word * 32 + warp) {
-    if (word != (int)blockIdx.x && rows.aligned) first = rows.at(row, 0);
-    bool found = rows.aligned ? rows.find(row, first) : rows.find_slowly(args, row);
-    if (rows.lane() == 0) live[warp] = found;
-    __syncthreads();
-    if (warp == 0) {
-      spc_u32 bits = ptx_ballot(live[rows.lane()]);
-      if (rows.lane() == 0) Config::bits(args)[word] = bits;
-    }
-    __syncthreads();
-  }
-}
-
-// A row to its place among the packed ones, by a warp.
-template <class Config> SPC_DEVICE void spc_pack_row(const spc_args &args, const spc_whole_rows<Config> &rows, int row, int at) {
-  using V = typename Config::V;
+// A row that holds something, to its place among the packed ones, by a warp: what is brought of it before that is known, and the rest.
+template <class Config> struct spc_live_row {
   using whole = spc_whole_rows<Config>;
-  V *to = Config::rows_packed(args) + (long long)at * rows.extent;
-  if (!rows.aligned) {
-#pragma unroll 1
-    for (int c = rows.lane(); c < rows.extent; c += 32)
-      to[c] = Config::values(args)[row * rows.pitch + c * Config::strip_pitch(args)];
-    return;
-  }
-#pragma unroll 1
-  for (int c = 0; c < rows.extent; c += whole::batch * whole::step) {
-    uint4 v[whole::batch];
+  using V = typename Config::V;
+  uint4 begun[whole::batch];
+
+  __device__ __forceinline__ void bring(const whole &rows, int row) {
 #pragma unroll
-    for (int i = 0; i < whole::batch; i++) v[i] = rows.at(row, c + i * whole::step);
+    for (int i = 0; i < whole::batch; i++) begun[i] = rows.at(row, i * whole::step);
+#pragma unroll 1
+    for (int c = whole::batch * whole::step + rows.lane() * (128 / (int)sizeof(V)); c < rows.extent; c += 32 * 128 / (int)sizeof(V))
+      ptx_prefetch_l2(rows.from - rows.lane() * rows.chunk + row * rows.pitch + c);
+  }
+  static __device__ __forceinline__ void put(const whole &rows, V *to, int column, const uint4 (&v)[whole::batch]) {
 #pragma unroll
     for (int i = 0; i < whole::batch; i++) {
-      int column = c + i * whole::step + rows.lane() * whole::chunk;
-      if (column < rows.extent) *(uint4 *)(to + column) = v[i];
+      const int at = column + i * whole::step + rows.lane() * whole::chunk;
+      if (at < rows.extent) *(uint4 *)(to + at) = v[i];
     }
   }
-}
-
-// A block a word of bits, which counts those before it; all blocks see the same bits and take the same decision.
-template <class Config> SPC_DEVICE void spc_pack_live(const spc_args &args) {
-  __shared__ int before_sums[32], all_sums[32], sampled;
-  if (spc_not_meant<Config>(args)) return;
-  spc_whole_rows<Config> rows(args);
-  int warp = (int)threadIdx.x / 32, words = (rows.rows + 31) / 32, mine = (int)blockIdx.x, before = 0, all = 0;
-  if constexpr (Config::decides)
-    if (threadIdx.x == 0) sampled = spc_says_dense(Config::verdict(args)); // one thread, for another block may write it anew
+  __device__ __forceinline__ void move(const spc_args &args, const whole &rows, int row, int at) const {
+    V *to = Config::rows_packed(args) + (long long)at * rows.extent;
+    if (!rows.aligned) {
 #pragma unroll 1
-  for (int w = (int)threadIdx.x; w < words; w += Config::threads) {
-    int set = __popc(Config::bits(args)[w]);
-    all += set, before += w < mine ? set : 0;
-  }
+      for (int c = rows.lane(); c < rows.extent; c += 32) to[c] = Config::values(args)[row * rows.pitch + c * Config::strip_pitch(args)];
+      return;
+    }
+    put(rows, to, 0, begun);
+#pragma unroll 1
+    for (int c = whole::batch * whole::step; c < rows.extent; c += whole::batch * whole::step) {
+      uint4 v[whole::batch];
 #pragma unroll
-  for (int d = 16; d; d /= 2) before += __shfl_xor_sync(~0u, before, d), all += __shfl_xor_sync(~0u, all, d);
-  if (rows.lane() == 0) before_sums[warp] = before, all_sums[warp] = all;
+      for (int i = 0; i < whole::batch; i++) v[i] = rows.at(row, c + i * whole::step);
+      put(rows, to, c, v);
+    }
+  }
+};
+
+template <class Config> SPC_DEVICE void spc_list_live(const spc_args &args) {
+  static_assert(Config::threads == 32 * 32, "a block has as many warps as a word has bits");
+  __shared__ bool live[32];
+  __shared__ int before; // rows of the words before this one
+  if (spc_not_meant<Config>(args)) return;
+  const spc_whole_rows<Config> rows(args);
+  const int mine = (int)threadIdx.x, warp = mine / 32, number = (int)blockIdx.x, row = number * 32 + warp, words = (rows.rows + 31) / 32;
+  const uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
+  if constexpr (Config::decides)
+    if (spc_asks_first<Config>(args, [&] { return spc_sample_live<Config>(args); })) return;
+  const bool found = rows.aligned ? rows.find(row, first) : rows.find_slowly(args, row);
+  spc_live_row<Config> own;
+  if (found && rows.aligned) own.bring(rows, row);
+  if (rows.lane() == 0) live[warp] = found;
+  if (mine == 0) before = 0;
   __syncthreads();
-  before = 0, all = 0;
-#pragma unroll
-  for (int w = 0; w < Config::threads / 32; w++) before += before_sums[w], all += all_sums[w];
-  if constexpr (Config::decides) {
-    if (sampled) return;
-    if (spc_decide<Config>(args, all, rows.rows, Config::threshold(args)) && Config::lists_guarded) return;
+  const spc_u32 bits = ptx_ballot(live[rows.lane()]);
+  const int here = __popc(bits);
+  int *told = Config::told(args);
+  if (mine == 0 && number < words) ptx_store_told(told + number, here | spc_is_told), Config::bits(args)[number] = bits;
+  if (warp * 32 < number) {
+    int sum = 0;
+#pragma unroll 1
+    for (int i = mine; i < number; i += Config::threads) sum += spc_hear(told + i);
+    sum = (int)__reduce_add_sync(~0u, (spc_u32)sum);
+    if (rows.lane() == 0) atomicAdd(&before, sum);
   }
-  if (mine == 0 && threadIdx.x == 0) Config::counts(args)[0] = all;
-  spc_u32 bits = mine < words ? Config::bits(args)[mine] : 0;
-  if (!(bits >> warp & 1)) return;
-  int at = before + __popc(bits & ((1u << warp) - 1));
-  if (rows.lane() == 0) Config::ids(args)[at] = mine * 32 + warp;
-  spc_pack_row<Config>(args, rows, mine * 32 + warp, at);
+  __syncthreads();
+  if (number == max(words - 1, 0) && mine == 0) {
+    Config::counts(args)[0] = before + here;
+    if constexpr (Config::decides) spc_decide<Config>(args, before + here, rows.rows, Config::threshold(args), false, true);
+  }
+  if (!found) return;
+  const int at = before + __popc(bits & ((1u << warp) - 1));
+  if (rows.lane() == 0) Config::ids(args)[at] = row;
+  own.move(args, rows, row, at);
 }

@@ -48,6 +48,9 @@ SPC_DEVICE int ptx_load_told(const int *from) {
 }
 SPC_DEVICE void ptx_store_told(int *to, int v) { asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); }
 
+// The line there comes to the L2 cache; nobody waits for it.
+SPC_DEVICE void ptx_prefetch_l2(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
 // ---- loads ----------------------------------------------------------------------------------------
 // 16 bytes that nobody writes meanwhile, past L1.
 SPC_DEVICE uint4 ptx_load_16(const void *from) {
