@@ -183,7 +183,7 @@ static bool is_moved_at_once(const ir_candidate *candidate, bool fused) { return
 /* One launch makes the list: who alone reads it decides. */
 static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return decides_alone(candidate, fused) || is_moved_at_once(candidate, fused) || (row && !fused && ir_kernel_moves_boxes(row) && ir_kernel_fills(row));
+  return decides_alone(candidate, fused) || is_moved_at_once(candidate, fused) || pass_is_live(candidate) || (row && !fused && ir_kernel_moves_boxes(row) && ir_kernel_fills(row));
 }
 
 /* Or it is the dense branch alone: no launch leaves. */

@@ -483,7 +483,7 @@ double pass_cost_in_place(const pass_profile *p, double m, double n, double cove
 
 double pass_cost_beside(const pass_profile *p, double bytes) { return p->launch_us + microseconds_of_bytes(bytes, p->bandwidth_gbs); }
 
-double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(2 * bytes, p->bandwidth_gbs); }
+double pass_cost_pack(const pass_profile *p, double bytes) { return microseconds_of_bytes(bytes, p->bandwidth_gbs); }
 
 static double library_tflops(const pass_profile *p, ir_dtype dtype, bool unaligned) {
   int bits = ir_dtype_rows[dtype].bits;
