@@ -78,7 +78,7 @@ class Draw:
 
     def run(self, dims, body, want, dtype):
         text, sizes = dims[0], dims[1]
-        text = "spx 1; %s\nkernel k { %s\n  %s }\n" % (text, " ".join(self.inputs), body)
+        text = "spx 1; %s\n%s\nkernel k { %s\n  %s }\n" % (text, "format byk(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, i%a: dense, j%b: dense ];" if "byk" in "".join(self.inputs) else "", " ".join(self.inputs), body)
         bound = {d: n for d, n in sizes.items() if not re.search(r"in \w+: \w+\[[^\]]*\b%s\b" % d, text)}
         tiled_case("drawn %d.%d: %s" % (SEED, self.number, ", ".join(self.told)), text, self.binds, {"y": ROUND[dtype](want)}, bound, rtol=0, options=self.options())
 
@@ -152,6 +152,67 @@ def asked(d):
     d.run(d.dims(M=m, N=n, K=k), "let a[m,k] = x[m,k] on x[m,k] > 1%s;\n  out y[m,n] = sum[k] a[m,k]*%s;" % (hint, named), np.where(x > 1, x, 0) @ b, dtype)
 
 
+STORED = ("csr", "csc", "coo", "dcsr", "bsr(64,64)", "bsr(64,64)", "bsr(128,64)", "bsr(64,128)", "bsr(32,32)", "bsr(16,8)", "bsr(4,3)", "bitmap(8,8)", "byk(64,64)")
+
+
+def sparse(d, name, indices, dtype, shape, const=False):
+    """A stored operand; and where it is."""
+    form = d.of(*STORED)
+    d.told.append("%s as %s" % (name, form))
+    sides = re.findall(r"\d+", form)
+    there = d.mask(shape, tuple(map(int, sides)) if sides else (1, 1))
+    d.input(name, indices, dtype, ROUND[dtype](np.where(there, f64(d.g.integers(1, 4, shape) * d.g.choice((-1, 1), shape)), 0)), " as " + form + (" const" if const else ""))
+    return f64(d.binds[name]), there
+
+
+def stored(d):
+    """A factor that is stored sparse, either way round."""
+    m, n, k, dtype = d.size(300), d.size(400), d.size(700), d.of("bf16", "bf16", "f16", "f32")
+    d.told += ["%d x %d x %d" % (m, n, k), dtype]
+    const = d.of(False, True)
+    if d.of(True, False): (w, _), named = sparse(d, "W", "N,K", dtype, (n, k), const), "W[n,k]"
+    else: (w, _), named = sparse(d, "W", "K,N", dtype, (k, n), const), "W[k,n]"
+    x, other = (d.dense("x", "M,K", dtype, (m, k)), "x[m,k]") if d.of(True, False) else (d.dense("x", "K,M", dtype, (k, m)).T, "x[k,m]")
+    value, want = "sum[k] %s*%s" % d.of((other, named), (named, other)), x @ (w.T if named == "W[n,k]" else w)
+    if d.of(True, False): value, want = "relu(%s + c[n])" % value, np.maximum(want + d.dense("c", "N", "f32", (n,), 9), 0)
+    result = d.of("m,n", "m,n", "n,m")
+    d.run(d.dims(M=m, N=n, K=k), "out y[%s] = %s : %s acc f32;" % (result, value, dtype), want if result == "m,n" else want.T, dtype)
+
+
+def sampled(d):
+    """A product at the places of what is stored."""
+    m, n, k, dtype = d.size(300), d.size(400), d.size(300), d.of("bf16", "f16", "f32")
+    d.told += ["%d x %d x %d" % (m, n, k), dtype, "where it is stored"]
+    s, there = sparse(d, "S", "M,N", dtype, (m, n))
+    a, (named, b) = d.dense("A", "M,K", dtype, (m, k)), factor(d, dtype, n, k)
+    d.run(d.dims(M=m, N=n, K=k), "out y[m,n] = S[m,n] * sum[k] A[m,k]*%s : %s acc f32%s;" % (named, dtype, d.of(" as like(S)", " as like(S)", "")), s * (a @ b), dtype)
+
+
+def groups(d):
+    """Rows in groups of uneven lengths, a matrix each, gathered and sent back."""
+    t, e, f, o, dtype = d.size(60), d.size(12), d.size(200), d.size(200), d.of("bf16", "f16")
+    r = d.size(300)
+    d.told += ["%d rows of %d in %d groups, %d x %d" % (r, t, e, f, o), dtype]
+    off = np.sort(d.g.integers(0, r + 1, e + 1)).astype(np.int32)
+    if d.of(True, False): off[0], off[-1] = 0, r
+    perm = d.g.integers(0, t, r).astype(np.int32)
+    x = d.dense("x", "T,D", dtype, (t, f), 1)
+    d.input("off", "E+1", "i32", off)
+    d.input("perm", "R", "i32", perm)
+    w = d.values((e, f, o), dtype, 1)
+    turned = d.of(False, True)
+    d.input("W", "E,O,D" if turned else "E,D,O", dtype, np.ascontiguousarray(w.transpose(0, 2, 1)) if turned else w)
+    d.inputs.append("ragged r in off[e]..off[e+1];")
+    rows = np.zeros((r, o))
+    for g in range(e): rows[off[g]:off[g + 1]] = f64(x)[perm[off[g]:off[g + 1]]] @ f64(w[g])
+    named = "W[e,o,d]" if turned else "W[e,d,o]"
+    sizes = d.dims(T=t, E=e, D=f, O=o, R=r)
+    if d.of(True, False): return d.run(sizes, "out y[r,o] = relu(sum[d] x[perm[r],d]*%s) : %s acc f32;" % (named, dtype), np.maximum(rows, 0), dtype)
+    want = np.zeros((t, o))
+    np.add.at(want, perm, rows * (np.arange(r)[:, None] < r))
+    d.run(sizes, "out y[perm[r],o] += sum[d] x[perm[r],d]*%s : f32[T,O] acc f32 order(fixed);" % named, want, "f32")
+
+
 for number in ONLY:
     draw = Draw(number)
-    draw.of(product, product, product, layer, layer, asked)(draw)
+    draw.of(product, product, product, layer, layer, asked, stored, stored, sampled, groups)(draw)
