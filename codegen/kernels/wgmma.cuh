@@ -21,8 +21,8 @@ SPC_DEVICE void ptx_fence_async_shared() { asm volatile("fence.proxy.async.share
 // panel starts at a multiple of 1024 bytes.
 template <int Width> SPC_DEVICE spc_u64 spc_wgmma_descriptor(spc_u32 address, int slab_bytes) {
   static_assert(Width == 64 || Width == 32, "rows of a slab are 128 or 64 bytes");
-  return (spc_u64)((address & (0x40000 - Width * 16)) >> 4) | // its low bits, which steps along k are added to, are known to be none
-          (spc_u64)((spc_u32)slab_bytes >> 4) << 16 |
+  return (spc_u64)((address & (0x40000 - Width * 16)) >> 4) | // low bits that are known to be 0: steps along k need no carry
+         (spc_u64)((spc_u32)slab_bytes >> 4) << 16 |
          (spc_u64)(Width) << 32 | (spc_u64)(Width == 64 ? 1 : 2) << 62; // eight rows: 16 Width bytes
 }
 
