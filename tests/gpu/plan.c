@@ -29,11 +29,12 @@ enum { REPLAYS = 5, MANY_REPLAYS = 1000, FEW_REPLAYS = 20 }; /* few: where the d
  * column by column; ROWS: lists of rows that hold anything */
 typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, ROWS, FEW, JOINED, SEVERAL, EIGHTS } kind;
 
-#define RELU_LAYER(GRAN)                                                                           \
+#define RELU_LAYER(GRAN) RELU_KEPT("0.02..0.15", GRAN)
+#define RELU_KEPT(DENSITY, GRAN)                                                                   \
   "spx 1;\ndim T: dyn; dim D: dyn; dim F: dyn; dim O: dyn;\n"                                       \
   "kernel k {\n  in x: bf16[T,D]; in W1: bf16[D,F]; in W2: bf16[F,O];\n"                           \
   "  let h[t,f] = relu(sum[d] x[t,d]*W1[d,f]) : bf16 acc f32 ~ zeros(dynamic, "                    \
-  "density=0.02..0.15" GRAN ");\n"                                                                  \
+  "density=" DENSITY GRAN ");\n"                                                                   \
   "  out y[t,o] = sum[f] h[t,f]*W2[f,o] : bf16 acc f32;\n}\n"
 
 #define RELU_TEXT RELU_LAYER("")
@@ -63,7 +64,7 @@ static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gra
                                     GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
                                     GATED_F8_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
-                                    RELU_LAYER(", gran=1x64") "schedule k { regroup y; }\n",
+                                    RELU_KEPT("0.02", ", gran=1x64") "schedule k { regroup y; }\n",
                                     RELU_TEXT "schedule k { regroup y; }\n",
                                     GATED_TEXT, GATED_LAYER(" as dense_t"),
                                     GATED_ROWS("", " as dense_t", "0.005"), GATED_ROWS(" % 8", " as dense_t", "0.005")};
@@ -214,10 +215,10 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   ir_program *program;
   fe_options none = {0};
   /* As kernels are chosen for a large layer: those that move boxes. */
-  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048}, several[] = {16, 2048, 5632, 2048}, eights[] = {64, 2048, 5632, 2048};
+  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048}, several[] = {16, 2048, 5632, 2048}, eights[] = {64, 2048, 5632, 2048}, ordered[] = {4096, 1024, 2048, 2048};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
                           .verify_each = true,
-                          .sizes = k == EIGHTS ? eights : k == SEVERAL ? several : k >= FEW ? few : gated ? large : NULL};
+                          .sizes = k == EIGHTS ? eights : k == SEVERAL ? several : k >= FEW ? few : gated ? large : k == REGROUPED ? ordered : NULL};
   cg_options code = {.target = options.target};
   pass_profile short_fronts = *pass_profile_of(l->arena, options.target);
   short_fronts.front_us = 0.01;

@@ -157,6 +157,11 @@ static void give_rows(cuda_cases *c, ir_list *l) {
                         ir_apply(c->arena, IR_OP_MUL, l->tensor->dim[0], l->tensor->dim[1]));
 }
 
+/* What blocks that make it tell each other lies behind the count. */
+static void give_words_to_tell(cuda_cases *c, ir_list *l) {
+  l->counts->count = ir_apply(c->arena, IR_OP_ADD, l->strips, ir_ceil_div(c->arena, l->capacity, 32));
+}
+
 /* Of each row what is listed, side by side. */
 static void give_side_by_side(cuda_cases *c, ir_list *l) {
   bool fused = l->fused;
@@ -437,7 +442,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
                            : list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
                                   l->strip ? 1 : 0, l->bits);
   made->fused = false;
-  if (l->way == LIST_ROWS) give_rows(c, made);
+  if (l->way == LIST_ROWS) give_rows(c, made), give_words_to_tell(c, made);
   if (l->way == LIST_REGROUPED) give_order(c, made);
   if (l->way == LIST_PAIRS) give_pairs(c, made);
   if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_ALONE) give_side_by_side(c, made);
