@@ -80,7 +80,7 @@ class Draw:
         text, sizes = dims[0], dims[1]
         text = "spx 1; %s\n%s\nkernel k { %s\n  %s }\n" % (text, "format byk(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, i%a: dense, j%b: dense ];" if "byk" in "".join(self.inputs) else "", " ".join(self.inputs), body)
         bound = {d: n for d, n in sizes.items() if not re.search(r"in \w+: \w+\[[^\]]*\b%s\b" % d, text)}
-        tiled_case("drawn %d.%d: %s" % (SEED, self.number, ", ".join(self.told)), text, self.binds, {"y": ROUND[dtype](want)}, bound, rtol=0, options=self.options())
+        tiled_case("drawn %d.%d: %s" % (SEED, self.number, ", ".join(self.told)), text, self.binds, {o: ROUND[dtype](w) for o, w in (want if isinstance(want, dict) else {"y": want}).items()}, bound, rtol=0, options=self.options())
 
 
 def factor(d, dtype, n, k):
@@ -139,6 +139,40 @@ def layer(d):
         body, h, sizes["C"] = body + "\n  let u[t,f] = sum[c] x[t,c]*%s on g[t,f];" % up, h * np.where(h != 0, x @ w, 0), width
     down, w = ("W[f,d]", d.dense("W", "F,D", dtype, (f, o), 1)) if d.of(True, True, False) else ("W[d,f]", d.dense("W", "D,F", dtype, (o, f), 1).T)
     d.run(d.dims(**sizes), body + "\n  out y[t,d] = sum[f] g[t,f]*%s%s;" % ("u[t,f]*" if gated else "", down), h @ w, dtype)
+
+
+def backward(d):
+    """A gated layer and the gradients of its factors, over one pattern; sizes so small that all lets are exact."""
+    t, f, o, width, dtype = d.size(120), d.size(150), d.size(24), d.size(24), "f16"
+    d.told += ["gradients of %d tokens, %d neurons, %d, %d" % (t, f, o, width)]
+    g = live(d, t, f, dtype)
+    sizes, there = dict(T=t, F=f, O=o, C=width, E=d.binds["z"].shape[1]), g != 0
+    x, wu, wd, dy = d.dense("x", "T,C", dtype, (t, width), 1), d.dense("U", "F,C", dtype, (f, width), 1), d.dense("W", "F,O", dtype, (f, o), 1), d.dense("q", "T,O", dtype, (t, o), 1)
+    u, dh = np.where(there, x @ wu.T, 0), np.where(there, dy @ wd.T, 0)
+    du, dg = dh * g, np.where(there, dh * u + 1, 0)
+    body = """let g[t,f] = relu(sum[e] z[t,e]*V[f,e])%s;
+  let u[t,f] = sum[c] x[t,c]*U[f,c] on g[t,f];
+  let p[t,f] = sum[o] q[t,o]*W[f,o] on g[t,f];
+  let h[t,f] = g[t,f]*u[t,f] on g[t,f];
+  let m[t,f] = p[t,f]*g[t,f] on g[t,f];
+  let n[t,f] = p[t,f]*u[t,f] + 1 on g[t,f] : f16;
+  out dW[f,o] = sum[t] h[t,f]*q[t,o];
+  out dU[f,c] = sum[t] m[t,f]*x[t,c];
+  out dV[f,e] = sum[t] n[t,f]*z[t,e];
+  out dx[t,c] = sum[f] m[t,f]*U[f,c];""" % d.hint(t, f)[0]
+    d.run(d.dims(**sizes), body, dict(dW=(g * u).T @ dy, dU=du.T @ x, dV=dg.T @ f64(d.binds["z"]), dx=du @ wu), dtype)
+
+
+def largest(d):
+    """The largest of each row, of equal ones the first, times weights."""
+    m, n, k, dtype = d.size(200), d.size(300), d.size(600), d.of("f16", "f32")
+    most = int(d.g.integers(1, min(k, 24) + 1))
+    d.told += ["the %d largest of %d x %d, x %d" % (most, m, k, n), dtype]
+    x = d.dense("x", "M,K", dtype, (m, k), 9)
+    kept = np.zeros((m, k), bool)
+    np.put_along_axis(kept, np.argsort(-x, 1, kind="stable")[:, :most], True, 1)
+    named, b = factor(d, dtype, n, k)
+    d.run(d.dims(M=m, N=n, K=k), "let a[m,k] = topk[k](x[m,k], %d)%s;\n  out y[m,n] = sum[k] a[m,k]*%s;" % (most, d.hint(m, k)[0], named), np.where(kept, x, 0) @ b, dtype)
 
 
 def asked(d):
@@ -215,4 +249,4 @@ def groups(d):
 
 for number in ONLY:
     draw = Draw(number)
-    draw.of(product, product, product, layer, layer, asked, stored, stored, sampled, groups)(draw)
+    draw.of(product, product, product, layer, layer, backward, largest, asked, stored, stored, sampled, groups)(draw)

@@ -92,10 +92,6 @@ schedule k for sm_90a { regroup C; }
                dict(C=ROUND[out or dtype](want)), rtol=0, options=(ORDERED, "--force-guard=sparse", *options), kernels=["gemm_rblock_tma_128x256"] if HERE and n % 8 == 0 and k % 8 == 0 else [])
 
 
-for size in ((1000, 520, 2056), (2048, 256, 4096), (300, 1096, 1032)):
-    for rows, blocks in ((60, 0.9), (130, 0.5), (3, 0.2), (0, 0), (size[0], 0.3), (200, 0.05)):
-        ordered(size, rows, blocks)
-ordered((1000, 520, 2056), 100, 0.9, "f16", options=("--reproducible",))
-ordered((1000, 520, 2056), 100, 0.9, out="f32")
-ordered((1000, 520, 2056), 100, 0.9, more=" + r[m,n]")
-ordered((4096, 264, 1544), 40, 1.0)
+for rows, blocks in ((60, 0.9), (0, 0), (600, 0.3)):
+    ordered((600, 264, 1032), rows, blocks)
+ordered((600, 264, 1032), 100, 0.9, "f16", more=" + r[m,n]", options=("--reproducible",))
