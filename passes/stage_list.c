@@ -66,7 +66,9 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
   ir_arena *a = context->arena;
   bool regrouped = candidate->regrouped, packed = pass_is_live(candidate) || pass_is_packing(candidate);
   ir_expr *lists = list->pairs ? divided_up(a, list->strips, 2) : list->strips;
-  ir_expr *counts = list->pairs ? ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3)) : pass_is_live(candidate) ? ir_apply(a, IR_OP_ADD, lists, divided_up(a, list->capacity, 32)) : lists;
+  ir_expr *counts = lists;
+  if (list->pairs) counts = ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3));
+  if (pass_is_live(candidate)) counts = ir_apply(a, IR_OP_ADD, lists, divided_up(a, list->capacity, 32)); /* and what blocks tell each other */
   list->counts = part(context, kernel, list, "counts", IR_I32, counts);
   list->ids = part(context, kernel, list, "ids", IR_I32,
                    ir_apply(a, IR_OP_MUL, lists, list->capacity));

@@ -67,31 +67,3 @@ kernel k { in z: bf16[T,E]; in V: bf16[E,F]; in W: bf16[F,D];
   out y[t,o] = sum[f] h[t,f]*W[f,o] : bf16 acc f32; }
 schedule k for sm_90a { compact h axis=f gran=64x1; tile y t=128 o=256 f=64; }
 """, dict(z=z, V=h, W=W), dict(y=np.maximum(f64(h), 0) @ f64(W)), rtol=1e-2, options=(LISTS, "--force-guard=sparse"), kernels=["gemm_kpair_tma"] if HERE else [])
-
-# Rows in an order: those that hold anything lie side by side, in a few strips, whose tiles are as many as blocks or fewer; in many; nowhere.
-ORDERED = "--profile=" + slow_profile("turns_ordered.profile", "(?:tma|kblock|w?g?mma)_", "regroup_us = 0.01\nrate rblock_tma_128x128 = 1\n")
-
-
-def ordered(size, rows, blocks, dtype="bf16", out=None, more="", options=()):
-    """y = A B, A of so many rows that hold values, in some of the blocks of 64."""
-    if left_to_a_gpu(): return
-    m, n, k = size
-    there = np.zeros((m, -(-k // 64)), bool)
-    live = rng.permutation(m)[:rows]
-    there[live] = rng.random((len(live), there.shape[1])) < blocks
-    mask = np.repeat(there, 64, 1)[:, :k] & (rng.random((m, k)) < 0.9)
-    A = ROUND[dtype](np.where(mask, rng.integers(1, 4, (m, k)) * rng.choice((-1, 1), (m, k)), 0).astype(np.float64))
-    B, r = ROUND[dtype](rng.integers(-2, 3, (k, n)).astype(np.float64)), ROUND[dtype](rng.integers(-9, 10, (m, n)).astype(np.float64))
-    text = """spx 1; dim M: dyn <= 4096; dim N: dyn <= 8192; dim K: dyn <= 8192;
-kernel k { in A: %s[M,K] ~ zeros(dynamic, density=0.02, gran=1x64); in B: %s[K,N]; %s
-  out C[m,n] = (sum[k] A[m,k]*B[k,n])%s : %s acc f32; }
-schedule k for sm_90a { regroup C; }
-""" % (dtype, dtype, "in r: %s[M,N];" % dtype if more else "", more, out or dtype)
-    want = f64(A) @ f64(B) + (f64(r) if more else 0)
-    tiled_case("turns: %d of %d rows in an order, %g of their blocks, x %d x %d, %s%s %s" % (rows, m, blocks, n, k, out or dtype, more, " ".join(options)), text, dict(A=A, B=B, **({"r": r} if more else {})),
-               dict(C=ROUND[out or dtype](want)), rtol=0, options=(ORDERED, "--force-guard=sparse", *options), kernels=["gemm_rblock_tma_128x256"] if HERE and n % 8 == 0 and k % 8 == 0 else [])
-
-
-for rows, blocks in ((60, 0.9), (0, 0), (600, 0.3)):
-    ordered((600, 264, 1032), rows, blocks)
-ordered((600, 264, 1032), 100, 0.9, "f16", more=" + r[m,n]", options=("--reproducible",))
