@@ -9,6 +9,7 @@
 // one that takes the least time.  All tiles sum in the same order, so the choice changes no bit.  Boxes are 64 x 64 for all.
 // Where dense is meant (Config::own_dense) A comes as it lies, all rows one part of the largest tile: the text is that of listed rows.
 #pragma once
+#include "spc/fill_rows.cuh"
 #include "spc/gemm_tma.cuh"
 
 // Rows [begin, end), in `down` tiles of `tall` rows: 64 (the first warpgroup's alone) or 128.
@@ -108,36 +109,14 @@ template <class Tile> SPC_DEVICE void spc_live_load_role(spc_u32 shared, const s
 // which some lie between rows: stores side by side keep the first k tiles waiting.
 template <class Config> SPC_DEVICE void spc_fill_rows(const spc_args &args, int warp, int warps, int listed, float meanwhile) {
   const float part = 0.3f, longest = 2000;
-  using T = typename Config::T;
-  const int chunk = 16 / (int)sizeof(T), lane = (int)threadIdx.x & 31;
-  int rows = (int)Config::m(args), n = (int)Config::n(args);
-  long long pitch = Config::pitch_t(args);
-  bool aligned = (((spc_u64)Config::t(args, 0) | (spc_u64)pitch * sizeof(T)) & 15) == 0;
-  const int all = (int)gridDim.x * warps;
+  const spc_row_filler<Config> filler(args);
+  const int rows = (int)Config::m(args), all = (int)gridDim.x * warps;
   const spc_u32 pause = (spc_u32)fminf(part * meanwhile * (float)all / (float)max(rows - listed, all), longest);
 #pragma unroll 1
   for (int row = (int)blockIdx.x * warps + warp; row < rows; row += all) {
     if (__ldg(Config::bits(args) + row / 32) >> row % 32 & 1) continue;
     __nanosleep(pause);
-    T *to = Config::t(args, 0) + row * pitch;
-    spc_brought brought = {};
-#pragma unroll
-    for (int i = 0; i < Config::rows_read; i++) brought.row[i] = Config::row(args, i, row);
-    auto value = [&](int column) {
-#pragma unroll
-      for (int i = 0; i < Config::columns_read; i++) brought.column[i] = Config::column(args, i, column);
-      return spc_put_as<T>::from(Config::epilogue(args, 0.0f, row, column, 0, brought));
-    };
-    int whole = aligned ? n / chunk * chunk : 0;
-#pragma unroll 1
-    for (int c = lane * chunk; c < whole; c += 32 * chunk) {
-      alignas(16) T values[chunk];
-#pragma unroll
-      for (int e = 0; e < chunk; e++) values[e] = value(c + e);
-      *(uint4 *)(to + c) = *(const uint4 *)values;
-    }
-#pragma unroll 1
-    for (int c = whole + lane; c < n; c += 32) to[c] = value(c);
+    filler.fill(row);
   }
 }
 

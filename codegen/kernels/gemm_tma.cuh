@@ -699,6 +699,7 @@ SPC_DEVICE void spc_box_work_role(spc_u32 shared, char *base, const spc_args &ar
     }
   }
   if (spc_leads_group()) ptx_tma_store_wait_read<0>(); // shared memory stays until the engine has read it
+  if constexpr (Config::regroups && !Config::live) spc_fill_strips<Config>(args, all);
 }
 
 // Of a ring whose slots are filled by rows (`by_rows`), every thread of the warpgroup arrives; by boxes, the one that starts them.

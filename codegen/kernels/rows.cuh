@@ -6,10 +6,12 @@
 //     A[order[m]][k tile] --cp.async, 8 threads a row of 128 bytes--> slot        (sread)
 //     staged box --16 bytes a thread--> T[order[m]][n]                            (swrite)
 //
+// A strip whose list is empty has no tiles: its rows are e(0), filled by blocks that have no tile at all, or by all behind their last one.
 // Where dense is meant (Config::own_dense) rows are taken as they lie, by box.
 #pragma once
 #include "spc/barrier.cuh"
 #include "spc/blocks.cuh"
+#include "spc/fill_rows.cuh"
 
 // The row at place m.
 template <class Config> SPC_DEVICE int spc_row_at(const spc_args &args, int m, bool all) {
@@ -99,3 +101,21 @@ template <class Config, class Panel> struct spc_row_store {
     }
   }
 };
+
+// Rows of strips whose lists are empty, by the warps that multiply.  Blocks without a tile are the last ones, since tiles that are there come first.
+template <class Config> SPC_DEVICE void spc_fill_strips(const spc_args &args, bool all) {
+  if (all) return;
+  const int warps = Config::workers / 32, lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
+  const int wide = ((int)Config::n(args) + Config::tile_n - 1) / Config::tile_n;
+  int empty = 0;
+#pragma unroll 1
+  for (int s = lane; s < strips; s += 32) empty += __ldg(Config::counts(args) + s) == 0;
+  empty = (int)__reduce_add_sync(0xffffffffu, (spc_u32)empty);
+  const int tiles = (strips - empty) * (Config::strip / Config::tile_m) * wide, first = tiles < (int)gridDim.x ? tiles : 0;
+  if (empty == 0 || (int)blockIdx.x < first) return;
+  const spc_row_filler<Config> filler(args);
+  const int apart = ((int)gridDim.x - first) * warps;
+#pragma unroll 1
+  for (int at = ((int)blockIdx.x - first) * warps + (int)threadIdx.x / 32; at < m; at += apart)
+    if (__ldg(Config::counts(args) + at / Config::strip) == 0) filler.fill(spc_row_at<Config>(args, at, false));
+}

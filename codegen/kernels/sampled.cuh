@@ -51,13 +51,14 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
   static_assert(Config::strip % Config::tile_m == 0, "a tile must lie in one strip of the list");
   spc_u32 turn;
   int first, rank; // strip of lane 0, -1: none yet; of this lane's two strips in their window, 16 bits each
+  int there;       // strips of the window that have entries: the others come last, and of rows in an order have no tiles (rows.cuh)
   bool lies;       // dense is meant, or the lists of the first window are about as long as each other: tiles are taken as they lie
   bool all;        // of a kernel that is its own dense branch: what the guard says
   spc_tile_part mine; // of the tile at hand
   spc_u32 last, left, parts; // the turn whose tiles are shared, how many there are, and in how many parts at most
 
   __device__ __forceinline__ spc_tile_walk(const spc_args &args, bool whole)
-      : turn(0), first(-1), rank(0), lies(true), all(Config::own_dense && whole), mine{0, 1}, last(~0u), left(0), parts(1) {
+      : turn(0), first(-1), rank(0), there(lists), lies(true), all(Config::own_dense && whole), mine{0, 1}, last(~0u), left(0), parts(1) {
     if constexpr (Config::share_units > 0)
       if (!all) {
         const spc_u32 tiles = (spc_u32)Config::tiles(args);
@@ -80,6 +81,7 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       const int strip = first + i * 32 + lane;
       count[i] = strip < strips ? Config::counts(args)[strip] : -1;
     }
+    there = __popc(__ballot_sync(0xffffffffu, count[0] > 0)) + __popc(__ballot_sync(0xffffffffu, count[1] > 0));
 #pragma unroll
     for (int half = 0; half < lists / 32; half++)
 #pragma unroll 1 // all of it would be a third of the kernel's text
@@ -109,11 +111,13 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       if (lies) {
         if (number >= (spc_u32)Config::tiles(args)) return false;
         place = spc_place_tile<Config>(args, number, Config::own_dense && all ? spc_dense_raster : Config::raster);
+        if (Config::regroups && !all && spc_count_of<Config>(args, place.m0 / Config::strip) == 0) continue;
         return !shared || has_part(args, place);
       }
       if (number >= strips * tall * wide) return false;
       int row = (int)(number / wide), window = row / (lists * tall) * lists, within = (row - window * tall) / tall;
       if (window != first) first = window, rank_strips(args, (int)strips);
+      if (Config::regroups && within >= there) continue;
       const spc_u32 low = __ballot_sync(0xffffffffu, (rank & 0xffff) == within), high = __ballot_sync(0xffffffffu, rank >> 16 == within);
       const int who = low ? __ffs((int)low) - 1 : 31 + __ffs((int)high);
       place.m0 = (first + who) * Config::strip + row % tall * Config::tile_m, place.n0 = (int)(number % wide) * Config::tile_n;
