@@ -199,6 +199,7 @@ static void put_cover(const ir_candidate *c, ir_text *out) {
   ir_text_put(out, "independent zeros would cover ");
   put_percent(out, independent);
   put_unit(c, out);
+  if (c->regrouped) ir_text_put(out, " as rows lie, less of them in their order");
   ir_text_put(out, ", aligned ones ");
   put_percent(out, c->density);
   ir_text_put(out, c->guarded ? "; the guard measures\n" : "\n");
@@ -221,14 +222,10 @@ static void put_sparse(const ir_kernel *kernel, const ir_candidate *c, ir_text *
       c->cover, pass_time_text(out->arena, c->index_microseconds),
       pass_time_text(out->arena, pass_explain_dense_time(kernel, c)));
   if (!c->guarded) return;
+  ir_text_printf(out, "    guard     break-even cover %.3g", c->break_even);
   pass_zeros zeros = granularity(c);
-  ir_text_printf(out,
-                 "    guard     break-even cover %.3g, which independent zeros reach at density "
-                 "%.3g; from there on the "
-                 "dense branch runs: %s\n",
-                 c->break_even,
-                 pass_cover_inverse(&zeros, c->break_even, strip_rows(c), (double)c->gran),
-                 dense_label(kernel, c));
+  if (!c->regrouped) ir_text_printf(out, ", which independent zeros reach at density %.3g", pass_cover_inverse(&zeros, c->break_even, strip_rows(c), (double)c->gran));
+  ir_text_printf(out, "; from there on the dense branch runs: %s\n", dense_label(kernel, c));
 }
 
 /* Nothing speaks against it but its time. */

@@ -8,18 +8,60 @@
 //     order_rows      marks -> order: rows are sorted by their patterns, rare blocks first
 //     lists_of_rows   marks, order -> lists, and the verdict
 //
-// Sorted so, rows of one kind lie side by side, and rows with a rare block are apart from those without.  A key has 64
-// columns: blocks, or runs of them where there are more.  Its lowest bits are the row's number, so that no two are equal and
-// the same values give the same order; the most frequent blocks, which tell little, give way to them.  Rows are ordered
-// within windows of so many: a place is the count of keys that are greater, and every block counts for its own rows.
+// Sorted so, rows of one kind lie side by side, and rows with a rare block are apart from those without.  A key has 64 columns: blocks, or runs of them
+// where there are more.  Columns, the rarest first, are put into sets, of which a row touches one about as often as not, or fewer: a key begins with a bit
+// for each set, for rows that touch none of a set's columns leave all of these out, which of columns that are independent no single one is worth.  Then
+// come the columns themselves, the rarest first, and of the others whether there is any: a row that holds nothing comes behind all others.  Bits of sets
+// count up as in a Gray code, so that a strip at the seam of two runs holds what one set more does.  The lowest ones are the row's number, so that no two
+// keys are equal and the same values give the same order.  Rows are ordered within windows of so many: a place is the count of keys that are greater,
+// and every block counts for its own rows.
 // Config names: those of detect.cuh; marks, order.
 #pragma once
 #include "spc/detect.cuh"
 
-enum { spc_order_window = 4096, spc_key_columns = 64 };
+enum { spc_order_window = 4096, spc_key_columns = 64, spc_key_sets = 16 };
 
 template <class Config> SPC_DEVICE spc_u32 spc_mark_words(const spc_args &args) {
   return (spc_u32)((Config::capacity(args) + 31) / 32);
+}
+
+// ---- columns to sets ---------------------------------------------------------------------------------------------
+// How rare a column is that so many of `all` rows hold: those of two sets add up, as if they were independent.
+SPC_DEVICE float spc_column_weight(int held, int all) { return -__logf(1 - fminf(((float)held + 0.25f) * (1 / ((float)all + 0.5f)), 0.999f)); }
+
+// Where a column of `count` comes among them, and its set, `sets` of a column that has none; how many sets there are, and how much the columns of one add
+// up to.  weight: of each column, at a multiple of 16 bytes.  Four threads find a column's, of those behind them each the last one's.
+struct spc_column_place { int before, set, sets; float full; };
+SPC_DEVICE int spc_placed_column() { return min((int)threadIdx.x / 4, (int)spc_key_columns - 1); }
+SPC_DEVICE spc_column_place spc_place_column(const float *weight, int count) {
+  const int column = spc_placed_column(), looks = spc_key_columns / 4, from = (int)threadIdx.x % 4 * looks;
+  const float mine = weight[column], often = 0.45f; // a set that 36 % of the rows touch
+  float before = 0, all = 0;
+  int number = 0;
+#pragma unroll 1 // it runs once, and instructions are new to the multiprocessor
+  for (int i = from; i < from + looks; i += 4) {
+    const float4 four = *(const float4 *)(weight + i);
+    const float other[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+      const bool first = i + e < count && (other[e] < mine || (other[e] == mine && i + e < column));
+      number += first ? 1 : 0, before += first ? other[e] : 0, all += i + e < count ? other[e] : 0;
+    }
+  }
+#pragma unroll
+  for (int d = 1; d < 4; d *= 2)
+    number += __shfl_xor_sync(~0u, number, d), before += __shfl_xor_sync(~0u, before, d), all += __shfl_xor_sync(~0u, all, d);
+  const float full = fminf(often, all * (1 / 6.0f)), sets = __fdividef(1, full);
+  const int most = min((int)(all * sets) + 1, (int)spc_key_sets);
+  return {number, min((int)((before + mine * 0.5f) * sets), most), most, full};
+}
+
+// A key whose highest 32 bits count as in a Gray code.
+SPC_DEVICE spc_u64 spc_gray_key(spc_u64 key) {
+  spc_u32 bits = (spc_u32)(key >> 32);
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) bits ^= bits >> d;
+  return (spc_u64)bits << 32 | (spc_u32)key;
 }
 
 // ---- values to marks -------------------------------------------------------------------------------------------
@@ -95,14 +137,16 @@ SPC_DEVICE float spc_cover_between(spc_u64 row, const spc_sampled_columns &colum
 }
 
 struct spc_sample_room {
+  alignas(16) float weight[spc_key_columns];
   spc_u64 sorted[32];
   spc_u32 pattern[32][2]; // high word, low word
   int held[64];           // rows that hold the column
 };
 
-// What an order would leave, from 32 rows and up to 64 blocks of each: sorted, rows that follow each other stand for those
-// between them.  These hold what both hold in the columns before the first in which they differ, and anything in the others: in
-// columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).
+// What an order would leave, from 32 rows and up to 64 blocks of each, by two ways, of which the better one counts.  Rows may be alike: sorted, those that
+// follow each other stand for those between them.  These hold what both hold in the columns before the first in which they differ, and anything in
+// the others: in columns that a row of the sample holds, and as many of the rest as the rows that hold a column alone foretell (Chao).  Or columns may be
+// sets: of as many strips as there are the first few sets tell all apart, so their columns are held where the set is touched, the others anywhere.
 // By all warps of a block; `room` has row i's pattern of `count` columns, out of `tiles`; `apart`: places in the sample that a
 // strip takes.  All warps find the same.
 template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &room, int count, float tiles, int apart) {
@@ -115,6 +159,7 @@ template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &ro
     if (lane == 0) room.held[j] = held;
   }
   __syncthreads();
+  if (threadIdx.x < spc_key_columns) room.weight[threadIdx.x] = spc_column_weight(room.held[threadIdx.x], 32);
   spc_sampled_columns columns = {0, 0, (float)count, tiles, 0};
   int none = 0, one = 0, two = 0;
 #pragma unroll
@@ -133,48 +178,51 @@ template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &ro
     if (lane == 0) room.sorted[rank] = mine;
   }
   __syncthreads();
+  const int levels = 5 - (31 - __clz(apart)); // so many sets tell all strips apart
+  const spc_column_place place = spc_place_column(room.weight, count);
+  const float told = (float)__syncthreads_count(threadIdx.x < 4 * spc_key_columns && threadIdx.x % 4 == 0 && spc_placed_column() < count && place.set < levels);
+  const float by_sets = (told * (1 - __expf(-place.full)) + (columns.count - told) * columns.touched) / columns.count;
   spc_u64 row = room.sorted[lane];
   const float further = 0.57f; // neighbours in a sample lie nearer than a strip's ends as often as not: of the next but one so much
-  return (1 - further) * spc_cover_between(row, columns, apart) + further * spc_cover_between(row, columns, apart + 1);
+  const float by_rows = (1 - further) * spc_cover_between(row, columns, apart) + further * spc_cover_between(row, columns, apart + 1);
+  return fminf(by_rows * 1.08f, by_sets * 1.25f); // more than a tie: who goes on and finds dense after all has read all values in vain
 }
 
 // Every block takes the same sample.  Of a block in it a quarter is looked at, two lanes one.  Who goes on and finds dense after
 // all has read all values and made an order in vain: the sample has to promise more than a tie.
 template <class Config> SPC_DEVICE bool spc_rows_are_unlike(const spc_args &args, const spc_row_runs<Config> &runs) {
   using row_runs = spc_row_runs<Config>;
-  const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, all = 32 * most * looks, least = 16 * 1024;
-  const int turns = (all + Config::threads - 1) / Config::threads;
+  const int looks = row_runs::lanes < 2 ? row_runs::lanes : 2, most = 64, least = 16 * 1024, beside = most * looks, turns = (32 * beside + Config::threads - 1) / Config::threads;
+  static_assert(Config::threads % beside == 0 && turns * Config::threads / beside < 64, "a thread looks at the same columns in each turn");
   spc_sample_room &room = spc_room<Config, spc_sample_room>();
   spc_u32 rows = (spc_u32)Config::strip_extent(args), tiles = (spc_u32)Config::capacity(args);
   if (rows < 64 || (spc_u64)rows * tiles < least) return false;
   double threshold = Config::threshold(args);
-  spc_u32 columns = min(tiles, (spc_u32)most), share = tiles / columns, high = rows / 32;
-  auto nth = [](int t) { return (spc_u32)(t * Config::threads) + threadIdx.x; };
+  const spc_u32 columns = min(tiles, (spc_u32)most), share = tiles / columns, high = rows / 32, column = threadIdx.x / looks % most;
+  const long long first = (column * share + __umulhi(spc_other_hash(column), share)) * (long long)Config::gran;
+  auto number = [](int t) { return (spc_u32)(t * Config::threads + threadIdx.x) / beside; };
   uint4 seen[turns]; // all asked for before the first is waited for
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
-    spc_u32 hash = spc_hash(number * most + column) >> 8, row = number * high + __umulhi(spc_hash(number), high);
-    spc_u32 tile = column * share + __umulhi(spc_other_hash(column), share), part = hash % (row_runs::lanes / looks) * looks + look % looks;
-    seen[t] = column < columns && look < all ? runs.at(row, (long long)tile * Config::gran + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
+    const spc_u32 n = number(t), hash = spc_hash(n * most + column) >> 8, row = n * high + __umulhi(spc_hash(n), high);
+    const spc_u32 part = hash % (row_runs::lanes / looks) * looks + threadIdx.x % looks;
+    seen[t] = column < columns && n < 32 ? runs.at(row, first + part * row_runs::chunk) : make_uint4(0, 0, 0, 0);
   }
   bool all_set = true; // then no order helps, and nothing has to be put into one
 #pragma unroll
-  for (int t = 0; t < turns; t++) all_set &= nth(t) >= all || nth(t) / looks % most >= columns || row_runs::any(seen[t]);
+  for (int t = 0; t < turns; t++) all_set &= column >= columns || number(t) >= 32 || row_runs::any(seen[t]);
   if (__syncthreads_and(all_set)) return spc_decide<Config>(args, 1, 1, threshold);
   if (threadIdx.x < 64) room.pattern[threadIdx.x / 2][threadIdx.x % 2] = 0;
   __syncthreads();
 #pragma unroll
   for (int t = 0; t < turns; t++) {
-    spc_u32 look = nth(t), column = look / looks % most, number = look / looks / most;
     spc_u32 votes = ptx_ballot(row_runs::any(seen[t])) >> (row_runs::lane() & ~(looks - 1)) & ((1u << looks) - 1);
-    if (votes && look < all && look % looks == 0) atomicOr(&room.pattern[number][column / 32], 0x80000000u >> column % 32);
+    if (votes && number(t) < 32 && threadIdx.x % looks == 0) atomicOr(&room.pattern[number(t)][column / 32], 0x80000000u >> column % 32);
   }
   __syncthreads();
   spc_u32 strips = (spc_u32)Config::strips(args);
   float cover = spc_cover_regrouped<Config>(room, (int)columns, (float)tiles, strips < 32 ? 32 / (int)max(strips, 1u) : 1);
-  const float promise = 1.08f;
-  return spc_decide<Config>(args, fminf(cover * promise, 1.0f), 1, threshold);
+  return spc_decide<Config>(args, fminf(cover, 1.0f), 1, threshold);
 }
 
 // As spc_sample_values (detect.cuh).
@@ -223,10 +271,13 @@ SPC_DEVICE spc_u64 spc_fold_marks(const spc_u32 *marks, spc_u32 words, spc_u32 r
 template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
   const int threads = Config::threads, warps = threads / 32, window = spc_order_window, columns = spc_key_columns;
   const int rows_here = 32, looked = 2 * 256, lane = (int)threadIdx.x & 31, warp = (int)threadIdx.x / 32;
+  const int lowest = 12; // bit above the row's number
   __shared__ __align__(16) spc_u64 keys[window];
   __shared__ spc_u64 moved[columns / 4][16]; // four columns of a pattern to their places in the key
-  __shared__ int held[columns], place[columns], greater[warps][32];
-  static_assert(threads >= 256 && window % (2 * warps) == 0, "a block makes the whole table at once");
+  __shared__ int held[columns], greater[warps][32];
+  __shared__ __align__(16) float weight[columns];
+  __shared__ spc_u64 bits_of[columns]; // of a column in the key
+  static_assert(threads >= 4 * columns && window % (2 * warps) == 0 && window == 1 << lowest, "a block makes the whole table at once");
   if (spc_not_meant<Config>(args)) return;
   if constexpr (Config::decides)
     if (spc_says_dense(Config::verdict(args))) return; // of the sample
@@ -237,11 +288,12 @@ template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
     keys[r] = r < rows ? spc_fold_marks(Config::marks(args) + (spc_u64)(first + r) * words, words, max(run, 1u)) : 0;
   if (threadIdx.x < columns) held[threadIdx.x] = 0;
   __syncthreads();
-  if (threadIdx.x < looked / 2) { // how frequent the columns are, from some rows
+  if (threadIdx.x < looked / 2) { // how frequent the columns are, from a row in each share of them
     int low = 0, high = 0;
-#pragma unroll
+#pragma unroll 1
     for (int t = 0; t < 2; t++) {
-      spc_u64 pattern = keys[(int)((t * (looked / 2) + threadIdx.x) * (spc_u32)rows / looked)];
+      const spc_u32 number = t * (looked / 2) + threadIdx.x;
+      spc_u64 pattern = keys[(number * (spc_u32)rows + __umulhi(spc_hash(number), (spc_u32)rows)) / looked];
 #pragma unroll 8
       for (int j = 0; j < 32; j++) {
         int in_low = __popc(ptx_ballot(pattern >> j & 1)), in_high = __popc(ptx_ballot(pattern >> (j + 32) & 1));
@@ -252,21 +304,19 @@ template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
     atomicAdd(&held[lane + 32], high);
   }
   __syncthreads();
-  if (threadIdx.x < columns) { // rare ones first, those that there are not last
-    int used = run ? (int)((tiles + run - 1) / run) : 0, mine = (int)threadIdx.x < used ? held[threadIdx.x] : window + 1, before = 0;
-#pragma unroll
-    for (int j = 0; j < columns; j++) {
-      int other = j < used ? held[j] : window + 1;
-      before += other < mine || (other == mine && j < (int)threadIdx.x) ? 1 : 0;
-    }
-    place[threadIdx.x] = columns - 1 - before;
+  if (threadIdx.x < columns) weight[threadIdx.x] = spc_column_weight(held[threadIdx.x], looked);
+  __syncthreads();
+  if (threadIdx.x < 4 * columns) {
+    const spc_column_place mine = spc_place_column(weight, run ? (int)((tiles + run - 1) / run) : 0);
+    const int at = max(columns - 1 - mine.sets - mine.before, lowest); // the most frequent ones share a bit
+    bits_of[spc_placed_column()] = 1ull << at | (mine.set < mine.sets ? 1ull << (columns - 1 - mine.set) : 0);
   }
   __syncthreads();
   if (threadIdx.x < 256) {
     spc_u64 sum = 0;
 #pragma unroll
     for (int b = 0; b < 4; b++)
-      if (threadIdx.x >> b & 1) sum |= 1ull << place[threadIdx.x / 16 * 4 + b];
+      if (threadIdx.x >> b & 1) sum |= bits_of[threadIdx.x / 16 * 4 + b];
     moved[threadIdx.x / 16][threadIdx.x % 16] = sum;
   }
   __syncthreads();
@@ -275,7 +325,7 @@ template <class Config> SPC_DEVICE void spc_order_rows(const spc_args &args) {
     spc_u64 pattern = keys[r], key = 0;
 #pragma unroll
     for (int n = 0; n < columns / 4; n++) key |= moved[n][pattern >> n * 4 & 15];
-    keys[r] = (key & ~(spc_u64)(window - 1)) | (spc_u64)(window - 1 - r);
+    keys[r] = (spc_gray_key(key) & ~(spc_u64)(window - 1)) | (spc_u64)(window - 1 - r);
   }
   __syncthreads();
   int here = (int)blockIdx.x * rows_here % window + lane, count = 0;

@@ -32,7 +32,7 @@ uneven("none but empty lists", 640, 1024, 1792, "128x1", " as dense_t", (0,))
 uneven("even lists", 640, 1024, 1792, "128x1", " as dense_t", (0.1,))
 
 # Rows in an order: those that hold anything lie side by side, in a few strips or in many, and the lists of the others are empty.
-ORDERED = "--profile=" + slow_profile("uneven_ordered.profile", "(?:tma|kblock|w?g?mma)_", "regroup_us = 0.01\nrate rblock_tma_128x128 = 1\n")
+ORDERED = ordered_profile("uneven_ordered.profile")
 
 
 def ordered(size, rows, blocks, dtype="bf16", out=None, more="", options=()):
