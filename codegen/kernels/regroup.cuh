@@ -9,8 +9,8 @@
 //     lists_of_rows   marks, order -> lists, and the verdict
 //
 // Sorted so, rows of one kind lie side by side, and rows with a rare block are apart from those without.  A key has 64 columns: blocks, or runs of them
-// where there are more.  Columns, the rarest first, are put into sets, of which a row touches one about as often as not, or fewer: a key begins with a bit
-// for each set, for rows that touch none of a set's columns leave all of these out, which of columns that are independent no single one is worth.  Then
+// where there are more.  Columns, the rarest first, are put into sets, each of which a third of the rows touch, or fewer: a key begins with a bit for
+// each set, since rows that touch none of a set's columns leave all of these out; of columns that are independent no single one is worth as much.  Then
 // come the columns themselves, the rarest first, and of the others whether there is any: a row that holds nothing comes behind all others.  Bits of sets
 // count up as in a Gray code, so that a strip at the seam of two runs holds what one set more does.  The lowest ones are the row's number, so that no two
 // keys are equal and the same values give the same order.  Rows are ordered within windows of so many: a place is the count of keys that are greater,

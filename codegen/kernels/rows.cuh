@@ -6,7 +6,7 @@
 //     A[order[m]][k tile] --cp.async, 8 threads a row of 128 bytes--> slot        (sread)
 //     staged box --16 bytes a thread--> T[order[m]][n]                            (swrite)
 //
-// A strip whose list is empty has no tiles: its rows are e(0), filled by blocks that have no tile at all, or by all behind their last one.
+// A strip whose list is empty has no tiles: its rows are e(0), filled by blocks that have no tile at all, where half of them are such, or by all behind their last one.
 // Where dense is meant (Config::own_dense) rows are taken as they lie, by box.
 #pragma once
 #include "spc/barrier.cuh"
@@ -102,7 +102,7 @@ template <class Config, class Panel> struct spc_row_store {
   }
 };
 
-// Rows of strips whose lists are empty, by the warps that multiply.  Blocks without a tile are the last ones, since tiles that are there come first.
+// Rows of strips whose lists are empty, by the warps that multiply.  Blocks without a tile are the last ones, since strips that have entries come first.
 template <class Config> SPC_DEVICE void spc_fill_strips(const spc_args &args, bool all) {
   if (all) return;
   const int warps = Config::workers / 32, lane = (int)threadIdx.x & 31, m = (int)Config::m(args), strips = (m + Config::strip - 1) / Config::strip;
@@ -111,7 +111,7 @@ template <class Config> SPC_DEVICE void spc_fill_strips(const spc_args &args, bo
 #pragma unroll 1
   for (int s = lane; s < strips; s += 32) empty += __ldg(Config::counts(args) + s) == 0;
   empty = (int)__reduce_add_sync(0xffffffffu, (spc_u32)empty);
-  const int tiles = (strips - empty) * (Config::strip / Config::tile_m) * wide, first = tiles < (int)gridDim.x ? tiles : 0;
+  const int tiles = (strips - empty) * (Config::strip / Config::tile_m) * wide, first = 2 * tiles <= (int)gridDim.x ? tiles : 0;
   if (empty == 0 || (int)blockIdx.x < first) return;
   const spc_row_filler<Config> filler(args);
   const int apart = ((int)gridDim.x - first) * warps;

@@ -81,7 +81,7 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
       const int strip = first + i * 32 + lane;
       count[i] = strip < strips ? Config::counts(args)[strip] : -1;
     }
-    there = __popc(__ballot_sync(0xffffffffu, count[0] > 0)) + __popc(__ballot_sync(0xffffffffu, count[1] > 0));
+    if constexpr (Config::regroups) there = __popc(__ballot_sync(0xffffffffu, count[0] > 0)) + __popc(__ballot_sync(0xffffffffu, count[1] > 0));
 #pragma unroll
     for (int half = 0; half < lists / 32; half++)
 #pragma unroll 1 // all of it would be a third of the kernel's text

@@ -42,19 +42,15 @@ schedule k for sm_90a { regroup C; }
     stages = json.load(open(plan))["stages"] if r.returncode == 0 else []
     ran, covers = ({stage["stage"]: stage[what] for stage in stages} for what in ("ran", "cover"))
     wrong = "exit %d" % r.returncode if r.returncode else differs(np.load(result), bf16(np.asarray(A, np.float64) @ np.asarray(B, np.float64)), 0)
-    good = dense is not None or covers.get("C", 1) <= cover
-    check("ordered: " + name, not wrong and good and (dense is None or ran.get("C.dense") == dense), "%s; cover %s of %.3f, %s\n%s" % (wrong, covers.get("C"), cover, ran, r.stderr))
+    check("ordered: " + name, not wrong and (covers.get("C", 1) <= cover if dense is None else ran.get("C.dense") == dense), "%s; cover %s of %.3f, %s\n%s" % (wrong, covers.get("C"), cover, ran, r.stderr))
 
 
 def orders():
     rng = np.random.default_rng(66)
     rows, sparse = 1024, ("--force-guard=sparse",)
-    number = np.arange(rows)[:, None]
     independent = lambda share: rng.random((rows, COLUMNS)) < share
-    kinds = number % 8 == np.arange(COLUMNS)[None] // 8
-    law = rng.random((rows, COLUMNS)) < np.minimum(3.2 / np.arange(2, COLUMNS + 2), 1)[rng.permutation(COLUMNS)] / 2
-    ordered("eight kinds by turns", kinds, 0.125, options=sparse)
-    for name, there in (("two of a hundred blocks", independent(0.02)), ("blocks by a power law", law), ("few rows that hold one block", independent(0.001))):
+    ordered("eight kinds by turns", np.arange(rows)[:, None] % 8 == np.arange(COLUMNS)[None] // 8, 0.125, options=sparse)
+    for name, there in (("two of a hundred blocks", independent(0.02)), ("few rows that hold one block", independent(0.001))):
         ordered(name, there, covered(there, order(there)) + 0.03, options=sparse)
     ordered("a sample that says lists", independent(0.03), 1, dense=False)
     ordered("a sample that says dense", independent(0.2), 1, dense=True)
