@@ -93,7 +93,7 @@ gated(64, 256, 1000, "full", schedule=GATE % (64, 176, 64))                   # 
 gated(64, 256, 1000, "full", "sparse", schedule=GATE % (128, 64, 64))
 gated(64, 256, 1000, "empty", schedule=GATE % (32, 64, 128))
 gated(40, 136, 34000, "a few", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)     # more words a thread than stay in registers
-gated(40, 136, 25600, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)      # several windows
+gated(40, 136, 9000, "full", "sparse", BULK[:1], schedule=GATE % (64, 128, 64) + UP)       # several windows
 gated(64, 252, 520, "a tenth", "sparse", schedule=GATE % (64, 64, 128))      # rows of no whole 16 bytes
 gated(61, 256, 1032, "a tenth", "sparse", schedule=GATE % (64, 176, 64), e=61) # the gate's rows are no whole 16 bytes: its stand-in leaves bits
 gated(29, 256, 1032, "full", "", BULK[:1], schedule=GATE % (32, 64, 128) + UP, e=29)

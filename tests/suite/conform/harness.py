@@ -192,8 +192,10 @@ def _guarded(name, function, args):
 
 
 def finish():
+    """Runs what has been put down. SPC_CASES=I/N: every Nth case, from the Ith on."""
+    first, step = (int(x) for x in os.environ.get("SPC_CASES", "1/1").split("/"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        list(pool.map(lambda j: _guarded(*j), _jobs))
+        list(pool.map(lambda j: _guarded(*j), _jobs[first - 1::step]))
     if "cuda" not in BACKENDS:
         h.skip("conformance on cuda: no GPU here")
     h.close()

@@ -45,15 +45,13 @@ schedule k for sm_90a { regroup C; }
     check("ordered: " + name, not wrong and (covers.get("C", 1) <= cover if dense is None else ran.get("C.dense") == dense), "%s; cover %s of %.3f, %s\n%s" % (wrong, covers.get("C"), cover, ran, r.stderr))
 
 
-def orders():
+if "cuda" in BACKENDS and "sm_90a" in TARGET:
     rng = np.random.default_rng(66)
     rows, sparse = 1024, ("--force-guard=sparse",)
     independent = lambda share: rng.random((rows, COLUMNS)) < share
-    ordered("eight kinds by turns", np.arange(rows)[:, None] % 8 == np.arange(COLUMNS)[None] // 8, 0.125, options=sparse)
+    put = lambda name, *args, **options: job("ordered: " + name, lambda: ordered(name, *args, **options))
+    put("eight kinds by turns", np.arange(rows)[:, None] % 8 == np.arange(COLUMNS)[None] // 8, 0.125, options=sparse)
     for name, there in (("two of a hundred blocks", independent(0.02)), ("few rows that hold one block", independent(0.001))):
-        ordered(name, there, covered(there, order(there)) + 0.03, options=sparse)
-    ordered("a sample that says lists", independent(0.03), 1, dense=False)
-    ordered("a sample that says dense", independent(0.2), 1, dense=True)
-
-
-if "cuda" in BACKENDS and "sm_90a" in TARGET: job("ordered", orders)
+        put(name, there, covered(there, order(there)) + 0.03, options=sparse)
+    put("a sample that says lists", independent(0.03), 1, dense=False)
+    put("a sample that says dense", independent(0.2), 1, dense=True)
