@@ -5,7 +5,7 @@
 //     counts, ids                   of the blocks that any row of a strip holds, as in detect.cuh
 //
 //     detect_rows     values -> marks, unless a sample says that no order would leave enough blocks out
-//     order_rows      marks -> order: rows are sorted by their patterns, rare blocks first
+//     order_rows      marks -> order: rows are sorted by sets of blocks, then by single ones, the rarest first
 //     lists_of_rows   marks, order -> lists, and the verdict
 //
 // Sorted so, rows of one kind lie side by side, and rows with a rare block are apart from those without.  A key has 64 columns: blocks, or runs of them
@@ -185,7 +185,8 @@ template <class Config> SPC_DEVICE float spc_cover_regrouped(spc_sample_room &ro
   spc_u64 row = room.sorted[lane];
   const float further = 0.57f; // neighbours in a sample lie nearer than a strip's ends as often as not: of the next but one so much
   const float by_rows = (1 - further) * spc_cover_between(row, columns, apart) + further * spc_cover_between(row, columns, apart + 1);
-  return fminf(by_rows * 1.08f, by_sets * 1.25f); // more than a tie: who goes on and finds dense after all has read all values in vain
+  const float rows_promise = 1.08f, sets_promise = 1.25f; // more than a tie; by sets it is too low besides
+  return fminf(by_rows * rows_promise, by_sets * sets_promise);
 }
 
 // Every block takes the same sample.  Of a block in it a quarter is looked at, two lanes one.  Who goes on and finds dense after

@@ -56,7 +56,7 @@ template <class Config> struct spc_ordered_rows : spc_row_copies<Config> {
       row[p] = m < place.m ? spc_row_at<Config>(args, m, false) : -1;
     }
   }
-  // An empty list has one k tile, outside: zeros.
+  // Of an empty list there are no tiles (spc_fill_strips).
   __device__ __forceinline__ int tiles() const { return steps; }
   __device__ __forceinline__ void begin(int) const {} // with the first
   __device__ __forceinline__ int box_k(int i) { return k = order.next(i); }

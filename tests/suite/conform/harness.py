@@ -52,11 +52,6 @@ def columns_profile(name, more=""):
     return "--profile=" + slow_profile(name, "(?:tma|nblock|w?g?mma)_", "column_tile_us = 0.01\n" + more)
 
 
-def ordered_profile(name):
-    """The option of one where rows are regrouped at any size."""
-    return "--profile=" + slow_profile(name, "(?:tma|kblock|w?g?mma)_", "regroup_us = 0.01\nrate rblock_tma_128x128 = 1\n")
-
-
 def program(dims, body, name="k", more=""):
     return "spx 1;\n%s\nkernel %s {\n%s\n}\n%s" % (" ".join("dim %s: dyn;" % d for d in dims.split()), name, body, more)
 

@@ -30,31 +30,3 @@ for gran in ("128x1", "64x1"):
 uneven("more lists than are ranked at once", 128 * 67 + 8, 1024, 200, "128x1", " as dense_t", MANY + ONE)
 uneven("none but empty lists", 640, 1024, 1792, "128x1", " as dense_t", (0,))
 uneven("even lists", 640, 1024, 1792, "128x1", " as dense_t", (0.1,))
-
-# Rows in an order: those that hold anything lie side by side, in a few strips or in many, and the lists of the others are empty.
-ORDERED = ordered_profile("uneven_ordered.profile")
-
-
-def ordered(size, rows, blocks, dtype="bf16", out=None, more="", options=()):
-    """y = A B, A of so many rows that hold values, in some of the blocks of 64."""
-    if left_to_a_gpu(): return
-    m, n, k = size
-    there = np.zeros((m, -(-k // 64)), bool)
-    live = rng.permutation(m)[:rows]
-    there[live] = rng.random((len(live), there.shape[1])) < blocks
-    mask = np.repeat(there, 64, 1)[:, :k] & (rng.random((m, k)) < 0.9)
-    A = ROUND[dtype](np.where(mask, rng.integers(1, 4, (m, k)) * rng.choice((-1, 1), (m, k)), 0).astype(np.float64))
-    B, r = ROUND[dtype](rng.integers(-2, 3, (k, n)).astype(np.float64)), ROUND[dtype](rng.integers(-9, 10, (m, n)).astype(np.float64))
-    text = """spx 1; dim M: dyn <= 4096; dim N: dyn <= 8192; dim K: dyn <= 8192;
-kernel k { in A: %s[M,K] ~ zeros(dynamic, density=0.02, gran=1x64); in B: %s[K,N]; %s
-  out C[m,n] = (sum[k] A[m,k]*B[k,n])%s : %s acc f32; }
-schedule k for sm_90a { regroup C; }
-""" % (dtype, dtype, "in r: %s[M,N];" % dtype if more else "", more, out or dtype)
-    want = f64(A) @ f64(B) + (f64(r) if more else 0)
-    tiled_case("uneven: %d of %d rows in an order, %g of their blocks, x %d x %d, %s%s %s" % (rows, m, blocks, n, k, out or dtype, more, " ".join(options)), text, dict(A=A, B=B, **({"r": r} if more else {})),
-               dict(C=ROUND[out or dtype](want)), rtol=0, options=(ORDERED, "--force-guard=sparse", *options), kernels=["gemm_rblock_tma_128x256"] if "sm_90a" in TARGET and n % 8 == 0 and k % 8 == 0 else [])
-
-
-for rows, blocks in ((60, 0.9), (0, 0), (600, 0.3)):
-    ordered((600, 264, 1032), rows, blocks)
-ordered((600, 264, 1032), 100, 0.9, "f16", more=" + r[m,n]", options=("--reproducible",))
