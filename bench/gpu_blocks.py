@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns broken regrouped whole
+Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns broken krows regrouped whole
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
@@ -104,14 +104,17 @@ def draw_rows(full, a, mask):
     torch.mul(full.view(SIZE, blocks, 64), mask(SIZE, blocks)[:, :, None], out=a.view(SIZE, blocks, 64))
 
 
-def rows_table(file, title, hint, cases):
+REGROUP = " schedule k for sm_90a { regroup C; }"
+
+
+def rows_table(file, title, hint, cases, schedule=""):
     section("%s, %d³, bf16; microseconds\n" % (title, SIZE))
     head("rows", "hint", "nominal", "cover as they lie", "found", "branch", "kernel", "spc (spread)", "as they lie", "torch dense (spread)", "spc / torch speed", "wanted", "predicted", "error spc")
     series = {}
     a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
     full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
     blocks = SIZE // 64
-    p = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint)).bind(A=a, B=b, C=c)
+    p = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, %s)" % hint) + schedule).bind(A=a, B=b, C=c)
     straight = Program(LEFT % (SIZE, SIZE, SIZE, HINT % (0.1, 128, 64))).bind(A=a, B=b, C=d)
     for name, mask, *aim in cases:
         fresh = lambda: draw_rows(full, a, mask)
@@ -120,10 +123,10 @@ def rows_table(file, title, hint, cases):
         c.fill_(float("nan"))
         p()
         live, stages = a.view(SIZE, blocks, 64).ne(0).any(2), p.stages()
-        model = predicted(LEFT % (SIZE, SIZE, SIZE, HINT % (aim[1], 1, SIZE if aim[0] == "rows" else 64))) if aim else None
+        model = predicted(LEFT % (SIZE, SIZE, SIZE, HINT % (aim[1], 1, SIZE if aim[0] == "rows" else 64)) + schedule) if aim else None
         if model:
             series.setdefault(name.rsplit(",", 1)[0], []).append((aim[1], us * 1e3, ref * 1e3, model * 1e3))
-        row(name, hint.split("gran=")[1], "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
+        row(name, hint, "%.3f" % live.float().mean().item(), "%.2f" % live.view(-1, 128, blocks).any(1).float().mean().item(), *decision(stages), "`%s`" % kernel_of(stages),
             "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (lying * 1e3), "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), wanted(*(aim or ("", 0))), in_us(model), "%.1e" % error(c, a.float() @ b.float()))
         if name.startswith(("8 kinds", "whole rows, 10", "whole rows, 1 ")):
             print("<!-- %s -->" % stage_line(p))
@@ -131,10 +134,21 @@ def rows_table(file, title, hint, cases):
     curves(file, "%s, 4096³ bf16" % title, series)
 
 
+def pieces(shares):
+    return [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in shares]
+
+
+LAW = [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)]
+ALIKE = [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))]
+
+
+def krows():
+    for file, hint in (("krows", 0.1), ("krows_sparser", 0.03)):
+        rows_table(file, "rows by blocks of k; blocks of A of 1 x 64", "density=%g, gran=1x64" % hint, pieces((1.0, 0.5, 0.25, 0.15, 0.1, 0.05, 0.03, 0.01, 0.001)) + LAW + ALIKE)
+
+
 def regrouped():
-    rows_table("regrouped", "rows that are alike, wherever they lie; blocks of A of 1 x 64", "density=0.1, gran=1x64",
-               [("8 kinds", kinds(8)), ("8 kinds, 0.2 % besides", kinds(8, 0.002)), ("2 kinds", kinds(2)), ("32 kinds", kinds(32))] +
-               [("1x64, %g %%" % (100 * k), single(k), "1x64", k) for k in KEPT] + [("power law, %g %%" % (100 * k), power_law(k)) for k in (0.1, 0.05, 0.01)])
+    rows_table("regrouped", "rows that are alike, wherever they lie; blocks of A of 1 x 64", "density=0.1, gran=1x64", ALIKE + pieces(KEPT) + LAW, REGROUP)
 
 
 def whole():
@@ -213,10 +227,10 @@ def edges():
     section("masks at the edges, 4104 x 4072 x 3992: the largest error\n")
     head("listed", "empty", "full", "one element", "one strip", "1 % of elements", "last column")
     M, K, N = 4104, 3992, 4072
-    HINTED = {"A regrouped": (0.02, 1, 64), "A rows": (0.02, 1, K), "C columns": (0.02, 128, 1)}
+    HINTED = {"A by blocks of k": (0.05, 1, 64), "A regrouped": (0.02, 1, 64), "A rows": (0.02, 1, K), "C columns": (0.02, 128, 1)}
     masks = (lambda w: w.zero_(), lambda w: w.fill_(1), lambda w: w.zero_()[w.shape[0] // 2, w.shape[1] // 3].fill_(1),
              lambda w: w.zero_()[:128].fill_(1), lambda w: w.copy_(torch.rand(w.shape, device="cuda") < 0.01), lambda w: w.zero_()[:, -1].fill_(1))
-    for name, text in (("A", LEFT), ("A regrouped", LEFT), ("A rows", LEFT), ("B", RIGHT), ("C", ASKED), ("C columns", ASKED)):
+    for name, text in (("A", LEFT), ("A by blocks of k", LEFT), ("A regrouped", LEFT + REGROUP), ("A rows", LEFT), ("B", RIGHT), ("C", ASKED), ("C columns", ASKED)):
         a, c = bf16(M, K), torch.empty(M, N, device="cuda", dtype=torch.bfloat16)
         b, w = (bf16(N, K) if name[0] == "C" else bf16(K, N)), torch.empty(M, N, device="cuda", dtype=torch.uint8)
         listed = {"A": a, "B": b, "C": w}[name[0]]
@@ -236,4 +250,4 @@ def edges():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, broken=broken, regrouped=regrouped, whole=whole)
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, broken=broken, krows=krows, regrouped=regrouped, whole=whole)

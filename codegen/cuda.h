@@ -7,6 +7,7 @@
  *   cuda_widen.c    the same of a factor of 8-bit integers, and its scales
  *   cuda_bsr.c      the same of a factor, or a result, that is stored in blocks
  *   cuda_select.c   a stage to its launches: kernel row, buffers, threads, shared memory
+ *   cuda_fit.c      the list of a product, as its row wants it
  *   cuda_shape.c    the shape of a launch
  *   cuda_boxes.c    boxes, tensor maps and shared memory of the rows that load by tensor map
  *   cuda_join.c     two stages whose blocks are each other's: one launch
@@ -191,6 +192,7 @@ typedef struct cg_launch {
   bool k_blocks, n_blocks;     /* the list names k tiles, runs of 64 columns of T: all by box */
   bool regroups;               /* rows of A and T are those of the list's order */
   bool live;                   /* rows of A are those that a list has packed, T's others are filled */
+  bool krows;                  /* of each block of k they are those that a list names, and has packed; sums stay in shared memory */
   bool lists_guarded, sampled; /* list kernels: all readers are guarded; the values were sampled */
   int shared_bytes, threads, depth;
   bool narrow_slabs; /* of operands whose rows are k: 32 elements wide where 64 would not divide */
@@ -260,6 +262,12 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list); /* by which th
 int cg_buffer_use(ir_arena *arena, cg_launch *launch, ir_buf *buf); /* its number, added or not */
 ir_buf *cg_values_buffer(ir_arena *arena, const ir_tensor *tensor);
 
+/* ---- the list of a product (cuda_fit.c) --------------------------------------------------------- */
+/* Fits the launch's product to the list that its stage reads: the words that say why it does not, or NULL. */
+const char *cg_fit_lists(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage, cg_launch *launch);
+bool cg_stage_is_listed(const ir_stage *stage); /* what it computes lies side by side first */
+const ir_kernel_row *cg_spreading_row(void);    /* the launch that puts such columns where they belong */
+
 /* ---- who reads a list (cuda_readers.c) --------------------------------------------------------- */
 bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_kernel_row *row);
 bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list);
@@ -267,6 +275,7 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list);
 bool cg_moves_at_once(const ir_kernel *kernel, const ir_list *list);
 bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list); /* of a list whose counts are read */
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list);
+bool cg_is_guarded(const ir_kernel *kernel, const ir_list *list); /* whoever reads it */
 int cg_strip_cluster(const ir_list *list); /* blocks that make a list together where its counts are read */
 
 /* ---- where a result is asked for (cuda_asked.c) ------------------------------------------------- */

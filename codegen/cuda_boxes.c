@@ -54,7 +54,7 @@ static int box_columns(const ir_kernel_row *row) {
 
 static bool stores_boxes(const cg_launch *l) {
   bool rows = l->product.t.layout == 'r';
-  return ir_dtype_bytes(l->product.t.tensor->dtype) == 2 &&
+  return ir_dtype_bytes(l->product.t.tensor->dtype) == 2 && !l->krows &&
          (!rows || part_columns(l->row) % 16 == 0);
 }
 
@@ -98,7 +98,7 @@ static bool place_is_flags(const cg_launch *l) { return l->brought.place >= 0 &&
 static bool can_stage_place(const cg_launch *l) {
   if (l->brought.place < 0 || element_bytes(&l->product.a) != 2 || l->detects) return false;
   bool flags = place_is_flags(l), runs = l->n_blocks && !(flags && ir_kernel_narrow(l->row)); /* of columns whose places no note tells */
-  bool lists = l->gathers || l->samples || l->regroups || l->live || l->k_blocks || runs || l->bsr.tensor || l->groups.segment;
+  bool lists = l->gathers || l->samples || l->regroups || l->live || l->krows || l->k_blocks || runs || l->bsr.tensor || l->groups.segment;
   return !lists && (flags ? l->product.t.layout == 'r' : ir_dtype_bytes(l->bufs.at[l->brought.place]->dtype) == 2);
 }
 
@@ -136,8 +136,22 @@ static bool loads_in_vain(const cg_operand *o, int free, bool rows_are_k) {
   return rows_are_k && element_bytes(o) == 2 && rest == wide / 2 && 4 * (wide - rest) >= free + wide - rest;
 }
 
+/* Sums of all of a tile, and a ring of steps: rows of A and their numbers, a block of B, a note and two barriers (kernels/gemm_krows.cuh). */
+static void share_krows(cg_launch *l) {
+  const int rows = 64, note_and_barriers = 32;
+  l->narrow_slabs = l->row->n < rows;
+  l->depth = l->row->depth;
+  l->store_boxes = 0;
+  int slot = rows * l->row->k * element_bytes(&l->product.a) + panel_bytes(l, &l->product.b, l->row->n, l->product.b.layout == 'r') + rows * 4 + note_and_barriers;
+  l->shared_bytes = l->row->m * l->row->n * 4 + l->depth * slot;
+}
+
 /* Narrow slabs load nothing in vain but are slower: where the ring would be shallow without, or wide ones load much in vain. */
 void cg_boxes_share(cg_launch *l) {
+  if (l->krows) {
+    share_krows(l);
+    return;
+  }
   share(l);
   int wide = l->depth;
   bool vain = loads_in_vain(&l->product.a, l->row->m, l->product.a.layout == 'c') || loads_in_vain(&l->product.b, l->row->n, l->product.b.layout == 'r');
@@ -237,7 +251,7 @@ static bool can_fetch(const cg_launch *l) {
   const ir_kernel_row *row = l->row;
   return element_bytes(&l->product.a) == 2 && stores_boxes(l) && l->product.t.layout == 'r' && box_columns(row) == BOX_ROWS &&
          part_columns(row) % BOX_ROWS == 0 && row->m * row->n <= 128 * ir_kernel_workers(row) &&
-         ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->live && !l->n_blocks;
+         ir_kernel_split(row) == 1 && !l->gathers && !l->samples && !l->regroups && !l->live && !l->krows && !l->n_blocks;
 }
 
 static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
@@ -247,7 +261,7 @@ static bool bring(cg_launch *l, const ir_buf *buf, int ways) {
                !ir_kernel_takes_turns(l->row) && box_columns(l->row) == BOX_ROWS;
   bool floats = ir_dtype_is_float(buf->dtype) && buf->dtype != IR_F64;
   int number = cg_buffer_number(l, buf);
-  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live &&
+  if ((ways & AT_PLACE) && (halves || bytes) && b->place < 0 && stores_boxes(l) && !l->gathers && !l->regroups && !l->live && !l->krows &&
       !l->groups.segment && barrier_bytes(l) == 16 && ir_kernel_split(l->row) == 1 && !l->in_place)
     return b->place = number, true;
   if ((ways & AT_PLACE) && floats && b->fetched < 0 && can_fetch(l)) return b->fetched = number, true;
@@ -324,7 +338,7 @@ static void add_a(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
   if (!b->tensor)
-    add_operand(arena, l, &p->a, l->buf_a, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+    add_operand(arena, l, &p->a, l->buf_a, l->live || l->krows || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
   else
     add_blocks(arena, l, &p->a, l->buf_a, b->tensor->dtype, most_blocks(arena, p->size_m, b->block_m, p->size_k, b->block_k), k_last ? b->block_m : b->block_k,
                k_last ? b->block_k : b->block_m, out);

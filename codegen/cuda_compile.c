@@ -117,7 +117,7 @@ static bool leaves_columns(const compilation *c, const ir_stage *stage) {
  * included. */
 static bool stands_in(compilation *c, variant *v, const ir_kernel_row *row) {
   const ir_kernel_row *chosen = v->launches.at.at[0].row;
-  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen) || ir_kernel_packs(chosen) || ir_kernel_spreads(chosen));
+  bool blocks = chosen && (ir_kernel_k_blocks(chosen) || ir_kernel_n_blocks(chosen) || ir_kernel_is_live(chosen) || ir_kernel_is_krows(chosen) || ir_kernel_packs(chosen) || ir_kernel_spreads(chosen));
   bool dense = !chosen || ir_kernel_is_dense(chosen) || blocks; /* who computes all is right too */
   bool reads = chosen && ir_kernel_reads_bsr(chosen), writes = chosen && ir_kernel_writes_bsr(chosen); /* stored blocks */
   if (row && (reads != ir_kernel_reads_bsr(row) || writes != ir_kernel_writes_bsr(row))) return false;

@@ -251,7 +251,7 @@ static void put_fill(const config *c, float fill) {
 
 static void put_lists(const config *c) {
   const cg_launch *l = c->l;
-  const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks || l->live ? l->list : NULL;
+  const ir_list *read = l->gathers || l->samples || l->k_blocks || l->n_blocks || l->live || l->krows ? l->list : NULL;
   const ir_list *made = c->l->detects ? c->l->stage->detects : NULL;
   bool halves = ir_kernel_pairs(l->row), own = read && read->pairs && l->gathers && !halves && read->strip % l->row->m == 0;
   line(c, "static constexpr bool gathers = %s, samples = %s, packed = %s, detects = %s;",
@@ -280,7 +280,8 @@ static void put_lists(const config *c) {
   if (made)
     line(c, "static constexpr int detect_strip = %lld, detect_gran = %lld; static constexpr bool detect_across = %s; // strips lie along n",
          (long long)made->strip, (long long)made->gran, l->detects_across ? "true" : "false");
-  if (l->own_lists || l->own_verdict) put_size(c, "strips", read->strips);
+  if (l->own_lists || l->own_verdict || l->krows) put_size(c, "strips", read->strips);
+  if (l->krows) put_pointer(c, "rows_packed", "const A", l->buf_packed);
   if (ir_kernel_skips(l->row) && !ir_kernel_skips_columns(l->row)) {
     line(c, "static constexpr bool noted = %s; // bits say where A is not zero", l->noted ? "true" : "false");
     line(c, "static constexpr int strip = %lld;", l->noted ? (long long)l->noted->strip : 1ll);
@@ -657,6 +658,7 @@ static void put_list_kernel(const config *c) {
   bool rounded = strip_dim(c->l) >= 0 && ir_tensor_extent(list->tensor, strip_dim(c->l)) != list->tensor->dim[strip_dim(c->l)];
   line(c, "static constexpr bool strip_is_rounded = %s; // a chunk may reach over the end", rounded ? "true" : "false");
   put_size(c, "axis_extent", ir_tensor_extent(list->tensor, list->axis_dim));
+  if (c->l->krows) line(c, "static constexpr int section = %lld; // rows that a strip lists for themselves", (long long)list->section);
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
   if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s, tells_partial = %s; // two strips share a list; which columns hold everywhere", list->pairs ? "true" : "false",
                          c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");
@@ -770,7 +772,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
     return;
   }
   bool makes = launch->row->multiply == IR_MULTIPLY_NONE;
-  const char *file = makes && launch->regroups ? "regroup" : makes && launch->live ? "live" : launch->row->skeleton;
+  const char *file = makes && launch->regroups ? "regroup" : makes && launch->krows ? "krows" : makes && launch->live ? "live" : launch->row->skeleton;
   if (launch->cluster) file = "strips";
   if (launch->part && !strcmp(launch->part, "lists_of_pairs")) file = "pairs";
   if (makes && launch->compacted) file = "compact";
@@ -778,7 +780,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
-  if (sample.l) ir_text_printf(out, "#include \"spc/front.cuh\"\n#include \"spc/%s.cuh\"\n", sample.l->regroups ? "regroup" : sample.l->live ? "live" : "detect");
+  if (sample.l) ir_text_printf(out, "#include \"spc/front.cuh\"\n#include \"spc/%s.cuh\"\n", sample.l->regroups ? "regroup" : sample.l->krows ? "krows" : sample.l->live ? "live" : "detect");
   ir_text_put(out, "\n");
   if (sample.l) {
     put_struct(&sample, "Sample");

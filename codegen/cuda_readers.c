@@ -102,3 +102,14 @@ bool cg_keeps_bits(const ir_kernel *kernel, const ir_list *list) {
 bool cg_is_both(const ir_kernel *kernel, const ir_list *list) {
   return cg_walks_bits(kernel, list) || (cg_reads_counts(kernel, list) && !cg_keeps_bits(kernel, list) && !cg_moves_at_once(kernel, list));
 }
+
+/* Every stage that reads the list runs only where its guard says sparse. */
+bool cg_is_guarded(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    for (int r = 0; r < stage->reads.count && stage->kind == IR_STAGE_COMPUTE; r++)
+      if (stage->reads.at[r] == list && (stage->when.list != list || stage->when.above))
+        return false;
+  }
+  return list->verdict && list->threshold;
+}

@@ -112,181 +112,7 @@ static const char *layouts_unfit(selection *s, const cg_product *p, const ir_ker
                         row->layout_b, p->a.tensor->name, p->a.layout, p->b.tensor->name, p->b.layout);
 }
 
-/* It was written over the list, by a stage that computes its listed columns alone: the indices of the list as the access names them. */
-static bool is_packed(const selection *s, const ir_list *list, const ir_tensor *tensor, ir_expr *const *subs, ir_index **axis,
-                      ir_index **strip) {
-  for (int i = 0; i < s->kernel->stages.count; i++) {
-    const ir_stage *other = s->kernel->stages.at[i];
-    const ir_kernel_row *row = other->row ? ir_kernel_row_named(other->row) : NULL;
-    if (!row || !ir_kernel_samples(row) || !other->stmts.count || !other->reads.count) continue;
-    const ir_stmt *stmt = ir_stage_stmt(other);
-    if (stmt->target != tensor || other->reads.at[0] != list) continue;
-    for (int d = 0; d < tensor->rank; d++) {
-      if (ir_is_bare(stmt->subs[d], list->axis)) *axis = subs[d]->index;
-      if (ir_is_bare(stmt->subs[d], list->strip_index)) *strip = subs[d]->index;
-    }
-    return true;
-  }
-  return false;
-}
-
-/* The list as the product sees it: m and n change places when it strips B's index. */
-static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index *strip) {
-  cg_product *p = &l->product;
-  if (p->batch_count) return "a list has no batch index";
-  if (strip == p->n) cg_product_swap(p);
-  if (!strip || strip != p->m) return "its list has no strips along an index of the result";
-  if (list->strip * (list->pairs ? 2 : 1) % l->row->m) return "a tile of the result does not lie in one strip of the list";
-  if (list->pairs && !ir_kernel_pairs(l->row) && l->packed && (l->row->m > list->strip || ir_kernel_moves_boxes(l->row)))
-    return "what one of two strips has no entry for was not written: it must tell them apart";
-  if (ir_kernel_pairs(l->row) && (!list->pairs || 2 * list->strip != l->row->m))
-    return "its list is not of two strips that are the halves of a tile";
-  if (list->gran & (list->gran - 1)) return "the micro-tile's length is not a power of two";
-  l->list = list;
-  return NULL;
-}
-
-/* The list of a k gather: along k. */
-static const char *fit_list(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  ir_index *axis = list->axis, *strip = list->strip_index;
-  cg_product *p = &l->product;
-  l->packed = is_packed(s, list, p->a.tensor, p->a.subs, &axis, &strip) ||
-              is_packed(s, list, p->b.tensor, p->b.subs, &axis, &strip) || cg_reads_beside(s->arena, s->kernel, l, &axis, &strip);
-  if (axis != p->k) return "its list is not along the reduced index";
-  l->gathers = true;
-  const char *why = fit_strips(l, list, strip);
-  l->compacted = ir_kernel_packs(l->row);
-  if (why || !l->compacted) return why;
-  l->packed = true;
-  return list->packed && list->tensor == p->a.tensor ? NULL : "its list does not bring what it names side by side";
-}
-
-/* What the stage computes lies side by side first. */
-static bool is_listed(const selection *s) {
-  const ir_kernel_row *row = s->stage->row ? ir_kernel_row_named(s->stage->row) : NULL;
-  return row && ir_kernel_spreads(row);
-}
-
-/* T is then what lies side by side, of the product's m and n; its rows are where that goes. */
-static void lie_beside(selection *s, cg_launch *l) {
-  cg_operand *t = &l->product.t;
-  l->pitch_whole = t->pitch;
-  t->layout = 'c';
-  t->stride_m = ir_int(s->arena, 1);
-  t->stride_n = t->pitch = l->product.size_m;
-}
-
-/* The list of a sampled product: along an index of the result, which becomes n. */
-static const char *fit_columns(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  const char *why = fit_strips(l, list, list->strip_index);
-  if (why) return why;
-  if (list->axis != l->product.n) return "its list is not along an index of the result";
-  if (list->pairs && list->gran > 1) return "columns of two strips that are told apart are listed one by one";
-  if (is_listed(s)) lie_beside(s, l);
-  if (l->product.t.layout != 'c') return "listed columns are stored one after the other, each contiguous";
-  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "listed columns are stored in 16 bits";
-  l->samples = true;
-  return NULL;
-}
-
 static ir_buf *listed_buffer(const selection *s, const cg_launch *l) { return ir_workspace_of(s->kernel, l->product.t.tensor, "listed"); }
-
-static const ir_kernel_row *spreading_row(void) { return ir_kernel_row_named("spread"); }
-
-/* The same of a whole result, which lies row by row. */
-static const char *fit_spread(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  const char *why = fit_strips(l, list, list->strip_index);
-  const cg_operand *t = &l->product.t;
-  if (why) return why;
-  if (list->axis != l->product.n || !list->bits || list->pairs || list->gran != 1 || list->strip > spreading_row()->m) return "its list, of bits, is not of single columns of the result";
-  if (t->layout != 'r') return "the listed index is not the contiguous one of the result";
-  if (ir_dtype_bytes(t->tensor->dtype) != 2) return "its result has 16 bits";
-  if (s->stage->funcs.count < 2) return "its statement has no condition";
-  if (!cg_spread_takes(s->stage, s->stage->funcs.at[1], 1)) return "its condition is no function of what lies side by side, what lies at the place, m and n";
-  l->samples = true;
-  l->in_place = ir_stage_stores_in_place(s->kernel, s->stage);
-  if (l->in_place && !ir_kernel_moves_boxes(l->row)) return "its columns have no workspace";
-  if (l->in_place) l->pitch_whole = t->pitch;
-  else lie_beside(s, l);
-  return NULL;
-}
-
-/* The list of blocks along k: whole k tiles of it. */
-static const char *fit_k_blocks(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  if (list->axis != l->product.k) return "its list is not along the reduced index";
-  if (list->gran % l->row->k) return "a micro-tile of the list is not whole k tiles";
-  l->k_blocks = true;
-  return fit_strips(l, list, list->strip_index);
-}
-
-/* The same over rows in the list's order: they are stored row by row. */
-static const char *fit_regrouped(selection *s, cg_launch *l) {
-  const char *why = fit_k_blocks(s, l);
-  if (why) return why;
-  if (!l->list->order) return "its list has no order of rows";
-  if (l->product.t.layout != 'r') return "the rows of the result are not contiguous";
-  l->regroups = true;
-  return NULL;
-}
-
-/* The list of rows that hold anything, and these rows. */
-static const char *fit_live(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  cg_product *p = &l->product;
-  if (p->batch_count) return "a list has no batch index";
-  if (list->axis == p->n) cg_product_swap(p);
-  if (list->axis != p->m || list->tensor != p->a.tensor || !list->packed)
-    return "its list does not pack the rows of a factor";
-  if (p->t.layout != 'r') return "the rows of the result are not contiguous";
-  l->list = list;
-  l->live = true;
-  return NULL;
-}
-
-/* The list of blocks of the result: runs of its contiguous index, whole boxes. */
-static const char *fit_n_blocks(selection *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
-  const char *why = fit_strips(l, list, list->strip_index);
-  if (why) return why;
-  if (list->axis != l->product.n || !list->bits) return "its list, of bits, is not along an index of the result";
-  if (list->gran % 64) return "a micro-tile of the list is not whole boxes";
-  if (l->product.t.layout != 'r') return "the listed index is not the contiguous one of the result";
-  if (ir_dtype_bytes(l->product.t.tensor->dtype) != 2) return "its result has 16 bits";
-  l->n_blocks = true;
-  return NULL;
-}
-
-/* A row that skips k's looks at A, whose k's lie side by side then, or at bits that its stage reads. */
-static const char *fit_bits(selection *s, cg_launch *l) {
-  const cg_product *p = &l->product;
-  if (!s->stage->reads.count) return p->a.layout == 'r' ? NULL : "where it looks at values, k is contiguous in A";
-  const ir_list *list = s->stage->reads.at[0];
-  if (!list->bits || list->tensor != p->a.tensor || list->axis != p->k || list->strip_index != p->m ||
-      list->gran != 1 || list->strip % l->row->m)
-    return "its list has no bits of its tiles' rows and single k's";
-  l->noted = list;
-  return NULL;
-}
-
-/* A row that looks at zeros itself: what it asks, and where. */
-static const char *fit_skipping(selection *s, cg_launch *l) {
-  if (l->product.batch_count) return "it takes no batch index";
-  if (!ir_kernel_skips_columns(l->row)) return fit_bits(s, l);
-  if (s->stage->stmts.at[0]->fill != 0) return "what it does not compute is zero";
-  return cg_product_asked(s->arena, &l->product, &l->asked)
-             ? NULL
-             : "no matrix of the result's indices says where it is asked for";
-}
 
 /* What a block that skips columns lists, and its sums; what a warp that skips k's has room for (kskip.cuh). */
 static int skipping_bytes(const cg_launch *l) {
@@ -296,17 +122,6 @@ static int skipping_bytes(const cg_launch *l) {
   if (ir_kernel_brings_rows(row)) return 224 << 10; /* as many slots as there is room for (nbulk.cuh) */
   return ir_kernel_skips_columns(row) ? warps * row->m * at_once * 4 + row->n * 4
                                       : warps * room * (4 + row->m * 2);
-}
-
-static const char *fit_lists(selection *s, cg_launch *l) {
-  if (ir_kernel_gathers(l->row)) return fit_list(s, l);
-  if (ir_kernel_samples(l->row)) return fit_columns(s, l);
-  if (ir_kernel_spreads(l->row)) return fit_spread(s, l);
-  if (ir_kernel_regroups(l->row)) return fit_regrouped(s, l);
-  if (ir_kernel_is_live(l->row)) return fit_live(s, l);
-  if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
-  if (ir_kernel_skips(l->row)) return fit_skipping(s, l);
-  return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
 }
 
 /* Whether the epilogue of this launch can make the bits of the stage's list; may exchange m and n.
@@ -352,12 +167,12 @@ static bool decides_itself(const selection *s, const cg_launch *l) {
 /* Of columns that are spread afterwards: the value without the condition, which is asked there. */
 static const ir_func *fragment_of(const selection *s, const ir_kernel_row *row) {
   const ir_stage *stage = s->stage;
-  int number = is_listed(s) && !ir_kernel_is_dense(row) ? 2 : 0;
+  int number = cg_stage_is_listed(s->stage) && !ir_kernel_is_dense(row) ? 2 : 0;
   return stage->funcs.count > number ? stage->funcs.at[number] : NULL;
 }
 
 /* Nobody else takes what the launch has computed side by side. */
-static bool spreads(const selection *s, const cg_launch *l) { return l->samples && is_listed(s) && !ir_stage_is_aside(s->kernel, s->stage); }
+static bool spreads(const selection *s, const cg_launch *l) { return l->samples && cg_stage_is_listed(s->stage) && !ir_stage_is_aside(s->kernel, s->stage); }
 
 /* Who loads fills meanwhile what no listed column touches. */
 static void fill_beside(selection *s, cg_launch *l) {
@@ -374,7 +189,7 @@ static void store_in_place(selection *s, cg_launch *l) {
 /* What was computed side by side goes to its columns. */
 static void select_spreading(selection *s, const cg_launch *computes) {
   const cg_launch from = *computes; /* launches move */
-  const ir_kernel_row *row = spreading_row();
+  const ir_kernel_row *row = cg_spreading_row();
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   cg_spread_behind(s->arena, s->kernel, &from, l);
   use_guard(s, l);
@@ -411,7 +226,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, "the operands' element types are not the kernel's");
   cg_launch *l = launch_new(s, row, row->skeleton, row->threads);
   l->product = product;
-  why = fit_lists(s, l);
+  why = cg_fit_lists(s->arena, s->kernel, s->stage, l);
   if (ir_kernel_moves_boxes(row) && product.batch_count > IR_MAP_BATCHES)
     why = ir_format_text(s->arena, "it takes %d batch indices at most", IR_MAP_BATCHES);
   if (ir_kernel_moves_boxes(row) && groups.segment && product.t.layout != 'r')
@@ -430,7 +245,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     return unfit(s, row->name, layouts_unfit(s, &l->product, row));
   l->buf_a = l->columns ? use(s, l, l->columns) : use_values(s, l, l->product.a.tensor);
   l->buf_b = use_values(s, l, l->product.b.tensor);
-  l->buf_t = l->samples && is_listed(s) && !l->in_place ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
+  l->buf_t = l->samples && cg_stage_is_listed(s->stage) && !l->in_place ? use(s, l, listed_buffer(s, l)) : use_values(s, l, l->product.t.tensor);
   if (scales.tensor) l->scales.buf = use_values(s, l, scales.tensor);
   if (bsr.tensor) l->bsr.buf_pos = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_POS, 1));
   if (bsr.tensor) l->bsr.buf_crd = use(s, l, cg_level_buffer(s->arena, bsr.tensor, IR_BUF_CRD, 1));
@@ -443,7 +258,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
     l->buf_counts = use(s, l, l->list->counts);
   }
   if (l->regroups) l->buf_order = use(s, l, l->list->order);
-  if (l->compacted) l->buf_packed = use(s, l, l->list->packed);
+  if (l->compacted || l->krows) l->buf_packed = use(s, l, l->list->packed);
   if (l->live) l->buf_order = l->buf_ids, l->buf_packed = use(s, l, l->list->packed), l->buf_bits = use(s, l, l->list->bits);
   if (l->detects) l->buf_bits = use(s, l, s->stage->detects->bits);
   if (l->n_blocks && l->list) l->buf_bits = use(s, l, l->list->bits);
@@ -455,7 +270,7 @@ static spc_status select_product(selection *s, const ir_kernel_row *row) {
   l->own_dense = ir_kernel_moves_boxes(row) && (l->gathers || l->k_blocks || l->live || ir_kernel_narrow(row)) && (!l->packed || l->compacted) &&
                  !s->stage->detects && cg_has_dense_twin(s->kernel, s->stage, row);
   l->own_lists = l->own_dense && !strcmp(row->name, s->stage->row) && cg_walks_bits(s->kernel, l->list);
-  l->own_verdict = ir_kernel_moves_boxes(row) && l->list && cg_reads_counts(s->kernel, l->list);
+  l->own_verdict = ir_kernel_moves_boxes(row) && l->list && (l->krows ? cg_is_guarded(s->kernel, l->list) : cg_reads_counts(s->kernel, l->list));
   if (l->own_lists) l->buf_bits = use(s, l, l->list->bits);
   if (l->own_lists || l->own_verdict) l->weighs = l->list;
   l->func = fragment_of(s, row);
@@ -526,17 +341,6 @@ static spc_status select_attend(selection *s, const ir_kernel_row *row) {
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
-/* Every stage that reads the list runs only where its guard says sparse. */
-static bool is_guarded(const ir_kernel *kernel, const ir_list *list) {
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    for (int r = 0; r < stage->reads.count && stage->kind == IR_STAGE_COMPUTE; r++)
-      if (stage->reads.at[r] == list && (stage->when.list != list || stage->when.above))
-        return false;
-  }
-  return list->verdict && list->threshold;
-}
-
 static void use_verdict(selection *s, cg_launch *l) {
   l->buf_verdict = use(s, l, l->list->verdict);
   l->weighs = l->list;
@@ -552,7 +356,7 @@ static void use_decision(selection *s, cg_launch *l) {
 static cg_launch *list_launch(selection *s, const ir_kernel_row *row, const char *part) {
   cg_launch *l = launch_new(s, row, part, row->threads);
   l->list = s->stage->detects;
-  l->lists_guarded = l->sampled = is_guarded(s->kernel, l->list);
+  l->lists_guarded = l->sampled = cg_is_guarded(s->kernel, l->list);
   return l;
 }
 
@@ -570,7 +374,7 @@ static void select_values(selection *s, const ir_kernel_row *row) {
   if (!bits) l->buf_ids = use(s, l, list->ids);
   if (!bits) l->buf_counts = use(s, l, list->counts);
   if (!bits) cg_clear_shares(s->arena, l);
-  if ((bits || strips) && is_guarded(s->kernel, list))
+  if ((bits || strips) && cg_is_guarded(s->kernel, list))
     use_verdict(s, l);
   else
     use_guard(s, l);
@@ -584,7 +388,7 @@ static void select_lists(selection *s, const ir_kernel_row *row, bool from_value
   l->buf_ids = use(s, l, list->ids);
   l->buf_counts = use(s, l, list->counts);
   cg_clear_shares(s->arena, l);
-  l->lists_guarded = is_guarded(s->kernel, list);
+  l->lists_guarded = cg_is_guarded(s->kernel, list);
   l->sampled = from_values && l->lists_guarded;
   use_decision(s, l);
 }
@@ -629,6 +433,17 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
   use_decision(s, l);
 }
 
+/* Values to a list of the rows of each block, and what they hold there. */
+static void select_krows(selection *s, const ir_kernel_row *row) {
+  const ir_list *list = s->stage->detects;
+  cg_launch *l = list_launch(s, row, "list_krows");
+  l->krows = true;
+  l->threads = (int)list->section;
+  l->buf_a = use_values(s, l, list->tensor);
+  l->buf_ids = use(s, l, list->ids), l->buf_counts = use(s, l, list->counts), l->buf_packed = use(s, l, list->packed);
+  use_decision(s, l);
+}
+
 /* Values to a list and what it names of each row, side by side; or, where others read it or an epilogue has made bits, bits to that. */
 static void select_compacted(selection *s, const ir_kernel_row *row, bool values) {
   const ir_list *list = s->stage->detects;
@@ -645,13 +460,13 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   l->buf_counts = use(s, l, list->counts);
   l->buf_packed = use(s, l, list->packed);
   cg_clear_shares(s->arena, l);
-  l->lists_guarded = is_guarded(s->kernel, list);
+  l->lists_guarded = cg_is_guarded(s->kernel, list);
   l->sampled = values && l->lists_guarded;
   use_decision(s, l);
 }
 
 /* What takes a sample of the list's values, as the launches that read them would (kernels/front.cuh). */
-static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : ir_list_is_of_rows(list) ? "sample_live" : "sample_values"; }
+static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : list->section ? "sample_krows" : ir_list_is_of_rows(list) ? "sample_live" : "sample_values"; }
 
 /* The dense branch in front of the list: with a sample of what the row's launches would read, in this launch's buffers. */
 static spc_status select_front(selection *s, const ir_kernel_row *row) {
@@ -663,7 +478,7 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
   cg_launch *l = &s->out->at.at[s->out->at.count - 1], *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
   sample->list = l->fronted;
-  sample->regroups = list->order != NULL;
+  sample->regroups = list->order != NULL, sample->krows = list->section > 0;
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
@@ -684,11 +499,12 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row) {
                  ir_format_text(s->arena, "`%s` is not stored dense", list->tensor->name));
   if (values && list->tensor->rank != (list->strip_dim >= 0 || list->packed ? 2 : 1)) /* of whole rows too */
     return unfit(s, row->name, "the listed tensor has more indices than the strip's and the axis");
-  bool rows = list->order || ir_list_is_of_rows(list);
+  bool rows = list->order || list->section || ir_list_is_of_rows(list);
   if (!rows && list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
   if (has_front(s, list)) SPC_TRY(select_front(s, row));
   if (list->order) select_regrouped(s, row);
+  else if (list->section) select_krows(s, row);
   else if (rows) select_packing(s, row);
   else if (list->packed) select_compacted(s, row, values);
   else {
@@ -785,7 +601,7 @@ static spc_status select_launches(selection *s, const char *row_name) {
   if (ir_kernel_attends(row)) return select_attend(s, row);
   if (row->multiply != IR_MULTIPLY_NONE) return select_product(s, row);
   if (ir_kernel_scatters(row)) return select_scatter(s, row);
-  if (row == spreading_row()) return select_beside(s, row);
+  if (row == cg_spreading_row()) return select_beside(s, row);
   if (!strcmp(row->name, "guard")) return select_guard(s, row);
   return select_detection(s, row);
 }

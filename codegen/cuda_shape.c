@@ -92,6 +92,7 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
   if (l->compacted) return at_least_one(a, compact_blocks(a, l));
   if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
+  if (l->krows) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, ir_ceil_div(a, ir_tensor_extent(l->list->tensor, l->list->axis_dim), (int)l->list->section))); /* a block a section of each strip */
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */
   if (!strcmp(l->part, "detect_bits") && cg_detects_by_blocks(l->list)) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, words));
   if (!strcmp(l->part, "detect_bits"))
@@ -209,7 +210,7 @@ int cg_blocks_beside(const cg_launch *l) {
   if (l->attend.takes_notes || l->spreads) return CG_BLOCKS_BESIDE;
   if (l->attend.is) return attending_blocks(l);
   if (!strcmp(l->part, "lists_from_bits")) return THREADS_A_UNIT / l->threads;
-  if (!strcmp(l->part, "lists_of_pairs") || (l->compacted && l->row->multiply == IR_MULTIPLY_NONE)) return THREADS_A_UNIT / 2 / l->threads;
+  if (!strcmp(l->part, "lists_of_pairs") || !strcmp(l->part, "list_krows") || (l->compacted && l->row->multiply == IR_MULTIPLY_NONE)) return THREADS_A_UNIT / 2 / l->threads;
   if (ir_kernel_widens(l->row) && !ir_kernel_moves_boxes(l->row)) return l->row->m > 8 ? 2 : 3;
   if (ir_kernel_writes_bsr(l->row)) return ir_kernel_moves_boxes(l->row) ? 1 : 4;
   if (l->next) return 3;

@@ -68,6 +68,8 @@ bool ir_kernel_regroups(const ir_kernel_row *row) { return row->load_a == IR_LOA
 
 bool ir_kernel_is_live(const ir_kernel_row *row) { return row->load_a == IR_LOADER_LIVE; }
 
+bool ir_kernel_is_krows(const ir_kernel_row *row) { return row->load_a == IR_LOADER_KROWS; }
+
 bool ir_kernel_n_blocks(const ir_kernel_row *row) { return row->load_b == IR_LOADER_NBLOCK; }
 
 bool ir_kernel_fills(const ir_kernel_row *row) { return ir_kernel_spreads(row) || ir_kernel_n_blocks(row); }
@@ -164,7 +166,7 @@ bool ir_kernel_detects(const ir_kernel_row *row, int64_t strip, int64_t gran) {
   const int64_t word = 32 * gran;
   int m, n;
   if (ir_kernel_skips_columns(row)) return strip == row->m && gran == 1;
-  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_spreads(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || ir_kernel_reads_bsr(row) || ir_kernel_writes_bsr(row) || row->m % strip || row->n % word ||
+  if (strip <= 0 || ir_kernel_n_blocks(row) || ir_kernel_spreads(row) || ir_kernel_regroups(row) || ir_kernel_is_live(row) || ir_kernel_is_krows(row) || ir_kernel_reads_bsr(row) || ir_kernel_writes_bsr(row) || row->m % strip || row->n % word ||
       ir_kernel_streams(row) || ir_kernel_widens(row) || ir_kernel_skips(row) || ir_kernel_is_grouped(row) || ir_kernel_split(row) > 1)
     return false;
   if (!ir_kernel_moves_boxes(row)) return true;

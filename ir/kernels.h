@@ -14,6 +14,7 @@ typedef enum ir_load {
   IR_LOADER_NSPREAD,
   IR_LOADER_ROWS,
   IR_LOADER_LIVE,
+  IR_LOADER_KROWS,
   IR_LOADER_GROUPS,
   IR_LOADER_TMA,
   IR_LOADER_KBLOCK,
@@ -60,6 +61,8 @@ int ir_kernel_strip(const ir_kernel_row *row);
 bool ir_kernel_k_blocks(const ir_kernel_row *row); /* its k tiles are those of a list */
 bool ir_kernel_regroups(const ir_kernel_row *row); /* and its rows are those of the list's order */
 bool ir_kernel_is_live(const ir_kernel_row *row); /* its rows are those of a list, packed; the result's others are filled */
+/* Each block of k is multiplied with the rows that a list names for it, and what it adds to them is summed up on chip. */
+bool ir_kernel_is_krows(const ir_kernel_row *row);
 bool ir_kernel_n_blocks(
     const ir_kernel_row *row); /* a list names the runs of columns that it computes; it fills the
                                   others, and its result is whole */

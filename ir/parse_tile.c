@@ -178,6 +178,7 @@ static const field list_fields[] = {
     FIELD(ir_list, axis, INDEX),    FIELD(ir_list, strip_dim, DIM),
     FIELD(ir_list, axis_dim, DIM),  FIELD(ir_list, break_even, NUMBER),
     FIELD(ir_list, strip, INT64),   FIELD(ir_list, gran, INT64),
+    FIELD(ir_list, section, INT64),
     FIELD(ir_list, strips, EXPR),   FIELD(ir_list, capacity, EXPR),
     FIELD(ir_list, counts, BUF),    FIELD(ir_list, ids, BUF),
     FIELD(ir_list, bits, BUF),      FIELD(ir_list, starts, BUF),

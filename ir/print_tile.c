@@ -127,6 +127,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_int(w, "axis_dim", list->axis_dim, INT64_MIN);
   put_int(w, "strip", list->strip, 0);
   put_int(w, "gran", list->gran, 0);
+  put_int(w, "section", list->section, 0);
   put_size(w, "strips", list->strips);
   put_size(w, "capacity", list->capacity);
   put_buf_field(w, "counts", list->counts);

@@ -22,6 +22,10 @@
  *     packed  [rows][axis]               with strips: of each row the elements at its strip's ids, one after the other, and zeros behind them
  *                                        up to a multiple of IR_LIST_PACKED
  *     partial i32 [strips]               how many of a strip's ids hold a zero too: of a list of single elements of the axis
+ * Strips may be blocks of the tensor's contiguous axis, and what is listed the rows that hold anything in them, in sections of so many rows:
+ *     counts  i32 [sections][strips]     how many of a section's rows
+ *     ids     i32 [strips][pitch]        of each section, from its first row's place on, which of its rows; pitch = rows up to a multiple of IR_LIST_ROWS
+ *     packed  [strips][pitch][strip]     what they hold there, in pieces of 16 bytes whose order is the kernel's (kernels/krows.cuh)
  * Two strips may share a list that tells them apart: first those of the first strip alone, then of both, then of the second alone,
  * each of the three ascending; so a strip's own ones lie side by side:
  *     counts  i32 [pairs], [pairs][2]    how many of either, and of each of the two strips
@@ -45,7 +49,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
+enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
 
 struct ir_list {
   const char *name;
@@ -53,7 +57,7 @@ struct ir_list {
   ir_index *strip_index;   /* NULL: one strip, the list is for the whole axis */
   ir_index *axis;          /* both as the stage that reads the list names them */
   int strip_dim, axis_dim; /* the dimensions of `tensor` they stand for; strip_dim -1: one strip */
-  int64_t strip, gran;
+  int64_t strip, gran, section; /* section: rows that a strip lists for themselves; 0: strips are not blocks of rows */
   ir_expr *strips, *capacity;  /* i64 */
   ir_buf *counts, *ids, *bits; /* workspaces; bits may be NULL; counts and ids are where bits alone are read */
   ir_buf *starts, *vals;       /* of compressed rows; both, or NULL */
@@ -77,6 +81,11 @@ struct ir_list {
 /* Where the counts of single strips begin among a list's, by the number of strips. */
 static inline int64_t ir_list_first_count(const ir_list *list, int64_t strips) {
   return list->pairs ? strips / 2 + strips % 2 : 0;
+}
+
+/* How many counts there are, by the numbers of strips and of what each may hold. */
+static inline int64_t ir_list_counts(const ir_list *list, int64_t strips, int64_t capacity) {
+  return list->section ? strips * (capacity / list->section + !!(capacity % list->section)) : strips;
 }
 
 /* It lists rows that hold anything, and packs them: there are no strips. */

@@ -99,7 +99,9 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->marks, IR_I32, "marks");
   check_list_buf(c, list->order, IR_I32, "order");
   if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
-  if (list->packed && (list->gran != 1 || !list->bits || list->order || list->vals || list->pairs || (list->fused && !list->strip_index)))
+  if (list->section && (list->section < 0 || !list->strip_index || !list->packed || list->bits || list->gran != 1 || list->order || list->vals || list->pairs || list->fused || list->sums))
+    ir_fault(c, list->span, "only a list that packs the rows of blocks, whose values are looked at, has sections");
+  if (list->packed && !list->section && (list->gran != 1 || !list->bits || list->order || list->vals || list->pairs || (list->fused && !list->strip_index)))
     ir_fault(c, list->span, "only a list of single rows, whose values are looked at, or of single elements of strips packs them");
   check_list_buf(c, list->partial, IR_I32, "counts of columns that hold a zero too");
   if (list->partial && (!list->bits || !list->ids || !list->strip_index || list->gran != 1 || list->pairs || list->order || list->packed))
@@ -141,12 +143,16 @@ static void check_regrouped(ir_checker *c, const ir_stage *s) {
 /* Who multiplies what a list names finds it packed. */
 static void check_side_by_side(ir_checker *c, const ir_stage *s) {
   const ir_kernel_row *row = s->row ? ir_kernel_row_named(s->row) : NULL;
-  bool computes = row && s->kind == IR_STAGE_COMPUTE, live = computes && ir_kernel_is_live(row), packs = computes && ir_kernel_packs(row);
+  bool computes = row && s->kind == IR_STAGE_COMPUTE, live = computes && ir_kernel_is_live(row), packs = computes && ir_kernel_packs(row), krows = computes && ir_kernel_is_krows(row);
   const ir_list *read = s->reads.count == 1 ? s->reads.at[0] : NULL;
   if ((live || packs) && (!read || !read->packed || !read->strip_index != live))
     ir_fault(c, s->span, live ? "its kernel multiplies rows that a list has packed, and it reads no such list"
                               : "its kernel multiplies elements of rows that a list has packed, and it reads no such list");
-  if (s->detects && ir_list_is_of_rows(s->detects) && (!row || strcmp(row->name, "detect_values")))
+  if (krows && (!read || read->section != row->m || read->strip != row->k))
+    ir_fault(c, s->span, "its kernel multiplies blocks of k with the rows that a list names for each, in sections of %d, and it reads no such list", row->m);
+  for (int i = 0; i < s->reads.count && s->kind == IR_STAGE_COMPUTE && !krows; i++)
+    if (s->reads.at[i]->section) ir_fault(c, s->span, "its list is of the rows of blocks of k, and its kernel walks another kind");
+  if (s->detects && (ir_list_is_of_rows(s->detects) || s->detects->section) && (!row || strcmp(row->name, "detect_values")))
     ir_fault(c, s->span, "rows are packed by `detect_values` alone");
 }
 

@@ -265,6 +265,9 @@ void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_liste
 /* Lists of the rows of a factor that hold anything (ways_rows.c). */
 void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand);
 bool pass_is_live(const ir_candidate *candidate); /* it walks such a list */
+/* Lists of the rows that hold anything in each block of k (ways_krows.c). */
+void pass_ways_krows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand);
+bool pass_is_krows(const ir_candidate *candidate);
 /* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
 /* A candidate over lists of micro-tiles of the row's m and this many along the axis; `across`: the index that the row's n runs along. */

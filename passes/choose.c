@@ -332,7 +332,7 @@ static bool next_best(pass_ways *ways, const turned_set *set, unsigned turned,
     if (pass_is_library(candidate)) continue; /* it never stands in, nor behind a guard */
     if (like && (candidate->operand != like->operand || candidate->strip != like->strip ||
                  candidate->gran != like->gran || candidate->axis != like->axis ||
-                 candidate->regrouped != like->regrouped || pass_is_paired(candidate) != pass_is_paired(like) ||
+                 candidate->regrouped != like->regrouped || pass_is_krows(candidate) || pass_is_krows(like) || pass_is_paired(candidate) != pass_is_paired(like) ||
                  pass_is_attention(candidate) != pass_is_attention(like)))
       continue;
     if (!best || candidate->microseconds < best->microseconds) best = candidate;

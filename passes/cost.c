@@ -423,9 +423,29 @@ double pass_cost_attention(const pass_profile *p, const ir_kernel_row *row, cons
   return p->launch_us + p->start_us + both_limits(compute, whole * memory + fmax((1 - whole) * memory, rest));
 }
 
+/* Steps of a block of k, of which so many rows of a section hold anything, give or take: one for each 64 that have begun. */
+static double krows_steps(double rows, double section) {
+  const double a_step = 64;
+  double spread = sqrt(fmax(rows * (1 - rows / section), 1e-6)), steps = 1 - exp(-rows);
+  for (double full = a_step; full < section; full += a_step) steps += 0.5 * erfc((full + 0.5 - rows) / (spread * sqrt(2)));
+  return steps;
+}
+
+/* Persistent blocks whose tiles are sections of many rows: what a block of k adds to its rows' sums goes to shared memory, one step after the other. */
+static double krows_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const double wide = 64, fixed = 0.46; /* columns; of a step, what does not depend on them */
+  double section = fmin(tiling->m, q->m), rows = fmin(1, tiling->cover) * section;
+  double turns = ceil(ceil(q->m / tiling->m) * ceil(q->n / tiling->n) / p->units);
+  double step = krows_steps(rows, section) * p->krow_step_us * (fixed + (1 - fixed) * tiling->n / wide), add = rows * tiling->n / (p->krow_gsums * 1e3);
+  double one = ceil(q->k / tiling->k) * (step + add) + p->krow_tile_us * section * tiling->n / (512 * wide);
+  double moved = q->k * q->n * (double)ir_dtype_bytes(q->b) + tiling->cover * q->m * q->k * (double)ir_dtype_bytes(q->a) + q->m * q->n * (double)ir_dtype_bytes(q->c);
+  return p->launch_us + p->start_us + both_limits(turns * one, microseconds_of_bytes(moved, p->bandwidth_gbs));
+}
+
 double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_product *q,
                          const pass_tiling *tiling) {
   if (tiling->row && ir_kernel_is_live(tiling->row)) return live_time(p, q, tiling);
+  if (tiling->row && ir_kernel_is_krows(tiling->row)) return krows_time(p, q, tiling);
   if (tiling->row && ir_kernel_narrow(tiling->row)) return narrow_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_brings_rows(tiling->row)) return bulk_time(p, q, tiling);

@@ -113,6 +113,7 @@ static void put_list(const ir_list *list, ir_text *out) {
       out, " x %lld %s of `%s`, %s\n", (long long)list->gran, list->axis->name, list->tensor->name,
       !list->ids    ? list->verdict ? "bits alone, made in the epilogue that makes the zeros" : "bits alone, of the kernel that knows where it is asked for"
       : list->fused  ? "bits made in the epilogue that makes the zeros"
+      : list->section ? "detected from its values; of each block the rows that hold anything are packed"
       : list->packed ? "detected from its values and brought side by side, row by row"
                      : "detected from its values");
 }

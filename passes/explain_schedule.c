@@ -80,7 +80,7 @@ void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, i
     const ir_candidate *c = kernel->candidates.at[i];
     if (c->verdict != IR_CHOSEN) continue;
     bool listed = c->operand && c->axis;
-    if (listed && is_let(c->operand) && has_name(c->operand) &&
+    if (listed && !pass_is_krows(c) && is_let(c->operand) && has_name(c->operand) &&
         !compacted_before(kernel, i, c->operand))
       put_compact(kernel, c, out);
     if (!has_name(c->target)) {

@@ -112,7 +112,7 @@ static double break_even(const branches *b) {
   if (options && options->force_guard == 1) return 2;
   if (options && options->force_guard == 2) return 0;
   if (pass_is_paired(b->sparse) || pass_is_spread(b->sparse)) return searched_break_even(b, b->dense);
-  if (pass_is_sampled(b->sparse)) return searched_break_even(b, b->dense / (1 + b->context->profile->guard_margin)); /* where a turn more begins they are far apart */
+  if (pass_is_sampled(b->sparse) || pass_is_krows(b->sparse)) return searched_break_even(b, b->dense / (1 + b->context->profile->guard_margin)); /* where a turn more begins, or time climbs with what is listed, they are far apart */
   return pass_break_even(sparse_time(b, 0), sparse_time(b, 1), b->dense);
 }
 

@@ -97,7 +97,7 @@ static bool stands(const pass_way *way) { return !*way->candidate->why && !way->
 /* ---- compact --------------------------------------------------------------------------------- */
 static bool lists_operand(const ir_candidate *candidate, const ir_tensor *tensor, int64_t strip,
                           int64_t gran) {
-  return candidate->operand == tensor && candidate->axis && !pass_is_live(candidate) && candidate->strip == strip &&
+  return candidate->operand == tensor && candidate->axis && !pass_is_live(candidate) && !pass_is_krows(candidate) && candidate->strip == strip &&
          candidate->gran == gran;
 }
 

@@ -62,7 +62,7 @@ static void take_candidate(pass_context *context, const ir_kernel *kernel, ir_st
     if (other != candidate && other->target == candidate->target &&
         other->verdict == IR_RUNNER_UP && other->operand == candidate->operand &&
         other->strip == candidate->strip && other->gran == candidate->gran &&
-        other->axis == candidate->axis && other->regrouped == candidate->regrouped &&
+        other->axis == candidate->axis && other->regrouped == candidate->regrouped && pass_is_krows(other) == pass_is_krows(candidate) &&
         pass_is_paired(other) == pass_is_paired(candidate))
       IR_PUSH(context->arena, &stage->runners_up, other);
   }
@@ -126,7 +126,8 @@ static ir_stage *compute_stage(pass_context *context, ir_kernel *kernel, ir_stmt
 static bool same_micro_tiles(const ir_list *list, const ir_tensor *listed, const ir_candidate *candidate) {
   return list->tensor == listed && list->strip == candidate->strip &&
          list->gran == candidate->gran && list->pairs == pass_is_paired(candidate) &&
-         !list->order == !candidate->regrouped && !list->packed == !(pass_is_live(candidate) || pass_is_packing(candidate)) &&
+         !list->order == !candidate->regrouped && !list->packed == !(pass_is_live(candidate) || pass_is_packing(candidate) || pass_is_krows(candidate)) &&
+         list->section == (pass_is_krows(candidate) ? ir_kernel_row_named(candidate->row)->m : 0) &&
          (list->strip_index == NULL) == (candidate->strip_index == NULL) &&
          list->axis == candidate->axis && list->strip_index == candidate->strip_index;
 }
@@ -186,7 +187,8 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
   stage->microseconds = fmax(0, candidate->index_microseconds - (candidate->guarded ? pass_candidate_guard(context, candidate) : 0));
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   if (cuda) stage->row = list->fused ? "lists_from_bits" : "detect_values";
-  stage->why = list->packed && list->fused ? "the epilogue that makes the zeros has left bits; what is listed of each row is brought side by side"
+  stage->why = list->section ? "one read of the values at memory speed; of each block the rows that hold anything are packed"
+               : list->packed && list->fused ? "the epilogue that makes the zeros has left bits; what is listed of each row is brought side by side"
                : list->packed && list->strip_index ? "one read of the values at memory speed; what is listed of each row is then brought side by side"
                : list->packed ? "one read of the values at memory speed, of rows that hold anything until that is seen; these are packed"
                : list->order ? "one read of the values at memory speed; rows that are alike are then regrouped"
@@ -226,7 +228,7 @@ static ir_list *list_for(pass_context *context, ir_kernel *kernel, const ir_cand
   if (list) return list;
   bool cuda = pass_target_of(context)->kind == IR_TARGET_CUDA;
   list = pass_list_new(context, kernel, candidate, cuda);
-  list->fused = !list->order && epilogue_detects(context, kernel, list);
+  list->fused = !list->order && !list->section && epilogue_detects(context, kernel, list);
   if (list->fused) stage_of(kernel, list->tensor)->detects = list;
   detect_stage(context, kernel, list, candidate);
   return list;

@@ -62,6 +62,16 @@ static ir_expr *elements_of(ir_arena *a, const ir_tensor *tensor) {
   return all;
 }
 
+/* Of each block of k a place for every row; a list of its own in each section. */
+static void add_krows(pass_context *context, ir_kernel *kernel, ir_list *list, const ir_candidate *candidate) {
+  ir_arena *a = context->arena;
+  list->section = ir_kernel_row_named(candidate->row)->m;
+  ir_expr *pitch = ir_apply(a, IR_OP_MUL, divided_up(a, list->capacity, IR_LIST_ROWS), ir_int(a, IR_LIST_ROWS)), *places = ir_apply(a, IR_OP_MUL, list->strips, pitch);
+  list->counts->count = ir_apply(a, IR_OP_MUL, list->strips, divided_up(a, list->capacity, list->section));
+  list->ids->count = places;
+  list->packed = part(context, kernel, list, "packed", list->tensor->dtype, ir_apply(a, IR_OP_MUL, places, ir_int(a, list->strip)));
+}
+
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits, const ir_candidate *candidate) {
   ir_arena *a = context->arena;
   bool regrouped = candidate->regrouped, packed = pass_is_live(candidate) || pass_is_packing(candidate);
@@ -76,6 +86,10 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
     list->starts = part(context, kernel, list, "starts", IR_I64, list->strips);
     list->vals = part(context, kernel, list, "values", list->tensor->dtype, list->ids->count);
   }
+  if (pass_is_krows(candidate)) {
+    add_krows(context, kernel, list, candidate);
+    return;
+  }
   if (packed) list->packed = part(context, kernel, list, "packed", list->tensor->dtype, elements_of(a, list->tensor));
   if (bits && regrouped) {
     ir_expr *rows = list->strip_index->extent, *words = divided_up(a, list->capacity, 32);
@@ -89,7 +103,7 @@ static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list,
 
 /* What is brought side by side, or kept with the list, is the operand's own. */
 ir_tensor *pass_listed_tensor(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
-  bool own = pass_target_of(context)->kind != IR_TARGET_CUDA || !candidate->strip_index || candidate->regrouped || pass_is_packing(candidate);
+  bool own = pass_target_of(context)->kind != IR_TARGET_CUDA || !candidate->strip_index || candidate->regrouped || pass_is_packing(candidate) || pass_is_krows(candidate);
   ir_tensor *bound = own ? NULL : pass_bound_of(context, kernel, candidate->operand);
   return bound ? bound : candidate->operand;
 }

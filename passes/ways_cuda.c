@@ -518,6 +518,7 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   }
   pass_ways_k_blocks(context, ways, &operand);
   pass_ways_rows(context, kernel, ways, &operand);
+  pass_ways_krows(context, kernel, ways, &operand);
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
   if (!found)
     refuse(context, ways, factor->tensor,

@@ -42,7 +42,7 @@ static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
       !ir_size_value(list->capacity, run->plan->sizes, &capacity))
     return SPC_INTERNAL;
   const int32_t *count = (const int32_t *)counts->host.data + ir_list_first_count(list, strips);
-  for (int64_t s = 0; s < strips; s++) sum += count[s];
+  for (int64_t s = 0; s < ir_list_counts(list, strips, capacity); s++) sum += count[s];
   *cover = strips && capacity ? (double)sum / ((double)strips * (double)capacity) : 0;
   return SPC_OK;
 }
@@ -140,12 +140,15 @@ static spc_status check_list(const rt_plan *plan, ir_sink *sink, const ir_list *
       (list->strip_dim >= 0 && !ir_size_value(ir_tensor_extent(tensor, list->strip_dim), sizes, &across)))
     return unknown_list(sink, list);
   int64_t tiles = tiles_of(along, list->gran), rows = tiles_of(across, list->strip);
+  const int64_t pitch = list->section ? product(tiles_of(capacity, IR_LIST_ROWS), IR_LIST_ROWS) : capacity;
   if (capacity < tiles) return short_list(sink, list, "its capacity", capacity, tiles);
   if (strips < rows) return short_list(sink, list, "its number of strips", strips, rows);
   SPC_TRY(check_list_buffer(plan, sink, list, list->counts, "the size of its counts",
-                            ir_list_first_count(list, strips) + strips));
+                            ir_list_first_count(list, strips) + ir_list_counts(list, strips, capacity)));
   SPC_TRY(check_list_buffer(plan, sink, list, list->ids, "the size of its ids",
-                            product(list->pairs ? tiles_of(strips, 2) : strips, capacity)));
+                            product(list->pairs ? tiles_of(strips, 2) : strips, pitch)));
+  if (list->section)
+    SPC_TRY(check_list_buffer(plan, sink, list, list->packed, "the size of its packed rows", product(strips, product(pitch, list->strip))));
   SPC_TRY(check_list_buffer(plan, sink, list, list->bits, "the size of its bits",
                             product(strips, tiles_of(capacity, 32))));
   SPC_TRY(check_list_buffer(plan, sink, list, list->marks, "the size of its marks",

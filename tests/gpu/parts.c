@@ -233,7 +233,7 @@ static sums reference(bench *b, const product_case *p, const ir_list *l, int64_t
   if (cuda_case_groups(p)) return group_of(b, m) < 0 ? s : group_reference(b, p, m, n);
   bool all = ((ir_kernel_k_blocks(cuda_case_row(p)) || cuda_case_brings(p)) && b->unfit) || /* a dense one ran */
              ((p->way == CASE_BOTH || p->way == CASE_ALONE) && ((int32_t *)array_of(b, l->verdict)->host)[0] > 0);
-  if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p)) { /* of live rows the others are zeros */
+  if (!l || all || cuda_case_samples(p) || cuda_case_picks(p) || cuda_case_is_live(p) || cuda_case_is_krows(p)) { /* of live rows the others are zeros, and of pieces */
     for (int64_t k = 0; k < b->size[CASE_K]; k++) add(b, p, A, blocks, B, g, m, n, k, k, &s);
     return s;
   }
@@ -421,6 +421,7 @@ static void product(bench *b, const ir_stage *s, const product_case *p, int kind
   for (int64_t n = 0; bias && p->epilogue == CASE_BIAS_RELU && n < bias->count; n++)
     if (uniform(b) < 0.5) ((float *)bias->host)[n] = -1e6f;
   if (s->reads.count && s->reads.at[0]->pairs) fill_pairs(b, s->reads.at[0], p, kind);
+  else if (cuda_case_is_krows(p)) list_pieces(b, s->reads.at[0], p, kind);
   else if (s->reads.count) fill_list(b, s->reads.at[0], kind);
   if (cuda_case_regroups(p)) fill_order(b, s->reads.at[0]);
   if (cuda_case_is_live(p)) pack_rows(b, s->reads.at[0], p);
@@ -500,6 +501,7 @@ static double check_lists(bench *b, const ir_stage *s, const list_case *c, bool 
   array *v = find(b, "V"), *counts = array_of(b, l->counts), *ids = array_of(b, l->ids);
   int64_t capacity = (b->size[CASE_N] + c->gran - 1) / c->gran, sum = 0;
   if (c->way == LIST_ROWS) return check_rows(b, s, c, counted);
+  if (c->way == LIST_KROWS) return check_pieces(b, s, c, counted);
   if (l->packed && !counted) check_side_by_side(b, s, c);
   if (l->pairs) return check_pairs(b, s, c, counted);
   if (c->way == LIST_REGROUPED && !check_order(b, s)) return 0;
@@ -545,12 +547,13 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
     collect(b, s);
     fill_sparse(b, values_of(b));
     if (c->way == LIST_ROWS) empty_rows(b, c, values_of(b));
+    if (c->way == LIST_KROWS) empty_pieces(b, c->dtype, c->layout, values_of(b), CASE_N, uniform(b) < 0.3 ? 0.02 : uniform(b));
     if (c->guarded) b->break_even = thresholds[t];
     run(b, s);
     bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] > 0;
     bool unordered = dense && c->way == LIST_REGROUPED; /* a sample may have said so: there is no order then */
     double cover = unordered ? 1 : check_lists(b, s, c, dense);
-    bool alone = c->way == LIST_ALONE || c->way == LIST_BROUGHT_ALONE; /* who reads it decides; a sample may have */
+    bool alone = c->way == LIST_ALONE || c->way == LIST_BROUGHT_ALONE || c->way == LIST_KROWS; /* who reads it decides; a sample may have */
     if (alone && dense && cover < thresholds[t] - 0.15) fail(b, s, s->row, "verdict", thresholds[t], 1, cover);
     if (unordered && thresholds[t] > 1) fail(b, s, s->row, "verdict", thresholds[t], 1, 0);
     else if (c->guarded && !unordered && !alone) check_verdict(b, s, cover, thresholds[t]);

@@ -26,8 +26,8 @@ enum { REPLAYS = 5, MANY_REPLAYS = 1000, FEW_REPLAYS = 20 }; /* few: where the d
 
 /* GATED_F8: the gate is a product of 8-bit floats; FEW: few rows, whose kernels look at zeros themselves; JOINED: and two of
  * them are one launch; SEVERAL: of several tiles of rows, with a dense branch; EIGHTS: and what they leave lies
- * column by column; ROWS: lists of rows that hold anything */
-typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, ROWS, FEW, JOINED, SEVERAL, EIGHTS } kind;
+ * column by column; ROWS: lists of rows that hold anything; KROWS: of the rows that do in each block of k */
+typedef enum kind { RELU, GATED, GATED_LOW, GATED_F8, REGROUPED, ROWS, KROWS, FEW, JOINED, SEVERAL, EIGHTS } kind;
 
 #define RELU_LAYER(GRAN) RELU_KEPT("0.02..0.15", GRAN)
 #define RELU_KEPT(DENSITY, GRAN)                                                                   \
@@ -66,6 +66,7 @@ static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gra
                                     GATED_F8_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
                                     RELU_KEPT("0.02", ", gran=1x64") "schedule k { regroup y; }\n",
                                     RELU_TEXT "schedule k { regroup y; }\n",
+                                    RELU_KEPT("0.02", ", gran=1x64") "schedule k { tile y t=512 o=64 f=64; }\n",
                                     GATED_TEXT, GATED_LAYER(" as dense_t"),
                                     GATED_ROWS("", " as dense_t", "0.005"), GATED_ROWS(" % 8", " as dense_t", "0.005")};
 
@@ -203,7 +204,7 @@ static void fill_scaled(layer *l) {
 
 static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   const char *why = "", *text = texts[k];
-  bool gated = k != RELU && k != REGROUPED && k != ROWS;
+  bool gated = k != RELU && k != REGROUPED && k != ROWS && k != KROWS;
   *l = (layer){.arena = ir_arena_new(), .random = seed, .bare = bare, .gated = gated, .turned = k >= JOINED || k == GATED_F8,
                .gate = k == GATED_F8 ? IR_F8E4M3 : IR_BF16};
   l->sink = ir_sink_new(l->arena);
@@ -218,7 +219,7 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048}, several[] = {16, 2048, 5632, 2048}, eights[] = {64, 2048, 5632, 2048}, ordered[] = {4096, 1024, 2048, 2048};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
                           .verify_each = true,
-                          .sizes = k == EIGHTS ? eights : k == SEVERAL ? several : k >= FEW ? few : gated ? large : k == REGROUPED ? ordered : NULL};
+                          .sizes = k == EIGHTS ? eights : k == SEVERAL ? several : k >= FEW ? few : gated ? large : k == REGROUPED || k == KROWS ? ordered : NULL};
   cg_options code = {.target = options.target};
   pass_profile short_fronts = *pass_profile_of(l->arena, options.target);
   short_fronts.front_us = 0.01;
@@ -259,13 +260,13 @@ static const ir_list *guarded_list(const layer *l) {
   return NULL;
 }
 
-/* The share of micro-tiles, or of whole rows, of the mask that W1 holds. */
+/* The share of micro-tiles, of pieces of rows, or of whole rows, of the mask that W1 holds. */
 static double cover_of_mask(const layer *l, const ir_list *list) {
-  int64_t T = l->size[0], F = l->size[2], kept = 0, all = 0, gran = list->packed ? F : list->gran;
-  for (int64_t t = 0; t < T; t += list->strip)
+  int64_t T = l->size[0], F = l->size[2], kept = 0, all = 0, strip = list->section ? 1 : list->strip, gran = list->section ? list->strip : list->packed ? F : list->gran;
+  for (int64_t t = 0; t < T; t += strip)
     for (int64_t f = 0; f < F; f += gran, all++) {
       bool set = false;
-      for (int64_t i = t; i < t + list->strip && i < T; i++)
+      for (int64_t i = t; i < t + strip && i < T; i++)
         for (int64_t j = f; j < f + gran && j < F; j++)
           set |= gate_value(l, i, j) > 0;
       kept += set;
@@ -450,7 +451,7 @@ static bool is_as_expected(layer *l, int which, kind k) {
   }
   check(l, k >= FEW || list, "compiling", "no list with a guard was prepared");
   check(l, !list || !list->front == (which != FRONT), "compiling", "a dense branch stands in front of the list where it is asked for, and nowhere else");
-  check(l, !list || !list->packed == (k != ROWS), "compiling", "whole rows are packed, other lists are not");
+  check(l, !list || !list->packed == (k != ROWS && k != KROWS), "compiling", "whole rows and rows of blocks are packed, other lists are not");
   check(l, !list || !list->order == (k != REGROUPED), "compiling", "rows that are regrouped have an order, others do not");
   check(l, k < FEW || (skipping == 2 && !list == (k < SEVERAL)), "compiling", "few rows, and lists were prepared, or no guard");
   check(l, k < SEVERAL || (list && !list->counts), "compiling", "the guard's list is more than a verdict");
@@ -476,7 +477,7 @@ static void whole_layer(layer *total, int which, kind k, bool small) {
 /* Lists of k's, rows in an order, whole rows behind a front, few rows in several tiles. */
 static void a_thousand(layer *total, bool small) {
   static const struct { int which, small; kind k; } of[] = {
-      {ODD, ODD_SMALL, GATED}, {EVEN, EVEN_SMALL, REGROUPED}, {FRONT, EVEN_SMALL, ROWS}, {SEVERAL_ODD, SEVERAL_ODD, SEVERAL}};
+      {ODD, ODD_SMALL, GATED}, {EVEN, EVEN_SMALL, REGROUPED}, {FRONT, EVEN_SMALL, ROWS}, {EVEN, EVEN_SMALL, KROWS}, {SEVERAL_ODD, SEVERAL_ODD, SEVERAL}};
   for (int i = 0; i < IR_COUNT(of); i++) {
     layer l;
     layer_new(&l, 5, small ? of[i].small : of[i].which, of[i].k, false);
@@ -498,7 +499,10 @@ static void many_rows(layer *total, bool small) {
   whole_layer(total, small ? ODD_SMALL : ODD, REGROUPED, small);
   whole_layer(total, small ? EVEN_SMALL : EVEN, ROWS, small);
   whole_layer(total, small ? ODD_SMALL : ODD, ROWS, small);
+  whole_layer(total, small ? EVEN_SMALL : EVEN, KROWS, small);
+  whole_layer(total, small ? ODD_SMALL : ODD, KROWS, small);
   whole_layer(total, small ? EVEN_SMALL : EVEN, GATED_LOW, small);
+  if (!small) whole_layer(total, FRONT, KROWS, small);
   if (!small) whole_layer(total, FRONT, ROWS, small);
   threads(total, small);
 }

@@ -26,6 +26,8 @@ bool cuda_case_regroups(const product_case *p) { return row_is(p, ir_kernel_regr
 
 bool cuda_case_is_live(const product_case *p) { return row_is(p, ir_kernel_is_live); }
 
+bool cuda_case_is_krows(const product_case *p) { return row_is(p, ir_kernel_is_krows); }
+
 bool cuda_case_brings(const product_case *p) { return row_is(p, ir_kernel_packs); }
 
 bool cuda_case_bsr(const product_case *p) { return row_is(p, ir_kernel_reads_bsr); }
@@ -155,6 +157,17 @@ static void give_rows(cuda_cases *c, ir_list *l) {
   l->fused = false;
   l->packed = workspace(c, ir_format_text(c->arena, "%s.packed", l->name), l->tensor->dtype,
                         ir_apply(c->arena, IR_OP_MUL, l->tensor->dim[0], l->tensor->dim[1]));
+}
+
+/* Rows of blocks, in sections of so many. */
+static void give_sections(cuda_cases *c, ir_list *l, int section) {
+  ir_arena *a = c->arena;
+  ir_expr *pitch = ir_apply(a, IR_OP_MUL, ir_ceil_div(a, l->capacity, IR_LIST_ROWS), ir_int(a, IR_LIST_ROWS));
+  l->section = section;
+  l->fused = false;
+  l->counts->count = ir_apply(a, IR_OP_MUL, l->strips, ir_ceil_div(a, l->capacity, section));
+  l->ids->count = ir_apply(a, IR_OP_MUL, l->strips, pitch);
+  l->packed = workspace(c, ir_format_text(a, "%s.packed", l->name), l->tensor->dtype, ir_apply(a, IR_OP_MUL, l->ids->count, ir_int(a, l->strip)));
 }
 
 /* What blocks that make it tell each other lies behind the count. */
@@ -375,6 +388,8 @@ ir_stage *cuda_case_product(cuda_cases *c, const product_case *p) {
     read = list(c, "L", tt, p->strip, p->gran, m, 0, n, 1, cuda_case_picks(p));
   else if (cuda_case_is_live(p))
     give_rows(c, read = list(c, "L", at, 1, 1, NULL, -1, m, 0, true));
+  else if (cuda_case_is_krows(p))
+    give_sections(c, read = list(c, "L", at, p->strip, 1, k, 1, m, 0, false), cuda_case_row(p)->m);
   else if (p->strip && !cuda_case_bsr(p) && !cuda_case_sdd(p))
     read = list(c, "L", at, p->strip, p->gran, m, 0, k, 1, p->way == CASE_ALONE);
   if (read && cuda_case_brings(p)) give_side_by_side(c, read);
@@ -438,11 +453,13 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
                         (int[]){CASE_M, CASE_N} + (l->strip ? 0 : 1));
   ir_index *r = ir_index_new(c->kernel, "r", size(c, CASE_M)),
            *f = ir_index_new(c->kernel, "f", size(c, CASE_N));
-  ir_list *made = l->way == LIST_ROWS ? list(c, "V", v, 1, 1, NULL, -1, r, 0, true)
+  ir_list *made = l->way == LIST_ROWS  ? list(c, "V", v, 1, 1, NULL, -1, r, 0, true)
+                  : l->way == LIST_KROWS ? list(c, "V", v, l->strip, 1, f, 1, r, 0, false)
                            : list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
                                   l->strip ? 1 : 0, l->bits);
   made->fused = false;
   if (l->way == LIST_ROWS) give_rows(c, made), give_words_to_tell(c, made);
+  if (l->way == LIST_KROWS) give_sections(c, made, l->gran);
   if (l->way == LIST_REGROUPED) give_order(c, made);
   if (l->way == LIST_PAIRS) give_pairs(c, made);
   if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_ALONE) give_side_by_side(c, made);

@@ -52,6 +52,7 @@ typedef enum list_way {
   LIST_REGROUPED, /* strips are made of rows that are alike */
   LIST_ALONE,     /* one kernel alone reads it, and decides; in one launch */
   LIST_ROWS,      /* whole rows along R, which are packed; strip and gran are 1 */
+  LIST_KROWS,     /* of each `strip` values of F the rows that hold anything in them, in sections of `gran` rows, packed */
   LIST_PAIRS,     /* two strips share a list that tells them apart */
   LIST_BROUGHT,   /* what is listed of each row is brought side by side */
   LIST_BROUGHT_ALONE /* that, and one kernel alone reads it, and decides; in one launch */
@@ -95,6 +96,7 @@ bool cuda_case_is_packed(const product_case *p);
 bool cuda_case_samples(const product_case *p); /* its list names columns of T */
 bool cuda_case_regroups(const product_case *p); /* its list has an order of rows */
 bool cuda_case_is_live(const product_case *p); /* its list is of A's rows, and has packed them */
+bool cuda_case_is_krows(const product_case *p); /* its list is of the rows that A's blocks of k hold anything in, and has packed these */
 bool cuda_case_brings(const product_case *p); /* its list brings what it names of A side by side */
 bool cuda_case_bsr(const product_case *p);     /* A is stored in blocks, in whose inside layout_a is meant */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns, or single ones; T is whole */
