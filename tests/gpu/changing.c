@@ -35,6 +35,7 @@ static const job jobs[] = {
     {"A column by column", OF_A(" as dense_t", "128x1"), NULL, 128, 1, 1024, 264, 1024, true, false},
     {"blocks of A", OF_A("", "128x64"), NULL, 128, 64, 1024, 264, 1024, false, false},
     {"whole rows, behind a front", OF_A("", "1x4096"), FRONTS, 1, 1088, 2048, 264, 1088, false, false},
+    {"rows by blocks of k, behind a front", OF_A("", "1x64") " schedule k { tile C m=512 n=64 k=64; }", FRONTS, 1, 64, 1100, 264, 1088, false, false},
     {"columns of the result, behind a front", ASKED("128x1"), FRONTS, 128, 1, 1024, 2048, 40, false, true},
     {"blocks of the result", ASKED("128x64"), NULL, 128, 64, 1024, 1024, 72, false, true},
 };
