@@ -28,9 +28,18 @@ template <class Config> struct spc_krows_ring {
   SPC_DEVICE spc_u32 empty(spc_u32 shared, int slot) { return full(shared, Config::depth + slot); }
 };
 
-// The tile's turn passes from warpgroup to warpgroup.
-SPC_DEVICE void ptx_wait_step(int group) { asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory"); }
-SPC_DEVICE void ptx_pass_step(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(1 + group) : "memory"); }
+// Who may add to sums: a warpgroup when all others have done their last step, of which the one before it is the latest.  Each tells each other one, so that
+// nothing has to be passed on.
+template <int Threads> SPC_DEVICE void ptx_wait_step(int group) { asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "n"(Threads) : "memory"); }
+template <int Threads> SPC_DEVICE void ptx_tell_step(int group) { asm volatile("bar.arrive %0, %1;" ::"r"(1 + group), "n"(Threads) : "memory"); }
+// last: those before have no step more.
+template <class Ring, int Threads> SPC_DEVICE void spc_tell_step(int group, bool last) {
+#pragma unroll
+  for (int d = 1; d < Ring::groups; d++) {
+    const int other = (group + d) % Ring::groups;
+    if (!last || other > group) ptx_tell_step<Threads>(other);
+  }
+}
 
 // Sums of four columns, of a row that there is.
 SPC_DEVICE void ptx_load_sums(float4 &v, spc_u32 at, bool wanted) {
@@ -163,7 +172,7 @@ template <class Config> SPC_DEVICE void spc_krows_work_role(spc_u32 shared, char
   const int on_b = transposed ? 32 * panel_b::width / 16 : 2; // 16 k's further, in units of 16 bytes
   int slot = group, phase = 0;
   float d[Config::tile_n / 2];
-  if (group == ring::groups - 1) ptx_pass_step(0);
+  for (int other = 0; other < group; other++) ptx_tell_step<Config::workers>(other); // their first step comes before
 #pragma unroll 1
   for (int tile = (int)blockIdx.x; tile < tiles; tile += (int)gridDim.x) {
     bool more;
@@ -180,9 +189,8 @@ template <class Config> SPC_DEVICE void spc_krows_work_role(spc_u32 shared, char
       const bool first = row < rows, second = row + 8 < rows;
       const spc_u32 at = shared + lane % 4 * 16, to[2] = {at + ids[0] * (Config::tile_n * 4), at + ids[8] * (Config::tile_n * 4)};
       ptx_wgmma_wait<0>();
-      __syncwarp(); // all have read what the slot says
-      if (lane == 0) ptx_barrier_arrive(ring::empty(shared, slot));
-      ptx_wait_step(group);
+      ptx_barrier_arrive(ring::empty(shared, slot)); // each, for each has read what the slot says
+      ptx_wait_step<Config::workers>(group);
       float4 sum[2][sixteens];
 #pragma unroll
       for (int i = 0; i < sixteens; i++) ptx_load_sums(sum[0][i], to[0] + (i ^ odd) * 64, first), ptx_load_sums(sum[1][i], to[1] + (i ^ odd) * 64, second);
@@ -193,16 +201,15 @@ template <class Config> SPC_DEVICE void spc_krows_work_role(spc_u32 shared, char
         sum[1][i].x += own(2), sum[1][i].y += own(3), sum[1][i].z += own(6), sum[1][i].w += own(7);
         ptx_store_sums(sum[0][i], to[0] + (i ^ odd) * 64, first), ptx_store_sums(sum[1][i], to[1] + (i ^ odd) * 64, second);
       }
-      ptx_pass_step(group + 1 == ring::groups ? 0 : group + 1);
+      more = !(note & 256);
+      spc_tell_step<ring, Config::workers>(group, !more && tile + (int)gridDim.x >= tiles);
       slot += ring::groups;
       if (slot >= Config::depth) slot -= Config::depth, phase ^= 1;
-      more = !(note & 256);
     } while (more);
     ptx_sync_workers<Config::workers>();
     spc_krows_store<Config>(base, args, tile % sections * Config::tile_m, tile / sections * Config::tile_n);
     ptx_sync_workers<Config::workers>();
   }
-  if (group == 0) ptx_wait_step(0); // what was passed last
 }
 
 // Of all pieces of rows and blocks of k the share that is listed, against the break-even, by every block for itself; a sample may have said dense before.
@@ -229,7 +236,7 @@ template <class Config> SPC_DEVICE void spc_gemm_krows(const spc_args &args, con
   const int said = spc_said_in_front<Config>(args);
   spc_u32 shared = spc_shared_address(spc_shared);
   asm volatile("" : "+r"(shared)); // kept in a register, not made anew for each slot
-  if (threadIdx.x < Config::depth) ptx_barrier_init(ring::full(shared, (int)threadIdx.x), 1), ptx_barrier_init(ring::empty(shared, (int)threadIdx.x), 4); // a warp each
+  if (threadIdx.x < Config::depth) ptx_barrier_init(ring::full(shared, (int)threadIdx.x), 1), ptx_barrier_init(ring::empty(shared, (int)threadIdx.x), 128);
   if (threadIdx.x < 32) ptx_fence_barrier_init();
   if (threadIdx.x == Config::workers) ptx_tma_prefetch(&maps.map[1]);
   if (spc_leaves_to_front<Config>(args, said)) return;

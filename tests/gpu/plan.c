@@ -64,7 +64,7 @@ static const char *const texts[] = {RELU_TEXT "schedule k { compact h axis=f gra
                                     GATED_TEXT "schedule k { compact h axis=f gran=128x1; }\n",
                                     GATED_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
                                     GATED_F8_TEXT "schedule k { compact h axis=f gran=64x1; }\n",
-                                    RELU_KEPT("0.02", ", gran=1x64") "schedule k { regroup y; }\n",
+                                    RELU_KEPT("0.05", ", gran=1x64") "schedule k { regroup y; }\n",
                                     RELU_TEXT "schedule k { regroup y; }\n",
                                     RELU_KEPT("0.02", ", gran=1x64") "schedule k { tile y t=512 o=64 f=64; }\n",
                                     GATED_TEXT, GATED_LAYER(" as dense_t"),
@@ -450,7 +450,7 @@ static bool is_as_expected(layer *l, int which, kind k) {
     printf("  %s: %s\n", stage->name, stage->row);
   }
   check(l, k >= FEW || list, "compiling", "no list with a guard was prepared");
-  check(l, !list || !list->front == (which != FRONT), "compiling", "a dense branch stands in front of the list where it is asked for, and nowhere else");
+  check(l, !list || !list->front == (which != FRONT && k != KROWS), "compiling", "a dense branch stands in front of the list where it is asked for, and nowhere else");
   check(l, !list || !list->packed == (k != ROWS && k != KROWS), "compiling", "whole rows and rows of blocks are packed, other lists are not");
   check(l, !list || !list->order == (k != REGROUPED), "compiling", "rows that are regrouped have an order, others do not");
   check(l, k < FEW || (skipping == 2 && !list == (k < SEVERAL)), "compiling", "few rows, and lists were prepared, or no guard");
