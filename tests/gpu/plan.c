@@ -92,6 +92,7 @@ typedef struct layer { /* one thread's plan and data */
   int checks, failures;
   bool bare, gated;
   bool turned; /* w1 lies [F][D] */
+  bool undecided; /* another kernel stands in for the one that decides: it is dense, whatever is meant */
 } layer;
 
 static double uniform(layer *l) {
@@ -209,6 +210,7 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
                .gate = k == GATED_F8 ? IR_F8E4M3 : IR_BF16};
   l->sink = ir_sink_new(l->arena);
   memcpy(l->size, layer_sizes[which], sizeof layer_sizes[which]);
+  l->undecided = k == KROWS && l->size[2] % 8 != 0;
   if (rt_cuda_open(&l->cuda, &why)) {
     printf("skipped: %s\n", why);
     exit(77);
@@ -216,7 +218,7 @@ static void layer_new(layer *l, uint64_t seed, int which, kind k, bool bare) {
   ir_program *program;
   fe_options none = {0};
   /* As kernels are chosen for a large layer: those that move boxes. */
-  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048}, several[] = {16, 2048, 5632, 2048}, eights[] = {64, 2048, 5632, 2048}, ordered[] = {4096, 1024, 2048, 2048};
+  static const int64_t large[] = {16384, 2048, 5632, 2048}, few[] = {4, 2048, 5632, 2048}, several[] = {16, 2048, 5632, 2048}, eights[] = {64, 2048, 5632, 2048}, ordered[] = {4096, 1024, 8192, 2048};
   pass_options options = {.target = ir_target_find(rt_cuda_arch(l->cuda)),
                           .verify_each = true,
                           .sizes = k == EIGHTS ? eights : k == SEVERAL ? several : k >= FEW ? few : gated ? large : k == REGROUPED || k == KROWS ? ordered : NULL};
@@ -353,7 +355,7 @@ static void one_mask(layer *l, mask m, int force) {
   for (int i = 0; i < stats.stages.count; i++) {
     const ir_stage *stage = l->kernel->stages.at[i];
     const rt_stage_stats *row = &stats.stages.at[i];
-    if (stage->when.list && !near)
+    if (stage->when.list && !near && !l->undecided)
       check(l, row->ran == (stage->when.above == dense), test, "the wrong branch ran");
     if (stage->when.list && !sampled)
       check(l, list->front && dense ? row->cover < cover + 0.1 : fabs(row->cover - cover) < 2e-5, test, /* of a sample, which may miss what a row holds; in 65536ths */
