@@ -1,8 +1,10 @@
 /* nvrtc.c - NVRTC for the emulated device: the real one, asked for PTX wherever a cubin is wanted.
  *
  * The real library is found where codegen/cuda_nvrtc.c finds it; SPC_EMULATED_NVRTC names another.  Most of the time of a run
- * of tests goes into compiling the same kernels again: SPC_EMULATED_CACHE is a folder that keeps them, by their texts. */
+ * of tests goes into compiling the same kernels again: SPC_EMULATED_CACHE is a folder that keeps them, by their texts.  Of
+ * programs that want the same one at a time one compiles it, and the others wait. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -146,6 +148,16 @@ static void write_kept(const em_program *p) {
   free(text);
 }
 
+/* Held until it is closed, by one program and thread at a time; -1: there is no cache. */
+static int lock_of(const em_program *p) {
+  char path[1024];
+  struct flock place = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(p->key[0] >> 2), .l_len = 1};
+  const em_program locks = {0}; /* one file for all: a byte each */
+  int file = path_of(&locks, path, sizeof path, ".locks") ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666) : -1;
+  if (file >= 0) fcntl(file, F_OFD_SETLKW, &place);
+  return file;
+}
+
 /* ---- the library's functions ----------------------------------------------------------------- */
 int nvrtcVersion(int *major, int *minor) {
   pthread_once(&once, find_once);
@@ -196,8 +208,12 @@ int nvrtcCompileProgram(em_program *p, int count, const char *const *options) {
   }
   for (int n = 0; n < kept; n++) add_text(p->key, asked[n]);
   if (read_kept(p)) return 0;
-  int result = real.nvrtcCompileProgram(p->real, kept, asked);
-  if (!result) write_kept(p);
+  int lock = lock_of(p), result = 0;
+  if (lock < 0 || !read_kept(p)) {
+    result = real.nvrtcCompileProgram(p->real, kept, asked);
+    if (!result) write_kept(p);
+  }
+  if (lock >= 0) close(lock);
   return result;
 }
 
