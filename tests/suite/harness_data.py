@@ -23,6 +23,12 @@ def write(name, text):
     return path(name)
 
 
+def its_turn(number):
+    """Of cases that are much alike SPC_ALIKE=I/N takes every Nth, from the Ith on; without it all are taken."""
+    first, step = map(int, os.environ.get("SPC_ALIKE", "1/1").split("/"))
+    return number % step == (first - 1) % step
+
+
 def check(what, good, detail=""):
     counts["passed" if good else "failed"] += 1
     if not good:

@@ -101,6 +101,8 @@ bool cuda_case_brings(const product_case *p); /* its list brings what it names o
 bool cuda_case_bsr(const product_case *p);     /* A is stored in blocks, in whose inside layout_a is meant */
 bool cuda_case_picks(const product_case *p);   /* its list names runs of columns, or single ones; T is whole */
 bool cuda_case_fits(const product_case *p, const char *target); /* wgmma rows: sm_90a only */
+/* Of cases that are much alike SPC_ALIKE=I/N takes every Nth, from the Ith on; without it all are taken. */
+bool cuda_case_is_its_turn(int number);
 
 extern const product_case cuda_product_cases[];
 extern const int cuda_product_case_count;

@@ -1,6 +1,6 @@
 /* codegen_cuda_rows.c - every row of the kernel table, and every op's CUDA spelling, becomes a
  * cubin without spills, stack frames or C75xx notes for each architecture that NVRTC knows. Skipped
- * without NVRTC. */
+ * without NVRTC.  SPC_ALIKE=I/N: of every row its first case, and of the others every Nth. */
 #include <criterion/criterion.h>
 
 #include "codegen_cuda_case.h"
@@ -67,14 +67,36 @@ static void check(cuda_cases *c, const ir_image *image, const char *target) {
   cr_expect_str_empty(messages(c), "%s: %s", target, messages(c));
 }
 
-/* All cases, or the first of every row: enough for architectures that run the same instructions. */
-static void cases(cuda_cases *c, const char *target, bool all) {
+static bool is_first_of_row(int i) {
+  for (int n = 0; n < i; n++)
+    if (!strcmp(cuda_product_cases[n].row, cuda_product_cases[i].row)) return false;
+  return true;
+}
+
+static bool is_first_of_way(int i) {
+  for (int n = 0; n < i; n++)
+    if (cuda_list_cases[n].way == cuda_list_cases[i].way) return false;
+  return true;
+}
+
+/* All cases, the first of every row at least. */
+static void all_cases(cuda_cases *c, const char *target) {
+  int others = 0;
   for (int i = 0; i < cuda_product_case_count; i++)
-    if (!cuda_case_fits(&cuda_product_cases[i], target))
-      continue;
-    else if (all || i == 0 || strcmp(cuda_product_cases[i].row, cuda_product_cases[i - 1].row))
+    if (cuda_case_fits(&cuda_product_cases[i], target) && (is_first_of_row(i) || cuda_case_is_its_turn(others++)))
       cuda_case_product(c, &cuda_product_cases[i]);
-  for (int i = 0; i < (all ? cuda_list_case_count : 2); i++) cuda_case_list(c, &cuda_list_cases[i]);
+  for (int i = 0; i < cuda_list_case_count; i++)
+    if (is_first_of_way(i) || cuda_case_is_its_turn(i)) cuda_case_list(c, &cuda_list_cases[i]);
+}
+
+/* The first of every row: enough for architectures that run the same instructions.  The two Blackwells take turns: each row is of one of them at least. */
+static void first_cases(cuda_cases *c, const char *target) {
+  bool alone = !strcmp(target, "sm_80");
+  int turn = !strcmp(target, "sm_120");
+  for (int i = 0; i < cuda_product_case_count; i++)
+    if (is_first_of_row(i) && cuda_case_fits(&cuda_product_cases[i], target) && (alone || cuda_case_is_its_turn(turn++)))
+      cuda_case_product(c, &cuda_product_cases[i]);
+  for (int i = 0; i < 2; i++) cuda_case_list(c, &cuda_list_cases[i]);
 }
 
 Test(codegen_cuda_rows, every_row_has_a_case) {
@@ -92,7 +114,8 @@ Test(codegen_cuda_rows, compile_within_their_budgets) {
     if (!ir_target_find(targets[t])) continue;
     cuda_cases c;
     cuda_cases_new(&c);
-    cases(&c, targets[t], !strcmp(targets[t], "sm_90a"));
+    if (!strcmp(targets[t], "sm_90a")) all_cases(&c, targets[t]);
+    else first_cases(&c, targets[t]);
     check(&c, compiled(&c, targets[t]), targets[t]);
     cuda_cases_free(&c);
   }

@@ -175,6 +175,15 @@ def points_at(stderr, text, what):
     return False
 
 
+def many_alike(before):
+    """Of the cases behind the first so many some, as their turn is: one text by sizes, formats and masks."""
+    _jobs[before:] = [j for n, j in enumerate(_jobs[before:]) if h.its_turn(n)]
+
+
+def put_down():
+    return len(_jobs)
+
+
 def job(name, function, *args):
     _jobs.append((name, function, args))
 
