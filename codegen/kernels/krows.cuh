@@ -41,13 +41,14 @@ template <class Config> struct spc_row_pieces {
   SPC_DEVICE bool piece(spc_u32 votes) { return (votes >> (threadIdx.x & 24) & 255) != 0; }
 };
 
-// Of one row in each equal share of them a piece or several; their shares of k go round, so that all of it is looked at.  Every block takes the same sample.
+// Of one row in each equal share of them a piece; their shares of k go round, so that all of it is looked at.  Every block takes the same sample.  Who goes on
+// and finds dense after all has made a list in vain: the sample has to promise more than a tie.
 template <class Config> SPC_DEVICE bool spc_pieces_are_many(const spc_args &args, const spc_row_pieces<Config> &pieces) {
   using rows_of = spc_row_pieces<Config>;
-  const int looks = 4, samples = Config::threads / rows_of::lanes * looks, at_least = 4 * samples;
+  const int looks = 8, samples = Config::threads / rows_of::lanes * looks, at_least = 4 * samples;
   const spc_u32 blocks = ((spc_u32)pieces.extent + Config::strip - 1) / Config::strip;
-  if ((spc_u64)(spc_u32)pieces.rows * blocks < at_least || pieces.rows < samples) return false;
-  const double threshold = Config::threshold(args);
+  if ((spc_u64)(spc_u32)pieces.rows * blocks < at_least) return false;
+  const double promise = 0.95, threshold = promise * Config::threshold(args);
   uint4 seen[looks]; // all asked for before the first is waited for
 #pragma unroll
   for (int i = 0; i < looks; i++) {
