@@ -270,6 +270,8 @@ void pass_ways_krows(pass_context *context, const ir_kernel *kernel, pass_ways *
 bool pass_is_krows(const ir_candidate *candidate);
 /* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
+/* What ways that pack rows of an operand have in common: tiles of the row along the listed axis and beside it, and what they are refused for. */
+void pass_rows_candidate(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand, ir_candidate *candidate);
 /* A candidate over lists of micro-tiles of the row's m and this many along the axis; `across`: the index that the row's n runs along. */
 ir_candidate *pass_candidate_over(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *listed, ir_index *across, int64_t gran);
 /* The last way writes its result row by row: a layout that is still free is asked for so. */

@@ -3,6 +3,8 @@
  * A directive restricts the table of candidates: what does not fit it is refused with its reason,
  * and what is left is marked as asked for.  When nothing is left, that is an error that says what
  * there would have been. docs/schedule.md lists the directives. */
+#include <math.h>
+
 #include "passes/choice.h"
 #include "passes/contract.h"
 #include "passes/storage.h"
@@ -302,14 +304,45 @@ static bool takes_tile(const pass_way *way, const ir_directive *d, bool compacte
   return stands(way) && has_tile(way->candidate, d) && (!compacted || way->candidate->asked);
 }
 
-static void note_tiles(pass_context *context, ir_diag *diag, const pass_ways *ways) {
-  for (int i = 0; i < ways->list.count; i++) {
-    const ir_candidate *c = ways->list.at[i].candidate;
-    if (!c->tiles.count) continue;
-    ir_text text = ir_text_new(context->arena);
-    for (int t = 0; t < c->tiles.count; t++)
-      ir_text_printf(&text, " %s=%lld", c->tiles.at[t].index->name, (long long)c->tiles.at[t].size);
-    ir_diag_note(context->sink, diag, IR_NOWHERE, "%s has%s", c->label, text.data);
+/* How far a candidate's tile is from the one asked for, in doublings. */
+static double tile_distance(const ir_candidate *candidate, const ir_directive *d) {
+  const double no_tile = 64;
+  double sum = 0;
+  for (int i = 0; i < d->count; i++) {
+    int64_t size = tile_of(candidate, d->name[i]);
+    sum += size > 0 && d->size[i] > 0 ? fabs(log2((double)size / (double)d->size[i])) : no_tile;
+  }
+  return sum;
+}
+
+static void note_tile(pass_context *context, ir_diag *diag, const ir_candidate *c) {
+  ir_text text = ir_text_new(context->arena);
+  for (int t = 0; t < c->tiles.count; t++)
+    ir_text_printf(&text, " %s=%lld", c->tiles.at[t].index->name, (long long)c->tiles.at[t].size);
+  ir_diag_note(context->sink, diag, IR_NOWHERE, "%s has%s", c->label, text.data);
+}
+
+/* Who has the tile and is refused, and why; then the nearest of those that could be had. */
+static void note_tiles(pass_context *context, ir_diag *diag, const pass_ways *ways, const ir_directive *d, bool compacted) {
+  const int few = 4;
+  for (int i = 0, noted = 0; i < ways->list.count && noted < few; i++) {
+    const pass_way *way = &ways->list.at[i];
+    if (stands(way) || !has_tile(way->candidate, d)) continue;
+    ir_diag_note(context->sink, diag, IR_NOWHERE, "%s has it, but %s", way->candidate->label, *way->candidate->why ? way->candidate->why : way->struck);
+    noted++;
+  }
+  for (int noted = 0, last = -1; noted < few; noted++) {
+    int next = -1;
+    for (int i = 0; i < ways->list.count; i++) {
+      const pass_way *way = &ways->list.at[i];
+      if (!stands(way) || !way->candidate->tiles.count || (compacted && !way->candidate->asked)) continue;
+      double distance = tile_distance(way->candidate, d), before = last < 0 ? -1 : tile_distance(ways->list.at[last].candidate, d);
+      if (distance < before || (distance == before && i <= last)) continue;
+      if (next < 0 || distance < tile_distance(ways->list.at[next].candidate, d)) next = i;
+    }
+    if (next < 0) return;
+    note_tile(context, diag, ways->list.at[next].candidate);
+    last = next;
   }
 }
 
@@ -337,8 +370,8 @@ static spc_status do_tile(pass_context *context, pass_ways *all, int count, ir_d
   if (!any) {
     ir_diag *diag = ir_diag_add(context->sink, IR_DIAG_DIRECTIVE_TILE, d->span,
                                 "no kernel for `%s` has this tile%s", d->tensor,
-                                compacted ? " and the micro-tile that `compact` asks for" : "");
-    note_tiles(context, diag, ways);
+                                compacted ? " and does what the schedule asks for besides" : "");
+    note_tiles(context, diag, ways, d, compacted);
     return SPC_INVALID_INPUT;
   }
   /* The dense branch beside a list keeps its own tile. */

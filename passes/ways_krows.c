@@ -39,17 +39,7 @@ static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row
   candidate->gran = 1;
   candidate->label = ir_format_text(context->arena, "%s of %s by blocks of %d %s, tile %dx%dx%d boxes", candidate->axis->name, candidate->operand->name, row->k,
                                     sum->k->name, row->m, row->n, row->k);
-  pass_candidate_tile(context, candidate, candidate->axis, row->m);
-  pass_candidate_tile(context, candidate, candidate->axis == sum->m_index ? sum->n_index : sum->m_index, row->n);
-  pass_candidate_tile(context, candidate, sum->k, row->k);
-  const char *misfit = pass_rows_misfit(ways, operand);
-  if (misfit)
-    candidate->why = misfit;
-  else if (!pass_rows_aligned(sum, row->align))
-    candidate->why = pass_alignment_why(context, row);
-  else if (ways->stmt->acc == IR_F64)
-    candidate->why = "its sums are f32, and the statement's are f64";
-  pass_candidate_estimate(context, sum, candidate);
+  pass_rows_candidate(context, ways, row, operand, candidate);
 }
 
 void pass_ways_krows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand) {

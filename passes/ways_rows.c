@@ -27,20 +27,8 @@ const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand) 
              : NULL;
 }
 
-/* Rows without a hint hold something, nearly always: such lists are shown where the schedule asks for them. */
-static bool is_hopeless(const ir_kernel *kernel, const ir_candidate *candidate) {
-  const double hopeless = 0.95;
-  return candidate->cover > hopeless && !pass_schedule_find(kernel, IR_DO_REGROUP, candidate->target->name);
-}
-
-static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
+void pass_rows_candidate(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand, ir_candidate *candidate) {
   const pass_sum *sum = &ways->sum;
-  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
-  candidate->operand = operand->access->tensor;
-  candidate->axis = operand->strip_index;
-  candidate->strip = candidate->gran = 1;
-  candidate->label = ir_format_text(context->arena, "%s of %s that hold anything, tile %dx%dx%d boxes or smaller",
-                                    candidate->axis->name, candidate->operand->name, row->m, row->n, row->k);
   pass_candidate_tile(context, candidate, candidate->axis, row->m);
   pass_candidate_tile(context, candidate, candidate->axis == sum->m_index ? sum->n_index : sum->m_index, row->n);
   pass_candidate_tile(context, candidate, sum->k, row->k);
@@ -52,6 +40,22 @@ static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row
   else if (ways->stmt->acc == IR_F64)
     candidate->why = "its sums are f32, and the statement's are f64";
   pass_candidate_estimate(context, sum, candidate);
+}
+
+/* Rows without a hint hold something, nearly always: such lists are shown where the schedule asks for them. */
+static bool is_hopeless(const ir_kernel *kernel, const ir_candidate *candidate) {
+  const double hopeless = 0.95;
+  return candidate->cover > hopeless && !pass_schedule_find(kernel, IR_DO_REGROUP, candidate->target->name);
+}
+
+static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
+  ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
+  candidate->operand = operand->access->tensor;
+  candidate->axis = operand->strip_index;
+  candidate->strip = candidate->gran = 1;
+  candidate->label = ir_format_text(context->arena, "%s of %s that hold anything, tile %dx%dx%d boxes or smaller",
+                                    candidate->axis->name, candidate->operand->name, row->m, row->n, row->k);
+  pass_rows_candidate(context, ways, row, operand, candidate);
 }
 
 void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand) {
