@@ -8,6 +8,7 @@ typedef struct fitting {
   ir_arena *arena;
   const ir_kernel *kernel;
   const ir_stage *stage;
+  const ir_list *list; /* that the stage reads, or NULL: of a row that walks one it is there */
 } fitting;
 
 const ir_kernel_row *cg_spreading_row(void) { return ir_kernel_row_named("spread"); }
@@ -53,8 +54,7 @@ static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index 
 
 /* The list of a k gather: along k. */
 static const char *fit_list(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   ir_index *axis = list->axis, *strip = list->strip_index;
   cg_product *p = &l->product;
   l->packed = is_packed(s, list, p->a.tensor, p->a.subs, &axis, &strip) ||
@@ -79,8 +79,7 @@ static void lie_beside(const fitting *s, cg_launch *l) {
 
 /* The list of a sampled product: along an index of the result, which becomes n. */
 static const char *fit_columns(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   const char *why = fit_strips(l, list, list->strip_index);
   if (why) return why;
   if (list->axis != l->product.n) return "its list is not along an index of the result";
@@ -94,8 +93,7 @@ static const char *fit_columns(const fitting *s, cg_launch *l) {
 
 /* The same of a whole result, which lies row by row. */
 static const char *fit_spread(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   const char *why = fit_strips(l, list, list->strip_index);
   const cg_operand *t = &l->product.t;
   if (why) return why;
@@ -114,8 +112,7 @@ static const char *fit_spread(const fitting *s, cg_launch *l) {
 
 /* The list of blocks along k: whole k tiles of it. */
 static const char *fit_k_blocks(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   if (list->axis != l->product.k) return "its list is not along the reduced index";
   if (list->gran % l->row->k) return "a micro-tile of the list is not whole k tiles";
   l->k_blocks = true;
@@ -126,7 +123,7 @@ static const char *fit_k_blocks(const fitting *s, cg_launch *l) {
 static const char *fit_regrouped(const fitting *s, cg_launch *l) {
   const char *why = fit_k_blocks(s, l);
   if (why) return why;
-  if (!l->list->order) return "its list has no order of rows";
+  if (!s->list->order) return "its list has no order of rows";
   if (l->product.t.layout != 'r') return "the rows of the result are not contiguous";
   l->regroups = true;
   return NULL;
@@ -134,8 +131,7 @@ static const char *fit_regrouped(const fitting *s, cg_launch *l) {
 
 /* The list of rows that hold anything, and these rows. */
 static const char *fit_live(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   cg_product *p = &l->product;
   if (p->batch_count) return "a list has no batch index";
   if (list->axis == p->n) cg_product_swap(p);
@@ -149,8 +145,7 @@ static const char *fit_live(const fitting *s, cg_launch *l) {
 
 /* The list of the rows that hold anything in a block of k, and what they hold there. */
 static const char *fit_krows(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   cg_product *p = &l->product;
   if (p->batch_count) return "a list has no batch index";
   if (list->axis == p->n) cg_product_swap(p);
@@ -164,8 +159,7 @@ static const char *fit_krows(const fitting *s, cg_launch *l) {
 
 /* The list of blocks of the result: runs of its contiguous index, whole boxes. */
 static const char *fit_n_blocks(const fitting *s, cg_launch *l) {
-  if (!s->stage->reads.count) return "it reads no list";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
   const char *why = fit_strips(l, list, list->strip_index);
   if (why) return why;
   if (list->axis != l->product.n || !list->bits) return "its list, of bits, is not along an index of the result";
@@ -179,8 +173,8 @@ static const char *fit_n_blocks(const fitting *s, cg_launch *l) {
 /* A row that skips k's looks at A, whose k's lie side by side then, or at bits that its stage reads. */
 static const char *fit_bits(const fitting *s, cg_launch *l) {
   const cg_product *p = &l->product;
-  if (!s->stage->reads.count) return p->a.layout == 'r' ? NULL : "where it looks at values, k is contiguous in A";
-  const ir_list *list = s->stage->reads.at[0];
+  const ir_list *list = s->list;
+  if (!list) return p->a.layout == 'r' ? NULL : "where it looks at values, k is contiguous in A";
   if (!list->bits || list->tensor != p->a.tensor || list->axis != p->k || list->strip_index != p->m ||
       list->gran != 1 || list->strip % l->row->m)
     return "its list has no bits of its tiles' rows and single k's";
@@ -198,15 +192,23 @@ static const char *fit_skipping(const fitting *s, cg_launch *l) {
              : "no matrix of the result's indices says where it is asked for";
 }
 
+/* Of a row that walks a list; NULL: it walks none. */
+typedef const char *(*fit_of)(const fitting *s, cg_launch *l);
+static fit_of fit_for(const ir_kernel_row *row) {
+  if (ir_kernel_gathers(row)) return fit_list;
+  if (ir_kernel_samples(row)) return fit_columns;
+  if (ir_kernel_spreads(row)) return fit_spread;
+  if (ir_kernel_regroups(row)) return fit_regrouped;
+  if (ir_kernel_is_live(row)) return fit_live;
+  if (ir_kernel_is_krows(row)) return fit_krows;
+  if (ir_kernel_k_blocks(row)) return fit_k_blocks;
+  return ir_kernel_n_blocks(row) ? fit_n_blocks : NULL;
+}
+
 const char *cg_fit_lists(ir_arena *arena, const ir_kernel *kernel, const ir_stage *stage, cg_launch *l) {
-  const fitting fit = {arena, kernel, stage}, *s = &fit;
-  if (ir_kernel_gathers(l->row)) return fit_list(s, l);
-  if (ir_kernel_samples(l->row)) return fit_columns(s, l);
-  if (ir_kernel_spreads(l->row)) return fit_spread(s, l);
-  if (ir_kernel_regroups(l->row)) return fit_regrouped(s, l);
-  if (ir_kernel_is_live(l->row)) return fit_live(s, l);
-  if (ir_kernel_is_krows(l->row)) return fit_krows(s, l);
-  if (ir_kernel_k_blocks(l->row)) return fit_k_blocks(s, l);
-  if (ir_kernel_skips(l->row)) return fit_skipping(s, l);
-  return ir_kernel_n_blocks(l->row) ? fit_n_blocks(s, l) : NULL;
+  const fitting fit = {arena, kernel, stage, stage->reads.count ? stage->reads.at[0] : NULL};
+  if (ir_kernel_skips(l->row)) return fit_skipping(&fit, l);
+  fit_of walks = fit_for(l->row);
+  if (!walks) return NULL;
+  return fit.list ? walks(&fit, l) : "it reads no list";
 }

@@ -18,9 +18,7 @@ ir_buf *pass_workspace_new(pass_context *context, ir_kernel *kernel, const char 
 }
 
 static ir_expr *divided_up(ir_arena *a, ir_expr *size, int64_t step) {
-  if (step <= 1) return size;
-  ir_expr *padded = ir_apply(a, IR_OP_ADD, size, ir_int(a, step - 1));
-  return ir_apply(a, IR_OP_DIV, padded, ir_int(a, step));
+  return step <= 1 ? size : ir_ceil_div(a, size, step);
 }
 
 static bool list_name_taken(const ir_kernel *kernel, const char *name) {

@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(77)
-f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = columns_profile("aside.profile")
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 2056, 24), (257, 130, 72), (504, 77, 40))  # m, n, k
 HERE = "sm_90a" in TARGET

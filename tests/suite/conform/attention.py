@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(417)
-f64 = lambda a: np.asarray(a, np.float64)
 WITHIN = {"bf16": 1e-2, "f16": 2e-3, "f32": 2e-5}
 
 

@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(64)
-f64 = lambda a: np.asarray(a, np.float64)
 FORMATS = "format byk(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, i%a: dense, j%b: dense ];\nformat turned(a,b) = [i,j] -> [ i/a: dense, j/b: compressed, j%b: dense, i%a: dense ];\nkernel k"
 # what is computed: the stored operand's indices, the other one's, the result's
 FORMS = {"x Wt": ("o,k", "t,k", "t,o"), "W x": ("o,k", "k,t", "o,t"), "x W": ("k,o", "t,k", "t,o"), "Wt x": ("k,o", "k,t", "o,t")}

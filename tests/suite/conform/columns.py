@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(66)
-f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = columns_profile("columns.profile")
 PLACED = columns_profile("placed.profile", IN_PLACE)
 SIZES = ((300, 520, 136), (304, 520, 136), (64, 72, 8), (136, 4104, 24), (257, 130, 72), (504, 77, 40))  # m, n, k: strips and windows that are not whole, rows of no 16 bytes

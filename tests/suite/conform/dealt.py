@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(132)
-f64 = lambda a: np.asarray(a, np.float64)
 HERE = "sm_90a" in TARGET
 TILE = "\nschedule k for sm_90a { tile C m=%d n=%d k=%d; %s}"
 

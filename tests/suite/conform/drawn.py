@@ -8,7 +8,6 @@ from .harness import *
 
 SEED, COUNT = int(os.environ.get("SPC_DRAWN_SEED", 1)), int(os.environ.get("SPC_DRAWN", 24))
 ONLY = [int(n) for n in os.environ.get("SPC_DRAWN_ONLY", "").split()] or range(COUNT)
-f64 = lambda a: np.asarray(a, np.float64)
 GRANS = ("128x1", "64x1", "32x1", "16x1", "8x1", "1x1", "128x2", "128x64", "64x64", "32x64", "64x8", "1x64", "1x0")  # 1x0: whole rows
 OTHERS = ("column_tile_us", "in_place_us", "regroup_us", "front_us", "exchange_us", "pass_us")
 with open(os.path.join(h.ROOT, "passes", "profile.def")) as rates:

@@ -5,7 +5,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(108)
-f64 = lambda a: np.asarray(a, np.float64)
 HERE = "sm_90a" in TARGET
 GATED = """spx 1; dim T = %d; dim D = %d; dim F = %d; dim E: dyn <= 64;
 kernel k { in z: %s[T,E]; in V: %s[F,E]; in x: %s[T,D]; in Wu: %s[F,D]; in Wd: %s[F,D];

@@ -5,7 +5,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(93)
-f64 = lambda a: np.asarray(a, np.float64)
 FRONT = "rate wgmma = 1\nrate tma_128x256 = %d\nfront_us = 0.01\nexchange_us = 1000\nregroup_us = 0.01\n" # a dense kernel that can stand in front, slower than lists
 IN_COLUMNS = columns_profile("fronts.columns", FRONT % 150)
 ROW_BY_ROW = "--profile=" + slow_profile("fronts.rows", "(?:tma|[kr]block|w?g?mma)_", FRONT % 150)

@@ -20,6 +20,9 @@ def bf16(a):
     return np.where(np.isnan(np.asarray(a, np.float32)), np.float32("nan"), out).reshape(np.shape(a))
 
 
+def f64(a): return np.asarray(a, np.float64)
+
+
 ROUND = {"bf16": bf16, "f16": lambda a: np.asarray(a, np.float16), "f32": lambda a: np.asarray(a, np.float32)}
 
 

@@ -4,7 +4,6 @@ import json
 import numpy as np
 from .harness import *
 
-f64 = lambda a: np.asarray(a, np.float64)
 WIDE = 64 # elements of a block
 TILES = {1024: 32, 512: 64} # rows and columns
 TEXT = """spx 1; %s

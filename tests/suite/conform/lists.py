@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(64)
-f64 = lambda a: np.asarray(a, np.float64)
 SIZES = ((300, 520, 136), (64, 72, 8), (129, 1064, 264), (1, 40, 16), (257, 130, 72), (500, 640, 40))  # m, k, n: strips that are not whole, one strip of two, rows of no 16 bytes
 
 

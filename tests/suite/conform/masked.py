@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(97)
-f64 = lambda a: np.asarray(a, np.float64)
 HERE = "sm_90a" in TARGET
 DIMS = "spx 1; dim M: dyn <= 16384; dim N: dyn <= 8192; dim K: dyn;\n"
 EITHER = "kernel k { in A: %s[M,K]; in B: %s[N,K]; in W: b1[M,N]; in b: %s[N]; out C[m,n] = (sum[k] A[m,k]*B[n,k]) * where(W[m,n], 2, 0.5) + b[n] : %s acc f32; }"

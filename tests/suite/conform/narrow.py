@@ -5,7 +5,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(92)
-f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = "--profile=" + slow_profile("narrow.profile", "(?:tma|nspread|w?g?mma)_", "column_tile_us = 100\n")
 TEXT = """spx 1; dim M: dyn <= 16384; dim N: dyn <= 8192; dim K: dyn;
 kernel k { in A: %s[M,K]; in B: %s[%s]; in W: b1[M,N] ~ zeros(dynamic, density=0.1, gran=128x64);

@@ -4,7 +4,6 @@ import json
 import numpy as np
 from .harness import *
 
-f64 = lambda a: np.asarray(a, np.float64)
 # Rows are regrouped at any size.
 ORDERED = "--profile=" + slow_profile("ordered.profile", "(?:tma|kblock|w?g?mma)_", "regroup_us = 0.01\nrate rblock_tma_128x128 = 1\n")
 TEXT = """spx 1; %s

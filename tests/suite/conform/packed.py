@@ -6,7 +6,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(71)
-f64 = lambda a: np.asarray(a, np.float64)
 HERE = "sm_90a" in TARGET
 LISTS = "--profile=" + slow_profile("packed.profile", "(?:tma|kgather_tma|kblock_tma|rblock_tma|w?g?mma)_")
 STRIP = 128

@@ -5,7 +5,6 @@ from .harness import *
 
 rng = np.random.default_rng(91)
 normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-f64 = lambda a: np.asarray(a, np.float64)
 
 A, B, d = sp.random(23, 31, 0.2, "csr", np.float32, 1), sp.random(31, 17, 0.2, "csr", np.float32, 2), normal(17, 9)
 AB = f64(A.toarray()) @ B.toarray()

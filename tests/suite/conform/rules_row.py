@@ -3,7 +3,6 @@ import numpy as np, scipy.sparse as sp
 from .harness import *
 
 rng = np.random.default_rng(41)
-f64 = lambda a: np.asarray(a, np.float64)
 
 
 def softmax(a, axis=1):

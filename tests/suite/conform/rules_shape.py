@@ -4,7 +4,6 @@ from .harness import *
 
 rng = np.random.default_rng(21)
 normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-f64 = lambda a: np.asarray(a, np.float64)
 
 # ---- 1. unbound indices and `+=`
 A, x, b = normal(7, 13), normal(13), normal(7)

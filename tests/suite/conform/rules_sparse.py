@@ -5,7 +5,6 @@ from .harness import *
 
 rng = np.random.default_rng(51)
 normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-f64 = lambda a: np.asarray(a, np.float64)
 rand = lambda n, m, density, seed: sp.random(n, m, density, "csr", np.float32, seed)
 
 # ---- 5. conditions and fills

@@ -5,7 +5,6 @@ from .harness import *
 
 rng = np.random.default_rng(31)
 normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-f64 = lambda a: np.asarray(a, np.float64)
 wrap = lambda a, t: np.asarray(a, np.int64).astype(t)
 
 # ---- 3. integers wrap at their own width

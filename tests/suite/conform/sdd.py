@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(65)
-f64 = lambda a: np.asarray(a, np.float64)
 FORMATS = "format byj(a,b) = [i,j] -> [ j/b: dense, i/a: compressed, j%b: dense, i%a: dense ];\nformat turned(a,b) = [i,j] -> [ i/a: dense, j/b: compressed, j%b: dense, i%a: dense ];\nkernel k"
 OPERANDS = {"A Bt": ("i,k", "j,k"), "A B": ("i,k", "k,j"), "At B": ("k,i", "k,j"), "At Bt": ("k,i", "j,k"), "Bt A": ("i,k", "j,k")}
 

@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(91)
-f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = columns_profile("shares.profile")
 PLACED = columns_profile("placed.profile", IN_PLACE)
 PACKED = "--profile=" + slow_profile("packed.profile", "ngather_mma_")

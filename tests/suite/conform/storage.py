@@ -4,7 +4,6 @@ from .harness import *
 
 rng = np.random.default_rng(81)
 normal = lambda *shape: rng.normal(size=shape).astype(np.float32)
-f64 = lambda a: np.asarray(a, np.float64)
 
 # ---- every dtype in sparse formats: small integers, so that every dtype is near exact
 TYPES = (("f16", np.float16), ("bf16", np.float32), ("i8", np.int8), ("i16", np.int16), ("i32", np.int32), ("u8", np.uint8), ("f64", np.float64), ("f8e4m3", np.float32))

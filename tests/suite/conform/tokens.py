@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(77)
-f64 = lambda a: np.asarray(a, np.float64)
 OTHERS = "(?:kgather|ngather)_mma_|w?g?mma|tma_|npair_|ngather_tma_128|" # dense kernels, too
 PROFILES = {n: "--profile=" + slow_profile("tokens%d.profile" % n, "(?:%s%s)" % (OTHERS, other)) for n, other in ((128, 'ngather_tma_64(?=")'), (256, "ngather_tma_64x"))}
 HERE = "sm_90a" in TARGET

@@ -5,7 +5,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(53)
-f64 = lambda a: np.asarray(a, np.float64)
 HERE = "sm_90a" in TARGET
 LISTS = "--profile=" + slow_profile("turns.profile", "(?:tma|kblock_tma|rblock_tma|w?g?mma)_")
 PAIRS = "--profile=" + slow_profile("turns_pairs.profile", "(?:tma|kgather_tma|kblock_tma|rblock_tma|w?g?mma)_")

@@ -4,7 +4,6 @@ import numpy as np
 from .harness import *
 
 rng = np.random.default_rng(65)
-f64 = lambda a: np.asarray(a, np.float64)
 PROFILE = "--profile=" + slow_profile("uneven.profile", "(?:tma|[kr]block)_")
 TILES = "\nschedule k for sm_90a { tile C m=128 n=256 k=64; }\nschedule k for sm_80 { tile C m=128 n=128 k=32; }"
 TEXT = """spx 1; dim M: dyn <= 16384; dim N: dyn; dim K: dyn <= 4096;
