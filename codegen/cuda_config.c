@@ -25,6 +25,10 @@ static void line(const config *c, const char *format, ...) {
 
 static const char *size_text(const config *c, const ir_expr *size) { return cg_size_text(c->arena, size); }
 
+static const char *sample_name(const config *c, const cg_launch *sample) {
+  return sample->turn ? ir_format_text(c->arena, "Sample%d", sample->turn + 1) : "Sample";
+}
+
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 
 /* ---- the comment on top ---------------------------------------------------------------------- */
@@ -82,10 +86,19 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
   return -1;
 }
 
-/* What who decides asks for. */
+/* What who decides asks for.  A front weighs several lists. */
 static void put_decision(const config *c) {
+  const char *which = c->l->turn ? ir_format_text(c->arena, "other_thresholds[%d]", c->l->turn - 1) : "threshold";
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.threshold; }");
+  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.%s; }", which);
+}
+
+/* Of the lists that are asked before the one that the stage is guarded by. */
+static void put_before(const config *c) {
+  ir_text text = ir_text_new(c->arena);
+  for (int i = 0; i < c->l->before_count; i++)
+    ir_text_printf(&text, " spc_report_now(args, %d, spc_verdict(args.buf[%d]));", cg_list_number(c->kernel, c->l->before[i]), c->l->buf_before[i]);
+  line(c, "SPC_DEVICE void report_before(const spc_args &%s) {%s }", text.data ? "args" : "", text.data ? text.data : "");
 }
 
 /* Another statement takes the branch that this one decides for. */
@@ -111,6 +124,7 @@ static void put_guard(const config *c) {
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);
   else
     line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
+  put_before(c);
 }
 
 /* Index i of batch number `batch`: they are flattened row-major, and a grid has less than 2^32 of them. */
@@ -693,6 +707,11 @@ static void put_list_kernel(const config *c) {
   line(c, "static constexpr bool guarded = false, dense_branch = false;");
   line(c, "static constexpr int reported = -1; // by who computes");
   line(c, "static constexpr bool heeded = %s; // before it is waited for", c->l->heeded ? "true" : "false");
+  if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
+  if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c, c->l));
+  line(c, "SPC_DEVICE void report_before(const spc_args &) {}");
+  if (c->l->before_count && !c->l->sampling) line(c, "SPC_DEVICE bool asked_in_front(const spc_args &args) { return spc_front_asked(args.buf[%d]); }", c->l->buf_before[0]);
+  else line(c, "SPC_DEVICE bool asked_in_front(const spc_args &) { return true; }");
   put_decision(c);
 }
 
@@ -729,6 +748,19 @@ static const char *opening(const cg_launch *l, bool boxes) {
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 
+/* A list that is made where another's cover says dense. */
+static const char *leaves_to_first(const config *c) {
+  const cg_launch *l = c->l;
+  if (!l->before_count || l->stage->kind != IR_STAGE_DETECT || l->clears || l->row->multiply != IR_MULTIPLY_NONE) return "";
+  return ir_format_text(c->arena, "  if (spc_first_is_meant(args.buf[%d], (int *)args.buf[%d])) return;\n", l->buf_before[0], l->buf_verdict);
+}
+
+static void put_samples_asked(const config *c) {
+  ir_text names = ir_text_new(c->arena);
+  for (const cg_launch *s = c->l->sample; s; s = s->sample) ir_text_printf(&names, "%s%s", names.length ? ", " : "", sample_name(c, s));
+  ir_text_printf(c->out, "  if (!spc_front_goes_on<%s>(args, maps, (int *)args.buf[%d], %d)) return;\n", names.data, c->l->buf_front, IR_FRONT_BLOCKS);
+}
+
 static void put_entry(const config *c) {
   bool boxes = c->l->row->multiply != IR_MULTIPLY_NONE && ir_kernel_moves_boxes(c->l->row);
   bool cluster = ir_kernel_split(c->l->row) > 1, plain = cg_is_plain(c->l->row);
@@ -738,11 +770,9 @@ static void put_entry(const config *c) {
                  plain ? "spc_plain_blocks<" : "", cg_blocks_beside(c->l), plain ? ">::beside" : "",
                  cluster ? " __cluster_dims__(Config::split)" : c->l->cluster ? " __cluster_dims__(Config::cluster)" : "", c->l->entry,
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
-  if (c->l->sample)
-    ir_text_printf(c->out, "  if (!spc_front_goes_on<Sample>(args, maps, (int *)args.buf[%d], %d, %d, [&] { return spc_%s<Sample>(args); })) return;\n", c->l->buf_front,
-                   IR_FRONT_BLOCKS, cg_list_number(c->kernel, c->l->fronted), c->l->sample->part);
+  if (c->l->sample) put_samples_asked(c);
   else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
-  ir_text_printf(c->out, "%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), c->l->part, boxes ? ", maps" : "");
+  ir_text_printf(c->out, "%s%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), leaves_to_first(c), c->l->part, boxes ? ", maps" : "");
   if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
   put_next(c);
   ir_text_put(c->out, "}\n");
@@ -764,7 +794,7 @@ static void put_widths(const config *c) {
 
 void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *launch,
                      ir_text *out) {
-  config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out}, sample = {arena, kernel, launch->sample, out};
+  config c = {arena, kernel, launch, out}, next = {arena, kernel, launch->next, out};
   put_opening(&c);
   if (next.l) put_opening(&next);
   if (!launch->row) {
@@ -780,14 +810,18 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
-  if (sample.l) ir_text_printf(out, "#include \"spc/front.cuh\"\n#include \"spc/%s.cuh\"\n", sample.l->regroups ? "regroup" : sample.l->krows ? "krows" : sample.l->live ? "live" : "detect");
+  if (launch->sample) ir_text_put(out, "#include \"spc/front.cuh\"\n");
+  for (const cg_launch *s = launch->sample; s; s = s->sample)
+    ir_text_printf(out, "#include \"spc/%s.cuh\"\n", s->regroups ? "regroup" : s->krows ? "krows" : s->live ? "live" : "detect");
   ir_text_put(out, "\n");
-  if (sample.l) {
-    put_struct(&sample, "Sample");
-    ir_text_put(out, "template <> constexpr bool spc_in_front<Sample> = true;\n");
+  for (const cg_launch *s = launch->sample; s; s = s->sample) {
+    config sample = {arena, kernel, s, out};
+    const char *name = sample_name(&c, s);
+    ir_text_printf(out, "struct %s;\ntemplate <> constexpr bool spc_in_front<%s> = true;", name, name);
+    put_struct(&sample, name);
   }
   put_struct(&c, "Config");
   if (next.l) put_struct(&next, "Next");
-  if (sample.l) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
+  if (launch->sample) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
   put_entry(&c);
 }

@@ -11,7 +11,7 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
   const ir_list *list = stage->when.list;
   int i = 0;
   while (i < kernel->stages.count && kernel->stages.at[i] != stage) i++;
-  if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
+  if (!list || stage->when.above || i + 1 >= kernel->stages.count || ir_list_asked_before(kernel, list)) return false; /* neither of the two may be meant */
   const ir_stage *other = kernel->stages.at[i + 1];
   const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
   bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
@@ -27,8 +27,8 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   int guarded = 0;
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
+    guarded += stage->when.list == list; /* by who computes where it says dense, or asks another list there */
     if (stage->kind != IR_STAGE_COMPUTE) continue;
-    guarded += stage->when.list == list;
     for (int r = 0; r < stage->reads.count; r++) {
       if (stage->reads.at[r] != list) continue;
       if (reader) return NULL;

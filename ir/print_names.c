@@ -12,7 +12,7 @@ const char *const ir_words_directive[] = {"compact", "tile",    "fuse",   "forma
                                           "dense",   "library", "stages", "warps",  "precision", "regroup",
                                           NULL};
 const char *const ir_words_stage[] = {"compute", "detect", "convert", "guard", NULL};
-const char *const ir_words_verdict[] = {"chosen", "runner_up", "rejected", NULL};
+const char *const ir_words_verdict[] = {"chosen", "instead", "runner_up", "rejected", NULL};
 const char *const ir_words_buf[] = {"vals", "pos", "crd", "workspace", "local", NULL};
 const char *const ir_words_run[] = {"sequential", "parallel", "vector", "unroll",
                                     "grid_x",     "grid_y",   "thread", "team",   "lanes", "columns", "shares", NULL};

@@ -49,7 +49,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
+enum { IR_LISTS_BEHIND = 2, IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
 
 struct ir_list {
   const char *name;
@@ -159,7 +159,25 @@ static inline bool ir_list_made_once(const ir_kernel *kernel, const ir_list *lis
   return false;
 }
 
-typedef enum ir_verdict { IR_CHOSEN, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
+/* Of the same values, by other micro-tiles: asked where the cover of this list says dense, by whose stage makes it; NULL: none is. */
+static inline ir_list *ir_list_asked_behind(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    if (stage->kind == IR_STAGE_DETECT && stage->when.list == list && stage->when.above) return stage->detects;
+  }
+  return NULL;
+}
+
+/* The one that is asked before it; NULL: it is the first. */
+static inline ir_list *ir_list_asked_before(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; i < kernel->stages.count; i++) {
+    const ir_stage *stage = kernel->stages.at[i];
+    if (stage->kind == IR_STAGE_DETECT && stage->detects == list && stage->when.above) return stage->when.list;
+  }
+  return NULL;
+}
+
+typedef enum ir_verdict { IR_CHOSEN, IR_INSTEAD, IR_RUNNER_UP, IR_REJECTED } ir_verdict; /* IR_INSTEAD: asked where the cover of the chosen one's list says dense */
 
 /* One row of the table that `microtile` decides on and `explain` prints. */
 struct ir_candidate {

@@ -503,6 +503,7 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
     if (joined) say_joined(context, all[s].list.at[winner[s]].candidate);
     if (winner[s] >= 0) pass_attend_say_noted(context, kernel, &all[s], all[s].list.at[winner[s]].candidate);
     add_to_table(context, kernel, &all[s]);
+    if (winner[s] >= 0) pass_ways_instead(context, kernel, &all[s], all[s].list.at[winner[s]].candidate);
   }
   turn(context, &set, best);
   for (int s = 0; s < count; s++) settle_noted(context, kernel, all, count, winner, s);

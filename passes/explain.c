@@ -254,7 +254,7 @@ static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text
 }
 
 static void put_other(const ir_candidate *c, ir_text *out) {
-  static const char *const words[] = {"chosen", "next", "rejected"};
+  static const char *const words[] = {"chosen", "instead", "next", "rejected"};
   ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why, measured_text(out->arena, c));
 }
 
@@ -291,7 +291,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
     if (out->length && out->data[out->length - 1] != '\n') ir_text_put(out, "\n");
   }
   const ir_stmt *stmt = ir_stage_stmt(stage);
-  const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
+  const ir_candidate *chosen = pass_candidate_of(kernel, stage);
   put_row(stage, kernel->program->unpacked, out);
   if (stage->strips || (stage->when.list && stage->when.above)) return;
   if (chosen && chosen->measured > 0)
@@ -307,7 +307,7 @@ static void put_compute(const ir_kernel *kernel, const ir_stage *stage, ir_text 
   put_aside(kernel, stage, out);
   if (chosen && chosen->operand && chosen->axis) put_sparse(kernel, chosen, out);
   if (chosen && stage->when.list && pass_weighs_store(stage->when.list)) put_weighed(kernel, stage, chosen, out);
-  put_others(kernel, stmt->target, out);
+  if (!chosen || chosen->verdict != IR_INSTEAD) put_others(kernel, stmt->target, out); /* told of the one that is asked first */
 }
 
 static void put_stage(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {

@@ -42,7 +42,7 @@ static void tiles_field(ir_text *out, const ir_tile_size *tiles, int count) {
 }
 
 static void put_candidate(const ir_candidate *c, ir_text *out) {
-  static const char *const verdicts[] = {"chosen", "runner-up", "rejected"};
+  static const char *const verdicts[] = {"chosen", "instead", "runner-up", "rejected"};
   ir_text_put(out, "{");
   text_field(out, "statement", c->target->name, true);
   text_field(out, "label", c->label, false);

@@ -122,6 +122,14 @@ static void put_weighed(const ir_kernel *kernel, const ir_stage *stage, const ir
                  whole ? whole->label : "nothing");
 }
 
+/* What computes the same by the list that is asked where this stage's says dense; NULL: dense is next. */
+static const ir_stage *stage_instead(const ir_kernel *kernel, const ir_stage *stage) {
+  const ir_list *next = stage->when.list ? ir_list_asked_behind(kernel, stage->when.list) : NULL;
+  for (int i = 0; next && i < kernel->stages.count; i++)
+    if (kernel->stages.at[i]->kind == IR_STAGE_COMPUTE && kernel->stages.at[i]->when.list == next && !kernel->stages.at[i]->when.above) return kernel->stages.at[i];
+  return NULL;
+}
+
 static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
   const ir_candidate *chosen = pass_chosen(kernel, ir_stage_stmt(stage)->target);
   bool weighs = chosen && chosen->guarded && !chosen->operand;
@@ -136,8 +144,12 @@ static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *
   ir_text_printf(out, "%s %s", stage->name, what);
   if (chosen && chosen->guarded) {
     const ir_candidate *dense = pass_dense_branch(kernel, chosen->target);
-    ir_text_printf(out, " below cover %.2g, else %s", chosen->break_even,
-                   dense ? dense->label : "nothing");
+    ir_text_printf(out, " below cover %.2g, else ", chosen->break_even);
+    for (const ir_stage *next = stage_instead(kernel, stage); next; next = stage_instead(kernel, next)) {
+      const ir_candidate *other = pass_candidate_of(kernel, next);
+      ir_text_printf(out, "%s below cover %.2g, else ", other->label, other->break_even);
+    }
+    ir_text_put(out, dense ? dense->label : "nothing");
   }
   const char *why =
       chosen && !is_listed(chosen) ? why_no_list(kernel, chosen->target, out->arena) : NULL;
@@ -162,6 +174,7 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
     if (stage->kind != IR_STAGE_COMPUTE || (stage->when.list && stage->when.above)) continue;
+    if (stage->when.list && ir_list_asked_before(kernel, stage->when.list)) continue; /* said of the stage whose list is asked first */
     if (stage->kept) continue; /* what it does is said of the stage whose place it takes */
     ir_text_put(out, shown++ ? "; " : " ");
     put_choice(kernel, stage, out);

@@ -190,7 +190,7 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
   pass_context_prepare(context);
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *candidate = kernel->candidates.at[i];
-    if (candidate->verdict != IR_CHOSEN) continue;
+    if (candidate->verdict != IR_CHOSEN && candidate->verdict != IR_INSTEAD) continue;
     if (!candidate->operand) pass_guard_stored(context, kernel, candidate);
     else if (candidate->axis) guard(context, kernel, candidate);
     else if (asks(candidate)) guard_looking(context, kernel, candidate);

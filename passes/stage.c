@@ -37,6 +37,16 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
   return NULL;
 }
 
+const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage) {
+  const ir_tensor *target = ir_stage_stmt(stage)->target;
+  const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
+  for (int i = 0; list && ir_list_asked_before(kernel, list) && i < kernel->candidates.count; i++) {
+    const ir_candidate *c = kernel->candidates.at[i];
+    if (c->target == target && c->verdict == IR_INSTEAD && c->axis == list->axis && c->strip_index == list->strip_index) return c;
+  }
+  return pass_chosen(kernel, target);
+}
+
 /* ---- compute stages -------------------------------------------------------------------------- */
 void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *)) {
   for (int i = 1; i < count; i++) {
@@ -179,8 +189,8 @@ static bool epilogue_detects(const pass_context *context, const ir_kernel *kerne
          columns % (BITS_A_WORD * list->gran) == 0;
 }
 
-static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
-                         const ir_candidate *candidate) {
+static ir_stage *detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
+                              const ir_candidate *candidate) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_DETECT,
                                    ir_format_text(context->arena, "detect.%s", list->name));
   stage->detects = list;
@@ -195,6 +205,7 @@ static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list
                : list->fused
                    ? "the epilogue that makes the zeros has left bits: no second read of the values"
                    : "one read of the values at memory speed";
+  return stage;
 }
 
 static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list, const ir_candidate *candidate) {
@@ -275,6 +286,22 @@ static void dense_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
       list->tensor->name, list->break_even);
 }
 
+/* Other lists of the same values, each asked where the cover of the one before it says dense.  Returns the last. */
+static ir_list *stages_instead(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, ir_list *list) {
+  for (int i = 0, asked = 0; i < kernel->candidates.count && asked < IR_LISTS_BEHIND; i++) {
+    const ir_candidate *candidate = kernel->candidates.at[i];
+    if (candidate->target != stmt->target || candidate->verdict != IR_INSTEAD || !candidate->guarded || candidate->break_even <= 0) continue;
+    ir_list *next = pass_list_new(context, kernel, candidate, true);
+    detect_stage(context, kernel, next, candidate)->when = (ir_guard){list, true, list->break_even};
+    guard_stage(context, kernel, next, candidate);
+    ir_stage *stage = compute_stage(context, kernel, stmt, candidate, ir_format_text(context->arena, "%s.by.%s", stmt->target->name, next->name));
+    IR_PUSH(context->arena, &stage->reads, next);
+    stage->when = (ir_guard){next, false, next->break_even};
+    list = next, asked++;
+  }
+  return list;
+}
+
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate, ir_tensor *strips) {
   ir_list *list = list_for(context, kernel, candidate);
@@ -284,7 +311,7 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   IR_PUSH(context->arena, &stage->reads, list);
   if (guarded) stage->when = (ir_guard){list, false, list->break_even};
   kept_stage(context, kernel, stage, strips);
-  if (guarded) dense_stage(context, kernel, stmt, list);
+  if (guarded) dense_stage(context, kernel, stmt, stages_instead(context, kernel, stmt, list));
 }
 
 /* Kernels that look at zeros themselves ask bits, where the epilogue of who makes the values can leave some on the way. */

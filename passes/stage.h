@@ -45,6 +45,8 @@ void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every w
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without
  * one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
+/* The one that the stage computes by: of several whose lists are asked one after the other that whose list it reads. */
+const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage);
 /* The least time first; those of one time keep their order. */
 void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *));
 /* The dense candidate that runs when the guard of a list says dense: the best runner-up without a

@@ -227,6 +227,15 @@ static void live_list(ir_list *list, int stage) {
   live(list->front, stage);
 }
 
+/* A front takes the samples of all lists that are asked behind it, and clears what their blocks tell each other. */
+static void live_in_front(ir_list *list, int stage) {
+  live(list->counts, stage);
+  live(list->bits, stage);
+  live(list->verdict, stage);
+  live(list->threshold, stage);
+  live(list->front, stage);
+}
+
 /* Columns side by side: of who writes them, and of who reads them there. */
 static void live_listed(ir_kernel *kernel, const ir_stage *stage) {
   for (int i = 0; i < kernel->tensors.count && stage->kind == IR_STAGE_COMPUTE && stage->reads.count; i++) {
@@ -260,6 +269,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     if (stage->when.list) live(stage->when.list->front, stage->number);
     if (stage->detects) live(stage->detects->verdict, stage->number);
     if (stage->detects) live(stage->detects->threshold, stage->number);
+    for (ir_list *next = stage->detects; next && next->front && stage->kind == IR_STAGE_DETECT; next = ir_list_asked_behind(kernel, next)) live_in_front(next, stage->number);
     live_assembled(kernel, stage);
     live_listed(kernel, stage);
   }

@@ -48,7 +48,7 @@ static bool is_hopeless(const ir_kernel *kernel, const ir_candidate *candidate) 
   return candidate->cover > hopeless && !pass_schedule_find(kernel, IR_DO_REGROUP, candidate->target->name);
 }
 
-static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
+ir_candidate *pass_rows_way(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->strip_index;
@@ -56,13 +56,13 @@ static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row
   candidate->label = ir_format_text(context->arena, "%s of %s that hold anything, tile %dx%dx%d boxes or smaller",
                                     candidate->axis->name, candidate->operand->name, row->m, row->n, row->k);
   pass_rows_candidate(context, ways, row, operand, candidate);
+  return candidate;
 }
 
 void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand) {
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_is_live(row) || !pass_row_fits(row, pass_target_of(context), &ways->sum)) continue;
-    add(context, ways, row, operand);
-    if (is_hopeless(kernel, ways->list.at[ways->list.count - 1].candidate)) ways->list.count--;
+    if (is_hopeless(kernel, pass_rows_way(context, ways, row, operand))) ways->list.count--;
   }
 }

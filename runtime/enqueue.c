@@ -320,7 +320,7 @@ static spc_status make_launch(rt_ready *r, int number, ir_sink *sink) {
   const ir_code_image *code = &r->plan->image->codes.at[number];
   rt_launch *launch = &r->launches[number];
   launch->args.status = r->plan->options.report ? r->plan->options.report->device : NULL;
-  launch->args.threshold = rt_plan_break_even(r->plan, code);
+  rt_plan_weigh(r->plan, code, &launch->args);
   launch->args.flags = r->plan->image->kernel->program->reproducible ? SPC_FLAG_REPRODUCIBLE : 0;
   for (int b = 0; b < code->bufs.count; b++)
     launch->args.buf[b] = pointer_at(r, &r->places[number][b]);

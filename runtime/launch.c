@@ -250,9 +250,9 @@ spc_status rt_launch_prepare(rt_run *run, int number) {
   const ir_code_image *code = &run->plan->image->codes.at[number];
   rt_launch *launch = &run->launches[number];
   spc_args *args = &launch->args;
-  *args = (spc_args){.threshold = rt_plan_break_even(run->plan, code),
-                     .status = run->status,
+  *args = (spc_args){.status = run->status,
                      .flags = rt_run_program(run)->reproducible ? SPC_FLAG_REPRODUCIBLE : 0};
+  rt_plan_weigh(run->plan, code, args);
   for (int i = 0; i < code->bufs.count; i++) {
     rt_slot *slot;
     SPC_TRY(rt_memory_buffer(&run->memory, code->bufs.at[i], &slot));

@@ -17,26 +17,30 @@ spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot) {
 }
 
 double rt_verdict_cover(int32_t verdict) {
-  double told = verdict > 0 ? verdict & ~SPC_VERDICT_FRONT : -(double)verdict;
+  double told = verdict > 0 ? verdict & SPC_VERDICT_COVER : -(double)verdict;
   return verdict ? (told - 1) / 65536 : 0;
 }
 
-/* Where a device's guard says dense the list was not made, and the verdict has the cover; so it has where it stands alone. */
-static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover) {
+/* Where a device's guard says dense, or that another list was meant, the list was not made: the verdict has the cover then, or nobody knows it.  So it has
+ * where it stands alone. */
+static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover, bool *made) {
   rt_slot *verdict;
   *cover = -1;
+  *made = list->counts != NULL;
   if (!list->verdict || (list->counts && !run->plan->image->cuda)) return SPC_OK;
   SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
-  int32_t dense = ((const int32_t *)verdict->host.data)[0];
-  if (dense > 0 || !list->counts) *cover = rt_verdict_cover(dense);
+  int32_t said = ((const int32_t *)verdict->host.data)[0];
+  *made = *made && said <= 0;
+  if (!*made && said != SPC_VERDICT_ELSEWHERE) *cover = rt_verdict_cover(said);
   return SPC_OK;
 }
 
 static spc_status cover_of(rt_run *run, const ir_list *list, double *cover) {
   rt_slot *counts;
   int64_t strips, capacity, sum = 0;
-  SPC_TRY(cover_of_verdict(run, list, cover));
-  if (*cover >= 0) return SPC_OK;
+  bool made;
+  SPC_TRY(cover_of_verdict(run, list, cover, &made));
+  if (!made) return SPC_OK;
   SPC_TRY(rt_run_bytes(run, list->counts, &counts));
   if (!ir_size_value(list->strips, run->plan->sizes, &strips) ||
       !ir_size_value(list->capacity, run->plan->sizes, &capacity))
@@ -57,8 +61,9 @@ double rt_plan_threshold(const rt_plan *plan, const ir_list *list) {
   return INFINITY;
 }
 
-float rt_plan_break_even(const rt_plan *plan, const ir_code_image *code) {
-  return code->weighs ? (float)rt_plan_threshold(plan, code->weighs) : 0;
+void rt_plan_weigh(const rt_plan *plan, const ir_code_image *code, spc_args *args) {
+  args->threshold = code->weighs ? (float)rt_plan_threshold(plan, code->weighs) : 0;
+  for (int i = 0; i < SPC_ARGS_OTHERS; i++) args->other_thresholds[i] = code->others[i] ? (float)rt_plan_threshold(plan, code->others[i]) : 0;
 }
 
 static spc_status set_thresholds(rt_run *run) {
@@ -80,8 +85,8 @@ static spc_status allowed(rt_run *run, const ir_stage *stage, bool *runs) {
   if (!stage->when.list || !stage->when.list->verdict) return SPC_OK;
   rt_slot *verdict;
   SPC_TRY(rt_run_bytes(run, stage->when.list->verdict, &verdict));
-  bool dense = ((const int32_t *)verdict->host.data)[0] > 0;
-  *runs = dense == stage->when.above;
+  int32_t said = ((const int32_t *)verdict->host.data)[0];
+  *runs = said != SPC_VERDICT_ELSEWHERE && (said > 0) == stage->when.above;
   return SPC_OK;
 }
 

@@ -100,8 +100,8 @@ spc_status rt_plan_check_lists(const rt_plan *plan, ir_sink *sink);
 /* What a verdict that stands alone tells beside its sign (ir/tile.h). */
 double rt_verdict_cover(int32_t verdict);
 double rt_plan_threshold(const rt_plan *plan, const ir_list *list);
-/* That of the list that a launch weighs; 0 where it weighs none. */
-float rt_plan_break_even(const rt_plan *plan, const ir_code_image *code);
+/* Those of the lists that a launch weighs, into its arguments; 0 where it weighs none. */
+void rt_plan_weigh(const rt_plan *plan, const ir_code_image *code, spc_args *args);
 
 /* The newest bytes of a buffer on the host. */
 spc_status rt_run_bytes(rt_run *run, const ir_buf *buf, rt_slot **slot);

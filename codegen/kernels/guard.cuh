@@ -4,6 +4,7 @@
 //
 //     0, or minus one less the cover in 65536ths     sparse
 //     1 + the cover in 65536ths                      dense; SPC_VERDICT_FRONT beside it where that branch stands in front (front.cuh)
+//     SPC_VERDICT_ELSEWHERE                          neither: a list that is asked before this one was meant
 //
 // It goes on to the plan's report, for a host that does not wait (runtime/report.c).  The host's memory is far, and a launch has
 // not ended before what it wrote there has arrived: whoever computes reports, early on, and not who decides in front of it.
@@ -51,11 +52,15 @@ SPC_DEVICE void spc_pass_on(bool mine) {
 // list: its number in the kernel, -1: somebody else reports.
 SPC_DEVICE void spc_report_now(const spc_args &args, int list, int verdict) {
   if (list < 0 || verdict == 0 || !args.status) return;
-  args.status[1 + list] = verdict > 0 ? ((spc_u32)verdict & ~(spc_u32)SPC_VERDICT_FRONT) | 0x80000000u : (spc_u32)-verdict;
+  args.status[1 + list] = verdict > 0 ? ((spc_u32)verdict & SPC_VERDICT_COVER) | 0x80000000u : (spc_u32)-verdict;
 }
 
 SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
   if (blockIdx.x == 0 && threadIdx.x == 0) spc_report_now(args, list, verdict);
+}
+// What the lists that were asked before this one have said.
+template <class Config> SPC_DEVICE void spc_report_before(const spc_args &args) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) Config::report_before(args);
 }
 
 // Nothing is known yet.
@@ -65,7 +70,7 @@ template <class Config> SPC_DEVICE void spc_clear_verdict(const spc_args &args) 
 
 // Before anything is listed: whether a sample (look) says dense.  Who has not waited reads that as soon as all blocks have left.
 template <class Config, class Look> SPC_DEVICE bool spc_asks_first(const spc_args &args, Look look) {
-  if (spc_stands_behind(args)) return false;
+  if (spc_stands_behind(args) && Config::asked_in_front(args)) return false;
   const bool dense = look();
   if (Config::heeded && spc_speaks<Config>()) __threadfence();
   return dense;
@@ -83,13 +88,28 @@ template <class Config> SPC_DEVICE bool spc_heeds_dense(const spc_args &args) {
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
 SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense, int list) {
   int verdict = spc_verdict(from);
-  if ((verdict > 0) != dense) return true;
+  if ((verdict > 0) != dense || verdict == SPC_VERDICT_ELSEWHERE) return true;
   spc_report(args, list, verdict);
   return false;
 }
 template <class Config> SPC_DEVICE bool spc_not_meant(const spc_args &args) {
-  return Config::guarded && spc_not_meant(args, Config::verdict(args), Config::dense_branch, Config::reported);
+  if (!Config::guarded) return false;
+  if (spc_not_meant(args, Config::verdict(args), Config::dense_branch, Config::reported)) return true;
+  spc_report_before<Config>(args);
+  return false;
 }
+
+// ---- lists that are asked one after the other ------------------------------------------------------------------
+// Where the cover of one list says dense another may be made of the same values.  Whoever makes that one leaves where the first was meant, and says so to those
+// that would read it.  first, own: their verdicts; the grid before has been waited for.
+SPC_DEVICE bool spc_first_is_meant(const void *first, int *own) {
+  const int said = spc_verdict(first);
+  if (said > 0 && said != SPC_VERDICT_ELSEWHERE) return false;
+  if (blockIdx.x == 0 && threadIdx.x == 0) *own = SPC_VERDICT_ELSEWHERE;
+  return true;
+}
+// Whether the front has asked this list, too: what it said of the one before tells.
+SPC_DEVICE bool spc_front_asked(const void *first) { return (spc_verdict(first) & SPC_VERDICT_ASKED) != 0; }
 
 // Of a kernel that is both branches: whether it is to be the dense one.
 template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args) {
@@ -105,7 +125,7 @@ template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
-    if (!dense || !leaves) spc_report(args, Config::reported, verdict);
+    if (!dense || !leaves) spc_report(args, Config::reported, verdict), spc_report_before<Config>(args);
   }
   return dense;
 }

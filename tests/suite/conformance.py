@@ -7,7 +7,7 @@ from conform import harness
 
 only = sys.argv[2:]
 MANY_ALIKE = ("entries", "lists")
-for subject in ("tour", "rules_shape", "rules_value", "rules_sparse", "rules_row", "storage", "entries", "programs", "attention", "lists", "columns", "aside", "uneven", "ordered", "krows", "shares", "turns", "packed", "tokens", "few", "narrow", "masked", "fronts", "dealt", "blocks", "drawn", "sdd", "algebra", "command", "diagnostics"):
+for subject in ("tour", "rules_shape", "rules_value", "rules_sparse", "rules_row", "storage", "entries", "programs", "attention", "lists", "columns", "aside", "uneven", "ordered", "krows", "shares", "turns", "packed", "tokens", "few", "narrow", "masked", "fronts", "instead", "dealt", "blocks", "drawn", "sdd", "algebra", "command", "diagnostics"):
     if not only or subject in only:
         before = harness.put_down()
         importlib.import_module("conform." + subject)

@@ -71,19 +71,27 @@ Test(runtime_fronts, a_front_behind_which_nothing_computes_is_spared) {
   cr_expect(launches[1].spared);
 }
 
-/* Break-evens come with the launch (spc_args.threshold): that of the list that it weighs, out of reach where a verdict is forced. */
-Test(runtime_break_even, of_the_list_that_the_launch_weighs) {
+static float break_even(const rt_plan *plan, const ir_code_image *code) {
+  spc_args args;
+  rt_plan_weigh(plan, code, &args);
+  cr_expect_eq(args.other_thresholds[0], code->others[0] ? args.threshold * 2 : 0); /* 0.5 and 0.25, or both out of reach: see below */
+  return args.threshold;
+}
+
+/* Break-evens come with the launch (spc_args.threshold): those of the lists that it weighs, out of reach where a verdict is forced. */
+Test(runtime_break_even, of_the_lists_that_the_launch_weighs) {
   ir_stage stages[] = {{.kind = IR_STAGE_COMPUTE, .when = {.list = &other, .threshold = 0.5}}, {.kind = IR_STAGE_COMPUTE, .when = {.list = &list, .threshold = 0.25}}};
   ir_stage *at[] = {&stages[0], &stages[1]};
   ir_kernel kernel = {0};
   kernel.stages.at = at, kernel.stages.count = 2;
-  const ir_code_image weighs = {.weighs = &list}, weighs_none = {0};
+  const ir_code_image weighs = {.weighs = &list}, weighs_both = {.weighs = &list, .others = {&other}}, weighs_none = {0};
   ir_image image = {.cuda = true, .kernel = &kernel};
   rt_plan plan = {.image = &image};
-  cr_expect_eq(rt_plan_break_even(&plan, &weighs), 0.25f);
-  cr_expect_eq(rt_plan_break_even(&plan, &weighs_none), 0);
+  cr_expect_eq(break_even(&plan, &weighs), 0.25f);
+  cr_expect_eq(break_even(&plan, &weighs_none), 0);
+  cr_expect_eq(break_even(&plan, &weighs_both), 0.25f);
   plan.options.force_guard = 1;
-  cr_expect_eq(rt_plan_break_even(&plan, &weighs), INFINITY);
+  cr_expect_eq(break_even(&plan, &weighs), INFINITY);
   plan.options.force_guard = 2;
-  cr_expect_eq(rt_plan_break_even(&plan, &weighs), -1);
+  cr_expect_eq(break_even(&plan, &weighs), -1);
 }
