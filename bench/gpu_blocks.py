@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products whose zeros come in blocks, known on the device only, against PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns broken krows regrouped whole
+Usage: gpu_blocks.py LIBRARY [--json FILE] [--svg FOLDER] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: edges left right asked columns broken krows regrouped whole untold
 A, B and C lie row by row; detection, guard, product and fill are in every time, masks are drawn anew for every turn.
 What is measured, and how, is gpu.py's."""
 import torch
@@ -155,6 +155,47 @@ def whole():
     rows_table("whole_rows", "whole rows of A", "density=0.1, gran=1x%d" % SIZE, [("whole rows, %g %%" % (100 * k), whole_rows(k), "rows", k) for k in KEPT])
 
 
+def strips(rows, kept):
+    """Columns of so many rows."""
+    return lambda shape: torch.rand(shape[0] // rows, shape[1], device="cuda").lt(kept).repeat_interleave(rows, 0)
+
+
+def by_64(mask):
+    return lambda shape: mask(shape[0], shape[1] // 64).repeat_interleave(64, 1)
+
+
+UNTOLD = [("100 %", lambda shape: torch.ones(shape, device="cuda", dtype=torch.bool), ""),
+          *(("columns of 128 rows, %g %%" % (100 * k), strips(128, k), ", gran=128x1") for k in (0.5, 0.1, 0.01)),
+          *(("columns of 32 rows, %g %%" % (100 * k), strips(32, k), ", gran=32x1") for k in (0.25, 0.05)),
+          *(("blocks of 128 x 64, %g %%" % (100 * k), by_64(lambda rows, blocks, kept=k: torch.rand(rows // 128, blocks, device="cuda").lt(kept).repeat_interleave(128, 0)), ", gran=128x64") for k in (0.25, 0.1)),
+          *(("whole rows, %g %%" % (100 * k), by_64(whole_rows(k)), ", gran=1x%d" % SIZE) for k in (0.75, 0.5, 0.25, 0.1, 0.01)),
+          ("the upper half", lambda shape: (torch.arange(shape[0], device="cuda") < shape[0] // 2)[:, None].expand(shape), ", gran=1x%d" % SIZE),
+          *(("1x64, %g %%" % (100 * k), by_64(single(k)), ", gran=1x64") for k in (0.5, 0.25, 0.1, 0.05, 0.01, 0.001)),
+          *(("single elements, %g %%" % (100 * k), lambda shape, kept=k: torch.rand(shape, device="cuda") < kept, ", gran=1x1") for k in (0.5, 0.1, 0.03, 0.01, 0.001))]
+
+
+def untold():
+    """One program that is told of zeros and of nothing else, beside one that is told how they come."""
+    section("zeros of A of which nobody has told how they come, %d³, bf16; microseconds\n" % SIZE)
+    print("`told`: a program that is hinted `density=0.1` and the blocks.\n")
+    head("zeros", "computed by", "cover of the list that was", "spc (spread)", "told", "torch dense (spread)", "spc / torch speed", "error spc")
+    a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
+    full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
+    p, told = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic)")).bind(A=a, B=b, C=c), {}
+    for name, mask, hint in UNTOLD:
+        if hint not in told:
+            told[hint] = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, density=0.1%s)" % hint if hint else "")).bind(A=a, B=b, C=d)
+        fresh = lambda: torch.mul(full, mask(full.shape), out=a)
+        fresh()
+        (us, spread), (hinted, _), (ref, ref_spread) = compare([p, told[hint], lambda: torch.mm(a, b, out=z)], fresh)
+        c.fill_(float("nan"))
+        p()
+        by = [(k, cover) for s, k, ran, cover, ms in p.stages() if ran and s.startswith("C")]
+        row(name, "`%s`" % (by[-1][0] if by else "the front"), "%.3f" % by[-1][1] if by and by[-1][1] >= 0 else "", "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (hinted * 1e3),
+            "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(c, a.float() @ b.float()))
+    p.close(), [each.close() for each in told.values()]
+
+
 def right():
     operand("blocks of B", RIGHT, "B", ((64, 128, 0.1), (64, 64, 0.1)))
 
@@ -250,4 +291,4 @@ def edges():
 
 
 if __name__ == "__main__":
-    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, broken=broken, krows=krows, regrouped=regrouped, whole=whole)
+    gpu.run_parts(edges=edges, left=left, right=right, asked=asked, columns=columns, broken=broken, krows=krows, regrouped=regrouped, whole=whole, untold=untold)

@@ -217,12 +217,12 @@ typedef struct cg_launch {
   cg_operand asked; /* of a row that skips columns: where the result is asked for */
   int buf_asked, ahead; /* turns of loads under way there, as registers allow */
   int buf_asked_bits;   /* the same by bits of a list; -1: there are none */
-  const struct cg_launch *sample; /* a dense branch in front of lists: how it takes a sample of the values, and then for the next one (its own `sample`); NULL: it is none */
+  const struct cg_launch *sample; /* a dense branch in front of a list, or of two: how it takes a sample of the values, and then for the second (its own `sample`); NULL: it is none */
   bool sampling;                  /* it is such a sample */
-  int turn;                       /* its number among these */
-  const ir_list *others[IR_LISTS_BEHIND]; /* of a front: whose break-evens it is given beside that of `weighs` */
-  const ir_list *before[IR_LISTS_BEHIND]; /* lists that are asked before the one that it makes, or is guarded by, the nearest first */
-  int buf_before[IR_LISTS_BEHIND], before_count; /* their verdicts */
+  bool second;                    /* of two the second */
+  const ir_list *weighs_too;      /* of a front: of two that it weighs the second; NULL: there is none */
+  const ir_list *other;           /* the other one of two lists of which one guards it; NULL: there is none */
+  int buf_other;                  /* its verdict */
   const ir_list *fronted;         /* whose front it is, or stands behind; NULL: neither */
   int buf_front;
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */

@@ -26,7 +26,8 @@ static void line(const config *c, const char *format, ...) {
 static const char *size_text(const config *c, const ir_expr *size) { return cg_size_text(c->arena, size); }
 
 static const char *sample_name(const config *c, const cg_launch *sample) {
-  return sample->turn ? ir_format_text(c->arena, "Sample%d", sample->turn + 1) : "Sample";
+  (void)c;
+  return sample->second ? "Other" : "Sample";
 }
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
@@ -86,19 +87,19 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
   return -1;
 }
 
-/* What who decides asks for.  A front weighs several lists. */
+/* What who decides asks for.  A front may weigh two lists. */
 static void put_decision(const config *c) {
-  const char *which = c->l->turn ? ir_format_text(c->arena, "other_thresholds[%d]", c->l->turn - 1) : "threshold";
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.%s; }", which);
+  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.%s; }", c->l->second ? "other_threshold" : "threshold");
 }
 
-/* Of the lists that are asked before the one that the stage is guarded by. */
-static void put_before(const config *c) {
-  ir_text text = ir_text_new(c->arena);
-  for (int i = 0; i < c->l->before_count; i++)
-    ir_text_printf(&text, " spc_report_now(args, %d, spc_verdict(args.buf[%d]));", cg_list_number(c->kernel, c->l->before[i]), c->l->buf_before[i]);
-  line(c, "SPC_DEVICE void report_before(const spc_args &%s) {%s }", text.data ? "args" : "", text.data ? text.data : "");
+/* The other one of two lists of which one guards the stage; who is the dense branch heeds the one that counts. */
+static void put_other(const config *c) {
+  const ir_list *other = c->l->other;
+  bool asks = other && !c->l->sample && (c->l->own_dense || c->l->stage->when.above);
+  line(c, "static constexpr int other_list = %d; static constexpr bool asks_other = %s; // of two", other ? cg_list_number(c->kernel, other) : -1, asks ? "true" : "false");
+  if (asks) put_pointer(c, "other_verdict", "const int", c->l->buf_other);
+  else line(c, "SPC_DEVICE const int *other_verdict(const spc_args &) { return nullptr; }");
 }
 
 /* Another statement takes the branch that this one decides for. */
@@ -124,7 +125,7 @@ static void put_guard(const config *c) {
     put_pointer(c, "verdict", "const int", c->l->buf_verdict);
   else
     line(c, "SPC_DEVICE const int *verdict(const spc_args &) { return nullptr; }");
-  put_before(c);
+  put_other(c);
 }
 
 /* Index i of batch number `batch`: they are flattened row-major, and a grid has less than 2^32 of them. */
@@ -709,9 +710,8 @@ static void put_list_kernel(const config *c) {
   line(c, "static constexpr bool heeded = %s; // before it is waited for", c->l->heeded ? "true" : "false");
   if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
   if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c, c->l));
-  line(c, "SPC_DEVICE void report_before(const spc_args &) {}");
-  if (c->l->before_count && !c->l->sampling) line(c, "SPC_DEVICE bool asked_in_front(const spc_args &args) { return spc_front_asked(args.buf[%d]); }", c->l->buf_before[0]);
-  else line(c, "SPC_DEVICE bool asked_in_front(const spc_args &) { return true; }");
+  put_other(c);
+  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", ir_list_replaced(c->kernel, list) ? "true" : "false");
   put_decision(c);
 }
 
@@ -748,11 +748,12 @@ static const char *opening(const cg_launch *l, bool boxes) {
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 
-/* A list that is made where another's cover says dense. */
-static const char *leaves_to_first(const config *c) {
+/* Of two lists one is made. */
+static const char *leaves_to_other(const config *c) {
   const cg_launch *l = c->l;
-  if (!l->before_count || l->stage->kind != IR_STAGE_DETECT || l->clears || l->row->multiply != IR_MULTIPLY_NONE) return "";
-  return ir_format_text(c->arena, "  if (spc_first_is_meant(args.buf[%d], (int *)args.buf[%d])) return;\n", l->buf_before[0], l->buf_verdict);
+  if (l->stage->kind != IR_STAGE_DETECT || l->clears || l->row->multiply != IR_MULTIPLY_NONE) return "";
+  if (l->list->instead) return ir_format_text(c->arena, "  if (spc_other_is_made(args, args.buf[%d])) return;\n", l->buf_verdict);
+  return ir_list_replaced(c->kernel, l->list) ? ir_format_text(c->arena, "  if (spc_first_is_made(args, (int *)args.buf[%d])) return;\n", l->buf_verdict) : "";
 }
 
 static void put_samples_asked(const config *c) {
@@ -772,7 +773,7 @@ static void put_entry(const config *c) {
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
   if (c->l->sample) put_samples_asked(c);
   else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
-  ir_text_printf(c->out, "%s%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), leaves_to_first(c), c->l->part, boxes ? ", maps" : "");
+  ir_text_printf(c->out, "%s%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), leaves_to_other(c), c->l->part, boxes ? ", maps" : "");
   if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
   put_next(c);
   ir_text_put(c->out, "}\n");

@@ -11,10 +11,11 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
   const ir_list *list = stage->when.list;
   int i = 0;
   while (i < kernel->stages.count && kernel->stages.at[i] != stage) i++;
-  if (!list || stage->when.above || i + 1 >= kernel->stages.count || ir_list_asked_before(kernel, list)) return false; /* neither of the two may be meant */
+  if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
   const ir_stage *other = kernel->stages.at[i + 1];
+  const ir_list *first = ir_list_replaced(kernel, list); /* of two: whose dense branch it is that of either */
   const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
-  bool same = other->when.list == list && other->when.above && other->stmts.count == 1 &&
+  bool same = other->when.list == (first ? first : list) && other->when.above && other->stmts.count == 1 &&
               other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
   return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
          ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
@@ -27,8 +28,8 @@ static const ir_stage *only_reader(const ir_kernel *kernel, const ir_list *list)
   int guarded = 0;
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
-    guarded += stage->when.list == list; /* by who computes where it says dense, or asks another list there */
     if (stage->kind != IR_STAGE_COMPUTE) continue;
+    guarded += stage->when.list == list;
     for (int r = 0; r < stage->reads.count; r++) {
       if (stage->reads.at[r] != list) continue;
       if (reader) return NULL;

@@ -11,8 +11,6 @@
 enum { THREADS_A_STRIP = 256, THREADS_TO_COMPACT = 512 }; /* of the kernels whose blocks make lists */
 enum { THREADS_IN_A_CLUSTER = 512 }; /* and of a cluster's: two blocks fit a multiprocessor, so that clusters find room */
 
-_Static_assert((int)IR_LISTS_BEHIND == (int)SPC_ARGS_OTHERS, "a front is given the break-even of each list that may be asked");
-
 typedef struct selection {
   ir_arena *arena;
   const ir_kernel *kernel;
@@ -60,11 +58,10 @@ static bool has_front(const selection *s, const ir_list *list) {
   return list && list->front && !cg_is_both(s->kernel, list);
 }
 
-/* Lists that are asked one after the other share a front, which is said to be the first one's. */
+/* Two lists share a front, which is said to be the first one's. */
 static const ir_list *first_in_front(const selection *s, const ir_list *list) {
-  for (int i = 0; i < s->kernel->lists.count; i++)
-    if (s->kernel->lists.at[i]->front == list->front) return s->kernel->lists.at[i];
-  return list;
+  const ir_list *first = ir_list_replaced(s->kernel, list);
+  return first ? first : list;
 }
 
 /* It is the list's front, or stands behind it. */
@@ -75,17 +72,11 @@ static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
   launch->buf_front = use(s, launch, list->front);
 }
 
-/* What the lists that are asked before have said. */
-static void use_before(selection *s, cg_launch *l) {
-  const ir_list *list = s->stage->kind == IR_STAGE_DETECT ? s->stage->detects : s->stage->when.list;
-  for (list = list ? ir_list_asked_before(s->kernel, list) : NULL; list && l->before_count < IR_LISTS_BEHIND; list = ir_list_asked_before(s->kernel, list)) {
-    l->before[l->before_count] = list;
-    l->buf_before[l->before_count++] = use(s, l, list->verdict);
-  }
-}
-
 static void use_guard(selection *s, cg_launch *launch) {
-  if (s->stage->when.list) launch->buf_verdict = use(s, launch, s->stage->when.list->verdict);
+  const ir_list *list = s->stage->when.list;
+  if (list) launch->buf_verdict = use(s, launch, list->verdict);
+  if (list) launch->other = list->instead ? list->instead : ir_list_replaced(s->kernel, list);
+  if (launch->other) launch->buf_other = use(s, launch, launch->other->verdict);
   use_front(s, launch, s->stage->when.list);
 }
 
@@ -487,32 +478,30 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
 static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : list->section ? "sample_krows" : ir_list_is_of_rows(list) ? "sample_live" : "sample_values"; }
 
 /* Of what the row's launches would read, in the front's buffers. */
-static const cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, int turn, cg_launch *l) {
+static const cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, cg_launch *l) {
   cg_launch *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
-  sample->sampling = true, sample->turn = turn;
+  sample->sampling = true, sample->second = ir_list_replaced(s->kernel, list) != NULL;
   sample->list = sample->weighs = list;
   sample->regroups = list->order != NULL, sample->krows = list->section > 0;
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   if (ir_list_is_of_rows(list) || cg_moves_at_once(s->kernel, list)) use_told(s, sample, l);
-  const ir_list *next = ir_list_asked_behind(s->kernel, list);
-  if (next) l->others[turn] = next, sample->sample = sample_of(s, row, next, turn + 1, l);
+  if (list->instead) l->weighs_too = list->instead, sample->sample = sample_of(s, row, list->instead, l);
   return sample;
 }
 
-/* The dense branch in front of the list, and of those that are asked behind it. */
+/* The dense branch in front of the list, or of two. */
 static spc_status select_front(selection *s, const ir_kernel_row *row) {
-  const ir_list *list = s->stage->detects, *last = list;
+  const ir_list *list = first_in_front(s, s->stage->detects);
   selection dense = *s;
-  for (const ir_list *next = list; next; next = ir_list_asked_behind(s->kernel, next)) last = next;
   for (int i = 0; i < s->kernel->stages.count; i++)
-    if (s->kernel->stages.at[i]->when.list == last && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];
+    if (s->kernel->stages.at[i]->when.list == list && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];
   SPC_TRY(select_product(&dense, ir_kernel_row_named(dense.stage->row)));
   cg_launch *l = &s->out->at.at[s->out->at.count - 1];
   l->weighs = list;
-  l->sample = sample_of(s, row, list, 0, l);
+  l->sample = sample_of(s, row, list, l);
   l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));
   return SPC_OK;
 }
@@ -530,7 +519,7 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row) {
   bool rows = list->order || list->section || ir_list_is_of_rows(list);
   if (!rows && list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
-  if (has_front(s, list) && first_in_front(s, list) == list) SPC_TRY(select_front(s, row));
+  if (has_front(s, list) && !list->instead) SPC_TRY(select_front(s, row)); /* of two in front of the second, which comes first */
   if (list->order) select_regrouped(s, row);
   else if (list->section) select_krows(s, row);
   else if (rows) select_packing(s, row);
@@ -640,6 +629,5 @@ spc_status cg_select_stage(ir_arena *arena, const ir_kernel *kernel, const ir_st
   selection s = {arena, kernel, stage, sink, out, bits_are_there};
   *out = (cg_launches){{0}};
   SPC_TRY(select_launches(&s, row_name));
-  for (int i = 0; i < out->at.count; i++) use_before(&s, &out->at.at[i]);
   return check_room(&s);
 }

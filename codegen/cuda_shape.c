@@ -145,7 +145,7 @@ void cg_launch_image(ir_arena *arena, const cg_launch *launch, ir_code_image *ou
                          .front = launch->sample ? launch->fronted : NULL,
                          .behind = launch->sample ? NULL : launch->fronted,
                          .weighs = launch->weighs,
-                         .others = {launch->others[0], launch->others[1]},
+                         .weighs_too = launch->weighs_too,
                          .clears = launch->clears,
                          .threads = launch->threads,
                          .blocks_per_sm = 1,

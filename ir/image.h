@@ -62,7 +62,7 @@ typedef struct ir_code_image {
   bool stands_in; /* launched when the code before it cannot be: its maps do not fit the pointers */
   const ir_list *front, *behind; /* the list that it stands in front of; whose front it stands behind; NULL: none */
   const ir_list *weighs; /* the list whose break-even it is given; NULL: it decides nothing */
-  const ir_list *others[IR_LISTS_BEHIND]; /* and of those that are asked behind that one, whose break-evens it is given, too; NULL: none */
+  const ir_list *weighs_too; /* of two that it weighs the second; NULL: there is none */
   bool clears; /* it does what the front that it would stand behind does: launched where that is not */
   int threads, blocks_per_sm, shared_bytes;
   int cluster; /* of a capped code: its blocks come by so many; 0: by one */

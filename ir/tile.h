@@ -40,6 +40,7 @@
  * A dense branch may stand in front of the launches that make the list.  It takes a sample of the values, and where that says dense computes at
  * once; who comes behind need not wait for it to leave:
  *     front   i32 [1 + IR_FRONT_BLOCKS]  how many blocks it has; of each whether it has computed
+ * It may take the samples of two lists of the same values, and leave it to one of them to be made: the second, `instead`, has that front too.
  * capacity = ceil(extent(axis) / gran) is exact: nothing can overflow.
  *
  * `sread`: the loop over the axis becomes a loop over the list, index = ids[s][n]*gran + r.
@@ -49,7 +50,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LISTS_BEHIND = 2, IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
+enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
 
 struct ir_list {
   const char *name;
@@ -70,6 +71,7 @@ struct ir_list {
                         NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   ir_buf *front;     /* of the dense branch in front of it; NULL: there is none */
+  struct ir_list *instead; /* by other micro-tiles of the same values: made in its place where their samples say so; NULL: none is */
   bool pairs;        /* two strips share a list that tells them apart */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;
@@ -159,25 +161,15 @@ static inline bool ir_list_made_once(const ir_kernel *kernel, const ir_list *lis
   return false;
 }
 
-/* Of the same values, by other micro-tiles: asked where the cover of this list says dense, by whose stage makes it; NULL: none is. */
-static inline ir_list *ir_list_asked_behind(const ir_kernel *kernel, const ir_list *list) {
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind == IR_STAGE_DETECT && stage->when.list == list && stage->when.above) return stage->detects;
-  }
+/* The list in whose place this one may be made; NULL: there is none. */
+static inline const ir_list *ir_list_replaced(const ir_kernel *kernel, const ir_list *list) {
+  for (int i = 0; list && i < kernel->lists.count; i++)
+    if (kernel->lists.at[i]->instead == list) return kernel->lists.at[i];
   return NULL;
 }
 
-/* The one that is asked before it; NULL: it is the first. */
-static inline ir_list *ir_list_asked_before(const ir_kernel *kernel, const ir_list *list) {
-  for (int i = 0; i < kernel->stages.count; i++) {
-    const ir_stage *stage = kernel->stages.at[i];
-    if (stage->kind == IR_STAGE_DETECT && stage->detects == list && stage->when.above) return stage->when.list;
-  }
-  return NULL;
-}
-
-typedef enum ir_verdict { IR_CHOSEN, IR_INSTEAD, IR_RUNNER_UP, IR_REJECTED } ir_verdict; /* IR_INSTEAD: asked where the cover of the chosen one's list says dense */
+/* IR_INSTEAD: by a list that may be made in place of the chosen one's. */
+typedef enum ir_verdict { IR_CHOSEN, IR_INSTEAD, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 
 /* One row of the table that `microtile` decides on and `explain` prints. */
 struct ir_candidate {

@@ -122,14 +122,6 @@ static void put_weighed(const ir_kernel *kernel, const ir_stage *stage, const ir
                  whole ? whole->label : "nothing");
 }
 
-/* What computes the same by the list that is asked where this stage's says dense; NULL: dense is next. */
-static const ir_stage *stage_instead(const ir_kernel *kernel, const ir_stage *stage) {
-  const ir_list *next = stage->when.list ? ir_list_asked_behind(kernel, stage->when.list) : NULL;
-  for (int i = 0; next && i < kernel->stages.count; i++)
-    if (kernel->stages.at[i]->kind == IR_STAGE_COMPUTE && kernel->stages.at[i]->when.list == next && !kernel->stages.at[i]->when.above) return kernel->stages.at[i];
-  return NULL;
-}
-
 static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *out) {
   const ir_candidate *chosen = pass_chosen(kernel, ir_stage_stmt(stage)->target);
   bool weighs = chosen && chosen->guarded && !chosen->operand;
@@ -145,9 +137,9 @@ static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *
   if (chosen && chosen->guarded) {
     const ir_candidate *dense = pass_dense_branch(kernel, chosen->target);
     ir_text_printf(out, " below cover %.2g, else ", chosen->break_even);
-    for (const ir_stage *next = stage_instead(kernel, stage); next; next = stage_instead(kernel, next)) {
-      const ir_candidate *other = pass_candidate_of(kernel, next);
-      ir_text_printf(out, "%s below cover %.2g, else ", other->label, other->break_even);
+    for (int i = 0; i < kernel->candidates.count; i++) {
+      const ir_candidate *other = kernel->candidates.at[i];
+      if (other->target == chosen->target && other->verdict == IR_INSTEAD) ir_text_printf(out, "%s below cover %.2g, else ", other->label, other->break_even);
     }
     ir_text_put(out, dense ? dense->label : "nothing");
   }
@@ -174,7 +166,7 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
     if (stage->kind != IR_STAGE_COMPUTE || (stage->when.list && stage->when.above)) continue;
-    if (stage->when.list && ir_list_asked_before(kernel, stage->when.list)) continue; /* said of the stage whose list is asked first */
+    if (ir_list_replaced(kernel, stage->when.list)) continue; /* said of the stage whose place it takes */
     if (stage->kept) continue; /* what it does is said of the stage whose place it takes */
     ir_text_put(out, shown++ ? "; " : " ");
     put_choice(kernel, stage, out);

@@ -37,14 +37,17 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
   return NULL;
 }
 
+/* By a list that may be made in place of the chosen one's; NULL: there is none. */
+static const ir_candidate *instead_of(const ir_kernel *kernel, const ir_tensor *target) {
+  for (int i = 0; i < kernel->candidates.count; i++)
+    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_INSTEAD && kernel->candidates.at[i]->guarded) return kernel->candidates.at[i];
+  return NULL;
+}
+
 const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage) {
   const ir_tensor *target = ir_stage_stmt(stage)->target;
   const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
-  for (int i = 0; list && ir_list_asked_before(kernel, list) && i < kernel->candidates.count; i++) {
-    const ir_candidate *c = kernel->candidates.at[i];
-    if (c->target == target && c->verdict == IR_INSTEAD && c->axis == list->axis && c->strip_index == list->strip_index) return c;
-  }
-  return pass_chosen(kernel, target);
+  return ir_list_replaced(kernel, list) ? instead_of(kernel, target) : pass_chosen(kernel, target);
 }
 
 /* ---- compute stages -------------------------------------------------------------------------- */
@@ -286,32 +289,32 @@ static void dense_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
       list->tensor->name, list->break_even);
 }
 
-/* Other lists of the same values, each asked where the cover of the one before it says dense.  Returns the last. */
-static ir_list *stages_instead(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, ir_list *list) {
-  for (int i = 0, asked = 0; i < kernel->candidates.count && asked < IR_LISTS_BEHIND; i++) {
-    const ir_candidate *candidate = kernel->candidates.at[i];
-    if (candidate->target != stmt->target || candidate->verdict != IR_INSTEAD || !candidate->guarded || candidate->break_even <= 0) continue;
-    ir_list *next = pass_list_new(context, kernel, candidate, true);
-    detect_stage(context, kernel, next, candidate)->when = (ir_guard){list, true, list->break_even};
-    guard_stage(context, kernel, next, candidate);
-    ir_stage *stage = compute_stage(context, kernel, stmt, candidate, ir_format_text(context->arena, "%s.by.%s", stmt->target->name, next->name));
-    IR_PUSH(context->arena, &stage->reads, next);
-    stage->when = (ir_guard){next, false, next->break_even};
-    list = next, asked++;
-  }
+/* Its stages stand before those of the list in whose place it may be made: where that one is meant, they have left before it is made. */
+static ir_list *list_instead(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
+  ir_list *list = pass_list_new(context, kernel, candidate, true);
+  detect_stage(context, kernel, list, candidate);
+  guard_stage(context, kernel, list, candidate);
   return list;
+}
+
+static void sparse_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *candidate, ir_list *list, const char *name, ir_tensor *strips) {
+  ir_stage *stage = compute_stage(context, kernel, stmt, candidate, name);
+  IR_PUSH(context->arena, &stage->reads, list);
+  if (candidate->guarded) stage->when = (ir_guard){list, false, list->break_even};
+  kept_stage(context, kernel, stage, strips);
 }
 
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate, ir_tensor *strips) {
+  const ir_candidate *other = instead_of(kernel, stmt->target);
+  ir_list *instead = other ? list_instead(context, kernel, other) : NULL;
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
-  ir_stage *stage = compute_stage(context, kernel, stmt, candidate, stmt->target->name);
-  IR_PUSH(context->arena, &stage->reads, list);
-  if (guarded) stage->when = (ir_guard){list, false, list->break_even};
-  kept_stage(context, kernel, stage, strips);
-  if (guarded) dense_stage(context, kernel, stmt, stages_instead(context, kernel, stmt, list));
+  list->instead = instead;
+  sparse_stage(context, kernel, stmt, candidate, list, stmt->target->name, strips);
+  if (instead) sparse_stage(context, kernel, stmt, other, instead, ir_format_text(context->arena, "%s.instead", stmt->target->name), NULL);
+  if (guarded) dense_stage(context, kernel, stmt, list);
 }
 
 /* Kernels that look at zeros themselves ask bits, where the epilogue of who makes the values can leave some on the way. */

@@ -40,12 +40,13 @@ void pass_stage_once(pass_context *context, ir_kernel *kernel);
 void pass_stage_shares(pass_context *context, ir_kernel *kernel);
 /* A dense branch stands in front of a list where that pays (stage_front.c). */
 void pass_stage_fronts(pass_context *context, ir_kernel *kernel);
+bool pass_can_be_sampled(pass_context *context, const ir_tensor *values); /* by one */
 void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every workspace */
 
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without
  * one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
-/* The one that the stage computes by: of several whose lists are asked one after the other that whose list it reads. */
+/* The one that the stage computes by: that, or one whose list may be made in its place. */
 const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage);
 /* The least time first; those of one time keep their order. */
 void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *));

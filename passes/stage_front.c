@@ -32,24 +32,22 @@ static int users(const ir_kernel *kernel, const ir_list *list) {
 }
 
 /* Rows or columns of the values lie side by side, in whole pieces of 16 bytes: a sample is taken of no others. */
-static bool can_be_sampled(pass_context *context, const ir_list *list) {
+bool pass_can_be_sampled(pass_context *context, const ir_tensor *x) {
   const double piece = 16;
-  const ir_tensor *x = list->tensor;
   int last = x->format ? ir_last_dim(x) : x->rank - 1;
   double bytes = pass_size_assumed(context, x->dim[last]) * (double)ir_dtype_bytes(x->dtype);
   return x->rank == 2 && bytes >= piece && (int64_t)bytes % (int64_t)piece == 0;
 }
 
-/* The stages that make the list and use it stand behind one another, and these alone do; what is asked where it says dense may be another list, of which the
- * same holds.  The dense one, if it is to stand in front. */
+/* The stages that make the list and use it stand behind one another, and these alone do; between the sparse and the dense one may be that over a list which is
+ * made in its place.  The dense one, if it is to stand in front. */
 static const ir_stage *dense_behind(pass_context *context, const ir_kernel *kernel, const ir_stage *makes) {
   const ir_list *list = makes->detects;
-  const ir_stage *guard = stage_behind(kernel, makes, 1), *sparse = stage_behind(kernel, makes, 2), *other = stage_behind(kernel, makes, 3);
-  if (!other || guard->kind != IR_STAGE_GUARD || guard->reads.at[0] != list || users(kernel, list) != 3) return NULL;
-  if (sparse->when.list != list || sparse->when.above || !uses(sparse, list) || sparse->stmts.count != 1 || other->when.list != list || !other->when.above) return NULL;
-  const ir_stage *dense = other->kind == IR_STAGE_DETECT ? dense_behind(context, kernel, other) : other;
-  bool twins = dense && dense->stmts.count == 1 && sparse->stmts.at[0] == dense->stmts.at[0] && !dense->beside.count;
-  const ir_tensor *target = twins ? dense->stmts.at[0]->target : NULL;
+  const ir_stage *guard = stage_behind(kernel, makes, 1), *sparse = stage_behind(kernel, makes, 2), *dense = stage_behind(kernel, makes, list->instead ? 4 : 3);
+  if (!dense || guard->kind != IR_STAGE_GUARD || guard->reads.at[0] != list || users(kernel, list) != 3) return NULL;
+  bool twins = sparse->when.list == list && !sparse->when.above && uses(sparse, list) && dense->when.list == list && dense->when.above &&
+               sparse->stmts.count == 1 && dense->stmts.count == 1 && sparse->stmts.at[0] == dense->stmts.at[0] && !dense->beside.count;
+  const ir_tensor *target = dense->stmts.count ? dense->stmts.at[0]->target : NULL;
   const ir_candidate *chosen = twins ? pass_chosen(kernel, target) : NULL;
   return chosen && pass_has_front(context, chosen, pass_dense_branch(kernel, target)) ? dense : NULL;
 }
@@ -58,13 +56,12 @@ void pass_stage_fronts(pass_context *context, ir_kernel *kernel) {
   for (int i = 0; i < kernel->stages.count; i++) {
     ir_stage *makes = kernel->stages.at[i];
     ir_list *list = makes->kind == IR_STAGE_DETECT ? makes->detects : NULL;
-    if (!list || makes->when.list || list->fused || !list->verdict || ir_list_made_once(kernel, list) || !can_be_sampled(context, list)) continue;
+    if (!list || list->fused || !list->verdict || ir_list_made_once(kernel, list) || !pass_can_be_sampled(context, list->tensor)) continue;
     const ir_stage *dense = dense_behind(context, kernel, makes);
     if (!dense) continue;
     list->front = pass_workspace_new(context, kernel, ir_format_text(context->arena, "%s.front", list->name), IR_I32, ir_int(context->arena, 1 + IR_FRONT_BLOCKS));
-    const ir_list *behind = ir_list_asked_behind(kernel, list);
-    for (ir_list *next = ir_list_asked_behind(kernel, list); next; next = ir_list_asked_behind(kernel, next)) next->front = list->front;
-    makes->why = ir_format_text(context->arena, "%s; %s stands in front, takes a sample%s, and goes on where that says dense", makes->why, dense->row,
-                                behind ? ", and of the lists behind it" : "");
+    if (list->instead) list->instead->front = list->front;
+    makes->why = ir_format_text(context->arena, "%s; %s stands in front, takes %s", makes->why, dense->row,
+                                list->instead ? "a sample of this list and of the one that may be made in its place, and goes on where both say dense" : "a sample, and goes on where that says dense");
   }
 }

@@ -29,7 +29,7 @@ static bool is_hopeless(const pass_context *context, const ir_kernel *kernel, co
   return !runs && !is_asked(kernel, candidate);
 }
 
-ir_candidate *pass_krows_way(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
+static void add(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
   const pass_sum *sum = &ways->sum;
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = operand->access->tensor;
@@ -40,13 +40,13 @@ ir_candidate *pass_krows_way(pass_context *context, pass_ways *ways, const ir_ke
   candidate->label = ir_format_text(context->arena, "%s of %s by blocks of %d %s, tile %dx%dx%d boxes", candidate->axis->name, candidate->operand->name, row->k,
                                     sum->k->name, row->m, row->n, row->k);
   pass_rows_candidate(context, ways, row, operand, candidate);
-  return candidate;
 }
 
 void pass_ways_krows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand) {
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_is_krows(row) || ways->sum.flattened || !pass_row_fits(row, pass_target_of(context), &ways->sum)) continue;
-    if (is_hopeless(context, kernel, pass_krows_way(context, ways, row, operand))) ways->list.count--;
+    add(context, ways, row, operand);
+    if (is_hopeless(context, kernel, ways->list.at[ways->list.count - 1].candidate)) ways->list.count--;
   }
 }

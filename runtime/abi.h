@@ -9,7 +9,7 @@
 #ifndef SPC_RUNTIME_ABI_H
 #define SPC_RUNTIME_ABI_H
 
-enum { SPC_ARGS_BUFS = 32, SPC_ARGS_SIZES = 32, SPC_ARGS_OTHERS = 2 };
+enum { SPC_ARGS_BUFS = 32, SPC_ARGS_SIZES = 32 };
 
 typedef struct spc_args {
   void *buf[SPC_ARGS_BUFS];
@@ -18,7 +18,7 @@ typedef struct spc_args {
   unsigned flags;  /* SPC_FLAG_* */
   unsigned
       *status; /* sticky flags (SPC_STICKY_*), then what each list's guard found: see report.c */
-  float other_thresholds[SPC_ARGS_OTHERS]; /* of a front: of the lists that are asked where the first one's cover says dense */
+  float other_threshold; /* of a front that two lists may be made behind: the second one's */
 } spc_args;
 
 /* A tensor map: how the copy engine of Hopper finds the boxes of an operand.  The driver encodes
@@ -40,16 +40,15 @@ typedef struct spc_tensor_maps {
 
 /* Behind a front (kernels/front.cuh), that was launched too; and the last launch there. */
 enum { SPC_FLAG_REPRODUCIBLE = 1, SPC_FLAG_BEHIND = 2, SPC_FLAG_LAST = 4 };
-/* A verdict has 1 + a cover in 65536ths, and beside it, where it is for dense: that the front has computed; that the front has asked the list behind it, too.
- * Or another list was meant: this one's launches leave, and so does its dense branch. */
-enum { SPC_VERDICT_COVER = (1 << 18) - 1, SPC_VERDICT_ELSEWHERE = 1 << 18, SPC_VERDICT_ASKED = 1 << 19, SPC_VERDICT_FRONT = 1 << 20 };
+/* A verdict has 1 + a cover in 65536ths, and beside it, where it is for dense, that the front has computed.  Or the other one of two lists counts. */
+enum { SPC_VERDICT_COVER = (1 << 18) - 1, SPC_VERDICT_ELSEWHERE = 1 << 18, SPC_VERDICT_FRONT = 1 << 20 };
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
 #ifdef __cplusplus
-static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16 + 4 * SPC_ARGS_OTHERS,
+static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 24,
               "layout of spc_args");
 #else
-_Static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 16 + 4 * SPC_ARGS_OTHERS,
+_Static_assert(sizeof(spc_args) == 8 * SPC_ARGS_BUFS + 8 * SPC_ARGS_SIZES + 24,
                "layout of spc_args");
 #endif
 

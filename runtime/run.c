@@ -21,15 +21,21 @@ double rt_verdict_cover(int32_t verdict) {
   return verdict ? (told - 1) / 65536 : 0;
 }
 
+static spc_status verdict_of(rt_run *run, const ir_list *list, int32_t *said) {
+  rt_slot *verdict;
+  SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
+  *said = ((const int32_t *)verdict->host.data)[0];
+  return SPC_OK;
+}
+
 /* Where a device's guard says dense, or that another list was meant, the list was not made: the verdict has the cover then, or nobody knows it.  So it has
  * where it stands alone. */
 static spc_status cover_of_verdict(rt_run *run, const ir_list *list, double *cover, bool *made) {
-  rt_slot *verdict;
+  int32_t said;
   *cover = -1;
   *made = list->counts != NULL;
   if (!list->verdict || (list->counts && !run->plan->image->cuda)) return SPC_OK;
-  SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
-  int32_t said = ((const int32_t *)verdict->host.data)[0];
+  SPC_TRY(verdict_of(run, list, &said));
   *made = *made && said <= 0;
   if (!*made && said != SPC_VERDICT_ELSEWHERE) *cover = rt_verdict_cover(said);
   return SPC_OK;
@@ -63,7 +69,7 @@ double rt_plan_threshold(const rt_plan *plan, const ir_list *list) {
 
 void rt_plan_weigh(const rt_plan *plan, const ir_code_image *code, spc_args *args) {
   args->threshold = code->weighs ? (float)rt_plan_threshold(plan, code->weighs) : 0;
-  for (int i = 0; i < SPC_ARGS_OTHERS; i++) args->other_thresholds[i] = code->others[i] ? (float)rt_plan_threshold(plan, code->others[i]) : 0;
+  args->other_threshold = code->weighs_too ? (float)rt_plan_threshold(plan, code->weighs_too) : 0;
 }
 
 static spc_status set_thresholds(rt_run *run) {
@@ -79,13 +85,14 @@ static spc_status set_thresholds(rt_run *run) {
   return SPC_OK;
 }
 
-/* Whether the stage runs, by the verdict that its guard has written. */
+/* Whether the stage runs, by the verdict that its guard has written.  Of two lists dense is meant where the one that counts says so. */
 static spc_status allowed(rt_run *run, const ir_stage *stage, bool *runs) {
+  const ir_list *list = stage->when.list;
+  int32_t said;
   *runs = true;
-  if (!stage->when.list || !stage->when.list->verdict) return SPC_OK;
-  rt_slot *verdict;
-  SPC_TRY(rt_run_bytes(run, stage->when.list->verdict, &verdict));
-  int32_t said = ((const int32_t *)verdict->host.data)[0];
+  if (!list || !list->verdict) return SPC_OK;
+  SPC_TRY(verdict_of(run, list, &said));
+  if (said == SPC_VERDICT_ELSEWHERE && stage->when.above && list->instead) SPC_TRY(verdict_of(run, list->instead, &said));
   *runs = said != SPC_VERDICT_ELSEWHERE && (said > 0) == stage->when.above;
   return SPC_OK;
 }

@@ -20,7 +20,7 @@
 template <class Config, class T> SPC_DEVICE T &spc_room() {
   if constexpr (spc_in_front<Config>) {
     extern __shared__ __align__(1024) char spc_shared[];
-    static_assert(sizeof(T) <= 4096, "a product has no less");
+    static_assert(sizeof(T) <= spc_room_bytes, "a product has more");
     return *(T *)spc_shared;
   } else {
     __shared__ T room;

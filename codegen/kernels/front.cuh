@@ -10,34 +10,46 @@
 // when a block of the front has left, and the others follow.  It begins when all blocks here have let it, and each has written then what
 // concerns it, past the caches of multiprocessors.
 //
-// Several lists may be made of the same values, one where the cover of those before it says dense.  The front asks them in that order, and computes where
-// all say so; where one does not, who makes the later ones leaves (guard.cuh).
+// Two lists may be made of the same values, by other micro-tiles.  The front takes both samples, and computes where both say dense; else who makes the one that is
+// not meant leaves (guard.cuh).
 #pragma once
 #include "spc/detect.cuh"
 #include "spc/tma.cuh"
 
-// Of lists that are asked one after the other, the samples in that order (a Config each, take() of which takes it): whether all say dense.
-template <class Sample> SPC_DEVICE bool spc_ask_in_turn(const spc_args &args) { return Sample::take(args); }
-template <class Sample, class Next, class... Others> SPC_DEVICE bool spc_ask_in_turn(const spc_args &args) {
-  const bool first = Sample::take(args), speaks = spc_speaks<Sample>();
-  if (!first) {
-    if (speaks) *Next::verdict(args) = SPC_VERDICT_ELSEWHERE, ((*Others::verdict(args) = SPC_VERDICT_ELSEWHERE), ...);
+// Whether the sample says dense; of two lists of the same values: whether both samples do.  Else the one is meant whose cover is further below its break-even, and
+// where the first one's is far below it the second is not asked.
+template <class Sample> SPC_DEVICE bool spc_samples_say_dense(const spc_args &args) { return Sample::take(args); }
+template <class Sample, class Other> SPC_DEVICE bool spc_samples_say_dense(const spc_args &args) {
+  const float far_below = 0.4f;
+  if (threadIdx.x == 0) spc_cover_here() = 0; // where no sample can be taken
+  __syncthreads();
+  const bool dense = Sample::take(args), speaks = spc_speaks<Sample>();
+  __syncthreads();
+  const float first = spc_cover_here() / (float)Sample::threshold(args);
+  if (!dense && !(first > far_below)) {
+    if (speaks) *Other::verdict(args) = SPC_VERDICT_ELSEWHERE;
     return false;
   }
-  __syncthreads(); // whoever asked before has read what was counted
-  if (spc_ask_in_turn<Next, Others...>(args)) return true;
-  if (speaks) *Sample::verdict(args) = (*Sample::verdict(args) & SPC_VERDICT_COVER) | SPC_VERDICT_ASKED; // the front does not compute
+  __syncthreads(); // all have read it
+  const bool other_dense = Other::take(args);
+  __syncthreads();
+  if (dense && other_dense) return true;
+  const bool other = !other_dense && (dense || spc_cover_here() / (float)Other::threshold(args) < first);
+  if (speaks) *(other ? Sample::verdict(args) : Other::verdict(args)) = SPC_VERDICT_ELSEWHERE;
   return false;
 }
 
-// Whether the samples say dense, first of all, by whole blocks, all alike.
-template <class Sample, class... Others> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, const spc_tensor_maps &maps, int *front, int most) {
+// First of all, by whole blocks, all alike: whether to compute.  Sample, or two of them: how one is taken of a list.
+template <class Sample, class... Other> SPC_DEVICE bool spc_front_goes_on(const spc_args &args, const spc_tensor_maps &maps, int *front, int most) {
   if (threadIdx.x == blockDim.x - 1)
     for (int i = 0; i < 2; i++) ptx_tma_prefetch(&maps.map[i]); // they come while the sample does
   ptx_wait_grid();
-  spc_clear_told<Sample>(args), (spc_clear_told<Others>(args), ...);
-  const bool fits = (int)gridDim.x <= most, dense = fits && spc_ask_in_turn<Sample, Others...>(args), decides = spc_speaks<Sample>();
-  if (!fits) spc_clear_verdict<Sample>(args), (spc_clear_verdict<Others>(args), ...);
+  spc_clear_told<Sample>(args), (spc_clear_told<Other>(args), ...);
+  const bool fits = (int)gridDim.x <= most, dense = fits && spc_samples_say_dense<Sample, Other...>(args), decides = spc_speaks<Sample>();
+  if (!fits) {
+    spc_clear_verdict<Sample>(args);
+    if (decides) ((*Other::verdict(args) = SPC_VERDICT_ELSEWHERE), ...);
+  }
   if (!dense) {
     if (decides) __threadfence(); // who comes behind has not waited when it reads this verdict: not that of the run before
     return false;
@@ -46,7 +58,7 @@ template <class Sample, class... Others> SPC_DEVICE bool spc_front_goes_on(const
     front[1 + blockIdx.x] = 0;
     if (blockIdx.x == 0) front[0] = (int)gridDim.x;
   }
-  if (decides) spc_report_now(args, Sample::list, *Sample::verdict(args)), (spc_report_now(args, Others::list, *Others::verdict(args)), ...);
+  if (decides) spc_report_now(args, Sample::list, *Sample::verdict(args)), (spc_report_now(args, Other::list, *Other::verdict(args)), ...);
   __syncthreads(); // shared memory is the product's from here on; what the block has written is the last thread's to pass on
   return true;
 }

@@ -4,7 +4,7 @@
 //
 //     0, or minus one less the cover in 65536ths     sparse
 //     1 + the cover in 65536ths                      dense; SPC_VERDICT_FRONT beside it where that branch stands in front (front.cuh)
-//     SPC_VERDICT_ELSEWHERE                          neither: a list that is asked before this one was meant
+//     SPC_VERDICT_ELSEWHERE                          the verdict of the other one of two lists counts
 //
 // It goes on to the plan's report, for a host that does not wait (runtime/report.c).  The host's memory is far, and a launch has
 // not ended before what it wrote there has arrived: whoever computes reports, early on, and not who decides in front of it.
@@ -58,9 +58,9 @@ SPC_DEVICE void spc_report_now(const spc_args &args, int list, int verdict) {
 SPC_DEVICE void spc_report(const spc_args &args, int list, int verdict) {
   if (blockIdx.x == 0 && threadIdx.x == 0) spc_report_now(args, list, verdict);
 }
-// What the lists that were asked before this one have said.
-template <class Config> SPC_DEVICE void spc_report_before(const spc_args &args) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) Config::report_before(args);
+// Of two lists one has not been measured.  list: -1: there is none.
+SPC_DEVICE void spc_report_unasked(const spc_args &args, int list) {
+  if (list >= 0 && blockIdx.x == 0 && threadIdx.x == 0 && args.status) args.status[1 + list] = 0;
 }
 
 // Nothing is known yet.
@@ -70,7 +70,7 @@ template <class Config> SPC_DEVICE void spc_clear_verdict(const spc_args &args) 
 
 // Before anything is listed: whether a sample (look) says dense.  Who has not waited reads that as soon as all blocks have left.
 template <class Config, class Look> SPC_DEVICE bool spc_asks_first(const spc_args &args, Look look) {
-  if (spc_stands_behind(args) && Config::asked_in_front(args)) return false;
+  if (spc_stands_behind(args)) return false;
   const bool dense = look();
   if (Config::heeded && spc_speaks<Config>()) __threadfence();
   return dense;
@@ -85,47 +85,69 @@ template <class Config> SPC_DEVICE bool spc_heeds_dense(const spc_args &args) {
   return true;
 }
 
+// ---- two lists of the same values --------------------------------------------------------------------------------
+// A front has taken the samples of both (front.cuh), and said which one counts: to the other one SPC_VERDICT_ELSEWHERE.  Without it the second, which may be made
+// in the first one's place, is not made.
+SPC_DEVICE bool spc_is_elsewhere(const void *own) { return spc_verdict(own) == SPC_VERDICT_ELSEWHERE; }
+// Whoever makes the first, or the second, leaves where the other one is meant; the grid before has been waited for.
+SPC_DEVICE bool spc_other_is_made(const spc_args &args, const void *own) { return spc_stands_behind(args) && spc_is_elsewhere(own); }
+SPC_DEVICE bool spc_first_is_made(const spc_args &args, int *own) {
+  if (spc_stands_behind(args)) return spc_is_elsewhere(own);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *own = SPC_VERDICT_ELSEWHERE;
+  return true;
+}
+// A verdict, and whether it is the other list's: whoever computes where either of two says dense asks the one that counts.
+struct spc_said_by { int verdict; bool other; };
+template <class Config> SPC_DEVICE spc_said_by spc_verdict_that_counts(const spc_args &args) {
+  const int own = spc_verdict(Config::verdict(args));
+  const bool other = Config::asks_other && own == SPC_VERDICT_ELSEWHERE;
+  return {other ? spc_verdict(Config::other_verdict(args)) : own, other};
+}
+template <class Config> SPC_DEVICE void spc_report(const spc_args &args, spc_said_by said) {
+  spc_report(args, said.other ? Config::other_list : Config::reported, said.verdict);
+  spc_report_unasked(args, Config::other_list < 0 ? -1 : said.other ? Config::reported : Config::other_list);
+}
+
 // True when this launch must do nothing: `dense` says which branch the kernel is.  Who is meant reports.
+SPC_DEVICE bool spc_is_not_meant(int verdict, bool dense) { return (verdict > 0) != dense || verdict == SPC_VERDICT_ELSEWHERE; }
 SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense, int list) {
-  int verdict = spc_verdict(from);
-  if ((verdict > 0) != dense || verdict == SPC_VERDICT_ELSEWHERE) return true;
+  const int verdict = spc_verdict(from);
+  if (spc_is_not_meant(verdict, dense)) return true;
   spc_report(args, list, verdict);
   return false;
 }
 template <class Config> SPC_DEVICE bool spc_not_meant(const spc_args &args) {
-  if (!Config::guarded) return false;
-  if (spc_not_meant(args, Config::verdict(args), Config::dense_branch, Config::reported)) return true;
-  spc_report_before<Config>(args);
+  if (!Config::guarded && !Config::asks_other) return false;
+  const spc_said_by said = spc_verdict_that_counts<Config>(args);
+  if (!Config::guarded) return said.other && spc_is_not_meant(said.verdict, true); // it is the dense branch too
+  if (spc_is_not_meant(said.verdict, Config::dense_branch)) return true;
+  spc_report<Config>(args, said);
   return false;
 }
-
-// ---- lists that are asked one after the other ------------------------------------------------------------------
-// Where the cover of one list says dense another may be made of the same values.  Whoever makes that one leaves where the first was meant, and says so to those
-// that would read it.  first, own: their verdicts; the grid before has been waited for.
-SPC_DEVICE bool spc_first_is_meant(const void *first, int *own) {
-  const int said = spc_verdict(first);
-  if (said > 0 && said != SPC_VERDICT_ELSEWHERE) return false;
-  if (blockIdx.x == 0 && threadIdx.x == 0) *own = SPC_VERDICT_ELSEWHERE;
-  return true;
-}
-// Whether the front has asked this list, too: what it said of the one before tells.
-SPC_DEVICE bool spc_front_asked(const void *first) { return (spc_verdict(first) & SPC_VERDICT_ASKED) != 0; }
 
 // Of a kernel that is both branches: whether it is to be the dense one.
 template <class Config> SPC_DEVICE bool spc_dense_is_meant(const spc_args &args) {
   if (!Config::own_dense) return false;
-  int verdict = spc_verdict(Config::verdict(args));
-  spc_report(args, Config::reported, verdict);
-  return verdict > 0;
+  const spc_said_by said = spc_verdict_that_counts<Config>(args);
+  spc_report<Config>(args, said);
+  return said.verdict > 0;
+}
+
+// Of a front: what its sample has found, for all of the block's threads, behind the room that samples count in (detect.cuh).
+enum { spc_room_bytes = 4096 };
+SPC_DEVICE float &spc_cover_here() {
+  extern __shared__ __align__(1024) char spc_shared[];
+  return *(float *)(spc_shared + spc_room_bytes);
 }
 
 // Whether so many of so many micro-tiles are enough for dense; writes the verdict, by the thread that speaks.  leaves: where dense is meant it does not compute.
 template <class Config> SPC_DEVICE bool spc_say(const spc_args &args, bool dense, double covered, double all, bool leaves, bool speaks = spc_speaks<Config>()) {
+  if (spc_in_front<Config> && threadIdx.x == 0) spc_cover_here() = all > 0 ? (float)covered / (float)all : 0;
   if (speaks) {
     double cover = all > 0 ? covered / all : 0;
     int measured = 1 + (int)(fmin(cover, 1.0) * 65536), verdict = dense ? measured | (spc_in_front<Config> ? SPC_VERDICT_FRONT : 0) : -measured;
     *Config::verdict(args) = verdict;
-    if (!dense || !leaves) spc_report(args, Config::reported, verdict), spc_report_before<Config>(args);
+    if (!dense || !leaves) spc_report(args, Config::reported, verdict), spc_report_unasked(args, Config::other_list);
   }
   return dense;
 }

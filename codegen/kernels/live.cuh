@@ -71,6 +71,10 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
   bool found = rows.any(ptx_load_16(Config::values(args) + row * rows.pitch + column));
   spc_u32 votes = ptx_ballot(found) >> (rows.lane() & ~(looks - 1)) & ((1u << looks) - 1);
   int many = __syncthreads_count(threadIdx.x % looks == 0 && votes != 0);
+  if constexpr (Config::rows_may_be_sparse) { // a row that holds something here and there would be found empty too often
+    const int found_something = __syncthreads_count(found), trusted = looks / 2;
+    if (found_something < trusted * many) many = samples;
+  }
   return spc_decide<Config>(args, many, samples, threshold);
 }
 

@@ -74,7 +74,7 @@ Test(runtime_fronts, a_front_behind_which_nothing_computes_is_spared) {
 static float break_even(const rt_plan *plan, const ir_code_image *code) {
   spc_args args;
   rt_plan_weigh(plan, code, &args);
-  cr_expect_eq(args.other_thresholds[0], code->others[0] ? args.threshold * 2 : 0); /* 0.5 and 0.25, or both out of reach: see below */
+  cr_expect_eq(args.other_threshold, code->weighs_too ? args.threshold * 2 : 0); /* 0.5 and 0.25, or both out of reach: see below */
   return args.threshold;
 }
 
@@ -84,7 +84,7 @@ Test(runtime_break_even, of_the_lists_that_the_launch_weighs) {
   ir_stage *at[] = {&stages[0], &stages[1]};
   ir_kernel kernel = {0};
   kernel.stages.at = at, kernel.stages.count = 2;
-  const ir_code_image weighs = {.weighs = &list}, weighs_both = {.weighs = &list, .others = {&other}}, weighs_none = {0};
+  const ir_code_image weighs = {.weighs = &list}, weighs_both = {.weighs = &list, .weighs_too = &other}, weighs_none = {0};
   ir_image image = {.cuda = true, .kernel = &kernel};
   rt_plan plan = {.image = &image};
   cr_expect_eq(break_even(&plan, &weighs), 0.25f);
