@@ -748,14 +748,6 @@ static const char *opening(const cg_launch *l, bool boxes) {
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 
-/* Of two lists one is made. */
-static const char *leaves_to_other(const config *c) {
-  const cg_launch *l = c->l;
-  if (l->stage->kind != IR_STAGE_DETECT || l->clears || l->row->multiply != IR_MULTIPLY_NONE) return "";
-  if (l->list->instead) return ir_format_text(c->arena, "  if (spc_other_is_made(args, args.buf[%d])) return;\n", l->buf_verdict);
-  return ir_list_replaced(c->kernel, l->list) ? ir_format_text(c->arena, "  if (spc_first_is_made(args, (int *)args.buf[%d])) return;\n", l->buf_verdict) : "";
-}
-
 static void put_samples_asked(const config *c) {
   ir_text names = ir_text_new(c->arena);
   for (const cg_launch *s = c->l->sample; s; s = s->sample) ir_text_printf(&names, "%s%s", names.length ? ", " : "", sample_name(c, s));
@@ -773,7 +765,10 @@ static void put_entry(const config *c) {
                  boxes ? ",\n    const __grid_constant__ spc_tensor_maps maps" : "");
   if (c->l->sample) put_samples_asked(c);
   else if (!boxes) ir_text_put(c->out, cg_leaves_to_front(c->arena, c->l));
-  ir_text_printf(c->out, "%s%s  spc_%s<Config>(args%s);\n", opening(c->l, boxes), leaves_to_other(c), c->l->part, boxes ? ", maps" : "");
+  ir_text_put(c->out, opening(c->l, boxes));
+  if (c->l->instead)
+    ir_text_printf(c->out, "  if (spc_second_is_meant(args, args.buf[%d], (int *)args.buf[%d])) {\n    spc_%s<Other>(args);\n    return;\n  }\n", c->l->buf_verdict, c->l->instead->buf_verdict, c->l->instead->part);
+  ir_text_printf(c->out, "  spc_%s<Config>(args%s);\n", c->l->part, boxes ? ", maps" : "");
   if (c->l->sample) ir_text_printf(c->out, "  spc_front_ends((int *)args.buf[%d]);\n", c->l->buf_front);
   put_next(c);
   ir_text_put(c->out, "}\n");
@@ -811,6 +806,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   put_widths(&c);
   ir_text_printf(out, "#include \"spc/%s.cuh\"\n", file);
   if (next.l) ir_text_printf(out, "#include \"spc/%s.cuh\"\n", next.l->row->skeleton);
+  if (launch->instead) ir_text_put(out, "#include \"spc/live.cuh\"\n");
   if (launch->sample) ir_text_put(out, "#include \"spc/front.cuh\"\n");
   for (const cg_launch *s = launch->sample; s; s = s->sample)
     ir_text_printf(out, "#include \"spc/%s.cuh\"\n", s->regroups ? "regroup" : s->krows ? "krows" : s->live ? "live" : "detect");
@@ -822,6 +818,10 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
     put_struct(&sample, name);
   }
   put_struct(&c, "Config");
+  if (launch->instead) {
+    config instead = {arena, kernel, launch->instead, out};
+    put_struct(&instead, "Other");
+  }
   if (next.l) put_struct(&next, "Next");
   if (launch->sample) ir_text_put(out, "template <> constexpr bool spc_in_front<Config> = true;\n");
   put_entry(&c);

@@ -431,15 +431,29 @@ static void select_clear(selection *s, const ir_kernel_row *row) {
   use_told(s, l, l);
 }
 
-/* Values to a list of rows and these rows themselves. */
+/* Values to a list of rows and these rows themselves: by l, with the buffers of a launch. */
+static void list_rows(selection *s, cg_launch *l, cg_launch *launch) {
+  l->buf_a = use_values(s, launch, l->list->tensor);
+  l->buf_bits = use(s, launch, l->list->bits), l->buf_ids = use(s, launch, l->list->ids), l->buf_packed = use(s, launch, l->list->packed);
+  use_told(s, l, launch);
+}
+
 static void select_packing(selection *s, const ir_kernel_row *row) {
   select_clear(s, row);
-  const ir_list *list = s->stage->detects;
   cg_launch *l = list_launch(s, row, "list_live");
-  l->buf_a = use_values(s, l, list->tensor);
-  l->buf_bits = use(s, l, list->bits), l->buf_ids = use(s, l, list->ids), l->buf_packed = use(s, l, list->packed);
-  use_told(s, l, l);
+  list_rows(s, l, l);
   use_decision(s, l);
+}
+
+/* By the blocks of the launch that makes the list in whose place this one may be made. */
+static void list_instead(selection *s, const ir_kernel_row *row, cg_launch *launch) {
+  cg_launch *l = IR_NEW(s->arena, cg_launch);
+  *l = launch_of(s, row, "list_live", launch->threads);
+  l->list = l->weighs = launch->list->instead;
+  l->lists_guarded = l->sampled = l->second = true;
+  list_rows(s, l, launch);
+  l->buf_verdict = use(s, launch, l->list->verdict);
+  launch->instead = l, launch->weighs_too = l->list;
 }
 
 /* Values to a list of the rows of each block, and what they hold there. */
@@ -472,6 +486,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   l->lists_guarded = cg_is_guarded(s->kernel, list);
   l->sampled = values && l->lists_guarded;
   use_decision(s, l);
+  if (list->instead) list_instead(s, row, l);
 }
 
 /* What takes a sample of the list's values, as the launches that read them would (kernels/front.cuh). */
@@ -519,9 +534,12 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row) {
   bool rows = list->order || list->section || ir_list_is_of_rows(list);
   if (!rows && list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
+  if (list->instead && (!cg_moves_at_once(s->kernel, list) || !ir_list_is_of_rows(list->instead)))
+    return unfit(s, row->name, "the list that may be made in its place is not of whole rows, or it is not made by the launch that reads the values");
   if (has_front(s, list) && !list->instead) SPC_TRY(select_front(s, row)); /* of two in front of the second, which comes first */
   if (list->order) select_regrouped(s, row);
   else if (list->section) select_krows(s, row);
+  else if (ir_list_replaced(s->kernel, list)) return SPC_OK; /* made where that one's are */
   else if (rows) select_packing(s, row);
   else if (list->packed) select_compacted(s, row, values);
   else {

@@ -82,7 +82,7 @@ static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
 }
 
 /* Where a verdict is written there is a block that does it, however small the operand. */
-static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
+static ir_expr *own_list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
   if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
@@ -99,6 +99,12 @@ static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
     return at_least_one(a, ir_ceil_div(a, ir_apply(a, IR_OP_MUL, strips, words), l->threads / 32));
   ir_expr *parts = at_least_one(a, ir_ceil_div(a, words, words_a_block));
   return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, parts));
+}
+
+/* As many as either of two lists takes. */
+static ir_expr *list_grid(ir_arena *a, const cg_launch *l) {
+  ir_expr *own = own_list_grid(a, l);
+  return l->instead ? ir_apply(a, IR_OP_MAX, own, own_list_grid(a, l->instead)) : own;
 }
 
 /* One thread an iteration; persistent when the range is not an expression of sizes, one thread in

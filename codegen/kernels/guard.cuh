@@ -89,12 +89,11 @@ template <class Config> SPC_DEVICE bool spc_heeds_dense(const spc_args &args) {
 // A front has taken the samples of both (front.cuh), and said which one counts: to the other one SPC_VERDICT_ELSEWHERE.  Without it the second, which may be made
 // in the first one's place, is not made.
 SPC_DEVICE bool spc_is_elsewhere(const void *own) { return spc_verdict(own) == SPC_VERDICT_ELSEWHERE; }
-// Whoever makes the first, or the second, leaves where the other one is meant; the grid before has been waited for.
-SPC_DEVICE bool spc_other_is_made(const spc_args &args, const void *own) { return spc_stands_behind(args) && spc_is_elsewhere(own); }
-SPC_DEVICE bool spc_first_is_made(const spc_args &args, int *own) {
-  if (spc_stands_behind(args)) return spc_is_elsewhere(own);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *own = SPC_VERDICT_ELSEWHERE;
-  return true;
+// Of the launch that makes either: whether it is to make the second.  The grid before has been waited for; first, second: their verdicts.
+SPC_DEVICE bool spc_second_is_meant(const spc_args &args, const void *first, int *second) {
+  if (spc_stands_behind(args)) return spc_is_elsewhere(first);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *second = SPC_VERDICT_ELSEWHERE;
+  return false;
 }
 // A verdict, and whether it is the other list's: whoever computes where either of two says dense asks the one that counts.
 struct spc_said_by { int verdict; bool other; };

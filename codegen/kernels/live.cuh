@@ -5,7 +5,7 @@
 //     counts  i32 [1], ids [rows]   how many rows do, and which, ascending
 //     packed  [rows][row]           these rows, one after the other
 //
-// One launch, unless a sample says that too many rows hold something: a warp a row, a block a word of bits.  A row that holds something is known by its
+// One launch, unless a sample says that too many rows hold something: a block a word of bits, a warp a row or a few.  A row that holds something is known by its
 // first non-zero: only the others are read to their ends, while its own beginning is brought.  When the block knows how many rows the words before it have,
 // it knows where its own go.  What is packed moves by box afterwards, as fast as a matrix that has no zeros; it is as many bytes as the rows have, twice.
 // Config names: those of detect.cuh, a strip being a whole row; rows_packed.
@@ -85,17 +85,22 @@ template <class Config> SPC_DEVICE bool spc_sample_live(const spc_args &args) {
   return rows.aligned && spc_rows_are_many<Config>(args, rows);
 }
 
-// A row that holds something, to its place among the packed ones, by a warp: what is brought of it before that is known, and the rest.
+// A row that holds something, to its place among the packed ones, by a warp: what is brought of it before that is known, by who has one row alone, and the rest.
 template <class Config> struct spc_live_row {
   using whole = spc_whole_rows<Config>;
   using V = typename Config::V;
-  uint4 begun[whole::batch];
+  static constexpr int warps = Config::threads / 32, each = 32 / warps; // rows of a warp
+  static constexpr bool alone = each == 1;
+  static constexpr int here = alone ? whole::batch * whole::step : 0; // elements that are brought
+  static_assert(each * warps == 32, "a block's warps have a word's rows, each as many");
+  uint4 begun[alone ? whole::batch : 1];
 
   __device__ __forceinline__ void bring(const whole &rows, int row) {
+    if constexpr (alone)
 #pragma unroll
-    for (int i = 0; i < whole::batch; i++) begun[i] = rows.at(row, i * whole::step);
+      for (int i = 0; i < whole::batch; i++) begun[i] = rows.at(row, i * whole::step);
 #pragma unroll 1
-    for (int c = whole::batch * whole::step + rows.lane() * (128 / (int)sizeof(V)); c < rows.extent; c += 32 * 128 / (int)sizeof(V))
+    for (int c = here + rows.lane() * (128 / (int)sizeof(V)); c < rows.extent; c += 32 * 128 / (int)sizeof(V))
       ptx_prefetch_l2(rows.from - rows.lane() * rows.chunk + row * rows.pitch + c);
   }
   static __device__ __forceinline__ void put(const whole &rows, V *to, int column, const uint4 (&v)[whole::batch]) {
@@ -112,9 +117,9 @@ template <class Config> struct spc_live_row {
       for (int c = rows.lane(); c < rows.extent; c += 32) to[c] = Config::values(args)[row * rows.pitch + c * Config::strip_pitch(args)];
       return;
     }
-    put(rows, to, 0, begun);
+    if constexpr (alone) put(rows, to, 0, begun);
 #pragma unroll 1
-    for (int c = whole::batch * whole::step; c < rows.extent; c += whole::batch * whole::step) {
+    for (int c = here; c < rows.extent; c += whole::batch * whole::step) {
       uint4 v[whole::batch];
 #pragma unroll
       for (int i = 0; i < whole::batch; i++) v[i] = rows.at(row, c + i * whole::step);
@@ -124,19 +129,26 @@ template <class Config> struct spc_live_row {
 };
 
 template <class Config> SPC_DEVICE void spc_list_live(const spc_args &args) {
-  static_assert(Config::threads == 32 * 32, "a block has as many warps as a word has bits");
+  using row_of = spc_live_row<Config>;
+  const int each = row_of::each, warps = row_of::warps;
   __shared__ bool live[32];
   __shared__ int before; // rows of the words before this one
   if (spc_not_meant<Config>(args)) return;
   const spc_whole_rows<Config> rows(args);
-  const int mine = (int)threadIdx.x, warp = mine / 32, number = (int)blockIdx.x, row = number * 32 + warp, words = (rows.rows + 31) / 32;
-  const uint4 first = rows.aligned ? rows.at(row, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
+  const int mine = (int)threadIdx.x, warp = mine / 32, number = (int)blockIdx.x, words = (rows.rows + 31) / 32;
+  if (number > max(words - 1, 0)) return; // of a launch that has blocks for another list
+  uint4 first = rows.aligned ? rows.at(number * 32 + warp, 0) : make_uint4(0, 0, 0, 0); // comes while the sample does
   if constexpr (Config::decides)
     if (spc_asks_first<Config>(args, [&] { return spc_sample_live<Config>(args); })) return;
-  const bool found = rows.aligned ? rows.find(row, first) : rows.find_slowly(args, row);
-  spc_live_row<Config> own;
-  if (found && rows.aligned) own.bring(rows, row);
-  if (rows.lane() == 0) live[warp] = found;
+  row_of own;
+#pragma unroll 1
+  for (int i = 0; i < each; i++) {
+    const int row = number * 32 + i * warps + warp;
+    if (i > 0 && rows.aligned) first = rows.at(row, 0);
+    const bool found = rows.aligned ? rows.find(row, first) : rows.find_slowly(args, row);
+    if (found && rows.aligned) own.bring(rows, row);
+    if (rows.lane() == 0) live[i * warps + warp] = found;
+  }
   if (mine == 0) before = 0;
   __syncthreads();
   const spc_u32 bits = ptx_ballot(live[rows.lane()]);
@@ -155,8 +167,11 @@ template <class Config> SPC_DEVICE void spc_list_live(const spc_args &args) {
     Config::counts(args)[0] = before + here;
     if constexpr (Config::decides) spc_decide<Config>(args, before + here, rows.rows, Config::threshold(args), false, true);
   }
-  if (!found) return;
-  const int at = before + __popc(bits & ((1u << warp) - 1));
-  if (rows.lane() == 0) Config::ids(args)[at] = row;
-  own.move(args, rows, row, at);
+#pragma unroll 1
+  for (int i = 0; i < each; i++) {
+    const int bit = i * warps + warp, row = number * 32 + bit, at = before + __popc(bits & ((1u << bit) - 1));
+    if (!(bits >> bit & 1)) continue;
+    if (rows.lane() == 0) Config::ids(args)[at] = row;
+    own.move(args, rows, row, at);
+  }
 }
