@@ -65,12 +65,13 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
         left = tiles % gridDim.x, parts = (spc_u32)spc_parts_of<Config>(left, ((int)Config::k(args) + Config::tile_k - 1) / Config::tile_k, gridDim.x);
         if (parts > 1) last = tiles / gridDim.x;
       }
-    const long long enough = 512; // k tiles of a block, were nothing zero
+    const long long enough = Config::own_verdict ? 128 : 512; // k tiles of a block, were nothing zero; who has decided by the counts has just seen them
     if (all || (!Config::regroups && Config::tiles(args) / gridDim.x * ((Config::k(args) + 63) / 64) < enough)) return;
     int strips = ((int)Config::m(args) + Config::strip - 1) / Config::strip, here = min(strips, 32), lane = (int)threadIdx.x & 31;
     spc_u32 count = lane < here ? (spc_u32)Config::counts(args)[lane] : 0;
     spc_u32 most = __reduce_max_sync(0xffffffffu, count), sum = __reduce_add_sync(0xffffffffu, count);
-    lies = most * (spc_u32)here * 4 <= sum * 5;
+    const spc_u32 little = 128; // k's that the longest has more than a list has: less than to deal them takes
+    lies = most * (spc_u32)here * 4 <= sum * 5 || (!Config::regroups && (most * (spc_u32)here - sum) * Config::gran < little * (spc_u32)here);
   }
   __device__ __forceinline__ void rank_strips(const spc_args &args, int strips) {
     const int lane = (int)threadIdx.x & 31;
