@@ -322,6 +322,9 @@ void cg_library_print(ir_arena *arena, const cg_launch *launch, ir_text *out);
 /* ---- attention (cuda_attend.c) --------------------------------------------------------------- */
 bool cg_attend_share(cg_launch *launch); /* sets depth, store_boxes and shared_bytes; false: there is no room */
 void cg_attend_maps(ir_arena *arena, const cg_launch *launch, ir_code_image *out); /* of q, k, the result and v */
+/* Whether a score is a constant, which is told, times the sum; what all numbers that a fragment divides its parameter by are multiples of. */
+bool cg_attend_is_linear(const ir_func *f, double *scale);
+int64_t cg_attend_step_of(const ir_func *f, int parameter);
 
 /* ---- boxes (cuda_boxes.c) -------------------------------------------------------------------- */
 void cg_boxes_bring(cg_launch *launch); /* sets brought */

@@ -126,3 +126,43 @@ void cg_attend_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   add_map(arena, l, &p->t, l->store_boxes ? l->buf_t : -1, t->column->extent, p->size_m, BOX_ROWS, out);
   add_map(arena, l, &t->v, t->buf_v, t->column->extent, p->size_n, l->row->n, out);
 }
+
+/* ---- what fragments are known to be ----------------------------------------------------------- */
+bool cg_attend_is_linear(const ir_func *f, double *scale) {
+  const ir_expr *e = f->result;
+  while (e->kind == IR_CAST) e = e->args[0];
+  *scale = 1;
+  for (int i = 0; i < f->body.codes.count; i++)
+    if (f->body.codes.at[i]->kind != IR_COMMENT) return false;
+  if (e->kind == IR_VAR) return e->var == f->params.at[0];
+  if (e->kind != IR_OP || e->op != IR_OP_MUL) return false;
+  for (int i = 0; i < 2; i++) {
+    const ir_expr *acc = e->args[i];
+    while (acc->kind == IR_CAST) acc = acc->args[0];
+    if (acc->kind == IR_VAR && acc->var == f->params.at[0] && ir_const_value(e->args[1 - i], scale)) return *scale > 0;
+  }
+  return false;
+}
+
+/* What all numbers that a parameter is divided by are multiples of; 0: it is not asked for. */
+typedef struct divided {
+  const ir_var *var;
+  int64_t step;
+} divided;
+
+static bool note_divisor(void *user, ir_expr *e) {
+  divided *d = user;
+  if (e->kind != IR_OP || e->op != IR_OP_DIV || e->args[0]->kind != IR_VAR || e->args[0]->var != d->var || e->args[1]->kind != IR_CONST) return true;
+  int64_t a = e->args[1]->i, b = d->step;
+  for (int64_t rest; b; b = rest) rest = a % b, a = b;
+  d->step = a;
+  return true;
+}
+
+int64_t cg_attend_step_of(const ir_func *f, int parameter) {
+  divided d = {f->params.at[parameter], 0};
+  for (int i = 0; i < f->body.codes.count; i++)
+    if (f->body.codes.at[i]->kind == IR_LET) ir_expr_walk(f->body.codes.at[i]->value, note_divisor, &d);
+  ir_expr_walk(f->result, note_divisor, &d);
+  return d.step;
+}

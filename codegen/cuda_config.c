@@ -442,50 +442,10 @@ static void put_spread(const config *c) {
 }
 
 /* ---- attention -------------------------------------------------------------------------------- */
-/* The score is a constant times the sum, unless it is masked. */
-static bool is_linear(const ir_func *f, double *scale) {
-  const ir_expr *e = f->result;
-  while (e->kind == IR_CAST) e = e->args[0];
-  *scale = 1;
-  for (int i = 0; i < f->body.codes.count; i++)
-    if (f->body.codes.at[i]->kind != IR_COMMENT) return false;
-  if (e->kind == IR_VAR) return e->var == f->params.at[0];
-  if (e->kind != IR_OP || e->op != IR_OP_MUL) return false;
-  for (int i = 0; i < 2; i++) {
-    const ir_expr *acc = e->args[i];
-    while (acc->kind == IR_CAST) acc = acc->args[0];
-    if (acc->kind == IR_VAR && acc->var == f->params.at[0] && ir_const_value(e->args[1 - i], scale)) return *scale > 0;
-  }
-  return false;
-}
-
-/* What all numbers that a parameter is divided by are multiples of; 0: it is not asked for. */
-typedef struct divided {
-  const ir_var *var;
-  int64_t step;
-} divided;
-
-static bool note_divisor(void *user, ir_expr *e) {
-  divided *d = user;
-  if (e->kind != IR_OP || e->op != IR_OP_DIV || e->args[0]->kind != IR_VAR || e->args[0]->var != d->var || e->args[1]->kind != IR_CONST) return true;
-  int64_t a = e->args[1]->i, b = d->step;
-  for (int64_t rest; b; b = rest) rest = a % b, a = b;
-  d->step = a;
-  return true;
-}
-
-static int64_t step_of(const ir_func *f, int parameter) {
-  divided d = {f->params.at[parameter], 0};
-  for (int i = 0; i < f->body.codes.count; i++)
-    if (f->body.codes.at[i]->kind == IR_LET) ir_expr_walk(f->body.codes.at[i]->value, note_divisor, &d);
-  ir_expr_walk(f->result, note_divisor, &d);
-  return d.step;
-}
-
 /* Any block that reaches into the tile. */
 static void put_visits(const config *c) {
   const cg_attend *t = &c->l->attend;
-  int64_t m = step_of(t->visits, 1), n = step_of(t->visits, 2);
+  int64_t m = cg_attend_step_of(t->visits, 1), n = cg_attend_step_of(t->visits, 2);
   const long long tile_m = c->l->row->m, tile_n = c->l->row->n;
   line(c, "static constexpr bool listed = %s; // tiles are asked for one by one", t->visits->result->kind == IR_CONST ? "false" : "true");
   put_function(c, "block", "long long", t->visits);
@@ -501,7 +461,7 @@ static void put_visits(const config *c) {
 static void put_scores(const config *c) {
   const cg_attend *t = &c->l->attend;
   double scale;
-  bool linear = is_linear(t->inside, &scale);
+  bool linear = cg_attend_is_linear(t->inside, &scale);
   line(c, "static constexpr bool linear = %s, masked = %s;", linear ? "true" : "false", t->masked ? "true" : "false");
   line(c, "static constexpr float scale = %af; // a score, of the sum, where that is all", linear ? (double)(float)scale : 1);
   put_function(c, "score", "float", t->score);
@@ -711,7 +671,7 @@ static void put_list_kernel(const config *c) {
   if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
   if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c, c->l));
   put_other(c);
-  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", ir_list_replaced(c->kernel, list) ? "true" : "false");
+  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", list->replaces ? "true" : "false");
   put_decision(c);
 }
 

@@ -59,15 +59,14 @@ static bool has_front(const selection *s, const ir_list *list) {
 }
 
 /* Two lists share a front, which is said to be the first one's. */
-static const ir_list *first_in_front(const selection *s, const ir_list *list) {
-  const ir_list *first = ir_list_replaced(s->kernel, list);
-  return first ? first : list;
+static const ir_list *first_in_front(const ir_list *list) {
+  return list->replaces ? list->replaces : list;
 }
 
 /* It is the list's front, or stands behind it. */
 static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
   if (!has_front(s, list)) return;
-  launch->fronted = first_in_front(s, list);
+  launch->fronted = first_in_front(list);
   launch->buf_verdict = use(s, launch, list->verdict);
   launch->buf_front = use(s, launch, list->front);
 }
@@ -75,7 +74,7 @@ static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
 static void use_guard(selection *s, cg_launch *launch) {
   const ir_list *list = s->stage->when.list;
   if (list) launch->buf_verdict = use(s, launch, list->verdict);
-  if (list) launch->other = list->instead ? list->instead : ir_list_replaced(s->kernel, list);
+  if (list) launch->other = list->replaces ? list->replaces : ir_list_instead(s->kernel, list);
   if (launch->other) launch->buf_other = use(s, launch, launch->other->verdict);
   use_front(s, launch, s->stage->when.list);
 }
@@ -449,7 +448,7 @@ static void select_packing(selection *s, const ir_kernel_row *row) {
 static void list_instead(selection *s, const ir_kernel_row *row, cg_launch *launch) {
   cg_launch *l = IR_NEW(s->arena, cg_launch);
   *l = launch_of(s, row, "list_live", launch->threads);
-  l->list = l->weighs = launch->list->instead;
+  l->list = l->weighs = ir_list_instead(s->kernel, launch->list);
   l->lists_guarded = l->sampled = l->second = true;
   list_rows(s, l, launch);
   l->buf_verdict = use(s, launch, l->list->verdict);
@@ -486,7 +485,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
   l->lists_guarded = cg_is_guarded(s->kernel, list);
   l->sampled = values && l->lists_guarded;
   use_decision(s, l);
-  if (list->instead) list_instead(s, row, l);
+  if (ir_list_instead(s->kernel, list)) list_instead(s, row, l);
 }
 
 /* What takes a sample of the list's values, as the launches that read them would (kernels/front.cuh). */
@@ -496,20 +495,21 @@ static const char *sample_part(const ir_list *list) { return list->order ? "samp
 static const cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, cg_launch *l) {
   cg_launch *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
-  sample->sampling = true, sample->second = ir_list_replaced(s->kernel, list) != NULL;
+  sample->sampling = true, sample->second = list->replaces != NULL;
   sample->list = sample->weighs = list;
   sample->regroups = list->order != NULL, sample->krows = list->section > 0;
   sample->lists_guarded = sample->sampled = true;
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   if (ir_list_is_of_rows(list) || cg_moves_at_once(s->kernel, list)) use_told(s, sample, l);
-  if (list->instead) l->weighs_too = list->instead, sample->sample = sample_of(s, row, list->instead, l);
+  l->weighs_too = list->replaces ? list : ir_list_instead(s->kernel, list);
+  if (!list->replaces && l->weighs_too) sample->sample = sample_of(s, row, l->weighs_too, l);
   return sample;
 }
 
 /* The dense branch in front of the list, or of two. */
 static spc_status select_front(selection *s, const ir_kernel_row *row) {
-  const ir_list *list = first_in_front(s, s->stage->detects);
+  const ir_list *list = first_in_front(s->stage->detects);
   selection dense = *s;
   for (int i = 0; i < s->kernel->stages.count; i++)
     if (s->kernel->stages.at[i]->when.list == list && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];
@@ -534,12 +534,13 @@ static spc_status select_detection(selection *s, const ir_kernel_row *row) {
   bool rows = list->order || list->section || ir_list_is_of_rows(list);
   if (!rows && list->verdict && (!list->bits || !list->threshold))
     return unfit(s, row->name, "a list with a verdict needs bits and a threshold");
-  if (list->instead && (!cg_moves_at_once(s->kernel, list) || !ir_list_is_of_rows(list->instead)))
+  const ir_list *instead = ir_list_instead(s->kernel, list);
+  if (instead && (!cg_moves_at_once(s->kernel, list) || !ir_list_is_of_rows(instead)))
     return unfit(s, row->name, "the list that may be made in its place is not of whole rows, or it is not made by the launch that reads the values");
-  if (has_front(s, list) && !list->instead) SPC_TRY(select_front(s, row)); /* of two in front of the second, which comes first */
+  if (has_front(s, list) && !instead) SPC_TRY(select_front(s, row)); /* of two in front of the second, which comes first */
   if (list->order) select_regrouped(s, row);
   else if (list->section) select_krows(s, row);
-  else if (ir_list_replaced(s->kernel, list)) return SPC_OK; /* made where that one's are */
+  else if (list->replaces) return SPC_OK; /* made where that one's are */
   else if (rows) select_packing(s, row);
   else if (list->packed) select_compacted(s, row, values);
   else {

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "driver/bench.h"
+#include "passes/explain.h"
 
 static void put_key(ir_text *out, const char *name) {
   ir_text_json(out, name);
@@ -71,13 +72,12 @@ static void put_point(ir_text *out, const bench_point *p) {
 }
 
 static void put_row(ir_text *out, const bench_row *r) {
-  static const char *const verdicts[] = {"chosen", "runner-up", "rejected"};
   ir_text_put(out, "{");
   put_text(out, "statement", r->candidate->target->name);
   ir_text_put(out, ",");
   put_text(out, "label", r->candidate->label);
   ir_text_put(out, ",");
-  put_text(out, "verdict", verdicts[r->candidate->verdict]);
+  put_text(out, "verdict", pass_explain_verdict(r->candidate->verdict));
   ir_text_put(out, ",");
   put_text(out, "left_out", r->left_out);
   ir_text_put(out, ",");

@@ -104,7 +104,6 @@ static int label_width(const bench *b) {
 }
 
 void bench_table_candidates(bench *b) {
-  static const char *const verdicts[] = {"chosen", "runner-up", "rejected"};
   for (int i = 0; i < b->notes.count; i++) printf("\n  %s\n", b->notes.at[i]);
   b->notes.count = 0;
   int width = label_width(b);
@@ -113,7 +112,7 @@ void bench_table_candidates(bench *b) {
   for (int i = 0; i < b->rows.count; i++) {
     const bench_row *r = &b->rows.at[i];
     printf("  %-10s %-*s %-10s ", r->candidate->target->name, width, r->candidate->label,
-           verdicts[r->candidate->verdict]);
+           pass_explain_verdict(r->candidate->verdict));
     if (r->left_out) {
       printf("not run: %s\n", r->left_out);
       continue;

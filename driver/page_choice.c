@@ -74,11 +74,10 @@ static void put_cell_time(page *p, double microseconds) {
 }
 
 static void put_candidate(page *p, const ir_candidate *c, double most, bool measured) {
-  static const char *const classes[] = {"chosen", "runner", "rejected"};
-  static const char *const words[] = {"chosen", "runner-up", "rejected"};
+  static const char *const classes[] = {"chosen", "runner", "runner", "rejected"};
   double share = most > 0 ? time_of(c) / most : 0;
   ir_text_printf(&p->out, "<tr class=\"%s\"><td class=\"verdict\">%s</td><td>", classes[c->verdict],
-                 words[c->verdict]);
+                 pass_explain_verdict(c->verdict));
   page_put(p, c->label);
   page_raw(p, "</td>");
   put_cell_time(p, time_of(c));

@@ -148,7 +148,7 @@ static bool dot_of(page *p, const pass_context *context, const ir_kernel *kernel
   if (stage->kind != IR_STAGE_COMPUTE || !stage->stmts.count || stage->microseconds <= 0)
     return false;
   const ir_stmt *stmt = ir_stage_stmt(stage);
-  const ir_candidate *chosen = pass_chosen(kernel, stmt->target);
+  const ir_candidate *chosen = pass_candidate_of(kernel, stage);
   work w = work_of(context, stmt);
   bool listed = chosen && chosen->axis && !(stage->when.list && stage->when.above);
   double flops = 2 * w.points * (listed && chosen->cover > 0 ? chosen->cover : 1);

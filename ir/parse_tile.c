@@ -187,7 +187,7 @@ static const field list_fields[] = {
     FIELD(ir_list, partial, BUF),
     FIELD(ir_list, sums, BUF),      FIELD(ir_list, arrived, BUF),
     FIELD(ir_list, verdict, BUF),   FIELD(ir_list, threshold, BUF),
-    FIELD(ir_list, front, BUF),     FIELD(ir_list, instead, LIST),
+    FIELD(ir_list, front, BUF),     FIELD(ir_list, replaces, LIST),
     FIELD(ir_list, most, INT64),
     FIELD(ir_list, fused, FLAG),    FIELD(ir_list, pairs, FLAG)};
 

@@ -144,7 +144,7 @@ static void put_list(ir_writer *w, const ir_list *list) {
   put_buf_field(w, "verdict", list->verdict);
   put_buf_field(w, "threshold", list->threshold);
   put_buf_field(w, "front", list->front);
-  put_named(w, "instead", list->instead ? list->instead->name : NULL);
+  put_named(w, "replaces", list->replaces ? list->replaces->name : NULL);
   put_double(w, "break_even", list->break_even);
   put_int(w, "most", list->most, 0);
   put_flag(w, "pairs", list->pairs);

@@ -40,7 +40,7 @@
  * A dense branch may stand in front of the launches that make the list.  It takes a sample of the values, and where that says dense computes at
  * once; who comes behind need not wait for it to leave:
  *     front   i32 [1 + IR_FRONT_BLOCKS]  how many blocks it has; of each whether it has computed
- * It may take the samples of two lists of the same values, and leave it to one of them to be made: the second, `instead`, has that front too.
+ * It may take the samples of two lists of the same values, and leave it to one of them to be made: the second `replaces` the first, and has that front too.
  * capacity = ceil(extent(axis) / gran) is exact: nothing can overflow.
  *
  * `sread`: the loop over the axis becomes a loop over the list, index = ids[s][n]*gran + r.
@@ -71,7 +71,7 @@ struct ir_list {
                         NULL: no guard */
   ir_buf *threshold; /* f64 [1]: break-even cover, filled by the plan; a run-time argument */
   ir_buf *front;     /* of the dense branch in front of it; NULL: there is none */
-  struct ir_list *instead; /* by other micro-tiles of the same values: made in its place where their samples say so; NULL: none is */
+  struct ir_list *replaces; /* by other micro-tiles of the same values: made in that one's place where their samples say so; NULL: it stands for itself */
   bool pairs;        /* two strips share a list that tells them apart */
   bool fused;        /* detected in the epilogue of the stage that makes the tensor */
   ir_span span;
@@ -161,10 +161,10 @@ static inline bool ir_list_made_once(const ir_kernel *kernel, const ir_list *lis
   return false;
 }
 
-/* The list in whose place this one may be made; NULL: there is none. */
-static inline const ir_list *ir_list_replaced(const ir_kernel *kernel, const ir_list *list) {
+/* The list that may be made in place of this one; NULL: there is none. */
+static inline ir_list *ir_list_instead(const ir_kernel *kernel, const ir_list *list) {
   for (int i = 0; list && i < kernel->lists.count; i++)
-    if (kernel->lists.at[i]->instead == list) return kernel->lists.at[i];
+    if (kernel->lists.at[i]->replaces == list) return kernel->lists.at[i];
   return NULL;
 }
 

@@ -125,10 +125,11 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   check_list_buf(c, list->front, IR_I32, "words of a front");
   if (list->front && (!list->verdict || !list->threshold || list->fused || !list->front->count || list->front->count->kind != IR_CONST || list->front->count->i != 1 + IR_FRONT_BLOCKS))
     ir_fault(c, list->span, "a front has i32[%d], of a list that values are looked at for, with a verdict and a threshold", 1 + IR_FRONT_BLOCKS);
-  if (list->instead && !ir_owns(c, list->instead))
-    ir_fault(c, list->span, "what may be made in its place is no list of the kernel");
-  else if (list->instead && (list->instead == list || list->instead->instead || list->instead->tensor != list->tensor || !list->front || list->instead->front != list->front))
-    ir_fault(c, list->span, "what may be made in its place is another list of the same tensor, behind the same front");
+  const ir_list *first = list->replaces;
+  if (first && !ir_owns(c, first))
+    ir_fault(c, list->span, "it replaces no list of the kernel");
+  else if (first && (first == list || first->replaces || first->tensor != list->tensor || !list->front || first->front != list->front))
+    ir_fault(c, list->span, "it can replace another list of the same tensor, behind the same front, that replaces none");
 }
 
 /* ---- stages -------------------------------------------------------------------------------- */

@@ -253,6 +253,11 @@ static void put_slower(const ir_kernel *kernel, const ir_tensor *target, ir_text
   if (shown) ir_text_put(out, "\n");
 }
 
+const char *pass_explain_verdict(ir_verdict verdict) {
+  static const char *const words[] = {"chosen", "instead", "runner-up", "rejected"};
+  return words[verdict];
+}
+
 static void put_other(const ir_candidate *c, ir_text *out) {
   static const char *const words[] = {"chosen", "instead", "next", "rejected"};
   ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why, measured_text(out->arena, c));

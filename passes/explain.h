@@ -2,12 +2,13 @@
 #ifndef SPC_PASSES_EXPLAIN_H
 #define SPC_PASSES_EXPLAIN_H
 
-#include "ir/ir.h"
+#include "ir/tile.h"
 
 void pass_explain(const ir_program *program, const ir_kernel *kernel, ir_text *out);
 void pass_explain_stages(const ir_kernel *kernel, ir_text *out); /* all but its first lines */
 void pass_explain_json(const ir_program *program, const ir_kernel *kernel,
                        ir_text *out); /* one object */
+const char *pass_explain_verdict(ir_verdict verdict); /* "chosen", "instead", "runner-up", "rejected" */
 /* A `schedule` block that makes the same choices again. */
 void pass_explain_schedule(const ir_program *program, const ir_kernel *kernel, ir_text *out);
 /* One line, no newline: "ffn for sm_90a: h dense 128x256x64; y f lists of h, 128x1, .. below cover

@@ -42,7 +42,6 @@ static void tiles_field(ir_text *out, const ir_tile_size *tiles, int count) {
 }
 
 static void put_candidate(const ir_candidate *c, ir_text *out) {
-  static const char *const verdicts[] = {"chosen", "instead", "runner-up", "rejected"};
   ir_text_put(out, "{");
   text_field(out, "statement", c->target->name, true);
   text_field(out, "label", c->label, false);
@@ -59,7 +58,7 @@ static void put_candidate(const ir_candidate *c, ir_text *out) {
   number_field(out, "index_microseconds", c->index_microseconds);
   number_field(out, "expected_microseconds", c->expected);
   number_field(out, "measured_microseconds", c->measured > 0 ? c->measured : NAN);
-  text_field(out, "verdict", verdicts[c->verdict], false);
+  text_field(out, "verdict", pass_explain_verdict(c->verdict), false);
   flag_field(out, "guarded", c->guarded);
   if (c->guarded) number_field(out, "break_even_cover", c->break_even);
   text_field(out, "why", c->why, false);

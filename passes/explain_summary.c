@@ -166,7 +166,7 @@ void pass_explain_line(const ir_program *program, const ir_kernel *kernel, ir_te
   for (int i = 0; i < kernel->stages.count; i++) {
     const ir_stage *stage = kernel->stages.at[i];
     if (stage->kind != IR_STAGE_COMPUTE || (stage->when.list && stage->when.above)) continue;
-    if (ir_list_replaced(kernel, stage->when.list)) continue; /* said of the stage whose place it takes */
+    if (stage->when.list && stage->when.list->replaces) continue; /* said of the stage whose place it takes */
     if (stage->kept) continue; /* what it does is said of the stage whose place it takes */
     ir_text_put(out, shown++ ? "; " : " ");
     put_choice(kernel, stage, out);

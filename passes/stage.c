@@ -47,7 +47,7 @@ static const ir_candidate *instead_of(const ir_kernel *kernel, const ir_tensor *
 const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage) {
   const ir_tensor *target = ir_stage_stmt(stage)->target;
   const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
-  return ir_list_replaced(kernel, list) ? instead_of(kernel, target) : pass_chosen(kernel, target);
+  return list && list->replaces ? instead_of(kernel, target) : pass_chosen(kernel, target);
 }
 
 /* ---- compute stages -------------------------------------------------------------------------- */
@@ -289,11 +289,19 @@ static void dense_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
       list->tensor->name, list->break_even);
 }
 
-/* Its stages stand before those of the list in whose place it may be made: where that one is meant, they have left before it is made. */
-static ir_list *list_instead(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate) {
+/* Its stages stand before those of the list that it replaces, from number `at` on: there is the front of both. */
+static ir_list *list_instead(pass_context *context, ir_kernel *kernel, const ir_candidate *candidate, ir_list *first, int at) {
   ir_list *list = pass_list_new(context, kernel, candidate, true);
+  list->replaces = first;
+  int until = kernel->stages.count;
   detect_stage(context, kernel, list, candidate);
   guard_stage(context, kernel, list, candidate);
+  for (int from = until; from < kernel->stages.count; from++, at++)
+    for (int i = from; i > at; i--) {
+      ir_stage *before = kernel->stages.at[i - 1];
+      kernel->stages.at[i - 1] = kernel->stages.at[i], kernel->stages.at[i] = before;
+      kernel->stages.at[i - 1]->number = i - 1, before->number = i;
+    }
   return list;
 }
 
@@ -307,11 +315,11 @@ static void sparse_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate, ir_tensor *strips) {
   const ir_candidate *other = instead_of(kernel, stmt->target);
-  ir_list *instead = other ? list_instead(context, kernel, other) : NULL;
+  int at = kernel->stages.count;
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
-  list->instead = instead;
+  ir_list *instead = other ? list_instead(context, kernel, other, list, at) : NULL;
   sparse_stage(context, kernel, stmt, candidate, list, stmt->target->name, strips);
   if (instead) sparse_stage(context, kernel, stmt, other, instead, ir_format_text(context->arena, "%s.instead", stmt->target->name), NULL);
   if (guarded) dense_stage(context, kernel, stmt, list);

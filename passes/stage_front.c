@@ -43,7 +43,7 @@ bool pass_can_be_sampled(pass_context *context, const ir_tensor *x) {
  * made in its place.  The dense one, if it is to stand in front. */
 static const ir_stage *dense_behind(pass_context *context, const ir_kernel *kernel, const ir_stage *makes) {
   const ir_list *list = makes->detects;
-  const ir_stage *guard = stage_behind(kernel, makes, 1), *sparse = stage_behind(kernel, makes, 2), *dense = stage_behind(kernel, makes, list->instead ? 4 : 3);
+  const ir_stage *guard = stage_behind(kernel, makes, 1), *sparse = stage_behind(kernel, makes, 2), *dense = stage_behind(kernel, makes, ir_list_instead(kernel, list) ? 4 : 3);
   if (!dense || guard->kind != IR_STAGE_GUARD || guard->reads.at[0] != list || users(kernel, list) != 3) return NULL;
   bool twins = sparse->when.list == list && !sparse->when.above && uses(sparse, list) && dense->when.list == list && dense->when.above &&
                sparse->stmts.count == 1 && dense->stmts.count == 1 && sparse->stmts.at[0] == dense->stmts.at[0] && !dense->beside.count;
@@ -60,8 +60,9 @@ void pass_stage_fronts(pass_context *context, ir_kernel *kernel) {
     const ir_stage *dense = dense_behind(context, kernel, makes);
     if (!dense) continue;
     list->front = pass_workspace_new(context, kernel, ir_format_text(context->arena, "%s.front", list->name), IR_I32, ir_int(context->arena, 1 + IR_FRONT_BLOCKS));
-    if (list->instead) list->instead->front = list->front;
+    ir_list *instead = ir_list_instead(kernel, list);
+    if (instead) instead->front = list->front;
     makes->why = ir_format_text(context->arena, "%s; %s stands in front, takes %s", makes->why, dense->row,
-                                list->instead ? "a sample of this list and of the one that may be made in its place, and goes on where both say dense" : "a sample, and goes on where that says dense");
+                                instead ? "a sample of this list and of the one that may be made in its place, and goes on where both say dense" : "a sample, and goes on where that says dense");
   }
 }

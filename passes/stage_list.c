@@ -30,7 +30,7 @@ static bool list_name_taken(const ir_kernel *kernel, const char *name) {
 static const char *list_name(pass_context *context, const ir_kernel *kernel,
                              const ir_candidate *candidate) {
   const char *stem = pass_listed_tensor(context, kernel, candidate)->name, *name = stem;
-  for (int n = 0; list_name_taken(kernel, name) || (n == 0 && candidate->verdict == IR_INSTEAD); n++)
+  for (int n = 0; list_name_taken(kernel, name); n++)
     name = n ? ir_format_text(context->arena, "%s.%s%d", stem, candidate->axis->name, n)
              : ir_format_text(context->arena, "%s.%s", stem, candidate->axis->name);
   return name;
@@ -269,7 +269,7 @@ void pass_stage_lifetimes(ir_kernel *kernel) {
     if (stage->when.list) live(stage->when.list->front, stage->number);
     if (stage->detects) live(stage->detects->verdict, stage->number);
     if (stage->detects) live(stage->detects->threshold, stage->number);
-    if (stage->kind == IR_STAGE_DETECT && ir_list_replaced(kernel, stage->detects)) live_in_front((ir_list *)ir_list_replaced(kernel, stage->detects), stage->number);
+    if (stage->kind == IR_STAGE_DETECT && stage->detects->replaces) live_in_front(stage->detects->replaces, stage->number);
     live_assembled(kernel, stage);
     live_listed(kernel, stage);
   }

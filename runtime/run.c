@@ -92,7 +92,8 @@ static spc_status allowed(rt_run *run, const ir_stage *stage, bool *runs) {
   *runs = true;
   if (!list || !list->verdict) return SPC_OK;
   SPC_TRY(verdict_of(run, list, &said));
-  if (said == SPC_VERDICT_ELSEWHERE && stage->when.above && list->instead) SPC_TRY(verdict_of(run, list->instead, &said));
+  const ir_list *instead = stage->when.above ? ir_list_instead(run->plan->image->kernel, list) : NULL;
+  if (said == SPC_VERDICT_ELSEWHERE && instead) SPC_TRY(verdict_of(run, instead, &said));
   *runs = said != SPC_VERDICT_ELSEWHERE && (said > 0) == stage->when.above;
   return SPC_OK;
 }
