@@ -174,26 +174,33 @@ UNTOLD = [("100 %", lambda shape: torch.ones(shape, device="cuda", dtype=torch.b
           *(("single elements, %g %%" % (100 * k), lambda shape, kept=k: torch.rand(shape, device="cuda") < kept, ", gran=1x1") for k in (0.5, 0.1, 0.03, 0.01, 0.001))]
 
 
-def untold():
-    """One program that is told of zeros and of nothing else, beside one that is told how they come."""
-    section("zeros of A of which nobody has told how they come, %d³, bf16; microseconds\n" % SIZE)
+def untold_table(title, text, turned, cases):
+    section("zeros of A of which nobody has told how they come, %s, %d³, bf16; microseconds\n" % (title, SIZE))
     print("`told`: a program that is hinted `density=0.1` and the blocks.\n")
     head("zeros", "computed by", "cover of the list that was", "spc (spread)", "told", "torch dense (spread)", "spc / torch speed", "error spc")
     a, b = bf16(SIZE, SIZE), bf16(SIZE, SIZE)
+    factor = b.t() if turned else b
     full, c, d, z = a.clone(), torch.empty_like(a), torch.empty_like(a), torch.empty_like(a)
-    p, told = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic)")).bind(A=a, B=b, C=c), {}
-    for name, mask, hint in UNTOLD:
+    p, told = Program(text % (SIZE, SIZE, SIZE, "~ zeros(dynamic)")).bind(A=a, B=b, C=c), {}
+    for name, mask, hint in cases:
         if hint not in told:
-            told[hint] = Program(LEFT % (SIZE, SIZE, SIZE, "~ zeros(dynamic, density=0.1%s)" % hint if hint else "")).bind(A=a, B=b, C=d)
+            told[hint] = Program(text % (SIZE, SIZE, SIZE, "~ zeros(dynamic, density=0.1%s)" % hint if hint else "")).bind(A=a, B=b, C=d)
         fresh = lambda: torch.mul(full, mask(full.shape), out=a)
         fresh()
-        (us, spread), (hinted, _), (ref, ref_spread) = compare([p, told[hint], lambda: torch.mm(a, b, out=z)], fresh)
+        (us, spread), (hinted, _), (ref, ref_spread) = compare([p, told[hint], lambda: torch.mm(a, factor, out=z)], fresh)
         c.fill_(float("nan"))
         p()
         by = [(k, cover) for s, k, ran, cover, ms in p.stages() if ran and s.startswith("C")]
         row(name, "`%s`" % (by[-1][0] if by else "the front"), "%.3f" % by[-1][1] if by and by[-1][1] >= 0 else "", "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (hinted * 1e3),
-            "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(c, a.float() @ b.float()))
+            "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), "%.1e" % error(c, a.float() @ factor.float()))
     p.close(), [each.close() for each in told.values()]
+
+
+def untold():
+    """One program that is told of zeros and of nothing else, beside one that is told how they come."""
+    untold_table("B stored [k][n]", LEFT, False, UNTOLD)
+    untold_table("B stored [n][k], as a linear layer's weights are", LEFT.replace("B: bf16[K,N]", "B: bf16[N,K]").replace("B[k,n]", "B[n,k]"), True,
+                 [case for case in UNTOLD if case[0].startswith(("100", "whole", "the upper", "1x64, 10", "single elements, 3"))])
 
 
 def right():

@@ -25,10 +25,7 @@ static void line(const config *c, const char *format, ...) {
 
 static const char *size_text(const config *c, const ir_expr *size) { return cg_size_text(c->arena, size); }
 
-static const char *sample_name(const config *c, const cg_launch *sample) {
-  (void)c;
-  return sample->second ? "Other" : "Sample";
-}
+static const char *sample_name(const cg_launch *sample) { return sample->second ? "Other" : "Sample"; }
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 
@@ -669,9 +666,10 @@ static void put_list_kernel(const config *c) {
   line(c, "static constexpr int reported = -1; // by who computes");
   line(c, "static constexpr bool heeded = %s; // before it is waited for", c->l->heeded ? "true" : "false");
   if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
-  if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c, c->l));
+  if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c->l));
   put_other(c);
-  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", list->replaces ? "true" : "false");
+  const ir_pattern *told = &list->tensor->pattern;
+  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", told->gran_rows > 0 || told->gran_cols > 0 ? "false" : "true");
   put_decision(c);
 }
 
@@ -710,7 +708,7 @@ static const char *opening(const cg_launch *l, bool boxes) {
 
 static void put_samples_asked(const config *c) {
   ir_text names = ir_text_new(c->arena);
-  for (const cg_launch *s = c->l->sample; s; s = s->sample) ir_text_printf(&names, "%s%s", names.length ? ", " : "", sample_name(c, s));
+  for (const cg_launch *s = c->l->sample; s; s = s->sample) ir_text_printf(&names, "%s%s", names.length ? ", " : "", sample_name(s));
   ir_text_printf(c->out, "  if (!spc_front_goes_on<%s>(args, maps, (int *)args.buf[%d], %d)) return;\n", names.data, c->l->buf_front, IR_FRONT_BLOCKS);
 }
 
@@ -773,7 +771,7 @@ void cg_config_print(ir_arena *arena, const ir_kernel *kernel, const cg_launch *
   ir_text_put(out, "\n");
   for (const cg_launch *s = launch->sample; s; s = s->sample) {
     config sample = {arena, kernel, s, out};
-    const char *name = sample_name(&c, s);
+    const char *name = sample_name(s);
     ir_text_printf(out, "struct %s;\ntemplate <> constexpr bool spc_in_front<%s> = true;", name, name);
     put_struct(&sample, name);
   }

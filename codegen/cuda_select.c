@@ -492,7 +492,7 @@ static void select_compacted(selection *s, const ir_kernel_row *row, bool values
 static const char *sample_part(const ir_list *list) { return list->order ? "sample_rows" : list->section ? "sample_krows" : ir_list_is_of_rows(list) ? "sample_live" : "sample_values"; }
 
 /* Of what the row's launches would read, in the front's buffers. */
-static const cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, cg_launch *l) {
+static cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, cg_launch *l) {
   cg_launch *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
   sample->sampling = true, sample->second = list->replaces != NULL;
@@ -502,8 +502,6 @@ static const cg_launch *sample_of(selection *s, const ir_kernel_row *row, const 
   sample->buf_a = use_values(s, l, list->tensor);
   sample->buf_verdict = use(s, l, list->verdict);
   if (ir_list_is_of_rows(list) || cg_moves_at_once(s->kernel, list)) use_told(s, sample, l);
-  l->weighs_too = list->replaces ? list : ir_list_instead(s->kernel, list);
-  if (!list->replaces && l->weighs_too) sample->sample = sample_of(s, row, l->weighs_too, l);
   return sample;
 }
 
@@ -515,8 +513,10 @@ static spc_status select_front(selection *s, const ir_kernel_row *row) {
     if (s->kernel->stages.at[i]->when.list == list && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];
   SPC_TRY(select_product(&dense, ir_kernel_row_named(dense.stage->row)));
   cg_launch *l = &s->out->at.at[s->out->at.count - 1];
-  l->weighs = list;
-  l->sample = sample_of(s, row, list, l);
+  l->weighs = list, l->weighs_too = ir_list_instead(s->kernel, list);
+  cg_launch *sample = sample_of(s, row, list, l);
+  if (l->weighs_too) sample->sample = sample_of(s, row, l->weighs_too, l);
+  l->sample = sample;
   l->entry = cg_cuda_name(s->arena, ir_format_text(s->arena, "%s.%s.front", s->kernel->name, s->stage->name));
   return SPC_OK;
 }

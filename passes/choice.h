@@ -264,14 +264,14 @@ bool pass_is_library(const ir_candidate *candidate);
 void pass_ways_k_blocks(pass_context *context, pass_ways *ways, const pass_listed *operand);
 /* Lists of the rows of a factor that hold anything (ways_rows.c). */
 void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand);
-/* One of these, by a row of the kernel table: the last of the ways. */
-ir_candidate *pass_rows_way(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand);
 bool pass_is_live(const ir_candidate *candidate); /* it walks such a list */
 /* Lists of the rows that hold anything in each block of k (ways_krows.c). */
 void pass_ways_krows(pass_context *context, const ir_kernel *kernel, pass_ways *ways, const pass_listed *operand);
 bool pass_is_krows(const ir_candidate *candidate);
-/* Beside the chosen candidate of a statement one by another list of the same operand, where nobody has told how its zeros come (instead.c). */
-void pass_ways_instead(pass_context *context, ir_kernel *kernel, pass_ways *ways, const ir_candidate *chosen);
+/* Beside the candidate of a statement that is chosen one by another list of the same operand, where nobody has told how its zeros come (instead.c). */
+void pass_ways_instead(pass_context *context, const ir_kernel *kernel, const pass_ways *ways, const ir_candidate *chosen, const ir_candidate *dense);
+bool pass_is_untold(const ir_tensor *operand); /* an input that is looked at in every run, and of which nothing is known but that it has zeros */
+bool pass_reads_alone(const ir_kernel *kernel, const ir_candidate *candidate); /* no other statement reads its operand: the list is for nobody else */
 /* Rows move one by one: why they cannot, each being contiguous neither in the factor nor in the result; NULL: they can. */
 const char *pass_rows_misfit(const pass_ways *ways, const pass_listed *operand);
 /* What ways that pack rows of an operand have in common: tiles of the row along the listed axis and beside it, and what they are refused for. */

@@ -131,17 +131,24 @@ static double at_density(const forecast *f, double density) {
   return sum / CORRELATIONS;
 }
 
+/* The same of zeros in whole rows, which no likeness of rows says. */
+static double of_whole_rows(const forecast *f, double density) { return guarded(f, (pass_covers){density, density}); }
+
 /* The mean over densities between low and high, evenly in their logarithm. */
-static double over_densities(const forecast *f) {
+static double over_densities(const forecast *f, double (*at)(const forecast *f, double density)) {
   double low = fmax(f->zeros.low, 1e-6), sum = 0;
-  if (f->zeros.high <= low * 1.01) return at_density(f, f->zeros.likely);
+  if (f->zeros.high <= low * 1.01) return at(f, f->zeros.likely);
   for (int i = 0; i < DENSITIES; i++)
-    sum += at_density(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
+    sum += at(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
   return sum / DENSITIES;
 }
 
 static void expect_listed(forecast *f, ir_candidate *candidate) {
-  candidate->expected = over_densities(f);
+  candidate->expected = over_densities(f, at_density);
+  if (pass_is_live(candidate) && pass_is_untold(candidate->operand)) {
+    double rows = f->context->profile->untold_rows;
+    candidate->expected = (1 - rows) * candidate->expected + rows * over_densities(f, of_whole_rows);
+  }
   candidate->density_low = f->zeros.low;
   candidate->density_high = f->zeros.high;
   candidate->microseconds_low = at_density(f, f->zeros.low);
@@ -498,12 +505,12 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
   for (int s = 0; s < count; s++) winner[s] = cheapest(&all[s], &set, best);
   for (int s = 0; s < count; s++) {
     bool joined = join(context, all, winner, s, &set, best);
+    if (winner[s] >= 0 && !pass_is_quick(context)) pass_ways_instead(context, kernel, &all[s], all[s].list.at[winner[s]].candidate, best_dense(&all[s]));
     if (winner[s] >= 0) rank(context, &all[s], &set, best, winner[s]);
     if (winner[s] >= 0) drop_lists(all[s].list.at[winner[s]].candidate, &set, best);
     if (joined) say_joined(context, all[s].list.at[winner[s]].candidate);
     if (winner[s] >= 0) pass_attend_say_noted(context, kernel, &all[s], all[s].list.at[winner[s]].candidate);
     add_to_table(context, kernel, &all[s]);
-    if (winner[s] >= 0) pass_ways_instead(context, kernel, &all[s], all[s].list.at[winner[s]].candidate);
   }
   turn(context, &set, best);
   for (int s = 0; s < count; s++) settle_noted(context, kernel, all, count, winner, s);

@@ -42,13 +42,15 @@ void pass_rows_candidate(pass_context *context, pass_ways *ways, const ir_kernel
   pass_candidate_estimate(context, sum, candidate);
 }
 
-/* Rows without a hint hold something, nearly always: such lists are shown where the schedule asks for them. */
+/* Rows hold something, nearly always: such lists are shown where the schedule asks for them, or where nobody has told how zeros come and the list would be
+ * for one product. */
 static bool is_hopeless(const ir_kernel *kernel, const ir_candidate *candidate) {
   const double hopeless = 0.95;
-  return candidate->cover > hopeless && !pass_schedule_find(kernel, IR_DO_REGROUP, candidate->target->name);
+  bool full = pass_is_untold(candidate->operand) ? !pass_reads_alone(kernel, candidate) : candidate->cover > hopeless;
+  return full && !pass_schedule_find(kernel, IR_DO_REGROUP, candidate->target->name);
 }
 
-ir_candidate *pass_rows_way(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
+static ir_candidate *add(pass_context *context, pass_ways *ways, const ir_kernel_row *row, const pass_listed *operand) {
   ir_candidate *candidate = pass_candidate_new(context, ways, row->name);
   candidate->operand = operand->access->tensor;
   candidate->axis = operand->strip_index;
@@ -56,6 +58,10 @@ ir_candidate *pass_rows_way(pass_context *context, pass_ways *ways, const ir_ker
   candidate->label = ir_format_text(context->arena, "%s of %s that hold anything, tile %dx%dx%d boxes or smaller",
                                     candidate->axis->name, candidate->operand->name, row->m, row->n, row->k);
   pass_rows_candidate(context, ways, row, operand, candidate);
+  if (pass_is_untold(candidate->operand)) { /* what it takes is told of zeros that come so */
+    candidate->cover = candidate->density;
+    candidate->microseconds = pass_candidate_cost(context, &ways->sum, candidate, candidate->cover, &candidate->index_microseconds);
+  }
   return candidate;
 }
 
@@ -63,6 +69,6 @@ void pass_ways_rows(pass_context *context, const ir_kernel *kernel, pass_ways *w
   for (int i = 0; i < ir_kernel_row_count; i++) {
     const ir_kernel_row *row = &ir_kernel_rows[i];
     if (!ir_kernel_is_live(row) || !pass_row_fits(row, pass_target_of(context), &ways->sum)) continue;
-    if (is_hopeless(kernel, pass_rows_way(context, ways, row, operand))) ways->list.count--;
+    if (is_hopeless(kernel, add(context, ways, row, operand))) ways->list.count--;
   }
 }
