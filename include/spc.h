@@ -560,7 +560,7 @@ typedef struct spc_plan_info {
 SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
 
 typedef enum spc_branch {
-  SPC_BRANCH_NONE = 0, /* of a guard: no run has measured; of a launch: no guard stands before it */
+  SPC_BRANCH_NONE = 0, /* of a guard: no run has measured, or the last one made another list; of a launch: no guard stands before it */
   SPC_BRANCH_SPARSE = 1,
   SPC_BRANCH_DENSE = 2
 } spc_branch;

@@ -192,8 +192,8 @@ static bool epilogue_detects(const pass_context *context, const ir_kernel *kerne
          columns % (BITS_A_WORD * list->gran) == 0;
 }
 
-static ir_stage *detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
-                              const ir_candidate *candidate) {
+static void detect_stage(pass_context *context, ir_kernel *kernel, ir_list *list,
+                         const ir_candidate *candidate) {
   ir_stage *stage = pass_stage_new(context, kernel, IR_STAGE_DETECT,
                                    ir_format_text(context->arena, "detect.%s", list->name));
   stage->detects = list;
@@ -208,7 +208,6 @@ static ir_stage *detect_stage(pass_context *context, ir_kernel *kernel, ir_list 
                : list->fused
                    ? "the epilogue that makes the zeros has left bits: no second read of the values"
                    : "one read of the values at memory speed";
-  return stage;
 }
 
 static void guard_stage(pass_context *context, ir_kernel *kernel, ir_list *list, const ir_candidate *candidate) {
