@@ -466,7 +466,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
                            : list(c, "V", v, l->strip, l->gran, l->strip ? r : NULL, l->strip ? 0 : -1, f,
                                   l->strip ? 1 : 0, l->bits);
   made->fused = false;
-  if (l->way == LIST_ROWS) give_rows(c, made), give_words_to_tell(c, made);
+  if (l->way == LIST_ROWS) give_rows(c, made), give_words_to_tell(c, made), v->pattern.gran_rows = 1; /* told: else a sample does not trust rows that hold little */
   if (l->way == LIST_KROWS) give_sections(c, made, l->gran);
   if (l->way == LIST_REGROUPED) give_order(c, made);
   if (l->way == LIST_PAIRS) give_pairs(c, made);
