@@ -70,11 +70,10 @@ template <class Config> SPC_DEVICE bool spc_rows_are_many(const spc_args &args, 
   spc_u32 column = spc_place_in(threadIdx.x % looks, looks, (spc_u32)rows.extent / rows.chunk, spc_other_hash(number)) * rows.chunk;
   bool found = rows.any(ptx_load_16(Config::values(args) + row * rows.pitch + column));
   spc_u32 votes = ptx_ballot(found) >> (rows.lane() & ~(looks - 1)) & ((1u << looks) - 1);
-  const int many = __syncthreads_count(threadIdx.x % looks == 0 && votes != 0);
-  if constexpr (Config::rows_may_be_sparse) { // a row that holds something here and there is found empty too often to be trusted
-    const int enough = looks / 2;
-    const bool trusted = __syncthreads_count(found) >= enough * many;
-    return spc_say<Config>(args, (trusted ? many : samples) >= threshold * samples, many, samples, false);
+  int many = __syncthreads_count(threadIdx.x % looks == 0 && votes != 0);
+  if constexpr (Config::rows_may_be_sparse) { // a row that holds something here and there would be found empty too often
+    const int found_something = __syncthreads_count(found), trusted = looks / 2;
+    if (found_something < trusted * many) many = samples;
   }
   return spc_decide<Config>(args, many, samples, threshold);
 }
