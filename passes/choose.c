@@ -123,7 +123,7 @@ static double guarded(const forecast *f, pass_covers covers) {
 }
 
 /* The mean over how alike the rows of a strip are: from independent to all alike, evenly. */
-static double at_density(const forecast *f, double density) {
+static double over_likeness(const forecast *f, double density) {
   double sum = 0;
   for (int i = 0; i < CORRELATIONS; i++)
     sum += guarded(f, pass_candidate_covers(f->context, f->candidate, &f->zeros, density,
@@ -131,24 +131,25 @@ static double at_density(const forecast *f, double density) {
   return sum / CORRELATIONS;
 }
 
-/* The same of zeros in whole rows, which no likeness of rows says. */
-static double of_whole_rows(const forecast *f, double density) { return guarded(f, (pass_covers){density, density}); }
+/* Lists whole rows of an operand of which nobody has told how its zeros come: in some cases so, which no likeness of rows says. */
+static bool hopes_for_rows(const ir_candidate *candidate) { return pass_is_live(candidate) && pass_is_untold(candidate->operand); }
+
+static double at_density(const forecast *f, double density) {
+  double rows = hopes_for_rows(f->candidate) ? f->context->profile->untold_rows : 0, time = over_likeness(f, density);
+  return rows > 0 ? (1 - rows) * time + rows * guarded(f, (pass_covers){density, density}) : time;
+}
 
 /* The mean over densities between low and high, evenly in their logarithm. */
-static double over_densities(const forecast *f, double (*at)(const forecast *f, double density)) {
+static double over_densities(const forecast *f) {
   double low = fmax(f->zeros.low, 1e-6), sum = 0;
-  if (f->zeros.high <= low * 1.01) return at(f, f->zeros.likely);
+  if (f->zeros.high <= low * 1.01) return at_density(f, f->zeros.likely);
   for (int i = 0; i < DENSITIES; i++)
-    sum += at(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
+    sum += at_density(f, low * pow(f->zeros.high / low, (i + 0.5) / DENSITIES));
   return sum / DENSITIES;
 }
 
 static void expect_listed(forecast *f, ir_candidate *candidate) {
-  candidate->expected = over_densities(f, at_density);
-  if (pass_is_live(candidate) && pass_is_untold(candidate->operand)) {
-    double rows = f->context->profile->untold_rows;
-    candidate->expected = (1 - rows) * candidate->expected + rows * over_densities(f, of_whole_rows);
-  }
+  candidate->expected = over_densities(f);
   candidate->density_low = f->zeros.low;
   candidate->density_high = f->zeros.high;
   candidate->microseconds_low = at_density(f, f->zeros.low);
@@ -363,6 +364,9 @@ static void rank(pass_context *context, pass_ways *ways, const turned_set *set, 
                  int winner) {
   ir_candidate *chosen = ways->list.at[winner].candidate;
   chosen->why = chosen_why(context, ways, &ways->list.at[winner]);
+  if (hopes_for_rows(chosen) && !chosen->asked)
+    chosen->why = ir_format_text(context->arena, "%s; nobody has told how zeros of `%s` come: in %.0f %% of all cases whole rows of it are taken to be zero", chosen->why,
+                                 chosen->operand->name, 100 * context->profile->untold_rows);
   chosen->verdict = IR_CHOSEN;
   int place = stored_branch(ways, chosen);
   if (chosen->operand && next_best(ways, set, turned, NULL)) place++; /* the dense branch */
