@@ -220,7 +220,6 @@ typedef struct cg_launch {
   const struct cg_launch *sample; /* a dense branch in front of a list, or of two: how it takes a sample of the values, and then for the second (its own `sample`); NULL: it is none */
   bool sampling;                  /* it is such a sample */
   const struct cg_launch *instead; /* how it makes the list that may be made in place of its own; NULL: there is none */
-  bool second;                    /* of two the second */
   const ir_list *weighs_too;      /* of a front: of two that it weighs the second; NULL: there is none */
   const ir_list *other;           /* the other one of two lists of which one guards it; NULL: there is none */
   int buf_other;                  /* its verdict */

@@ -25,7 +25,7 @@ static void line(const config *c, const char *format, ...) {
 
 static const char *size_text(const config *c, const ir_expr *size) { return cg_size_text(c->arena, size); }
 
-static const char *sample_name(const cg_launch *sample) { return sample->second ? "Other" : "Sample"; }
+static const char *sample_name(const cg_launch *sample) { return sample->list->replaces ? "Other" : "Sample"; }
 
 static const char *cuda_type(ir_dtype t) { return ir_dtype_rows[t].cuda; }
 
@@ -84,10 +84,10 @@ int cg_list_number(const ir_kernel *kernel, const ir_list *list) {
   return -1;
 }
 
-/* What who decides asks for.  A front may weigh two lists. */
+/* What who decides asks for.  Where two lists are weighed the one that replaces the other is the second. */
 static void put_decision(const config *c) {
   put_pointer(c, "verdict", "int", c->l->buf_verdict);
-  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.%s; }", c->l->second ? "other_threshold" : "threshold");
+  line(c, "SPC_DEVICE double threshold(const spc_args &args) { return args.%s; }", c->l->list && c->l->list->replaces ? "other_threshold" : "threshold");
 }
 
 /* The other one of two lists of which one guards the stage; who is the dense branch heeds the one that counts. */
@@ -668,8 +668,7 @@ static void put_list_kernel(const config *c) {
   if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
   if (c->l->sampling) line(c, "SPC_DEVICE bool take(const spc_args &args) { return spc_%s<%s>(args); }", c->l->part, sample_name(c->l));
   put_other(c);
-  const ir_pattern *told = &list->tensor->pattern;
-  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", told->gran_rows > 0 || told->gran_cols > 0 ? "false" : "true");
+  if (c->l->live) line(c, "static constexpr bool rows_may_be_sparse = %s; // nobody has said that zeros come in whole rows", ir_pattern_has_gran(&list->tensor->pattern) ? "false" : "true");
   put_decision(c);
 }
 

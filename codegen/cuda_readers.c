@@ -14,7 +14,7 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
   if (!list || stage->when.above || i + 1 >= kernel->stages.count) return false;
   const ir_stage *other = kernel->stages.at[i + 1];
   const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
-  bool same = other->when.list == (list->replaces ? list->replaces : list) /* of two: the dense branch of either */ && other->when.above && other->stmts.count == 1 &&
+  bool same = other->when.list == ir_list_first(list) /* of two: the dense branch of either */ && other->when.above && other->stmts.count == 1 &&
               other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
   return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
          ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&

@@ -58,15 +58,10 @@ static bool has_front(const selection *s, const ir_list *list) {
   return list && list->front && !cg_is_both(s->kernel, list);
 }
 
-/* Two lists share a front, which is said to be the first one's. */
-static const ir_list *first_in_front(const ir_list *list) {
-  return list->replaces ? list->replaces : list;
-}
-
-/* It is the list's front, or stands behind it. */
+/* It is the list's front, or stands behind it; that of two is said to be the first one's. */
 static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
   if (!has_front(s, list)) return;
-  launch->fronted = first_in_front(list);
+  launch->fronted = ir_list_first(list);
   launch->buf_verdict = use(s, launch, list->verdict);
   launch->buf_front = use(s, launch, list->front);
 }
@@ -74,7 +69,7 @@ static void use_front(selection *s, cg_launch *launch, const ir_list *list) {
 static void use_guard(selection *s, cg_launch *launch) {
   const ir_list *list = s->stage->when.list;
   if (list) launch->buf_verdict = use(s, launch, list->verdict);
-  if (list) launch->other = list->replaces ? list->replaces : ir_list_instead(s->kernel, list);
+  if (list) launch->other = ir_list_other(s->kernel, list);
   if (launch->other) launch->buf_other = use(s, launch, launch->other->verdict);
   use_front(s, launch, s->stage->when.list);
 }
@@ -449,7 +444,7 @@ static void list_instead(selection *s, const ir_kernel_row *row, cg_launch *laun
   cg_launch *l = IR_NEW(s->arena, cg_launch);
   *l = launch_of(s, row, "list_live", launch->threads);
   l->list = l->weighs = ir_list_instead(s->kernel, launch->list);
-  l->lists_guarded = l->sampled = l->second = true;
+  l->lists_guarded = l->sampled = true;
   list_rows(s, l, launch);
   l->buf_verdict = use(s, launch, l->list->verdict);
   launch->instead = l, launch->weighs_too = l->list;
@@ -495,7 +490,7 @@ static const char *sample_part(const ir_list *list) { return list->order ? "samp
 static cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_list *list, cg_launch *l) {
   cg_launch *sample = IR_NEW(s->arena, cg_launch);
   *sample = launch_of(s, row, sample_part(list), l->threads);
-  sample->sampling = true, sample->second = list->replaces != NULL;
+  sample->sampling = true;
   sample->list = sample->weighs = list;
   sample->regroups = list->order != NULL, sample->krows = list->section > 0;
   sample->lists_guarded = sample->sampled = true;
@@ -507,7 +502,7 @@ static cg_launch *sample_of(selection *s, const ir_kernel_row *row, const ir_lis
 
 /* The dense branch in front of the list, or of two. */
 static spc_status select_front(selection *s, const ir_kernel_row *row) {
-  const ir_list *list = first_in_front(s->stage->detects);
+  const ir_list *list = ir_list_first(s->stage->detects);
   selection dense = *s;
   for (int i = 0; i < s->kernel->stages.count; i++)
     if (s->kernel->stages.at[i]->when.list == list && s->kernel->stages.at[i]->when.above) dense.stage = s->kernel->stages.at[i];

@@ -120,6 +120,7 @@ typedef struct ir_pattern {
   int gran_rows, gran_cols;         /* granularity of the zeros; 0: not given */
   int axis;                         /* dimension of the tensor; -1: not given */
 } ir_pattern;
+static inline bool ir_pattern_has_gran(const ir_pattern *pattern) { return pattern->gran_rows > 0 || pattern->gran_cols > 0; }
 
 struct ir_tensor {
   const char *name;

@@ -168,6 +168,10 @@ static inline ir_list *ir_list_instead(const ir_kernel *kernel, const ir_list *l
   return NULL;
 }
 
+/* Of two lists the first one; of one that is alone itself.  And the other one of two; NULL: it is alone. */
+static inline const ir_list *ir_list_first(const ir_list *list) { return list->replaces ? list->replaces : list; }
+static inline const ir_list *ir_list_other(const ir_kernel *kernel, const ir_list *list) { return list->replaces ? list->replaces : ir_list_instead(kernel, list); }
+
 /* IR_INSTEAD: by a list that may be made in place of the chosen one's. */
 typedef enum ir_verdict { IR_CHOSEN, IR_INSTEAD, IR_RUNNER_UP, IR_REJECTED } ir_verdict;
 

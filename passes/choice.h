@@ -306,7 +306,6 @@ bool pass_compact_shape(const ir_directive *directive, const ir_tensor *tensor, 
 ir_precision pass_schedule_precision(const ir_program *program, const ir_tensor *target);
 /* What shapes the computation of `from` speaks of `to`, which is computed in its place. */
 void pass_schedule_rename(ir_kernel *kernel, const char *from, const char *to);
-bool pass_candidate_has_tile(const ir_candidate *candidate, const ir_directive *tile); /* as a schedule names it */
 ir_directive *pass_schedule_find(const ir_kernel *kernel, ir_directive_kind kind,
                                  const char *tensor);
 

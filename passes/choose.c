@@ -509,7 +509,7 @@ void pass_ways_choose(pass_context *context, ir_kernel *kernel, pass_ways *all, 
   for (int s = 0; s < count; s++) winner[s] = cheapest(&all[s], &set, best);
   for (int s = 0; s < count; s++) {
     bool joined = join(context, all, winner, s, &set, best);
-    if (winner[s] >= 0 && !pass_is_quick(context)) pass_ways_instead(context, kernel, &all[s], all[s].list.at[winner[s]].candidate, best_dense(&all[s]));
+    if (winner[s] >= 0) pass_ways_instead(context, kernel, &all[s], all[s].list.at[winner[s]].candidate, best_dense(&all[s]));
     if (winner[s] >= 0) rank(context, &all[s], &set, best, winner[s]);
     if (winner[s] >= 0) drop_lists(all[s].list.at[winner[s]].candidate, &set, best);
     if (joined) say_joined(context, all[s].list.at[winner[s]].candidate);

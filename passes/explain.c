@@ -259,8 +259,8 @@ const char *pass_explain_verdict(ir_verdict verdict) {
 }
 
 static void put_other(const ir_candidate *c, ir_text *out) {
-  static const char *const words[] = {"chosen", "instead", "next", "rejected"};
-  ir_text_printf(out, "    %-9s %s: %s%s\n", words[c->verdict], c->label, c->why, measured_text(out->arena, c));
+  const char *word = c->verdict == IR_RUNNER_UP ? "next" : pass_explain_verdict(c->verdict);
+  ir_text_printf(out, "    %-9s %s: %s%s\n", word, c->label, c->why, measured_text(out->arena, c));
 }
 
 static double expected(const ir_candidate *c) { return c->expected; }

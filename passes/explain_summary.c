@@ -137,10 +137,8 @@ static void put_choice(const ir_kernel *kernel, const ir_stage *stage, ir_text *
   if (chosen && chosen->guarded) {
     const ir_candidate *dense = pass_dense_branch(kernel, chosen->target);
     ir_text_printf(out, " below cover %.2g, else ", chosen->break_even);
-    for (int i = 0; i < kernel->candidates.count; i++) {
-      const ir_candidate *other = kernel->candidates.at[i];
-      if (other->target == chosen->target && other->verdict == IR_INSTEAD) ir_text_printf(out, "%s below cover %.2g, else ", other->label, other->break_even);
-    }
+    const ir_candidate *instead = pass_instead(kernel, chosen->target);
+    if (instead) ir_text_printf(out, "%s below cover %.2g, else ", instead->label, instead->break_even);
     ir_text_put(out, dense ? dense->label : "nothing");
   }
   const char *why =

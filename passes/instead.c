@@ -11,7 +11,7 @@
 
 bool pass_is_untold(const ir_tensor *operand) {
   const ir_pattern *pattern = &operand->pattern;
-  return operand->role == IR_ROLE_IN && !operand->constant && pattern->zeros == IR_ZEROS_DYNAMIC && pattern->gran_rows <= 0 && pattern->gran_cols <= 0;
+  return operand->role == IR_ROLE_IN && !operand->constant && pattern->zeros == IR_ZEROS_DYNAMIC && !ir_pattern_has_gran(pattern);
 }
 
 bool pass_reads_alone(const ir_kernel *kernel, const ir_candidate *candidate) {

@@ -294,14 +294,14 @@ static int64_t tile_of(const ir_candidate *candidate, const char *index) {
   return 0;
 }
 
-bool pass_candidate_has_tile(const ir_candidate *candidate, const ir_directive *d) {
+static bool has_tile(const ir_candidate *candidate, const ir_directive *d) {
   for (int i = 0; i < d->count; i++)
     if (tile_of(candidate, d->name[i]) != d->size[i]) return false;
   return true;
 }
 
 static bool takes_tile(const pass_way *way, const ir_directive *d, bool compacted) {
-  return stands(way) && pass_candidate_has_tile(way->candidate, d) && (!compacted || way->candidate->asked);
+  return stands(way) && has_tile(way->candidate, d) && (!compacted || way->candidate->asked);
 }
 
 /* How far a candidate's tile is from the one asked for, in doublings. */
@@ -327,7 +327,7 @@ static void note_tiles(pass_context *context, ir_diag *diag, const pass_ways *wa
   const int few = 4;
   for (int i = 0, noted = 0; i < ways->list.count && noted < few; i++) {
     const pass_way *way = &ways->list.at[i];
-    if (stands(way) || !pass_candidate_has_tile(way->candidate, d)) continue;
+    if (stands(way) || !has_tile(way->candidate, d)) continue;
     ir_diag_note(context->sink, diag, IR_NOWHERE, "%s has it, but %s", way->candidate->label, *way->candidate->why ? way->candidate->why : way->struck);
     noted++;
   }

@@ -37,8 +37,7 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
   return NULL;
 }
 
-/* By a list that may be made in place of the chosen one's; NULL: there is none. */
-static const ir_candidate *instead_of(const ir_kernel *kernel, const ir_tensor *target) {
+const ir_candidate *pass_instead(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->candidates.count; i++)
     if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_INSTEAD && kernel->candidates.at[i]->guarded) return kernel->candidates.at[i];
   return NULL;
@@ -47,7 +46,7 @@ static const ir_candidate *instead_of(const ir_kernel *kernel, const ir_tensor *
 const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage) {
   const ir_tensor *target = ir_stage_stmt(stage)->target;
   const ir_list *list = stage->reads.count ? stage->reads.at[0] : NULL;
-  return list && list->replaces ? instead_of(kernel, target) : pass_chosen(kernel, target);
+  return list && list->replaces ? pass_instead(kernel, target) : pass_chosen(kernel, target);
 }
 
 /* ---- compute stages -------------------------------------------------------------------------- */
@@ -313,7 +312,7 @@ static void sparse_stage(pass_context *context, ir_kernel *kernel, ir_stmt *stmt
 
 static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stmt,
                           const ir_candidate *candidate, ir_tensor *strips) {
-  const ir_candidate *other = instead_of(kernel, stmt->target);
+  const ir_candidate *other = pass_instead(kernel, stmt->target);
   int at = kernel->stages.count;
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;

@@ -46,7 +46,9 @@ void pass_stage_lifetimes(ir_kernel *kernel); /* first and last stage of every w
 /* The chosen candidate for the statement that defines `target`; NULL before microtile or without
  * one. */
 const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target);
-/* The one that the stage computes by: that, or one whose list may be made in its place. */
+/* The one by a list that may be made in place of the chosen one's; NULL: there is none. */
+const ir_candidate *pass_instead(const ir_kernel *kernel, const ir_tensor *target);
+/* The one that the stage computes by: either of the two. */
 const ir_candidate *pass_candidate_of(const ir_kernel *kernel, const ir_stage *stage);
 /* The least time first; those of one time keep their order. */
 void pass_rank(ir_candidate **candidates, int count, double (*time)(const ir_candidate *));

@@ -384,12 +384,11 @@ static spc_status write_report(rt_run *run) {
   for (int i = 0; i < kernel->lists.count; i++) {
     const ir_list *list = kernel->lists.at[i];
     if (!list->verdict || !list->threshold) continue;
-    rt_slot *verdict;
+    int32_t said;
     double cover;
     SPC_TRY(cover_of(run, list, &cover));
-    SPC_TRY(rt_run_bytes(run, list->verdict, &verdict));
-    rt_report_guard(run->plan->options.report, i, cover,
-                    ((const int32_t *)verdict->host.data)[0] > 0);
+    SPC_TRY(verdict_of(run, list, &said));
+    rt_report_guard(run->plan->options.report, i, cover, said > 0);
   }
   return SPC_OK;
 }
