@@ -54,11 +54,11 @@ bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list) {
   return row && ir_kernel_k_blocks(row) && !ir_kernel_regroups(row) && !reader->runners_up.count && cg_has_dense_twin(kernel, reader, row);
 }
 
-/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room. */
+/* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room where they are many. */
 int cg_strip_cluster(const ir_list *list) {
-  const int64_t many = 64;
-  int64_t strips = 0;
-  return ir_size_bound(list->strips, &strips) && strips / (list->pairs ? 2 : 1) >= many ? 2 : 4;
+  const int64_t many = 64, few = 8;
+  int64_t strips = 0, shared = ir_size_bound(list->strips, &strips) ? strips / (list->pairs ? 2 : 1) : few + 1;
+  return shared >= many ? 2 : shared > few ? 4 : 8;
 }
 
 /* The words of two strips that share a list are in a cluster's shared memory at once (kernels/strips.cuh). */

@@ -26,8 +26,8 @@ static void put_counters(const cg_launch *l, ir_text *out) {
 void cg_shares_print(const cg_launch *l, ir_text *out) {
   ir_text_printf(out, "  static constexpr int share_units = %d; // there is room for the sums of so many parts of tiles\n", (int)l->share_units);
   if (!l->share_units) return;
-  ir_text_printf(out, "  static constexpr int share_strips = %d, share_parts = %d, share_steps = %d; // strips and parts at most, k tiles of a part at least\n",
-                 IR_SHARED_STRIPS, IR_SHARED_PARTS, IR_SHARED_STEPS);
+  ir_text_printf(out, "  static constexpr int share_strips = %d, share_parts = %d, share_steps = %d, share_saves = %d; // strips and parts at most, k tiles of a part at least, and of listed k's spared\n",
+                 IR_SHARED_STRIPS, IR_SHARED_PARTS, IR_SHARED_STEPS, IR_SHARED_SAVES);
   ir_text_printf(out, "  SPC_DEVICE float *sums_shared(const spc_args &args) { return (float *)args.buf[%d]; }\n", l->buf_sums);
   put_counters(l, out);
 }

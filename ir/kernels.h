@@ -75,8 +75,9 @@ struct ir_stage;
 bool ir_stage_shares(const struct ir_stage *stage, const ir_kernel_row *row);
 /* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */
 int ir_kernel_narrow(const ir_kernel_row *row);
-/* Strips of a list of columns whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few. */
-enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6 };
+/* Strips of a list of columns whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few.
+ * Of a tile whose k's are listed, k tiles that a block has to be spared: with fewer it is faster alone. */
+enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6, IR_SHARED_SAVES = 13 };
 bool ir_kernel_reads_bsr(const ir_kernel_row *row); /* its A is stored in blocks, and multiplied as it lies (ir/bsr.h) */
 bool ir_kernel_writes_bsr(const ir_kernel_row *row); /* its result is stored in blocks, which say what is computed (ir/bsr.h) */
 bool ir_kernel_moves_boxes(

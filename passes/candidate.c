@@ -244,12 +244,33 @@ bool pass_has_front(pass_context *context, const ir_candidate *candidate, const 
          (reads_values(candidate) || !detects_in_producer(context, candidate->operand));
 }
 
+/* Its tiles are the candidate's: one kernel is both branches.  NULL: so it is taken to be. */
+static bool is_twin(const ir_candidate *candidate, const ir_candidate *dense) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row), *other = dense ? ir_kernel_row_named(dense->row) : NULL;
+  if (!dense) return true;
+  return row && other && ir_kernel_is_dense(other) && ir_kernel_moves_boxes(other) && ir_kernel_split(other) == 1 && row->m == other->m && row->n == other->n && row->k == other->k;
+}
+
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
   looking cost = looking_cost(context, candidate, 1);
-  if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile));
-  bool once = is_listed_at_once(candidate, cost.fused);
-  int leave = is_both(candidate, cost.fused) ? 0 : pass_goes_in_place(context, candidate) ? 2 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
-  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused || once, leave);
+  if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile, pass_is_spread(candidate) ? 3 : 1)); /* of single columns many rows are looked at */
+  bool both = is_both(candidate, cost.fused) && is_twin(candidate, dense);
+  int leave = both ? 0 : pass_goes_in_place(context, candidate) ? 2 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
+  if (!cost.fused && !is_listed_at_once(candidate, false) && !pass_is_paired(candidate)) leave++;
+  if (is_moved_at_once(candidate, cost.fused)) leave++; /* who clears what blocks tell each other */
+  return cost.epilogue + pass_cost_look(context->profile, cost.lists, cost.fused, leave);
+}
+
+double pass_candidate_behind(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
+  bool fused = !reads_values(candidate) && detects_in_producer(context, candidate->operand);
+  bool apart = is_both(candidate, fused) && !is_twin(candidate, dense) && !pass_has_front(context, candidate, dense);
+  return apart ? context->profile->skipped_us : 0;
+}
+
+double pass_candidate_over_floor(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense, double floor) {
+  const double share = 0.03, least = 3;
+  if (!dense || (!reads_values(candidate) && detects_in_producer(context, candidate->operand))) return 0;
+  return fmax(0, dense->microseconds + pass_candidate_look(context, candidate, dense) - floor - fmax(share * floor, least));
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,

@@ -11,7 +11,8 @@
 
 enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
 static const double CHEAP_SHARE = 0.03,
-                    CHEAP_MICROSECONDS = 3; /* of looking at zeros, whichever is more */
+                    CHEAP_MICROSECONDS = 3, /* of looking at zeros, whichever is more */
+    FAR_FASTER = 2; /* times as fast as the floor: worth whatever looking in vain costs */
 static const double ASKED_FOR =
     1e12; /* microseconds: what a directive asks for wins over any estimate */
 
@@ -112,6 +113,7 @@ typedef struct forecast {
   const ir_candidate *candidate;
   pass_zeros zeros;
   double dense, look; /* the branch beside it; what is lost when it is taken */
+  double behind;      /* or when it is not */
 } forecast;
 
 /* The faster of the two branches: with lists and guard, or dense once it is known to be meant. */
@@ -119,7 +121,7 @@ static double guarded(const forecast *f, pass_covers covers) {
   double index;
   double time = pass_candidate_time(f->context, f->ways->is_sum ? &f->ways->sum : NULL,
                                     f->candidate, covers, &index);
-  return fmin(time, fmin(f->look, index) + f->dense);
+  return fmin(time + f->behind, fmin(f->look, index) + f->dense);
 }
 
 /* The mean over how alike the rows of a strip are: from independent to all alike, evenly. */
@@ -179,6 +181,7 @@ static void expect_all(pass_context *context, pass_ways *ways) {
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
     f.look = pass_candidate_look(context, candidate, branch);
+    f.behind = pass_candidate_behind(context, candidate, branch);
     expect_listed(&f, candidate);
   }
 }
@@ -190,15 +193,29 @@ static bool is_pinned(const pass_context *context, const pass_ways *ways,
          !strcmp(pin->label, candidate->label);
 }
 
+/* Of all candidates that list nothing, the library too. */
+static double floor_of(const pass_ways *ways) {
+  double floor = INFINITY;
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *candidate = ways->list.at[i].candidate;
+    if (!candidate->operand && !pass_is_attention(candidate) && !*candidate->why) floor = fmin(floor, candidate->microseconds);
+  }
+  return floor;
+}
+
 /* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
- * margin, and by what it takes where it is in vain. */
+ * margin, and by what it takes where it is in vain: several times, as far as that is beyond the floor, unless it is
+ * expected to be far faster. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
   const ir_candidate *branch = best_dense(ways);
   double dense = time_of(branch), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, branch) : 0;
-    way->weight = way->candidate->expected * (look > cheap ? 1 + fmax(context->profile->guard_margin, look / dense) : 1);
+    bool listed = is_listed(way->candidate);
+    double look = listed ? pass_candidate_look(context, way->candidate, branch) : 0, expected = way->candidate->expected;
+    double dear = look > cheap ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
+    double floor = floor_of(ways), over = listed && expected > floor / FAR_FASTER ? context->profile->floor_odds * pass_candidate_over_floor(context, way->candidate, branch, floor) : 0;
+    way->weight = expected + fmax(dear, over);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;

@@ -181,6 +181,7 @@ static bool is_strip_of_64(const pass_tiling *tiling) {
 static double shared_turns(const pass_profile *p, double tiles, double k, bool expected, double *meet) {
   double whole = floor(tiles / p->units), left = tiles - whole * p->units, blocks = p->units / fmax(1, left);
   double parts = fmax(1, fmin(expected ? blocks : floor(blocks), fmin(IR_SHARED_PARTS, floor(k / IR_SHARED_STEPS))));
+  if (!expected && k - k / parts < IR_SHARED_SAVES) parts = 1;
   *meet = left > 0 && parts > 1 ? p->share_us : 0;
   return whole + (left > 0 ? 1 / parts : 0);
 }
@@ -236,7 +237,7 @@ static double boxes_time(const pass_profile *p, const ir_target *t, const pass_p
                 : is_strip_of_64(tiling) ? p->list_tile_us
                                      : p->tile_us;
   double turns = ceil(tiles / p->units), meet = 0;
-  if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = 0; /* the other warpgroup multiplies meanwhile */
+  if (ir_kernel_takes_turns(tiling->row) && turns > 1) rest = q->asked ? p->asked_turn_us : 0; /* the other warpgroup multiplies meanwhile */
   const double varies = ir_kernel_narrow(tiling->row) ? 0.2 : 0.5; /* how many tiles a list has; behind wide ones come narrow ones */
   if (tiling->whole) turns = fmax(1, tiles / p->units + varies);
   else if (tiling->columns && !tiling->pairs && shares && q->m <= IR_SHARED_STRIPS * tiling->strip) turns = shared_turns(p, tiles, q->k / tiling->k, true, &meet);
@@ -527,8 +528,11 @@ double pass_cost_library(const pass_profile *p, const pass_product *q) {
 double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtype dtype,
                         double strip, double gran, double cover, bool fused) {
   double tiles = ceil(rows / fmax(1, strip)) * ceil(cols / fmax(1, gran));
+  const double blocks = 8, highest = 128; /* that share a strip, where there are few */
   double bytes = fused ? tiles / 8 : rows * cols * (double)ir_dtype_bytes(dtype);
   double read = microseconds_of_bytes(bytes, p->bandwidth_gbs * p->detect_share);
+  double units = fmin(p->units, blocks * ceil(rows / fmax(1, strip)));
+  if (!fused && p->unit_gbs > 0 && strip > 1 && strip <= highest) read = fmax(read, microseconds_of_bytes(bytes, units * p->unit_gbs));
   double write = microseconds_of_bytes(tiles * (cover * 4 + (fused ? 0 : p->detect_scratch)),
                                        p->bandwidth_gbs);
   double scan = tiles / (p->scan_gtiles * 1e3) + tiles * cover / (p->list_gids * 1e3);
@@ -550,12 +554,11 @@ double pass_cost_guard(const pass_profile *p, int skipped_launches) {
 
 double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches) {
   if (p->sample_us <= 0) return index;
-  int leave = skipped_launches + (fused ? 0 : 1);
-  return fmin(index, p->launch_us + p->sample_us + p->skipped_us * leave);
+  return fmin(index, p->launch_us + (fused ? p->sample_us : p->in_vain_us) + p->skipped_us * skipped_launches);
 }
 
 /* Whoever comes behind leaves beside it; all of it is waited for. */
-double pass_cost_front(const pass_profile *p) { return p->sample_us + p->skipped_us; }
+double pass_cost_front(const pass_profile *p, int samples) { return p->in_vain_us * samples + p->skipped_us; }
 
 double pass_cost_loops(const pass_profile *p, double iterations, double sparse_iterations,
                        double bytes) {

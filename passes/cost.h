@@ -73,6 +73,7 @@ typedef struct pass_product { /* epilogue(sum[k] A[m,k] * B[k,n]), batch times *
   bool unaligned; /* rows are no multiples of 16 bytes: a GPU's tiles copy element by element */
   bool operands_unaligned; /* the same, of A and B alone */
   bool k_rows_a, k_rows_b; /* k is not contiguous: a row of the operand is a k */
+  bool asked;              /* bytes or bits at the result's own places say what is wanted */
   int lines_a, lines_b;    /* memory lines that a line's bytes of a row lie in: 2 where rows are known to be no multiples of one; 0 is 1 */
   bool outer_a, outer_b;   /* of 1 or 4 bytes, and k is not contiguous: tensor cores want it so */
 } pass_product;
@@ -131,7 +132,7 @@ double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* What a guarded list costs where dense is meant: all of `index` (its lists and guard), or only a
  * sample and launches that leave, on a target that samples. */
-double pass_cost_front(const pass_profile *p); /* what a dense branch in front of a list loses by the sample, and by those behind it */
+double pass_cost_front(const pass_profile *p, int samples); /* what a dense branch in front of a list loses by samples, and by those behind it */
 double pass_cost_look(const pass_profile *p, double index, bool fused, int skipped_launches);
 /* Generated loops: so many iterations (over sparse levels or not) and so many bytes touched. */
 /* Sums of `length` products at entries, a team of threads an entry, whose operands lie along the sum. */

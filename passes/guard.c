@@ -39,6 +39,7 @@ typedef struct branches {
   const ir_kernel *kernel;
   const ir_candidate *sparse;
   double dense; /* with looking, and of who reads what is listed */
+  double behind; /* of the sparse branch, what a dense one that leaves takes */
   bool aside;   /* the sparse branch leaves its columns side by side */
 } branches;
 
@@ -73,7 +74,8 @@ static double readers_of_columns(const branches *b, double cover) {
 
 static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {
   double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse, dense) : 0;
-  *b = (branches){context, kernel, sparse, dense->microseconds + look, pass_stays_aside(context, kernel, sparse)};
+  *b = (branches){context, kernel, sparse, dense->microseconds + look, pass_candidate_behind(context, sparse, dense), pass_stays_aside(context, kernel, sparse)};
+  if (pass_instead(kernel, sparse->target)) b->behind += 2 * context->profile->skipped_us, b->dense += context->profile->in_vain_us; /* looked at twice, and the other list is left */
   if (b->aside) b->dense += readers_of_columns(b, 1);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *reader = kernel->candidates.at[i];
@@ -90,16 +92,20 @@ static double sparse_time(const branches *b, double cover) {
   if (b->aside) time += readers_of_columns(b, cover) - pass_candidate_spread(b->context, b->sparse, cover);
   for (int i = 0; i < b->kernel->candidates.count; i++)
     if (is_reader(b, b->kernel->candidates.at[i])) time += without_lists(b->context, b->kernel->candidates.at[i], cover, &unused);
-  return time + index;
+  return time + index + b->behind;
 }
 
-/* Of pairs of strips the time is no line: the more they have, the more of it is of both.  Nor is it where few lists make few turns of tiles.
- * dense: what the sparse branch has to be faster than. */
+/* The time is no line: of pairs of strips, the more they have the more of it is of both; where few lists make few turns of tiles, and where blocks share a
+ * tile, it goes by steps, and may fall.  The first cover from which on dense, what the sparse branch has to be faster than, is. */
 static double searched_break_even(const branches *b, double dense) {
-  const int halvings = 24;
-  double low = 0, high = 1;
-  if (sparse_time(b, low) >= dense || sparse_time(b, high) <= dense) return sparse_time(b, low) >= dense ? 0 : 1;
-  for (int i = 0; i < halvings; i++) {
+  const int steps = 64, halvings = 18;
+  double low = 0, high = 0;
+  if (sparse_time(b, 0) >= dense) return 0;
+  for (int i = 1; i <= steps && high == low; i++) {
+    high = (double)i / steps;
+    if (sparse_time(b, high) < dense) low = high;
+  }
+  for (int i = 0; i < halvings && low < high; i++) {
     double middle = (low + high) / 2;
     if (sparse_time(b, middle) < dense) low = middle;
     else high = middle;
@@ -111,8 +117,9 @@ static double break_even(const branches *b) {
   const pass_options *options = b->context->options;
   if (options && options->force_guard == 1) return 2;
   if (options && options->force_guard == 2) return 0;
-  if (pass_is_paired(b->sparse) || pass_is_spread(b->sparse)) return searched_break_even(b, b->dense);
-  if (pass_is_sampled(b->sparse) || pass_is_krows(b->sparse)) return searched_break_even(b, b->dense / (1 + b->context->profile->guard_margin)); /* where a turn more begins, or time climbs with what is listed, they are far apart */
+  if ((pass_is_sampled(b->sparse) && !pass_is_paired(b->sparse)) || pass_is_krows(b->sparse)) return searched_break_even(b, b->dense / (1 + b->context->profile->guard_margin)); /* where a turn more begins, or time climbs with what is listed, they are far apart */
+  bool line = pass_target_of(b->context)->kind != IR_TARGET_CUDA || pass_is_live(b->sparse); /* packed rows go in whole turns and smaller tiles */
+  if (!line) return searched_break_even(b, b->dense);
   return pass_break_even(sparse_time(b, 0), sparse_time(b, 1), b->dense);
 }
 

@@ -274,6 +274,7 @@ pass_product pass_sum_product(const pass_sum *sum, const ir_expr *listed) {
   const ir_expr *first = turned ? sum->b : sum->a, *second = turned ? sum->a : sum->b;
   q.k_rows_a = pass_contiguous_index(first, false) != sum->k;
   q.k_rows_b = pass_contiguous_index(second, false) != sum->k;
+  q.asked = stmt->sample && stmt->sample->kind == IR_ACCESS;
   q.lines_a = pass_lines_a_row(first);
   q.lines_b = pass_lines_a_row(second);
   if (turned) q.m = sum->n, q.n = sum->m;

@@ -92,9 +92,13 @@ template <class Config> struct spc_tile_walk<Config, false, true> {
         rank += other > count[1] || (other == count[1] && half * 32 + j < 32 + lane) ? 0x10000 : 0;
       }
   }
-  // Of a short list there are fewer parts, and blocks that have none.
+  // Of a short list there are fewer parts, or one, and blocks that have none.
   __device__ __forceinline__ bool has_part(const spc_args &args, const spc_tile_place &place) {
-    if constexpr (Config::share_units > 0) mine.parts = max(1, min(mine.parts, spc_k_tiles<Config>(place, args) / Config::share_steps));
+    if constexpr (Config::share_units > 0) {
+      const int steps = spc_k_tiles<Config>(place, args);
+      mine.parts = max(1, min(mine.parts, steps / Config::share_steps));
+      if (steps - steps / mine.parts < Config::share_saves) mine.parts = 1;
+    }
     return mine.number < mine.parts;
   }
   __device__ __forceinline__ bool next(const spc_args &args, spc_tile_place &place) {

@@ -5,7 +5,7 @@
 // still there, each some of its boxes: they add up the sums of all parts, in the order of the parts, whoever it is: the same lists and values give the
 // same bits.  Who has come earlier waits a little for that; nobody waits until another block comes.
 // Config names: share_units (parts of tiles whose sums there is room for; 0: tiles are not shared), share_parts (of a tile, at most), share_steps (k
-// tiles of a part, at least), sums_shared, arrived (a counter a part and warpgroup: who makes the list clears them, and who is the last at one).
+// tiles of a part, at least), share_saves (k tiles that a block of listed k's is spared, at least), sums_shared, arrived (a counter a part and warpgroup: who makes the list clears them, and who is the last at one).
 #pragma once
 #include "spc/gemm.cuh"
 #include "spc/multiply_wgmma.cuh"

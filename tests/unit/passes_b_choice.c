@@ -246,6 +246,7 @@ Test(passes_b_choice, two_strips_are_told_apart_where_that_moves_less) {
   ir_arena *arena = ir_arena_new();
   pass_profile slow = *pass_profile_of(arena, ir_target_find("sm_90a")), slower = slow;
   slow.pair_gbs *= 0.9, slower.pair_gbs /= 2;
+  slower.skipped_us = 0; /* launches that leave are a reason for strips of 128, which lose none */
   cr_assert_str_eq(row_of(STRIPS("64x1"), NULL), "gemm_kpair_tma_128x256x64");
   cr_assert_str_eq(row_of(STRIPS("128x1"), NULL), "gemm_kgather_tma_128x256x64", "there is nothing to tell apart");
   cr_assert_str_eq(row_of(STRIPS("64x1"), &slower), "gemm_kgather_tma_64x512x32");

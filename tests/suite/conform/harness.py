@@ -43,7 +43,7 @@ def slow_profile(name, keys, more=""):
     """A profile where launches take no time and kernels whose rates have such keys are slow, as is whoever has none: lists are chosen at any size."""
     with open(os.path.join(h.ROOT, "passes", "profile.def")) as rates:
         slow = re.findall(r'PROFILE_RATE\("(%s[^"]*)"' % keys, rates.read())
-    return write(name, "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped", "compact", "move", "spread", "gather_step")) + "wgmma16_tflops = 1\nmma16_tflops = 1\n" +
+    return write(name, "".join("%s_us = 0.01\n" % what for what in ("launch", "start", "sample", "skipped", "compact", "move", "spread", "gather_step")) + "floor_odds = 0\nwgmma16_tflops = 1\nmma16_tflops = 1\n" +
                  "".join("rate %s = 1\n" % key for key in slow) + more)
 
 
