@@ -171,6 +171,7 @@ typedef struct api_source {
   const char *name, *text; /* name: for diagnostics */
   size_t length;
   const spc_program_options *options; /* taken and checked */
+  const spc_size *usual;              /* the size that estimates take; NULL: none is given */
 } api_source;
 
 static spc_status parse(spc_program *p, const api_source *source) {
@@ -187,8 +188,8 @@ static spc_status parse(spc_program *p, const api_source *source) {
   return p->sink->errors ? SPC_INVALID_INPUT : SPC_OK;
 }
 
-static spc_status compile(spc_program *p, const spc_program_options *given,
-                          const atomic_bool *cancelled) {
+static spc_status compile(spc_program *p, const api_source *source, const atomic_bool *cancelled) {
+  const spc_program_options *given = source->options;
   drv_session session = {
       .arena = p->arena, .sink = p->sink, .program = p->ir, .cache = p->context->cache};
   session.compile_threads = cancelled ? 1 : 0;
@@ -210,7 +211,7 @@ static spc_status compile(spc_program *p, const spc_program_options *given,
     return SPC_OK;
   }
   const ir_target *target = drv_target_of(&session, p->context->backend, p->context->cuda);
-  SPC_TRY(drv_run_passes(&session, target, NULL));
+  SPC_TRY(drv_run_passes(&session, target, drv_usual_sizes(p->arena, p->ir, source->usual)));
   for (int k = 0; k < p->ir->kernels.count; k++) {
     const ir_kernel *kernel = p->ir->kernels.at[k];
     if (cancelled && atomic_load(cancelled)) return SPC_UNAVAILABLE;
@@ -230,6 +231,7 @@ void spc_program_free(spc_program *program) {
   spc_job_wait(program->tuning, -1);
   spc_job_free(program->tuning);
   spc_program_free(drv_tuned(program));
+  for (int i = 0; i < API_MOST_USUAL; i++) spc_program_free(program->usual.program[i]);
   for (int k = 0; program->images && k < program->ir->kernels.count; k++)
     if (program->images[k] && program->images[k]->release)
       program->images[k]->release(program->images[k]->owner);
@@ -264,7 +266,7 @@ static spc_status build(spc_program *p, const api_source *source, const atomic_b
   drv_trace(p->context, "parse", name, false);
   if (!status) {
     drv_trace(p->context, "compile", name, true);
-    status = compile(p, source->options, cancelled);
+    status = compile(p, source, cancelled);
     drv_trace(p->context, "compile", name, false);
   }
   if (!status) log_program(p);
@@ -297,11 +299,33 @@ static spc_status make(spc_context *context, api_tier tier, const api_source *so
   return status;
 }
 
+/* Once for each usual size; the last of them is the program. */
+static spc_status make_sizes(spc_context *context, api_source *source, api_usual *usual, const atomic_bool *cancelled, spc_program **out, spc_error *err) {
+  spc_size size = {usual->name, usual->size[usual->count - 1]};
+  source->usual = &size;
+  SPC_TRY(make(context, API_TUNED, source, cancelled, out, err));
+  spc_program *program = *out;
+  spc_status status = drv_usual_fits(program, usual, err);
+  bool alone = context->backend == DRV_INTERP || source->options->batch_invariant; /* a row's bits must not depend on how many there are */
+  if (alone) usual->count = 1;
+  program->usual = *usual;
+  program->usual.name = NULL;
+  for (int i = 0; i + 1 < usual->count && !status; i++) {
+    size.value = usual->size[i];
+    status = make(context, API_TUNED, source, cancelled, &program->usual.program[i], err);
+  }
+  if (!status) return SPC_OK;
+  spc_program_free(program);
+  *out = NULL;
+  return status;
+}
+
 spc_status drv_program_new(spc_context *context, const char *name, const char *text, size_t length,
                            const spc_program_options *options, const atomic_bool *cancelled,
                            spc_program **out, spc_error *err) {
   spc_program_options given = {0};
-  const api_source source = {name, text, length, &given};
+  api_source source = {name, text, length, &given, NULL};
+  api_usual usual;
   SPC_TRY(drv_take_options("spc_program_options: `options`", options, &given, sizeof given, err));
   if (given.positions && strcmp(given.positions, "i32") && strcmp(given.positions, "i64"))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
@@ -316,6 +340,8 @@ spc_status drv_program_new(spc_context *context, const char *name, const char *t
     if (!given.fixed[i].name)
       return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                           "spc_program_options: `fixed[%d]` has no name", i);
+  SPC_TRY(drv_usual_take(&given, &usual, err));
+  if (usual.count) return make_sizes(context, &source, &usual, cancelled, out, err);
   /* On CUDA what is in the cache is the tuned tier at once.  Tiers sum in orders of their own: who was promised a result's
    * bits gets one of them. */
   bool promised = given.reproducible || given.batch_invariant;

@@ -29,6 +29,15 @@ typedef enum api_tier {
   API_RECALLED, /* the second, without a compile: from the cache, or it is not made */
 } api_tier;
 
+enum { API_MOST_USUAL = 8 };
+/* The sizes of a dynamic dim that a text is compiled for (api_sizes.c), ascending.  count 0: as estimates assume, 1: one. */
+typedef struct api_usual {
+  const char *name; /* the caller's, while the program is made */
+  int count, dim;   /* its number */
+  int64_t size[API_MOST_USUAL];
+  spc_program *program[API_MOST_USUAL]; /* but for the last, which is the program itself; freed with it */
+} api_usual;
+
 struct spc_program {
   spc_context *context;
   ir_arena *arena;
@@ -40,6 +49,7 @@ struct spc_program {
   api_tier tier;
   _Atomic(spc_program *) tuned; /* the second, when it has come; freed with this one */
   spc_job *tuning;              /* NULL: none is on its way */
+  api_usual usual;
 };
 
 typedef struct api_prepared api_prepared; /* api_enqueue.c */
@@ -53,6 +63,11 @@ struct spc_plan {
   rt_report report;       /* what its runs leave behind */
   _Atomic(spc_plan *)
       better; /* the same of the tuned tier, once it was prepared; freed with this one */
+  spc_plan *sized[API_MOST_USUAL]; /* by usual size; the last is this one, the others are freed with it */
+  int sized_count, sized_at;       /* 0: one code; which of the sizes this one is for */
+  const char *shown_by;            /* the input that shows a run's size, and on which axis; NULL: none does */
+  int shown_axis;
+  _Atomic(spc_plan *) last; /* the one of `sized` that ran last; NULL: none has */
 };
 
 /* What runs: every call on a plan begins with it. */
@@ -64,6 +79,18 @@ static inline spc_plan *drv_plan_now(const spc_plan *plan) {
 static inline spc_program *drv_tuned(const spc_program *program) {
   return atomic_load_explicit(&((spc_program *)program)->tuned, memory_order_acquire);
 }
+/* ---- several sizes (api_sizes.c) --------------------------------------------------------------
+ */
+spc_status drv_usual_take(const spc_program_options *given, api_usual *usual, spc_error *err); /* what is asked for, in order */
+spc_status drv_usual_fits(const spc_program *program, api_usual *usual, spc_error *err);
+/* What estimates take for granted, by dim number; usual NULL: NULL. */
+const int64_t *drv_usual_sizes(ir_arena *arena, const ir_program *ir, const spc_size *usual);
+spc_status drv_plan_sizes(spc_plan *plan, const spc_size *sizes, int size_count, spc_error *err);
+void drv_plan_sizes_free(spc_plan *plan);
+int drv_sized_for(const spc_plan *plan, const spc_tensor *tensors, int count); /* which of `sized`, where there are some */
+spc_plan *drv_plan_for(spc_plan *plan, const spc_tensor *tensors, int count);  /* what runs with these; NULL for NULL */
+const spc_plan *drv_plan_last(const spc_plan *plan);                           /* what ran last, or would */
+
 /* Compiles the text again in the background, for the program; false: it stays as it is. */
 bool drv_tune(spc_program *program, const char *text, size_t length,
               const spc_program_options *options);

@@ -41,17 +41,21 @@ struct api_compiler {
 };
 
 /* ---- a job ----------------------------------------------------------------------------------- */
+static void forget_sizes(const spc_size **sizes, int count) {
+  for (int i = 0; *sizes && i < count; i++) free((char *)(*sizes)[i].name);
+  free((spc_size *)*sizes);
+  *sizes = NULL;
+}
+
 static void forget_source(spc_job *job) {
   free(job->text);
-  for (int i = 0; job->options.fixed && i < job->options.fixed_count; i++)
-    free((char *)job->options.fixed[i].name);
-  free((spc_size *)job->options.fixed);
+  forget_sizes(&job->options.fixed, job->options.fixed_count);
+  forget_sizes(&job->options.usual, job->options.usual_count);
   free((char *)job->options.positions);
   free((char *)job->options.padded);
   free((char *)job->options.profile);
   job->options.positions = job->options.padded = job->options.profile = NULL;
   job->text = NULL;
-  job->options.fixed = NULL;
 }
 
 static void job_drop(spc_job *job) {
@@ -71,6 +75,16 @@ static char *copy_text(const char *text, size_t length) {
   return copy;
 }
 
+static bool copy_sizes(const spc_size *from, int count, const spc_size **out) {
+  spc_size *copy = count ? calloc((size_t)count, sizeof *copy) : NULL;
+  *out = copy;
+  for (int i = 0; copy && i < count; i++) {
+    copy[i].value = from[i].value;
+    if (!(copy[i].name = copy_text(from[i].name, strlen(from[i].name)))) return false;
+  }
+  return copy || !count;
+}
+
 /* Names, sizes and words are copies; what is wrong with them was found before. */
 static bool copy_options(spc_job *job, const spc_program_options *given) {
   spc_program_options from = {0};
@@ -78,20 +92,13 @@ static bool copy_options(spc_job *job, const spc_program_options *given) {
   job->options = from;
   job->options.tiered = 0; /* what is compiled in the background is the tuned one */
   job->options.struct_size = sizeof job->options;
-  job->options.fixed = NULL;
+  job->options.fixed = job->options.usual = NULL;
   job->options.positions = job->options.padded = job->options.profile = NULL;
   const char *const words[] = {from.positions, from.padded, from.profile};
   const char **const copies[] = {&job->options.positions, &job->options.padded, &job->options.profile};
   for (int i = 0; i < IR_COUNT(words); i++)
     if (words[i] && !(*copies[i] = copy_text(words[i], strlen(words[i])))) return false;
-  if (!from.fixed_count) return true;
-  spc_size *fixed = calloc((size_t)from.fixed_count, sizeof *fixed);
-  job->options.fixed = fixed;
-  for (int i = 0; fixed && i < from.fixed_count; i++) {
-    fixed[i].value = from.fixed[i].value;
-    if (!(fixed[i].name = copy_text(from.fixed[i].name, strlen(from.fixed[i].name)))) return false;
-  }
-  return fixed != NULL;
+  return copy_sizes(from.fixed, from.fixed_count, &job->options.fixed) && copy_sizes(from.usual, from.usual_count, &job->options.usual);
 }
 
 static spc_job *job_new(api_compiler *compiler, const spc_source *source) {
@@ -217,12 +224,13 @@ void drv_compiler_free(api_compiler *c) {
 /* ---- the public calls ------------------------------------------------------------------------ */
 static spc_status check_source(const spc_source *s, int i, spc_error *err) {
   spc_program_options o = {0};
+  api_usual usual;
   const char *what = s->text ? NULL : "text";
   SPC_TRY(drv_take_options("spc_program_begin: `options`", s->options, &o, sizeof o, err));
   if (o.fixed_count < 0 || (o.fixed_count && !o.fixed)) what = "options->fixed";
   for (int n = 0; !what && n < o.fixed_count; n++)
     if (!o.fixed[n].name) what = "options->fixed[].name";
-  if (!what) return SPC_OK;
+  if (!what) return drv_usual_take(&o, &usual, err);
   return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                       "spc_program_begin: sources[%d]: `%s` is not valid", i, what);
 }

@@ -149,6 +149,7 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
   int mode = rt_cuda_relax(plan->program->context->cuda);
   take_tuned(plan);
   spc_status status = prepare_now(drv_plan_now(plan), err);
+  for (int i = 0; i < plan->sized_count && !status; i++) status = prepare_now(plan->sized[i], err);
   rt_cuda_restore(plan->program->context->cuda, mode);
   return status;
 }
@@ -157,6 +158,8 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
 typedef enum purpose { FOR_SIZES, FOR_PACKING, FOR_A_RUN } purpose;
 typedef struct enqueue {
   spc_plan *plan;
+  const spc_plan *home; /* has the workspace that was reserved; NULL: `plan` */
+  int sizes;            /* codes that what is packed is shared by; 0: one */
   api_prepared *p;
   api_tensors given;
   purpose purpose;
@@ -295,6 +298,9 @@ static spc_status take_arrays(const enqueue *e, const spc_tensor *t, const ir_te
   return SPC_OK;
 }
 
+/* Of what is packed each code has as much, one behind the other. */
+static size_t share_of(size_t bytes, int sizes) { return sizes > 1 ? bytes / (size_t)sizes / RT_WORKSPACE_ALIGN * RT_WORKSPACE_ALIGN : bytes; }
+
 static spc_status take_packed(enqueue *e) {
   bool none = e->given.count == e->p->bindings.list.count; /* each of the kernel's is there */
   const spc_tensor *t = none ? NULL : drv_tensor_given(&e->given, SPC_PACKED);
@@ -303,7 +309,9 @@ static spc_status take_packed(enqueue *e) {
   if (t->value_count && !t->values) return drv_tensor_misuse(&e->given, t, "`values` is NULL");
   if ((uintptr_t)t->values % RT_WORKSPACE_ALIGN)
     return drv_tensor_misuse(&e->given, t, "`values` is not aligned to 256 bytes");
-  e->kept = (rt_kept){t->values, (size_t)t->value_count};
+  size_t share = share_of((size_t)t->value_count, e->sizes);
+  e->kept = (rt_kept){t->values, share};
+  if (e->sizes > 1 && t->values) e->kept.data = (char *)t->values + share * (size_t)e->plan->sized_at;
   return SPC_OK;
 }
 
@@ -447,9 +455,35 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
   if (status != SPC_CAPACITY) return status;
   if (e->kept.bytes < both.kept)
     return too_small(e, "tensor `" SPC_PACKED "`", e->kept.bytes, both.kept, "");
-  bool own = e->p->workspace && workspace == e->p->workspace;
+  const api_prepared *home = e->home ? e->home->prepared : e->p;
+  bool own = home && home->workspace && workspace == home->workspace;
   return too_small(e, own ? "the plan's workspace" : "the workspace", bytes, both.workspace,
                    own || !workspace ? "; spc_plan_reserve makes one" : "");
+}
+
+/* What one code packs, at `packed`. */
+static spc_status pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed, size_t *bytes, void *stream, spc_error *err) {
+  enqueue e = {.plan = plan, .purpose = FOR_PACKING, .kept = {packed, packed ? *bytes : 0}};
+  e.given = (api_tensors){"spc_plan_pack", plan->kernel, (spc_tensor *)tensors, count, err, true};
+  SPC_TRY(begin(&e));
+  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, true);
+  spc_status status = end(&e, guarded(&e, NULL, 0, stream, bytes));
+  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, false);
+  return status;
+}
+
+/* The same of every code: as many bytes for each as the one takes that takes most. */
+static spc_status pack_sizes(const spc_plan *plan, const spc_tensor *tensors, int count, void *packed, size_t *bytes, void *stream, spc_error *err) {
+  const size_t share = share_of(*bytes, plan->sized_count);
+  size_t most = 0;
+  spc_status status = SPC_OK;
+  for (int i = 0; i < plan->sized_count && !status; i++) {
+    size_t need = packed ? share : 0;
+    status = pack(plan->sized[i], tensors, count, packed ? (char *)packed + share * (size_t)i : NULL, &need, stream, err);
+    if (need > most) most = need;
+  }
+  *bytes = (most + RT_WORKSPACE_ALIGN - 1) / RT_WORKSPACE_ALIGN * RT_WORKSPACE_ALIGN * (size_t)plan->sized_count;
+  return status;
 }
 
 spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, void *packed,
@@ -463,13 +497,7 @@ spc_status spc_plan_pack(spc_plan *plan, const spc_tensor *tensors, int count, v
                         : !aligned ? "packed"
                                    : "tensors",
                         plan && bytes && !aligned ? "not aligned to 256 bytes" : "not valid");
-  enqueue e = {.plan = plan, .purpose = FOR_PACKING, .kept = {packed, packed ? *bytes : 0}};
-  e.given = (api_tensors){"spc_plan_pack", plan->kernel, (spc_tensor *)tensors, count, err, true};
-  SPC_TRY(begin(&e));
-  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, true);
-  spc_status status = end(&e, guarded(&e, NULL, 0, stream, bytes));
-  if (packed) drv_trace(plan->program->context, "pack", plan->kernel->name, false);
-  return status;
+  return plan->sized_count ? pack_sizes(plan, tensors, count, packed, bytes, stream, err) : pack(plan, tensors, count, packed, bytes, stream, err);
 }
 
 /* Settles calls of the library on the way. */
@@ -481,6 +509,20 @@ static spc_status sizes_needed(enqueue *e, size_t *bytes) {
   return status;
 }
 
+/* What runs of these sizes take, and smaller ones, whichever code is theirs.  call: for messages. */
+static spc_status most_needed(const char *call, spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes, spc_error *err) {
+  const int codes = plan->sized_count ? drv_sized_for(plan, tensors, count) + 1 : 1;
+  for (int i = codes - 1; i >= 0; i--) {
+    size_t need = 0;
+    enqueue e = {.plan = plan->sized_count ? plan->sized[i] : plan, .sizes = plan->sized_count, .purpose = FOR_SIZES};
+    e.given = (api_tensors){call, e.plan->kernel, (spc_tensor *)tensors, count, err, true};
+    SPC_TRY(begin(&e));
+    SPC_TRY(sizes_needed(&e, &need));
+    if (need > *bytes) *bytes = need;
+  }
+  return SPC_OK;
+}
+
 spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, size_t *bytes,
                          spc_error *err) {
   plan = drv_plan_now(plan);
@@ -490,10 +532,7 @@ spc_status spc_workspace(spc_plan *plan, const spc_tensor *tensors, int count, s
                         !plan    ? "plan"
                         : !bytes ? "bytes"
                                  : "tensors");
-  enqueue e = {.plan = plan, .purpose = FOR_SIZES};
-  e.given = (api_tensors){"spc_workspace", plan->kernel, (spc_tensor *)tensors, count, err, true};
-  SPC_TRY(begin(&e));
-  return sizes_needed(&e, bytes);
+  return most_needed("spc_workspace", plan, tensors, count, bytes, err);
 }
 
 /* As large as `bytes`; what there was is kept until the new one is there. */
@@ -524,11 +563,7 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_plan_reserve: `%s` is not valid",
                         !plan ? "plan" : "tensors");
-  enqueue e = {.plan = plan, .purpose = FOR_SIZES};
-  e.given =
-      (api_tensors){"spc_plan_reserve", plan->kernel, (spc_tensor *)tensors, count, err, true};
-  SPC_TRY(begin(&e));
-  SPC_TRY(sizes_needed(&e, &bytes));
+  SPC_TRY(most_needed("spc_plan_reserve", plan, tensors, count, &bytes, err));
   int mode = rt_cuda_relax(plan->program->context->cuda);
   spc_status status = reserve(plan, bytes, err);
   rt_cuda_restore(plan->program->context->cuda, mode);
@@ -537,7 +572,8 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
 
 spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
                        size_t bytes, void *stream, spc_error *err) {
-  plan = drv_plan_now(plan);
+  const spc_plan *home = drv_plan_now(plan);
+  plan = drv_plan_for(plan, tensors, count);
   size_t need;
   bool aligned = (uintptr_t)workspace % RT_WORKSPACE_ALIGN == 0;
   if (!plan || count < 0 || (count && !tensors) || (bytes && !workspace) || !aligned)
@@ -546,12 +582,12 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
                         : count < 0 || (count && !tensors) ? "tensors"
                                                            : "workspace",
                         aligned ? "not valid" : "not aligned to 256 bytes");
-  enqueue e = {.plan = plan, .purpose = FOR_A_RUN};
+  enqueue e = {.plan = plan, .home = home, .sizes = home->sized_count, .purpose = FOR_A_RUN};
   e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
   if (!workspace) {
-    workspace = e.p->workspace;
-    bytes = plan->reserved;
+    workspace = home->prepared ? home->prepared->workspace : NULL;
+    bytes = home->reserved;
   }
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, true);
   spc_status status = end(&e, guarded(&e, workspace, bytes, stream, &need));

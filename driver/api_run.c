@@ -63,14 +63,19 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
     }
     plan->given[d] = sizes[i].value;
   }
-  *out = plan;
-  return SPC_OK;
+  status = drv_plan_sizes(plan, sizes, size_count, err);
+  if (status)
+    spc_plan_free(plan);
+  else
+    *out = plan;
+  return status;
 }
 
 void spc_plan_free(spc_plan *plan) {
   if (!plan) return;
   const spc_allocator *from = plan->program->context->from;
   spc_plan_free(atomic_load_explicit(&plan->better, memory_order_acquire));
+  drv_plan_sizes_free(plan);
   drv_unprepare(plan);
   rt_report_free(&plan->report);
   ir_give_back(from, plan->given);
@@ -215,7 +220,7 @@ static spc_status guarded(api_run *run) {
 
 static spc_status run_or_count(const char *call, bool counts, spc_plan *plan, spc_tensor *tensors,
                                int count, spc_error *err) {
-  plan = drv_plan_now(plan);
+  plan = drv_plan_for(plan, tensors, count);
   if (!plan || count < 0 || (count && !tensors))
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "%s: `%s` is not valid", call,
                         !plan       ? "plan"

@@ -46,11 +46,19 @@ static spc_status not_valid(spc_error *err, const char *call, const char *what) 
 
 static bool is_valid(const void *info) { return info && *(const size_t *)info >= sizeof(size_t); }
 
+/* Of all runs, whichever of its codes they took. */
+static unsigned sticky_of(const spc_plan *plan) {
+  unsigned sticky = rt_report_sticky(&plan->report);
+  for (int i = 0; i < plan->sized_count; i++) sticky |= rt_report_sticky(&plan->sized[i]->report);
+  return sticky;
+}
+
 spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err) {
-  plan = drv_plan_now(plan);
+  const spc_plan *whole = drv_plan_now(plan);
+  plan = drv_plan_last(plan);
   if (!plan || !is_valid(info)) return not_valid(err, "spc_plan_describe", plan ? "info" : "plan");
   const ir_image *image = image_of(plan);
-  unsigned sticky = rt_report_sticky(&plan->report);
+  unsigned sticky = sticky_of(whole);
   spc_plan_info full = {.kernel = plan->kernel->name,
                         .backend = spc_context_backend(plan->program->context),
                         .reproducible = plan->program->ir->reproducible,
@@ -62,7 +70,7 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
                         .overflow = (sticky & SPC_STICKY_CAPACITY) != 0,
                         .out_of_range = (sticky & SPC_STICKY_RANGE) != 0,
                         .not_enqueued = rt_ready_missing(image),
-                        .reserved_bytes = plan->reserved,
+                        .reserved_bytes = whole->reserved,
                         .tier = drv_is_generic(plan->program) ? SPC_TIER_GENERIC : SPC_TIER_TUNED,
                         .tuned_ready = drv_is_generic(plan->program) && drv_tuned(plan->program)};
   give(info, &full, sizeof full);
@@ -70,7 +78,7 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
 }
 
 spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, spc_error *err) {
-  plan = drv_plan_now(plan);
+  plan = drv_plan_last(plan);
   const ir_image *image = plan ? image_of(plan) : NULL;
   bool there = image && i >= 0 && i < image->codes.count;
   if (!plan || !there || !is_valid(info))
@@ -93,7 +101,7 @@ spc_status spc_plan_launch(const spc_plan *plan, int i, spc_launch_info *info, s
 }
 
 spc_status spc_plan_guard(const spc_plan *plan, int i, spc_guard_info *info, spc_error *err) {
-  plan = drv_plan_now(plan);
+  plan = drv_plan_last(plan);
   int number = plan ? nth_guard(plan, i) : -1;
   if (!plan || number < 0 || !is_valid(info))
     return not_valid(err, "spc_plan_guard", !plan ? "plan" : number < 0 ? "i" : "info");

@@ -166,6 +166,14 @@ typedef struct spc_program_options {
                             * that a bundle takes too */
   const char *profile; /* a file of figures for the cost model, as `spc tune -o FILE` writes one; SPC_IO when it cannot be read,
                         * SPC_INVALID_INPUT when it is none.  NULL: the built-in profile of the context's device */
+  const spc_size *usual; /* sizes that one dynamic dim often has, 8 at most, in any order: T = 1, T = 64, T = 4096.  Code is
+                          * compiled for each, and every call on a plan takes that of the nearest (by ratio; of two as near
+                          * the larger) to what its inputs, or spc_plan_new, say: few rows and many want other kernels.
+                          * Results are those of one code up to the order of sums.  Where no input has an axis of that size
+                          * alone the largest is taken.  Compiling takes as many times as long, and no size compiles anything
+                          * later.  Not with `tiered`; of `batch_invariant` one code is made whatever is said here.
+                          * NULL: one code, for 2048 or the dim's bound */
+  int usual_count;
 } spc_program_options;
 
 /* Parses, checks and compiles every kernel for the context's back end.  `text` is UTF-8 and is not kept.

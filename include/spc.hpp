@@ -319,17 +319,20 @@ struct compile_options {
   bool packed;        /* const inputs are packed before runs */
   std::int64_t workspace_limit; /* bytes: runs that would take more go by rows; 0: as the library says */
   std::string padded; /* "x, y%8": tensors that may lie with padding when they are enqueued */
+  sizes usual;        /* {{"T", 1}, {"T", 64}, {"T", 4096}}: sizes of one dynamic dim that code is made for; the nearest runs */
   compile_options() : reproducible(false), batch_invariant(false), strict_nan(false), tiered(false), packed(false), workspace_limit(0) {}
 };
 
 namespace detail {
 struct options {
-  std::vector<spc_size> fixed;
+  std::vector<spc_size> fixed, usual;
   spc_program_options c;
-  explicit options(const compile_options &given) : fixed(size_list(given.fixed)), c() {
+  explicit options(const compile_options &given) : fixed(size_list(given.fixed)), usual(size_list(given.usual)), c() {
     c.struct_size = sizeof c;
     c.fixed = fixed.data();
     c.fixed_count = static_cast<int>(fixed.size());
+    c.usual = usual.data();
+    c.usual_count = static_cast<int>(usual.size());
     c.reproducible = given.reproducible;
     c.batch_invariant = given.batch_invariant;
     c.strict_nan = given.strict_nan;

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _torch
 from ._arrays import BF16, F8E4M3, F8E5M2, Bound, Sparse, bf16, f32
-from ._library import (ALLOCATE, CAPACITY, RELEASE, UNAVAILABLE, AllocatorOptions, ContextOptions, Error, ProgramOptions, Tensor, TensorInfo,
+from ._library import (ALLOCATE, CAPACITY, RELEASE, UNAVAILABLE, AllocatorOptions, ContextOptions, Error, ProgramOptions, Size, Tensor, TensorInfo,
                        call, library, sizes_of)
 
 __all__ = ["Allocator", "BF16", "F8E4M3", "F8E5M2", "Error", "Kernel", "Program", "Sparse", "bf16", "compile", "f32"]
@@ -159,11 +159,14 @@ class Program:
     """A compiled text.  `kernels` are its kernels' names; program[name] or program.kernel(name, N=...) makes one ready."""
 
     def __init__(self, source, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False, dims=None, positions="i32", tiered=False,
-                 padded=None, allocator=None, workspace_limit=0, profile=None):
+                 padded=None, allocator=None, workspace_limit=0, profile=None, usual=None):
         context = _context(backend, threads, allocator)
         fixed = sizes_of(dims or {})
+        pairs = [(name, size) for name, several in (usual or {}).items() for size in several]
+        several = (Size * len(pairs))(*[Size(name.encode(), size) for name, size in pairs])
         options = ProgramOptions(c.sizeof(ProgramOptions), fixed, len(dims or {}), reproducible, batch_invariant, strict_nan, positions.encode(),
-                                 padded.encode() if padded else None, tiered, workspace_limit=workspace_limit, profile=os.fsencode(profile) if profile else None)
+                                 padded.encode() if padded else None, tiered, workspace_limit=workspace_limit, profile=os.fsencode(profile) if profile else None,
+                                 usual=several, usual_count=len(pairs))
         made, text = c.c_void_p(), os.fspath(source)
         if "\n" in text or ";" in text:
             data = text.encode()
@@ -183,7 +186,7 @@ class Program:
 
 
 def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            positions="i32", tiered=False, padded=None, allocator=None, workspace_limit=0, profile=None, **dims):
+            positions="i32", tiered=False, padded=None, allocator=None, workspace_limit=0, profile=None, usual=None, **dims):
     """Compiles `source`, a path or the text of a program, and makes its only kernel (or the one named) ready.
 
     backend: "cuda", "cpu", "interp", or None for the best that is here.  threads: of the CPU, 0 for one a core.
@@ -193,6 +196,7 @@ def compile(source, kernel=None, *, backend=None, threads=0, reproducible=False,
     workspace_limit: bytes; calls with tensors on a GPU that would take more go by rows, where those do not depend on each other
     (0: half a gigabyte, but 16,384 rows at least).
     profile: a file that `spc tune -o FILE` wrote, for the cost model.
+    usual: {"T": (1, 64, 4096)}: sizes that a dim which the program leaves open often has; code is made for each, and calls run that of the nearest.
     allocator: an Allocator; None: the C library's memory, and the driver's (spc.torch.caching_allocator: PyTorch's).
     dims: values for dims of the program that it fixes (D=256)."""
-    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator, workspace_limit, profile).kernel(kernel)
+    return Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, positions, tiered, padded, allocator, workspace_limit, profile, usual).kernel(kernel)

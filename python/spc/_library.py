@@ -43,7 +43,8 @@ class Size(c.Structure):
 class ProgramOptions(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("fixed", c.POINTER(Size)), ("fixed_count", c.c_int), ("reproducible", c.c_int),
                 ("batch_invariant", c.c_int), ("strict_nan", c.c_int), ("positions", c.c_char_p), ("padded", c.c_char_p), ("tiered", c.c_int),
-                ("packed", c.c_int), ("workspace_limit", c.c_int64), ("profile", c.c_char_p)]
+                ("packed", c.c_int), ("workspace_limit", c.c_int64), ("profile", c.c_char_p),
+                ("usual", c.POINTER(Size)), ("usual_count", c.c_int)]
 
 
 class Tensor(c.Structure):

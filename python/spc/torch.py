@@ -149,7 +149,7 @@ class Operator:
 
 
 def compile(source, kernel=None, *, backward=None, backend=None, threads=0, reproducible=False, batch_invariant=False, strict_nan=False,
-            tiered=False, padded=None, allocator=None, workspace_limit=0, profile=None, **dims):
+            tiered=False, padded=None, allocator=None, workspace_limit=0, profile=None, usual=None, **dims):
     """As spc.compile, but an operator of PyTorch's.
 
     backward: the name of the program's kernel that computes gradients; without one KERNEL_backward is it, where the program has
@@ -161,11 +161,12 @@ def compile(source, kernel=None, *, backward=None, backend=None, threads=0, repr
             words = f.read()
     else:
         words = text.encode()
-    options = (kernel, backward, backend, threads, reproducible, batch_invariant, strict_nan, tiered, padded, id(allocator), workspace_limit, profile, sorted(dims.items()))
+    options = (kernel, backward, backend, threads, reproducible, batch_invariant, strict_nan, tiered, padded, id(allocator), workspace_limit, profile, sorted((usual or {}).items()), sorted(dims.items()))
     key = hashlib.sha256(words + repr(options).encode()).hexdigest()[:16]
     if key in _operators:
         return _operators[key]
-    program = Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, tiered=tiered, padded=padded, allocator=allocator, workspace_limit=workspace_limit, profile=profile)
+    program = Program(source, backend, threads, reproducible, batch_invariant, strict_nan, dims, tiered=tiered, padded=padded, allocator=allocator, workspace_limit=workspace_limit, profile=profile,
+                      usual=usual)
     if kernel is None:
         forward = [k for k in program.kernels if not k.endswith("_backward") and k != backward]
         kernel = forward[0] if len(forward) == 1 else None

@@ -266,6 +266,14 @@ for backend in kinds:
     check("the second tier comes on %s" % backend, layer.tuned(None) is True)
     check("the second tier on %s" % backend, np.array_equal(layer(x=x, W=W, V=V), want))
 
+# ---- several sizes -------------------------------------------------------------------------------------------------------
+for backend in kinds:
+    layer = package.compile(LAYER, backend=backend, usual={"T": (64, 1)})
+    for rows in (1, 5, 9, 100):
+        x = rng.integers(-3, 4, (rows, 8)).astype(np.float32)
+        check("%d rows by the code for the nearest of two sizes on %s" % (rows, backend), np.array_equal(layer(x=x, W=W, V=V), np.maximum(x @ W, 0) @ V))
+raises(package.Error, ["`usual[1]` is of another dim"], lambda: package.compile(LAYER, backend="interp", usual={"T": (1,), "D": (2,)}))
+
 # What was made from a handle is freed before it, in whatever order the collector finds a cycle's members.
 import gc
 for backwards in (False, True):
