@@ -159,14 +159,27 @@ static void expect_listed(forecast *f, ir_candidate *candidate) {
   candidate->microseconds_high = at_density(f, f->zeros.high);
 }
 
+/* Of all candidates that list nothing, the library too. */
+static double floor_of(const pass_ways *ways) {
+  double floor = INFINITY;
+  for (int i = 0; i < ways->list.count; i++) {
+    const ir_candidate *candidate = ways->list.at[i].candidate;
+    if (!candidate->operand && !pass_is_attention(candidate) && !*candidate->why) floor = fmin(floor, candidate->microseconds);
+  }
+  return floor;
+}
+
 /* Rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row takes where nothing is
  * zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row.  Where a guard will stand
- * before them it costs what dense does. */
+ * before them it costs what dense does; before a product of what a caller gives none does, and what it costs beyond the floor counts several times. */
 static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
   double index, wrong = context->profile->hint_wrong;
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
-  bool guarded = pass_is_several_tiles(&ways->sum, candidate);
-  return (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
+  bool given = candidate->operand->role == IR_ROLE_IN, guarded = !given && pass_is_several_tiles(&ways->sum, candidate);
+  const double longer = ir_kernel_row_named(candidate->row)->m > 1 ? 1.55 : 1; /* where nothing is zero than is foreseen: 7 rows of 4096 x 4096 take 27.6 us */
+  double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
+  double floor = floor_of(ways), over = fmax(0, longer * full - floor - fmax(CHEAP_SHARE * floor, CHEAP_MICROSECONDS));
+  return expected + (given && expected > floor / FAR_FASTER ? context->profile->floor_odds * over : 0);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
@@ -191,16 +204,6 @@ static bool is_pinned(const pass_context *context, const pass_ways *ways,
   const pass_pin *pin = context->options ? context->options->pin : NULL;
   return pin && !strcmp(pin->target, ways->stmt->target->name) &&
          !strcmp(pin->label, candidate->label);
-}
-
-/* Of all candidates that list nothing, the library too. */
-static double floor_of(const pass_ways *ways) {
-  double floor = INFINITY;
-  for (int i = 0; i < ways->list.count; i++) {
-    const ir_candidate *candidate = ways->list.at[i].candidate;
-    if (!candidate->operand && !pass_is_attention(candidate) && !*candidate->why) floor = fmin(floor, candidate->microseconds);
-  }
-  return floor;
 }
 
 /* Looking that is cheap is worth it as soon as it is expected to win; dear looking has to win by a
