@@ -544,7 +544,8 @@ SPC_API spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int co
 /* ---- what ran --------------------------------------------------------------------------------------- */
 /* These three may be called by any thread at any time, a run under way included: nothing waits, nothing
  * is copied from a device.  The structs' struct_size is set by the caller; texts live as long as the
- * program. */
+ * program.  Of a program for several sizes (spc_program_options.usual) they tell of the code that ran last,
+ * before any run of that for the largest; flags are those of all. */
 
 typedef enum spc_tier { SPC_TIER_TUNED = 0, SPC_TIER_GENERIC = 1 } spc_tier;
 

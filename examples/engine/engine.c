@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   spc_error err = SPC_ERROR_INIT;
   spc_context_options options;
   spc_program_options program_options;
-  spc_size fixed[2] = {{"D", D}, {"F", F}};
+  spc_size fixed[2] = {{"D", D}, {"F", F}}, usual[2] = {{"T", 1}, {"T", MOST}};
   spc_context *context;
   spc_program *program;
   spc_plan *plan;
@@ -81,6 +81,8 @@ int main(int argc, char **argv) {
   program_options.struct_size = sizeof program_options;
   program_options.fixed = fixed;
   program_options.fixed_count = 2;
+  program_options.usual = usual; /* code for one token and for many: each run takes the nearer one */
+  program_options.usual_count = 2;
 
   /* Once: compile, load, find out how much workspace the largest batch takes. */
   if (spc_context_new(&options, &context, &err)) return failed(&err);
