@@ -75,7 +75,6 @@ static double readers_of_columns(const branches *b, double cover) {
 static bool branches_of(pass_context *context, const ir_kernel *kernel, const ir_candidate *sparse, const ir_candidate *dense, branches *b) {
   double look = context->profile->sample_us > 0 ? pass_candidate_look(context, sparse, dense) : 0;
   *b = (branches){context, kernel, sparse, dense->microseconds + look, pass_candidate_behind(context, sparse, dense), pass_stays_aside(context, kernel, sparse)};
-  if (pass_instead(kernel, sparse->target)) b->behind += 2 * context->profile->skipped_us, b->dense += context->profile->in_vain_us; /* looked at twice, and the other list is left */
   if (b->aside) b->dense += readers_of_columns(b, 1);
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *reader = kernel->candidates.at[i];

@@ -39,7 +39,7 @@ const ir_candidate *pass_chosen(const ir_kernel *kernel, const ir_tensor *target
 
 const ir_candidate *pass_instead(const ir_kernel *kernel, const ir_tensor *target) {
   for (int i = 0; i < kernel->candidates.count; i++)
-    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_INSTEAD) return kernel->candidates.at[i];
+    if (kernel->candidates.at[i]->target == target && kernel->candidates.at[i]->verdict == IR_INSTEAD && kernel->candidates.at[i]->guarded) return kernel->candidates.at[i];
   return NULL;
 }
 
@@ -317,7 +317,7 @@ static void sparse_stages(pass_context *context, ir_kernel *kernel, ir_stmt *stm
   ir_list *list = list_for(context, kernel, candidate);
   bool guarded = candidate->guarded;
   if (guarded && !list->verdict) guard_stage(context, kernel, list, candidate);
-  ir_list *instead = other && other->guarded ? list_instead(context, kernel, other, list, at) : NULL;
+  ir_list *instead = other ? list_instead(context, kernel, other, list, at) : NULL;
   sparse_stage(context, kernel, stmt, candidate, list, stmt->target->name, strips);
   if (instead) sparse_stage(context, kernel, stmt, other, instead, ir_format_text(context->arena, "%s.instead", stmt->target->name), NULL);
   if (guarded) dense_stage(context, kernel, stmt, list);
