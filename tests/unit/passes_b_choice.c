@@ -238,6 +238,35 @@ static const char *row_of(const char *text, const pass_profile *profile) {
   return row;
 }
 
+/* What looking in vain costs beyond the floor has to be saved several times, unless the list is far faster. */
+#define FEW(DENSITY, LAYOUT)                                                                       \
+  "spx 1; dim M = 512; dim K = 4096; kernel net { in A: bf16[M,K] " LAYOUT "~ zeros(dynamic, density=" DENSITY ", gran=128x1); " \
+  "in B: bf16[K,K]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
+
+Test(passes_b_choice, looking_in_vain_keeps_to_the_floor) {
+  ir_arena *arena = ir_arena_new();
+  pass_profile base = *pass_profile_of(arena, ir_target_find("sm_90a")), careless = base, quick = base;
+  careless.floor_odds = 0;
+  quick.launch_us = quick.start_us = quick.sample_us = 0.1; /* lists take half of dense and less; looking is what it was */
+  quick.in_vain_us = 4;
+  cr_assert_eq(threshold(FEW("0.1", "as dense_t "), NULL), 0, "dense: 2 us are won, or 6 lost");
+  cr_assert_eq(threshold(FEW("0.1", ""), NULL), 0);
+  cr_assert_gt(threshold(FEW("0.1", "as dense_t "), &careless), 0);
+  cr_assert_gt(threshold(FEW("0.01", "as dense_t "), &quick), 0, "far faster");
+  cr_assert_gt(threshold(MASKED("4096"), NULL), 0, "3 %% of that are more than looking");
+  ir_arena_free(arena);
+}
+
+/* Where blocks share tiles from a cover on, the time is no line: what the guard is told is where it first meets dense. */
+Test(passes_b_choice, a_break_even_is_where_dense_is_first_met) {
+  ir_arena *arena = ir_arena_new();
+  pass_profile careless = *pass_profile_of(arena, ir_target_find("sm_90a"));
+  careless.floor_odds = 0;
+  double at = threshold(FEW("0.1", ""), &careless);
+  cr_assert(at > 0.1 && at < 0.45, "%g; 46 us were measured at a half, and 26 of dense", at);
+  ir_arena_free(arena);
+}
+
 #define STRIPS(GRAN)                                                                               \
   "spx 1; dim M = 4096; kernel net { in A: bf16[M,M] as dense_t ~ zeros(dynamic, density=0.3, gran=" GRAN "); " \
   "in B: bf16[M,M]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
