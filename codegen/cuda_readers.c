@@ -16,9 +16,7 @@ bool cg_has_dense_twin(const ir_kernel *kernel, const ir_stage *stage, const ir_
   const ir_kernel_row *dense = other->row ? ir_kernel_row_named(other->row) : NULL;
   bool same = other->when.list == ir_list_first(list) /* of two: the dense branch of either */ && other->when.above && other->stmts.count == 1 &&
               other->stmts.at[0] == stage->stmts.at[0] && stage->reads.at[0] == list;
-  return same && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) &&
-         ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n &&
-         dense->k == row->k;
+  return same && ir_kernel_is_twin(row, dense);
 }
 
 /* The stage that alone reads the list, or is guarded by it beside its twin; NULL: there are others. */

@@ -93,6 +93,10 @@ int ir_kernel_narrow(const ir_kernel_row *row) {
   return n == 1 ? row->n / 2 : 0;
 }
 
+bool ir_kernel_is_twin(const ir_kernel_row *row, const ir_kernel_row *dense) {
+  return row && dense && ir_kernel_is_dense(dense) && ir_kernel_moves_boxes(dense) && ir_kernel_split(dense) == 1 && dense->m == row->m && dense->n == row->n && dense->k == row->k;
+}
+
 bool ir_kernel_reads_bsr(const ir_kernel_row *row) { return row->load_a == IR_LOADER_BSR; }
 
 bool ir_kernel_writes_bsr(const ir_kernel_row *row) { return row->load_b == IR_LOADER_SDD; }

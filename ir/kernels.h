@@ -75,6 +75,8 @@ struct ir_stage;
 bool ir_stage_shares(const struct ir_stage *stage, const ir_kernel_row *row);
 /* Columns of the narrower tiles that it takes too, where a list's last one has no more, or tiles are few; 0: all are as wide as the row says. */
 int ir_kernel_narrow(const ir_kernel_row *row);
+/* A dense row whose tiles are those of a row over a list: one kernel can be both.  Either may be NULL: false. */
+bool ir_kernel_is_twin(const ir_kernel_row *row, const ir_kernel_row *dense);
 /* Strips of a list of columns whose tiles are shared, at most: all counts are looked at first; parts of a tile at most, and k tiles of one at least: to meet takes as long as a few.
  * Of a tile whose k's are listed, k tiles that a block has to be spared: with fewer it is faster alone. */
 enum { IR_SHARED_STRIPS = 64, IR_SHARED_PARTS = 8, IR_SHARED_STEPS = 6, IR_SHARED_SAVES = 13 };

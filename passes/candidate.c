@@ -159,6 +159,8 @@ static double best_dense_row(pass_context *context, const pass_sum *sum) {
 /* No epilogue makes bits for its list. */
 static bool reads_values(const ir_candidate *candidate) { return pass_is_live(candidate) || pass_is_krows(candidate); }
 
+bool pass_list_is_fused(pass_context *context, const ir_candidate *candidate) { return !reads_values(candidate) && detects_in_producer(context, candidate->operand); }
+
 typedef struct looking {
   double epilogue, lists; /* what detection adds to the producing stage; lists and guard */
   bool fused;
@@ -200,8 +202,7 @@ static double guard_cost(const pass_profile *p, const ir_candidate *candidate, b
 }
 
 double pass_candidate_guard(pass_context *context, const ir_candidate *candidate) {
-  bool fused = !reads_values(candidate) && detects_in_producer(context, candidate->operand);
-  return guard_cost(context->profile, candidate, fused);
+  return guard_cost(context->profile, candidate, pass_list_is_fused(context, candidate));
 }
 
 static looking looking_cost(pass_context *context, const ir_candidate *candidate, double cover) {
@@ -210,7 +211,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   double elements = 1, cols = pass_index_assumed(context, candidate->axis);
   for (int d = 0; d < x->rank; d++) elements *= pass_size_assumed(context, x->dim[d]);
   bool live = pass_is_live(candidate);
-  looking cost = {.fused = !reads_values(candidate) && detects_in_producer(context, x)};
+  looking cost = {.fused = pass_list_is_fused(context, candidate)};
   cost.lists = pass_cost_detect(p, elements / cols, cols, x->dtype, live ? elements / cols : (double)candidate->strip,
                                 (double)candidate->gran, cover, cost.fused) +
                guard_cost(p, candidate, cost.fused);
@@ -241,14 +242,12 @@ bool pass_has_front(pass_context *context, const ir_candidate *candidate, const 
   const pass_profile *p = context->profile;
   bool many = pass_is_spread(candidate) || pass_is_packing(candidate) || reads_values(candidate) || candidate->regrouped; /* launches that would leave */
   return many && !pass_is_quick(context) && can_stand_in_front(dense) && p->sample_us > 0 && p->front_us > 0 && dense->microseconds >= p->front_us &&
-         (reads_values(candidate) || !detects_in_producer(context, candidate->operand));
+         !pass_list_is_fused(context, candidate);
 }
 
-/* Its tiles are the candidate's: one kernel is both branches.  NULL: so it is taken to be. */
+/* One kernel is both branches.  dense NULL: so it is taken to be. */
 static bool is_twin(const ir_candidate *candidate, const ir_candidate *dense) {
-  const ir_kernel_row *row = ir_kernel_row_named(candidate->row), *other = dense ? ir_kernel_row_named(dense->row) : NULL;
-  if (!dense) return true;
-  return row && other && ir_kernel_is_dense(other) && ir_kernel_moves_boxes(other) && ir_kernel_split(other) == 1 && row->m == other->m && row->n == other->n && row->k == other->k;
+  return !dense || ir_kernel_is_twin(ir_kernel_row_named(candidate->row), ir_kernel_row_named(dense->row));
 }
 
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
@@ -262,15 +261,8 @@ double pass_candidate_look(pass_context *context, const ir_candidate *candidate,
 }
 
 double pass_candidate_behind(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
-  bool fused = !reads_values(candidate) && detects_in_producer(context, candidate->operand);
-  bool apart = is_both(candidate, fused) && !is_twin(candidate, dense) && !pass_has_front(context, candidate, dense);
+  bool apart = is_both(candidate, pass_list_is_fused(context, candidate)) && !is_twin(candidate, dense) && !pass_has_front(context, candidate, dense);
   return apart ? context->profile->skipped_us : 0;
-}
-
-double pass_candidate_over_floor(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense, double floor) {
-  const double share = 0.03, least = 3;
-  if (!dense || (!reads_values(candidate) && detects_in_producer(context, candidate->operand))) return 0;
-  return fmax(0, dense->microseconds + pass_candidate_look(context, candidate, dense) - floor - fmax(share * floor, least));
 }
 
 static bool is_turned(const pass_sum *sum, const ir_candidate *candidate,

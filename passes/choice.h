@@ -155,8 +155,8 @@ void pass_candidate_tile(pass_context *context, ir_candidate *candidate, ir_inde
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense);
 /* Microseconds more of the sparse branch where dense is a launch of its own behind a kernel that could be both. */
 double pass_candidate_behind(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense);
-/* Microseconds that a run takes beyond the floor where its values were looked at in vain; floor: of dense alone, by the library too.  0: an epilogue makes the list. */
-double pass_candidate_over_floor(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense, double floor);
+/* An epilogue leaves bits for its list: nobody reads the operand's values for it. */
+bool pass_list_is_fused(pass_context *context, const ir_candidate *candidate);
 /* The dense branch stands in front of the candidate's list, too (stage_front.c), where a sample can be taken. */
 bool pass_has_front(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense);
 /* Of its lists and guard, what the guard takes. */

@@ -169,6 +169,14 @@ static double floor_of(const pass_ways *ways) {
   return floor;
 }
 
+static double cheap_of(double dense) { return fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS); }
+
+/* What a list that is expected to take so long, or a kernel that looks, has to save besides: several times what a run in vain takes beyond the floor. */
+static double in_vain(pass_context *context, const pass_ways *ways, double expected, double time) {
+  double floor = floor_of(ways);
+  return expected > floor / FAR_FASTER ? context->profile->floor_odds * fmax(0, time - floor - cheap_of(floor)) : 0;
+}
+
 /* Rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row takes where nothing is
  * zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row.  Where a guard will stand
  * before them it costs what dense does; before a product of what a caller gives none does, and what it costs beyond the floor counts several times. */
@@ -178,8 +186,7 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
   bool given = candidate->operand->role == IR_ROLE_IN, guarded = !given && pass_is_several_tiles(&ways->sum, candidate);
   const double longer = ir_kernel_row_named(candidate->row)->m > 1 ? 1.55 : 1; /* where nothing is zero than is foreseen: 7 rows of 4096 x 4096 take 27.6 us */
   double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
-  double floor = floor_of(ways), over = fmax(0, longer * full - floor - fmax(CHEAP_SHARE * floor, CHEAP_MICROSECONDS));
-  return expected + (given && expected > floor / FAR_FASTER ? context->profile->floor_odds * over : 0);
+  return expected + (given ? in_vain(context, ways, expected, longer * full) : 0);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
@@ -211,14 +218,13 @@ static bool is_pinned(const pass_context *context, const pass_ways *ways,
  * expected to be far faster. */
 static void weigh_all(pass_context *context, pass_ways *ways) {
   const ir_candidate *branch = best_dense(ways);
-  double dense = time_of(branch), cheap = fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS);
+  double dense = time_of(branch);
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
-    bool listed = is_listed(way->candidate);
-    double look = listed ? pass_candidate_look(context, way->candidate, branch) : 0, expected = way->candidate->expected;
-    double dear = look > cheap ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
-    double floor = floor_of(ways), over = listed && expected > floor / FAR_FASTER ? context->profile->floor_odds * pass_candidate_over_floor(context, way->candidate, branch, floor) : 0;
-    way->weight = expected + fmax(dear, over);
+    double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, branch) : 0, expected = way->candidate->expected;
+    double dear = look > cheap_of(dense) ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
+    if (look > 0 && branch && !pass_list_is_fused(context, way->candidate)) dear = fmax(dear, in_vain(context, ways, expected, dense + look));
+    way->weight = expected + dear;
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;
