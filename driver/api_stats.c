@@ -63,6 +63,7 @@ spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_erro
                         .backend = spc_context_backend(plan->program->context),
                         .reproducible = plan->program->ir->reproducible,
                         .packed = !plan->program->ir->unpacked,
+                        .usual = whole->sized_count ? whole->program->usual.size[plan->sized_at] : 0,
                         .batch_invariant = plan->program->ir->batch_invariant,
                         .launch_count = image ? image->codes.count : 0,
                         .guard_count = guard_count(plan),

@@ -565,6 +565,7 @@ typedef struct spc_plan_info {
   spc_tier tier;            /* of what runs: generic until spc_plan_prepare has found tuned code */
   int tuned_ready;          /* it would find some now */
   int packed; /* the choice of kernels assumes spc_plan_pack: it was asked for (spc_program_options) */
+  int64_t usual; /* the size, of spc_program_options.usual, that the code which all this is of was compiled for; 0: there is one code */
 } spc_plan_info;
 SPC_API spc_status spc_plan_describe(const spc_plan *plan, spc_plan_info *info, spc_error *err);
 

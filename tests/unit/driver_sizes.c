@@ -132,7 +132,7 @@ Test(driver_sizes, copying_runs_and_a_kept_workspace) {
   must(sized, spc_run(sized->plan, sized->t, sized->count, &sized->err));
   spc_plan_info info = {.struct_size = sizeof info};
   must(sized, spc_plan_describe(sized->plan, &info, &sized->err));
-  cr_expect(info.reserved_bytes > 0 && info.prepared, "%zu", info.reserved_bytes);
+  cr_expect(info.reserved_bytes > 0 && info.prepared && info.usual == 1, "%zu, %d", info.reserved_bytes, (int)info.usual);
   close_layer(plain), close_layer(sized);
 }
 
