@@ -698,10 +698,15 @@ class GatedLayer:
         torch.mm(self.x, self.wu.t(), out=self.u)
         torch.mm(self.h, self.wd, out=self.z)
 
-    def error(self, f8):
+    def want(self, f8=False):
+        """The result, and how many neurons a token has live."""
         gate = (self.x8.float() @ self.wg8.float().t()) * self.scale if f8 else self.x.float() @ self.wg.float()
         live = torch.relu(gate).to(torch.bfloat16).float()
-        return error(self.y, (live * (self.x.float() @ self.wu.float().t())) @ self.wd.float()), (live != 0).float().sum(1).mean().item()
+        return (live * (self.x.float() @ self.wu.float().t())) @ self.wd.float(), (live != 0).float().sum(1).mean().item()
+
+    def error(self, f8):
+        want, live = self.want(f8)
+        return error(self.y, want), live
 
 
 def gated_rows(T, D, F, cases):

@@ -6,7 +6,7 @@ gated: 2048 x 5632, 0.5 % of the neurons live at random; linear: 4096 x 4096 who
 All of them as replayed graphs, L2 cold."""
 import os, sys, time
 import torch
-from gpu import GatedLayer, bf16, compare, error, gated_text, head, over_the_floor, row, run_parts, section, sweep
+from gpu import GatedLayer, bf16, compare, error, gated_text, graph_of, head, over_the_floor, row, run_parts, section, sweep
 from gpu_report import LIBRARY
 os.environ.setdefault("SPC_LIBRARY", os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(LIBRARY))), "libspc.so"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
@@ -31,18 +31,9 @@ def columns():
     head("rows", "what", "several sizes (spread)", "one size", "torch (spread)", "torch / several", "torch / one", "over the floor", "error")
 
 
-def captured(side):
-    """As a graph that is replayed; the call that goes before settles what has to be."""
-    side()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = side()
-    return lambda: graph.replay() or kept
-
-
 def measure(rows, what, sides, reference, want):
-    wrong, sides, reference = error(sides[0](), want), [captured(side) for side in sides], captured(reference)
-    (us, spread), (one, _), (ref, other) = compare([*sides, reference], before=sweep)
+    wrong = error(sides[0](), want)
+    (us, spread), (one, _), (ref, other) = compare([graph_of(side) for side in (*sides, reference)], before=sweep)
     row(rows, what, "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (one * 1e3), "%.1f (%.1f)" % (ref * 1e3, other * 1e3), "%.2f" % (ref / us), "%.2f" % (ref / one), over_the_floor(us, ref), "%.1e" % wrong)
 
 
@@ -56,8 +47,7 @@ def gated():
         layer.fresh("random", 0.005 * F)
         gate = layer.wg.t().contiguous()
         sides = [lambda p=p: p(x=layer.x, Wg=gate.t(), Wu=layer.wu.t(), Wd=layer.wd) for p in made]
-        live = torch.relu(layer.x.float() @ layer.wg.float()).to(torch.bfloat16).float()
-        measure(T, "0.5 % live", sides, layer.layer, (live * (layer.x.float() @ layer.wu.float().t())) @ layer.wd.float())
+        measure(T, "0.5 % live", sides, layer.layer, layer.want()[0])
 
 
 def linear():

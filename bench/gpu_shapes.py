@@ -30,23 +30,24 @@ def measure(title, text, listed, rows, columns, hint=HINT):
     with ThreadPoolExecutor(16) as compilers:
         programs = list(compilers.map(Program, [hinted(*shape, 0.1) for shape in SHAPES] + [plainly(*shape) for shape in SHAPES]))
     for (m, k, n), p, plain in zip(SHAPES, programs, programs[len(SHAPES):]):
-        a, b, full_mask = bf16(m, k), bf16(*((n, k) if asked else (k, n))), torch.empty(m, n, device="cuda", dtype=torch.bool)
-        at, c, d, z = a.t().contiguous() if turned else a, *(torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        full, factor = {"A": a, "B": b, "W": None}[listed], b.t() if asked else b
-        full = full.clone() if full is not None else None
-        p.bind(A=at, B=b, C=c, **({"W": full_mask.view(torch.uint8)} if asked else {}))
-        plain.bind(A=at, B=b, C=d)
+        a, b = bf16(m, k), bf16(*((n, k) if asked else (k, n)))
+        c, d, z = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        mask = torch.empty(m, n, device="cuda", dtype=torch.bool) if asked else None
+        full = None if asked else (a if listed == "A" else b).clone()
+        factor, stored = b.t() if asked else b, a.t().contiguous() if turned else a
+        p.bind(A=stored, B=b, C=c, **({"W": mask.view(torch.uint8)} if asked else {}))
+        plain.bind(A=stored, B=b, C=d)
 
         def fresh(kept):
             if asked:
-                full_mask.copy_(mask_of((m, n), rows, columns, kept))
+                mask.copy_(mask_of((m, n), rows, columns, kept))
             elif listed == "B":
                 torch.mul(full, mask_of(full.shape, rows, columns, kept), out=b)
             else:
                 torch.mul(full, mask_of(full.shape, rows, columns or k, kept), out=a)
                 if turned:
-                    at.copy_(a.t())
-        x = at.t() if turned else a
+                    stored.copy_(a.t())
+        x = stored.t() if turned else a
         for kept in KEPT:
             fresh(kept)
             (us, spread), (own, _), (ref, ref_spread) = compare([p, plain, lambda: torch.mm(x, factor, out=z)], lambda: fresh(kept))
@@ -55,7 +56,7 @@ def measure(title, text, listed, rows, columns, hint=HINT):
             want = a.float() @ factor.float()
             stages = p.stages()
             row("%d × %d × %d" % (m, k, n), "%g %%" % (100 * kept), *decision(stages), "`%s`" % kernel_of(stages), "%.1f (%.1f)" % (us * 1e3, spread * 1e3), "%.1f" % (own * 1e3),
-                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), over_the_floor(us, ref), in_us(predicted(hinted(m, k, n, kept))) if "%" in hint else "", "%.1e" % error(c, want * full_mask if asked else want))
+                "%.1f (%.1f)" % (ref * 1e3, ref_spread * 1e3), "%.2f" % (ref / us), over_the_floor(us, ref), in_us(predicted(hinted(m, k, n, kept))) if "%" in hint else "", "%.1e" % error(c, want * mask if asked else want))
         p.close(), plain.close()
 
 

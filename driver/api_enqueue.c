@@ -158,7 +158,7 @@ spc_status spc_plan_prepare(spc_plan *plan, spc_error *err) {
 typedef enum purpose { FOR_SIZES, FOR_PACKING, FOR_A_RUN } purpose;
 typedef struct enqueue {
   spc_plan *plan;
-  const spc_plan *home; /* has the workspace that was reserved; NULL: `plan` */
+  const void *reserved; /* the plan's own workspace; NULL: there is none */
   int sizes;            /* codes that what is packed is shared by; 0: one */
   api_prepared *p;
   api_tensors given;
@@ -455,8 +455,7 @@ static spc_status guarded(enqueue *e, void *workspace, size_t bytes, void *strea
   if (status != SPC_CAPACITY) return status;
   if (e->kept.bytes < both.kept)
     return too_small(e, "tensor `" SPC_PACKED "`", e->kept.bytes, both.kept, "");
-  const api_prepared *home = e->home ? e->home->prepared : e->p;
-  bool own = home && home->workspace && workspace == home->workspace;
+  bool own = workspace && workspace == e->reserved;
   return too_small(e, own ? "the plan's workspace" : "the workspace", bytes, both.workspace,
                    own || !workspace ? "; spc_plan_reserve makes one" : "");
 }
@@ -572,8 +571,8 @@ spc_status spc_plan_reserve(spc_plan *plan, const spc_tensor *tensors, int count
 
 spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, void *workspace,
                        size_t bytes, void *stream, spc_error *err) {
-  const spc_plan *home = drv_plan_now(plan);
-  plan = drv_plan_for(plan, tensors, count);
+  spc_plan *home = drv_plan_now(plan); /* has what was reserved, whichever code runs */
+  plan = drv_plan_for(home, tensors, count);
   size_t need;
   bool aligned = (uintptr_t)workspace % RT_WORKSPACE_ALIGN == 0;
   if (!plan || count < 0 || (count && !tensors) || (bytes && !workspace) || !aligned)
@@ -582,13 +581,12 @@ spc_status spc_enqueue(spc_plan *plan, const spc_tensor *tensors, int count, voi
                         : count < 0 || (count && !tensors) ? "tensors"
                                                            : "workspace",
                         aligned ? "not valid" : "not aligned to 256 bytes");
-  enqueue e = {.plan = plan, .home = home, .sizes = home->sized_count, .purpose = FOR_A_RUN};
+  enqueue e = {.plan = plan, .sizes = home->sized_count, .purpose = FOR_A_RUN};
   e.given = (api_tensors){"spc_enqueue", plan->kernel, (spc_tensor *)tensors, count, err, true};
   SPC_TRY(begin(&e));
-  if (!workspace) {
-    workspace = home->prepared ? home->prepared->workspace : NULL;
-    bytes = home->reserved;
-  }
+  void *reserved = home->prepared ? home->prepared->workspace : NULL;
+  e.reserved = reserved;
+  if (!workspace) workspace = reserved, bytes = home->reserved;
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, true);
   spc_status status = end(&e, guarded(&e, workspace, bytes, stream, &need));
   drv_trace(plan->program->context, "enqueue", plan->kernel->name, false);

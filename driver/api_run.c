@@ -47,21 +47,18 @@ spc_status spc_plan_new(spc_program *program, const char *kernel, const spc_size
   }
   for (int d = 0; d < dims; d++) plan->given[d] = program->ir->dims.at[d]->value;
   for (int i = 0; i < size_count; i++) {
-    int d = 0;
-    while (d < dims && (!sizes[i].name || strcmp(program->ir->dims.at[d]->name, sizes[i].name)))
-      d++;
-    bool fixed = d < dims && program->ir->dims.at[d]->value >= 0 &&
-                 program->ir->dims.at[d]->value != sizes[i].value;
-    if (d == dims || fixed || sizes[i].value < 0) {
+    const ir_dim *dim = sizes[i].name ? ir_dim_named(program->ir, sizes[i].name) : NULL;
+    bool fixed = dim && dim->value >= 0 && dim->value != sizes[i].value;
+    if (!dim || fixed || sizes[i].value < 0) {
       spc_plan_free(plan);
       return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL,
                           "spc_plan_new: sizes[%d]: `%s` = %lld %s", i,
                           sizes[i].name ? sizes[i].name : "(null)", (long long)sizes[i].value,
-                          d == dims ? "names no dim"
-                          : fixed   ? "is another value than the program was compiled for"
-                                    : "is negative");
+                          !dim    ? "names no dim"
+                          : fixed ? "is another value than the program was compiled for"
+                                  : "is negative");
     }
-    plan->given[d] = sizes[i].value;
+    plan->given[dim->number] = sizes[i].value;
   }
   status = drv_plan_sizes(plan, sizes, size_count, err);
   if (status)

@@ -38,16 +38,9 @@ spc_status drv_usual_take(const spc_program_options *given, api_usual *usual, sp
   return SPC_OK;
 }
 
-static const ir_dim *dim_named(const ir_program *ir, const char *name) {
-  for (int i = 0; i < ir->dims.count; i++)
-    if (!strcmp(ir->dims.at[i]->name, name)) return ir->dims.at[i];
-  return NULL;
-}
-
-/* Of a program that was made: what its own text says of the dim. */
+/* Sizes that were asked for, of a program that was made: what its own text says of the dim. */
 spc_status drv_usual_fits(const spc_program *program, api_usual *usual, spc_error *err) {
-  const ir_dim *dim = usual->count ? dim_named(program->ir, usual->name) : NULL;
-  if (!usual->count) return SPC_OK;
+  const ir_dim *dim = ir_dim_named(program->ir, usual->name);
   if (!dim || dim->value >= 0)
     return drv_api_fail(err, SPC_INVALID_ARGUMENT, NULL, "spc_program_options: `usual`: `%s` %s", usual->name,
                         dim ? "is fixed: only a dim that is `dyn` has several sizes" : "names no dim");
@@ -59,7 +52,7 @@ spc_status drv_usual_fits(const spc_program *program, api_usual *usual, spc_erro
 }
 
 const int64_t *drv_usual_sizes(ir_arena *arena, const ir_program *ir, const spc_size *usual) {
-  const ir_dim *dim = usual ? dim_named(ir, usual->name) : NULL;
+  const ir_dim *dim = usual ? ir_dim_named(ir, usual->name) : NULL;
   if (!dim) return NULL;
   int64_t *sizes = IR_NEW_ARRAY(arena, int64_t, ir->dims.count + 1);
   for (int d = 0; d < ir->dims.count; d++) sizes[d] = -1;

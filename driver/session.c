@@ -217,9 +217,7 @@ spc_status drv_sizes_from_defines(drv_session *s, int64_t *sizes) {
   for (int d = 0; d < s->program->dims.count; d++) sizes[d] = s->program->dims.at[d]->value;
   SPC_TRY(read_defines(s, &defines, &count));
   for (int i = 0; i < count; i++) {
-    ir_dim *dim = NULL;
-    for (int d = 0; d < s->program->dims.count; d++)
-      if (!strcmp(s->program->dims.at[d]->name, defines[i].name)) dim = s->program->dims.at[d];
+    const ir_dim *dim = ir_dim_named(s->program, defines[i].name);
     if (!dim) {
       drv_usage_error(s, "-D %s: the file has no dim of that name", defines[i].name);
       return SPC_INVALID_ARGUMENT;

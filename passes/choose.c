@@ -184,7 +184,7 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
   double index, wrong = context->profile->hint_wrong;
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
   bool given = candidate->operand->role == IR_ROLE_IN, guarded = !given && pass_is_several_tiles(&ways->sum, candidate);
-  const double longer = ir_kernel_row_named(candidate->row)->m > 1 ? 1.55 : 1; /* where nothing is zero than is foreseen: 7 rows of 4096 x 4096 take 27.6 us */
+  const double longer = ir_kernel_row_named(candidate->row)->m > 1 ? context->profile->looking_full : 1;
   double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
   return expected + (given ? in_vain(context, ways, expected, longer * full) : 0);
 }
