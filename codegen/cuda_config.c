@@ -115,7 +115,7 @@ static void put_guard(const config *c) {
   line(c, "static constexpr bool guarded = %s, dense_branch = %s;", guarded ? "true" : "false",
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
-  line(c, "static constexpr bool takes_sample = %s; // of what is asked for, and decides", c->l->decides ? "true" : "false");
+  line(c, "static constexpr bool takes_sample = %s; // of what is asked for or looked at, and decides", c->l->decides ? "true" : "false");
   if (c->l->own_lists || c->l->own_verdict || c->l->decides)
     put_decision(c);
   else if (guarded || c->l->own_dense)

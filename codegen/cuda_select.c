@@ -160,11 +160,11 @@ static bool is_turned(const selection *s, const cg_launch *l) {
   return m != n && m == l->row->n && n == l->row->m;
 }
 
-/* Of what it is asked for no list is there: the first of the kernels that the guard stands before takes a sample. */
+/* Of what it is asked for, or looks at, no list is there: the first of the kernels that the guard stands before takes a sample. */
 static bool decides_itself(const selection *s, const cg_launch *l) {
   const ir_list *list = s->stage->when.list;
-  return list && !s->stage->when.above && !list->ids && list->verdict && list->threshold &&
-         l->asked.tensor && l->asked.tensor == list->tensor;
+  const ir_tensor *looks_at = ir_kernel_skips_columns(l->row) ? l->asked.tensor : ir_kernel_skips(l->row) ? l->product.a.tensor : NULL;
+  return list && !s->stage->when.above && !list->ids && list->verdict && list->threshold && looks_at && looks_at == list->tensor;
 }
 
 /* Of columns that are spread afterwards: the value without the condition, which is asked there. */

@@ -296,6 +296,7 @@ static pass_tiling tiling_of(const pass_context *context, const pass_sum *sum, c
   tiling.rows = candidate->regrouped && rows_are_whole(context, candidate);
   tiling.noted = row && ir_kernel_skips(row) && !ir_kernel_skips_columns(row) && candidate->operand->def &&
                  ir_asked_matrix(candidate->operand->def) && (row->m > 1 || sum->m <= 1); /* as pass `stage` has it */
+  tiling.seeks = candidate->operand && pass_samples_itself(candidate) && !tiling.noted;
   return tiling;
 }
 

@@ -177,16 +177,21 @@ static double in_vain(pass_context *context, const pass_ways *ways, double expec
   return expected > floor / FAR_FASTER ? context->profile->floor_odds * fmax(0, time - floor - cheap_of(floor)) : 0;
 }
 
+/* A guard will stand before the kernel, which looks at zeros itself. */
+static bool will_be_guarded(const pass_ways *ways, const ir_candidate *candidate) {
+  const ir_stmt *def = candidate->operand->def;
+  return pass_is_several_tiles(&ways->sum, candidate) || (pass_samples_itself(candidate) && !(def && ir_asked_matrix(def)));
+}
+
 /* Rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row takes where nothing is
  * zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row.  Where a guard will stand
- * before them it costs what dense does; before a product of what a caller gives none does, and what it costs beyond the floor counts several times. */
+ * before them it costs what dense does.  Of what a caller gives, the sample costs besides; behind a product that is hidden. */
 static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
   double index, wrong = context->profile->hint_wrong;
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
-  bool given = candidate->operand->role == IR_ROLE_IN, guarded = !given && pass_is_several_tiles(&ways->sum, candidate);
-  const double longer = ir_kernel_row_named(candidate->row)->m > 1 ? context->profile->looking_full : 1;
+  bool guarded = will_be_guarded(ways, candidate), given = candidate->operand->role == IR_ROLE_IN;
   double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
-  return expected + (given ? in_vain(context, ways, expected, longer * full) : 0);
+  return expected + (given && pass_samples_itself(candidate) ? in_vain(context, ways, expected, dense + pass_cost_seek_in_vain(context->profile, ways->sum.m / ir_kernel_row_named(candidate->row)->m)) : 0);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {

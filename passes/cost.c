@@ -344,6 +344,26 @@ static double skip_time(const pass_profile *p, const pass_product *q, const pass
          both_limits(moved, memory);
 }
 
+/* Where a sample of A's values goes before, and a dense branch stands behind: fitted to 1,080 runs of 2 to 64 rows, 7 % off in the mean.  Blocks that are there at once share
+ * what the units and the shared cache give; what the last ones have left of it goes to the others. */
+static double seek_time(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
+  const ir_kernel_row *row = tiling->row;
+  const double by_rows = 0.25; /* of fewer rows loads are fewer, and wait as long */
+  double split = ir_kernel_split(row), passes = ceil(q->m / row->m), beside = ir_kernel_skipping_blocks(row), bytes = (double)ir_dtype_bytes(q->a);
+  double blocks = passes * ceil(q->n / row->n) * split, room = split > 1 ? beside * split * (clusters_at_once(p, split) - 1) : beside * p->units; /* of 80 clusters of 3, two blocks a unit, not all fit */
+  double looked = row->m * pow(fmin(q->m, row->m) / row->m, by_rows), each = q->k / split * (tiling->cover * fmin(q->n, row->n) + looked) * bytes;
+  double full = floor(blocks / room), last = blocks - full * room, near = p->seek_near_gbs, alone = p->seek_gbs * row->threads / 256 * (split > 3 ? 0.7 : 1); /* clusters of 4 come two to a unit where others have none */
+  double moved = full > 0 ? full * microseconds_of_bytes(each, fmin(alone / sqrt(beside), near / room)) : 0;
+  if (last > 0) moved += microseconds_of_bytes(each, fmin(alone / (last > p->units ? sqrt(beside) : 1), near / last));
+  double memory = (fmin(1, passes * tiling->cover) * q->k * q->n + q->m * (q->k + q->n)) * bytes;
+  return p->launch_us + p->seek_us + (ceil(blocks / room) - 1) * p->seek_turn_us + (split > 1 ? p->meet_us : 0) + both_limits(moved, microseconds_of_bytes(memory, p->seek_far_gbs));
+}
+
+double pass_cost_seek_in_vain(const pass_profile *p, double passes) {
+  const double pass_us = 0.06; /* more blocks that leave */
+  return p->seek_vain_us + pass_us * ceil(passes);
+}
+
 /* A factor of 8 bits comes as it is: half of the bytes.  Where warps share k's, to widen it takes longer than to read it. */
 double pass_cost_widened(const pass_profile *p, const pass_product *q, const pass_tiling *tiling) {
   const ir_kernel_row *row = tiling->row;
@@ -450,7 +470,7 @@ double pass_cost_product(const pass_profile *p, const ir_target *t, const pass_p
   if (tiling->row && ir_kernel_narrow(tiling->row)) return narrow_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_moves_boxes(tiling->row)) return boxes_time(p, t, q, tiling);
   if (tiling->row && ir_kernel_brings_rows(tiling->row)) return bulk_time(p, q, tiling);
-  if (tiling->row && ir_kernel_skips(tiling->row)) return skip_time(p, q, tiling);
+  if (tiling->row && ir_kernel_skips(tiling->row)) return tiling->seeks ? seek_time(p, q, tiling) : skip_time(p, q, tiling);
   if (tiling->row && ir_kernel_streams(tiling->row)) return stream_time(p, q, tiling);
   bool listed = tiling->strip > 0 || tiling->rows;
   double cover = listed ? tiling->cover : 1;

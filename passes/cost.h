@@ -92,6 +92,7 @@ typedef struct pass_tiling {
   bool joined;  /* blocks of the launch before it go on with it */
   bool pairs;   /* a tile is two strips that are told apart; cover is that of one */
   bool noted;   /* bits say which k's are left: values are read at those alone */
+  bool seeks;   /* a sample of the values goes before: a dense branch stands behind */
 } pass_tiling;
 
 /* Whether a row's m runs along the product's n (its tiles say so) is told by m and n of the tiling.
@@ -129,6 +130,8 @@ double pass_cost_beside(const pass_profile *p, double bytes);
 double pass_cost_pack(const pass_profile *p, double bytes);
 /* Rows compressed, so many elements in all: ids and values of what is not zero. */
 double pass_cost_compress(const pass_profile *p, double elements, ir_dtype dtype, double cover);
+/* What a dense branch waits for kernels that take a sample of so many times eight rows, and leave. */
+double pass_cost_seek_in_vain(const pass_profile *p, double passes);
 double pass_cost_guard(const pass_profile *p, int skipped_launches);
 /* What a guarded list costs where dense is meant: all of `index` (its lists and guard), or only a
  * sample and launches that leave, on a target that samples. */

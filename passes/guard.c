@@ -16,7 +16,7 @@
  *
  * Products of few rows whose kernels look at zeros themselves read the other matrix once for each of their tiles.  Where the
  * rows are several tiles, dense reads it once for all of them: the kernel that asks where its result is wanted takes a sample
- * first, and its readers heed what it found. */
+ * first, and its readers heed what it found.  Who looks at values and heeds nobody takes a sample of these. */
 #include <math.h>
 
 #include "ir/beside.h"
@@ -140,15 +140,15 @@ static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candid
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */
-/* Microseconds of the kernel that asks and of those that read what it has computed, at this cover of a tile's rows; negative: one
+/* Microseconds of the kernel that takes the sample and of those that read what it was asked for, at this cover of a tile's rows; negative: one
  * of these has no dense branch.  `dense`: of the branches. */
-static double looking_time(pass_context *context, const ir_kernel *kernel, const ir_candidate *asks, double cover, double *dense) {
+static double looking_time(pass_context *context, const ir_kernel *kernel, const ir_candidate *looks, double cover, double *dense) {
   double index, time = 0;
-  *dense = 0;
+  *dense = looks->operand->role == IR_ROLE_IN && pass_samples_itself(looks) ? context->profile->launch_us : 0; /* the sample has been taken, and leaves; behind a product that is hidden */
   for (int i = 0; i < kernel->candidates.count; i++) {
     const ir_candidate *c = kernel->candidates.at[i];
     pass_sum sum;
-    if (c != asks && !pass_heeds(c, asks)) continue;
+    if (c != looks && !pass_heeds(c, looks)) continue;
     const ir_candidate *branch = pass_dense_branch(kernel, c->target);
     if (!branch || !pass_sum_of(context, c->target->def, &sum)) return -1;
     time += pass_candidate_cost(context, &sum, c, cover, &index);
@@ -157,39 +157,48 @@ static double looking_time(pass_context *context, const ir_kernel *kernel, const
   return time;
 }
 
-static double looking_break_even(pass_context *context, const ir_kernel *kernel, const ir_candidate *asks) {
+static double looking_break_even(pass_context *context, const ir_kernel *kernel, const ir_candidate *looks) {
   const int halvings = 24;
   double low = 0, high = 1, dense;
   if (context->options && context->options->force_guard == 1) return 2;
   if (context->options && context->options->force_guard == 2) return 0;
-  if (looking_time(context, kernel, asks, 0, &dense) >= dense) return 0;
-  if (looking_time(context, kernel, asks, 1, &dense) <= dense) return 2;
+  if (looking_time(context, kernel, looks, 0, &dense) >= dense) return 0;
+  if (looking_time(context, kernel, looks, 1, &dense) <= dense) return 2;
   for (int i = 0; i < halvings; i++) {
     double middle = (low + high) / 2;
-    if (looking_time(context, kernel, asks, middle, &dense) < dense) low = middle;
+    if (looking_time(context, kernel, looks, middle, &dense) < dense) low = middle;
     else high = middle;
   }
   return low;
 }
 
-static void guard_looking(pass_context *context, ir_kernel *kernel, ir_candidate *asks) {
-  pass_sum sum;
-  double dense;
-  if (!pass_sum_of(context, asks->target->def, &sum) || !pass_is_several_tiles(&sum, asks) ||
-      looking_time(context, kernel, asks, 0, &dense) < 0)
-    return;
-  double even = looking_break_even(context, kernel, asks);
-  for (int i = 0; i < kernel->candidates.count; i++) {
-    ir_candidate *c = kernel->candidates.at[i];
-    if (c != asks && !pass_heeds(c, asks)) continue;
-    c->guarded = true;
-    c->break_even = even;
-  }
-}
-
 static bool asks(const ir_candidate *candidate) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   return row && ir_kernel_skips_columns(row);
+}
+
+/* Its zeros are those of what another kernel was asked for. */
+static bool heeds(const ir_kernel *kernel, const ir_candidate *looks) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *other = kernel->candidates.at[i];
+    if (other->verdict == IR_CHOSEN && asks(other) && pass_heeds(looks, other)) return true;
+  }
+  return false;
+}
+
+/* `looks`: the kernel that takes the sample. */
+static void guard_looking(pass_context *context, ir_kernel *kernel, ir_candidate *looks) {
+  pass_sum sum;
+  double dense;
+  if (!pass_sum_of(context, looks->target->def, &sum) || looking_time(context, kernel, looks, 0, &dense) < 0) return;
+  if (asks(looks) ? !pass_is_several_tiles(&sum, looks) : heeds(kernel, looks)) return;
+  double even = looking_break_even(context, kernel, looks);
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    ir_candidate *c = kernel->candidates.at[i];
+    if (c != looks && !pass_heeds(c, looks)) continue;
+    c->guarded = true;
+    c->break_even = even;
+  }
 }
 
 spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
@@ -199,7 +208,7 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
     if (candidate->verdict != IR_CHOSEN && candidate->verdict != IR_INSTEAD) continue;
     if (!candidate->operand) pass_guard_stored(context, kernel, candidate);
     else if (candidate->axis) guard(context, kernel, candidate);
-    else if (asks(candidate)) guard_looking(context, kernel, candidate);
+    else if (asks(candidate) || pass_samples_itself(candidate)) guard_looking(context, kernel, candidate);
   }
   return SPC_OK;
 }

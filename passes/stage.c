@@ -333,15 +333,23 @@ static void leave_asked_bits(pass_context *context, ir_kernel *kernel, ir_list *
   producer->detects = list;
 }
 
+/* The verdict of who computes what the kernel looks at, and was asked where; NULL: it looks for itself. */
+static ir_list *heeded(const ir_kernel *kernel, const ir_candidate *candidate) {
+  const ir_stage *writer = stage_of(kernel, candidate->operand);
+  const ir_kernel_row *row = writer ? ir_kernel_row_named(writer->row) : NULL;
+  return row && ir_kernel_skips_columns(row) ? writer->when.list : NULL;
+}
+
 /* The verdict that stands before kernels which look at zeros themselves: of the one that asks, and of those that read what it
- * computes. */
+ * computes; or of who looks at values. */
 static ir_list *sample_for(pass_context *context, ir_kernel *kernel, ir_stmt *stmt, const ir_candidate *candidate) {
   pass_sum sum;
-  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  if (!ir_kernel_skips_columns(row)) return stage_of(kernel, candidate->operand)->when.list;
+  bool asks = ir_kernel_skips_columns(ir_kernel_row_named(candidate->row));
+  ir_list *list = asks ? NULL : heeded(kernel, candidate);
+  if (list) return list;
   pass_sum_of(context, stmt, &sum);
-  ir_list *list = pass_sample_new(context, kernel, candidate, sum.n_index);
-  leave_asked_bits(context, kernel, list);
+  list = pass_sample_new(context, kernel, candidate, asks ? sum.n_index : sum.k);
+  if (asks) leave_asked_bits(context, kernel, list);
   guard_stage(context, kernel, list, candidate);
   return list;
 }

@@ -4,7 +4,8 @@
  *     u[t,f] = e(sum[d] x[t,d]*W[d,f]) on g   reads the rows of W that one of a tile's rows of g asks for
  *
  * With few rows the other operand is what takes time, and looking is a small part of reading it:
- * no list, no guard, no layout that unaligned rows could spoil.  With many rows a tile's rows have
+ * no list, no layout that unaligned rows could spoil.  Of one row it reads at most what dense reads; of several its first blocks
+ * take a sample, and a dense branch stands behind (guard.c).  With many rows a tile's rows have
  * other zeros each, lists over strips of tensor cores win, and there are no such candidates. */
 #include "passes/choice.h"
 #include "passes/contract.h"
@@ -107,6 +108,11 @@ void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways) {
 bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   return row && ir_kernel_skips(row) && sum->m > row->m;
+}
+
+bool pass_samples_itself(const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_skips(row) && !ir_kernel_skips_columns(row) && row->m > 1;
 }
 
 /* Of what is not looked at by a kernel of its own every branch leaves the whole. */

@@ -354,7 +354,7 @@ static spc_status complete_stats(rt_run *run, rt_stats *stats) {
                           : stage->detects   ? stage->detects
                                              : stage->when.list;
     if (stage->when.list) SPC_TRY(allowed(run, stage, &row->ran));
-    bool told = list && (list->counts || (list->verdict && !image->cuda));
+    bool told = list && (list->counts || list->verdict);
     if (told) SPC_TRY(cover_of(run, list, &row->cover));
   }
   stats->workspace_bytes = run->memory.workspace_bytes;

@@ -55,14 +55,14 @@ template <class Config> struct spc_noted {
   __device__ __forceinline__ spc_noted(char *shared, int *counted)
       : values((values_type *)shared), k_of((int *)(shared + warps * room * rows * 2)), counts(counted) {}
 
-  // Bit e: element e is not zero in all rows; -0 is zero.
-  SPC_DEVICE int mask_of(const spc_u32 (&chunk)[rows][4]) {
+  // Bit e: element e is not zero in all of these rows; -0 is zero.
+  template <int Rows> SPC_DEVICE int mask_of(const spc_u32 (&chunk)[Rows][4]) {
     int mask = 0;
 #pragma unroll
     for (int w = 0; w < 4; w++) {
       spc_u32 any = 0;
 #pragma unroll
-      for (int r = 0; r < rows; r++) any |= chunk[r][w] & 0x7fff7fffu;
+      for (int r = 0; r < Rows; r++) any |= chunk[r][w] & 0x7fff7fffu;
       mask |= ((any & 0xffffu ? 1 : 0) | (any >> 16 ? 2 : 0)) << 2 * w;
     }
     return mask;
@@ -245,6 +245,16 @@ template <class Config> struct spc_noted {
     int at = spc_warp() * room + count + spc_lane();
     if (count + spc_lane() < (count + step - 1) / step * step) k_of[at] = -1, values[at] = values_type{};
     if (spc_lane() == 0) counts[spc_warp()] = count;
+  }
+  // What this warp looks at first, sent for.
+  SPC_DEVICE void ask_ahead(const spc_matrix<T> &a, const spc_tile_place &place, int extent) {
+    const int in_sector = 16; // elements
+    const int k = spc_sharing_warp<Config>() * run + spc_lane() * in_sector / 2;
+#pragma unroll
+    for (int i = 0; i < runs_ahead; i++)
+#pragma unroll
+      for (int r = 0; r < rows; r++)
+        if (spc_lane() % 2 == 0 && place.m0 + r < place.m && k + i * sharing * run < extent) ptx_prefetch_l2(a.origin + (place.m0 + r) * a.pitch + k + i * sharing * run);
   }
   // Looks from k on until there is no more or no room, and moves k; whether there is more.
   __device__ __forceinline__ bool look(const spc_args &args, const spc_tile_place &place, int &k) const {
@@ -450,6 +460,42 @@ template <class Config> SPC_DEVICE void spc_skip_share(const spc_args &args, con
   ptx_cluster_sync(); // nobody reads here any more
 }
 
+// ---- whether to look -----------------------------------------------------------------------------------------------
+// Whether A holds so much that dense is meant: from runs of 8 k's of a tile's rows, one out of each of as many equal shares of A, four threads a run.
+// All blocks look at the same places, so all come to the same verdict and none waits for another; where the values come from memory, what the block
+// looks at first comes with them.
+template <class Config, bool Aligned> SPC_DEVICE bool spc_values_say_dense(const spc_args &args, const spc_tile_place &place) {
+  using noted_k = spc_noted<Config>;
+  const int rows = Config::tile_m, run = 8, across = 4, each = rows / across, shares = Config::threads / across, warps = Config::threads / 32;
+  __shared__ spc_u32 sampled[warps];
+  const spc_matrix<typename Config::A> a = {Config::a(args, place.batch), Config::pitch_a(args)};
+  const int m = (int)Config::m(args), extent = (int)Config::k(args), strips = (m + rows - 1) / rows, wide = (extent + run - 1) / run;
+  const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / across;
+  const spc_u32 first = (spc_u32)((spc_u64)all * share / shares), last = (spc_u32)((spc_u64)all * (share + 1) / shares);
+  const spc_u32 at = first + (last > first ? (spc_hash(share) >> 16) % (last - first) : 0); // anywhere in the share
+  const int m0 = (int)(at % (spc_u32)strips) * rows + (int)threadIdx.x % across * each, k = (int)(at / (spc_u32)strips) * run, inside = last > first ? min(run, extent - k) : 0;
+  spc_u32 chunk[each][4];
+#pragma unroll
+  for (int r = 0; r < each; r++) spc_fetch<Aligned, true>(chunk[r], a.origin + (m0 + r) * a.pitch + k, m0 + r < m ? inside : 0);
+  if (Aligned) noted_k::ask_ahead(a, place, extent);
+  int mask = noted_k::mask_of(chunk);
+#pragma unroll
+  for (int d = 1; d < across; d *= 2) mask |= __shfl_xor_sync(~0u, mask, d);
+  spc_u32 found = __reduce_add_sync(~0u, threadIdx.x % across == 0 ? (spc_u32)__popc((spc_u32)mask) | (spc_u32)inside << 16 : 0u);
+  if (threadIdx.x % 32 == 0) sampled[threadIdx.x / 32] = found;
+  __syncthreads();
+  found = 0;
+#pragma unroll
+  for (int w = 0; w < warps; w++) found += sampled[w];
+  return spc_decide<Config>(args, found & 0xffffu, found >> 16, Config::threshold(args));
+}
+template <class Config> SPC_DEVICE bool spc_looks_in_vain(const spc_args &args, const spc_tile_place &place) {
+  if constexpr (Config::takes_sample && !Config::noted)
+    return spc_matrix<typename Config::A>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)}) ? spc_values_say_dense<Config, true>(args, place)
+                                                                                                             : spc_values_say_dense<Config, false>(args, place);
+  return false;
+}
+
 template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   using noted_k = spc_noted<Config>;
   using all_sums = spc_kskip_sums<Config>;
@@ -476,7 +522,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
       set = noted.words_from(args, place, word);
     }
   } else {
-    if (spc_not_meant<Config>(args)) return;
+    if (spc_not_meant<Config>(args) || spc_looks_in_vain<Config>(args, place)) return;
     int at = Config::noted ? 0 : spc_sharing_warp<Config>() * noted_k::run + spc_lane() * 8; // a turn, or a k
     sums.clear();
 #pragma unroll 1

@@ -26,6 +26,10 @@
   "spx 1; dim M: dyn <= 4096; dim N: dyn <= 4096; dim K: dyn <= 4096; kernel k { in A: bf16[M,K]; in B: bf16[N,K]; in W: b1[M,N] ~ " \
   "zeros(dynamic, density=0.1, gran=" GRAN "); out C[m,n] = sum[k] A[m,k]*B[n,k] on W[m,n] : bf16 acc f32; }"
 
+#define FEW                                                                                                                         \
+  "spx 1; dim M: dyn <= 40; dim K: dyn <= 4096; dim N: dyn <= 4096; kernel k { in A: bf16[M,K] ~ zeros(dynamic, density=0.01, gran=8x1); " \
+  "in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; } schedule k { tile C m=8 n=64 k=256; }"
+
 typedef struct job {
   const char *name, *text, *profile;
   int rows, columns; /* of a block of the mask */
@@ -44,6 +48,7 @@ static const job jobs[] = {
     {"columns or whole rows, behind a front", UNTOLD, FRONTS, 128, 1, 2048, 264, 1088, false, false, true},
     {"columns of the result, behind a front", ASKED("128x1"), FRONTS, 128, 1, 1024, 2048, 40, false, true, false},
     {"blocks of the result", ASKED("128x64"), LISTS, 128, 64, 1024, 1024, 72, false, true, false},
+    {"few rows, a sample of their values", FEW, LISTS, 8, 1, 40, 520, 4096, false, false, false},
 };
 
 enum { NOTHING, A_TENTH, ALL, MASKS };

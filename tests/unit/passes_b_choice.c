@@ -175,6 +175,17 @@ Test(passes_b_choice, few_rows_need_no_lists) {
   a_free(&few), a_free(&many), a_free(&asked);
 }
 
+/* A tile of 8 rows looks at zeros itself, whoever makes them: before each such kernel a sample is taken, and a dense one stands behind. */
+Test(passes_b_choice, few_rows_have_dense_behind_them) {
+  for (int64_t tokens = 2; tokens <= 64; tokens += 31) {
+    a_run run = few_rows(tokens, " schedule net { tile y t=8 o=64 f=256; }");
+    const ir_candidate *y = chosen(&run, "y"), *dense = pass_dense_branch(run.kernel, y->target);
+    cr_assert_str_eq(stages(&run), "h guard.h y y.dense", "%d tokens", (int)tokens);
+    cr_assert(y->guarded && dense && y->break_even > 0 && y->break_even < 1, "%d tokens: %g", (int)tokens, y->break_even);
+    a_free(&run);
+  }
+}
+
 /* Where even aligned zeros win less than looking costs, nobody looks. */
 Test(passes_b_choice, looking_that_cannot_pay_is_left_out) {
   a_run full = compile(FFN("bf16", ", density=0.9"), "sm_90a", NULL);

@@ -23,6 +23,10 @@ kernel k { in z: bf16[T,E]; in V: bf16[F,E]; in x: bf16[T,D]; in Wu: bf16[F,D];
   out u[t,f] = sum[d] x[t,d]*Wu[f,d] on g[t,f]; }
 schedule k for sm_90a { %s }
 """
+GIVEN = """spx 1; dim T = %d; dim K = %d; dim N = %d;
+kernel k { in x: %s[T,K] ~ zeros(dynamic, density=0.005, gran=8x1); in W: %s[K,N]; out y[t,n] = sum[k] x[t,k]*W[k,n]; }
+schedule k for sm_90a { tile y t=8 n=%d k=256; }
+"""
 BULK, LOADS = ["gemm_nskip_8x32x1024", "gemm_kskip_8x"], ["gemm_nskip_8x", "gemm_kskip_8x"]
 
 
@@ -64,7 +68,27 @@ def asked(m, d, f, kind, schedule, force="sparse"): # the caller reads the zeros
                options=("--library=off", "--force-guard=" + force), kernels=["gemm_nskip_8x"] if HERE else [])
 
 
+def given(m, k, n, kind, by, force="", dtype="bf16", wide=64, options=()): # the values that are looked at tell which branch is meant
+    if left_to_a_gpu(): return
+    x = ROUND[dtype](np.where(held(m, k, kind), rng.integers(1, 3, (m, k)) * rng.choice((-1, 1), (m, k)), 0).astype(np.float64))
+    W = small((k, n), dtype)
+    tiled_case("few: %d rows that are given, %d x %d, %s, %s %s" % (m, k, n, kind, force or "by data", " ".join(options)), GIVEN % (m, k, n, dtype, dtype, wide), dict(x=x, W=W), dict(y=f64(x) @ f64(W)), rtol=1e-2,
+               options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), kernels=[by] if HERE else [])
+
+
 WIDE = "tile y t=8 o=320 f=256;"
+for m, wide in ((64, 64), (61, 320), (8, 64), (3, 128)):
+    for kind, by in (("a few", "gemm_kskip_8x"), ("full", "gemm_tma"), ("empty", "gemm_kskip_8x"), ("the last", "gemm_kskip_8x")):
+        given(m, 1032, 520, kind, by, wide=wide)
+given(64, 9000, 264, "a few", "gemm_kskip_8x", "sparse")
+given(13, 9000, 264, "full", "gemm_kskip_8x", "sparse")                       # more k's than warps have room for
+given(13, 9000, 264, "a few", "gemm_tma", "dense", dtype="f16")
+given(40, 1003, 264, "a few", "gemm_kskip_8x")                               # rows of no whole 16 bytes
+given(40, 1003, 267, "full", "gemm_tma")
+given(9, 24, 64, "full", "gemm_kskip_8x")                                    # fewer runs than threads look at; and no cover at which dense would be faster
+given(9, 24, 64, "the last", "gemm_kskip_8x")
+given(16, 1032, 520, "a few", "gemm_kskip_8x", dtype="f16", options=("--reproducible",))
+given(64, 1032, 520, "one strip", "gemm_kskip_8x")
 for m, d, f in ((64, 256, 512), (61, 2056, 1000)):
     for kind in ("a few", "full", "empty", "the last", "one strip"):
         gated(m, d, f, kind, "sparse")
@@ -74,8 +98,8 @@ gated(64, 5120, 264, "a few", "sparse", BULK[:1], dtype="f16", schedule="tile u 
 gated(40, 8200, 2048, "a few", "sparse")                                     # more pieces, fewer slots
 gated(40, 136, 9000, "full", "sparse", schedule=WIDE)                        # more k's than one list has room for; several windows
 gated(64, 648, 2048, "a few", "sparse", BULK[:1] + ["gemm_kskip_8x320"], schedule=WIDE)
-gated(57, 252, 516, "a tenth", "sparse")                                     # rows of no whole 16 bytes
-gated(64, 256, 500, "a tenth", "sparse")                                     # columns that are asked about one by one
+gated(57, 252, 516, "a tenth", "sparse", schedule="tile y t=8 o=64 f=256;")   # rows of no whole 16 bytes
+gated(64, 256, 500, "a tenth", "sparse", schedule="tile y t=8 o=64 f=256;")   # columns that are asked about one by one
 gated(16, 512, 9000, "a few", "sparse", LOADS)
 gated(9, 264, 9000, "a tenth", "sparse", LOADS)
 foreseen(64, 256, 512, "a tenth", "b1", "W[t,f]")
