@@ -806,7 +806,7 @@ def floor():
     section("gated layers of few tokens by live neurons, bf16, replayed graphs, hint 0.5 %; microseconds, L2 cold\n")
     print("The floor: the library's layer, and 3 % or 3 us, whichever is more.\n")
     head("tokens × D × H", "live", "spc (spread)", "torch (spread)", "torch / spc", "over the floor", "branch", "error spc")
-    for D, F, tokens in ((2048, 5632, (9, 16, 31, 32, 64)), (4096, 14336, (64,)), (5120, 20480, (64,))):
+    for D, F, tokens in ((2048, 5632, (1, 2, 8, 9, 16, 31, 32, 64)), (4096, 14336, (8, 64)), (5120, 20480, (1, 8, 64))):
         for T in tokens:
             layer, wgt = GatedLayer(T, D, F), torch.empty(F, D, device="cuda", dtype=torch.bfloat16)
             p = Program(gated_text(T, D, F, 0.005)).bind(x=layer.x, Wg=wgt, Wu=layer.wu, Wd=layer.wd, y=layer.y)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Few rows whose zeros the device finds: products of what a caller gives, and relu layers; whether dense is their floor where a hint is wrong.  Beside PyTorch (cuBLASLt) on one GPU.
+"""Few rows whose zeros the device finds: products of what a caller gives or asks for, and relu layers; whether dense is their floor where a hint is wrong.  Beside PyTorch (cuBLASLt) on one GPU.
 
-Usage: gpu_few.py LIBRARY [--json FILE] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: given relu
-given: y = x W, x hinted by columns of 8 rows, and kept by such columns.  relu: layers whose neurons are live at random, or alike in 8 tokens.
+Usage: gpu_few.py LIBRARY [--json FILE] [--repeats N] [part...]      LIBRARY as for gpu.py; parts: given asked relu
+given: y = x W, x hinted by columns of 8 rows, and kept by such columns.  asked: y = x W where a mask of bytes of such columns holds, W stored [n][k].  relu: layers whose neurons are live at random, or alike in 8 tokens.
 forced: the same program, told that zeros are worth skipping, whatever there is.  All of them as replayed graphs, L2 cold.  The floor is torch's time, and 3 % or 3 us, whichever is more."""
 from concurrent.futures import ThreadPoolExecutor
 import torch
@@ -13,6 +13,10 @@ ROWS = (1, 2, 4, 8, 16, 32, 64)
 KEPT = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02)
 GIVEN = """spx 1; dim T = %d; dim K = %d; dim N = %d;
 kernel k { in x: bf16[T,K] ~ zeros(dynamic, density=%g, gran=8x1); in W: bf16[K,N] const; out y[t,n] = sum[k] x[t,k]*W[k,n] : bf16 acc f32; }"""
+
+
+ASKED = """spx 1; dim T = %d; dim K = %d; dim N = %d;
+kernel k { in x: bf16[T,K]; in W: bf16[N,K] const; in M: b1[T,N] ~ zeros(dynamic, density=%g, gran=8x1); out y[t,n] = sum[k] x[t,k]*W[n,k] on M[t,n] : bf16 acc f32; }"""
 
 
 def programs(texts):
@@ -49,6 +53,20 @@ def given():
             p.close(), forced.close()
 
 
+def asked():
+    section("y = x W on M, few rows and a mask that the caller gives, bf16, hint `density=0.02, gran=8x1`; microseconds, L2 cold\n")
+    head("M × K × N", "kept", "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
+    cases = [(m, k, n) for k, n in ((4096, 14336), (2048, 5632), (5120, 20480)) for m in (1, 4, 8, 16, 64)]
+    for (m, k, n), (p, forced) in zip(cases, programs([ASKED % (*case, 0.02) for case in cases])):
+        x, w, mask = bf16(m, k), bf16(n, k), torch.empty(m, n, device="cuda", dtype=torch.bool)
+        y, f, z = (torch.empty(m, n, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        p.bind(x=x, W=w, M=mask.view(torch.uint8), y=y), forced.bind(x=x, W=w, M=mask.view(torch.uint8), y=f)
+        for kept in KEPT:
+            mask.copy_((torch.rand(-(-m // 8), n, device="cuda") < kept).repeat_interleave(8, 0)[:m])
+            measure(("%d × %d × %d" % (m, k, n), "%g %%" % (100 * kept)), (p, forced), lambda: torch.mm(x, w.t(), out=z), p, y, (x.float() @ w.float().t()) * mask)
+        p.close(), forced.close()
+
+
 def relu():
     section("relu layers of few tokens, bf16, one program a size, hint 0.5 %; microseconds, L2 cold\n")
     head("tokens × D × H", "live", "kind", "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
@@ -78,4 +96,4 @@ def relu():
 
 
 if __name__ == "__main__":
-    run_parts(given=given, relu=relu)
+    run_parts(given=given, asked=asked, relu=relu)

@@ -479,7 +479,7 @@ static void settle_noted(pass_context *context, const ir_kernel *kernel, const p
   const pass_way *way = way_at(&all[s], winner[s]);
   const ir_kernel_row *row = way ? ir_kernel_row_named(way->candidate->row) : NULL;
   const pass_sum *sum = &all[s].sum;
-  if (!row || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || row->m == 1 || sum->m < row->m) return;
+  if (!row || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || row->m == 1 || sum->m <= row->m) return; /* of one tile a dense kernel would read 16 bytes at a time */
   ir_tensor *tensor = way->candidate->operand;
   int readers = 0;
   bool known = false;

@@ -140,6 +140,20 @@ static void guard(pass_context *context, ir_kernel *kernel, ir_candidate *candid
 }
 
 /* ---- few rows -------------------------------------------------------------------------------- */
+static bool asks(const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_skips_columns(row);
+}
+
+/* The kernel that was asked where the values that this one looks at are wanted; NULL: nobody asked. */
+static const ir_candidate *heeded_by(const ir_kernel *kernel, const ir_candidate *looks) {
+  for (int i = 0; i < kernel->candidates.count; i++) {
+    const ir_candidate *other = kernel->candidates.at[i];
+    if (other->verdict == IR_CHOSEN && asks(other) && pass_heeds(looks, other)) return other;
+  }
+  return NULL;
+}
+
 /* Microseconds of the kernel that takes the sample and of those that read what it was asked for, at this cover of a tile's rows; negative: one
  * of these has no dense branch.  `dense`: of the branches. */
 static double looking_time(pass_context *context, const ir_kernel *kernel, const ir_candidate *looks, double cover, double *dense) {
@@ -152,6 +166,7 @@ static double looking_time(pass_context *context, const ir_kernel *kernel, const
     const ir_candidate *branch = pass_dense_branch(kernel, c->target);
     if (!branch || !pass_sum_of(context, c->target->def, &sum)) return -1;
     time += pass_candidate_cost(context, &sum, c, cover, &index);
+    if (c == looks && heeded_by(kernel, looks)) time += (context->profile->looking_full - 1) * cover * branch->microseconds;
     *dense += branch->microseconds;
   }
   return time;
@@ -172,26 +187,25 @@ static double looking_break_even(pass_context *context, const ir_kernel *kernel,
   return low;
 }
 
-static bool asks(const ir_candidate *candidate) {
-  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-  return row && ir_kernel_skips_columns(row);
-}
-
-/* Its zeros are those of what another kernel was asked for. */
-static bool heeds(const ir_kernel *kernel, const ir_candidate *looks) {
-  for (int i = 0; i < kernel->candidates.count; i++) {
-    const ir_candidate *other = kernel->candidates.at[i];
-    if (other->verdict == IR_CHOSEN && asks(other) && pass_heeds(looks, other)) return true;
-  }
-  return false;
+/* Up to 8 rows are one tile: all of the other matrix is read at most once.  By 16 columns a block it is read as fast as by dense kernels, by more, or where bits say
+ * which of its rows are wanted, it is not, which counts where there is much to read. */
+static bool one_tile_needs_guard(const pass_context *context, const ir_candidate *looks, double dense) {
+  const double saved = 5; /* microseconds that the kernel that asks is sooner than a dense one, where its launch goes on with the one before */
+  const double longer = asks(looks) ? context->profile->asking_full : context->profile->looking_full;
+  const double floor = fmax(3, 0.03 * dense) + (asks(looks) ? 0 : saved);
+  return !(asks(looks) && ir_kernel_row_named(looks->row)->n <= 16) && (longer - 1) * dense > floor;
 }
 
 /* `looks`: the kernel that takes the sample. */
 static void guard_looking(pass_context *context, ir_kernel *kernel, ir_candidate *looks) {
   pass_sum sum;
   double dense;
+  const ir_candidate *heeded = heeded_by(kernel, looks);
   if (!pass_sum_of(context, looks->target->def, &sum) || looking_time(context, kernel, looks, 0, &dense) < 0) return;
-  if (asks(looks) ? !pass_is_several_tiles(&sum, looks) : heeds(kernel, looks)) return;
+  bool several = pass_is_several_tiles(&sum, looks);
+  if (heeded && heeded->guarded) return; /* it takes that verdict, and has it */
+  bool needs = asks(looks) || heeded ? several || one_tile_needs_guard(context, looks, dense) : pass_samples_itself(looks);
+  if (!needs) return;
   double even = looking_break_even(context, kernel, looks);
   for (int i = 0; i < kernel->candidates.count; i++) {
     ir_candidate *c = kernel->candidates.at[i];
@@ -208,7 +222,7 @@ spc_status pass_guard(pass_context *context, ir_kernel *kernel) {
     if (candidate->verdict != IR_CHOSEN && candidate->verdict != IR_INSTEAD) continue;
     if (!candidate->operand) pass_guard_stored(context, kernel, candidate);
     else if (candidate->axis) guard(context, kernel, candidate);
-    else if (asks(candidate) || pass_samples_itself(candidate)) guard_looking(context, kernel, candidate);
+    else if (pass_looks(candidate)) guard_looking(context, kernel, candidate);
   }
   return SPC_OK;
 }

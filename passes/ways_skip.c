@@ -110,6 +110,11 @@ bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate) {
   return row && ir_kernel_skips(row) && sum->m > row->m;
 }
 
+bool pass_looks(const ir_candidate *candidate) {
+  const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
+  return row && ir_kernel_skips(row);
+}
+
 bool pass_samples_itself(const ir_candidate *candidate) {
   const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
   return row && ir_kernel_skips(row) && !ir_kernel_skips_columns(row) && row->m > 1;

@@ -461,13 +461,23 @@ template <class Config> SPC_DEVICE void spc_skip_share(const spc_args &args, con
 }
 
 // ---- whether to look -----------------------------------------------------------------------------------------------
+// What a warp has found: k's that hold something, of how many in the upper half.
+template <class Config> SPC_DEVICE bool spc_found_says_dense(const spc_args &args, spc_u32 found) {
+  const int warps = Config::threads / 32;
+  __shared__ spc_u32 sampled[warps];
+  if (threadIdx.x % 32 == 0) sampled[threadIdx.x / 32] = found;
+  __syncthreads();
+  found = 0;
+#pragma unroll
+  for (int w = 0; w < warps; w++) found += sampled[w];
+  return spc_decide<Config>(args, found & 0xffffu, found >> 16, Config::threshold(args));
+}
 // Whether A holds so much that dense is meant: from runs of 8 k's of a tile's rows, one out of each of as many equal shares of A, four threads a run.
 // All blocks look at the same places, so all come to the same verdict and none waits for another; where the values come from memory, what the block
 // looks at first comes with them.
 template <class Config, bool Aligned> SPC_DEVICE bool spc_values_say_dense(const spc_args &args, const spc_tile_place &place) {
   using noted_k = spc_noted<Config>;
-  const int rows = Config::tile_m, run = 8, across = 4, each = rows / across, shares = Config::threads / across, warps = Config::threads / 32;
-  __shared__ spc_u32 sampled[warps];
+  const int rows = Config::tile_m, run = 8, across = 4, each = rows / across, shares = Config::threads / across;
   const spc_matrix<typename Config::A> a = {Config::a(args, place.batch), Config::pitch_a(args)};
   const int m = (int)Config::m(args), extent = (int)Config::k(args), strips = (m + rows - 1) / rows, wide = (extent + run - 1) / run;
   const spc_u32 all = (spc_u32)strips * (spc_u32)wide, share = threadIdx.x / across;
@@ -482,18 +492,29 @@ template <class Config, bool Aligned> SPC_DEVICE bool spc_values_say_dense(const
 #pragma unroll
   for (int d = 1; d < across; d *= 2) mask |= __shfl_xor_sync(~0u, mask, d);
   spc_u32 found = __reduce_add_sync(~0u, threadIdx.x % across == 0 ? (spc_u32)__popc((spc_u32)mask) | (spc_u32)inside << 16 : 0u);
-  if (threadIdx.x % 32 == 0) sampled[threadIdx.x / 32] = found;
-  __syncthreads();
-  found = 0;
+  return spc_found_says_dense<Config>(args, found);
+}
+// The same where bits say which k's there are: of up to four words a thread, which are all of them where the strip is no longer.
+template <class Config> SPC_DEVICE bool spc_bits_say_dense(const spc_args &args) {
+  const int each = 4, extent = (int)Config::k(args), words = (extent + 31) / 32;
+  const spc_u32 all = (spc_u32)(words * (((int)Config::m(args) + Config::strip - 1) / Config::strip)), count = min(all, (spc_u32)(each * Config::threads));
+  spc_u32 found = 0;
 #pragma unroll
-  for (int w = 0; w < warps; w++) found += sampled[w];
-  return spc_decide<Config>(args, found & 0xffffu, found >> 16, Config::threshold(args));
+  for (int j = 0; j < each; j++) {
+    const spc_u32 number = threadIdx.x + j * Config::threads;
+    if (number >= count) continue;
+    const spc_u32 at = (spc_u32)((spc_u64)all * number / count);
+    const int strip = (int)(at / (spc_u32)words), word = (int)(at % (spc_u32)words), inside = min(32, extent - word * 32);
+    const spc_u32 set = Config::bits(args)[strip * Config::bit_words(args) + word];
+    found += (spc_u32)__popc(inside < 32 ? set & ((1u << inside) - 1) : set) | (spc_u32)inside << 16;
+  }
+  return spc_found_says_dense<Config>(args, __reduce_add_sync(~0u, found));
 }
 template <class Config> SPC_DEVICE bool spc_looks_in_vain(const spc_args &args, const spc_tile_place &place) {
-  if constexpr (Config::takes_sample && !Config::noted)
-    return spc_matrix<typename Config::A>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)}) ? spc_values_say_dense<Config, true>(args, place)
-                                                                                                             : spc_values_say_dense<Config, false>(args, place);
-  return false;
+  if constexpr (!Config::takes_sample) return false;
+  else if constexpr (Config::noted) return spc_bits_say_dense<Config>(args);
+  else if (spc_matrix<typename Config::A>::is_aligned({Config::a(args, place.batch), Config::pitch_a(args)})) return spc_values_say_dense<Config, true>(args, place);
+  else return spc_values_say_dense<Config, false>(args, place);
 }
 
 template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
@@ -510,7 +531,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   spc_skip_waits<Config>();
   if constexpr (noted_k::together) {
     typename noted_k::words set = noted.words_from(args, place, 0); // with the verdict
-    if (spc_not_meant<Config>(args)) return;
+    if (spc_not_meant<Config>(args) || spc_looks_in_vain<Config>(args, place)) return;
     int word = 0;
     sums.clear();
 #pragma unroll 1

@@ -20,6 +20,17 @@ template <class Config> SPC_DEVICE void spc_clear_column(const spc_args &args, c
     for (int m = place.m0; m < last; m++) spc_skip_store<Config>(args, place, m, n, 0.0f);
 }
 
+// The whole tile, by all threads: what is asked for is stored over it when they have met again.
+template <class Config> SPC_DEVICE void spc_clear_tile(const spc_args &args, const spc_tile_place &place, int end) {
+  if (!Config::clears) return;
+#pragma unroll 1
+  for (int i = (int)threadIdx.x; i < Config::tile_m * Config::tile_n; i += Config::threads) {
+    const bool rows = Config::layout_t == 'r'; // lie side by side: neighbours store neighbours
+    const int m = place.m0 + (rows ? i / Config::tile_n : i % Config::tile_m), n = place.n0 + (rows ? i % Config::tile_n : i / Config::tile_m);
+    if (m < place.m && n < end) spc_skip_store<Config>(args, place, m, n, 0.0f);
+  }
+}
+
 // Which of 32 columns from n on, before `end`, are asked for; where a tile is narrower than a word, half of one.
 template <class Config> SPC_DEVICE void spc_leave_bits(const spc_args &args, const spc_tile_place &place, int n, int end, spc_u32 bits) {
   if constexpr (Config::detects) {
@@ -240,7 +251,6 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
   if (spc_not_meant<Config>(args)) return;
   const spc_found found = spc_find_columns<Config>(args, place, end, listed);
   if (found.count < 0) return;
-  const int n = place.n0 + (int)threadIdx.x;
-  if (!found.asked && n < end) spc_clear_column<Config>(args, place, n); // the others are zeros
+  spc_clear_tile<Config>(args, place, end);
   spc_nskip_columns<Config>(args, place, listed, found.count, partial, spc_rows_aligned<Config>(args, place));
 }

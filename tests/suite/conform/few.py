@@ -39,7 +39,11 @@ def small(shape, dtype="bf16"):
     return ROUND[dtype](rng.integers(-1, 2, shape).astype(np.float64))
 
 
-def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule="", e=0):
+# What reads all that is left takes long: a dense kernel stands behind it whatever the sizes.
+DEAR = "--profile=" + write("few.profile", "looking_full = 20\nasking_full = 20\n")
+
+
+def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule="", e=0, options=()):
     if left_to_a_gpu(): return
     g = np.where(held(m, f, kind), rng.integers(1, 3, (m, f)), 0).astype(np.float64)
     e = e or (m + 7) // 8 * 8
@@ -47,15 +51,15 @@ def gated(m, d, f, kind, force="", kernels=BULK, dtype="bf16", schedule="", e=0)
     u = ROUND[dtype](f64(x) @ f64(Wu).T)
     tiled_case("few: %d tokens, %d x %d, %s, %s%s" % (m, d, f, kind, force or "by data", ", " + schedule if schedule else ""), GATED % ((m, d, f) + (dtype,) * 5) + ("schedule k for sm_90a { %s }\n" % schedule if schedule else ""),
                dict(z=ROUND[dtype](np.eye(m, e)), V=ROUND[dtype](np.pad(g.T, ((0, 0), (0, e - m)))), x=x, Wu=Wu, Wd=Wd), dict(y=f64(ROUND[dtype](g * f64(u))) @ f64(Wd)), rtol=1e-2,
-               options=("--library=off",) + (("--force-guard=" + force,) if force else ()), kernels=kernels if HERE else [])
+               options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), kernels=kernels if HERE else [])
 
 
-def foreseen(m, d, f, kind, dtype, cond):
+def foreseen(m, d, f, kind, dtype, cond, force="sparse", kernels=BULK, options=(), schedule="", ran=()):
     if left_to_a_gpu(): return
     W, x, Wu, Wd = held(m, f, kind), small((m, d)), small((f, d)), small((f, d))
     u = f64(bf16(np.where(W, np.maximum(f64(x) @ f64(Wu).T, 0), 0)))
-    tiled_case("few: %d tokens, %d x %d, foreseen by %s, %s" % (m, d, f, dtype, kind), FORESEEN % (m, d, f, dtype, cond), dict(W=W if dtype == "b1" else W.astype(np.float32) * 3, x=x, Wu=Wu, Wd=Wd),
-               dict(y=u @ f64(Wd)), rtol=1e-2, options=("--library=off", "--force-guard=sparse"), kernels=BULK if HERE else [])
+    tiled_case("few: %d tokens, %d x %d, foreseen by %s, %s" % (m, d, f, dtype, kind), FORESEEN % (m, d, f, dtype, cond) + ("schedule k for sm_90a { %s }\n" % schedule if schedule else ""), dict(W=W if dtype == "b1" else W.astype(np.float32) * 3, x=x, Wu=Wu, Wd=Wd),
+               dict(y=u @ f64(Wd)), rtol=1e-2, options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), kernels=kernels if HERE else [], ran=ran if HERE else [])
 
 
 def asked(m, d, f, kind, schedule, force="sparse"): # the caller reads the zeros too
@@ -73,7 +77,7 @@ def given(m, k, n, kind, by, force="", dtype="bf16", wide=64, options=()): # the
     x = ROUND[dtype](np.where(held(m, k, kind), rng.integers(1, 3, (m, k)) * rng.choice((-1, 1), (m, k)), 0).astype(np.float64))
     W = small((k, n), dtype)
     tiled_case("few: %d rows that are given, %d x %d, %s, %s %s" % (m, k, n, kind, force or "by data", " ".join(options)), GIVEN % (m, k, n, dtype, dtype, wide), dict(x=x, W=W), dict(y=f64(x) @ f64(W)), rtol=1e-2,
-               options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), kernels=[by] if HERE else [])
+               options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), ran=[by] if HERE else [])
 
 
 WIDE = "tile y t=8 o=320 f=256;"
@@ -85,8 +89,8 @@ given(13, 9000, 264, "full", "gemm_kskip_8x", "sparse")                       # 
 given(13, 9000, 264, "a few", "gemm_tma", "dense", dtype="f16")
 given(40, 1003, 264, "a few", "gemm_kskip_8x")                               # rows of no whole 16 bytes
 given(40, 1003, 267, "full", "gemm_tma")
-given(9, 24, 64, "full", "gemm_kskip_8x")                                    # fewer runs than threads look at; and no cover at which dense would be faster
-given(9, 24, 64, "the last", "gemm_kskip_8x")
+given(9, 24, 64, "full", "gemm_kskip_8x", "sparse")                          # fewer runs than threads look at
+given(9, 24, 64, "the last", "gemm_kskip_8x", "sparse")
 given(16, 1032, 520, "a few", "gemm_kskip_8x", dtype="f16", options=("--reproducible",))
 given(64, 1032, 520, "one strip", "gemm_kskip_8x")
 for m, d, f in ((64, 256, 512), (61, 2056, 1000)):
@@ -130,3 +134,15 @@ asked(61, 252, 1000, "a tenth", GATE % (32, 64, 128) + UP)
 asked(13, 256, 1000, "a tenth", GATE % (16, 64, 128) + "tile u t=8 f=128 d=256;")
 asked(64, 256, 1032, "one strip", "tile g t=64 f=64 e=32; " + UP)            # values are asked
 asked(24, 256, 1032, "a few", "tile g t=64 f=64 e=32; tile u t=8 f=128 d=256;")
+
+# Up to 8 rows: who reads what was asked for takes a sample of its bits, and a mask that the caller gives one of its own.
+UP = "tile u t=8 f=%d d=256; "
+for m, tile in ((1, "tile y t=1 o=32 f=256;"), (5, "tile y t=8 o=64 f=256;"), (8, "tile y t=8 o=128 f=256;"), (8, "tile y t=8 o=64 f=256;")):
+    for kind, by in (("the last", "gemm_kskip_"), ("empty", "gemm_kskip_"), ("full", "gemm_tma_")):
+        foreseen(m, 1032, 2056, kind, "b1", "W[t,f]", "", ["gemm_nskip_8x"], (DEAR,), tile, [by])
+foreseen(8, 1032, 34000, "full", "b1", "W[t,f]", "", ["gemm_nskip_8x"], (DEAR,), "tile y t=8 o=64 f=256;", ["gemm_tma"])   # more words than the sample looks at
+foreseen(8, 1032, 34000, "a few", "b1", "W[t,f]", "sparse", ["gemm_nskip_8x"], (DEAR,), "tile y t=8 o=64 f=256;", ["gemm_kskip_8x"])
+foreseen(7, 1032, 2003, "a tenth", "b1", "W[t,f]", "dense", ["gemm_nskip_8x"], (DEAR,), "tile y t=8 o=64 f=256;", ["gemm_tma"])
+for kind, by in (("full", "gemm_tma"), ("the last", "gemm_nskip_8x128"), ("empty", "gemm_nskip_8x128")):
+    foreseen(8, 1032, 2056, kind, "b1", "W[t,f]", "", [], (DEAR,), UP % 128, [by])
+    foreseen(3, 1032, 2056, kind, "f32", "W[t,f] != 0", "", [], (DEAR,), UP % 128, [by])

@@ -103,14 +103,15 @@ def differs(got, want, rtol):
     return "%d of %d elements; first at %s: %r for %r" % (bad.sum(), bad.size, at, got[at], want[at])
 
 
-def missing_kernels(file, kernels):
-    """Words that say which of these beginnings no stage's kernel has, run or left to the guard's other branch."""
-    there = [stage["kernel"] for stage in json.load(open(file))["stages"]]
-    missing = [k for k in kernels if not any(name.startswith(k) for name in there)]
-    return ["no stage runs %s, but %s" % (", ".join(missing), ", ".join(there))] if missing else []
+def missing_kernels(file, kernels, ran=()):
+    """Words that say which of these beginnings no stage's kernel has, run or left to the guard's other branch; and which of `ran` none that has run."""
+    stages = json.load(open(file))["stages"]
+    there = {False: [s["kernel"] for s in stages], True: [s["kernel"] for s in stages if s["ran"]]}
+    missing = [(k, have) for wanted, have in ((kernels, there[False]), (ran, there[True])) for k in wanted if not any(name.startswith(k) for name in have)]
+    return ["no stage runs %s, but %s" % (k, ", ".join(have)) for k, have in missing]
 
 
-def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says, kernels):
+def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says, kernels, ran):
     n, args = arguments(text, binds, dims, options)
     for backend in on or BACKENDS:
         files = {o: path("o%d_%s_%s.%s" % (n, backend, o, "npz" if o in entries else "npy")) for o in want}
@@ -120,7 +121,7 @@ def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says
         if r.returncode or r.stdout or any(w not in r.stderr for w in says):
             check(label, False, "exit %d%s\n%s%s\n%s" % (r.returncode, "" if all(w in r.stderr for w in says) else ", words missing", r.stderr, r.stdout, text))
             continue
-        wrong = missing_kernels(stats, kernels) if backend == "cuda" else []
+        wrong = missing_kernels(stats, kernels, ran) if backend == "cuda" else []
         for o, w in want.items():
             got = sp.load_npz(files[o]) if o in entries else np.load(files[o])
             tolerance = rtol if rtol is not None else TOLERANCE.get(got.dtype, 0)
@@ -134,10 +135,10 @@ def _run(name, text, binds, want, dims, rtol, options, on, entries, dtypes, says
         check(label, not wrong, "; ".join(wrong) + "\n" + text)
 
 
-def case(name, text, binds, want, dims=None, rtol=None, options=(), on=None, entries=None, dtypes=None, says=(), kernels=()):
+def case(name, text, binds, want, dims=None, rtol=None, options=(), on=None, entries=None, dtypes=None, says=(), kernels=(), ran=()):
     """Runs `text` with `binds` (arrays, scipy matrices or SOURCE strings) on every back end; every output in `want` must be
-    near it. `kernels`: beginnings of names that stages' kernels must have on a GPU. `entries`: outputs written as .npz, with (stored entries, scipy's format) or None."""
-    _jobs.append((name, _run, (name, text, binds, want, dims, rtol, options, on, entries or {}, dtypes or {}, says, kernels)))
+    near it. `kernels`: beginnings of names that stages' kernels must have on a GPU, `ran`: that those which ran must have. `entries`: outputs written as .npz, with (stored entries, scipy's format) or None."""
+    _jobs.append((name, _run, (name, text, binds, want, dims, rtol, options, on, entries or {}, dtypes or {}, says, kernels, ran)))
 
 
 _elsewhere = itertools.count()
