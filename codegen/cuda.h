@@ -228,6 +228,7 @@ typedef struct cg_launch {
   bool decides;           /* it takes a sample of what is asked for and writes its guard's verdict */
   bool heeded, heeds;     /* the launch that takes a sample; the kernel behind it, which is both branches, and does not wait where that says dense */
   bool holds;             /* who comes behind it comes when all of its blocks have left */
+  bool announces, informed; /* lets the one behind come when the verdict is there; of that one: it may leave by it at once */
   bool joined;            /* it is another launch's `next` */
   struct cg_launch *next; /* what the same blocks compute behind it, with the same buffers; NULL: nothing */
 } cg_launch;

@@ -116,6 +116,7 @@ static void put_guard(const config *c) {
        guarded && c->l->stage->when.above ? "true" : "false");
   line(c, "static constexpr int reported = %d; // number of the list", computes ? cg_list_number(c->kernel, c->l->stage->when.list) : -1);
   line(c, "static constexpr bool takes_sample = %s; // of what is asked for or looked at, and decides", c->l->decides ? "true" : "false");
+  line(c, "static constexpr bool announces = %s, informed = %s; // who comes behind the verdict, when it comes; may leave by it at once", c->l->announces ? "true" : "false", c->l->informed ? "true" : "false");
   if (c->l->own_lists || c->l->own_verdict || c->l->decides)
     put_decision(c);
   else if (guarded || c->l->own_dense)
@@ -662,7 +663,7 @@ static void put_list_kernel(const config *c) {
     put_guard(c);
     return;
   }
-  line(c, "static constexpr bool guarded = false, dense_branch = false;");
+  line(c, "static constexpr bool guarded = false, dense_branch = false, informed = false;");
   line(c, "static constexpr int reported = -1; // by who computes");
   line(c, "static constexpr bool heeded = %s; // before it is waited for", c->l->heeded ? "true" : "false");
   if (c->l->sampling) line(c, "static constexpr int list = %d; // its number", cg_list_number(c->kernel, list));
@@ -702,6 +703,7 @@ static void put_next(const config *c) {
 static const char *opening(const cg_launch *l, bool boxes) {
   if (boxes || ir_kernel_skips(l->row) || (l->spreads && l->spread.filled)) return ""; /* it counts bits first */
   bool later = l->spreads || l->compacted;
+  if (l->informed) return "  if (spc_leaves_at_once<Config>(args)) return;\n  ptx_follow_grid();\n";
   return later || l->holds ? "  ptx_wait_grid();\n" : "  ptx_follow_grid();\n";
 }
 

@@ -191,7 +191,7 @@ static double looking(pass_context *context, const pass_ways *ways, const ir_can
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
   bool guarded = will_be_guarded(ways, candidate), given = candidate->operand->role == IR_ROLE_IN;
   double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
-  return expected + (given && pass_samples_itself(candidate) ? in_vain(context, ways, expected, dense + pass_cost_seek_in_vain(context->profile, ways->sum.m / ir_kernel_row_named(candidate->row)->m)) : 0);
+  return expected + (given && guarded ? in_vain(context, ways, expected, dense + pass_cost_seek_in_vain(context->profile, ways->sum.m / ir_kernel_row_named(candidate->row)->m)) : 0);
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {

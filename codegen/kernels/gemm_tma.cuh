@@ -754,7 +754,7 @@ template <class Config> SPC_DEVICE void spc_gemm_tma(const spc_args &args, const
     if (spc_box_store<spc_kept<Config>>::by_engine && !Config::in_place) ptx_tma_prefetch(&maps.map[2]);
     if ((Config::reads_place && !lists) || Config::packed_map == 3) ptx_tma_prefetch(&maps.map[3]);
   }
-  if (spc_leaves_to_front<Config>(args, said)) return;
+  if (spc_leaves_to_front<Config>(args, said) || spc_leaves_at_once<Config>(args)) return;
   const bool said_dense = spc_heeds_dense<Config>(args);
   if (!said_dense) ptx_wait_grid(); // nothing else in global memory was touched before
   if (spc_not_meant<Config>(args)) return;

@@ -115,8 +115,29 @@ SPC_DEVICE bool spc_not_meant(const spc_args &args, const void *from, bool dense
   spc_report(args, list, verdict);
   return false;
 }
+// Behind a kernel of few rows that lets this launch come when it knows which of them is meant: who is not leaves beside it, and has not waited for it.  The first
+// block does wait, since what comes next waits for this launch alone.
+template <class Config> SPC_DEVICE bool spc_leaves_at_once(const spc_args &args) {
+  if constexpr (!Config::informed) return false;
+  else {
+    if (ptx_load_acquire(Config::verdict(args)) > 0) return false;
+    if (blockIdx.x == 0) ptx_wait_grid();
+    return true;
+  }
+}
+// Such a kernel, by all threads, when the verdict is known; a dense branch that wants all units to itself comes when all have left.
+template <class Config> SPC_DEVICE void spc_announce(bool dense) {
+  if (!Config::announces) return;
+  if (Config::takes_sample) spc_pass_on(spc_speaks<Config>());
+  if (!dense || !Config::holds) ptx_release_grid();
+}
+
 template <class Config> SPC_DEVICE bool spc_not_meant(const spc_args &args) {
   if (!Config::guarded && !Config::asks_other) return false;
+  if (Config::informed) { // else it has left
+    if (blockIdx.x == 0 && threadIdx.x == 0) spc_report<Config>(args, spc_verdict_that_counts<Config>(args));
+    return false;
+  }
   const spc_said_by said = spc_verdict_that_counts<Config>(args);
   if (!Config::guarded) return said.other && spc_is_not_meant(said.verdict, true); // it is the dense branch too
   if (spc_is_not_meant(said.verdict, Config::dense_branch)) return true;

@@ -517,6 +517,12 @@ template <class Config> SPC_DEVICE bool spc_looks_in_vain(const spc_args &args, 
   else return spc_values_say_dense<Config, false>(args, place);
 }
 
+template <class Config> SPC_DEVICE bool spc_leaves(const spc_args &args, const spc_tile_place &place) {
+  const bool dense = spc_not_meant<Config>(args) || spc_looks_in_vain<Config>(args, place);
+  spc_announce<Config>(dense);
+  return dense;
+}
+
 template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   using noted_k = spc_noted<Config>;
   using all_sums = spc_kskip_sums<Config>;
@@ -531,7 +537,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
   spc_skip_waits<Config>();
   if constexpr (noted_k::together) {
     typename noted_k::words set = noted.words_from(args, place, 0); // with the verdict
-    if (spc_not_meant<Config>(args) || spc_looks_in_vain<Config>(args, place)) return;
+    if (spc_leaves<Config>(args, place)) return;
     int word = 0;
     sums.clear();
 #pragma unroll 1
@@ -543,7 +549,7 @@ template <class Config> SPC_DEVICE void spc_kskip(const spc_args &args) {
       set = noted.words_from(args, place, word);
     }
   } else {
-    if (spc_not_meant<Config>(args) || spc_looks_in_vain<Config>(args, place)) return;
+    if (spc_leaves<Config>(args, place)) return;
     int at = Config::noted ? 0 : spc_sharing_warp<Config>() * noted_k::run + spc_lane() * 8; // a turn, or a k
     sums.clear();
 #pragma unroll 1

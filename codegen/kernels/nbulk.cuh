@@ -466,6 +466,7 @@ template <class Config> SPC_DEVICE void spc_nbulk(const spc_args &args) {
         if (all.slots) all.await_a(); // nobody leaves before it is there
         return;
       }
+      if (asks && Config::takes_sample) spc_pass_on(spc_speaks<Config>()); // the verdict, for who comes and does not wait
       ptx_release_grid();
       const auto clear = [&] { asked.clear(args, place, share); };
       const auto leave = [&] { asked.leave(args, place, share, (int)threadIdx.x % (rows::storers * 32), rows::storers * 32); };

@@ -250,6 +250,7 @@ template <class Config> SPC_DEVICE void spc_nskip(const spc_args &args) {
   spc_skip_waits<Config>();
   if (spc_not_meant<Config>(args)) return;
   const spc_found found = spc_find_columns<Config>(args, place, end, listed);
+  spc_announce<Config>(found.count < 0);
   if (found.count < 0) return;
   spc_clear_tile<Config>(args, place, end);
   spc_nskip_columns<Config>(args, place, listed, found.count, partial, spc_rows_aligned<Config>(args, place));

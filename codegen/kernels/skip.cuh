@@ -14,7 +14,7 @@
 // What does not depend on the launch before is reckoned before it has ended.
 template <class Config> SPC_DEVICE void spc_skip_waits() {
   if (Config::joined) return;
-  if (Config::holds) ptx_wait_grid();
+  if (Config::holds || Config::announces) ptx_wait_grid();
   else ptx_follow_grid();
 }
 

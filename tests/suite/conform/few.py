@@ -23,6 +23,12 @@ kernel k { in z: bf16[T,E]; in V: bf16[F,E]; in x: bf16[T,D]; in Wu: bf16[F,D];
   out u[t,f] = sum[d] x[t,d]*Wu[f,d] on g[t,f]; }
 schedule k for sm_90a { %s }
 """
+RELU = """spx 1; dim T = %d; dim D = %d; dim F = %d; dim E: dyn <= 64;
+kernel k { in z: bf16[T,E]; in V: bf16[F,E]; in Wd: bf16[F,D];
+  let g[t,f] = relu(sum[e] z[t,e]*V[f,e]) ~ zeros(dynamic, density=0.005);
+  out y[t,o] = sum[f] g[t,f]*Wd[f,o]; }
+schedule k for sm_90a { %s tile y t=8 o=%d f=256; }
+"""
 GIVEN = """spx 1; dim T = %d; dim K = %d; dim N = %d;
 kernel k { in x: %s[T,K] ~ zeros(dynamic, density=0.005, gran=8x1); in W: %s[K,N]; out y[t,n] = sum[k] x[t,k]*W[k,n]; }
 schedule k for sm_90a { tile y t=8 n=%d k=256; }
@@ -80,6 +86,15 @@ def given(m, k, n, kind, by, force="", dtype="bf16", wide=64, options=()): # the
                options=("--library=off", *options) + (("--force-guard=" + force,) if force else ()), ran=[by] if HERE else [])
 
 
+def relu(m, d, f, kind, by, gate, wide=64, force="", e=0):
+    if left_to_a_gpu(): return
+    g = np.where(held(m, f, kind), rng.integers(1, 3, (m, f)), 0).astype(np.float64)
+    e = e or (m + 7) // 8 * 8
+    Wd = small((f, d))
+    tiled_case("few: %d tokens of a relu layer, %d x %d, %s, %s %s" % (m, d, f, kind, gate, force or "by data"), RELU % (m, d, f, gate, wide), dict(z=bf16(np.eye(m, e)), V=bf16(np.pad(g.T, ((0, 0), (0, e - m)))), Wd=Wd),
+               dict(y=g @ f64(Wd)), rtol=1e-2, options=("--library=off",) + (("--force-guard=" + force,) if force else ()), ran=[by] if HERE else [])
+
+
 WIDE = "tile y t=8 o=320 f=256;"
 for m, wide in ((64, 64), (61, 320), (8, 64), (3, 128)):
     for kind, by in (("a few", "gemm_kskip_8x"), ("full", "gemm_tma"), ("empty", "gemm_kskip_8x"), ("the last", "gemm_kskip_8x")):
@@ -106,8 +121,8 @@ gated(57, 252, 516, "a tenth", "sparse", schedule="tile y t=8 o=64 f=256;")   # 
 gated(64, 256, 500, "a tenth", "sparse", schedule="tile y t=8 o=64 f=256;")   # columns that are asked about one by one
 gated(16, 512, 9000, "a few", "sparse", LOADS)
 gated(9, 264, 9000, "a tenth", "sparse", LOADS)
-foreseen(64, 256, 512, "a tenth", "b1", "W[t,f]")
-foreseen(50, 264, 1000, "a few", "f32", "W[t,f] != 0")
+foreseen(64, 256, 512, "a tenth", "b1", "W[t,f]", schedule="tile u t=8 f=32 d=1024;")
+foreseen(50, 264, 1000, "a few", "f32", "W[t,f] != 0", schedule="tile u t=8 f=32 d=1024;")
 
 # Bits that the gate's epilogue leaves, strips along its rows or across them; tiles that end in the middle of a word, over the edge, or over the tokens'.
 GATE, UP = "tile g t=%d f=%d e=%d; ", "tile u t=8 f=32 d=1024; "
@@ -134,6 +149,15 @@ asked(61, 252, 1000, "a tenth", GATE % (32, 64, 128) + UP)
 asked(13, 256, 1000, "a tenth", GATE % (16, 64, 128) + "tile u t=8 f=128 d=256;")
 asked(64, 256, 1032, "one strip", "tile g t=64 f=64 e=32; " + UP)            # values are asked
 asked(24, 256, 1032, "a few", "tile g t=64 f=64 e=32; tile u t=8 f=128 d=256;")
+
+# A relu layer: nobody is asked, and values are looked at.
+for m, gate in ((64, GATE % (64, 64, 128)), (61, GATE % (64, 176, 64)), (24, GATE % (32, 64, 128)), (13, GATE % (16, 64, 128)), (40, "tile g t=64 f=64 e=32; ")):
+    for kind, by in (("the last", "gemm_kskip_8x"), ("full", "gemm_tma"), ("empty", "gemm_kskip_8x")):
+        relu(m, 264, 2056, kind, by, gate)
+relu(57, 520, 9000, "a tenth", "gemm_kskip_8x", GATE % (64, 64, 128), 320, "sparse")
+relu(57, 520, 9000, "full", "gemm_kskip_8x", GATE % (64, 64, 128), 64, "sparse")   # several windows
+relu(57, 520, 2056, "a tenth", "gemm_tma", GATE % (64, 64, 128), 64, "dense")
+relu(61, 264, 1032, "a tenth", "gemm_kskip_8x", GATE % (64, 176, 64), 128, "sparse", e=61)
 
 # Up to 8 rows: who reads what was asked for takes a sample of its bits, and a mask that the caller gives one of its own.
 UP = "tile u t=8 f=%d d=256; "
