@@ -229,6 +229,8 @@ bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate);
 bool pass_looks(const ir_candidate *candidate);
 /* It looks at the values of several rows at a time, and takes a sample of them first, unless it heeds who asked for them. */
 bool pass_samples_itself(const ir_candidate *candidate);
+/* Of up to 8 rows: where nothing is zero it takes longer than dense, which takes so many microseconds, by more than the floor allows (guard.c). */
+bool pass_one_tile_needs_guard(const pass_context *context, const ir_candidate *looks, double dense);
 /* A chosen candidate that skips the k's of what `asks`, which skips columns, computes: it takes the same branch. */
 bool pass_heeds(const ir_candidate *candidate, const ir_candidate *asks);
 /* Products whose rows come in ragged groups (ways_groups.c). */

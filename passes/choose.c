@@ -8,6 +8,7 @@
 
 #include "passes/attend.h"
 #include "passes/contract.h"
+#include "passes/stage.h"
 
 enum { MOST_TURNED = 10, MOST_RUNNERS_UP = 3, DENSITIES = 6, CORRELATIONS = 5 };
 static const double CHEAP_SHARE = 0.03,
@@ -479,7 +480,9 @@ static void settle_noted(pass_context *context, const ir_kernel *kernel, const p
   const pass_way *way = way_at(&all[s], winner[s]);
   const ir_kernel_row *row = way ? ir_kernel_row_named(way->candidate->row) : NULL;
   const pass_sum *sum = &all[s].sum;
-  if (!row || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || row->m == 1 || sum->m <= row->m) return; /* of one tile a dense kernel would read 16 bytes at a time */
+  if (!row || !ir_kernel_skips(row) || ir_kernel_skips_columns(row) || row->m == 1 || sum->m < row->m) return;
+  const ir_candidate *behind = pass_dense_branch(kernel, all[s].stmt->target); /* of one tile it would read 16 bytes at a time */
+  if (sum->m <= row->m && behind && pass_one_tile_needs_guard(context, way->candidate, behind->microseconds)) return;
   ir_tensor *tensor = way->candidate->operand;
   int readers = 0;
   bool known = false;

@@ -189,7 +189,7 @@ static double looking_break_even(pass_context *context, const ir_kernel *kernel,
 
 /* Up to 8 rows are one tile: all of the other matrix is read at most once.  By 16 columns a block it is read as fast as by dense kernels, by more, or where bits say
  * which of its rows are wanted, it is not, which counts where there is much to read. */
-static bool one_tile_needs_guard(const pass_context *context, const ir_candidate *looks, double dense) {
+bool pass_one_tile_needs_guard(const pass_context *context, const ir_candidate *looks, double dense) {
   const double saved = 5; /* microseconds that the kernel that asks is sooner than a dense one, where its launch goes on with the one before */
   const double longer = asks(looks) ? context->profile->asking_full : context->profile->looking_full;
   const double floor = fmax(3, 0.03 * dense) + (asks(looks) ? 0 : saved);
@@ -204,7 +204,7 @@ static void guard_looking(pass_context *context, ir_kernel *kernel, ir_candidate
   if (!pass_sum_of(context, looks->target->def, &sum) || looking_time(context, kernel, looks, 0, &dense) < 0) return;
   bool several = pass_is_several_tiles(&sum, looks);
   if (heeded && heeded->guarded) return; /* it takes that verdict, and has it */
-  bool needs = asks(looks) || heeded ? several || one_tile_needs_guard(context, looks, dense) : pass_samples_itself(looks);
+  bool needs = asks(looks) || heeded ? several || pass_one_tile_needs_guard(context, looks, dense) : pass_samples_itself(looks);
   if (!needs) return;
   double even = looking_break_even(context, kernel, looks);
   for (int i = 0; i < kernel->candidates.count; i++) {
