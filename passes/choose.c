@@ -186,13 +186,18 @@ static bool will_be_guarded(const pass_ways *ways, const ir_candidate *candidate
 
 /* Rows that look at zeros themselves: a hint that promised zeros which are not there costs what the row takes where nothing is
  * zero.  That counts up to twice what dense takes: worse is avoided by a better hint, not by a row.  Where a guard will stand
- * before them it costs what dense does.  Of what a caller gives, the sample costs besides; behind a product that is hidden. */
+ * before them it costs what dense does. */
 static double looking(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
   double index, wrong = context->profile->hint_wrong;
   double full = pass_candidate_cost(context, &ways->sum, candidate, 1, &index);
-  bool guarded = will_be_guarded(ways, candidate), given = candidate->operand->role == IR_ROLE_IN;
-  double expected = (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
-  return expected + (given && guarded ? in_vain(context, ways, expected, dense + pass_cost_seek_in_vain(context->profile, ways->sum.m / ir_kernel_row_named(candidate->row)->m)) : 0);
+  bool guarded = will_be_guarded(ways, candidate);
+  return (1 - wrong) * candidate->microseconds + wrong * fmin(full, (guarded ? 1 : 2) * dense) + (guarded ? context->profile->skipped_us : 0);
+}
+
+/* What such a kernel has to save besides where a caller gives what it looks at: its sample, in vain; behind a product that is hidden. */
+static double looking_in_vain(pass_context *context, const pass_ways *ways, const ir_candidate *candidate, double dense) {
+  if (!pass_looks(candidate) || candidate->operand->role != IR_ROLE_IN || !will_be_guarded(ways, candidate)) return 0;
+  return in_vain(context, ways, candidate->expected, dense + pass_cost_seek_in_vain(context->profile, ways->sum.m / ir_kernel_row_named(candidate->row)->m));
 }
 
 static void expect_all(pass_context *context, pass_ways *ways) {
@@ -230,7 +235,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
     double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, branch) : 0, expected = way->candidate->expected;
     double dear = look > cheap_of(dense) ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
     if (look > 0 && branch && !pass_list_is_fused(context, way->candidate)) dear = fmax(dear, in_vain(context, ways, expected, dense + look));
-    way->weight = expected + dear;
+    way->weight = expected + dear + looking_in_vain(context, ways, way->candidate, dense);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);
     if (way->candidate->asked) way->weight -= ASKED_FOR;
     if (is_pinned(context, ways, way->candidate)) way->weight -= 2 * ASKED_FOR;
