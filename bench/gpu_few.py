@@ -31,6 +31,10 @@ def computes(p):
     return "%.2f" % cover if cover >= 0 else "no sample", "sparse" if "skip" in kernel else "dense", "`%s`" % kernel.removeprefix("gemm_")
 
 
+def columns(*names):
+    head(*names, "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
+
+
 def measure(names, sides, reference, p, y, want):
     (us, spread), (forced, _), (ref, other) = compare([graph_of(side) for side in (*sides, reference)], before=sweep)
     y.fill_(float("nan"))
@@ -41,7 +45,7 @@ def measure(names, sides, reference, p, y, want):
 def given():
     for hint in (0.1, 0.02):
         section("y = x W, x of few rows that the caller gives, bf16, hint `density=%g, gran=8x1`; microseconds, L2 cold\n" % hint)
-        head("M × K × N", "kept", "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
+        columns("M × K × N", "kept")
         cases = [(m, k, n) for k, n in SHAPES for m in ROWS]
         for (m, k, n), (p, forced) in zip(cases, programs([GIVEN % (*case, hint) for case in cases])):
             x, w = torch.empty(m, k, device="cuda", dtype=torch.bfloat16), bf16(k, n)
@@ -55,7 +59,7 @@ def given():
 
 def asked():
     section("y = x W on M, few rows and a mask that the caller gives, bf16, hint `density=0.02, gran=8x1`; microseconds, L2 cold\n")
-    head("M × K × N", "kept", "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
+    columns("M × K × N", "kept")
     cases = [(m, k, n) for k, n in ((4096, 14336), (2048, 5632), (5120, 20480)) for m in (1, 4, 8, 16, 64)]
     for (m, k, n), (p, forced) in zip(cases, programs([ASKED % (*case, 0.02) for case in cases])):
         x, w, mask = bf16(m, k), bf16(n, k), torch.empty(m, n, device="cuda", dtype=torch.bool)
@@ -69,7 +73,7 @@ def asked():
 
 def relu():
     section("relu layers of few tokens, bf16, one program a size, hint 0.5 %; microseconds, L2 cold\n")
-    head("tokens × D × H", "live", "kind", "cover", "branch", "kernel", "spc (spread)", "forced", "torch (spread)", "torch / spc", "over the floor", "error spc")
+    columns("tokens × D × H", "live", "kind")
     cases = [(t, d, f) for d, f in ((2048, 5632), (5120, 20480)) for t in (2, 8, 16, 64)]
     texts = [RELU % (*case, 0.005) for case in cases]
     for (t, d, f), (p, forced) in zip(cases, programs(texts)):

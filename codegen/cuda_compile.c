@@ -205,8 +205,10 @@ static bool wants_all_units(const cg_launch *launch) {
  * (To wait for its own sample before it does would save 0.3 us where the branch leaves, and cost 1 where it is meant.) */
 static bool is_informed(const cg_launch *before, const cg_launch *launch) {
   const ir_guard *when = &launch->stage->when, *other = &before->stage->when;
-  bool late = wants_all_units(launch) || (before->row && ir_kernel_brings_rows(before->row));
-  return before->row && ir_kernel_skips(before->row) && !before->joined && (late || !before->decides) && launch->row && ir_kernel_is_dense(launch->row) && when->list && when->list == other->list && when->above && !other->above;
+  if (!before->row || !ir_kernel_skips(before->row) || !launch->row || !ir_kernel_is_dense(launch->row)) return false;
+  bool branches = when->list && when->list == other->list && when->above && !other->above;
+  bool known = !before->decides, late = wants_all_units(launch) || ir_kernel_brings_rows(before->row);
+  return branches && (known || late);
 }
 
 /* What a launch has to know of the one before it, and of the one behind. */

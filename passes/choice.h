@@ -225,6 +225,8 @@ bool pass_readers_look(pass_context *context, const pass_sum *sum);
 void pass_ways_skip(pass_context *context, ir_kernel *kernel, pass_ways *ways);
 /* The rows of the result are several tiles of the candidate's row: each of them reads the other operand again. */
 bool pass_is_several_tiles(const pass_sum *sum, const ir_candidate *candidate);
+/* How much longer than dense, in microseconds as it is, a product may take where nothing is zero: 3 % or 3 us, whichever is more (choose.c). */
+double pass_cheap(double dense);
 /* Its kernel looks at zeros itself. */
 bool pass_looks(const ir_candidate *candidate);
 /* It looks at the values of several rows at a time, and takes a sample of them first, unless it heeds who asked for them. */

@@ -170,12 +170,12 @@ static double floor_of(const pass_ways *ways) {
   return floor;
 }
 
-static double cheap_of(double dense) { return fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS); }
+double pass_cheap(double dense) { return fmax(CHEAP_SHARE * dense, CHEAP_MICROSECONDS); }
 
 /* What a list that is expected to take so long, or a kernel that looks, has to save besides: several times what a run in vain takes beyond the floor. */
 static double in_vain(pass_context *context, const pass_ways *ways, double expected, double time) {
   double floor = floor_of(ways);
-  return expected > floor / FAR_FASTER ? context->profile->floor_odds * fmax(0, time - floor - cheap_of(floor)) : 0;
+  return expected > floor / FAR_FASTER ? context->profile->floor_odds * fmax(0, time - floor - pass_cheap(floor)) : 0;
 }
 
 /* A guard will stand before the kernel, which looks at zeros itself. */
@@ -206,9 +206,7 @@ static void expect_all(pass_context *context, pass_ways *ways) {
   for (int i = 0; i < ways->list.count; i++) {
     ir_candidate *candidate = ways->list.at[i].candidate;
     forecast f = {.context = context, .ways = ways, .candidate = candidate, .dense = dense};
-    const ir_kernel_row *row = ir_kernel_row_named(candidate->row);
-    bool looks = row && ir_kernel_skips(row);
-    candidate->expected = looks ? looking(context, ways, candidate, dense) : candidate->microseconds;
+    candidate->expected = pass_looks(candidate) ? looking(context, ways, candidate, dense) : candidate->microseconds;
     if (!is_listed(candidate)) continue;
     f.zeros = pass_zeros_of(context, candidate->operand);
     f.look = pass_candidate_look(context, candidate, branch);
@@ -233,7 +231,7 @@ static void weigh_all(pass_context *context, pass_ways *ways) {
   for (int i = 0; i < ways->list.count; i++) {
     pass_way *way = &ways->list.at[i];
     double look = is_listed(way->candidate) ? pass_candidate_look(context, way->candidate, branch) : 0, expected = way->candidate->expected;
-    double dear = look > cheap_of(dense) ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
+    double dear = look > pass_cheap(dense) ? expected * fmax(context->profile->guard_margin, look / dense) : 0;
     if (look > 0 && branch && !pass_list_is_fused(context, way->candidate)) dear = fmax(dear, in_vain(context, ways, expected, dense + look));
     way->weight = expected + dear + looking_in_vain(context, ways, way->candidate, dense);
     if (pass_is_quick(context)) way->weight = pass_quick_weight(context, way->candidate);

@@ -192,8 +192,9 @@ static double looking_break_even(pass_context *context, const ir_kernel *kernel,
 bool pass_one_tile_needs_guard(const pass_context *context, const ir_candidate *looks, double dense) {
   const double saved = 5; /* microseconds that the kernel that asks is sooner than a dense one, where its launch goes on with the one before */
   const double longer = asks(looks) ? context->profile->asking_full : context->profile->looking_full;
-  const double floor = fmax(3, 0.03 * dense) + (asks(looks) ? 0 : saved);
-  return !(asks(looks) && ir_kernel_row_named(looks->row)->n <= 16) && (longer - 1) * dense > floor;
+  const int as_fast = 16; /* columns of a block */
+  if (asks(looks) && ir_kernel_row_named(looks->row)->n <= as_fast) return false;
+  return (longer - 1) * dense > pass_cheap(dense) + (asks(looks) ? 0 : saved);
 }
 
 /* `looks`: the kernel that takes the sample. */

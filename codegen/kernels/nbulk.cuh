@@ -14,6 +14,18 @@
 #include "spc/nskip.cuh"
 #include "spc/tma.cuh"
 
+// Zeros in column n of the tile, where somebody reads what nobody asks for.
+template <class Config> SPC_DEVICE void spc_clear_column(const spc_args &args, const spc_tile_place &place, int n) {
+  if (!Config::clears) return;
+  using T = typename Config::T;
+  int last = min(place.m, place.m0 + Config::tile_m);
+  T *to = Config::t(args, place.batch) + n * Config::pitch_t(args) + place.m0;
+  if (Config::layout_t == 'c' && Config::tile_m * sizeof(T) == 16 && last - place.m0 == Config::tile_m && ((spc_u64)to & 15) == 0)
+    *(uint4 *)to = make_uint4(0, 0, 0, 0);
+  else
+    for (int m = place.m0; m < last; m++) spc_skip_store<Config>(args, place, m, n, 0.0f);
+}
+
 // A block's share of the columns of a tile's rows, one of so many; the part of them that is its own to clear and to leave bits of.
 struct spc_bulk_share { int first, end, number, of; };
 

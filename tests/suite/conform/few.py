@@ -160,7 +160,6 @@ relu(57, 520, 2056, "a tenth", "gemm_tma", GATE % (64, 64, 128), 64, "dense")
 relu(61, 264, 1032, "a tenth", "gemm_kskip_8x", GATE % (64, 176, 64), 128, "sparse", e=61)
 
 # Up to 8 rows: who reads what was asked for takes a sample of its bits, and a mask that the caller gives one of its own.
-UP = "tile u t=8 f=%d d=256; "
 for m, tile in ((1, "tile y t=1 o=32 f=256;"), (5, "tile y t=8 o=64 f=256;"), (8, "tile y t=8 o=128 f=256;"), (8, "tile y t=8 o=64 f=256;")):
     for kind, by in (("the last", "gemm_kskip_"), ("empty", "gemm_kskip_"), ("full", "gemm_tma_")):
         foreseen(m, 1032, 2056, kind, "b1", "W[t,f]", "", ["gemm_nskip_8x"], (DEAR,), tile, [by])
@@ -168,5 +167,5 @@ foreseen(8, 1032, 34000, "full", "b1", "W[t,f]", "", ["gemm_nskip_8x"], (DEAR,),
 foreseen(8, 1032, 34000, "a few", "b1", "W[t,f]", "sparse", ["gemm_nskip_8x"], (DEAR,), "tile y t=8 o=64 f=256;", ["gemm_kskip_8x"])
 foreseen(7, 1032, 2003, "a tenth", "b1", "W[t,f]", "dense", ["gemm_nskip_8x"], (DEAR,), "tile y t=8 o=64 f=256;", ["gemm_tma"])
 for kind, by in (("full", "gemm_tma"), ("the last", "gemm_nskip_8x128"), ("empty", "gemm_nskip_8x128")):
-    foreseen(8, 1032, 2056, kind, "b1", "W[t,f]", "", [], (DEAR,), UP % 128, [by])
-    foreseen(3, 1032, 2056, kind, "f32", "W[t,f] != 0", "", [], (DEAR,), UP % 128, [by])
+    foreseen(8, 1032, 2056, kind, "b1", "W[t,f]", "", [], (DEAR,), "tile u t=8 f=128 d=256;", [by])
+    foreseen(3, 1032, 2056, kind, "f32", "W[t,f] != 0", "", [], (DEAR,), "tile u t=8 f=128 d=256;", [by])
