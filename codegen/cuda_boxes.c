@@ -338,7 +338,7 @@ static void add_a(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   /* A row that gathers does not use the maps of what it gathers; that they fit says that rows are
    * aligned. */
   if (!b->tensor)
-    add_operand(arena, l, &p->a, l->buf_a, l->live || l->krows || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
+    add_operand(arena, l, &p->a, l->buf_a, l->live || l->krows || (ir_kernel_pairs(l->row) && !l->compacted) ? BOX_ROWS : l->row->m, p->size_m, p->a.layout == 'c', out);
   else
     add_blocks(arena, l, &p->a, l->buf_a, b->tensor->dtype, most_blocks(arena, p->size_m, b->block_m, p->size_k, b->block_k), k_last ? b->block_m : b->block_k,
                k_last ? b->block_k : b->block_m, out);
@@ -367,6 +367,6 @@ void cg_boxes_maps(ir_arena *arena, const cg_launch *l, ir_code_image *out) {
   if (l->n_blocks && l->own_dense) add_operand(arena, l, &p->b, l->buf_b, l->row->n, p->size_n, p->b.layout == 'r', out); /* as it lies */
   if (!l->live && !l->compacted) return;
   out->maps.count--; /* nothing is read at T's place */
-  add_operand(arena, l, &p->a, l->buf_packed, l->live ? BOX_ROWS : l->row->m, p->size_m, false, out);
+  add_operand(arena, l, &p->a, l->buf_packed, l->live || ir_kernel_pairs(l->row) ? BOX_ROWS : l->row->m, p->size_m, false, out); /* of halves: each for itself */
   if (l->compacted) out->maps.at[out->maps.count - 1].stride[1] = p->size_k;
 }

@@ -632,9 +632,10 @@ static void put_list_kernel(const config *c) {
   line(c, "static constexpr bool strip_is_rounded = %s; // a chunk may reach over the end", rounded ? "true" : "false");
   put_size(c, "axis_extent", ir_tensor_extent(list->tensor, list->axis_dim));
   if (c->l->krows) line(c, "static constexpr int section = %lld; // rows that a strip lists for themselves", (long long)list->section);
+  if (c->l->cluster || c->l->compacted) line(c, "static constexpr bool pairs = %s; // two strips share a list", list->pairs ? "true" : "false");
   if (c->l->cluster) line(c, "static constexpr int cluster = %d; // blocks that share a strip", c->l->cluster);
-  if (c->l->cluster) line(c, "static constexpr bool pairs = %s, keeps_bits = %s, tells_partial = %s; // two strips share a list; which columns hold everywhere", list->pairs ? "true" : "false",
-                         c->l->buf_bits >= 0 ? "true" : "false", c->l->buf_partial >= 0 ? "true" : "false");
+  if (c->l->cluster) line(c, "static constexpr bool keeps_bits = %s, tells_partial = %s; // which columns hold everywhere", c->l->buf_bits >= 0 ? "true" : "false",
+                         c->l->buf_partial >= 0 ? "true" : "false");
   if (c->l->cluster) put_pointer(c, "partial", "int", c->l->buf_partial);
   if (c->l->compacted)
     line(c, "static constexpr int packed_whole = %d, rows_a_block = %d, shared_bytes = %d; // zeros follow up to a multiple", IR_LIST_PACKED, c->l->tells ? IR_SEGMENT_ROWS : CG_COMPACT_ROWS,

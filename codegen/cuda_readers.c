@@ -73,6 +73,13 @@ static bool are_few_and_wide(const ir_list *list) {
   return ir_size_bound(list->strips, &strips) && strips < few && !(ir_size_bound(list->axis->extent, &columns) && columns <= wide);
 }
 
+/* Blocks that bring a list's entries side by side have a segment of columns each.  Of two strips each waits for all of them: so few find room together, two a
+ * multiprocessor, whatever else runs beside them. */
+static bool fits_segments(const ir_list *list) {
+  int64_t capacity;
+  return ir_size_bound(list->capacity, &capacity) && capacity <= IR_PAIR_COLUMNS;
+}
+
 /* A cluster's blocks make a list in the launch that reads the values (kernels/strips.cuh), and the kernel that alone reads it decides, by its
  * counts; what it names of rows is brought side by side there, too (kernels/compact_strips.cuh).  What may run in its place reads the same list, and takes it for meant.
  * Of k's those that lie along the strip, and no narrow strips: these lose by it where much is kept (docs/performance-log.md). */
@@ -81,7 +88,7 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   if (!row || !ir_kernel_moves_boxes(row)) return false;
-  if (list->packed) return ir_kernel_packs(row) && list->strip == IR_SEGMENT_ROWS;
+  if (list->packed) return ir_kernel_packs(row) && list->strip * (list->pairs ? 2 : 1) == IR_SEGMENT_ROWS && (!list->pairs || fits_segments(list));
   if (ir_kernel_fills(row)) return !list->pairs && !are_few_and_wide(list);
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }

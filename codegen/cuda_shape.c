@@ -69,12 +69,16 @@ static ir_expr *scatter_grid(ir_arena *a, const cg_launch *l) {
                                   ir_ceil_div(a, l->scatter.n->extent, l->row->n)));
 }
 
-/* A block takes a few rows of a strip. */
+/* Strips, or pairs of them that share a list. */
+static ir_expr *lists_of(ir_arena *a, const ir_list *list) { return list->pairs ? ir_ceil_div(a, list->strips, 2) : list->strips; }
+
+/* A block takes a few rows of what shares a list. */
 static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
-  return ir_apply(a, IR_OP_MUL, l->list->strips, ir_int(a, (l->list->strip + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
+  const int64_t rows = l->list->strip * (l->list->pairs ? 2 : 1);
+  return ir_apply(a, IR_OP_MUL, lists_of(a, l->list), ir_int(a, (rows + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
-ir_expr *cg_segments(ir_arena *a, const ir_list *list) { return ir_apply(a, IR_OP_MUL, list->strips, ir_ceil_div(a, list->capacity, CG_SEGMENT)); }
+ir_expr *cg_segments(ir_arena *a, const ir_list *list) { return ir_apply(a, IR_OP_MUL, lists_of(a, list), ir_ceil_div(a, list->capacity, CG_SEGMENT)); }
 
 /* A block a strip and some of its columns. */
 static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
@@ -85,12 +89,12 @@ static ir_expr *spread_grid(ir_arena *a, const cg_launch *l) {
 static ir_expr *own_list_grid(ir_arena *a, const cg_launch *l) {
   const int words_a_block = 32;
   ir_expr *strips = l->list->strips, *words = ir_ceil_div(a, l->list->capacity, 32);
-  if (!strcmp(l->part, "lists_of_pairs")) strips = ir_ceil_div(a, strips, 2);
+  if (!strcmp(l->part, "lists_of_pairs")) strips = lists_of(a, l->list);
   if (!strcmp(l->part, "detect_lists")) return strips;
   if (l->clears) return ir_int(a, 1);
   if (l->tells && !l->live) return at_least_one(a, cg_segments(a, l->list));
   if (l->compacted) return at_least_one(a, compact_blocks(a, l));
-  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, l->list->pairs ? ir_ceil_div(a, strips, 2) : strips), ir_int(a, l->cluster));
+  if (l->cluster) return ir_apply(a, IR_OP_MUL, at_least_one(a, lists_of(a, l->list)), ir_int(a, l->cluster));
   if (l->regroups) return regrouped_grid(a, l);
   if (l->krows) return at_least_one(a, ir_apply(a, IR_OP_MUL, strips, ir_ceil_div(a, ir_tensor_extent(l->list->tensor, l->list->axis_dim), (int)l->list->section))); /* a block a section of each strip */
   if (l->live) return at_least_one(a, words); /* a block a word of rows, a warp a row */

@@ -50,7 +50,7 @@
 
 #include "ir/ir.h"
 
-enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128 };
+enum { IR_LIST_GROUP = 32, IR_LIST_PACKED = 64, IR_LIST_ROWS = 8, IR_FRONT_BLOCKS = 1024, IR_SEGMENT_ROWS = 128, IR_PAIR_COLUMNS = 16384 };
 
 struct ir_list {
   const char *name;

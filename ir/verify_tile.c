@@ -101,7 +101,7 @@ static void check_list(ir_checker *c, const ir_list *list, ir_table *names) {
   if (list->tensor) check_list_buf(c, list->packed, list->tensor->dtype, "packed rows");
   if (list->section && (list->section < 0 || !list->strip_index || !list->packed || list->bits || list->gran != 1 || list->order || list->vals || list->pairs || list->fused || list->sums))
     ir_fault(c, list->span, "only a list that packs the rows of blocks, whose values are looked at, has sections");
-  if (list->packed && !list->section && (list->gran != 1 || !list->bits || list->order || list->vals || list->pairs || (list->fused && !list->strip_index)))
+  if (list->packed && !list->section && (list->gran != 1 || !list->bits || list->order || list->vals || ((list->fused || list->pairs) && !list->strip_index)))
     ir_fault(c, list->span, "only a list of single rows, whose values are looked at, or of single elements of strips packs them");
   check_list_buf(c, list->partial, IR_I32, "counts of columns that hold a zero too");
   if (list->partial && (!list->bits || !list->ids || !list->strip_index || list->gran != 1 || list->pairs || list->order || list->packed))

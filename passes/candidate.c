@@ -183,7 +183,7 @@ static bool decides_alone(const ir_candidate *candidate, bool fused) {
 }
 
 /* What is listed of rows is moved by the launch that has read them (kernels/compact_strips.cuh). */
-static bool is_moved_at_once(const ir_candidate *candidate, bool fused) { return !fused && pass_is_packing(candidate) && candidate->strip == IR_SEGMENT_ROWS; }
+static bool is_moved_at_once(const ir_candidate *candidate, bool fused) { return !fused && pass_is_packing(candidate) && candidate->strip * (pass_is_paired(candidate) ? 2 : 1) == IR_SEGMENT_ROWS; }
 
 /* One launch makes the list: who alone reads it decides. */
 static bool is_listed_at_once(const ir_candidate *candidate, bool fused) {
@@ -205,7 +205,8 @@ double pass_candidate_guard(pass_context *context, const ir_candidate *candidate
   return guard_cost(context->profile, candidate, pass_list_is_fused(context, candidate));
 }
 
-static looking looking_cost(pass_context *context, const ir_candidate *candidate, double cover) {
+static looking looking_cost(pass_context *context, const ir_candidate *candidate, pass_covers covers) {
+  const double cover = covers.one;
   const pass_profile *p = context->profile;
   const ir_tensor *x = candidate->operand;
   double elements = 1, cols = pass_index_assumed(context, candidate->axis);
@@ -217,7 +218,7 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
                guard_cost(p, candidate, cost.fused);
   if (is_listed_at_once(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (reads_values(candidate)) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
-  if (pass_is_packing(candidate)) cost.lists += (is_moved_at_once(candidate, cost.fused) ? pass_cost_move : pass_cost_compact)(p, elements * (double)ir_dtype_bytes(x->dtype), cover);
+  if (pass_is_packing(candidate)) cost.lists += (is_moved_at_once(candidate, cost.fused) ? pass_cost_move : pass_cost_compact)(p, elements * (double)ir_dtype_bytes(x->dtype), covers.both);
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);
@@ -227,8 +228,8 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
   return cost;
 }
 
-static double index_cost(pass_context *context, const ir_candidate *candidate, double cover) {
-  looking cost = looking_cost(context, candidate, cover);
+static double index_cost(pass_context *context, const ir_candidate *candidate, pass_covers covers) {
+  looking cost = looking_cost(context, candidate, covers);
   return cost.epilogue + cost.lists;
 }
 
@@ -251,7 +252,7 @@ static bool is_twin(const ir_candidate *candidate, const ir_candidate *dense) {
 }
 
 double pass_candidate_look(pass_context *context, const ir_candidate *candidate, const ir_candidate *dense) {
-  looking cost = looking_cost(context, candidate, 1);
+  looking cost = looking_cost(context, candidate, (pass_covers){1, 1});
   if (pass_has_front(context, candidate, dense)) return fmin(cost.lists, pass_cost_front(context->profile, pass_is_spread(candidate) ? 3 : 1)); /* of single columns many rows are looked at */
   bool both = is_both(candidate, cost.fused) && is_twin(candidate, dense);
   int leave = both ? 0 : pass_goes_in_place(context, candidate) ? 2 : pass_is_spread(candidate) ? 4 : candidate->regrouped ? 2 : 1; /* product and spread leave in 2.9 and 3.7 us (an H100): as four others */
@@ -417,7 +418,7 @@ double pass_candidate_time(pass_context *context, const pass_sum *sum, const ir_
   if (sum && sum->bsr && row) return *index = 0, pass_bsr_cost(context, sum, row);
   if (pass_is_library(candidate) && sum && sum->matrices)
     return *index = 0, pass_library_cost(context, sum);
-  *index = listed ? index_cost(context, candidate, cover) : 0;
+  *index = listed ? index_cost(context, candidate, covers) : 0;
   bool cpu = pass_target_of(context)->kind == IR_TARGET_CPU;
   if (sum && !sum->matrices && !listed && cpu) return stored_cost(context, sum, candidate);
   if (sum && !sum->matrices && !listed) return pass_walk_cost(context, sum);

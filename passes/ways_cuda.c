@@ -419,6 +419,16 @@ static bool can_pack(pass_context *context, const ir_kernel *kernel, const pass_
   return false;
 }
 
+/* Two strips share a list of what is brought side by side where the launch that has read their rows makes it: its blocks wait for each other (kernels/compact_strips.cuh). */
+static const char *pair_misfit(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
+  int64_t columns;
+  if (pass_list_is_fused(context, candidate)) return "an epilogue has made the bits: two strips share a list where their values are looked at";
+  if (!pass_reads_alone(kernel, candidate)) return "two strips share a list that one product alone reads";
+  if (!ir_size_bound(candidate->axis->extent, &columns) || columns > IR_PAIR_COLUMNS)
+    return ir_format_text(context->arena, "two strips share a list of rows of at most %d elements: all blocks that make it are there at once", IR_PAIR_COLUMNS);
+  return NULL;
+}
+
 /* A strip may be several tiles high: they share its list. */
 static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
                      const pass_listed *operand, const ir_kernel_row *row, int64_t strip,
@@ -438,6 +448,7 @@ static void add_list(pass_context *context, ir_kernel *kernel, pass_ways *ways,
   if (sums_misfit(&ways->sum)) misfit = sums_misfit(&ways->sum);
   if (gran & (gran - 1)) misfit = "a gathered run is a power of two long";
   if (ir_kernel_packs(row) && gran > 1) misfit = "what is brought side by side is single elements";
+  if (ir_kernel_packs(row) && ir_kernel_pairs(row) && !misfit) misfit = pair_misfit(context, kernel, candidate);
   if (ir_kernel_packs(row) && !pass_rows_aligned(&ways->sum, row->align)) misfit = pass_alignment_why(context, row);
   const ir_tensor *result = ways->stmt->target;
   if (ir_dtype_bytes(result->dtype) == 2 && !is_aligned(&ways->sum, result, false, row->align))

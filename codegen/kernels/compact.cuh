@@ -10,6 +10,7 @@
 #pragma once
 #include "spc/barrier.cuh"
 #include "spc/detect.cuh"
+#include "spc/pairs.cuh"
 #include "spc/tma.cuh"
 
 template <class Config> struct spc_listed_places {
@@ -137,23 +138,28 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   __shared__ spc_u64 barriers[rows_of::room_for];
   if (spc_not_meant<Config>(args)) return;
   spc_clear_counters<Config>(args);
-  const int words = (int)((Config::capacity(args) + 31) / 32), mine = (int)threadIdx.x;
-  const spc_u32 strips = (spc_u32)Config::strips(args), groups = (Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
+  const int words = (int)((Config::capacity(args) + 31) / 32), mine = (int)threadIdx.x, kinds = spc_listed_kinds<Config>, together = spc_listed_strips<Config>;
+  const spc_u32 strips = (spc_u32)Config::strips(args), lists = (spc_u32)spc_lists_of<Config>(args), groups = (together * Config::strip + Config::rows_a_block - 1) / Config::rows_a_block;
   const spc_u32 s = blockIdx.x / groups, group = blockIdx.x % groups;
-  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * words;
-  spc_u32 word = s < strips && mine < words ? bits[mine] : 0;
-  int entries = __popc(word); // of this thread, then of the strip
+  const spc_u32 *bits = Config::bits(args) + (spc_u64)s * together * words;
+  const bool one = s < lists, two = kinds > 1 && 2 * s + 1 < strips; // strips that there are
+  auto word_of = [&](int w, int kind) { return one && w < words ? spc_kind_of<kinds>(bits[w], two ? bits[words + w] : 0, kind) : 0; };
+  spc_listed_counts<kinds> found = {};
+  int entries = 0; // of this thread, then of the list
 #pragma unroll 1
-  for (int w = mine + Config::threads; s < strips && w < words; w += Config::threads) entries += __popc(bits[w]);
+  for (int w = mine; one && w < words; w += Config::threads)
+#pragma unroll
+    for (int c = 0; c < kinds; c++) found.at[c] += __popc(word_of(w, c));
+  entries = found.sum();
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words, entries)) return;
   ptx_release_grid(); // not before: who multiplies needs a multiprocessor to itself, and had better find them all left at once
   const int end = (entries + Config::packed_whole - 1) / Config::packed_whole * Config::packed_whole;
-  const long long m0 = (long long)s * Config::strip + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
-  const int rows = (int)min(min((long long)(s + 1) * Config::strip, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
-  if (s >= strips || rows <= 0) return;
+  const long long high = (long long)together * Config::strip, m0 = s * high + group * Config::rows_a_block, pitch = Config::strip_pitch(args), extent = Config::axis_extent(args);
+  const int rows = (int)min(min((long long)(s + 1) * high, (long long)Config::strip_extent(args)) - m0, (long long)Config::rows_a_block);
+  if (!one || rows <= 0) return;
   const bool aligned = extent % 2 == 0; // else another kernel multiplies, from the values as they lie
   rows_of window = {(const unsigned short *)Config::values(args) + m0 * pitch, pitch, extent, (unsigned short *)spc_shared, spc_shared_address(barriers), rows, false};
-  window.begin(entries);
+  if (kinds == 1) window.begin(entries); // windows come once
   int *ids = Config::ids(args) + (long long)s * Config::capacity(args);
   unsigned short *to = (unsigned short *)Config::rows_packed(args) + m0 * extent;
   auto move = [&](const unsigned short *from, long long step, int first_column, int first, int count, int begin, int limit) {
@@ -161,30 +167,38 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   };
   int begin = 0; // places before the stretch's
 #pragma unroll 1
-  for (int first = 0; first < words; first += places::most) {
-    const int here = min(words - first, (int)places::most), per = Config::window / 32, windows = (here + per - 1) / per;
-    if (first > 0) word = mine < here ? bits[first + mine] : 0;
-    const int found = listed.list(mine < here ? word : 0, here);
-    const bool last = first + places::most >= words;
-    const int whole = last ? (int)min((long long)end, extent) : begin + found; // the limit of the last window
+  for (int c = 0; c < kinds; c++)
 #pragma unroll 1
-    for (int i = mine; group == 0 && i < found; i += Config::threads) ids[begin + i] = first * 32 + listed.entry[i];
-    if (window.staged) {
-      // Not before the list: instructions and words that come behind so many copies would wait for them.
-      for (int i = 0; first == 0 && i < window.room_for; i++) window.bring(i);
+    for (int first = 0; first < words; first += places::most) {
+      const int here = min(words - first, (int)places::most), per = Config::window / 32, windows = (here + per - 1) / per;
+      const int found = listed.list(mine < here ? word_of(first + mine, c) : 0, here);
+      const bool last = first + places::most >= words && c == kinds - 1;
+      const int whole = last ? (int)min((long long)end, extent) : begin + found; // the limit of the last window
 #pragma unroll 1
-      for (int w = 0; w < windows; w++) {
-        const int n = first / per + w, from = listed.before[w * per], to = w + 1 < windows ? listed.before[(w + 1) * per] : found;
-        window.wait(n);
-        move(window.at(n), window.columns, w * Config::window, from, to - from, begin + from, w + 1 < windows ? begin + to : whole);
-        __syncthreads(); // before the entries and the rows of another
-        window.bring(n + window.room_for);
+      for (int i = mine; group == 0 && i < found; i += Config::threads) ids[begin + i] = first * 32 + listed.entry[i];
+      if (window.staged) {
+        // Not before the list: instructions and words that come behind so many copies would wait for them.
+        for (int i = 0; first == 0 && i < window.room_for; i++) window.bring(i);
+#pragma unroll 1
+        for (int w = 0; w < windows; w++) {
+          const int n = first / per + w, from = listed.before[w * per], to = w + 1 < windows ? listed.before[(w + 1) * per] : found;
+          window.wait(n);
+          move(window.at(n), window.columns, w * Config::window, from, to - from, begin + from, w + 1 < windows ? begin + to : whole);
+          __syncthreads(); // before the entries and the rows of another
+          window.bring(n + window.room_for);
+        }
+      } else {
+        move(window.from + first * 32, pitch, 0, 0, found, begin, whole);
+        __syncthreads();
       }
-    } else {
-      move(window.from + first * 32, pitch, 0, 0, found, begin, whole);
-      __syncthreads();
+      begin += found;
     }
-    begin += found;
+  if (group > 0) return;
+  if constexpr (kinds == 1) {
+    if (mine == 0) Config::counts(args)[s] = entries;
+  } else {
+    spc_pair_sums before = {}, all = {{found.at[0], found.at[1], found.at[2]}};
+    spc_block_pair_sums<Config>(before, all);
+    if (mine == 0) spc_listed_counts<3>{all.at[0], all.at[1], all.at[2]}.note(Config::counts(args), s, lists);
   }
-  if (group == 0 && mine == 0) Config::counts(args)[s] = entries;
 }

@@ -8,6 +8,29 @@
 #pragma once
 #include "spc/detect.cuh"
 
+// What either has, by kinds of entries: one, or of two strips three.
+template <class Config> constexpr int spc_listed_strips = Config::pairs ? 2 : 1;
+template <class Config> constexpr int spc_listed_kinds = Config::pairs ? 3 : 1;
+template <int Kinds> SPC_DEVICE spc_u32 spc_kind_of(spc_u32 first, spc_u32 second, int kind) {
+  return Kinds == 1 ? first : kind == 0 ? first & ~second : kind == 1 ? first & second : second & ~first;
+}
+template <class Config> SPC_DEVICE int spc_lists_of(const spc_args &args) { return ((int)Config::strips(args) + spc_listed_strips<Config> - 1) / spc_listed_strips<Config>; }
+// How many entries a list has, of each kind.
+template <int Kinds> struct spc_listed_counts {
+  int at[Kinds];
+  __device__ __forceinline__ int sum() const {
+    int all = 0;
+#pragma unroll
+    for (int c = 0; c < Kinds; c++) all += at[c];
+    return all;
+  }
+  // Of list number s of so many.
+  __device__ __forceinline__ void note(int *counts, int s, int lists) const {
+    counts[s] = sum();
+    if constexpr (Kinds > 1) counts[lists + 2 * s] = at[0] + at[1], counts[lists + 2 * s + 1] = at[1] + at[2];
+  }
+};
+
 // How many entries are of the first strip alone, of both, of the second alone.
 struct spc_pair_sums {
   int at[3];
