@@ -111,18 +111,31 @@ SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, un
   }
 }
 
-// The same of a block's rows, by all warps: so many entries to the places from `begin` on, zeros behind them up to place `limit`.
+// Entries that go to consecutive places of a run of rows: which, of how many, where the first one goes; behind the last zeros up to place `limit`.
+struct spc_moved_run { int entry, count, begin, limit, row, rows; };
+
+// The same of a block's rows, by all warps.  task: the warp's first one, and what is left of it for the run behind.
+template <class Config>
+SPC_DEVICE void spc_move_run(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
+                             const spc_moved_run &run, int &task) {
+  const int at_once = 4, at0 = run.begin & ~1, lane = (int)threadIdx.x & 31, limit = run.limit; // rows of a lane; whole words
+  const int lanes = limit - at0 > 32 ? 32 : limit - at0 > 16 ? 16 : 8;                          // that have entries of the same rows
+  const int high = at_once * 32 / lanes, parts = (run.rows + high - 1) / high;                 // rows of a warp's task
+  const int tasks = limit > run.begin ? (limit - at0 + 2 * lanes - 1) / (2 * lanes) * parts : 0;
+#pragma unroll 1
+  for (; task < tasks; task += Config::threads / 32) {
+    const int at = at0 + task / parts * lanes * 2 + lane % lanes * 2, r = run.row + task % parts * high + lane / lanes * at_once;
+    spc_move_entries<at_once>(from + r * pitch, pitch, to + r * extent, extent, min(rows, run.row + run.rows) - r, entry + run.entry, first_column, at - run.begin, run.count, at, limit);
+  }
+  task -= tasks;
+}
+
+// So many entries of all rows to the places from `begin` on.
 template <class Config>
 SPC_DEVICE void spc_move_listed(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
                                 int count, int begin, int limit) {
-  const int at_once = 4, at0 = begin & ~1, lane = (int)threadIdx.x & 31; // rows of a lane; whole words
-  const int lanes = limit - at0 > 32 ? 32 : limit - at0 > 16 ? 16 : 8;  // that have entries of the same rows
-  const int high = at_once * 32 / lanes, parts = (Config::rows_a_block + high - 1) / high; // rows of a warp's task
-#pragma unroll 1
-  for (int task = (int)threadIdx.x / 32; at0 + task / parts * lanes * 2 < limit; task += Config::threads / 32) {
-    const int at = at0 + task / parts * lanes * 2 + lane % lanes * 2, r = task % parts * high + lane / lanes * at_once;
-    spc_move_entries<at_once>(from + r * pitch, pitch, to + r * extent, extent, rows - r, entry, first_column, at - begin, count, at, limit);
-  }
+  int task = (int)threadIdx.x / 32;
+  spc_move_run<Config>(from, pitch, to, extent, rows, entry, first_column, {0, count, begin, limit, 0, Config::rows_a_block}, task);
 }
 
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {

@@ -5,8 +5,8 @@
 //     each block     waits for what the segments before its own have told; so it knows where its entries go, and moves them from where they are
 //
 // Two strips that share a list (pairs.cuh) are found by the blocks of one strip that is twice as high.  Each tells how many entries it has of the three kinds,
-// and waits for all segments of the pair: a kind begins behind all of the one before.  Of all rows every entry is moved, since the k tiles in which one kind ends
-// and the next begins are multiplied by both halves: what a strip has no entry for is zeros there.
+// and waits for all segments of the pair: a kind begins behind all of the one before.  A strip's rows take its own entries.  K tiles in which one kind ends and the
+// next begins are multiplied by both halves: what a strip has no entry for is zeros there, which the last segment's block stores.
 //
 // All multiprocessors together hold 4096 x 4096 elements.  Blocks begin in the order of their numbers, so that nobody waits for one that waits for room: of pairs
 // the blocks before have ended or are there, and a pair has no more blocks than find room together (cuda_readers.c).  Who reads the list decides, from the
@@ -24,7 +24,7 @@ template <class Config> struct spc_kept_segment {
   static constexpr int across = kept / chunk, apart = Config::threads / across, each = rows / apart, parts = staged / kept; // threads a row; rows side by side, of a thread
   static constexpr int of_strip = each / strips; // of a thread's rows
   static_assert(staged % kept == 0 && across % 4 == 0 && 32 % across == 0 && Config::strip % apart == 0, "a thread looks at the same chunk of every part of a segment, four have a word");
-  static_assert(axis::each == 8, "a chunk is 8 elements");
+  static_assert(axis::each == 8 && parts == 3, "a chunk is 8 elements, whose bits are a byte; those of all parts are a word");
   const unsigned short *from; // the segment's first element
   long long pitch;
   int columns, count; // that there are; rows
@@ -47,32 +47,38 @@ template <class Config> struct spc_kept_segment {
       held[i] = row(i) < count && staged + column() < columns ? ptx_load_16(at + staged) : make_uint4(0, 0, 0, 0);
     }
   }
+  __device__ __forceinline__ uint4 staged_chunk(int i, int part) const { return *(const uint4 *)(room + row(i) * staged + part * kept + column()); }
+  // What rows [I, End) of a thread hold, each when it has come.
   template <int I, int End> __device__ __forceinline__ void look_at(uint4 (&sum)[parts + 1]) const {
     ptx_copy_async_wait<each - 1 - I>(); // a thread looks at what it has asked for
 #pragma unroll
-    for (int part = 0; part < parts; part++) sum[part] = axis::both(sum[part], *(const uint4 *)(room + row(I) * staged + part * kept + column()));
+    for (int part = 0; part < parts; part++) sum[part] = axis::both(sum[part], staged_chunk(I, part));
     if constexpr (I + 1 < End) look_at<I + 1, End>(sum);
   }
-  // Which columns hold anything in a strip, to a word of bits for each 32 of them: rows as they come.
-  template <int Strip> __device__ __forceinline__ void look_at_strip(spc_u32 *word) const {
-    const int begin = Strip * of_strip;
+  // Of chunk c of every part, a byte a part: which of its columns hold anything in strip number Strip.
+  template <int Strip> __device__ __forceinline__ void look(spc_u32 *found) const {
+    const int begin = Strip * of_strip, end = begin + of_strip;
     uint4 sum[parts + 1] = {};
-    look_at<begin, begin + of_strip>(sum);
+    look_at<begin, end>(sum);
 #pragma unroll
-    for (int i = begin; i < begin + of_strip; i++) sum[parts] = axis::both(sum[parts], held[i]);
+    for (int i = begin; i < end; i++) sum[parts] = axis::both(sum[parts], held[i]);
+    spc_u32 bits = 0;
 #pragma unroll
-    for (int part = 0; part <= parts; part++) {
-      spc_u32 bits = axis::bits(sum[part]) << threadIdx.x % 4 * 8;
-      bits |= __shfl_xor_sync(~0u, bits, 1);
-      bits |= __shfl_xor_sync(~0u, bits, 2);
+    for (int part = 0; part <= parts; part++) bits |= axis::bits(sum[part]) << part * 8;
 #pragma unroll
-      for (int d = across; d < 32; d *= 2) bits |= __shfl_xor_sync(~0u, bits, d);
-      if (threadIdx.x % 4 == 0 && threadIdx.x % 32 < across && bits) atomicOr(&word[(part * kept + column()) / 32], bits);
-    }
+    for (int d = across; d < 32; d *= 2) bits |= __shfl_xor_sync(~0u, bits, d);
+    if (threadIdx.x % 32 < across && bits) atomicOr(&found[threadIdx.x % across], bits);
   }
-  __device__ __forceinline__ void look(spc_u32 (&word)[strips][words]) const {
-    look_at_strip<0>(word[0]);
-    if constexpr (strips > 1) look_at_strip<1>(word[1]);
+  // The same of word number w of the segment, found by a whole warp.
+  SPC_DEVICE void note(spc_u32 *found, int w, spc_u32 bits) {
+    const int lane = (int)threadIdx.x & 31;
+    if (lane < 4) atomicOr(&found[w % (across / 4) * 4 + lane], (bits >> lane * 8 & 255) << w / (across / 4) * 8);
+  }
+  // A word of 32 columns.
+  SPC_DEVICE spc_u32 word(const spc_u32 *found, int w) {
+    const uint4 four = *(const uint4 *)(found + w % (across / 4) * 4);
+    const int part = w / (across / 4) * 8;
+    return (four.x >> part & 255) | (four.y >> part & 255) << 8 | (four.z >> part & 255) << 16 | (four.w >> part & 255) << 24;
   }
   // What registers hold to where the others were; nobody reads these any more.
   __device__ __forceinline__ void put_down() const {
@@ -81,13 +87,27 @@ template <class Config> struct spc_kept_segment {
   }
 };
 
-// A segment's entries of a kind: how many, those whose columns lie in shared memory among them, the first one's number among the segment's, and its place.
-struct spc_moved_kind { int here, in_room, first, begin; };
+// A segment's entries of a kind: how many, those whose columns lie in shared memory among them, the first one's number among the segment's, its place, and up to
+// which place something is stored: zeros behind the entries.
+struct spc_moved_kind {
+  int here, in_room, first, begin, limit;
+  // Which rows take it: of one kind all, of three the first strip's, all, or the second's.
+  template <int Kinds, int Rows> SPC_DEVICE spc_moved_run run(int c, int entry, int count, int begin, int limit) {
+    return {entry, count, begin, limit, Kinds > 1 && c == 2 ? Rows / 2 : 0, Kinds > 1 && c != 1 ? Rows / 2 : Rows};
+  }
+  // What lies in shared memory at first, and what comes there then.
+  template <int Kinds, int Rows> __device__ __forceinline__ spc_moved_run early(int c, int of_them) const {
+    return run<Kinds, Rows>(c, first, of_them, begin, of_them < here ? begin + of_them : limit);
+  }
+  template <int Kinds, int Rows> __device__ __forceinline__ spc_moved_run late(int c) const {
+    return run<Kinds, Rows>(c, first + in_room, here - in_room, begin + in_room, in_room < here ? limit : 0);
+  }
+};
 
 // Says how many entries of each kind a segment has, hears what the segments before it have said, and where its own begin; of two strips all of the pair's, and how many entries
 // there are of each kind.  By a whole warp.
 enum { spc_told_bits = 10 }; // of one kind, where there are three
-template <class Config, int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int segments, spc_moved_kind (&kind)[Kinds], int (&all)[Kinds]) {
+template <class Config, int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int segments, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
   static_assert(Kinds == 1 || Config::segment < 1 << spc_told_bits, "three numbers and a bit are one word");
   const int lane = (int)threadIdx.x & 31;
   spc_u32 mine = 0, sum[Kinds] = {};
@@ -98,21 +118,39 @@ template <class Config, int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int
 #pragma unroll 1
   for (int i = lane; i < until; i += 32) {
     const spc_u32 said = (spc_u32)spc_hear(told + i);
-    if constexpr (Kinds == 1) sum[0] += said;
-    else
+    if constexpr (Kinds == 1) {
+      sum[0] += said;
+    } else {
 #pragma unroll
       for (int c = 0; c < Kinds; c++) {
         const spc_u32 entries = said >> c * spc_told_bits & ((1u << spc_told_bits) - 1);
         sum[c] += (i < segment ? entries : 0) | entries << low;
       }
+    }
   }
   int begin = 0;
 #pragma unroll
   for (int c = 0; c < Kinds; c++) {
     sum[c] = __reduce_add_sync(~0u, sum[c]);
-    all[c] = Kinds > 1 ? (int)(sum[c] >> low) : (int)sum[c] + kind[c].here;
-    kind[c].begin = begin + (int)(Kinds > 1 ? sum[c] & ((1u << low) - 1) : sum[c]);
-    begin += all[c];
+    const int own = begin + (int)(Kinds > 1 ? sum[c] & ((1u << low) - 1) : sum[c]), found = Kinds > 1 ? (int)(sum[c] >> low) : (int)sum[c] + kind[c].here;
+    if (lane == 0) kind[c].begin = own, kind[c].limit = own + kind[c].here, all.at[c] = found;
+    begin += found;
+  }
+}
+
+// What a pair's rows have no entry for in k tiles that both halves multiply, and behind the last: zeros.  A segment's block takes some of the rows, a warp each.
+template <class Config>
+SPC_DEVICE void spc_clear_between(unsigned short *to, long long extent, int rows, int segment, int segments, const spc_listed_counts<3> &all) {
+  const int whole = Config::packed_whole, half = Config::strip, lane = (int)threadIdx.x & 31, warps = Config::threads / 32;
+  auto clear = [&](int row, int from, int until) {
+    for (int i = from + lane; i < min((long long)until, extent); i += 32) to[row * extent + i] = 0;
+  };
+  auto up = [&](int n) { return (n + whole - 1) / whole * whole; };
+  const int first = all.at[0] + all.at[1], end = all.sum(); // up to the first strip's last entry, up to any
+#pragma unroll 1
+  for (int row = segment * warps + (int)threadIdx.x / 32; row < rows; row += segments * warps) {
+    if (row < half) clear(row, first, up(first));
+    else clear(row, all.at[0] / whole * whole, all.at[0]), clear(row, end, up(end));
   }
 }
 
@@ -123,12 +161,12 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
   static_assert(Config::shared_bytes >= segment::rows * staged * 2, "shared_bytes is less than the segment of a strip's rows");
-  static_assert(words <= warps && words <= 32 && Config::segment <= Config::threads, "a warp has a word, a thread an entry");
+  static_assert(words <= warps && words == 16 && Config::segment <= Config::threads, "a warp has a word, a thread an entry");
   extern __shared__ __align__(128) char spc_shared[];
-  __shared__ spc_u32 word[segment::strips][words];
+  __shared__ alignas(16) spc_u32 held[segment::strips][segment::across]; // which columns hold anything
   __shared__ unsigned short entry[Config::segment];
   __shared__ spc_moved_kind moved[kinds];
-  __shared__ int entries; // of the strip, up to the segment's last; of two strips, of both
+  __shared__ spc_listed_counts<kinds> listed; // up to the segment's last entry; of two strips, at all
   spc_clear_counters<Config>(args);
   if constexpr (Config::decides)
     if (spc_asks_first<Config>(args, [&] { return spc_sample_values<Config>(args); })) return;
@@ -143,7 +181,7 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
     return;
   }
   segment kept = {(const unsigned short *)along.from + m0 * along.pitch + first, along.pitch, columns, rows, (unsigned short *)spc_shared, {}};
-  if (mine < segment::strips * words) (&word[0][0])[mine] = 0;
+  if (mine < segment::strips * segment::across) (&held[0][0])[mine] = 0;
   __syncthreads();
   const bool last = number == segments - 1, movable = along.extent % 2 == 0; // else another kernel multiplies, from the values as they lie
   // What the block is handed is asked for before its rows: behind them it would come when they have.
@@ -153,64 +191,62 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   asm volatile("" : "+l"(ids), "+l"(told), "+l"(counts), "+l"(to), "+l"(extent));
   if (along.aligned) {
     kept.bring();
-    kept.look(word);
+    kept.template look<0>(held[0]);
+    if constexpr (segment::strips > 1) kept.template look<1>(held[1]);
   } else if (warp < words) {
 #pragma unroll
-    for (int strip = 0; strip < segment::strips; strip++) {
-      const spc_u32 bits = spc_find_word<Config>(args, (long long)s * segment::strips + strip, first / 32 + warp);
-      if (lane == 0) word[strip][warp] = bits;
-    }
+    for (int strip = 0; strip < segment::strips; strip++)
+      segment::note(held[strip], warp, spc_find_word<Config>(args, (long long)s * segment::strips + strip, first / 32 + warp));
   }
   __syncthreads();
-  const spc_u32 a = lane < words ? word[0][lane] : 0, b = segment::strips > 1 && lane < words ? word[segment::strips - 1][lane] : 0;
-  spc_moved_kind kind[kinds];
+  const spc_u32 a = lane < words ? segment::word(held[0], lane) : 0, b = segment::strips > 1 && lane < words ? segment::word(held[segment::strips - 1], lane) : 0;
   int found = 0;
-#pragma unroll
+#pragma unroll 1
   for (int c = 0; c < kinds; c++) {
-    const spc_u32 bits = spc_kind_of<kinds>(a, b, c);
-    const int until = spc_scan_warp(__popc(bits)), before = __shfl_sync(~0u, until - __popc(bits), warp & 31);
-    const spc_u32 own = __shfl_sync(~0u, bits, warp & 31);
-    kind[c] = {__shfl_sync(~0u, until, 31), __shfl_sync(~0u, until, staged / 32 - 1), found, 0};
-    if (warp < words && own >> lane & 1) entry[found + before + __popc(own & ptx_lanes_below())] = (unsigned short)(warp * 32 + lane);
-    found += kind[c].here;
+    const spc_u32 bits = spc_kind_of<kinds>(a, b, c), own = __shfl_sync(~0u, bits, warp);
+    const int until = spc_scan_warp(__popc(bits)), before = found + __shfl_sync(~0u, until - __popc(bits), warp), in_room = __shfl_sync(~0u, until, staged / 32 - 1);
+    const int here = __shfl_sync(~0u, until, 31);
+    if (warp < words && own >> lane & 1) entry[before + __popc(own & ptx_lanes_below())] = (unsigned short)(warp * 32 + lane);
+    if (mine == Config::threads - 32) moved[c].here = here, moved[c].in_room = in_room, moved[c].first = found;
+    found += here;
   }
   if (warp == warps - 1) {
-    spc_listed_counts<kinds> all;
-    spc_tell_kinds<Config, kinds>(told, number, segments, kind, all.at);
-    if (lane == 0) {
-#pragma unroll
-      for (int c = 0; c < kinds; c++) moved[c] = kind[c];
-      entries = all.sum();
-      if (last) all.note(counts, s, lists);
+    __syncwarp();
+    spc_tell_kinds<Config, kinds>(told, number, segments, moved, listed);
+    if (lane == 0 && last) {
+      if (kinds == 1) moved[0].limit = (int)min((long long)(listed.sum() + whole - 1) / whole * whole, extent); // zeros follow
+      listed.note(counts, s, lists);
     }
   }
   __syncthreads();
-  const int end = entries;
-#pragma unroll
-  for (int c = 0; c < kinds; c++)
-    if (mine >= kind[c].first && mine < kind[c].first + kind[c].here) ids[moved[c].begin + mine - kind[c].first] = (int)first + entry[mine];
-  if (!movable) return;
-  // Zeros follow behind the last entry of all.
-  auto limit = [&](int c, const spc_moved_kind &k) { return last && c == kinds - 1 ? (int)min((long long)(end + whole - 1) / whole * whole, extent) : k.begin + k.here; };
-  bool more = false;
 #pragma unroll 1
   for (int c = 0; c < kinds; c++) {
-    const spc_moved_kind k = moved[c];
-    if (!along.aligned) {
-      spc_move_listed<Config>(kept.from, along.pitch, to, extent, rows, entry + k.first, 0, k.here, k.begin, limit(c, k));
-    } else {
-      spc_move_listed<Config>(kept.room, staged, to, extent, rows, entry + k.first, 0, k.in_room, k.begin, k.in_room < k.here ? k.begin + k.in_room : limit(c, k));
+    const int at = mine - moved[c].first;
+    if (at >= 0 && at < moved[c].here) ids[moved[c].begin + at] = (int)first + entry[mine];
+  }
+  if (!movable) return;
+  if constexpr (kinds > 1) spc_clear_between<Config>(to, extent, rows, number, segments, listed);
+  int task = warp;
+  if (!along.aligned) {
+#pragma unroll 1
+    for (int c = 0; c < kinds; c++)
+      spc_move_run<Config>(kept.from, along.pitch, to, extent, rows, entry, 0, moved[c].template early<kinds, segment::rows>(c, moved[c].here), task);
+    return;
+  }
+  // First what lies in shared memory, then what registers held.
+#pragma unroll 1
+  for (int late = 0; late < 2; late++, task = warp) {
+    bool more = false;
+#pragma unroll 1
+    for (int c = 0; c < kinds; c++) {
+      const spc_moved_kind k = moved[c];
+      const spc_moved_run run = late ? k.template late<kinds, segment::rows>(c) : k.template early<kinds, segment::rows>(c, k.in_room);
+      spc_move_run<Config>(kept.room, late ? segment::kept : staged, to, extent, rows, entry, late ? staged : 0, run, task);
       more |= k.in_room < k.here;
     }
-  }
-  if (!more) return;
-  __syncthreads();
-  kept.put_down();
-  __syncthreads();
-#pragma unroll 1
-  for (int c = 0; c < kinds; c++) {
-    const spc_moved_kind k = moved[c];
-    if (k.in_room < k.here)
-      spc_move_listed<Config>(kept.room, segment::kept, to, extent, rows, entry + k.first + k.in_room, staged, k.here - k.in_room, k.begin + k.in_room, limit(c, k));
+    if (late || !more) return;
+    __syncthreads();
+    kept.put_down();
+    __syncthreads();
   }
 }

@@ -177,6 +177,11 @@ template <class Config> struct spc_axis_runs {
     const int size = (int)sizeof(V), per = each > 1 ? 16 / each : 16; // bytes of a micro-tile here
     spc_u32 word[4] = {v.x & spc_non_zero<V>::even, v.y & spc_non_zero<V>::odd, v.z & spc_non_zero<V>::even, v.w & spc_non_zero<V>::odd};
     spc_u32 found = 0;
+    if constexpr (each == 8 && size == 2 && spc_non_zero<V>::even == 0x7fff7fffu) { // two elements at once: a sum's highest bit says so of each
+#pragma unroll
+      for (int i = 0; i < 4; i++) found |= ((word[i] + 0x7fff7fffu) & 0x80008000u) >> (15 - 2 * i);
+      return (found | found >> 15) & 255;
+    }
     static_assert(per >= size, "a micro-tile is an element at least");
 #pragma unroll
     for (int i = 0; i < each; i++) {
