@@ -104,36 +104,32 @@ struct spc_moved_kind {
   }
 };
 
+// How many entries there are of each kind, in a word: three numbers of a segment's entries find room beside each other, and their sums do.
+enum { spc_kind_bits = 10 };
+template <int Kinds> SPC_DEVICE int spc_of_kind(spc_u32 counts, int kind) { return Kinds == 1 ? (int)counts : (int)(counts >> kind * spc_kind_bits & ((1u << spc_kind_bits) - 1)); }
+
 // Says how many entries of each kind a segment has, hears what the segments before it have said, and where its own begin; of two strips all of the pair's, and how many entries
 // there are of each kind.  By a whole warp.
-enum { spc_told_bits = 10 }; // of one kind, where there are three
-template <class Config, int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int segments, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
-  static_assert(Kinds == 1 || Config::segment < 1 << spc_told_bits, "three numbers and a bit are one word");
+template <int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int segments, spc_u32 here, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
   const int lane = (int)threadIdx.x & 31;
-  spc_u32 mine = 0, sum[Kinds] = {};
-#pragma unroll
-  for (int c = 0; c < Kinds; c++) mine |= (spc_u32)kind[c].here << c * spc_told_bits;
-  if (lane == 0) ptx_store_told(told + segment, (int)mine | spc_is_told);
+  spc_u32 sum[Kinds] = {};
+  if (lane == 0) ptx_store_told(told + segment, (int)here | spc_is_told);
   const int until = Kinds > 1 ? segments : segment, low = 16; // of two strips: how many before, and how many at all, 16 bits each
 #pragma unroll 1
   for (int i = lane; i < until; i += 32) {
     const spc_u32 said = (spc_u32)spc_hear(told + i);
-    if constexpr (Kinds == 1) {
-      sum[0] += said;
-    } else {
 #pragma unroll
-      for (int c = 0; c < Kinds; c++) {
-        const spc_u32 entries = said >> c * spc_told_bits & ((1u << spc_told_bits) - 1);
-        sum[c] += (i < segment ? entries : 0) | entries << low;
-      }
+    for (int c = 0; c < Kinds; c++) {
+      const spc_u32 entries = spc_of_kind<Kinds>(said, c);
+      sum[c] += Kinds == 1 ? entries : (i < segment ? entries : 0) | entries << low;
     }
   }
   int begin = 0;
 #pragma unroll
   for (int c = 0; c < Kinds; c++) {
     sum[c] = __reduce_add_sync(~0u, sum[c]);
-    const int own = begin + (int)(Kinds > 1 ? sum[c] & ((1u << low) - 1) : sum[c]), found = Kinds > 1 ? (int)(sum[c] >> low) : (int)sum[c] + kind[c].here;
-    if (lane == 0) kind[c].begin = own, kind[c].limit = own + kind[c].here, all.at[c] = found;
+    const int mine = spc_of_kind<Kinds>(here, c), own = begin + (int)(Kinds > 1 ? sum[c] & ((1u << low) - 1) : sum[c]), found = Kinds > 1 ? (int)(sum[c] >> low) : (int)sum[c] + mine;
+    if (lane == 0) kind[c].begin = own, kind[c].limit = own + mine, all.at[c] = found;
     begin += found;
   }
 }
@@ -161,6 +157,7 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   static_assert(sizeof(V) == 2 && Config::gran == 1 && Config::axis_is_contiguous,
                 "what is brought side by side is single elements of 16 bits, of rows that lie along the axis");
   static_assert(Config::shared_bytes >= segment::rows * staged * 2, "shared_bytes is less than the segment of a strip's rows");
+  static_assert(kinds == 1 || Config::segment < 1 << spc_kind_bits, "three numbers and a bit are one word");
   static_assert(words <= warps && words == 16 && Config::segment <= Config::threads, "a warp has a word, a thread an entry");
   extern __shared__ __align__(128) char spc_shared[];
   __shared__ alignas(16) spc_u32 held[segment::strips][segment::across]; // which columns hold anything
@@ -200,19 +197,21 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   }
   __syncthreads();
   const spc_u32 a = lane < words ? segment::word(held[0], lane) : 0, b = segment::strips > 1 && lane < words ? segment::word(held[segment::strips - 1], lane) : 0;
+  spc_u32 count = 0; // of each kind
+#pragma unroll
+  for (int c = 0; c < kinds; c++) count |= (spc_u32)__popc(spc_kind_of<kinds>(a, b, c)) << c * spc_kind_bits;
+  const spc_u32 until = (spc_u32)spc_scan_warp((int)count), before = __shfl_sync(~0u, until - count, warp), here = __shfl_sync(~0u, until, 31), in_room = __shfl_sync(~0u, until, staged / 32 - 1);
+  const spc_u32 own_a = __shfl_sync(~0u, a, warp), own_b = kinds > 1 ? __shfl_sync(~0u, b, warp) : 0;
   int found = 0;
-#pragma unroll 1
+#pragma unroll
   for (int c = 0; c < kinds; c++) {
-    const spc_u32 bits = spc_kind_of<kinds>(a, b, c), own = __shfl_sync(~0u, bits, warp);
-    const int until = spc_scan_warp(__popc(bits)), before = found + __shfl_sync(~0u, until - __popc(bits), warp), in_room = __shfl_sync(~0u, until, staged / 32 - 1);
-    const int here = __shfl_sync(~0u, until, 31);
-    if (warp < words && own >> lane & 1) entry[before + __popc(own & ptx_lanes_below())] = (unsigned short)(warp * 32 + lane);
-    if (mine == Config::threads - 32) moved[c].here = here, moved[c].in_room = in_room, moved[c].first = found;
-    found += here;
+    const spc_u32 own = spc_kind_of<kinds>(own_a, own_b, c);
+    if (warp < words && own >> lane & 1) entry[found + spc_of_kind<kinds>(before, c) + __popc(own & ptx_lanes_below())] = (unsigned short)(warp * 32 + lane);
+    if (mine == Config::threads - 32) moved[c].here = spc_of_kind<kinds>(here, c), moved[c].in_room = spc_of_kind<kinds>(in_room, c), moved[c].first = found;
+    found += spc_of_kind<kinds>(here, c);
   }
   if (warp == warps - 1) {
-    __syncwarp();
-    spc_tell_kinds<Config, kinds>(told, number, segments, moved, listed);
+    spc_tell_kinds<kinds>(told, number, segments, here, moved, listed);
     if (lane == 0 && last) {
       if (kinds == 1) moved[0].limit = (int)min((long long)(listed.sum() + whole - 1) / whole * whole, extent); // zeros follow
       listed.note(counts, s, lists);
