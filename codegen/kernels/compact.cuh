@@ -87,55 +87,68 @@ template <class Config> struct spc_window_rows {
   }
 };
 
-// So many entries, columns from `first` on, go to consecutive places of each of some rows.  The places `at` (even) and behind it: entries i and i + 1,
-// zeros behind the last up to place `end`.
-template <int Rows>
-SPC_DEVICE void spc_move_entries(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
-                                 int i, int entries, int at, int end) {
-  const bool has[2] = {i >= 0 && i < entries, i + 1 < entries};
-  const int column[2] = {has[0] ? entry[i] - first_column : 0, has[1] ? entry[i + 1] - first_column : 0};
-  const bool first = i >= 0 && at < end, second = at + 1 < end;
-  spc_u32 low[Rows], high[Rows];
-#pragma unroll
-  for (int r = 0; r < Rows; r++) {
-    low[r] = has[0] && r < rows ? from[r * pitch + column[0]] : 0;
-    high[r] = has[1] && r < rows ? from[r * pitch + column[1]] : 0;
-  }
-#pragma unroll
-  for (int r = 0; r < Rows; r++) {
-    unsigned short *place = to + r * extent + at;
-    if (r >= rows) continue;
-    if (first && second) *(spc_u32 *)place = low[r] | high[r] << 16;
-    else if (first) place[0] = (unsigned short)low[r];
-    else if (second) place[1] = (unsigned short)high[r];
-  }
-}
-
 // Entries that go to consecutive places of a run of rows: which, of how many, where the first one goes; behind the last zeros up to place `limit`.
-struct spc_moved_run { int entry, count, begin, limit, row, rows; };
+struct spc_moved_run {
+  int entry, count, begin, limit, row, rows_log; // rows: a power of two, from number `row` on
+  __device__ __forceinline__ int rows() const { return 1 << rows_log; }
+};
+SPC_DEVICE constexpr int spc_log(int n) { return n > 1 ? 1 + spc_log(n / 2) : 0; }
 
-// The same of a block's rows, by all warps.  task: the warp's first one, and what is left of it for the run behind.
-template <class Config>
-SPC_DEVICE void spc_move_run(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
-                             const spc_moved_run &run, int &task) {
-  const int at_once = 4, at0 = run.begin & ~1, lane = (int)threadIdx.x & 31, limit = run.limit; // rows of a lane; whole words
-  const int lanes = limit - at0 > 32 ? 32 : limit - at0 > 16 ? 16 : 8;                          // that have entries of the same rows
-  const int high = at_once * 32 / lanes, parts = (run.rows + high - 1) / high;                 // rows of a warp's task
-  const int tasks = limit > run.begin ? (limit - at0 + 2 * lanes - 1) / (2 * lanes) * parts : 0;
+// A block's rows: where they are read, of which a column is `first` and what lies beside each other `pitch` (known when it is compiled, or 0 and told), where they go, and how many are there.
+template <int Pitch> struct spc_moved_rows {
+  const unsigned short *from;
+  long long told;
+  int first, rows;
+  unsigned short *to;
+  long long extent;
+  __device__ __forceinline__ long long pitch() const { return Pitch ? Pitch : told; }
+};
+
+// A run's whole words, by all warps: a lane has two entries, of four rows; the halves of words that other runs have a share in are moved one by one, behind that (spc_move_edges).
+// task: the warp's first one, and what is left of it for the run behind.
+template <class Config, int Pitch> SPC_DEVICE void spc_move_words(const spc_moved_rows<Pitch> &block, const unsigned short *entry, const spc_moved_run &run, int &task) {
+  const int at_once = 4, lane = (int)threadIdx.x & 31, first = (run.begin + 1) & ~1, words = max(run.limit / 2 - first / 2, 0);
+  const int lanes = words > 16 ? 5 : words > 8 ? 4 : 3, parts = run.rows_log + lanes - 7; // that have words of the same rows, and tasks of the same words: powers of two
+  const int tasks = (words + (1 << lanes) - 1) >> lanes << parts;
 #pragma unroll 1
   for (; task < tasks; task += Config::threads / 32) {
-    const int at = at0 + task / parts * lanes * 2 + lane % lanes * 2, r = run.row + task % parts * high + lane / lanes * at_once;
-    spc_move_entries<at_once>(from + r * pitch, pitch, to + r * extent, extent, min(rows, run.row + run.rows) - r, entry + run.entry, first_column, at - run.begin, run.count, at, limit);
+    const int word = (task >> parts << lanes) + (lane & ((1 << lanes) - 1)), at = first + 2 * word, i = at - run.begin;
+    const int r = run.row + ((task & ((1 << parts) - 1)) << (7 - lanes)) + (lane >> lanes) * at_once, rows = word < words ? min(block.rows, run.row + run.rows()) - r : 0;
+    if (rows <= 0) continue;
+    const bool low = i < run.count, high = i + 1 < run.count;
+    const unsigned short *of_low = block.from + r * block.pitch() + (low ? entry[run.entry + i] - block.first : 0), *of_high = block.from + r * block.pitch() + (high ? entry[run.entry + i + 1] - block.first : 0);
+    spc_u32 v[at_once];
+#pragma unroll
+    for (int k = 0; k < at_once; k++) v[k] = k < rows ? of_low[k * block.pitch()] | (spc_u32)of_high[k * block.pitch()] << 16 : 0;
+    const spc_u32 kept = (low ? 0xffffu : 0) | (high ? 0xffff0000u : 0);
+    spc_u32 *to = (spc_u32 *)(block.to + r * block.extent + at);
+#pragma unroll
+    for (int k = 0; k < at_once; k++)
+      if (k < rows) to[k * (block.extent / 2)] = v[k] & kept;
   }
   task -= tasks;
+}
+
+// The run's first place where it is odd, and its last one where that is even, by all threads, a row each.
+template <class Config, int Pitch> SPC_DEVICE void spc_move_edges(const spc_moved_rows<Pitch> &block, const unsigned short *entry, const spc_moved_run &run) {
+#pragma unroll 1
+  for (int n = (int)threadIdx.x; n < 2 * run.rows(); n += Config::threads) {
+    const bool last = n >> run.rows_log;
+    const int r = run.row + (n & (run.rows() - 1)), at = last ? run.limit - 1 : run.begin, i = at - run.begin;
+    if (run.begin < run.limit && at % 2 != (int)last && r < block.rows)
+      block.to[r * block.extent + at] = i < run.count ? block.from[r * block.pitch() + entry[run.entry + i] - block.first] : (unsigned short)0;
+  }
 }
 
 // So many entries of all rows to the places from `begin` on.
 template <class Config>
 SPC_DEVICE void spc_move_listed(const unsigned short *from, long long pitch, unsigned short *to, long long extent, int rows, const unsigned short *entry, int first_column,
                                 int count, int begin, int limit) {
+  const spc_moved_rows<0> block = {from, pitch, first_column, rows, to, extent};
+  const spc_moved_run run = {0, count, begin, limit, 0, spc_log(Config::rows_a_block)};
   int task = (int)threadIdx.x / 32;
-  spc_move_run<Config>(from, pitch, to, extent, rows, entry, first_column, {0, count, begin, limit, 0, Config::rows_a_block}, task);
+  spc_move_words<Config>(block, entry, run, task);
+  spc_move_edges<Config>(block, entry, run);
 }
 
 template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {

@@ -93,7 +93,7 @@ struct spc_moved_kind {
   int here, in_room, first, begin, limit;
   // Which rows take it: of one kind all, of three the first strip's, all, or the second's.
   template <int Kinds, int Rows> SPC_DEVICE spc_moved_run run(int c, int entry, int count, int begin, int limit) {
-    return {entry, count, begin, limit, Kinds > 1 && c == 2 ? Rows / 2 : 0, Kinds > 1 && c != 1 ? Rows / 2 : Rows};
+    return {entry, count, begin, limit, Kinds > 1 && c == 2 ? Rows / 2 : 0, spc_log(Rows) - (Kinds > 1 && c != 1)};
   }
   // What lies in shared memory at first, and what comes there then.
   template <int Kinds, int Rows> __device__ __forceinline__ spc_moved_run early(int c, int of_them) const {
@@ -225,27 +225,25 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   }
   if (!movable) return;
   if constexpr (kinds > 1) spc_clear_between<Config>(to, extent, rows, number, segments, listed);
-  int task = warp;
-  if (!along.aligned) {
+  auto move = [&](const auto &block, auto run_of) {
+    int task = warp;
 #pragma unroll 1
-    for (int c = 0; c < kinds; c++)
-      spc_move_run<Config>(kept.from, along.pitch, to, extent, rows, entry, 0, moved[c].template early<kinds, segment::rows>(c, moved[c].here), task);
+    for (int c = 0; c < kinds; c++) spc_move_words<Config>(block, entry, run_of(c), task);
+#pragma unroll 1
+    for (int c = 0; c < kinds; c++) spc_move_edges<Config>(block, entry, run_of(c));
+  };
+  if (!along.aligned) {
+    move(spc_moved_rows<0>{kept.from, along.pitch, 0, rows, to, extent}, [&](int c) { return moved[c].template early<kinds, segment::rows>(c, moved[c].here); });
     return;
   }
   // First what lies in shared memory, then what registers held.
-#pragma unroll 1
-  for (int late = 0; late < 2; late++, task = warp) {
-    bool more = false;
-#pragma unroll 1
-    for (int c = 0; c < kinds; c++) {
-      const spc_moved_kind k = moved[c];
-      const spc_moved_run run = late ? k.template late<kinds, segment::rows>(c) : k.template early<kinds, segment::rows>(c, k.in_room);
-      spc_move_run<Config>(kept.room, late ? segment::kept : staged, to, extent, rows, entry, late ? staged : 0, run, task);
-      more |= k.in_room < k.here;
-    }
-    if (late || !more) return;
-    __syncthreads();
-    kept.put_down();
-    __syncthreads();
-  }
+  move(spc_moved_rows<staged>{kept.room, 0, 0, rows, to, extent}, [&](int c) { return moved[c].template early<kinds, segment::rows>(c, moved[c].in_room); });
+  bool more = false;
+#pragma unroll
+  for (int c = 0; c < kinds; c++) more |= moved[c].in_room < moved[c].here;
+  if (!more) return;
+  __syncthreads();
+  kept.put_down();
+  __syncthreads();
+  move(spc_moved_rows<segment::kept>{kept.room, 0, staged, rows, to, extent}, [&](int c) { return moved[c].template late<kinds, segment::rows>(c); });
 }
