@@ -218,7 +218,8 @@ static looking looking_cost(pass_context *context, const ir_candidate *candidate
                guard_cost(p, candidate, cost.fused);
   if (is_listed_at_once(candidate, cost.fused)) cost.lists -= p->launch_us;
   if (reads_values(candidate)) cost.lists += pass_cost_pack(p, cover * elements * (double)ir_dtype_bytes(x->dtype));
-  if (pass_is_packing(candidate)) cost.lists += (is_moved_at_once(candidate, cost.fused) ? pass_cost_move : pass_cost_compact)(p, elements * (double)ir_dtype_bytes(x->dtype), covers.both);
+  const double bytes = elements * (double)ir_dtype_bytes(x->dtype);
+  if (pass_is_packing(candidate)) cost.lists += is_moved_at_once(candidate, cost.fused) ? pass_cost_move(p, bytes, covers.one, pass_is_paired(candidate)) : pass_cost_compact(p, bytes, covers.both);
   if (candidate->regrouped) cost.lists += p->launch_us + p->regroup_us;
   if (compresses_rows(context, candidate))
     cost.lists = pass_cost_compress(p, elements, x->dtype, cover) + pass_cost_guard(p, 1);

@@ -507,7 +507,9 @@ double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
   return p->compact_us + microseconds_of_bytes(bytes * share, read * p->gather_gbs) + microseconds_of_bytes(bytes * fmin(1, cover), written * p->bandwidth_gbs);
 }
 
-double pass_cost_move(const pass_profile *p, double bytes, double cover) { return p->move_us + microseconds_of_bytes(bytes * fmin(1, cover), p->move_gbs); }
+double pass_cost_move(const pass_profile *p, double bytes, double cover, bool pairs) {
+  return p->move_us + (pairs ? p->pair_list_us : 0) + microseconds_of_bytes(bytes * fmin(1, cover), p->move_gbs);
+}
 
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover) {
   const double columns = 16; /* that are written together: memory is, in sectors; others are filled while the product runs */

@@ -120,7 +120,7 @@ double pass_cost_detect(const pass_profile *p, double rows, double cols, ir_dtyp
 /* What is listed of each of an operand's rows brought side by side: a launch that makes the lists reads the operand once more. */
 double pass_cost_compact(const pass_profile *p, double bytes, double cover);
 /* The same by the launch that has read them. */
-double pass_cost_move(const pass_profile *p, double bytes, double cover);
+double pass_cost_move(const pass_profile *p, double bytes, double cover, bool pairs);
 double pass_cost_in_place(const pass_profile *p, double m, double n, double cover); /* of a result of m x n, above the product of its listed columns */
 /* A whole result of so many bytes, and as many of conditions, of which this share was computed side by side. */
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover);

@@ -553,7 +553,7 @@ static void lists(bench *b, const ir_stage *s, const list_case *c) {
     bool dense = c->guarded && ((int32_t *)array_of(b, s->detects->verdict)->host)[0] > 0;
     bool unordered = dense && c->way == LIST_REGROUPED; /* a sample may have said so: there is no order then */
     double cover = unordered ? 1 : check_lists(b, s, c, dense);
-    bool alone = c->way == LIST_ALONE || c->way == LIST_BROUGHT_ALONE || c->way == LIST_KROWS; /* who reads it decides; a sample may have */
+    bool alone = c->way == LIST_ALONE || c->way == LIST_BROUGHT_ALONE || c->way == LIST_BROUGHT_PAIRS_ALONE || c->way == LIST_KROWS; /* who reads it decides; a sample may have */
     if (alone && dense && cover < thresholds[t] - 0.15) fail(b, s, s->row, "verdict", thresholds[t], 1, cover);
     if (unordered && thresholds[t] > 1) fail(b, s, s->row, "verdict", thresholds[t], 1, 0);
     else if (c->guarded && !unordered && !alone) check_verdict(b, s, cover, thresholds[t]);

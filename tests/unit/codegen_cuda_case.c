@@ -469,8 +469,9 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   if (l->way == LIST_ROWS) give_rows(c, made), give_words_to_tell(c, made), v->pattern.gran_rows = 1; /* told: else a sample does not trust rows that hold little */
   if (l->way == LIST_KROWS) give_sections(c, made, l->gran);
   if (l->way == LIST_REGROUPED) give_order(c, made);
-  if (l->way == LIST_PAIRS) give_pairs(c, made);
-  if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_ALONE) give_side_by_side(c, made);
+  const bool pairs = l->way == LIST_BROUGHT_PAIRS || l->way == LIST_BROUGHT_PAIRS_ALONE;
+  if (l->way == LIST_PAIRS || pairs) give_pairs(c, made);
+  if (l->way == LIST_BROUGHT || l->way == LIST_BROUGHT_ALONE || pairs) give_side_by_side(c, made);
   if (l->guarded) {
     made->verdict = workspace(c, "V.verdict", IR_I32, ir_int(c->arena, 1));
     made->threshold = workspace(c, "V.threshold", IR_F64, ir_int(c->arena, 1));
@@ -479,6 +480,7 @@ ir_stage *cuda_case_list(cuda_cases *c, const list_case *l) {
   s->detects = made;
   if (l->way == LIST_ALONE) alone_reader(c, made, r, f, "gemm_kgather_tma_128x256x64");
   if (l->way == LIST_BROUGHT_ALONE) alone_reader(c, made, r, f, "gemm_kpack_tma_128x256x64");
+  if (l->way == LIST_BROUGHT_PAIRS_ALONE) alone_reader(c, made, r, f, "gemm_kpackpair_tma_128x256x64");
   return s;
 }
 

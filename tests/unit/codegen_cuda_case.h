@@ -55,7 +55,9 @@ typedef enum list_way {
   LIST_KROWS,     /* of each `strip` values of F the rows that hold anything in them, in sections of `gran` rows, packed */
   LIST_PAIRS,     /* two strips share a list that tells them apart */
   LIST_BROUGHT,   /* what is listed of each row is brought side by side */
-  LIST_BROUGHT_ALONE /* that, and one kernel alone reads it, and decides; in one launch */
+  LIST_BROUGHT_ALONE, /* that, and one kernel alone reads it, and decides; in one launch */
+  LIST_BROUGHT_PAIRS, /* both of two strips that share a list */
+  LIST_BROUGHT_PAIRS_ALONE
 } list_way;
 
 /* Lists of V[R][F]: strips of R (0: one strip), micro-tiles along F. */

@@ -203,6 +203,10 @@ const product_case cuda_product_cases[] = {
     {"gemm_kpack_tma_128x256x64", IR_F16, IR_F16, 'r', 'r', 'c', false, 256, 1, .epilogue = CASE_RESIDUAL},
     {"gemm_kpack_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 128, 1, .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
     {"gemm_kpack_tma_128x256x64", IR_F16, IR_F32, 'r', 'r', 'c', false, 128, 1, .epilogue = CASE_SCALES},
+    {"gemm_kpackpair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, 64, 1, CASE_BIAS_RELU, 0, .way = CASE_STRAIGHT},
+    {"gemm_kpackpair_tma_128x256x64", IR_F16, IR_F16, 'r', 'r', 'c', false, 64, 1, .epilogue = CASE_RESIDUAL},
+    {"gemm_kpackpair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'r', 'r', false, 64, 1, .epilogue = CASE_SCALES, .guard = 1, .way = CASE_BOTH},
+    {"gemm_kpackpair_tma_128x256x64", IR_F16, IR_F32, 'r', 'r', 'c', false, 64, 1, .epilogue = CASE_SCALES},
     {"gemm_npair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE},
     {"gemm_npair_tma_128x256x64", IR_BF16, IR_BF16, 'r', 'c', 'c', false, 64, 1, .epilogue = CASE_GATE, .guard = 1},
     {"gemm_npair_tma_128x256x64", IR_F16, IR_F16, 'c', 'c', 'c', false, 64, 1, .epilogue = CASE_BIAS_RELU},
@@ -496,5 +500,7 @@ const list_case cuda_list_cases[] = {
     {IR_BF16, 'r', 128, 1, true, true, LIST_BROUGHT}, {IR_F16, 'r', 256, 1, true, false, LIST_BROUGHT}, {IR_BF16, 'r', 24, 1, true, true, LIST_BROUGHT},
     {IR_BF16, 'r', 64, 1, true, true, LIST_BROUGHT}, {IR_F16, 'r', 128, 1, true, true, LIST_BROUGHT},
     {IR_BF16, 'r', 128, 1, true, true, LIST_BROUGHT_ALONE}, {IR_F16, 'r', 128, 1, true, true, LIST_BROUGHT_ALONE},
+    {IR_BF16, 'r', 64, 1, true, true, LIST_BROUGHT_PAIRS}, {IR_F16, 'r', 64, 1, true, false, LIST_BROUGHT_PAIRS},
+    {IR_BF16, 'r', 64, 1, true, true, LIST_BROUGHT_PAIRS_ALONE}, {IR_F16, 'r', 64, 1, true, true, LIST_BROUGHT_PAIRS_ALONE},
 };
 const int cuda_list_case_count = IR_COUNT(cuda_list_cases);
