@@ -508,7 +508,9 @@ double pass_cost_compact(const pass_profile *p, double bytes, double cover) {
 }
 
 double pass_cost_move(const pass_profile *p, double bytes, double cover, bool pairs) {
-  return p->move_us + (pairs ? p->pair_list_us : 0) + microseconds_of_bytes(bytes * fmin(1, cover), p->move_gbs);
+  const double held = 256 * 1024; /* bytes of a unit's two blocks */
+  double turns = fmax(1, bytes / (p->units * held));
+  return p->move_us + (pairs ? p->pair_list_us * turns : 0) + microseconds_of_bytes(bytes * fmin(1, cover), p->move_gbs);
 }
 
 double pass_cost_spread(const pass_profile *p, double bytes, double asked, double cover) {

@@ -374,11 +374,20 @@ static void add_named_boxes(pass_context *context, const ir_kernel *kernel, pass
   }
 }
 
+static const ir_expr *other_operand(const pass_sum *sum, const pass_listed *operand) { return operand->access == sum->a ? sum->b : sum->a; }
+
 static const char *other_operand_fits(const pass_sum *sum, const pass_listed *operand) {
-  const ir_expr *other = operand->access == sum->a ? sum->b : sum->a;
-  return pass_contiguous_index(other, false) == sum->k
+  return pass_contiguous_index(other_operand(sum, operand), false) == sum->k
              ? "the other operand has the summed axis contiguous: its rows cannot be gathered"
              : NULL;
+}
+
+/* Of the operand whose rows lists would name: what the sum runs along is contiguous. */
+static void missed_other_layout(pass_context *context, const pass_listed *operand, const ir_expr *other) {
+  const ir_index *free = other->args[0]->index == operand->axis ? other->args[1]->index : other->args[0]->index;
+  ir_diag_add(context->sink, IR_DIAG_LAYOUT_MISSED, other->tensor->span,
+              "lists of `%s` along %s take rows of `%s`, whose %s axis would have to be contiguous; it is stored with %s contiguous. `as dense_t` would allow them",
+              operand->access->tensor->name, operand->axis->name, other->tensor->name, free->name, operand->axis->name);
 }
 
 static void missed_layout(pass_context *context, const pass_listed *operand) {
@@ -531,10 +540,14 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   pass_ways_rows(context, kernel, ways, &operand);
   pass_ways_krows(context, kernel, ways, &operand);
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
+  const ir_expr *other = other_operand(&ways->sum, &operand);
+  bool crossed = other_operand_fits(&ways->sum, &operand) && (packs || strip_last || pass_layout_is_free(kernel, factor->tensor)) && other->tensor->role == IR_ROLE_IN && other->tensor->rank == 2;
   if (!found)
     refuse(context, ways, factor->tensor,
            "no kernel of this target gathers operands of this dtype");
-  else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor) &&
+  else if (crossed) {
+    if (!blocks_serve(context, ways, factor->tensor)) missed_other_layout(context, &operand, other);
+  } else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor) &&
            !blocks_serve(context, ways, factor->tensor) && !is_packed(ways, factor->tensor))
     missed_layout(context, &operand);
 }

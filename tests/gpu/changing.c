@@ -16,6 +16,7 @@
 /* Launches take no time, and one tile is fast that can stand in front: it does at any size. */
 #define LISTS "floor_odds = 0\n" /* whatever looking in vain costs */
 #define FRONTS LISTS "launch_us = 0.01\nstart_us = 0.01\nsample_us = 0.01\nfront_us = 0.01\ncolumn_tile_us = 0.01\nspread_us = 0.01\nexchange_us = 1000\nrate tma_128x256 = 50\n"
+#define PAIRS "rate kpack_tma_128 = 50\n"
 #define OF_A(LAYOUT, GRAN)                                                                                                          \
   "spx 1; dim M: dyn <= 4096; dim K: dyn <= 4096; dim N: dyn <= 4096; kernel k { in A: bf16[M,K]" LAYOUT " ~ zeros(dynamic, "       \
   "density=0.1, gran=" GRAN "); in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
@@ -41,6 +42,8 @@ typedef struct job {
 static const job jobs[] = {
     {"A row by row", OF_A("", "128x1"), LISTS, 128, 1, 1024, 264, 1088, false, false, false},
     {"A row by row, behind a front", OF_A("", "128x1"), FRONTS, 128, 1, 1024, 264, 1088, false, false, false},
+    {"A row by row, strips of 64", OF_A("", "64x1"), PAIRS LISTS, 64, 1, 1024, 264, 1088, false, false, false},
+    {"A row by row, strips of 64, behind a front", OF_A("", "64x1"), PAIRS FRONTS, 64, 1, 1000, 264, 1088, false, false, false},
     {"A column by column", OF_A(" as dense_t", "128x1"), LISTS, 128, 1, 1024, 264, 1024, true, false, false},
     {"blocks of A", OF_A("", "128x64"), LISTS, 128, 64, 1024, 264, 1024, false, false, false},
     {"whole rows, behind a front", OF_A("", "1x4096"), FRONTS, 1, 1088, 2048, 264, 1088, false, false, false},
