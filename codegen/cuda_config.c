@@ -644,6 +644,7 @@ static void put_list_kernel(const config *c) {
   else if (c->l->compacted) line(c, "static constexpr int stretch = %d, window = %d, windows = %d; // columns", CG_COMPACT_STRETCH, CG_COMPACT_WINDOW, CG_COMPACT_WINDOWS);
   line(c, "static constexpr bool tells = %s;", c->l->tells ? "true" : "false");
   line(c, "static constexpr bool foretells = %s; // a sample's rows those that it has not seen, where there are registers for it", strcmp(c->l->part, "detect_bits") ? "true" : "false");
+  line(c, "static constexpr bool weighed = %s; // its sample against another list's", c->l->sampling && c->l->sample ? "true" : "false");
   if (c->l->tells && c->l->live) line(c, "SPC_DEVICE int *told(const spc_args &args) { return counts(args) + 1; }");
   else if (c->l->tells) put_pointer(c, "told", "int", c->l->buf_bits);
   if (c->l->tells) put_size(c, "told_words", c->l->live ? ir_ceil_div(c->arena, list->capacity, 32) : cg_segments(c->arena, list));

@@ -320,8 +320,9 @@ template <class Config> SPC_DEVICE bool spc_sample_columns(const spc_args &args,
   using axis = spc_axis_runs<Config>;
   const int places = axis::warps > 8 && axis::warps < 16 ? axis::warps : 16, across = 2, turns = (places + axis::warps - 1) / axis::warps, at_least = 64;
   const int rows = Config::strip < 128 ? Config::strip : 128, apart = Config::strip / rows, at_once = 32 / across, loads = (rows + at_once - 1) / at_once;
-  const int samples = places * across * axis::each, half = (loads + 1) / 2; // of the loads
-  const bool foretells = Config::foretells && !Config::counts_asked && half % 2 == 0;
+  const bool few = Config::weighed && rows <= 64; // half of so few rows foretell too little of the others, where the cover is compared with another list's
+  const int samples = places * across * axis::each, half = few ? loads : (loads + 1) / 2; // of the loads
+  const bool foretells = Config::foretells && !Config::counts_asked && !few && half % 2 == 0;
   const spc_u32 strips = (spc_u32)Config::strips(args), wide = (spc_u32)Config::capacity(args) / (across * axis::each); // in pairs of chunks
   const spc_u64 columns = (spc_u64)strips * wide; // a strip high
   if (columns < (spc_u64)places || columns * across * Config::strip < (spc_u64)places * rows * at_least || columns >> 28) return false; // so many times 16 are 32 bits
@@ -564,7 +565,8 @@ template <class Config> SPC_DEVICE void spc_clear_counters(const spc_args &args)
 }
 
 // ---- what blocks tell each other -------------------------------------------------------------------------------
-// How many entries each has found: bit 31 beside the number; 0: nobody has said it yet.  Blocks wait for lower numbers alone, which have begun.
+// How many entries each has found: bit 31 beside the number; 0: nobody has said it yet.  Blocks wait for lower numbers, which have begun, or (compact_strips.cuh) for so few
+// others that all find room together.
 constexpr int spc_is_told = (int)0x80000000u;
 SPC_DEVICE int spc_hear(const int *told) {
   int said;

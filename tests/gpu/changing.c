@@ -16,7 +16,7 @@
 /* Launches take no time, and one tile is fast that can stand in front: it does at any size. */
 #define LISTS "floor_odds = 0\n" /* whatever looking in vain costs */
 #define FRONTS LISTS "launch_us = 0.01\nstart_us = 0.01\nsample_us = 0.01\nfront_us = 0.01\ncolumn_tile_us = 0.01\nspread_us = 0.01\nexchange_us = 1000\nrate tma_128x256 = 50\n"
-#define PAIRS "rate kpack_tma_128 = 50\n"
+#define PAIRS "rate kpack_tma_128 = 50\nmove_us = 0.01\npair_list_us = 0.01\npair_tile_us = 0.01\n"
 #define OF_A(LAYOUT, GRAN)                                                                                                          \
   "spx 1; dim M: dyn <= 4096; dim K: dyn <= 4096; dim N: dyn <= 4096; kernel k { in A: bf16[M,K]" LAYOUT " ~ zeros(dynamic, "       \
   "density=0.1, gran=" GRAN "); in B: bf16[K,N]; out C[m,n] = sum[k] A[m,k]*B[k,n] : bf16 acc f32; }"
