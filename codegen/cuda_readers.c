@@ -73,8 +73,8 @@ static bool are_few_and_wide(const ir_list *list) {
   return ir_size_bound(list->strips, &strips) && strips < few && !(ir_size_bound(list->axis->extent, &columns) && columns <= wide);
 }
 
-/* Blocks that bring a list's entries side by side have a segment of columns each.  Of two strips each waits for all of them: so few find room together, two a
- * multiprocessor, whatever else runs beside them. */
+/* Blocks that bring a list's entries side by side have a segment of columns each.  Of two strips each waits for all of them: so few find room together on sixteen
+ * multiprocessors, the least that a device of this kind is cut into. */
 static bool fits_segments(const ir_list *list) {
   int64_t capacity;
   return ir_size_bound(list->capacity, &capacity) && capacity <= IR_PAIR_COLUMNS;

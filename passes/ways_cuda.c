@@ -431,6 +431,7 @@ static bool can_pack(pass_context *context, const ir_kernel *kernel, const pass_
 /* Two strips share a list of what is brought side by side where the launch that has read their rows makes it: its blocks wait for each other (kernels/compact_strips.cuh). */
 static const char *pair_misfit(pass_context *context, const ir_kernel *kernel, const ir_candidate *candidate) {
   int64_t columns;
+  if (context->program->reproducible) return "blocks that make a list of two strips wait for each other, and where they find no room dense is computed: `reproducible` keeps to what values alone decide";
   if (pass_list_is_fused(context, candidate)) return "an epilogue has made the bits: two strips share a list where their values are looked at";
   if (!pass_reads_alone(kernel, candidate)) return "two strips share a list that one product alone reads";
   if (!ir_size_bound(candidate->axis->extent, &columns) || columns > IR_PAIR_COLUMNS)

@@ -40,8 +40,9 @@ typedef struct spc_tensor_maps {
 
 /* Behind a front (kernels/front.cuh), that was launched too; and the last launch there. */
 enum { SPC_FLAG_REPRODUCIBLE = 1, SPC_FLAG_BEHIND = 2, SPC_FLAG_LAST = 4 };
-/* A verdict has 1 + a cover in 65536ths, and beside it, where it is for dense, that the front has computed.  Or the other one of two lists counts. */
-enum { SPC_VERDICT_COVER = (1 << 18) - 1, SPC_VERDICT_ELSEWHERE = 1 << 18, SPC_VERDICT_FRONT = 1 << 20 };
+/* A verdict has 1 + a cover in 65536ths, and beside it, where it is for dense, that the front has computed, or that blocks which make the list have not found
+ * room together (kernels/compact_strips.cuh).  Or the other one of two lists counts. */
+enum { SPC_VERDICT_COVER = (1 << 17) - 1, SPC_VERDICT_VAIN = 1 << 17, SPC_VERDICT_ELSEWHERE = 1 << 18, SPC_VERDICT_FRONT = 1 << 20 };
 enum { SPC_STICKY_RANGE = 1, SPC_STICKY_CAPACITY = 2 };
 
 #ifdef __cplusplus

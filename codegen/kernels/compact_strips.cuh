@@ -8,9 +8,10 @@
 // and waits for all segments of the pair: a kind begins behind all of the one before.  A strip's rows take its own entries.  K tiles in which one kind ends and the
 // next begins are multiplied by both halves: what a strip has no entry for is zeros there, which the last segment's block stores.
 //
-// All multiprocessors together hold 4096 x 4096 elements.  Blocks begin in the order of their numbers, so that nobody waits for one that waits for room: of pairs
-// the blocks before have ended or are there, and a pair has no more blocks than find room together (cuda_readers.c).  Who reads the list decides, from the
-// counts (guard.cuh): a sample alone is looked at here, where no front has done that.
+// All multiprocessors together hold 4096 x 4096 elements.  Blocks begin in the order of their numbers, so that nobody waits for one that waits for room.  Of pairs
+// all blocks before are there or have ended, and those of one find room together (cuda_readers.c); where they do not, in a few multiprocessors' share of a
+// device, a block waits in vain some time, says dense, and leaves.  Who reads the list decides, from the counts (guard.cuh): a sample alone is looked at here,
+// where no front has done that.
 // Who multiplies comes when all blocks have left, to find all multiprocessors at once.
 // Somebody has cleared what blocks tell: the front, or in its place a launch (spc_clear).
 // Config names: those of compact.cuh, without windows; segment, staged (columns, of them in shared memory), told, tells (words that there are).
@@ -108,22 +109,35 @@ struct spc_moved_kind {
 enum { spc_kind_bits = 10 };
 template <int Kinds> SPC_DEVICE int spc_of_kind(spc_u32 counts, int kind) { return Kinds == 1 ? (int)counts : (int)(counts >> kind * spc_kind_bits & ((1u << spc_kind_bits) - 1)); }
 
+// Whether a block has waited in vain, which lets all others know; where nobody decides they wait on.
+template <class Config> SPC_DEVICE bool spc_gave_up(const spc_args &args) {
+  if constexpr (Config::decides) {
+    const int said = spc_verdict(Config::verdict(args)); // or, for a moment, what the run before has found
+    return said > 0 && (said & SPC_VERDICT_VAIN);
+  }
+  return false;
+}
+
 // Says how many entries of each kind a segment has, hears what the segments before it have said, and where its own begin; of two strips all of the pair's, and how many entries
-// there are of each kind.  By a whole warp.
-template <int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int segments, spc_u32 here, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
+// there are of each kind.  By a whole warp; false: it has waited in vain.
+enum { spc_most_looks = 1 << 16 }; // at a word that nobody has told, of two strips: some 50 ms
+template <class Config, int Kinds>
+SPC_DEVICE bool spc_tell_kinds(const spc_args &args, int *told, int segment, int segments, spc_u32 here, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
   const int lane = (int)threadIdx.x & 31;
   spc_u32 sum[Kinds] = {};
+  bool heard = true;
   if (lane == 0) ptx_store_told(told + segment, (int)here | spc_is_told);
   const int until = Kinds > 1 ? segments : segment, low = 16; // of two strips: how many before, and how many at all, 16 bits each
 #pragma unroll 1
   for (int i = lane; i < until; i += 32) {
-    const spc_u32 said = (spc_u32)spc_hear(told + i);
+    const spc_u32 said = (spc_u32)(Kinds == 1 ? spc_hear(told + i) : spc_hear_soon(told + i, spc_most_looks, [&] { return spc_gave_up<Config>(args); }, heard));
 #pragma unroll
     for (int c = 0; c < Kinds; c++) {
       const spc_u32 entries = spc_of_kind<Kinds>(said, c);
       sum[c] += Kinds == 1 ? entries : (i < segment ? entries : 0) | entries << low;
     }
   }
+  if (Kinds > 1 && !__all_sync(~0u, heard)) return false;
   int begin = 0;
 #pragma unroll
   for (int c = 0; c < Kinds; c++) {
@@ -132,6 +146,7 @@ template <int Kinds> SPC_DEVICE void spc_tell_kinds(int *told, int segment, int 
     if (lane == 0) kind[c].begin = own, kind[c].limit = own + mine, all.at[c] = found;
     begin += found;
   }
+  return true;
 }
 
 // What a pair's rows have no entry for in k tiles that both halves multiply, and behind the last: zeros.  A segment's block takes some of the rows, a warp each.
@@ -160,10 +175,11 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   static_assert(kinds == 1 || Config::segment < 1 << spc_kind_bits, "three numbers and a bit are one word");
   static_assert(words <= warps && words == 16 && Config::segment <= Config::threads, "a warp has a word, a thread an entry");
   extern __shared__ __align__(128) char spc_shared[];
-  __shared__ alignas(16) spc_u32 held[segment::strips][segment::across]; // which columns hold anything
+  __shared__ alignas(16) spc_u32 holds[segment::strips][segment::across]; // which columns hold anything
   __shared__ unsigned short entry[Config::segment];
   __shared__ spc_moved_kind moved[kinds];
   __shared__ spc_listed_counts<kinds> listed; // up to the segment's last entry; of two strips, at all
+  __shared__ bool in_vain; // others of the pair have not found room
   spc_clear_counters<Config>(args);
   if constexpr (Config::decides)
     if (spc_asks_first<Config>(args, [&] { return spc_sample_values<Config>(args); })) return;
@@ -172,13 +188,13 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   const int s = segments ? (int)blockIdx.x / segments : 0, number = segments ? (int)blockIdx.x % segments : 0, lists = spc_lists_of<Config>(args);
   const long long m0 = (long long)s * segment::rows, first = (long long)number * Config::segment;
   const int rows = (int)min(along.rows - m0, (long long)segment::rows), columns = (int)min(along.extent - first, (long long)Config::segment);
-  if (s >= lists) return;
+  if (s >= lists || (kinds > 1 && spc_gave_up<Config>(args))) return;
   if (segments == 0) {
     if (mine == 0) spc_listed_counts<spc_listed_kinds<Config>>{}.note(Config::counts(args), s, lists);
     return;
   }
   segment kept = {(const unsigned short *)along.from + m0 * along.pitch + first, along.pitch, columns, rows, (unsigned short *)spc_shared, {}};
-  if (mine < segment::strips * segment::across) (&held[0][0])[mine] = 0;
+  if (mine < segment::strips * segment::across) (&holds[0][0])[mine] = 0;
   __syncthreads();
   const bool last = number == segments - 1, movable = along.extent % 2 == 0; // else another kernel multiplies, from the values as they lie
   // What the block is handed is asked for before its rows: behind them it would come when they have.
@@ -188,15 +204,15 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
   asm volatile("" : "+l"(ids), "+l"(told), "+l"(counts), "+l"(to), "+l"(extent));
   if (along.aligned) {
     kept.bring();
-    kept.template look<0>(held[0]);
-    if constexpr (segment::strips > 1) kept.template look<1>(held[1]);
+    kept.template look<0>(holds[0]);
+    if constexpr (segment::strips > 1) kept.template look<1>(holds[1]);
   } else if (warp < words) {
 #pragma unroll
     for (int strip = 0; strip < segment::strips; strip++)
-      segment::note(held[strip], warp, spc_find_word<Config>(args, (long long)s * segment::strips + strip, first / 32 + warp));
+      segment::note(holds[strip], warp, spc_find_word<Config>(args, (long long)s * segment::strips + strip, first / 32 + warp));
   }
   __syncthreads();
-  const spc_u32 a = lane < words ? segment::word(held[0], lane) : 0, b = segment::strips > 1 && lane < words ? segment::word(held[segment::strips - 1], lane) : 0;
+  const spc_u32 a = lane < words ? segment::word(holds[0], lane) : 0, b = segment::strips > 1 && lane < words ? segment::word(holds[segment::strips - 1], lane) : 0;
   spc_u32 count = 0; // of each kind
 #pragma unroll
   for (int c = 0; c < kinds; c++) count |= (spc_u32)__popc(spc_kind_of<kinds>(a, b, c)) << c * spc_kind_bits;
@@ -211,13 +227,19 @@ template <class Config> SPC_DEVICE void spc_compact_strips(const spc_args &args)
     found += spc_of_kind<kinds>(here, c);
   }
   if (warp == warps - 1) {
-    spc_tell_kinds<kinds>(told, number, segments, here, moved, listed);
-    if (lane == 0 && last) {
+    const bool heard = spc_tell_kinds<Config, kinds>(args, told, number, segments, here, moved, listed);
+    if (lane == 0) in_vain = !heard;
+    if (lane == 0 && last && heard) {
       if (kinds == 1) moved[0].limit = (int)min((long long)(listed.sum() + whole - 1) / whole * whole, extent); // zeros follow
       listed.note(counts, s, lists);
     }
   }
   __syncthreads();
+  if (kinds > 1 && in_vain) {
+    if constexpr (Config::decides)
+      if (mine == 0) *Config::verdict(args) = (1 + 65536) | SPC_VERDICT_VAIN;
+    return;
+  }
 #pragma unroll 1
   for (int c = 0; c < kinds; c++) {
     const int at = mine - moved[c].first;

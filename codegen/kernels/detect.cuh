@@ -573,6 +573,13 @@ SPC_DEVICE int spc_hear(const int *told) {
   while ((said = ptx_load_told(told)) == 0) {}
   return said & ~spc_is_told;
 }
+// The same of who may not have begun: heard is false where others have given up, or after so many looks.
+template <class GivenUp> SPC_DEVICE int spc_hear_soon(const int *told, int looks, GivenUp given_up, bool &heard) {
+  int said;
+  while ((said = ptx_load_told(told)) == 0 && looks > 0) looks = looks % 64 == 0 && given_up() ? 0 : looks - 1;
+  heard = heard && said != 0;
+  return said & ~spc_is_told;
+}
 template <class Config> SPC_DEVICE void spc_clear_told(const spc_args &args) {
   if constexpr (Config::tells)
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < Config::told_words(args); i += (long long)gridDim.x * blockDim.x) Config::told(args)[i] = 0;

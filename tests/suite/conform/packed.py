@@ -83,7 +83,6 @@ for k in (1030, 4098, 333):
 for m in (17, 63, 64, 65, 128, 129, 193, 1000):
     product(m, 136, 520, "a tenth", strip=64)
 product(260, 136, 4104, "a tenth", negative=True, strip=64)
-product(260, 136, 4104, "uneven", options=("--reproducible",), strip=64)
 for guard in ("dense", None):
     for kind in ("a tenth", "full", "uneven", "nothing"):
         product(520, 136, 1032, kind, guard=guard, strip=64)
