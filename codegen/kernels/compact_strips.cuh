@@ -120,7 +120,7 @@ template <class Config> SPC_DEVICE bool spc_gave_up(const spc_args &args) {
 
 // Says how many entries of each kind a segment has, hears what the segments before it have said, and where its own begin; of two strips all of the pair's, and how many entries
 // there are of each kind.  By a whole warp; false: it has waited in vain.
-enum { spc_most_looks = 1 << 16 }; // at a word that nobody has told, of two strips: some 50 ms
+enum { spc_most_looks = 1 << 20 }; // at a word that nobody has told, of two strips: more than half a second
 template <class Config, int Kinds>
 SPC_DEVICE bool spc_tell_kinds(const spc_args &args, int *told, int segment, int segments, spc_u32 here, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
   const int lane = (int)threadIdx.x & 31;
