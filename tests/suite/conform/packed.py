@@ -51,7 +51,7 @@ schedule k for sm_90a { tile y m=128 n=256 k=64; }
     W = ROUND[dtype](rng.integers(-2, 3, (k, n)).astype(np.float64))
     forced = ("--force-guard=" + guard,) if guard else ()
     tiled_case("packed: %d x %d x %d, %dx1, %s, %s%s %s %s" % (m, n, k, strip, kind, dtype, ", negative zeros" if negative else "", guard, " ".join(options)), text, dict(h=h, W=W), dict(y=f64(h) @ f64(W)),
-               rtol=1e-2, options=(LISTS[strip], *forced, *options), kernels=[KERNEL[strip]] if HERE and k % 8 == 0 and k > 8 and m > (16 if strip == 128 else 64) else [])
+               rtol=1e-2, options=(LISTS[strip], *forced, *options), kernels=[KERNEL[strip]] if HERE and k % 8 == 0 and k > (8 if strip == 128 else 72) and m > (16 if strip == 128 else 64) else [])
 
 
 KINDS = ("a tenth", "half", "full", "at the ends", "where segments meet", "one element", "uneven", "one row of each", "nothing")
