@@ -120,7 +120,9 @@ template <class Config> SPC_DEVICE bool spc_gave_up(const spc_args &args) {
 
 // Says how many entries of each kind a segment has, hears what the segments before it have said, and where its own begin; of two strips all of the pair's, and how many entries
 // there are of each kind.  By a whole warp; false: it has waited in vain.
-enum { spc_most_looks = 1 << 20 }; // at a word that nobody has told, of two strips: more than half a second
+#ifndef SPC_MOST_LOOKS // a test takes fewer (tests/emulator/no_room.sh)
+#define SPC_MOST_LOOKS (1 << 20) // at a word that nobody has told, of two strips: more than half a second
+#endif
 template <class Config, int Kinds>
 SPC_DEVICE bool spc_tell_kinds(const spc_args &args, int *told, int segment, int segments, spc_u32 here, spc_moved_kind (&kind)[Kinds], spc_listed_counts<Kinds> &all) {
   const int lane = (int)threadIdx.x & 31;
@@ -130,7 +132,7 @@ SPC_DEVICE bool spc_tell_kinds(const spc_args &args, int *told, int segment, int
   const int until = Kinds > 1 ? segments : segment, low = 16; // of two strips: how many before, and how many at all, 16 bits each
 #pragma unroll 1
   for (int i = lane; i < until; i += 32) {
-    const spc_u32 said = (spc_u32)(Kinds == 1 ? spc_hear(told + i) : spc_hear_soon(told + i, spc_most_looks, [&] { return spc_gave_up<Config>(args); }, heard));
+    const spc_u32 said = (spc_u32)(Kinds == 1 ? spc_hear(told + i) : spc_hear_soon(told + i, SPC_MOST_LOOKS, [&] { return spc_gave_up<Config>(args); }, heard));
 #pragma unroll
     for (int c = 0; c < Kinds; c++) {
       const spc_u32 entries = spc_of_kind<Kinds>(said, c);
