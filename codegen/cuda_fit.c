@@ -42,7 +42,7 @@ static const char *fit_strips(cg_launch *l, const ir_list *list, const ir_index 
   if (p->batch_count) return "a list has no batch index";
   if (strip == p->n) cg_product_swap(p);
   if (!strip || strip != p->m) return "its list has no strips along an index of the result";
-  if (list->strip * (list->pairs ? 2 : 1) % l->row->m) return "a tile of the result does not lie in one strip of the list";
+  if (ir_list_rows(list) % l->row->m) return "a tile of the result does not lie in one strip of the list";
   if (list->pairs && !ir_kernel_pairs(l->row) && l->packed && (l->row->m > list->strip || ir_kernel_moves_boxes(l->row)))
     return "what one of two strips has no entry for was not written: it must tell them apart";
   if (ir_kernel_pairs(l->row) && (!list->pairs || 2 * list->strip != l->row->m))

@@ -55,7 +55,7 @@ bool cg_walks_bits(const ir_kernel *kernel, const ir_list *list) {
 /* Blocks that share a strip, or two that share a list: about one a multiprocessor; large clusters find no room where they are many. */
 int cg_strip_cluster(const ir_list *list) {
   const int64_t many = 64, few = 8;
-  int64_t strips = 0, shared = ir_size_bound(list->strips, &strips) ? strips / (list->pairs ? 2 : 1) : few + 1;
+  int64_t strips = 0, shared = ir_size_bound(list->strips, &strips) ? strips / ir_list_together(list) : few + 1;
   return shared >= many ? 2 : shared > few ? 4 : 8;
 }
 
@@ -88,7 +88,7 @@ bool cg_reads_counts(const ir_kernel *kernel, const ir_list *list) {
   const ir_stage *reader = alone_reader(kernel, list);
   const ir_kernel_row *row = reader ? ir_kernel_row_named(reader->row) : NULL;
   if (!row || !ir_kernel_moves_boxes(row)) return false;
-  if (list->packed) return ir_kernel_packs(row) && list->strip * (list->pairs ? 2 : 1) == IR_SEGMENT_ROWS && (!list->pairs || fits_segments(list));
+  if (list->packed) return ir_kernel_packs(row) && ir_list_rows(list) == IR_SEGMENT_ROWS && (!list->pairs || fits_segments(list));
   if (ir_kernel_fills(row)) return !list->pairs && !are_few_and_wide(list);
   return ir_kernel_gathers(row) && !cg_detects_by_blocks(list) && (list->pairs ? ir_kernel_pairs(row) && fits_cluster(list) : list->strip >= least_strip);
 }

@@ -74,8 +74,7 @@ static ir_expr *lists_of(ir_arena *a, const ir_list *list) { return list->pairs 
 
 /* A block takes a few rows of what shares a list. */
 static ir_expr *compact_blocks(ir_arena *a, const cg_launch *l) {
-  const int64_t rows = l->list->strip * (l->list->pairs ? 2 : 1);
-  return ir_apply(a, IR_OP_MUL, lists_of(a, l->list), ir_int(a, (rows + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
+  return ir_apply(a, IR_OP_MUL, lists_of(a, l->list), ir_int(a, (ir_list_rows(l->list) + CG_COMPACT_ROWS - 1) / CG_COMPACT_ROWS));
 }
 
 ir_expr *cg_segments(ir_arena *a, const ir_list *list) { return ir_apply(a, IR_OP_MUL, lists_of(a, list), ir_ceil_div(a, list->capacity, CG_SEGMENT)); }

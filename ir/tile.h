@@ -80,6 +80,10 @@ struct ir_list {
   int64_t most;
 };
 
+/* Strips that share a list, and their rows together. */
+static inline int ir_list_together(const ir_list *list) { return list->pairs ? 2 : 1; }
+static inline int64_t ir_list_rows(const ir_list *list) { return list->strip * ir_list_together(list); }
+
 /* Where the counts of single strips begin among a list's, by the number of strips. */
 static inline int64_t ir_list_first_count(const ir_list *list, int64_t strips) {
   return list->pairs ? strips / 2 + strips % 2 : 0;

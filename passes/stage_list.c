@@ -73,7 +73,7 @@ static void add_krows(pass_context *context, ir_kernel *kernel, ir_list *list, c
 static void add_buffers(pass_context *context, ir_kernel *kernel, ir_list *list, bool bits, const ir_candidate *candidate) {
   ir_arena *a = context->arena;
   bool regrouped = candidate->regrouped, packed = pass_is_live(candidate) || pass_is_packing(candidate);
-  ir_expr *lists = list->pairs ? divided_up(a, list->strips, 2) : list->strips;
+  ir_expr *lists = divided_up(a, list->strips, ir_list_together(list));
   ir_expr *counts = lists;
   if (list->pairs) counts = ir_apply(a, IR_OP_MUL, lists, ir_int(a, 3));
   if (pass_is_live(candidate)) counts = ir_apply(a, IR_OP_ADD, lists, divided_up(a, list->capacity, 32)); /* and what blocks tell each other */
@@ -183,7 +183,7 @@ static bool leaves_few(pass_context *context, const ir_stage *stage, const ir_li
 static bool may_share(pass_context *context, const ir_kernel *kernel, const ir_stage *stage, const ir_list *list, const ir_kernel_row *row) {
   if (!list->bits || ir_list_made_once(kernel, list)) return false;
   if (ir_kernel_gathers(row)) return leaves_few(context, stage, list, row);
-  return list->strips->kind != IR_CONST || list->strips->i / (list->pairs ? 2 : 1) <= IR_SHARED_STRIPS;
+  return list->strips->kind != IR_CONST || list->strips->i / ir_list_together(list) <= IR_SHARED_STRIPS;
 }
 
 static ir_buf *room_for(pass_context *context, ir_kernel *kernel, const ir_list *list, ir_buf *buf, const char *suffix, ir_dtype dtype, int64_t count) {

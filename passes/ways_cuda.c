@@ -542,15 +542,15 @@ static void lists_of(pass_context *context, ir_kernel *kernel, pass_ways *ways, 
   pass_ways_krows(context, kernel, ways, &operand);
   bool strip_last = pass_contiguous_index(factor, false) == operand.strip_index;
   const ir_expr *other = other_operand(&ways->sum, &operand);
-  bool crossed = other_operand_fits(&ways->sum, &operand) && (packs || strip_last || pass_layout_is_free(kernel, factor->tensor)) && other->tensor->role == IR_ROLE_IN && other->tensor->rank == 2;
+  bool turns = pass_layout_is_free(kernel, factor->tensor), across = !strip_last && !turns && !is_packed(ways, factor->tensor);
+  bool crossed = other_operand_fits(&ways->sum, &operand) && (packs || strip_last || turns) && other->tensor->role == IR_ROLE_IN && other->tensor->rank == 2;
   if (!found)
     refuse(context, ways, factor->tensor,
            "no kernel of this target gathers operands of this dtype");
-  else if (crossed) {
-    if (!blocks_serve(context, ways, factor->tensor)) missed_other_layout(context, &operand, other);
-  } else if (!strip_last && !pass_layout_is_free(kernel, factor->tensor) &&
-           !blocks_serve(context, ways, factor->tensor) && !is_packed(ways, factor->tensor))
-    missed_layout(context, &operand);
+  else if ((crossed || across) && !blocks_serve(context, ways, factor->tensor)) {
+    if (crossed) missed_other_layout(context, &operand, other);
+    else missed_layout(context, &operand);
+  }
 }
 
 /* ---- lists of the columns that are asked for ---------------------------------------------------

@@ -173,9 +173,7 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   spc_listed_counts<kinds> found = {};
   int entries = 0; // of this thread, then of the list
 #pragma unroll 1
-  for (int w = mine; one && w < words; w += Config::threads)
-#pragma unroll
-    for (int c = 0; c < kinds; c++) found.at[c] += __popc(word_of(w, c));
+  for (int w = mine; one && w < words; w += Config::threads) found.add(bits[w], two ? bits[words + w] : 0);
   entries = found.sum();
   if (spc_bits_say_dense<Config>(args, strips * (spc_u32)words, entries)) return;
   ptx_release_grid(); // not before: who multiplies needs a multiprocessor to itself, and had better find them all left at once
@@ -223,8 +221,8 @@ template <class Config> SPC_DEVICE void spc_compact(const spc_args &args) {
   if constexpr (kinds == 1) {
     if (mine == 0) Config::counts(args)[s] = entries;
   } else {
-    spc_pair_sums before = {}, all = {{found.at[0], found.at[1], found.at[2]}};
-    spc_block_pair_sums<Config>(before, all);
-    if (mine == 0) spc_listed_counts<3>{all.at[0], all.at[1], all.at[2]}.note(Config::counts(args), s, lists);
+    spc_pair_sums before = {};
+    spc_block_pair_sums<Config>(before, found);
+    if (mine == 0) found.note(Config::counts(args), s, lists);
   }
 }

@@ -15,9 +15,13 @@ template <int Kinds> SPC_DEVICE spc_u32 spc_kind_of(spc_u32 first, spc_u32 secon
   return Kinds == 1 ? first : kind == 0 ? first & ~second : kind == 1 ? first & second : second & ~first;
 }
 template <class Config> SPC_DEVICE int spc_lists_of(const spc_args &args) { return ((int)Config::strips(args) + spc_listed_strips<Config> - 1) / spc_listed_strips<Config>; }
-// How many entries a list has, of each kind.
+// How many entries there are of each kind; of three: of the first strip alone, of both, of the second alone.
 template <int Kinds> struct spc_listed_counts {
   int at[Kinds];
+  __device__ __forceinline__ void add(spc_u32 first, spc_u32 second) {
+    if constexpr (Kinds == 1) at[0] += __popc(first);
+    else at[0] += __popc(first & ~second), at[1] += __popc(first & second), at[2] += __popc(second & ~first);
+  }
   __device__ __forceinline__ int sum() const {
     int all = 0;
 #pragma unroll
@@ -30,14 +34,7 @@ template <int Kinds> struct spc_listed_counts {
     if constexpr (Kinds > 1) counts[lists + 2 * s] = at[0] + at[1], counts[lists + 2 * s + 1] = at[1] + at[2];
   }
 };
-
-// How many entries are of the first strip alone, of both, of the second alone.
-struct spc_pair_sums {
-  int at[3];
-  __device__ __forceinline__ void add(spc_u32 first, spc_u32 second) {
-    at[0] += __popc(first & ~second), at[1] += __popc(first & second), at[2] += __popc(second & ~first);
-  }
-};
+using spc_pair_sums = spc_listed_counts<3>;
 
 // The sums over a block, for all of its threads.
 template <class Config> SPC_DEVICE void spc_block_pair_sums(spc_pair_sums &before, spc_pair_sums &all) {
@@ -80,7 +77,7 @@ template <class Config> SPC_DEVICE void spc_lists_of_pairs(const spc_args &args)
   int *ids = Config::ids(args) + (long long)pair * Config::capacity(args), begin = 0;
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    spc_u32 mine = c == 0 ? a & ~b : c == 1 ? a & b : b & ~a;
+    const spc_u32 mine = spc_kind_of<3>(a, b, c);
     int sum = spc_scan_warp(__popc(mine)) - __popc(mine) + begin + before.at[c];
 #pragma unroll
     for (int w = (int)threadIdx.x / 32; w < 32; w += warps) {
